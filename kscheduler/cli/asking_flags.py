@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from kscheduler.cli.named_config import (
     add_feature_gates,
     add_plugin_flags,
+    by_first_that_takes_it,
     configuration_reader,
     feature_gates,
     with_mistakes_in_file,
@@ -25,6 +26,7 @@ from kscheduler.whatif.files import STANDARD_INPUT, ScenarioError
 if TYPE_CHECKING:
     from kscheduler.client.rest import APIClient
     from kscheduler.explain.questions.serving import Serving
+    from kscheduler.loading import Configured
 
 EXIT_CODES: Final = "1 the API server did not answer; 2 flags or files that cannot be used."
 
@@ -113,20 +115,28 @@ async def by_the_servers_version(client: "APIClient", args: argparse.Namespace, 
 def serving_of(args: argparse.Namespace, version: str = "") -> "Serving":
     """The configuration that the flags name; warnings go to standard error. Raises `ConfigError`.
 
-    `version`: of Kubernetes, where no flag says it.
+    `version`: of Kubernetes, where it is known and no flag says it.
     """
     from kscheduler.explain.questions.serving import serving
 
+    if version:
+        configured = _configured(args, version)
+    else:
+        configured = by_first_that_takes_it(args, lambda tried: _configured(args, tried))
+        for warning in configured.config.gates.warnings:
+            print(f"kscheduler: --feature-gates: {warning}", file=sys.stderr)
+    for origin in configured.unused:
+        print(f"kscheduler: plugin {origin.name} ({origin.origin}) is enabled in no profile", file=sys.stderr)
+    return serving(configured, args.scheduler_name or "")
+
+
+def _configured(args: argparse.Namespace, version: str) -> "Configured":
     try:
         gates = feature_gates(args, version)
     except ConfigError as failure:
         raise with_mistakes_in_file(failure, args, args.config or "") from None
-    for warning in () if version else gates.warnings:
-        print(f"kscheduler: --feature-gates: {warning}", file=sys.stderr)
     reader = configuration_reader(args, gates)
-    name = args.scheduler_name or ""
     with reader.telling_of_hangs():
-        configured = reader.read_file(args.config) if args.config else reader.default(name or OWN_SCHEDULER_NAME)
-    for origin in configured.unused:
-        print(f"kscheduler: plugin {origin.name} ({origin.origin}) is enabled in no profile", file=sys.stderr)
-    return serving(configured, name)
+        if args.config:
+            return reader.read_file(args.config)
+        return reader.default(args.scheduler_name or OWN_SCHEDULER_NAME)

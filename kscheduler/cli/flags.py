@@ -12,17 +12,16 @@ flag here is `--scheduler-name`; flags about HTTP are in `serving_flags`, about 
 
 import argparse
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from kscheduler.cli.named_config import (
     add_feature_gates,
     add_plugin_flags,
+    by_first_that_takes_it,
     check_built,
     configuration_reader,
     feature_gates,
-    other_versions,
     read_with_extenders,
     sound_gates,
 )
@@ -194,18 +193,8 @@ def _add_not_built(parser: argparse.ArgumentParser) -> None:
 
 
 def resolve(args: argparse.Namespace) -> Resolved:
-    """Combine flags and file. Raises `ConfigError` with all mistakes.
-
-    Which Kubernetes is followed is known when the API server has told its version. What another followed version takes,
-    a gate or a field that is new in it, is no reason not to start: that version's rules hold until then.
-    """
-    try:
-        return _resolve(args, "")
-    except ConfigError:
-        for version in other_versions(args, args.config):
-            with suppress(ConfigError):
-                return _resolve(args, version)
-        raise
+    """Combine flags and file. Raises `ConfigError` with all mistakes."""
+    return by_first_that_takes_it(args, lambda version: _resolve(args, version))
 
 
 def _resolve(args: argparse.Namespace, version: str) -> Resolved:

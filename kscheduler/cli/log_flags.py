@@ -16,10 +16,10 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from kscheduler.cli.named_config import by_first_that_takes_it, feature_gates
 from kscheduler.cli.parser import COMMAND_LINE, boolean, duration
 from kscheduler.config.errors import ConfigError, Problem
-from kscheduler.config.feature_gates import FeatureGates, parse_feature_gates
-from kscheduler.upstream.release import VERSION
+from kscheduler.config.feature_gates import FeatureGates
 
 if TYPE_CHECKING:
     from kscheduler.logs import ModuleLevel, SplitStream
@@ -132,9 +132,8 @@ def configure_logs(args: argparse.Namespace) -> None:
     """Set up logging. Raises `ConfigError` if flags contradict each other, or if a gate that they need is off."""
     from kscheduler import logs
 
-    version = getattr(args, "emulated_version", None) or VERSION
     try:
-        gates = parse_feature_gates(",".join(getattr(args, "feature_gates", ())), version=version)
+        gates = by_first_that_takes_it(args, lambda version: feature_gates(args, version))
     except ConfigError:
         logs.configure()
         raise

@@ -1,9 +1,9 @@
 """The configuration that a command line names, and all that is wrong with it: one edit can then correct all of it."""
 
 import argparse
+from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kscheduler.cli.parser import text
 from kscheduler.config.errors import ConfigError, Mistakes, SeveralMistakesError
@@ -13,6 +13,8 @@ from kscheduler.upstream.release import VERSION
 
 if TYPE_CHECKING:
     from kscheduler.loading import ConfigurationReader, Configured
+
+T = TypeVar("T")
 
 
 def add_feature_gates(parser: Any, without: str = VERSION) -> None:
@@ -83,14 +85,26 @@ def feature_gates(args: argparse.Namespace, version: str = "") -> FeatureGates:
     return parse_feature_gates(",".join(args.feature_gates), version=version or args.emulated_version or VERSION)
 
 
-def other_versions(args: argparse.Namespace, path: str) -> list[str]:
-    """The versions that may be followed beside the default one, newest first; none where one was given.
+def versions_to_try(args: argparse.Namespace) -> list[str]:
+    """The versions by which a configuration may be judged: the given one, else the default one and then the others."""
+    if args.emulated_version:
+        return [args.emulated_version]
+    return [VERSION, *(version for version in reversed(BEHAVIOURS) if version != VERSION)]
 
-    None either for a file that can be read once only: standard input, a pipe.
+
+def by_first_that_takes_it(args: argparse.Namespace, read: Callable[[str], T]) -> T:
+    """What `read` makes of a configuration by the first version that takes it.
+
+    Which Kubernetes is followed is known when the API server has told its version. A gate or a field that only another
+    followed version has is no mistake until then. Raises the `ConfigError` of the version that has the fewest mistakes.
     """
-    if args.emulated_version or (path and not Path(path).is_file()):
-        return []
-    return [version for version in reversed(BEHAVIOURS) if version != VERSION]
+    failures: list[ConfigError] = []
+    for version in versions_to_try(args):
+        try:
+            return read(version)
+        except ConfigError as failure:
+            failures.append(failure)
+    raise min(failures, key=lambda failure: len(failure.problems))
 
 
 def check_built(configured: "Configured", *, runs_here: bool = True) -> None:

@@ -1,8 +1,9 @@
 """From a file, bytes or a decoded JSON object to a complete, valid configuration, or to all of its problems."""
 
 import dataclasses
+import stat
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -118,16 +119,36 @@ def load_file(
 
 
 def data_of(path: str | Path) -> bytes:
-    """A file's content, at most a byte more than a configuration may have. Raises `ConfigError`; `-` as `load_file`."""
+    """A file's content, at most a byte more than a configuration may have. Raises `ConfigError`; `-` as `load_file`.
+
+    What standard input or a pipe has said is kept: it can be read once, and is judged by the rules of several versions.
+    """
     try:
         if str(path) == "-":
-            return sys.stdin.buffer.read(MAX_BYTES + 1)
-        with Path(path).open("rb") as file:
-            return file.read(MAX_BYTES + 1)
+            return _said_once(sys.stdin.buffer, sys.stdin.buffer.read)
+        found = Path(path).stat()
+        if not stat.S_ISFIFO(found.st_mode):
+            return _start_of(path)
+        return _said_once((found.st_dev, found.st_ino), lambda size: _start_of(path, size))
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         where = STANDARD_INPUT if str(path) == "-" else str(path)
         raise config_error("", f"cannot be read: {reason}", where) from None
+
+
+def _start_of(path: str | Path, size: int = MAX_BYTES + 1) -> bytes:
+    with Path(path).open("rb") as file:
+        return file.read(size)
+
+
+# What streams have said in this process: a second reading would find nothing, or wait for a writer.
+_said: Final[dict[Hashable, bytes]] = {}
+
+
+def _said_once(stream: Hashable, read: Callable[[int], bytes]) -> bytes:
+    if stream not in _said:
+        _said[stream] = read(MAX_BYTES + 1)
+    return _said[stream]
 
 
 def load_bytes(

@@ -339,38 +339,3 @@ def outcome(make: Any) -> Any:
         return make()
     except ConfigError as error:
         return error.problems
-
-
-NEW_IN_1_37 = [
-    pytest.param((), "plugins: {podGroupPostFilter: {enabled: []}}", id="a field"),
-    pytest.param(("--feature-gates=DRAFractionalCapacityRange=false",), "plugins: {}", id="a gate"),
-]
-
-
-@pytest.mark.parametrize(("flags", "profile"), NEW_IN_1_37)
-def test_what_a_newer_followed_version_takes_does_not_end_the_start(
-    tmp_path: Path, flags: tuple[str, ...], profile: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The API server's version decides, and it is not known yet: until then the version that takes it holds."""
-    path = tmp_path / "new.yaml"
-    head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
-    path.write_text(f"{head}profiles: [{{schedulerName: x, {profile}}}]\n")
-    parser = argparse.ArgumentParser()
-    add_flags(parser)
-    found = resolve(parser.parse_args([f"--config={path}", *flags]))
-    assert found.config.gates.version == "1.37"
-    with pytest.raises(ConfigError, match=r"Kubernetes 1\.37 has it"):
-        resolve(parser.parse_args([f"--config={path}", "--emulated-version=1.36", *flags]))
-    assert main(["config", "check", str(path), *flags]) == 0
-    said = capsys.readouterr()
-    assert said.out.endswith("with Kubernetes 1.37\n")
-    assert "not with Kubernetes 1.36: " in said.err
-
-
-def test_what_no_followed_version_takes_ends_the_start_with_the_default_versions_reasons(tmp_path: Path) -> None:
-    path = tmp_path / "bad.yaml"
-    path.write_text(FILE + "nonsense: 1\n")
-    parser = argparse.ArgumentParser()
-    add_flags(parser)
-    with pytest.raises(ConfigError, match="nonsense"):
-        resolve(parser.parse_args([f"--config={path}"]))

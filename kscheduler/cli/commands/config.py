@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 from kscheduler.cli.named_config import (
     add_feature_gates,
     add_plugin_flags,
+    by_first_that_takes_it,
     check_built,
     configuration_reader,
     feature_gates,
     mistakes_in_file,
-    other_versions,
     read_with_extenders,
+    versions_to_try,
     with_mistakes_in_file,
 )
 from kscheduler.cli.parser import StoreText
@@ -27,7 +28,6 @@ from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.loader import STANDARD_INPUT, LoadedConfig, data_of, dump_default
 from kscheduler.config.types import OWN_SCHEDULER_NAME
 from kscheduler.config.unhonoured import unhonoured
-from kscheduler.upstream.release import VERSION
 
 if TYPE_CHECKING:
     from kscheduler.loading import Configured
@@ -108,16 +108,15 @@ def _print_policies(names: Sequence[str]) -> int:
 
 def _check(args: argparse.Namespace) -> int:
     """By each version that may be followed, as the API server decides which it is; one that takes it is enough."""
-    versions = [args.emulated_version or VERSION, *other_versions(args, args.file)]
     sound: list[tuple[FeatureGates, Configured]] = []
     refused: list[tuple[str, ConfigError]] = []
-    for version in versions:
+    for version in versions_to_try(args):
         try:
             sound.append(_read(args, version))
         except ConfigError as failure:
             refused.append((version, failure))
     if not sound:
-        raise refused[0][1]
+        raise min((failure for _, failure in refused), key=lambda failure: len(failure.problems))
     gates, configured = sound[0]
     for version, reason in refused:
         print(f"kscheduler: warning: not with Kubernetes {version}: {reason}", file=sys.stderr)
@@ -164,16 +163,16 @@ def _convert(args: argparse.Namespace) -> int:
 
 def _mistakes(args: argparse.Namespace, data: bytes) -> ConfigError | None:
     """What `check` says against the result; one version that takes it is enough."""
-    failure = None
-    for version in [args.emulated_version] if args.emulated_version else [VERSION, *other_versions(args, "")]:
-        try:
-            reader = configuration_reader(args, feature_gates(args, version))
-            check_built(reader.read_bytes(data, args.file), runs_here=False)
-        except ConfigError as found:
-            failure = found
-        else:
-            return None
-    return failure
+    try:
+        by_first_that_takes_it(args, lambda version: _check_data(args, version, data))
+    except ConfigError as failure:
+        return failure
+    return None
+
+
+def _check_data(args: argparse.Namespace, version: str, data: bytes) -> None:
+    reader = configuration_reader(args, feature_gates(args, version))
+    check_built(reader.read_bytes(data, args.file), runs_here=False)
 
 
 def _verdict(loaded: LoadedConfig, warnings: int) -> str:

@@ -7,13 +7,22 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from kscheduler.cli.named_config import add_feature_gates, add_plugin_flags, configuration_reader, feature_gates
+from kscheduler.cli.named_config import (
+    add_feature_gates,
+    add_plugin_flags,
+    by_first_that_takes_it,
+    configuration_reader,
+    feature_gates,
+)
 from kscheduler.cli.parser import StoreText, text
 from kscheduler.cli.refusal import refuse
 from kscheduler.config.errors import ConfigError
 from kscheduler.config.types import OWN_SCHEDULER_NAME
+
+if TYPE_CHECKING:
+    from kscheduler.loading import Configured
 
 _NEW = """\
 Write NAME.py, a policy that works, and test_NAME.py, its test: `pytest test_NAME.py` passes. An existing file is never
@@ -160,8 +169,7 @@ def _list(args: argparse.Namespace) -> int:
     from kscheduler.assembly import profiles_over
     from kscheduler.state.cache import Cache
 
-    reader = configuration_reader(args, feature_gates(args))
-    configured = reader.read_file(args.config) if args.config else reader.default(OWN_SCHEDULER_NAME)
+    configured = by_first_that_takes_it(args, lambda version: _configured(args, version))
     profiles = profiles_over(Cache(), configured.config, configured.registry)
     origins = {origin.name: origin.origin for origin in configured.origins}
     rows = [row for profile in profiles.values() for row in _rows(profile, origins)]
@@ -175,6 +183,11 @@ def _list(args: argparse.Namespace) -> int:
     for each in unused:
         print(f"kscheduler: plugin {each['name']} ({each['origin']}) is enabled in no profile", file=sys.stderr)
     return 0
+
+
+def _configured(args: argparse.Namespace, version: str) -> "Configured":
+    reader = configuration_reader(args, feature_gates(args, version))
+    return reader.read_file(args.config) if args.config else reader.default(OWN_SCHEDULER_NAME)
 
 
 def _misspellings(profiles: Iterable[Any], origins: dict[str, str]) -> list[str]:

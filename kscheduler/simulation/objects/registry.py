@@ -117,7 +117,7 @@ class ObjectRegistry:
         name = value["metadata"]["name"]
         admission.admit_namespace(self.store, resource, value)
         try:
-            defaults.on_create(resource, value)
+            defaults.on_create(resource, value, self.kinds.release)
             stamp_taints(resource, value, timestamp(self.now()))
             if resource in (POD_GROUPS, COMPOSITE_POD_GROUPS):
                 admission.admit_priority(self.store, resource, value)
@@ -181,7 +181,7 @@ class ObjectRegistry:
         try:
             if resource is SERVICES and not subresource:
                 service_addresses.keep_allocated(old, new)
-            defaults.on_update(resource, old, new, subresource)
+            defaults.on_update(resource, old, new, subresource, self.kinds.release)
             if resource is SERVICES and not subresource:
                 service_addresses.allocate(self.store, new, dry_run=options.dry_run)
             stamp_taints(resource, new, timestamp(self.now()))

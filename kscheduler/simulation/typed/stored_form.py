@@ -24,7 +24,7 @@ _LEFT_OUT_IF_EMPTY = frozenset(
         JsonForm.TEXT,
     }
 )
-_FINER = ("n", "u")
+_THOUSANDTH = -3
 _LONGEST_QUANTITY = 64
 """Longer texts stay as they are: somebody plays with the server, or a rule will refuse them."""
 
@@ -37,12 +37,12 @@ def stored_form(kind: ApiType | None, value: Any) -> Any:
         return _struct(kind, value)
     if isinstance(value, dict) and kind.element is not None:
         if kind.element.form is JsonForm.QUANTITY:
-            return {name: _in_thousandths(part) for name, part in value.items() if part is not None}
+            return {name: _amount(part, of_resource=True) for name, part in value.items() if part is not None}
         return {name: stored_form(kind.element, part) for name, part in value.items() if part is not None}
     if isinstance(value, list) and kind.element is not None:
         return [stored_form(kind.element, part) for part in value]
     if kind.form is JsonForm.QUANTITY:
-        return _canonical(value) if isinstance(value, (str, int, float)) else value
+        return _amount(value)
     return without_nulls(value)
 
 
@@ -63,23 +63,24 @@ def _is_left_out(field: ApiField) -> bool:
     return field.type.form in _LEFT_OUT_IF_EMPTY and not field.is_pointer and not field.is_always_written
 
 
-@lru_cache(maxsize=4096)
-def _in_thousandths(amount: Any) -> Any:
-    """An amount of a resource: of what is finer than a thousandth the server keeps nothing, and rounds up."""
-    text = _canonical(amount) if isinstance(amount, (str, int, float)) else amount
-    if isinstance(text, str) and text.endswith(_FINER) and "i" not in text:
-        value, scale = quantities.parse(text).amount()
-        thousandths = -(-value // 10 ** (-3 - scale))
-        return _canonical(f"{thousandths}m")
-    return text
+def _amount(value: Any, *, of_resource: bool = False) -> Any:
+    is_amount = isinstance(value, (str, int, float)) and not isinstance(value, bool)
+    return _canonical(value, of_resource=of_resource) if is_amount else value
 
 
 @lru_cache(maxsize=4096)
-def _canonical(amount: str | float) -> str | float:
+def _canonical(amount: str | float, *, of_resource: bool = False) -> str | float:
+    """Of an amount of a resource the server keeps nothing that is finer than a thousandth, and rounds up."""
     text = str(amount).strip()
     if len(text) > _LONGEST_QUANTITY:
         return amount
     try:
-        return quantities.parse(text).text()
+        quantity = quantities.parse(text)
     except quantities.QuantityTextError:
         return amount  # the rules of its kind say what is wrong with it
+    value, scale = quantity.amount()
+    if of_resource and scale < _THOUSANDTH:
+        notation = quantity.notation
+        quantity = quantities.Quantity(-(-value // 10 ** (_THOUSANDTH - scale)), _THOUSANDTH)
+        quantity.notation = notation
+    return quantity.text()

@@ -117,7 +117,7 @@ metadata: {name: beside}
 
 
 def test_a_kind_and_its_objects_in_one_file_need_a_second_apply(kubectl: Kubectl, tmp_path: Path) -> None:
-    """kubectl looks the kinds up before it applies anything."""
+    """The kinds are looked up before anything is applied."""
     file = tmp_path / "mixed.yaml"
     file.write_text(MIXED)
     try:

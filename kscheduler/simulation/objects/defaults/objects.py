@@ -15,6 +15,8 @@ from kscheduler.simulation.objects.defaults import pod_parts
 from kscheduler.simulation.objects.defaults import pods as pod_defaults
 from kscheduler.simulation.objects.defaults import workloads as workload_defaults
 from kscheduler.simulation.rules.limit_ranges import default_limit_range
+from kscheduler.upstream.release import RELEASE
+from kscheduler.upstream.versions import minor_of, numbers_of
 
 _TEMPLATE_KINDS = frozenset({"DaemonSet", "Deployment", "ReplicaSet", "StatefulSet", "Job", "ReplicationController"})
 _STATUS_RESET_ON_CREATE = frozenset(
@@ -47,8 +49,8 @@ _FIRST_STATUS: Mapping[str, Mapping[str, int]] = MappingProxyType(
 """Counts that a status always has."""
 
 
-def on_create(resource: ServedResource, value: Object) -> None:
-    """Fill in defaults and the initial status of a new object."""
+def on_create(resource: ServedResource, value: Object, release: str = RELEASE) -> None:
+    """Fill in defaults and the initial status of a new object, as this release of Kubernetes has them."""
     metadata = value["metadata"]
     if resource.has_generation:
         metadata["generation"] = 1
@@ -63,6 +65,7 @@ def on_create(resource: ServedResource, value: Object) -> None:
     default = _CREATE.get(resource.key)
     if default is not None:
         default(value)
+    _fill_later(resource, value, release)
     if resource.kind in _STATUS_RESET_ON_CREATE:
         value["status"] = dict(_FIRST_STATUS.get(resource.kind, {}))
 
@@ -251,6 +254,41 @@ _CREATE: Mapping[str, Callable[[Object], None]] = MappingProxyType(
 )
 
 
+def _csi_node_status(node: Object) -> None:
+    node.setdefault("status", {})
+
+
+def _requested_at_pod_level(pod: Object) -> None:
+    pod_defaults.default_pod_level_resources(pod["spec"], needs_limits=False)
+
+
+def _prevents_no_scheduling(driver: Object) -> None:
+    driver["spec"].setdefault("preventPodSchedulingIfMissing", False)
+
+
+def _one_at_a_time(stateful_set: Object) -> None:
+    rolling = stateful_set["spec"]["updateStrategy"].get("rollingUpdate")
+    if rolling is not None:
+        rolling.setdefault("maxUnavailable", 1)
+
+
+# Defaults that came with a later release: (release, key) -> what it adds.
+_LATER: Mapping[tuple[str, str], Callable[[Object], None]] = MappingProxyType(
+    {
+        ("1.37", "csidrivers.storage.k8s.io"): _prevents_no_scheduling,
+        ("1.37", "csinodes.storage.k8s.io"): _csi_node_status,
+        ("1.37", "pods"): _requested_at_pod_level,
+        ("1.37", "statefulsets.apps"): _one_at_a_time,
+    }
+)
+
+
+def _fill_later(resource: ServedResource, value: Object, release: str) -> None:
+    for (since, key), default in _LATER.items():
+        if key == resource.key and numbers_of(since) <= (minor_of(release) or ()):
+            default(value)
+
+
 _DEFAULTED_ON_UPDATE = frozenset(
     {
         "services",
@@ -276,7 +314,7 @@ _DEFAULTED_ON_UPDATE = frozenset(
 """Kinds whose manifests may be sent again without the server's defaults."""
 
 
-def on_update(resource: ServedResource, old: Object, new: Object, subresource: str) -> None:
+def on_update(resource: ServedResource, old: Object, new: Object, subresource: str, release: str = RELEASE) -> None:
     """Carry over what this write may not change, and count a new generation if the spec changed."""
     # The order matters: defaults are filled in before the specs are compared, or each write would be a new generation.
     _keep_metadata(old["metadata"], new["metadata"])
@@ -301,6 +339,7 @@ def on_update(resource: ServedResource, old: Object, new: Object, subresource: s
         _default_template(new)
         workload_defaults.fill_changed(old, new)
     workload_defaults.fill(new)
+    _fill_later(resource, new, release)
     if resource.key == "namespaces" and not subresource:
         new["spec"] = old.get("spec", {})
     if resource.has_generation and old.get("spec") != new.get("spec"):

@@ -87,7 +87,7 @@ def default_pod(spec: Object) -> None:
         for port in container.get("ports") or () if spec.get("hostNetwork") else ():
             if not port.get("hostPort") and "containerPort" in port:
                 port["hostPort"] = port["containerPort"]
-    _default_pod_level_resources(spec)
+    default_pod_level_resources(spec)
 
 
 def _default_container(container: Object) -> None:
@@ -103,10 +103,11 @@ def _requests_from_limits(resources: Any) -> None:
         resources["requests"] = {**resources["limits"], **(resources.get("requests") or {})}
 
 
-def _default_pod_level_resources(spec: Object) -> None:
+def default_pod_level_resources(spec: Object, *, needs_limits: bool = True) -> None:
     """Fill in pod-level limits and requests of a pod that has some: from its containers together, else from its limits.
 
-    Limits of hugepages come from the containers' first, because hugepages cannot be overcommitted.
+    Limits of hugepages come from the containers' first, because hugepages cannot be overcommitted. `needs_limits`:
+    whether a pod with requests alone keeps those, as in 1.36.
     """
     resources = spec.get("resources")
     if not isinstance(resources, dict) or not (resources.get("limits") or resources.get("requests")):
@@ -119,7 +120,7 @@ def _default_pod_level_resources(spec: Object) -> None:
     for name, amount in limited.items():
         if name.startswith(pod_amounts.HUGE_PAGES) and name not in requests:
             limits.setdefault(name, amount.text())
-    if limits:
+    if limits or not needs_limits:
         for name, amount in requested.items():
             if pod_amounts.may_be_pod_level(name) and not name.startswith(pod_amounts.HUGE_PAGES):
                 requests.setdefault(name, amount.text())

@@ -1,0 +1,146 @@
+"""A configuration is judged by each version that may be followed, wherever it is read: the API server decides later."""
+
+import io
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+import pytest
+import yaml
+
+from kscheduler.cli import main
+from kscheduler.config.feature_gates import gates_of
+from kscheduler.upstream.behaviours import BEHAVIOURS
+
+HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+POST_FILTER = "plugins: {podGroupPostFilter: {enabled: []}}"
+SHAPE = (
+    "pluginConfig: [{name: VolumeBinding, args: {shape: [{utilization: 0, score: 0}, {utilization: 100, score: 10}]}}]"
+)
+SCENARIO = {
+    "apiVersion": "v1",
+    "kind": "List",
+    "items": [
+        {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": "n1"},
+            "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "110"}},
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "asker", "namespace": "default"},
+            "spec": {"schedulerName": "x", "containers": [{"name": "c", "image": "i"}]},
+        },
+    ],
+}
+
+NEW_IN_1_37 = [
+    pytest.param((), POST_FILTER, id="a field"),
+    pytest.param((), SHAPE, id="an argument"),
+    pytest.param(("--feature-gates=DRAFractionalCapacityRange=false",), "plugins: {}", id="a gate"),
+]
+
+Given = Callable[[str, Path, pytest.MonkeyPatch], AbstractContextManager[str]]
+"""From the text of a configuration to the value of a flag that names it."""
+
+
+@contextmanager
+def as_file(text: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    del monkeypatch
+    path = folder / "config.yaml"
+    path.write_text(text)
+    yield str(path)
+
+
+@contextmanager
+def as_standard_input(text: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    del folder
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    yield "-"
+
+
+@contextmanager
+def as_pipe(text: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """As the shell's `<(...)` gives it."""
+    del folder, monkeypatch
+    reading, writing = os.pipe()
+    os.write(writing, text.encode())
+    os.close(writing)
+    try:
+        yield f"/dev/fd/{reading}"
+    finally:
+        os.close(reading)
+
+
+def verbs(folder: Path) -> dict[str, list[str]]:
+    """What a user does with a configuration before any API server has been asked."""
+    scenario = folder / "scenario.yaml"
+    scenario.write_text(yaml.safe_dump(SCENARIO))
+    return {
+        "config check": ["config", "check", "CONFIG"],
+        "run": ["run", "--config", "CONFIG", "--write-config-to", str(folder / "complete.yaml")],
+        "plugin list": ["plugin", "list", "--config", "CONFIG"],
+        "explain": ["explain", "default/asker", "--from", str(scenario), "--config", "CONFIG"],
+    }
+
+
+@pytest.mark.parametrize("given", [as_file, as_standard_input, as_pipe], ids=lambda given: str(given.__name__))
+@pytest.mark.parametrize("verb", ["config check", "run", "plugin list", "explain"])
+@pytest.mark.parametrize(("flags", "profile"), NEW_IN_1_37)
+def test_what_another_followed_version_takes_is_no_mistake(
+    given: Given,
+    verb: str,
+    flags: tuple[str, ...],
+    profile: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    text = f"{HEAD}leaderElection: {{leaderElect: false}}\nprofiles: [{{schedulerName: x, {profile}}}]\n"
+    argv = verbs(tmp_path)[verb]
+    with given(text, tmp_path, monkeypatch) as name:
+        assert main([*(name if word == "CONFIG" else word for word in argv), *flags]) == 0, capsys.readouterr().err
+    with given(text, tmp_path, monkeypatch) as name:
+        assert main([*(name if word == "CONFIG" else word for word in argv), *flags, "--emulated-version=1.36"]) == 2
+
+
+def test_check_says_what_holds_where(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(f"{HEAD}profiles: [{{schedulerName: x, {POST_FILTER}}}]\n")
+    assert main(["config", "check", str(path)]) == 0
+    said = capsys.readouterr()
+    assert said.out.endswith("with Kubernetes 1.37\n")
+    assert "not with Kubernetes 1.36: " in said.err
+    assert "Kubernetes 1.37 has it" in said.err
+
+
+@pytest.mark.parametrize("version", BEHAVIOURS)
+def test_every_gate_of_one_followed_version_only_lets_the_service_start(
+    version: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As its default is: what a gate needs that is on is another question."""
+    others = {name for other in BEHAVIOURS if other != version for name in gates_of(other)}
+    only_here = [gate for gate in gates_of(version).values() if gate.name not in others]
+    assert only_here
+    for gate in only_here:
+        setting = f"--feature-gates={gate.name}={str(gate.default).lower()}"
+        assert main(["run", setting, "--write-config-to", str(tmp_path / "complete.yaml")]) == 0, (
+            capsys.readouterr().err
+        )
+
+
+def test_what_no_version_takes_is_told_as_the_version_with_the_fewest_mistakes_has_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A field that is new in 1.37 is not the mistake, beside one that nobody knows."""
+    path = tmp_path / "config.yaml"
+    path.write_text(f"{HEAD}profiles: [{{schedulerName: x, {POST_FILTER}}}]\nnonsense: 1\n")
+    for argv in (["config", "check", str(path)], ["run", "--config", str(path)]):
+        assert main(argv) == 2
+        told = capsys.readouterr().err
+        assert "nonsense" in told
+        assert "podGroupPostFilter" not in told
