@@ -13,7 +13,7 @@ docs/explain.md describes output, files and exit codes.
 import argparse
 import asyncio
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from kscheduler.cli.asking_flags import by_the_servers_version, serving_of
 from kscheduler.cli.explain_flags import POD_PREFIXES, add_parser, check, group_in, pod_of
@@ -33,6 +33,7 @@ from kscheduler.explain.text.printable import json_line, printable
 from kscheduler.simulation.objects.defaults.pods import default_new_pod
 from kscheduler.whatif.decide import Decision
 from kscheduler.whatif.decide_group import GroupDecision
+from kscheduler.whatif.files import ScenarioError
 
 __all__ = ["add_parser", "run"]
 _EXPLAINED = 0
@@ -67,7 +68,7 @@ def _run(args: argparse.Namespace) -> int:
     questions = questions_from(args.source, selection, served, default_new_pod)
     if args.ask_extenders:
         return _print(asyncio.run(_answered(questions, None, args)), args)
-    return _print(((question, question.answer()) for question in questions), args)
+    return _print(_answered_in_turn(questions), args)
 
 
 async def _ask_cluster(args: argparse.Namespace, served: Serving) -> list[Answered]:
@@ -100,7 +101,37 @@ async def _answered(
         from kscheduler.explain.questions.asking_extenders import DecidingWithExtenders  # rarely needed, and large
 
         decides = DecidingWithExtenders(client)
-    return [(question, await question.answer_asking(client, decides)) for question in questions]
+    answers, problems = [], []
+    for question in questions:
+        try:
+            answers.append((question, await question.answer_asking(client, decides)))
+        except ScenarioError as problem:
+            problems.append(problem)
+    _leave_out(problems, is_all=not answers)
+    return answers
+
+
+def _answered_in_turn(questions: Iterable[Question | GroupQuestion]) -> Iterator[Answered]:
+    """Each answer when it is asked for. A pod about which nothing can be decided costs itself, not those after it."""
+    problems: list[ScenarioError] = []
+    is_all = True
+    for question in questions:
+        try:
+            decision = question.answer()
+        except ScenarioError as problem:
+            problems.append(problem)
+        else:
+            is_all = False
+            yield question, decision
+    _leave_out(problems, is_all=is_all)
+
+
+def _leave_out(problems: list[ScenarioError], *, is_all: bool) -> None:
+    """Raises `ScenarioError` if nothing else was asked."""
+    if problems and is_all:
+        raise ScenarioError("\n".join(map(str, problems)))
+    for problem in problems:
+        print(f"kscheduler: {printable(str(problem))}: it is left out", file=sys.stderr)
 
 
 def _print(answers: Iterable[Answered], args: argparse.Namespace) -> int:
