@@ -17,15 +17,17 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from kscheduler.api.devices import GROUP as DEVICES
-from kscheduler.state.pod_groups.group_apis import OTHER_APIS
+from kscheduler.api.groups import SCHEDULER_PLUGINS_POD_GROUPS, VOLCANO_POD_GROUPS
 from kscheduler.upstream.api_kinds import NEWEST, SERVED, is_of_kubernetes, served_instead
 from kscheduler.upstream.release import VERSION
 from kscheduler.whatif.fields.unknown_fields import nearest
-from kscheduler.whatif.scenario import Document
+from kscheduler.whatif.object_files import Document
 
 Tree = dict[str, Any]
 
-_OF_OTHERS: Final = frozenset((api.kind.group_version, api.kind.name) for api in OTHER_APIS.values())
+_OF_OTHERS: Final = frozenset(
+    (kind.group_version, kind.name) for kind in (SCHEDULER_PLUGINS_POD_GROUPS, VOLCANO_POD_GROUPS)
+)
 """Kinds of other projects that scheduling rules read."""
 _EXACTLY: Final = (
     "deviceClassName",

@@ -11,7 +11,7 @@ from kscheduler.cli import kubectl_plugin, main
 from kscheduler.simulation.kinds.resources import KNOWN
 from kscheduler.upstream.api_kinds import SERVED
 from kscheduler.whatif.known_kinds import known
-from kscheduler.whatif.scenario import Document
+from kscheduler.whatif.object_files import Document
 from tests.explain.input.test_forms_of_files import node, pod
 
 Tree = dict[str, Any]
@@ -221,7 +221,7 @@ def test_a_new_workload_that_cannot_be_read_costs_itself_in_an_explanation(play:
     code, out, err = play("explain", new=[bad, pod()])
     assert code == 0
     assert out.startswith("default/p: goes to a")
-    assert "new.json: document 1 (Deployment bad): spec.template: is missing: it is left out" in err
+    assert "new.json: document 1 (Deployment bad): spec.selector: Required value: it is left out" in err
 
 
 def test_a_file_without_pods_beside_others_refuses_nothing(play: Play, tmp_path: Path) -> None:
