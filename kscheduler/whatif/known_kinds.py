@@ -46,8 +46,8 @@ _KINDS: Final = tuple(sorted({kind for _, kind in SERVED}))
 def known(documents: Iterable[Document], notes: list[str]) -> list[Document]:
     """The objects of kinds that are known, in the versions that scheduling rules read. `notes`: gets the others."""
     found: list[Document] = []
-    unknown: Counter[str] = Counter()
-    unserved: Counter[str] = Counter()
+    unknown: Counter[tuple[str, str]] = Counter()
+    unserved: Counter[tuple[str, str]] = Counter()
     for document in documents:
         version, kind = document.tree.get("apiVersion") or "", str(document.tree.get("kind"))
         version = version if isinstance(version, str) else str(version)
@@ -57,9 +57,9 @@ def known(documents: Iterable[Document], notes: list[str]) -> list[Document]:
         elif not version or (version, kind) in SERVED or (version, kind) in _OF_OTHERS:
             found.append(document)
         elif instead := _instead(version, kind):
-            unserved[f"{kind} ({{}}) of {version} (served: {instead})"] += 1
+            unserved[kind, f"of {version} (served: {instead})"] += 1
         else:
-            unknown[f"{kind} ({{}}) of {version}{_meant(version, kind)}"] += 1
+            unknown[kind, f"of {version}{_meant(version, kind)}"] += 1
     if unserved:
         notes.append(f"versions that API servers since {VERSION} do not serve are left out: {_listed(unserved)}")
     if unknown:
@@ -79,8 +79,8 @@ def _meant(version: str, kind: str) -> str:
     return f" (do you mean {near}?)" if near else ""
 
 
-def _listed(counts: Mapping[str, int]) -> str:
-    return ", ".join(text.format(count) for text, count in sorted(counts.items()))
+def _listed(counts: Mapping[tuple[str, str], int]) -> str:
+    return ", ".join(f"{kind} ({count}) {version}" for (kind, version), count in sorted(counts.items()))
 
 
 # --- conversions ------------------------------------------------------------------------------------------------------

@@ -83,6 +83,18 @@ async def test_a_manifest_that_the_server_would_not_create_is_refused(
     assert err.count("\n") == 1
 
 
+async def test_a_manifest_may_be_what_kubectl_has_printed_of_a_pod(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    written = {"uid": "7", "resourceVersion": "9", "generation": 1, "creationTimestamp": "2026-01-01T00:00:00Z"}
+    async with EmbeddedAPIServer(seed=1) as server:
+        server.registry.create(NODES, "", node_tree("a"))
+        pod = {**POD, "metadata": {"name": "new", **written}}
+        assert await explain_file(server, manifest(tmp_path, pod), *OURS) == 0
+    (tree,) = trees(capsys)
+    assert (tree["node"], tree["pod"]["uid"]) == ("a", "")
+
+
 async def test_fields_that_the_server_does_not_know_are_told_beside_the_answer(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -30,6 +30,8 @@ _RETRIES: Final = 2
 """A person waits for the answer: give up after three tries."""
 _REFUSED_AS_WRITTEN: Final = (400, 422)
 """The pod itself cannot be created, which is the answer."""
+_OF_THE_SERVER: Final = ("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink")
+"""Metadata that only a server writes: of a pod that was copied from a cluster."""
 _UNKNOWN_FIELD: Final = re.compile(r'unknown field "([^"]+)"')
 
 
@@ -80,7 +82,7 @@ async def admitted_pod(client: APIClient, new: NewPod) -> Tree | str | None:
 
 async def _dry_run(client: APIClient, new: NewPod) -> Tree:
     """The pod under its name. Owners, which may not exist, are not sent."""
-    metadata = dict(new.tree["metadata"])
+    metadata = {name: value for name, value in new.tree["metadata"].items() if name not in _OF_THE_SERVER}
     owners = metadata.pop("ownerReferences", None)
     try:
         answer = await _posted(client, new, metadata)

@@ -5,6 +5,7 @@ import copy
 import io
 import json
 import ssl
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -324,6 +325,40 @@ async def test_why_of_manifests_is_decided_here_where_the_service_cannot_be_aske
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(json.dumps(pod).encode())))
         assert await plugin(front, "why", "-f", "-", "--service", "kscheduler-system/kscheduler:10259") == 1
         assert "you may not use the API server's proxy" in capsys.readouterr().err
+
+
+_ASKS = """
+import sys
+from kscheduler.cli.kubectl_plugin import main
+code = main(sys.argv[1:])
+print("imported", *sys.modules)
+sys.exit(code)
+"""
+_OF_A_SCHEDULER = (
+    *("numpy", "kscheduler.scheduling", "kscheduler.plugins", "kscheduler.state", "kscheduler.simulation"),
+    *("kscheduler.config.loader", "kscheduler.assembly", "structlog", "kubernetes_asyncio"),
+)
+
+
+async def test_a_verb_that_the_service_has_answered_has_imported_no_scheduler(tmp_path: Path) -> None:
+    """Modules are counted and not time, of the whole process: with a scheduler each call took 1.5 s of CPU."""
+    manifests = _manifests(tmp_path, new_pod("new", resourceClaims=from_template()), pod_tree("other"))
+    asked = [
+        *(("why", "default/big"), ("why", "default/big", "-o", "json"), ("why", "-f", manifests)),
+        *(("pending",), ("nodes",), ("top", "--once"), ("whatif", "-f", manifests, "--drain", "node")),
+    ]
+    async with cluster() as front:
+        put(front.server, "nodes", node_tree("node", cpu="2"))
+        put(front.server, "pods", pod_tree("big", requests={"cpu": "9"}))
+        await _has_condition(front, "big")
+        for verb, *words in asked:
+            command = (sys.executable, "-c", _ASKS, verb, "--master", front.url, *words)
+            process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+            out, _ = await process.communicate()
+            assert process.returncode == 0, (verb, words)
+            imported = out.decode().splitlines()[-1].split()[1:]
+            assert [name for name in _OF_A_SCHEDULER if name in imported] == [], (verb, words)
+            assert len(imported) < 560, (verb, words)
 
 
 @pytest.mark.parametrize("who", [(), ("--direct",)], ids=("the service", "by itself"))
