@@ -2,6 +2,8 @@
 
 import json
 import shlex
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -12,6 +14,7 @@ from kscheduler.explain.suggestions.as_json import suggestion_trees
 from kscheduler.explain.suggestions.asked import suggested
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.whatif.decide import Decision, decide
+from kscheduler.whatif.manifests import Manifests, default_pod_here
 from kscheduler.whatif.scenario import parse_scenario
 from kscheduler.whatif.suggestions.for_many import help_for_many
 from tests.explain.scenarios import Tree, node_tree, pod_tree
@@ -138,3 +141,52 @@ def test_for_many_pods_a_device_is_given_up_only_where_nothing_else_helps() -> N
     best = help_for_many(decision.profile, pods, decision.cache, None)
     assert best is not None
     assert (best.suggestion.steps[0].kind.value, best.frees) == ("addNode", 2)
+
+
+# --- objects that the pod names ---------------------------------------------------------------------------------------
+
+
+def named(kind: str, *keys: str) -> list[Tree]:
+    """Objects of these names, as namespace/name."""
+    spec: Tree = {"spec": {}} if kind == "resourceclaimtemplates" else {}
+    return [{"metadata": dict(zip(("namespace", "name"), key.split("/"), strict=True)), "spec": spec} for key in keys]
+
+
+ELSEWHERE = "; it exists in namespace team-b, which pods of default cannot name"
+NAMING: dict[str, Callable[[str], Tree]] = {
+    "resourceclaims": lambda name: {"resourceClaims": [{"name": "c", "resourceClaimName": name}]},
+    "resourceclaimtemplates": lambda name: {"resourceClaims": [{"name": "c", "resourceClaimTemplateName": name}]},
+    "persistentvolumeclaims": lambda name: {
+        "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": name}}],
+    },
+}
+
+
+@pytest.mark.parametrize("plural", sorted(NAMING))
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        pytest.param("sharedd", "; do you mean shared?", id="nearly the name"),
+        pytest.param(
+            "of-another", "; it exists in namespace team-b, which pods of default cannot name", id="elsewhere"
+        ),
+        pytest.param("something-else", "", id="nothing like it"),
+    ],
+)
+def test_of_an_object_that_does_not_exist_it_is_said_what_may_be_meant(plural: str, name: str, hint: str) -> None:
+    there: Any = {plural: named(plural, "default/shared", "team-b/of-another", "team-b/shared")}
+    found, text = asked(pod_tree(**NAMING[plural](name)), nodes=[node_tree("a")], **there)
+    assert found == []
+    line = " ".join(text.split()).replace(", which the pod's claim c is made from", "")
+    assert line.startswith("it waits for what does not exist: create ")
+    assert line.endswith(f"{name} in namespace default{hint}")
+
+
+def test_a_priority_class_that_does_not_exist_is_named_with_the_one_that_may_be_meant() -> None:
+    found = Manifests(priority_classes={"training": {"metadata": {"name": "training"}, "value": 5}})
+    tree = {"metadata": {"name": "p"}, "spec": {"priorityClassName": "trainning", "containers": []}}
+    default_pod_here(tree, found, lambda _: None, "p.yaml")
+    (note,) = found.notes
+    assert note.endswith(
+        "priority 0 is presumed; do you mean training? An API server refuses pods of a class that does not exist"
+    )
