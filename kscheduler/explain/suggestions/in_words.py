@@ -146,7 +146,8 @@ def _device_count(facts: Facts, _: Step) -> str:
 
 def _device_selector(facts: Facts, _: Step) -> str:
     if "to" in facts:
-        return f"write the selector {facts['to']} instead of {facts['selector']} in {_of_request(facts)}"
+        why = f": {facts['why']}" if facts["why"] else ""
+        return f"write the selector {facts['to']} instead of {facts['selector']} in {_of_request(facts)}{why}"
     values = values_text([msgspec.convert(each, AttributeValues) for each in facts["attributes"]])
     return f"drop the selector {facts['selector']} from {_of_request(facts)}{values}"
 

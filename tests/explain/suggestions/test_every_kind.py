@@ -376,6 +376,65 @@ def test_a_selector_that_fails_could_be_written_as_it_is_meant(expression: str, 
     assert found["changes"][0]["patch"][0]["value"] == fixed
 
 
+WITH_ALL: Tree = {
+    "attributes": {
+        "model": {"string": "hollow-80"},
+        "index": {"int": 0},
+        "mig": {"bool": True},
+        "driverVersion": {"version": "1.2.0"},
+    },
+    "capacity": {"memory": {"value": "80Gi"}},
+}
+AT = 'device.attributes["gpu.example.com"]'
+MEMORY = 'device.capacity["gpu.example.com"].memory'
+
+
+@pytest.mark.parametrize(
+    ("expression", "fixed", "why"),
+    [
+        (f'{AT}.model == "hollow80"', f'{AT}.model == "hollow-80"', 'no device has "hollow80"'),
+        (f'{AT}.model == "HOLLOW-80"', f'{AT}.model == "hollow-80"', 'no device has "HOLLOW-80"'),
+        (f'"hollow80" == {AT}.model', f'{AT}.model == "hollow-80"', 'no device has "hollow80"'),
+        (f'{AT}.model in ["a100", "hollow80"]', f'{AT}.model in ["a100", "hollow-80"]', 'no device has "hollow80"'),
+        (f'{AT}.index == "0"', f"{AT}.index == 0", 'gpu.example.com/index is an integer, and "0" a string'),
+        (f"{AT}.mig == 'true'", f"{AT}.mig == true", "gpu.example.com/mig is a boolean, and 'true' a string"),
+        (
+            f'{AT}.driverVersion == "1.2.0"',
+            f'{AT}.driverVersion == semver("1.2.0")',
+            'gpu.example.com/driverVersion is a version, and "1.2.0" a string',
+        ),
+        (
+            f'{AT}.driverVersion >= semver("1.0.0")',
+            f'{AT}.driverVersion.compareTo(semver("1.0.0")) >= 0',
+            "gpu.example.com/driverVersion is a version, which compareTo compares",
+        ),
+        (
+            f'{MEMORY} >= quantity("40Gi")',
+            f'{MEMORY}.compareTo(quantity("40Gi")) >= 0',
+            "gpu.example.com/memory is a quantity, which compareTo compares",
+        ),
+        (
+            f'"40Gi" <= {MEMORY}',
+            f'{MEMORY}.compareTo(quantity("40Gi")) >= 0',
+            "gpu.example.com/memory is a quantity, which compareTo compares",
+        ),
+    ],
+)
+def test_a_value_of_a_selector_could_be_written_as_devices_have_it(expression: str, fixed: str, why: str) -> None:
+    found = suggested_for(selecting(expression, one=WITH_ALL, two=WITH_ALL))
+    suggestion = found["deviceSelector"]
+    assert suggestion["steps"][0]["facts"]["to"] == fixed
+    assert suggestion["text"] == f"write the selector {fixed} instead of {expression} in request r of claim mine: {why}"
+
+
+def test_two_wrong_values_of_a_selector_are_corrected_together() -> None:
+    expression = f'{AT}.model == "hollow80" && {MEMORY} >= quantity("40Gi")'
+    found = suggested_for(selecting(expression, one=WITH_ALL, two=WITH_ALL))["deviceSelector"]
+    assert found["steps"][0]["facts"]["to"] == (
+        f'{AT}.model == "hollow-80" && {MEMORY}.compareTo(quantity("40Gi")) >= 0'
+    )
+
+
 def test_a_selector_that_fails_for_some_devices_could_ask_first() -> None:
     found = suggested_for(selecting(f'{MODEL} == "a"', one={}, two=OF_MODEL_A))["deviceSelector"]
     assert found["steps"][0]["facts"]["to"] == f'has({MODEL}) && ({MODEL} == "a")'

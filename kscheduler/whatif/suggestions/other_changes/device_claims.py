@@ -94,11 +94,16 @@ def _of_request(
         patch = (Operation(REMOVE, pointer(*at, "selectors", position)),)
         expression = selector.cel.expression if selector.cel is not None else ""
         details = {**facts, "selector": expression}
-        for number, fixed in enumerate(selector_fixes(expression, trials.cache.devices.slices())):
+        for number, (fixed, why) in enumerate(selector_fixes(expression, trials.cache.devices.slices())):
             changed = (Operation(REPLACE, pointer(*at, "selectors", position, "cel", "expression"), fixed),)
             size = 0.1 if number == 0 else 0.2
             yield _step(
-                ChangeKind.DEVICE_SELECTOR, claim, changed, size, {**details, "to": fixed}, f"{name}#{position}"
+                ChangeKind.DEVICE_SELECTOR,
+                claim,
+                changed,
+                size,
+                {**details, "to": fixed, "why": why},
+                f"{name}#{position}",
             )
         there = values_of_devices(expression, trials.cache.devices.slices())
         details["attributes"] = [msgspec.to_builtins(each) for each in there]
