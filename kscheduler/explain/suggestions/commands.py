@@ -17,7 +17,7 @@ from kscheduler.api.core import Pod
 from kscheduler.api.groups import POD_GROUPS
 from kscheduler.api.well_known import NOT_READY, UNREACHABLE
 from kscheduler.explain.situation import NO_SITUATION, Situation, Standing
-from kscheduler.explain.suggestions.claim_origins import made_from_a_template
+from kscheduler.explain.suggestions.claim_origins import OF_DEVICES, made_from_a_template, only_in_the_file, shared_with
 from kscheduler.explain.suggestions.makers import TEMPLATES_MANAGER, PodMaker, maker_of, nothing_to_run
 from kscheduler.whatif.scenario import ClusterObjects
 from kscheduler.whatif.suggestions.changed import ADD, ObjectChange, Operation
@@ -26,13 +26,6 @@ from kscheduler.whatif.suggestions.suggestion import ChangeKind, Step, Suggestio
 _IN_PLACE: Final = (ChangeKind.GATE, ChangeKind.TOLERATION)
 _KEEPS_ITS_PODS: Final = ("StatefulSet", "ReplicaSet", "ReplicationController")
 """Controllers that do not replace a waiting pod when their template changes."""
-_OF_DEVICES: Final = (
-    ChangeKind.DEVICE_COUNT,
-    ChangeKind.DEVICE_SELECTOR,
-    ChangeKind.DEVICE_CONSTRAINT,
-    ChangeKind.DEVICE_TOLERATION,
-    ChangeKind.DEVICE_CLASS,
-)
 _NOT_BY_KUBECTL: Final = (
     ChangeKind.ADD_NODE,
     ChangeKind.CLAIM_ZONE,
@@ -68,7 +61,7 @@ def commands_of(suggestion: Suggestion, pod: Pod, objects: ClusterObjects, situa
     is_new = situation.standing is Standing.NEW
     if of_the_pod and (is_new or maker_in_the_way(suggestion, pod, objects) is not None):
         return []
-    if made_from_a_template(suggestion, pod, objects, is_new=is_new):
+    if made_from_a_template(suggestion, pod, objects, is_new=is_new) or only_in_the_file(suggestion, situation):
         return []
     # Claims are made from their templates when the pod is made again: so the templates come first.
     parts = [_other_command(step) for step in suggestion.steps if _is_of_a_template(step)]
@@ -130,7 +123,7 @@ def needs_new_claims(suggestion: Suggestion, situation: Situation) -> bool:
 
 
 def _is_of_a_template(step: Step) -> bool:
-    return step.kind is ChangeKind.NEW_CLAIM or (step.kind in _OF_DEVICES and bool(step.facts["template"]))
+    return step.kind is ChangeKind.NEW_CLAIM or (step.kind in OF_DEVICES and bool(step.facts["template"]))
 
 
 def _again(pod: Pod, objects: ClusterObjects) -> str:
@@ -190,7 +183,11 @@ def _is_of_gates(suggestion: Suggestion) -> bool:
 
 def command_note(suggestion: Suggestion, pod: Pod, objects: ClusterObjects, situation: Situation) -> str:
     """What to know before running the command, or why there is none; empty if the text says it all."""
-    notes = (_note_on_command(suggestion, pod, objects, situation), _note_on_gates(suggestion, pod, objects))
+    notes = (
+        _note_on_command(suggestion, pod, objects, situation),
+        _note_on_gates(suggestion, pod, objects),
+        shared_with(suggestion, pod, objects),
+    )
     return "; ".join(filter(None, notes))
 
 
@@ -213,6 +210,8 @@ def _note_on_command(suggestion: Suggestion, pod: Pod, objects: ClusterObjects, 
         return nothing_to_run((maker,))
     if note := made_from_a_template(suggestion, pod, objects, is_new=is_new):
         return note if _is_whole(suggestion) else ""
+    if note := only_in_the_file(suggestion, situation):
+        return note
     anew = {
         " ".join(command.split()[2:4])
         for command in commands_of(suggestion, pod, objects, situation)
@@ -315,7 +314,7 @@ def _other_command(step: Step) -> str:
             return _anew("storageclass", step.changes[0])
         case ChangeKind.CLAIM_CLASS | ChangeKind.CLAIM_SIZE:
             return _anew("pvc", step.changes[0])
-        case kind if kind in _OF_DEVICES:
+        case kind if kind in OF_DEVICES:
             return _of_devices(step)
         case _:
             return ""

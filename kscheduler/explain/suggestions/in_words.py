@@ -16,11 +16,11 @@ Facts = Mapping[str, Any]
 _MOST_NAMED: Final = 5
 
 
-def suggestion_text(suggestion: Suggestion) -> str:
-    """One line, without the number of nodes."""
+def suggestion_text(suggestion: Suggestion, *, is_new: bool = False) -> str:
+    """One line, without the number of nodes. `is_new`: the pod does not exist yet."""
     texts = [_TEXTS[step.kind](step.facts, step) for step in suggestion.steps]
     made = dict.fromkeys(step.facts["claim"] for step in suggestion.steps if step.facts.get("template"))
-    if made:
+    if made and not is_new:
         texts.append(f"make the pod again: it has claim {', '.join(made)} of the template as it was")
     return ", and ".join(texts)
 
