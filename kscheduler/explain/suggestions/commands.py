@@ -42,7 +42,9 @@ _MOST_COMMANDS: Final = 8
 MOST_NAMED: Final = 100
 """Members that one command names."""
 _SPEC: Final = "/spec/"
-_APPENDED: Final = "/spec/tolerations/-"
+_OF_A_TOLERATION: Final = "/spec/tolerations/"
+_APPENDED: Final = f"{_OF_A_TOLERATION}-"
+_OF_TOLERATION: Final = re.compile(rf"{_OF_A_TOLERATION}(?P<place>\d+)")
 _OF_RESOURCES: Final = re.compile(
     r"/spec/(?P<list>containers|initContainers)/(?P<number>\d+)/resources/(?P<field>requests|limits)/(?P<resource>[^/]+)"
 )
@@ -83,7 +85,8 @@ def commands_of_members(suggestion: Suggestion, pods: Sequence[Pod], objects: Cl
     alone: dict[str, list[Pod]] = {}
     for pod in pods:
         if maker_of(pod, objects) is None and (own := _changes_of(pod, suggestion)):
-            alone.setdefault(_json(own[0].patch), []).append(pod)
+            patch = _added(own[0].patch) if _is_in_place(suggestion) else own[0].patch
+            alone.setdefault(_json(patch), []).append(pod)
             continue
         for command in commands_of(suggestion, pod, objects, NO_SITUATION):
             if command == _deletion_of(pod):
@@ -150,9 +153,16 @@ def _pod_commands(change: ObjectChange, suggestion: Suggestion, pod: Pod, object
     if maker is not None and maker.is_changeable and not _is_of_gates(suggestion):
         return _maker_commands(maker, change, pod)
     if _is_in_place(suggestion):
-        return [_line("patch", "pod", pod.metadata.name, pod, "--type=json", "-p", _json(change.patch))]
+        return [_line("patch", "pod", pod.metadata.name, pod, "--type=json", "-p", _json(_added(change.patch)))]
     again = _line("get", "pod", pod.metadata.name, pod, "-o", "yaml")
     return [f"{again} | {_local(_json(change.patch))} | {_REPLACE}"]
+
+
+def _added(patch: Iterable[Operation]) -> tuple[Operation, ...]:
+    """Tolerations that are changed are added: of a pod that exists none may be changed."""
+    return tuple(
+        Operation(ADD, _APPENDED, each.value) if _OF_TOLERATION.fullmatch(each.path) else each for each in patch
+    )
 
 
 def maker_in_the_way(suggestion: Suggestion, pod: Pod, objects: ClusterObjects) -> PodMaker | None:
@@ -276,13 +286,18 @@ def _merge_resources(maker: PodMaker, patch: Iterable[Operation], pod: Pod) -> s
 
 def _of_template(patch: Iterable[Operation], pod: Pod) -> tuple[Operation, ...]:
     """The patch for the template, where admission has added no tolerations yet: it has them as a whole list."""
-    own = [msgspec.to_builtins(each) for each in pod.spec.tolerations if (each.key, each.effect) not in _OF_ADMISSION]
     operations = tuple(patch)
+    changed = {found["place"]: each.value for each in operations if (found := _OF_TOLERATION.fullmatch(each.path))}
+    own = [
+        changed.get(str(place)) or msgspec.to_builtins(each)
+        for place, each in enumerate(pod.spec.tolerations)
+        if (each.key, each.effect) not in _OF_ADMISSION
+    ]
     added = [each.value for each in operations if each.path == _APPENDED]
-    whole = (Operation(ADD, "/spec/tolerations", own + added),) if added else ()
+    whole = (Operation(ADD, "/spec/tolerations", own + added),) if added or changed else ()
     return tuple(
         Operation(each.op, f"/spec/template/spec/{each.path.removeprefix(_SPEC)}", each.value)
-        for each in (*whole, *(each for each in operations if each.path != _APPENDED))
+        for each in (*whole, *(each for each in operations if not each.path.startswith(_OF_A_TOLERATION)))
     )
 
 

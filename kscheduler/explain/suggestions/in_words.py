@@ -87,9 +87,17 @@ def _resource_name(facts: Facts, _: Step) -> str:
 
 
 def _toleration(facts: Facts, _: Step) -> str:
+    now = facts["now"]
+    instead = f": there is a toleration of {_tolerated(now)}, which no node has" if now is not None else ""
     if "effect" not in facts:
-        return f"tolerate all taints with the key {facts['key']}"
-    return f"tolerate the taint {_taint(facts)}"
+        return f"tolerate all taints with the key {facts['key']}{instead}"
+    return f"tolerate the taint {_taint(facts)}{instead}"
+
+
+def _tolerated(toleration: Facts) -> str:
+    value = f"={toleration['value']}" if toleration["value"] else ""
+    effect = f":{toleration['effect']}" if toleration["effect"] else ""
+    return f"{toleration['key']}{value}{effect}"
 
 
 def _node_selector(facts: Facts, _: Step) -> str:

@@ -190,3 +190,52 @@ def test_a_priority_class_that_does_not_exist_is_named_with_the_one_that_may_be_
     assert note.endswith(
         "priority 0 is presumed; do you mean training? An API server refuses pods of a class that does not exist"
     )
+
+
+# --- tolerations ------------------------------------------------------------------------------------------------------
+
+
+def tainted(name: str, value: str, key: str = "nvidia.com/gpu") -> Tree:
+    return node_tree(name, taints=[{"key": key, "value": value, "effect": "NoSchedule"}])
+
+
+@pytest.mark.parametrize(
+    ("toleration", "told"),
+    [
+        pytest.param(
+            {"key": "nvidia.com/gpu", "operator": "Equal", "value": "true", "effect": "NoSchedule"},
+            "nvidia.com/gpu=true:NoSchedule",
+            id="value",
+        ),
+        pytest.param({"key": "nvidia.com/gpu", "value": "true"}, "nvidia.com/gpu=true", id="value, of all effects"),
+        pytest.param(
+            {"key": "nvidia.com/gpu", "value": "present", "effect": "NoExecute"},
+            "nvidia.com/gpu=present:NoExecute",
+            id="effect",
+        ),
+        pytest.param({"key": "nvidia.com/gpus", "operator": "Exists"}, "nvidia.com/gpus", id="key"),
+    ],
+)
+def test_a_toleration_that_tolerates_nothing_is_changed_instead_of_one_more_added(toleration: Tree, told: str) -> None:
+    other = {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"}
+    nodes = [tainted("a", "present")]
+    found = suggested_for(scenario(pod_tree(tolerations=[other, toleration]), nodes=nodes))["toleration"]
+    assert found["text"] == (
+        f"tolerate the taint nvidia.com/gpu=present:NoSchedule: there is a toleration of {told}, which no node has"
+    )
+    (step,) = found["changes"][0]["patch"]
+    assert (step["op"], step["path"]) == ("replace", "/spec/tolerations/1")
+    # The API server lets nobody change a toleration of a pod that exists: there one more is added.
+    (added,) = json.loads(shlex.split(found["command"])[-1])
+    assert (added["op"], added["path"], added["value"]) == ("add", "/spec/tolerations/-", step["value"])
+    pod = pod_tree(tolerations=[other, toleration]) | owned_by("DaemonSet")
+    (of_template,) = json.loads(shlex.split(suggested_for(scenario(pod, nodes=nodes))["toleration"]["command"])[-1])
+    assert (of_template["path"], of_template["value"]) == ("/spec/template/spec/tolerations", [step["value"]])
+
+
+def test_a_toleration_of_what_another_node_has_is_left_as_it_is() -> None:
+    pod = pod_tree(cpu="3", tolerations=[{"key": "dedicated", "operator": "Equal", "value": "a"}])
+    small = tainted("small", "a", "dedicated")
+    small["status"]["allocatable"]["cpu"] = "1"
+    found = suggested_for(scenario(pod, nodes=[small, tainted("b", "b", "dedicated")]))["toleration"]
+    assert found["changes"][0]["patch"][0]["path"] == "/spec/tolerations/-"
