@@ -57,8 +57,8 @@ def objections(scenario: Tree, found: list[Tree]) -> list[str]:
 
 
 def _too_early(found: list[Tree]) -> list[str]:
-    """To tolerate a cordon comes after all single changes that end it, make room or add a node."""
-    alone = [each for each in found if len(each["steps"]) == 1]
+    """To tolerate a cordon comes after all single changes that end it, make room without harm or add a node."""
+    alone = [each for each in found if len(each["steps"]) == 1 and not does_harm(each)]
     names = [subject_of(each["kind"], each["steps"][0]["facts"], each["changes"]) for each in alone]
     tolerated = ("toleration", f"{CORDON}=:NoSchedule")
     behind = names[names.index(tolerated) :] if tolerated in names else ()
