@@ -1,5 +1,6 @@
 """Parts of every object (metadata, owners, conditions) and the settings that all structs share."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -7,6 +8,11 @@ import msgspec
 
 class Value(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
     """A part of an object: immutable, compared by value, invisible to the cyclic garbage collector."""
+
+
+def rfc3339(seconds: float) -> str:
+    """Wall-clock seconds as the API writes a time (`metav1.Time`): `2026-11-28T12:00:00Z`."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 class OwnerReference(Value, frozen=True):

@@ -18,7 +18,7 @@ from typing import Any, Final, Protocol
 from kscheduler.aio.clock import Alarm, Clock
 from kscheduler.api.core import Pod
 from kscheduler.api.kinds import PODS, Kind
-from kscheduler.api.meta import KubeObject
+from kscheduler.api.meta import KubeObject, rfc3339
 from kscheduler.assembly.followed_groups import group_apis
 from kscheduler.assembly.pod_classes import PodClasses, classes_are_on, pod_classes
 from kscheduler.assembly.ports import Ports
@@ -54,7 +54,7 @@ from kscheduler.scheduling.resizes import DeferredResizes
 from kscheduler.scheduling.stopwatch import timed_pre_enqueue
 from kscheduler.scheduling.supervision.circuit import State
 from kscheduler.scheduling.supervision.held_pods import HeldPods
-from kscheduler.scheduling.supervision.holds import SHORTEST_SECONDS, Held, rfc3339
+from kscheduler.scheduling.supervision.holds import SHORTEST_SECONDS, Held
 from kscheduler.scheduling.supervision.supervisor import Quarantine, Supervisor
 from kscheduler.state.cache import Cache
 from kscheduler.state.holding.pods_in_pre_bind import PodsInPreBind
@@ -171,6 +171,7 @@ class Assembly:
         self.queue = SchedulingQueue(first.policy)
         self._move_pods = lambda event, old, new: self.queue.move_all(event, old, new, clock.time())
         ports.log.awaited_events = self.queue.awaited_events
+        ports.log.find = self.queue.find
         self.failures = FailureHandler(
             self.queue,
             self.cache.nominator,

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
+from kscheduler.api.meta import rfc3339
 from kscheduler.bounded.recently_used import RecentlyUsed
 from kscheduler.framework.plugin import Plugin
 from kscheduler.framework.pods.pod_info import PodInfo
@@ -21,7 +22,7 @@ from kscheduler.logs.throttle import Throttle
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.reports import Reporter
 from kscheduler.scheduling.supervision.circuit import State
-from kscheduler.scheduling.supervision.holds import STRIKES, rfc3339
+from kscheduler.scheduling.supervision.holds import STRIKES
 from kscheduler.scheduling.supervision.supervisor import OnFailure, Quarantine
 
 P = TypeVar("P")

@@ -12,7 +12,6 @@ effect at once. Only `application/json` is accepted, which web pages cannot send
 
 import hmac
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +19,7 @@ import msgspec
 from aiohttp import hdrs, web
 
 from kscheduler.aio.clock import REAL_CLOCK, Clock
+from kscheduler.api.meta import rfc3339
 from kscheduler.client.access.credential_files import check_regular
 from kscheduler.logs import get_logger
 from kscheduler.server.handlers import Handler
@@ -145,7 +145,7 @@ class WaitingPodsEndpoint:
     def _shown(self, waiting_pod: HeldPod) -> dict[str, Any]:
         wall = self.clock.time() - self.clock.monotonic()
         pending = [
-            {"plugin": plugin, "deadline": _rfc3339(wall + deadline)}
+            {"plugin": plugin, "deadline": rfc3339(wall + deadline)}
             for plugin, deadline in sorted(waiting_pod.deadlines.items())
         ]
         return {**_named(waiting_pod), "node": waiting_pod.node_name, "pending": pending}
@@ -165,10 +165,6 @@ def _decoded(request: web.Request, body: bytes) -> _PermitVerdict:
 
 def _named(waiting_pod: HeldPod) -> dict[str, Any]:
     return {"namespace": waiting_pod.pod.namespace, "name": waiting_pod.pod.name, "uid": waiting_pod.pod.uid}
-
-
-def _rfc3339(wall_seconds: float) -> str:
-    return datetime.fromtimestamp(wall_seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _answer(value: object, status: int = 200) -> web.Response:

@@ -5,10 +5,11 @@ from collections.abc import Sequence
 
 import pytest
 
+from kscheduler.upstream.versions import followed
 from tests.controlplane.rest import Api
 from tests.e2e.conftest import create_namespace
 from tests.e2e.servers import Server
-from tests.simulation.likeness import requests, stored
+from tests.simulation.likeness import published, requests, stored
 from tests.simulation.likeness.exchanges import NAMESPACE, Answer, Recording, Request, Row, Send, outcome
 
 
@@ -31,12 +32,16 @@ def sender(api: Api) -> Send:
     return send
 
 
-TABLES: dict[str, Sequence[Row]] = {"stored": stored.ROWS, "requests": requests.ROWS}
+TABLES: dict[str, Sequence[Row]] = {
+    "stored": stored.ROWS,
+    "requests": requests.ROWS,
+    "published": published.ROWS,
+}
 
 
-@pytest.mark.kubernetes_1_36("the answers were recorded from the API server of 1.36")
 async def test_both_servers_answer_as_recorded(server: Server, request: pytest.FixtureRequest) -> None:
     create_namespace(server, NAMESPACE)
+    version = followed(server.api.get("/version")["gitVersion"]) or ""
     send = sender(server.api)
     try:
         found = {table: {row.name: await outcome(send, row) for row in rows} for table, rows in TABLES.items()}
@@ -44,8 +49,8 @@ async def test_both_servers_answer_as_recorded(server: Server, request: pytest.F
         server.api.delete(f"/api/v1/namespaces/{NAMESPACE}")
     if request.config.getoption("--record-transcript"):
         for table, answers in found.items():
-            Recording(table).write(answers)
+            Recording(table, version).write(answers)
     for table, answers in found.items():
-        expected = Recording(table).read()
+        expected = Recording(table, version).read()
         assert {name: one for name, one in answers.items() if one != expected.get(name)} == {}
         assert list(answers) == list(expected)

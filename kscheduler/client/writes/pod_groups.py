@@ -1,13 +1,12 @@
 """Patches a pod group's status."""
 
-from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import quote
 
 import msgspec
 
 from kscheduler.aio import REAL_CLOCK, Clock
-from kscheduler.api.meta import Condition
+from kscheduler.api.meta import Condition, rfc3339
 from kscheduler.client.rest import STRATEGIC_MERGE, APIClient
 
 _encode: Final = msgspec.json.Encoder().encode
@@ -28,7 +27,7 @@ class PodGroupStatusPatcher:
         `collection`: group, version and plural, as scheduling.k8s.io/v1beta1/podgroups. Raises as
         `PodStatusPatcher.patch_status`.
         """
-        now = datetime.fromtimestamp(self._clock.time(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        now = rfc3339(self._clock.time())
         changed: dict[str, Any] = {
             "type": condition.type,
             "status": condition.status,

@@ -4,12 +4,10 @@ The answer is the pod as the server has it now. The watch brings it a moment lat
 compared with the answer.
 """
 
-from datetime import UTC, datetime
-
 from kscheduler.aio import REAL_CLOCK, Clock
 from kscheduler.api.codec import Decoder
 from kscheduler.api.core import Pod
-from kscheduler.api.meta import Condition
+from kscheduler.api.meta import Condition, rfc3339
 from kscheduler.client.rest import STRATEGIC_MERGE, APIClient
 from kscheduler.client.writes.pods import UNCHANGED, pod_path, status_patch
 
@@ -30,7 +28,7 @@ class PodStatusPatcher:
         `APIError` (409: another pod has the name, or the object moved on), `NotSentError`, `UnknownOutcomeError`,
         `UndecodableError`.
         """
-        now = datetime.fromtimestamp(self._clock.time(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        now = rfc3339(self._clock.time())
         node = UNCHANGED if nominated_node_name is None else nominated_node_name
         body = status_patch(pod, condition, node, now)
         if body is None:

@@ -5,7 +5,6 @@ server answers 409.
 """
 
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
 from enum import Enum
 from typing import Any, Final
 from urllib.parse import quote
@@ -15,7 +14,7 @@ import msgspec
 from kscheduler.aio import REAL_CLOCK, Backoff, Clock
 from kscheduler.api.codec import Decoder, UndecodableError
 from kscheduler.api.core import Pod
-from kscheduler.api.meta import Condition
+from kscheduler.api.meta import Condition, rfc3339
 from kscheduler.client.errors import APIError, ClientError, NotSentError, UnknownOutcomeError
 from kscheduler.client.rest import STRATEGIC_MERGE, APIClient
 
@@ -83,7 +82,7 @@ class PodWriter:
         conflict, 500, 503 and refused connections, as in kube-scheduler, and also when no answer came. Raises as
         `bind`.
         """
-        now = datetime.fromtimestamp(self._clock.time(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        now = rfc3339(self._clock.time())
         body = status_patch(pod, condition, nominated_node_name, now)
         if body is None:
             return False

@@ -15,7 +15,6 @@ kube-scheduler's first try goes without reading, from its cache; ours reads, bec
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from enum import Enum
 from typing import Final
 
@@ -23,6 +22,7 @@ from kscheduler.aio.backoff import Backoff
 from kscheduler.aio.clock import Clock
 from kscheduler.api.codec import UndecodableError
 from kscheduler.api.devices import AllocationResult, ResourceClaim, ResourceClaimConsumerReference
+from kscheduler.api.meta import rfc3339
 from kscheduler.client.errors import ClientError, FencedError
 from kscheduler.client.writes.claims import StoredClaim
 from kscheduler.framework.status import Fault
@@ -180,4 +180,4 @@ class ClaimWrite:
         return f"add finalizer to claim {key}" if self.allocation is not None else f"add reservation to claim {key}"
 
     def _now(self) -> str:
-        return datetime.fromtimestamp(self.clock.time(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return rfc3339(self.clock.time())

@@ -17,9 +17,9 @@ ends by time only.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
+from kscheduler.api.meta import rfc3339
 from kscheduler.bounded.recently_used import RecentlyUsed
 
 STRIKES: Final = 3
@@ -221,8 +221,3 @@ def _end_early(hold: _PodHold, now: float) -> bool:
     hold.early_ends += 1
     hold.until = now
     return True
-
-
-def rfc3339(seconds: float) -> str:
-    """`2026-11-28T12:00:00Z` for wall-clock seconds."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -15,13 +15,14 @@ from enum import StrEnum
 from itertools import count
 from typing import Final
 
+from kscheduler.api.meta import rfc3339
 from kscheduler.framework.plugin_answers import NotCalledError, PartialAnswerError, text_of, with_place
 from kscheduler.framework.plugin_listener import PluginListener
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import StatusError
 from kscheduler.scheduling.supervision.alarm import TimeBudgetError
 from kscheduler.scheduling.supervision.circuit import Circuit, State
-from kscheduler.scheduling.supervision.holds import NOBODY, Caller, Held, rfc3339
+from kscheduler.scheduling.supervision.holds import NOBODY, Caller, Held
 
 DEFAULT_BUDGET_SECONDS: Final = 0.2
 _LONGEST_CAUSE: Final = 300

@@ -8,6 +8,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from kscheduler.aio.clock import REAL_CLOCK, Clock
+from kscheduler.api.meta import rfc3339
 from kscheduler.server.handlers import Handler
 from kscheduler.server.pages.structured import answer
 
@@ -40,7 +41,7 @@ def statusz(
             f"Paths: {' '.join(folders)}",
         ]
         fields: dict[str, Any] = {
-            "startTime": begins.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "startTime": rfc3339(started),
             "uptimeSeconds": seconds,
             "binaryVersion": version,
             "emulationVersion": kubernetes(),

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from kscheduler import __version__
+from kscheduler.api.meta import rfc3339
 from kscheduler.scheduling.pod_log.recent_attempts import BindingAttempt
 from kscheduler.server.status_page.facts import in_words
 from kscheduler.server.status_page.facts.pod_story import rejected_nodes
@@ -164,7 +165,7 @@ def _environment() -> "Environment":
         seconds=in_words.seconds_of,
         share=in_words.share_text,
         short=in_words.short_seconds,
-        since=in_words.since,
+        since=rfc3339,
         why=lambda place: _WHY.get(place, ""),
     )
     sections = [name for name in environment.list_templates() if name.startswith("sections/")]

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from kscheduler.aio import REAL_CLOCK, Clock
+from kscheduler.api.meta import rfc3339
 from kscheduler.client import APIClient, APIError, ClientError
 from kscheduler.client.rest import MERGE, STRATEGIC_MERGE
 from kscheduler.logs import get_logger
@@ -82,7 +83,7 @@ class Heartbeats:
             await self._client.post(_LEASES, _encode(lease))
 
     async def _confirm_ready(self, name: str) -> None:
-        moment = datetime.fromtimestamp(self._clock.time(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        moment = rfc3339(self._clock.time())
         condition = {
             "type": "Ready",
             "status": "True",

@@ -20,7 +20,6 @@ import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from ipaddress import IPv4Address
 from typing import Generic, TypeVar
 
@@ -29,7 +28,7 @@ import msgspec
 from kscheduler.aio import REAL_CLOCK, BackgroundService, Clock, TaskSet, running
 from kscheduler.api.core import Node, NodeStatus, Pod
 from kscheduler.api.kinds import PODS, Kind
-from kscheduler.api.meta import KubeObject, Value
+from kscheduler.api.meta import KubeObject, Value, rfc3339
 from kscheduler.client import APIClient, APIError, ClientError, Connection, PodWriter, plain_connection
 from kscheduler.client.lists import ListDecoder
 from kscheduler.client.rest import STRATEGIC_MERGE
@@ -310,7 +309,7 @@ class HollowKubelets:
         return str(IPv4Address(_FIRST_POD_ADDRESS + next(self._addresses) % _POD_ADDRESSES))
 
     def _now(self) -> str:
-        return datetime.fromtimestamp(self._clock.time(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return rfc3339(self._clock.time())
 
 
 class _Ear(Generic[T]):

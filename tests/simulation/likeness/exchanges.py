@@ -1,7 +1,7 @@
 """Requests that are sent alike to the embedded API server and to a real one, and what is compared of their answers.
 
-What the real server (v1.36) answers is recorded beside the rows; the embedded one must answer the same
-(`test_likeness.py`), and that the real one still says so is checked end to end.
+What the real servers of 1.36 and 1.37 answer is recorded beside the rows; the embedded one must answer the same
+(`test_likeness.py`), and that the real ones still say so is checked end to end.
 """
 
 import json
@@ -10,6 +10,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from kscheduler.upstream.release import VERSION
 
 Object = dict[str, Any]
 JSON = "application/json"
@@ -108,15 +110,25 @@ def masked_object(value: Object) -> Object:
 
 
 class Recording:
-    """The answers of the real server to the rows of one file."""
+    """The answers of the real server to the rows of one file: those of 1.36, and what a later version answers else."""
 
-    def __init__(self, name: str) -> None:
-        self.path = Path(__file__).with_name(f"{name}.json")
+    def __init__(self, name: str, version: str = VERSION) -> None:
+        """`version`: of the API server, `1.37`."""
+        self._first = Path(__file__).with_name(f"{name}.json")
+        self._own = None if version == VERSION else Path(__file__).with_name(f"{name}-{version}.json")
 
     def read(self) -> dict[str, Object]:
-        found: dict[str, Object] = json.loads(self.path.read_text())
+        found: dict[str, Object] = json.loads(self._first.read_text())
+        if self._own is not None and self._own.exists():
+            found |= json.loads(self._own.read_text())
         return found
 
     def write(self, answers: dict[str, Object]) -> None:
+        if self._own is not None:
+            first = json.loads(self._first.read_text())
+            answers = {name: one for name, one in answers.items() if one != first.get(name)}
+        if self._own is not None and not answers:
+            self._own.unlink(missing_ok=True)
+            return
         lines = (f"{json.dumps(name)}: {json.dumps(one, ensure_ascii=False)}" for name, one in answers.items())
-        self.path.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+        (self._own or self._first).write_text("{\n" + ",\n".join(lines) + "\n}\n")

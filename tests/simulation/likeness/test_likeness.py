@@ -7,15 +7,24 @@ from typing import Any
 import aiohttp
 import pytest
 
+from kscheduler.config.feature_gates import parse_feature_gates
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
-from tests.simulation.likeness import requests, stored
+from kscheduler.simulation.kinds.resources import served_kinds
+from kscheduler.upstream.behaviours import BEHAVIOURS
+from tests.simulation.likeness import published, requests, stored
 from tests.simulation.likeness.exchanges import NAMESPACE, Answer, Recording, Request, Row, Send, outcome
 
 
+@pytest.fixture(params=BEHAVIOURS)
+def version(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
 @pytest.fixture
-async def send() -> AsyncIterator[Send]:
+async def send(version: str) -> AsyncIterator[Send]:
     timeout = aiohttp.ClientTimeout(total=20)
-    async with EmbeddedAPIServer(seed=1) as server, aiohttp.ClientSession(timeout=timeout) as session:
+    kinds = served_kinds(version, parse_feature_gates("", version=version).enabled)
+    async with EmbeddedAPIServer(seed=1, kinds=kinds) as server, aiohttp.ClientSession(timeout=timeout) as session:
 
         async def send(request: Request) -> Answer:
             headers = {"Content-Type": request.content_type, "Accept": request.accept}
@@ -40,10 +49,13 @@ def decoded(body: bytes) -> Any:
     [
         pytest.param(stored.ROWS, "stored", id="stored objects"),
         pytest.param(requests.ROWS, "requests", id="verbs, media types, bodies"),
+        pytest.param(published.ROWS, "published", id="published manifests"),
     ],
 )
-async def test_the_embedded_server_answers_as_recorded(send: Send, rows: Sequence[Row], recording: str) -> None:
-    expected = Recording(recording).read()
+async def test_the_embedded_server_answers_as_recorded(
+    send: Send, rows: Sequence[Row], recording: str, version: str
+) -> None:
+    expected = Recording(recording, version).read()
     assert [row.name for row in rows] == list(expected)
     found = {row.name: await outcome(send, row) for row in rows}
     assert {name: one for name, one in found.items() if one != expected[name]} == {

@@ -5,7 +5,7 @@ from typing import Final
 
 from kscheduler.framework.reasons.wording import amount_text
 
-__all__ = ["age_text", "amount_text", "seconds_of", "share_text", "short_seconds", "since"]
+__all__ = ["age_text", "amount_text", "seconds_of", "share_text", "short_seconds"]
 
 _UNITS: Final = (("d", 86_400), ("h", 3_600), ("m", 60))
 
@@ -32,11 +32,6 @@ def seconds_of(timestamp: str | None) -> float | None:
     except ValueError:
         return None
     return (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp()
-
-
-def since(at: float) -> str:
-    """Wall-clock seconds as RFC 3339, for the `datetime` of an element."""
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def short_seconds(seconds: float) -> str:
