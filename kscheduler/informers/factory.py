@@ -178,7 +178,7 @@ class InformerFactory:
             if await self._exists(kind, unless_known=False):  # an API server that is away brings no resource
                 break
             pause = min(2 * pause, DISCOVERY_SECONDS)
-        log.info("the resource has appeared", resource=kind.resource, version=kind.version)
+        log.info("resource_served", resource=kind.resource, version=kind.version)
         informer.wake()
 
     async def _exists(self, kind: Kind, *, unless_known: bool = True) -> bool:
