@@ -107,7 +107,7 @@ class Parts:
         self.clock = options.clock
         self.observations = Observations()
         self.pod_log = PodLog()
-        self.taken = TakenPods(self.observations, self.clock)
+        self.taken = TakenPods(self.observations, self.clock, self._may_write)
         self.limit = AdaptiveLimit(self._configuration.parallelism, self._most_workers)
         host, now = host_of(connection.base_url), self.clock.monotonic()
         self.reachability = earlier.reachability if earlier is not None else APIServerReachability(host, now)
