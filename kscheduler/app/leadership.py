@@ -38,7 +38,7 @@ class EarlierTerm:
     server_version: str
     """What the API server told last; empty or `unknown`: nothing."""
     certificate: MadePair | None = None
-    """What the HTTPS port serves where no files are given: it stays the same for clients, and for those who noted it."""
+    """What the HTTPS port serves where no files are given: it stays the same for clients that have noted it."""
 
 
 class Leadership:

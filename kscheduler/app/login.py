@@ -76,7 +76,10 @@ class Login:
         token: PermitToken | None,
         made: MadePair | None = None,
     ) -> None:
-        """`made`: the certificate that this process has made already. Raises `ConfigError` if the files of certificates or authorities cannot be used."""
+        """`made`: the certificate that this process has made already.
+
+        Raises `ConfigError` if the files of certificates or authorities cannot be used.
+        """
         self._serving = serving
         self._token = token
         self.metrics = LoginMetrics()

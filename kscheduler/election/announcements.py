@@ -27,8 +27,8 @@ _log = get_logger("election")
 REASON: Final = "LeaderElection"
 SECONDS_BETWEEN_LINES: Final = 60.0
 PATIENCE_SECONDS: Final = 5.0
-"""How long a follower's requests fail before it is told. An API server that has just started answers 403 for a second or
-two, until it has read the roles: whoever changes them then has been sent to the wrong place."""
+"""How long a follower's requests fail before it is told. An API server that has just started answers 403 for a second
+or two, until it has read the roles: whoever changes them then has been sent to the wrong place."""
 
 
 class EventLog(Protocol):
@@ -194,7 +194,9 @@ class Announcements:
                 f"the namespace {self._namespace} does not exist: create it, or name another one with "
                 "--leader-elect-resource-namespace"
             )
-        return otherwise or "it is tried again; nobody schedules under this lease meanwhile, unless another replica leads"
+        return (
+            otherwise or "it is tried again; nobody schedules under this lease meanwhile, unless another replica leads"
+        )
 
     def _event(self, stored: StoredLease, what: str) -> None:
         self._recorder.record(

@@ -42,7 +42,7 @@ class TakenPods:
     """Counts the pods, and warns."""
 
     def __init__(self, observations: Observations, clock: Clock, may_bind: Callable[[], bool] = lambda: True) -> None:
-        """`may_bind`: whether this process's right to write holds at this moment. It ends before any replica's begins."""
+        """`may_bind`: whether this process's right to write holds now; it ends before any replica's begins."""
         self.may_bind = may_bind
         self._observations = observations
         self._clock = clock

@@ -25,8 +25,9 @@ def _is_logger(receiver: ast.expr) -> bool:
 def logged(source: str) -> Iterator[tuple[int, ast.expr]]:
     """Line and message of each call that logs."""
     for node in ast.walk(ast.parse(source)):
-        is_call = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in LEVELS
-        if is_call and _is_logger(node.func.value) and node.args:
+        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args):
+            continue
+        if node.func.attr in LEVELS and _is_logger(node.func.value):
             yield node.lineno, node.args[0]
 
 
