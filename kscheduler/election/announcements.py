@@ -32,7 +32,7 @@ or two, until it has read the roles: whoever changes them then has been sent to 
 
 
 class EventLog(Protocol):
-    """The part of `client.EventRecorder` that an election needs."""
+    """The part of `client.events.recorder.EventRecorder` that an election needs."""
 
     def record(
         self,
