@@ -59,7 +59,7 @@ async def _connection(flag: str, kubeconfig: str, own: Connection) -> Connection
     if not kubeconfig:
         return own
     try:
-        return await load_connection(kubeconfig=kubeconfig)
+        return await load_connection(kubeconfig=kubeconfig, named_by=flag)
     except ConfigurationError as error:
         message = f"{flag}: {error}"
         raise ConfigurationError(message) from None

@@ -375,6 +375,7 @@ async def run(options: Options) -> None:
         master=options.master,
         kubeconfig=options.kubeconfig or options.config.configuration.client_connection.kubeconfig,
         context=options.context,
+        named_by=options.kubeconfig_named_by,
         say_slow=_log_slow_plugin,
     )
     _log.info("connecting", server=connection.description)
