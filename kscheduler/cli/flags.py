@@ -28,7 +28,7 @@ from kscheduler.cli.named_config import (
 from kscheduler.cli.parser import COMMAND_LINE, StoreText, boolean, duration, text
 from kscheduler.cli.serving_flags import add_serving_flags, flag_values, serving_of, serving_warnings
 from kscheduler.config.errors import ConfigError, Mistakes, Problem, SeveralMistakesError, invalid
-from kscheduler.config.loader import LoadedConfig, UnusableConfigError, to_tree
+from kscheduler.config.loader import LoadedConfig, UnusableConfigError, default_configuration, to_tree
 from kscheduler.config.overrides import with_settings
 from kscheduler.config.types import OWN_SCHEDULER_NAME, ClientConnectionConfiguration
 from kscheduler.config.validation.configuration import ABOVE_RENEW_DEADLINE, ABOVE_RETRY_PERIOD
@@ -211,7 +211,7 @@ def _resolve(args: argparse.Namespace, version: str) -> Resolved:
     resolved = configured.config
     kubeconfig = resolved.configuration.client_connection.kubeconfig
     served = (FlagWarning(flag, reason) for flag, reason in serving_warnings(given, serving))
-    flag_warnings = (*_warnings(given, kubeconfig, has_file=bool(args.config)), *served)
+    flag_warnings = (*ignored_flags(given, kubeconfig, has_file=bool(args.config)), *served)
     warnings = (*flag_warnings, *(FlagWarning("--feature-gates", text) for text in gates.warnings))
     flags = {**_values(given, resolved), **flag_values(given)}
     return Resolved(configured, serving, flags, warnings, reader)
@@ -340,7 +340,17 @@ def _without_password(url: str) -> str:
     return f"{scheme}{separator}{host.rpartition('@')[2]}{slash}{path}"
 
 
-def _warnings(given: Mapping[str, Any], kubeconfig: str, *, has_file: bool) -> Iterator[FlagWarning]:
+def mistaken_settings(given: Mapping[str, Any]) -> dict[str, str]:
+    """What is wrong with the values of flags that set a field, by `--name`, whatever a file says."""
+    try:
+        _with_flags(default_configuration(), _settings(given, LEADER_ELECTION + DEPRECATED))
+    except ConfigError as failure:
+        return {problem.path: problem.message for problem in failure.problems}
+    return {}
+
+
+def ignored_flags(given: Mapping[str, Any], kubeconfig: str, *, has_file: bool) -> Iterator[FlagWarning]:
+    """The flags that have no effect, whatever their values. `kubeconfig`: the one that is used in the end."""
     if has_file:
         passed_over = [flag.name for flag in DEPRECATED if flag.key in given]
         if "kubeconfig" in passed_over and given["kubeconfig"] == kubeconfig:

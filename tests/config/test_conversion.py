@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 import yaml
 
+from kscheduler.cli.judged_flags import without_meaning
 from kscheduler.config.conversion.converting import convert
 from kscheduler.config.errors import ConfigError
 from kscheduler.config.loader import load_bytes
@@ -51,7 +52,7 @@ def spoilt(seed: int) -> bytes:
 def test_a_file_with_anything_anywhere_is_refused_or_becomes_one_that_can_be_used(seed: int) -> None:
     data = spoilt(seed)
     try:
-        converted = convert(data, "f", mistakes)
+        converted = convert(data, "f", mistakes, without_meaning)
     except ConfigError:
         return  # refused; anything else that is raised fails the test
     assert mistakes(converted.text.encode()) is None

@@ -388,15 +388,32 @@ def test_two_releases_in_two_namespaces_share_no_name() -> None:
 
 @pytest.mark.parametrize("values", ["default", "replace", "single", "dual-stack", "few-rights", "mixin"])
 def test_the_notes_say_what_to_look_at_and_what_to_mind(values: str) -> None:
-    said = helm.run_helm(
-        "install", helm.RELEASE, helm.CHART, "--namespace", helm.NAMESPACE, "--dry-run=client",
-        "--values", VALUE_SETS[values],
-    )  # fmt: skip
-    notes = said.partition("NOTES:")[2]
+    notes = helm.notes({}, VALUE_SETS[values])
     assert "rollout status deployment/kscheduler" in notes
     assert "helm -n kscheduler-system test kscheduler" in notes
     warnings = {"default": 0, "replace": 1, "single": 1, "dual-stack": 2, "few-rights": 0, "mixin": 1}
     assert notes.count("WARNING") == warnings[values]
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"replicas": 0}, "WARNING: replicas is 0: nobody places pods that name kscheduler"),
+        ({"replicas": 0, "mode": "replace"}, "name default-scheduler, but for a kube-scheduler that runs"),
+        (
+            {"featureGates.GenericWorkload": True},
+            "WARNING: on an API server of Kubernetes 1.36 the feature gates do not",
+        ),
+        (
+            {"config.existingConfigMap": "mine", "podGroups": ["volcano"]},
+            "write podGroupAPIs into the ConfigMap mine",
+        ),
+    ],
+    ids=["nobody", "nobody in its place", "gates of one version", "groups beside a configuration"],
+)
+def test_the_notes_say_what_values_do_not_do(settings: dict[str, object], told: str) -> None:
+    assert told in helm.notes(settings)
+    assert told.removeprefix("WARNING: ") not in helm.notes({})
 
 
 @pytest.mark.parametrize(
