@@ -32,6 +32,7 @@ from kscheduler.config.errors import ConfigError, Problem
 from kscheduler.config.loader import LoadedConfig
 from kscheduler.config.reading.lines import mark_of
 from kscheduler.config.unhonoured import SettingWarning, unhonoured
+from kscheduler.framework.plugin_time import PLUGIN_TIME
 from kscheduler.loading import Configured, PluginOrigin
 from kscheduler.logs import get_logger
 from kscheduler.logs.caught import Boundary, count_caught
@@ -176,7 +177,7 @@ class ConfigReloader:
     async def _read(self, source: ConfigSource, read: Callable[[bytes], Configured]) -> FileRead:
         """The file, read in a thread; one that hangs is refused, and read again soon."""
         try:
-            found = await self._threads.call(lambda: read_source(source, read), READ_SECONDS)
+            found = await self._threads.call(lambda: read_source(source, read), PLUGIN_TIME.at_most(READ_SECONDS))
         except CallHangsError as failure:
             was_hanging, self._has_hung = self._has_hung, True
             text = f"reading it hangs: {failure}; does its file system answer?"
@@ -208,7 +209,7 @@ class ConfigReloader:
         async with self._parts.exchanging:
             read, data = partial(self._read_under, version), self._parts.assembly.config.data
             try:
-                configured = await self._threads.call(lambda: read(data), READ_SECONDS)
+                configured = await self._threads.call(lambda: read(data), PLUGIN_TIME.at_most(READ_SECONDS))
             except CallHangsError as failure:
                 loading = self._source.being_loaded() if self._source is not None else ""
                 text = f"loading plugins from {loading or 'a file'} hangs: {failure}"

@@ -28,6 +28,7 @@ from kscheduler.app.diary import Diary
 from kscheduler.app.followed_version import FollowedVersion
 from kscheduler.app.leadership import EarlierTerm
 from kscheduler.app.login import LoginConnections, login_connections
+from kscheduler.app.monitors.lasting_troubles import LastingTroubles
 from kscheduler.app.options import Options
 from kscheduler.app.parts import Parts
 from kscheduler.app.reloading import ConfigReloader, log_plugins
@@ -41,6 +42,7 @@ from kscheduler.config.errors import ConfigError
 from kscheduler.config.reading.lines import with_lines
 from kscheduler.config.unhonoured import unhonoured
 from kscheduler.election import LeaseLostError
+from kscheduler.framework.plugin_time import PLUGIN_TIME
 from kscheduler.loading import Configured
 from kscheduler.logs import configure as configure_logs
 from kscheduler.logs import get_logger
@@ -148,6 +150,9 @@ class App:
                 *self._flight_recorder(),
                 BackgroundService("api-server", self.parts.api_server_monitor.run),
                 BackgroundService("diary", self.diary.run),
+                BackgroundService(
+                    "lasting troubles", LastingTroubles(self.surface.lasting_troubles, self.parts.clock).run
+                ),
                 BackgroundService("plugins", self.parts.retired.run, self.parts.retired.stop),
                 BackgroundService("plugins' data", self.parts.refreshed.run),
                 BackgroundService("configuration", self.reloader.run),
@@ -271,7 +276,7 @@ class App:
 
     async def _wait_for_plugins_data(self) -> None:
         """Give plugins the time to fetch once: the first pods are judged by data, too, if there are any."""
-        missing = await self.parts.refreshed.wait_for_first(FIRST_DATA_SECONDS)
+        missing = await self.parts.refreshed.wait_for_first(PLUGIN_TIME.at_most(FIRST_DATA_SECONDS))
         if missing:
             advice = "they decide as they do without data; see plugin_not_refreshed"
             _log.warning("plugins_without_data", plugins=missing, advice=advice)

@@ -75,7 +75,14 @@ from kscheduler.server.pages.debugging import ProfilePage, dump_page, set_verbos
 from kscheduler.server.pages.openapi import openapi_page
 from kscheduler.server.pages.pending import pending_page
 from kscheduler.server.pages.pod_resources import pod_resources
-from kscheduler.server.pages.questions import BODY_BYTES, explain_page, helping_changes, nodes_page, simulate_page
+from kscheduler.server.pages.questions import (
+    BODY_BYTES,
+    explain_new_page,
+    explain_page,
+    helping_changes,
+    nodes_page,
+    simulate_page,
+)
 from kscheduler.server.pages.zpages import flagz, statusz
 from kscheduler.server.serving import LOOPBACK
 from kscheduler.server.status_page.site import StatusPage
@@ -345,7 +352,9 @@ class Surface:
         if self._options.answers_questions:
             simulates = simulate_page(self.questions)
             pages |= {
-                "/explain": ServedPage(explain_page(self.questions)),
+                "/explain": ServedPage(
+                    explain_page(self.questions), posted=explain_new_page(self.questions), body_bytes=BODY_BYTES
+                ),
                 "/nodes": ServedPage(nodes_page(self.questions)),
                 "/simulate": ServedPage(simulates, method="POST", only_reads=True, body_bytes=BODY_BYTES),
             }
@@ -412,22 +421,13 @@ class Surface:
             yield self._parts.election.note()
         yield from self._parts.server_version.notes()
         yield from self._parts.reachability.notes(self._parts.clock.monotonic())
-        yield from self._reloader.notes()
-        yield from self._parts.removed_profiles.notes()
         yield from self._parts.extenders.notes()
+        yield from self._parts.hanging_writes.notes()
+        yield from self._parts.refreshed.notes()
         yield from self._parts.assembly.scheduler.lines.notes()
         yield from self._parts.permit_waits.notes()
         yield from self._parts.incomplete_waits.notes()
-        yield from (quarantine.note for quarantine in self._parts.assembly.quarantines())
-        yield from self._parts.assembly.held_pods.notes()
-        yield from self._parts.memory.notes()
-        yield from self._parts.hanging_writes.notes()
-        yield from self._parts.refreshed.notes()
-        yield from self._parts.overfill.notes()
-        if self._parts.flight_recorder is not None:
-            yield from self._parts.flight_recorder.notes()
-        if self.login is not None:
-            yield from self.login.contexts.notes()
+        yield from self.lasting_troubles()
         follows_rules = self._parts.assembly.config.gates.enabled("DRADeviceTaintRules")
         for informer in self._parts.informer_statistics():
             if informer.synced and informer.problem and not informer.resting:
@@ -436,5 +436,19 @@ class Surface:
             if informer.resting and (follows_rules or informer.resource != DEVICE_TAINT_RULES.resource):
                 wait = ", and pods of such groups wait" if informer.resource in self._parts.group_kinds else ""
                 yield f"{informer.resource}: the API server does not have it; waiting for it to appear{wait}"
+
+    def lasting_troubles(self) -> Iterable[str]:
+        """Those of the notes that begin with a warning or an error in the log, which is not repeated."""
+        yield from self._reloader.notes()
+        yield from self._parts.removed_profiles.notes()
+        yield from (quarantine.note for quarantine in self._parts.assembly.quarantines())
+        yield from self._parts.assembly.held_pods.notes()
+        yield from self._parts.memory.notes()
+        yield from self._parts.overfill.notes()
+        if self._parts.flight_recorder is not None:
+            yield from self._parts.flight_recorder.notes()
+        if self.login is not None:
+            yield from self.login.contexts.notes()
+        for informer in self._parts.informer_statistics():
             for key, reason in informer.undecodable.items():
                 yield f"{informer.resource}: {key} cannot be decoded and is skipped: {reason}"

@@ -171,6 +171,7 @@ class Assembly:
         self.queue = SchedulingQueue(first.policy)
         self._move_pods = lambda event, old, new: self.queue.move_all(event, old, new, clock.time())
         ports.log.awaited_events = self.queue.awaited_events
+        ports.log.find = self.queue.find
         self.failures = FailureHandler(
             self.queue,
             self.cache.nominator,

@@ -26,9 +26,9 @@ from kscheduler.cel.planning.rules import EvaluationRules
 from kscheduler.cel.source import NO_LOCATION, Issues, SourceText
 from kscheduler.cel.steps import TooManyStepsError, limited, spend
 from kscheduler.cel.syntax.nodes import SyntaxNode
-from kscheduler.cel.syntax.parser import DEEPEST, SyntaxProblemError, TooDeepError, parse
-from kscheduler.cel.syntax.tree import Tree
+from kscheduler.cel.syntax.parser import DEEPEST, TooDeepError, parse
 from kscheduler.cel.syntax.visitor import Visitor
+from kscheduler.cel.syntax.words import SyntaxProblemError
 from kscheduler.cel.types import Type
 from kscheduler.cel.values.kinds import ErrorValue, PanicError
 
@@ -166,33 +166,35 @@ class Environment:
         return Program(run, planner.slots, checked.types[node.id], nodes=nodes, deep=deep)
 
 
+def _refusal(issues: Issues) -> CompileError:
+    spend(len(issues.found) * len(issues.source.text) // 50)  # each is shown with its line
+    return CompileError(f"compilation failed: {issues.shown()}")
+
+
 def _refuse(issues: Issues) -> None:
     if issues.count:
-        spend(len(issues.found) * len(issues.source.text) // 50)  # each is shown with its line
-        message = f"compilation failed: {issues.shown()}"
-        raise CompileError(message)
+        raise _refusal(issues)
 
 
 def _syntax(source: SourceText, issues: Issues, visitor: Visitor) -> SyntaxNode:
+    """Raises `CompileError`."""
     if len(source.text) > _LONGEST:
         size = len(source.text)
-        return visitor.report(NO_LOCATION, f"expression code point size exceeds limit: size: {size}, limit {_LONGEST}")
+        issues.add(NO_LOCATION, f"expression code point size exceeds limit: size: {size}, limit {_LONGEST}")
+        raise _refusal(issues)
     try:
-        tree: Tree | None = parse(source.text)
+        tree = parse(source.text)
     except TooDeepError:
         issues.add(NO_LOCATION, f"expression recursion limit exceeded: {DEEPEST}")
-        return visitor.visit(Tree("unknown", 0))
-    except SyntaxProblemError:
-        from kscheduler.cel.syntax.antlr import parse_with_errors
-
-        tree = parse_with_errors(source, issues)
-        if tree is None:
-            return visitor.visit(Tree("unknown", 0))
+        raise _refusal(issues) from None
+    except SyntaxProblemError as problem:
+        issues.add(source.location(problem.offset), f"Syntax error: {problem}")
+        raise _refusal(issues) from None
     try:
         return visitor.visit(tree)
     except TooDeepError:
         issues.add(NO_LOCATION, "max recursion depth exceeded")
-        return visitor.visit(Tree("unknown", 0))
+        raise _refusal(issues) from None
 
 
 @contextmanager

@@ -13,8 +13,9 @@ flag here is `--scheduler-name`; flags about HTTP are in `serving_flags`, about 
 import argparse
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from kscheduler.cli.debugging import ELECTS
 from kscheduler.cli.named_config import (
     add_feature_gates,
     add_plugin_flags,
@@ -101,6 +102,7 @@ DEPRECATED = (
     SettingFlag("contention-profiling", "enableContentionProfiling", boolean, "default true"),
 )
 
+_ELECTS: Final = "leaderElection.leaderElect"
 _LEASE, _RENEW, _RETRY = (f"leaderElection.{name}" for name in ("leaseDuration", "renewDeadline", "retryPeriod"))
 _CONTRADICTIONS = ((ABOVE_RENEW_DEADLINE, _LEASE, _RENEW, ""), (ABOVE_RETRY_PERIOD, _RENEW, _RETRY, "1.2 times "))
 """How validation ends, the time that must be longer, the one that must be shorter, and by which factor."""
@@ -204,6 +206,8 @@ def _resolve(args: argparse.Namespace, version: str) -> Resolved:
     with reader.telling_of_hangs():
         configured = mistakes.of(lambda: _of_file(given, reader) if args.config else _by_flags(given, reader))
     serving = mistakes.of(lambda: serving_of(given))
+    if args.debug_plugins and given.get("leader_elect"):
+        mistakes.of(_refuse_to_elect)
     if configured is None or serving is None or mistakes:
         if configured is not None:
             mistakes.of(lambda: check_built(configured))
@@ -215,6 +219,10 @@ def _resolve(args: argparse.Namespace, version: str) -> Resolved:
     warnings = (*flag_warnings, *(FlagWarning("--feature-gates", text) for text in gates.warnings))
     flags = {**_values(given, resolved), **flag_values(given)}
     return Resolved(configured, serving, flags, warnings, reader)
+
+
+def _refuse_to_elect() -> None:
+    raise ConfigError([Problem("--leader-elect", ELECTS)], COMMAND_LINE)
 
 
 def read_again(args: argparse.Namespace, reader: "ConfigurationReader") -> "Callable[[bytes], Configured]":
@@ -305,6 +313,8 @@ def _settings(given: Mapping[str, Any], flags: Iterable[SettingFlag]) -> dict[st
     """Values by path. As in client-go, a negative rate limit means none, and 0 means the default."""
     values = {flag.path: given[flag.key] for flag in flags if flag.key in given}
     defaults = ClientConnectionConfiguration()
+    if given.get("debug_plugins"):
+        values[_ELECTS] = False
     if values.get("clientConnection.qps", 0) < 0:
         del values["clientConnection.qps"]
     for path, default in (("clientConnection.qps", defaults.qps), ("clientConnection.burst", defaults.burst)):

@@ -1,15 +1,17 @@
 """The configuration that a command line names, and all that is wrong with it: one edit can then correct all of it."""
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from kscheduler.cli.debugging import add_debug_flag, begin_debugging
 from kscheduler.cli.parser import text
 from kscheduler.config.errors import ConfigError, Mistakes, SeveralMistakesError
 from kscheduler.config.feature_gates import FeatureGates, parse_feature_gates
 from kscheduler.upstream.behaviours import BEHAVIOURS
 from kscheduler.upstream.release import VERSION
+from kscheduler.upstream.versions import SEE_OTHER_VERSION
 
 if TYPE_CHECKING:
     from kscheduler.loading import ConfigurationReader, Configured
@@ -70,12 +72,14 @@ def add_plugin_flags(parser: Any) -> None:
         help="the configuration may name plugin files (pluginSources) below it; default: none, because who may edit a "
         "ConfigMap may not thereby run code. May be repeated",
     )
+    add_debug_flag(parser)
 
 
 def configuration_reader(args: argparse.Namespace, gates: FeatureGates) -> "ConfigurationReader":
     """The reader for a command line with `--plugin` and `--plugin-directory`."""
     from kscheduler.loading import ConfigurationReader  # brings numpy: `--help` and completion go without
 
+    begin_debugging(args)
     enables = getattr(args, "enable_plugins", False)
     return ConfigurationReader(gates, args.plugin, args.plugin_directory, enables_plugins=enables)
 
@@ -96,7 +100,7 @@ def by_first_that_takes_it(args: argparse.Namespace, read: Callable[[str], T]) -
     """What `read` makes of a configuration by the first version that takes it.
 
     Which Kubernetes is followed is known when the API server has told its version. A gate or a field that only another
-    followed version has is no mistake until then. Raises the `ConfigError` of the version that has the fewest mistakes.
+    followed version has is no mistake until then. Raises the `ConfigError` of `fewest_mistakes`.
     """
     failures: list[ConfigError] = []
     for version in versions_to_try(args):
@@ -104,7 +108,20 @@ def by_first_that_takes_it(args: argparse.Namespace, read: Callable[[str], T]) -
             return read(version)
         except ConfigError as failure:
             failures.append(failure)
-    raise min(failures, key=lambda failure: len(failure.problems))
+    raise fewest_mistakes(failures)
+
+
+def fewest_mistakes(failures: Iterable[ConfigError]) -> ConfigError:
+    """Of what several versions say: that with the fewest mistakes, and then with the fewest that another version has.
+
+    A gate that no version can switch on is told by the one that knows it.
+    """
+
+    def weight(failure: ConfigError) -> tuple[int, int]:
+        elsewhere = sum(SEE_OTHER_VERSION in problem.message for problem in failure.problems)
+        return len(failure.problems), elsewhere
+
+    return min(failures, key=weight)
 
 
 def check_built(configured: "Configured", *, runs_here: bool = True) -> None:

@@ -23,6 +23,7 @@ import msgspec
 from kscheduler.config.errors import ConfigError, Problem
 from kscheduler.upstream.behaviours import BEHAVIOURS, Behaviours
 from kscheduler.upstream.release import VERSION
+from kscheduler.upstream.versions import had_by
 
 
 class Stage(Enum):
@@ -271,7 +272,7 @@ def _refusals(name: str, version: str, *, value: bool) -> list[Problem]:
     gate = gates_of(version).get(name)
     if gate is None:
         others = [other for other in BEHAVIOURS if name in gates_of(other)]
-        hint = f" (Kubernetes {', '.join(others)} has it: see --emulated-version)" if others else ""
+        hint = f" ({had_by(others)})" if others else ""
         return [Problem("", f"unrecognized feature gate: {name}{hint}")]
     if gate.locked and value != gate.default:
         fixed = str(gate.default).lower()

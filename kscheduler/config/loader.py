@@ -35,6 +35,7 @@ from kscheduler.config.types import (
 from kscheduler.config.validation.configuration import validate
 from kscheduler.upstream.behaviours import BEHAVIOURS
 from kscheduler.upstream.release import VERSION
+from kscheduler.upstream.versions import had_by
 
 STANDARD_INPUT = "standard input"
 """How messages name the file `-`."""
@@ -205,7 +206,7 @@ def _note_fields_of_other_versions(tree: dict[str, Any], gates: FeatureGates, wa
         plugins = profile.get("plugins") if isinstance(profile, dict) else None
         if isinstance(plugins, dict) and POD_GROUP_POST_FILTER in plugins:
             path = f"profiles[{index}].plugins.{POD_GROUP_POST_FILTER}"
-            walk.wrong(path, f"unknown field (Kubernetes {', '.join(having)} has it: see --emulated-version)")
+            walk.wrong(path, f"unknown field ({had_by(having)})")
 
 
 def _further_problems(completed: KubeSchedulerConfiguration, walk: Walk, gates: FeatureGates) -> list[Problem]:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Final
 
+from kscheduler.framework.plugin_time import PLUGIN_TIME
 from kscheduler.logs import get_logger
 
 _log = get_logger("config")
@@ -68,7 +69,7 @@ class HangReports:
         """Log what hangs, if it is due at this monotonic time."""
         loads = self._loads()
         if loads is not self._known:
-            self._known, self._next = loads, 0.0 if loads is None else loads.since + FIRST_SECONDS
+            self._known, self._next = loads, 0.0 if loads is None else loads.since + PLUGIN_TIME.at_most(FIRST_SECONDS)
         if loads is None or now < self._next:
             return
         self._next = now + REPEAT_SECONDS

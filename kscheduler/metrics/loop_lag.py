@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 
 from kscheduler.aio import REAL_CLOCK, Clock
 from kscheduler.counts.series import Histograms, MetricSeries
+from kscheduler.framework.plugin_time import PLUGIN_TIME
 from kscheduler.logs import get_logger
 from kscheduler.logs.throttle import Throttle
 from kscheduler.metrics.samples import Sample, gauge, histograms
@@ -70,7 +71,7 @@ class LoopLag:
         self._lags[()].observe(lag)
         self._roll(now)
         self._worst = max(self._worst, lag)
-        if lag > HELD_SECONDS:
+        if lag > PLUGIN_TIME.at_most(HELD_SECONDS):
             self._report(now, lag)
 
     def _report(self, now: float, lag: float) -> None:

@@ -30,7 +30,8 @@ Elsewhere the handler looks again in a millisecond, and the state lets the decis
 (`DECISION_TIME`). The class engine is the one table whose entries share parts, so
 that a refresh which ends half-way concerns other classes too: it forgets all classes.
 
-Limits: C code is not interrupted before it returns; a decision on another thread, or in virtual time, is not timed.
+Limits: C code is not interrupted before it returns; a decision on another thread, in virtual time, or while plugins are
+debugged, is not timed.
 """
 
 from collections.abc import Callable
@@ -44,6 +45,7 @@ from kscheduler.framework.cluster.cycle_of_group import CycleOfGroup
 from kscheduler.framework.decision_time import DECISION_ENDED, DECISION_TIME, DecisionEndedError
 from kscheduler.framework.nodes.node_table import Rows
 from kscheduler.framework.nodes.patience import Patience
+from kscheduler.framework.plugin_time import PLUGIN_TIME
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.pod_weight import largest_parts
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
@@ -132,7 +134,7 @@ class TimedCycles:
         self._cache = cache
         self._costly_tried = costly_tried
         self._clock = clock
-        self._is_timed = clock.is_real
+        self._is_timed = clock.is_real and PLUGIN_TIME.is_limited
         self._overran: RecentlyUsed[str, float] = RecentlyUsed(_MOST_NAMESPACES)
         """By namespace, until when its pods have less time."""
 

@@ -17,6 +17,7 @@ from kscheduler.api.core import Pod
 from kscheduler.bounded.recently_used import RecentlyUsed
 from kscheduler.framework.plugin import Point
 from kscheduler.framework.plugin_answers import text_of, with_place
+from kscheduler.framework.plugin_time import PLUGIN_TIME
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.logs import get_logger
 from kscheduler.logs.caught import Boundary, count_caught
@@ -70,7 +71,7 @@ class PluginReports:
         self._kinds: RecentlyUsed[tuple[object, ...], _Incident] = RecentlyUsed(_MOST_KINDS)
         self._slowest: SlowCall | None = None
         self._is_silent = False
-        self._may_be_slow = False
+        self._may_be_slow = not PLUGIN_TIME.is_limited
 
     def let_be_slow(self) -> None:
         """Report no slow calls: in a rehearsal or a replay, where no loop is held up."""

@@ -47,12 +47,14 @@ class Cluster:
         self.add(*objects)
 
     def add(self, *objects: Node | Pod) -> Self:
-        """Nodes and pods, also in place of others of their name."""
+        """Nodes and pods, also in place of others of their name. Raises `TypeError` for anything else."""
         for added in objects:
             if isinstance(added, Node):
                 self._nodes[added.metadata.name] = added
-            else:
+            elif isinstance(added, Pod):
                 self._pods[added.key] = added
+            else:
+                raise TypeError(f"{added!r:.80} is no node and no pod: other kinds go into `add_own`")
         return self
 
     def add_own(self, kind: Kind, *objects: KubeObject) -> Self:
@@ -83,7 +85,9 @@ class Cluster:
         return self
 
     def disable(self, name: str) -> Self:
-        """Leave out a default plugin, so that a test is about one's own."""
+        """Leave out a default plugin, so that a test is about one's own. Raises `ValueError` if there is none such."""
+        if name != "*" and name not in self._registry:
+            raise ValueError(f"there is no plugin {name!r} to be left out")
         self._disabled.append({"name": name})
         return self
 

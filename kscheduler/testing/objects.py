@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from kscheduler.api.codec import convert
-from kscheduler.api.core import Node, Pod, PodSpec
+from kscheduler.api.core import Node, Pod, PodSpec, Taint
 from kscheduler.api.quantity import QuantityError, nano_value
 from kscheduler.whatif.fields.unknown_fields import misspelt, nearest
 
@@ -31,7 +31,8 @@ def make_node(
 ) -> Node:
     """A node with 4 CPU, 8Gi and room for 110 pods, unless keywords (`cpu="2"`) say otherwise.
 
-    Raises `UndecodableError` for fields of a wrong type, `TypeError` for a keyword whose value is no quantity.
+    Raises `UndecodableError` for fields of a wrong type, `TypeError` for a keyword whose value is no quantity and for a
+    taint that no node can have.
     """
     for keyword, amount in allocatable.items():
         try:
@@ -40,6 +41,11 @@ def make_node(
             hint = nearest(keyword, ("labels", "annotations", "taints", "unschedulable"))
             meant = f": do you mean {hint}=?" if hint else ": other keywords are resources, such as cpu='2'"
             raise TypeError(f"make_node: {keyword}={amount!r} is no amount of a resource{meant}") from None
+    for number, taint in enumerate(taints):
+        for unknown in taint.keys() - {*Taint.__struct_encode_fields__, "timeAdded"}:
+            raise TypeError(f"make_node: taints[{number}].{unknown} is not a field: a taint has key, value and effect")
+        if not (taint.get("key") and taint.get("effect")):
+            raise TypeError(f"make_node: taints[{number}] needs a key and an effect, as on the API server")
     gives = {"cpu": "4", "memory": "8Gi", "pods": "110", **allocatable}
     metadata = {"name": name, "uid": f"uid-of-{name}"}
     tree = {
@@ -65,6 +71,8 @@ def make_pod(
     Raises `UndecodableError` for fields of a wrong type, and `TypeError` for a keyword that is no field of a spec.
     """
     _refuse_unknown(spec)
+    if requests and "containers" in spec:
+        raise TypeError("make_pod: requests are those of its one container: write them into `containers` instead")
     metadata = {"name": name, "namespace": namespace, "uid": f"uid-of-{namespace}-{name}"}
     container = {"name": "main", "image": "app", "resources": {"requests": dict(requests or {})}}
     tree = {

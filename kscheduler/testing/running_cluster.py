@@ -72,6 +72,8 @@ class RunningCluster:
         """The clock of the plugins, too: their `Handle` has it."""
         self._statuses, self._events = _Statuses(), _Events()
         self._pods: dict[str, Pod] = {}
+        self._known: set[str] = set()
+        """The keys of all pods that were ever added."""
         self._shown = {kind: ShownObjects() for kind in (NODES, PODS)}
         """What the watch has shown, for plugins' listers."""
         self._assembly = Assembly(configured.config, configured.registry, self._ports(client, own), self.clock)
@@ -99,13 +101,15 @@ class RunningCluster:
                 self._assembly.node_handler.on_add(added, initial=False)
             else:
                 self._pods[added.key] = added
+                self._known.add(added.key)
                 self._shown[PODS].show(added)
                 self._assembly.pod_handler.on_add(added, initial=False)
         await self._settle()
         return self
 
     async def delete(self, pod: Pod) -> Self:
-        """A pod goes."""
+        """A pod goes. Raises `KeyError` if it was never added, as all methods that are asked about a pod."""
+        self._check_known(pod)
         gone = self._pods.pop(pod.key, None)
         if gone is not None:
             self._shown[PODS].remove(gone)
@@ -121,6 +125,7 @@ class RunningCluster:
 
     def node_of(self, pod: Pod) -> str:
         """The node that the pod was bound to; empty if it was not."""
+        self._check_known(pod)
         found = self._pods.get(pod.key)
         return found.spec.node_name if found is not None else ""
 
@@ -136,8 +141,13 @@ class RunningCluster:
 
     def message_of(self, pod: Pod) -> str:
         """Why the pod was not scheduled the last time, as its condition says it."""
+        self._check_known(pod)
         condition = self._statuses.conditions.get(pod.key)
         return condition.message if condition is not None else ""
+
+    def _check_known(self, pod: Pod) -> None:
+        if pod.key not in self._known:  # else a misspelt name would look like a pod that waits
+            raise KeyError(f"{pod.key} was never added")
 
     @asynccontextmanager
     async def at_work(self) -> AsyncIterator[Self]:

@@ -12,6 +12,7 @@ from difflib import get_close_matches
 from typing import Final
 
 from kscheduler.upstream.extension_points import IN_TREE_PLUGINS, IN_TREE_POINTS
+from kscheduler.upstream.versions import had_by
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +166,7 @@ def advice(name: str, known: Iterable[str] = IN_TREE_PLUGINS) -> str:
         return other
     having = [version for version, plugins in IN_TREE_POINTS.items() if name in plugins]
     if having:
-        return f"Kubernetes {', '.join(having)} has it: see --emulated-version"
+        return had_by(having)
     meant = near_plugin(name, known)
     if meant:
         return f"did you mean {meant}?"

@@ -1,8 +1,12 @@
 """Version numbers as API servers tell them, and which of the followed versions belongs to one."""
 
 import re
+from collections.abc import Iterable
+from typing import Final
 
 from kscheduler.upstream.behaviours import BEHAVIOURS
+
+SEE_OTHER_VERSION: Final = "see --emulated-version"
 
 
 def followed(server_version: str) -> str | None:
@@ -11,6 +15,11 @@ def followed(server_version: str) -> str | None:
     if minor is None:
         return None
     return next((version for version in reversed(BEHAVIOURS) if numbers_of(version) <= minor), next(iter(BEHAVIOURS)))
+
+
+def had_by(versions: Iterable[str]) -> str:
+    """Said of what the version in question does not have, and these do."""
+    return f"Kubernetes {', '.join(versions)} has it: {SEE_OTHER_VERSION}"
 
 
 def minor_of(server_version: str) -> tuple[int, int] | None:

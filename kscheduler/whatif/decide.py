@@ -21,6 +21,7 @@ from kscheduler.config.loader import LoadedConfig
 from kscheduler.framework.cluster.client import ClusterClient
 from kscheduler.framework.plugin import REFRESH_SECONDS, RefreshPlugin
 from kscheduler.framework.plugin_listener import NOBODY
+from kscheduler.framework.plugin_time import PLUGIN_TIME
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.registry import Registry
 from kscheduler.framework.status import Code, Fault, Status
@@ -167,7 +168,7 @@ def _fetching(profile: Profile | None) -> list[RefreshPlugin]:
 async def _fetched(plugin: RefreshPlugin, clock: Clock) -> str:
     """Fetch a plugin's data; returns a note if that failed."""
     try:
-        if await finishes_within(call_refresh(plugin, NOBODY), REFRESH_SECONDS, clock):
+        if await finishes_within(call_refresh(plugin, NOBODY), PLUGIN_TIME.at_most(REFRESH_SECONDS), clock):
             return ""
     except PluginFailure as failure:
         return f"plugin {plugin.name}: no data of its own: {failure.__cause__ or failure}"

@@ -3,12 +3,17 @@
 import json
 import subprocess
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
 
 from kscheduler.cli import main
-from kscheduler.testing.trial import findings, steps
+from kscheduler.loading.plugin_file import run_file
+from kscheduler.plugins import in_tree
+from kscheduler.testing import make_node, make_pod
+from kscheduler.testing.trial import refreshing, steps
 
 Captured = pytest.CaptureFixture[str]
 HEAD = "import random\nfrom kscheduler.framework.per_node import plugin\nfrom kscheduler.framework.plugin import *\n"
@@ -241,10 +246,14 @@ def test_a_plugin_without_fault_is_left_alone(text: str, tmp_path: Path, capsys:
 
 
 REFRESHED = """
-import asyncio
+import asyncio, json, time, urllib.request
 class Mine(Plugin):
     name = "Mine"
     refresh_interval = 30.0
+    url = "http://127.0.0.1:9/"
+    answer = {{}}
+    def __init__(self, handle):
+        self.handle = handle
     async def refresh(self):
         {body}
     def score(self, cycle, pod, nodes, rows):
@@ -252,20 +261,112 @@ class Mine(Plugin):
 """
 
 
+def refreshed(tmp_path: Path, body: str) -> refreshing.Refreshed:
+    """What the check finds of this refresh alone."""
+    file = tmp_path / "mine.py"
+    file.write_text(HEAD + REFRESHED.format(body=body))
+    registry = in_tree.registry()
+    registry.register("Mine", run_file(str(file), file.read_bytes()).plugins["Mine"])
+    return refreshing.try_refresh(registry, "Mine", None, [make_node("node")], [make_pod("pod")])
+
+
 @pytest.mark.parametrize(
     ("body", "text"),
     [
         ("raise OSError('the source is away')", "`refresh` raises OSError: the source is away"),
+        ("raise RefreshError('no temperatures yet')", "`refresh` raises RefreshError: no temperatures yet"),
+        ("open('/nowhere/temperatures.json')", "`refresh` raises FileNotFoundError"),
+        ("urllib.request.urlopen(self.url)", "`refresh` raises URLError"),
+        ("await asyncio.wait_for(asyncio.Event().wait(), 0.001)", "`refresh` raises TimeoutError"),
+        ("await self.handle.client.get('/api/v1/nodes')", "GET /api/v1/nodes: there is no API server here"),
+        ("await self.handle.client.post('/api/v1/pods', b'{}')", "POST /api/v1/pods: there is no API server here"),
         ("await asyncio.Event().wait()", "`refresh` has not ended after 0 s"),
+        ("time.sleep(0.3)", "computes or waits for 0.3 s without an `await`"),
     ],
 )
-def test_a_refresh_is_tried(
-    body: str, text: str, tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+def test_a_source_that_is_away_is_told_and_no_mistake(
+    body: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(findings, "REFRESH_SECONDS", 0.01)
-    code, told = found(tmp_path, capsys, REFRESHED.format(body=body))
-    assert code == 0, "advice: a source may be away"
-    assert text in told["refresh"]
+    monkeypatch.setattr(refreshing, "REFRESH_SECONDS", 0.4 if "sleep" in body else 0.1)
+    told = refreshed(tmp_path, body)
+    assert told.wrong == ""
+    assert text in told.advice
+
+
+LINE_OF_BODY = 1 + (HEAD + REFRESHED).split("{body}", maxsplit=1)[0].count("\n")
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        ("self.answer['temperatures']", "`refresh` raises KeyError: 'temperatures'"),
+        ("int('hot')", "`refresh` raises ValueError"),
+        ("json.loads('<html>')", "`refresh` raises JSONDecodeError"),
+        ("return {'a': 1}", "`refresh` returns {'a': 1}"),
+        ("await self.nobody", "`refresh` raises AttributeError"),
+        ("self.handle.client.nodes", "`refresh` raises AttributeError"),
+        ("raise SystemExit(3)", "`refresh` raises SystemExit: 3"),
+    ],
+)
+def test_what_the_code_raises_while_its_source_is_up_is_a_mistake_with_its_line(
+    body: str, text: str, tmp_path: Path
+) -> None:
+    told = refreshed(tmp_path, body)
+    assert told.advice == ""
+    assert text in told.wrong
+    assert "return" in body or f"mine.py:{LINE_OF_BODY})" in told.wrong
+
+
+WITH_SOURCE = """
+import asyncio, json, urllib.request
+import msgspec
+import numpy as np
+class Mine(Plugin):
+    name = "Mine"
+    refresh_interval = 30.0
+    class Args(msgspec.Struct, frozen=True):
+        url: str
+    def __init__(self, args, handle):
+        self.url, self.handle, self.points = args.url, handle, {}
+    async def refresh(self):
+        self.points = json.load(await asyncio.to_thread(urllib.request.urlopen, self.url))["points"]
+        self.handle.nodes_changed(self.points)
+    def score(self, cycle, pod, nodes, rows):
+        return np.array([self.points.get(nodes.name_of(row), 0) for row in rows.tolist()], dtype=np.int64)
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "text"),
+    [
+        (b'{"points": {"a": 7}}', 0, ""),
+        (b'{"scores": {"a": 7}}', 1, "`refresh` raises KeyError: 'points' ("),
+        (b'{"points": {"a": "hot"}}', 1, "with the data that `refresh` has just fetched"),
+        (b'{"points": {"a": 700}}', 1, "with the data that `refresh` has just fetched"),
+    ],
+    ids=["sound", "renamed", "wrong-type", "too-many"],
+)
+def test_the_source_that_the_arguments_name_is_asked_and_its_data_used(
+    body: bytes, code: int, text: str, tmp_path: Path, capsys: Captured
+) -> None:
+    class Source(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Nothing."""
+
+    with HTTPServer(("127.0.0.1", 0), Source) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            arguments = json.dumps({"url": f"http://127.0.0.1:{server.server_port}/"})
+            ended, told = found(tmp_path, capsys, WITH_SOURCE, "--args", arguments)
+        finally:
+            server.shutdown()
+    assert ended == code, told
+    assert text in told.get("refresh", "")
 
 
 def test_a_refresh_that_works_is_no_finding(tmp_path: Path, capsys: Captured) -> None:

@@ -29,6 +29,7 @@ VALUES = {
     "config": "my config.yaml",
     "plugin": "my plugin.py",
     "enable-plugins": "",
+    "debug-plugins": "",
     "plugin-directory": "my folder",
     "record": "recorded",
     "record-max-size": "1Gi",

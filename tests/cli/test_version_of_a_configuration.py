@@ -113,9 +113,10 @@ def test_check_says_what_holds_where(tmp_path: Path, capsys: pytest.CaptureFixtu
     path.write_text(f"{HEAD}profiles: [{{schedulerName: x, {POST_FILTER}}}]\n")
     assert main(["config", "check", str(path)]) == 0
     said = capsys.readouterr()
-    assert said.out.endswith("with Kubernetes 1.37\n")
-    assert "not with Kubernetes 1.36: " in said.err
+    assert said.out == f"{path}: can be used with Kubernetes 1.37 only; it schedules for x\n"
+    assert said.err.startswith("kscheduler: warning: not with Kubernetes 1.36: ")
     assert "Kubernetes 1.37 has it" in said.err
+    assert all(line.startswith("kscheduler: warning: ") for line in said.err.splitlines())
 
 
 @pytest.mark.parametrize("version", BEHAVIOURS)
@@ -144,3 +145,11 @@ def test_what_no_version_takes_is_told_as_the_version_with_the_fewest_mistakes_h
         told = capsys.readouterr().err
         assert "nonsense" in told
         assert "podGroupPostFilter" not in told
+
+
+@pytest.mark.parametrize("gate", ["DRAPartitionableDevicesType", "GangScheduling"])
+def test_a_gate_that_no_version_can_switch_on_is_told_by_the_one_that_knows_it(
+    gate: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", f"--feature-gates={gate}=true"]) == 2
+    assert f"feature gate {gate} cannot be switched on, it is not built" in capsys.readouterr().err

@@ -4,7 +4,7 @@ import pytest
 
 from kscheduler.api.devices import Device
 from kscheduler.cel.kubernetes.quantities import parse
-from kscheduler.devices.selectors import Release, SelectorCompiler, SelectorRuntimeError
+from kscheduler.devices.selectors import Release, SelectorCompileError, SelectorCompiler, SelectorRuntimeError
 
 DRIVER, GPU = "gpu.example.com", Device(name="gpu")
 
@@ -47,3 +47,27 @@ def test_includes_looks_at_48_values_in_1_36_and_at_all_later(version: Release, 
     else:
         assert includes(200, 150)
         assert not includes(200, 300)
+
+
+@pytest.mark.parametrize(
+    ("expression", "place", "problem"),
+    [
+        ("1 +", "1:4", "unexpected end of the expression, expected a value"),
+        ("device.", "1:8", "unexpected end of the expression, expected the name of a field or function"),
+        ("device.in", "1:8", "unexpected 'in', expected the name of a field or function"),
+        ("device.driver = 'a'", "1:15", "unexpected '=', expected '=='"),
+        ("true & false", "1:6", "unexpected '&', expected '&&'"),
+        ("true and false", "1:6", "unexpected 'and', expected an operator or the end"),
+        ("device.attributes[\n  'a'", "2:6", "unexpected end of the expression, expected ']'"),
+        ("{1: 2", "1:6", "unexpected end of the expression, expected '}'"),
+        ("has(device.driver", "1:18", "unexpected end of the expression, expected ')'"),
+        ("true ? 1", "1:9", "unexpected end of the expression, expected ':'"),
+        ("device.driver == 'gpu", "1:18", "a string that does not end, or has an unknown escape"),
+        ("device.driver == \u201cgpu\u201d", "1:18", "unexpected '\u201c'"),
+        ("", "1:0", "unexpected end of the expression, expected a value"),
+    ],
+)
+def test_a_syntax_error_says_where_what_stands_and_what_should(expression: str, place: str, problem: str) -> None:
+    with pytest.raises(SelectorCompileError) as refused:
+        SelectorCompiler("1.37", list_attributes=False).compile(expression)
+    assert str(refused.value).splitlines()[0] == f"compilation failed: ERROR: <input>:{place}: Syntax error: {problem}"

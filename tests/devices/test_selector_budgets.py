@@ -44,7 +44,6 @@ COMPILED = {
     "large regular expressions": "||".join([rf"device.driver.matches('(?i)\\pL{{300}}{i}')" for i in range(150)]),
     "many calls of dyn": "[" + ",".join(f"dyn({i})" for i in range(1100)) + "]==[]",
     "a syntax error at the end": "1+" * 5000,
-    "a syntax error in a nest": nested("[", "1", "", 249),
     "signs": "!" * 9000 + "-" * 1000,
     "errors without end": "||".join([f"({nested('[', '', ']', 50)}+1)"] * 90),
 }

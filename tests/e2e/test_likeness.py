@@ -9,7 +9,7 @@ from kscheduler.upstream.versions import followed
 from tests.controlplane.rest import Api
 from tests.e2e.conftest import create_namespace
 from tests.e2e.servers import Server
-from tests.simulation.likeness import requests, stored
+from tests.simulation.likeness import published, requests, stored
 from tests.simulation.likeness.exchanges import NAMESPACE, Answer, Recording, Request, Row, Send, outcome
 
 
@@ -32,7 +32,11 @@ def sender(api: Api) -> Send:
     return send
 
 
-TABLES: dict[str, Sequence[Row]] = {"stored": stored.ROWS, "requests": requests.ROWS}
+TABLES: dict[str, Sequence[Row]] = {
+    "stored": stored.ROWS,
+    "requests": requests.ROWS,
+    "published": published.ROWS,
+}
 
 
 async def test_both_servers_answer_as_recorded(server: Server, request: pytest.FixtureRequest) -> None:

@@ -1,5 +1,7 @@
 """Lines about pods that are hard to play, what is remembered for them, and what they cost when nobody wants them."""
 
+from itertools import pairwise
+
 import structlog
 
 from kscheduler.api.core import Pod
@@ -11,6 +13,7 @@ from kscheduler.logs.verbosity import set_verbosity
 from kscheduler.scheduling.failures.failures import SCHEDULER_ERROR, UNSCHEDULABLE, Failure
 from kscheduler.scheduling.pod_log import PodLog
 from kscheduler.scheduling.pod_log.pod_log import MOST_GATES_TOLD, MOST_REMEMBERED
+from kscheduler.scheduling.pod_log.repeated_errors import MOST_CAUSES
 from kscheduler.scheduling.pod_log.together import FIRST_NAMES, MOST_CLASSES
 from kscheduler.state.queue.places import BACKOFF
 from tests.builders import make_pod
@@ -76,7 +79,7 @@ async def test_a_bind_that_is_lost_is_told_as_settled() -> None:
     assert lines[-1]["outcome"] == "lost"
 
 
-def test_an_error_that_repeats_is_an_error_once_and_part_of_the_story_afterwards() -> None:
+def test_an_error_that_repeats_is_an_error_once_and_part_of_the_pods_story_afterwards() -> None:
     log, one = PodLog(), queued()
     failure = Failure("etcd is away", SCHEDULER_ERROR)
     with at(2) as lines:
@@ -87,6 +90,102 @@ def test_an_error_that_repeats_is_an_error_once_and_part_of_the_story_afterwards
         ("pod_not_scheduled", "info"),
     ]
     assert [line["next_try_seconds"] for line in lines] == [2.5, 1.5]
+
+
+class Outage:
+    """Pods that fail for hours, each after its back-off, as the log tells of them."""
+
+    def __init__(self, pods: int) -> None:
+        self.log = PodLog()
+        self.pods = [queued(f"web-{number}") for number in range(pods)]
+        self.log.find = self.found
+        self.waiting: set[str] = set()
+
+    def found(self, key: str) -> tuple[str, QueuedPodInfo] | None:
+        return next(((BACKOFF, one) for one in self.pods if one.key == key), None) if key in self.waiting else None
+
+    def fail(self, one: QueuedPodInfo, message: str, now: float) -> None:
+        failure = Failure(message, SCHEDULER_ERROR)
+        is_news, one.last_error = one.last_error != message, message
+        self.waiting.add(one.key)
+        self.log.not_scheduled(one, failure, (BACKOFF, one), now, is_news=is_news)
+
+
+def errors(lines: Lines) -> Lines:
+    return [line for line in lines if line["log_level"] == "error"]
+
+
+def test_at_any_moment_of_a_long_outage_the_last_two_minutes_tell_of_it() -> None:
+    outage = Outage(1)
+    told: list[int] = []
+    (one,) = outage.pods
+    with at(0) as lines:
+        for second in range(4 * 3600):
+            if second % 300 == 0:  # the longest back-off there is
+                outage.fail(one, f"binding web-0: etcd is away, try {second}"[:29], float(second))
+            outage.log.repeat_errors(float(second))
+            told += [second] * (len(errors(lines)) - len(told))
+    assert max(later - earlier for earlier, later in pairwise(told)) <= 60
+    assert told[0] == 0
+    last = errors(lines)[-1]
+    assert (last["event"], last["pod"], last["queue"]) == ("attempt_failed", one.key, BACKOFF)
+    assert last["err"] == one.last_error
+    assert last["failing_seconds"] == told[-1]
+
+
+def test_a_hundred_thousand_pods_that_fail_by_one_cause_are_a_line_a_minute_with_a_count() -> None:
+    outage = Outage(0)
+    outage.pods = pods = [queued(f"web-{number}") for number in range(1000)]
+    for one in pods:
+        one.last_error = f'running Bind plugin "Mine": {one.key} is refused'
+    with at(0) as lines:
+        for minute in range(1, 11):
+            for _ in range(10):  # ten attempts a minute of each
+                for one in pods:
+                    outage.fail(one, one.last_error, 60.0 * minute)
+            outage.log.repeat_errors(60.0 * minute + 1)
+    assert len(lines) == 9
+    assert {line["times_since"] for line in lines[1:]} == {10_000}
+
+
+def test_causes_that_are_ever_new_are_bounded() -> None:
+    outage = Outage(500)
+    with at(0) as lines:
+        for second in range(0, 600, 10):
+            for number, one in enumerate(outage.pods):
+                one.last_error = text = f"{chr(97 + number % 26)}{chr(97 + number // 26)}: no"
+                outage.fail(one, text, float(second))
+            outage.log.repeat_errors(float(second))
+    assert len(lines) <= 10 * (MOST_CAUSES + 1)
+
+
+def test_what_is_over_is_told_no_more_and_forgotten() -> None:
+    outage = Outage(1)
+    with at(0) as lines:
+        outage.fail(outage.pods[0], "etcd is away", 0.0)
+        outage.waiting.clear()  # it is bound, or gone
+        for second in range(400):
+            outage.log.repeat_errors(float(second))
+    assert len(lines) == 1
+    assert len(outage.log._repeated) == 0
+
+
+def test_a_pod_that_waits_for_another_reason_by_now_stands_for_nothing() -> None:
+    outage = Outage(1)
+    (one,) = outage.pods
+    with at(0) as lines:
+        outage.fail(one, "etcd is away", 0.0)
+        one.last_error = ""  # it was rejected since
+        outage.log.repeat_errors(61.0)
+    assert len(lines) == 1
+
+
+def test_a_clock_that_is_set_back_does_not_silence_an_outage() -> None:
+    outage = Outage(1)
+    with at(0) as lines:
+        outage.fail(outage.pods[0], "etcd is away", 1_000_000.0)
+        outage.log.repeat_errors(500.0)
+    assert len(lines) == 2
 
 
 def test_pods_that_share_a_verdict_are_counted_with_the_first_names() -> None:

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from kscheduler.api.meta import KubeObject
 from kscheduler.state.cache import Cache
-from kscheduler.testing import make_node, make_pod
+from kscheduler.testing import Cluster, make_node, make_pod
 
 GPUS: Any = {"nvidia.com/gpu": "8"}
 
@@ -61,3 +62,37 @@ def test_names_of_rows_have_no_empty_ones_where_a_node_has_gone() -> None:
     node = cache.nodes.info(cache.nodes.row_of("c")).node
     assert node is not None
     assert node.status.allocatable["nvidia.com/gpu"] == "8"
+
+
+@pytest.mark.parametrize(
+    "taint", [{"key": "a", "effekt": "NoSchedule"}, {"key": "a"}, {"effect": "NoSchedule"}], ids=["word", "none", "key"]
+)
+def test_a_taint_that_no_node_can_have_is_refused(taint: dict[str, str]) -> None:
+    with pytest.raises(TypeError, match=r"taints\[0\]"):
+        make_node("a", taints=[taint])
+
+
+def test_requests_beside_containers_would_be_passed_over() -> None:
+    with pytest.raises(TypeError, match="containers"):
+        make_pod("web", requests={"cpu": "1"}, containers=[{"name": "main"}])
+
+
+@pytest.mark.parametrize("odd", ["web", KubeObject()], ids=["text", "own-kind"])
+def test_what_is_no_node_and_no_pod_is_refused_where_it_is_added(odd: Any) -> None:
+    with pytest.raises(TypeError, match="add_own"):
+        Cluster(make_node("a"), odd)
+
+
+def test_a_default_plugin_that_does_not_exist_cannot_be_left_out() -> None:
+    with pytest.raises(ValueError, match="NodeResourceFit"):
+        Cluster(make_node("a")).disable("NodeResourceFit")
+
+
+async def test_a_pod_that_was_never_added_waits_nowhere() -> None:
+    pod = make_pod("wbe")
+    async with Cluster(make_node("a")).running() as running:
+        for ask in (running.place_of, running.node_of, running.message_of):
+            with pytest.raises(KeyError, match="never added"):
+                ask(pod)
+        with pytest.raises(KeyError, match="never added"):
+            await running.delete(pod)

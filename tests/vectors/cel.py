@@ -2,7 +2,7 @@
 
 The first line of a file is `{"devices": {name: device}}`, each other line a case: an expression, whether lists were
 allowed, what compiling it gives, and for each device the value or error and what that cost. Prints how many are equal
-and the first differences; the exit status is 1 if there are any.
+and the first differences; the exit status is 1 if there are any. A syntax error equals any other one.
 """
 
 import argparse
@@ -46,6 +46,9 @@ class Judge:
         except SelectorCompileError as error:
             if wanted.get("ok"):
                 yield f"compile: {error}\n  wanted ok, {wanted['type']}"
+            elif is_syntax_error(wanted["error"]):
+                if "Syntax error: " not in str(error):
+                    yield f"compile: {error}\n  wanted a syntax error: {wanted['error']}"
             elif str(error) != wanted["error"]:
                 yield f"compile: {error}\n  wanted:  {wanted['error']}"
             return
@@ -73,6 +76,15 @@ class Judge:
                 yield f"{wanted['device']}: cost {cost}, wanted {least}"
         elif not least <= cost <= most:
             yield f"{wanted['device']}: cost {cost}, wanted {least}" + (f" to {most}" if most != least else "")
+
+
+def is_syntax_error(text: str) -> bool:
+    """Whether cel-go's parser refused the expression: in which words, and what it found behind it, is its own matter.
+
+    The last two are its ways to give up.
+    """
+    ways = ("Syntax error: ", "error recovery attempt limit exceeded", "error recovery token lookahead limit exceeded")
+    return any(way in text for way in ways)
 
 
 def read(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:

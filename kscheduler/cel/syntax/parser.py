@@ -1,12 +1,11 @@
-"""Reads expressions that are right. One that is not is read again by `kscheduler.cel.syntax.antlr`, which words the
-error.
+"""Reads expressions, up to the first word that does not follow CEL's grammar.
 
 The depths are those of CEL's parser, which counts how often each rule of its grammar is entered within itself.
 """
 
 from kscheduler.cel.steps import spend
 from kscheduler.cel.syntax.tree import Token, Tree
-from kscheduler.cel.syntax.words import UnknownWordError, split
+from kscheduler.cel.syntax.words import SyntaxProblemError, split
 
 _STEPS_PER_WORD = 20
 DEEPEST = 250
@@ -19,25 +18,18 @@ _LITERALS = {"int": "int", "uint": "uint", "float": "double", "string": "string"
 _WORDS = frozenset(("true", "false", "null"))
 
 
-class SyntaxProblemError(ValueError):
-    """The expression does not follow the grammar; what to say about it is another parser's matter."""
-
-
 class TooDeepError(ValueError):
     """The expression nests deeper than CEL reads."""
 
 
 def parse(text: str) -> Tree:
     """Raises `SyntaxProblemError`, `TooDeepError`, `TooManyStepsError`."""
-    try:
-        kinds, words = split(text)
-    except UnknownWordError as unknown:
-        raise SyntaxProblemError(str(unknown)) from None
+    kinds, words = split(text)
     spend(_STEPS_PER_WORD * len(words))
     reader = _Reader(kinds, words)
     tree = reader.expr()
     if reader.kind != "end":
-        raise SyntaxProblemError(reader.word.text)
+        raise reader.unexpected("an operator or the end")
     return tree
 
 
@@ -52,6 +44,11 @@ class _Reader:
     def word(self) -> Token:
         return self._words[self._at]
 
+    def unexpected(self, wanted: str) -> SyntaxProblemError:
+        """The word that is next is none of those that may stand here."""
+        found = "end of the expression" if self.kind == "end" else f"'{self.word.text}'"
+        return SyntaxProblemError(self.word.offset, f"unexpected {found}, expected {wanted}")
+
     def _next(self) -> Token:
         word = self._words[self._at]
         self._at += 1
@@ -60,7 +57,7 @@ class _Reader:
 
     def _expect(self, kind: str) -> Token:
         if self.kind != kind:
-            raise SyntaxProblemError(self.word.text)
+            raise self.unexpected("a name" if kind == "ident" else f"'{kind}'")
         return self._next()
 
     def _accept(self, kind: str) -> Token | None:
@@ -120,7 +117,7 @@ class _Reader:
         sign, start = self.kind, self.word.offset
         if sign == "-" and self._kinds[self._at + 1] in ("int", "float"):
             return self._member()
-        ops: list[Token | None] = []
+        ops: list[Token] = []
         while self.kind == sign:
             ops.append(self._next())
         return Tree("not" if sign == "!" else "negate", start, None, [self._member()], ops)
@@ -132,7 +129,7 @@ class _Reader:
                 op = self._next()
                 optional = self._accept("?") is not None
                 if self.kind not in ("ident", "escaped"):
-                    raise SyntaxProblemError(self.word.text)
+                    raise self.unexpected("the name of a field or function")
                 name = self._next()
                 if self.kind == "(" and not optional and name.text[0] != "`":
                     opened = self._next()
@@ -179,7 +176,7 @@ class _Reader:
             return Tree(_LITERALS[self.kind], start, None, [], [self._next()])
         if self.kind in _WORDS:
             return Tree(self.kind, start, None, [], [self._next()])
-        raise SyntaxProblemError(self.word.text)
+        raise self.unexpected("a value")
 
     def _named(self, start: int) -> Tree:
         dot = self._accept(".") is not None
@@ -192,7 +189,7 @@ class _Reader:
             ahead += 2
         if self._kinds[ahead] != "{":
             return Tree("ident", start, None, [], [name], dot)
-        names: list[Token | None] = [name]
+        names: list[Token] = [name]
         while self._accept("."):
             names.append(self._next())
         op = self._next()
@@ -232,7 +229,7 @@ class _Reader:
         while more:
             optional = self._accept("?") is not None
             if self.kind not in ("ident", "escaped"):
-                raise SyntaxProblemError(self.word.text)
+                raise self.unexpected("the name of a field")
             name = self._next()
             colon = self._expect(":")
             fields.append((colon, optional, name, self.expr()))

@@ -1,4 +1,4 @@
-"""What both parsers make: the grammar's own tree, nodes without a choice left out."""
+"""What the parser makes: the grammar's own tree, nodes without a choice left out."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,13 +14,11 @@ class Token:
 
 @dataclass(slots=True)
 class Tree:
-    """A rule of the grammar that made a choice. What its parts are depends on the rule; after a syntax error some are
-    None.
-    """
+    """A rule of the grammar that made a choice. What its parts are depends on the rule."""
 
     rule: str
     start: int
     op: Token | None = None
     parts: list[Any] = field(default_factory=list)
-    words: list[Token | None] = field(default_factory=list)
+    words: list[Token] = field(default_factory=list)
     optional: bool = False

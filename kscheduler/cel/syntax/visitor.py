@@ -3,7 +3,7 @@
 The order in which nodes are made is that of CEL's parser, since their numbers are seen in a few error texts.
 """
 
-from kscheduler.cel.source import NO_LOCATION, Issues, SourceText
+from kscheduler.cel.source import Issues, SourceText
 from kscheduler.cel.syntax.literals import LiteralError, double, integer, unquote
 from kscheduler.cel.syntax.macros import MACROS
 from kscheduler.cel.syntax.maker import MacroError, Maker, Numbering
@@ -66,10 +66,8 @@ class Visitor:
         self._issues, self._quoted_fields = issues, quoted_fields
         self._depth = 0
 
-    def visit(self, tree: Tree | None) -> SyntaxNode:
+    def visit(self, tree: Tree) -> SyntaxNode:
         """The node of a tree; raises `TooDeepError`."""
-        if tree is None:
-            return self._unknown()
         counted = tree.rule in _COUNTED
         if counted:
             self._depth += 1
@@ -80,7 +78,7 @@ class Visitor:
             self._depth -= 1
         return node
 
-    def _visited(self, tree: Tree) -> SyntaxNode:  # noqa: C901 : the grammar's choices
+    def _visited(self, tree: Tree) -> SyntaxNode:
         match tree.rule:
             case "expr":
                 return self._ternary(tree)
@@ -105,16 +103,7 @@ class Visitor:
                 return MapNode(number, self._entries(tree.parts))
             case "message":
                 return self._message(tree)
-            case "unary":
-                return Literal(self.numbering.take(tree.start), "<<error>>")
-            case "unknown":
-                return self._unknown()
         return self._literal(tree)
-
-    def _unknown(self) -> SyntaxNode:
-        if self._issues.count == 0:
-            return self.report(NO_LOCATION, "unknown parse element encountered: <<nil>>")
-        return Unspecified(self.numbering.take(-1))
 
     def _take(self, token: Token | None) -> int:
         return -1 if token is None else self.numbering.take(token.offset)
@@ -156,8 +145,6 @@ class Visitor:
         terms = [self.visit(tree.parts[0])]
         ops: list[int] = []
         for at, op in enumerate(tree.words):
-            if at + 1 >= len(tree.parts):
-                return self.report(tree.start, f"unexpected character, wanted '{tree.rule}'")
             terms.append(self.visit(tree.parts[at + 1]))
             ops.append(self._take(op))
         return self._balanced(f"_{tree.rule}_", terms, ops)
@@ -172,11 +159,9 @@ class Visitor:
         return Call(ops[middle], function, None, [left, right])
 
     def _binary(self, tree: Tree) -> SyntaxNode:
-        operator = _OPERATORS.get(tree.op.text) if tree.op else None
-        if operator is None:
-            return self.report(tree.start, "operator not found")
         left = self.visit(tree.parts[0])
         number = self._take(tree.op)
+        operator = _OPERATORS[tree.op.text if tree.op else ""]
         return self._call_or_macro(number, operator, None, [left, self.visit(tree.parts[1])])
 
     def _unary(self, tree: Tree) -> SyntaxNode:
@@ -186,10 +171,8 @@ class Visitor:
         function = "!_" if tree.rule == "not" else "-_"
         return self._call_or_macro(number, function, None, [self.visit(tree.parts[0])])
 
-    def _field_name(self, word: Token | None) -> tuple[str, str]:
+    def _field_name(self, word: Token) -> tuple[str, str]:
         """The name of a field, and what is wrong with it."""
-        if word is None:
-            return "", "unsupported ident kind"
         if word.text.startswith("`"):
             if not self._quoted_fields:
                 return "", "unsupported syntax: '`'"
@@ -198,39 +181,30 @@ class Visitor:
 
     def _select(self, tree: Tree) -> SyntaxNode:
         operand = self.visit(tree.parts[0])
-        if not tree.words or tree.op is None:
-            return Unspecified(self.numbering.take(tree.start))
         word = tree.words[0]
         name, wrong = self._field_name(word)
         if wrong:
-            self.report(word.offset if word else tree.parts[1], wrong)
-        place = word.offset if word else tree.parts[1]
+            self.report(word.offset, wrong)
         if tree.optional:
-            literal = Literal(self.numbering.take(place), name)
+            literal = Literal(self.numbering.take(word.offset), name)
             return Call(self._take(tree.op), "_?._", None, [operand, literal])
         return Select(self._take(tree.op), operand, name)
 
     def _member_call(self, tree: Tree) -> SyntaxNode:
         operand = self.visit(tree.parts[0])
         name = tree.words[0]
-        if name is None:
-            return Unspecified(self.numbering.take(tree.start))
         number = self._take(tree.op)
         args = [self.visit(arg) for arg in tree.parts[1]]
         return self._call_or_macro(number, name.text, operand, args)
 
     def _index(self, tree: Tree) -> SyntaxNode:
         target = self.visit(tree.parts[0])
-        if tree.op is None:
-            return Unspecified(self.numbering.take(tree.start))
         number = self._take(tree.op)
         function = "_[?_]" if tree.optional else "_[_]"
         return self._call_or_macro(number, function, None, [target, self.visit(tree.parts[1])])
 
     def _named(self, tree: Tree) -> SyntaxNode:
         word = tree.words[0]
-        if word is None:
-            return Unspecified(self.numbering.take(tree.start))
         if word.text in _RESERVED:
             return self.report(tree.start, f"reserved identifier: {word.text}")
         name = f".{word.text}" if tree.optional else word.text
@@ -253,14 +227,12 @@ class Visitor:
         entries: list[Entry] = []
         for colon, optional, key, value in parts:
             number = self._take(colon)
-            if value is not None and value.rule == "broken":  # type: ignore[redundant-expr]
-                return []
             key_node = self.visit(key)
             entries.append(Entry(number, key_node, self.visit(value), optional=optional))
         return entries
 
     def _message(self, tree: Tree) -> SyntaxNode:
-        name = ".".join(word.text for word in tree.words if word)
+        name = ".".join(word.text for word in tree.words)
         number = self._take(tree.op)
         fields: list[Entry] = []
         for colon, optional, word, value in tree.parts:
@@ -273,8 +245,7 @@ class Visitor:
         return StructNode(number, f".{name}" if tree.optional else name, fields)
 
     def _literal(self, tree: Tree) -> SyntaxNode:
-        word = tree.words[0]
-        text = word.text if word else ""
+        text = tree.words[0].text
         try:
             match tree.rule:
                 case "true" | "false":

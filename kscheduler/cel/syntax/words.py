@@ -1,6 +1,4 @@
-"""Splits an expression into words, as CEL's lexer does. Whatever it does not know is left to
-`kscheduler.cel.syntax.antlr`.
-"""
+"""Splits an expression into words, as CEL's lexer does."""
 
 import re
 
@@ -31,19 +29,29 @@ _WORD = re.compile(
 _KEYWORDS = frozenset(("in", "true", "false", "null"))
 
 
-class UnknownWordError(ValueError):
-    """There is something in the text that is no word of CEL."""
+_DOUBLED = frozenset("=&|")
+
+
+class SyntaxProblemError(ValueError):
+    """The expression does not follow the grammar: the text says why, `offset` where (in code points)."""
+
+    def __init__(self, offset: int, message: str) -> None:
+        super().__init__(message)
+        self.offset = offset
 
 
 def split(text: str) -> tuple[list[str], list[Token]]:
-    """The kinds of the words (an operator or keyword is its own kind) and the words; the last kind is `end`."""
+    """The kinds of the words (an operator or keyword is its own kind) and the words; the last kind is `end`.
+
+    Raises `SyntaxProblemError`.
+    """
     kinds: list[str] = []
     words: list[Token] = []
     at = 0
     while at < len(text):
         match = _WORD.match(text, at)
         if match is None:
-            raise UnknownWordError(text[at])
+            raise SyntaxProblemError(at, _problem(text[at]))
         kind = match.lastgroup or ""
         if kind != "skip":
             word = match.group()
@@ -53,3 +61,11 @@ def split(text: str) -> tuple[list[str], list[Token]]:
     kinds.append("end")
     words.append(Token("<EOF>", len(text)))
     return kinds, words
+
+
+def _problem(letter: str) -> str:
+    """What is wrong where no word begins."""
+    if letter in "'\"":
+        return "a string that does not end, or has an unknown escape"
+    hint = f", expected '{letter * 2}'" if letter in _DOUBLED else ""
+    return f"unexpected '{letter}'{hint}"

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from kscheduler.cli.debugging import FLAG
 from kscheduler.cli.embedded_flags import taken_port, wrong_count, wrong_place
 from kscheduler.cli.interruption import signals_as_usual
 from kscheduler.cli.log_flags import add_log_flags, configure_logs
@@ -153,7 +154,8 @@ def _options(args: argparse.Namespace, scheduling: "_Scheduling") -> "ClusterOpt
         scheduler_names=scheduling.names or tuple(dict.fromkeys(args.scheduler_name)) or BOTH_NAMES,
         scheduler_config=args.config or "",
         scheduler_flags=(*_gate_flags(args), *_plugin_flags(args)),
-        service_flags=(*_log_flags(args), *_record_flags(args)),
+        service_flags=(*_log_flags(args), *_record_flags(args), *((FLAG,) if args.debug_plugins else ())),
+        schedules_on_terminal=args.debug_plugins,
     )
 
 
@@ -210,7 +212,7 @@ class _Scheduling:
         """All that is wrong with its flags and files, a line each."""
         flags = {"--scheduler-name": args.scheduler_name, "--config": args.config}
         flags |= {"--plugin": args.plugin, "--plugin-directory": args.plugin_directory, "--record": args.record}
-        flags |= {"--enable-plugins": args.enable_plugins}
+        flags |= {"--enable-plugins": args.enable_plugins, FLAG: args.debug_plugins}
         flags |= {"--record-redact": args.record_redact, "--record-redact-key": args.record_redact_key}
         if not args.schedule:
             yield from (f"{flag}: needs --schedule" for flag, value in flags.items() if value)

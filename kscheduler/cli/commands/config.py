@@ -15,6 +15,7 @@ from kscheduler.cli.named_config import (
     check_built,
     configuration_reader,
     feature_gates,
+    fewest_mistakes,
     mistakes_in_file,
     read_with_extenders,
     versions_to_try,
@@ -62,7 +63,7 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     check.add_argument(
         "file", action=StoreText, metavar="FILE", help="a KubeSchedulerConfiguration v1 file; - is standard input"
     )
-    add_feature_gates(check)
+    add_feature_gates(check, "the file is judged by each of them")
     add_plugin_flags(check)
     check.set_defaults(further_mistakes=lambda args: mistakes_in_file(args, args.file, runs_here=False))
     text = "turn a file of an earlier version, a policy file, Volcano's or a manifest into ours"
@@ -119,10 +120,11 @@ def _check(args: argparse.Namespace) -> int:
         except ConfigError as failure:
             refused.append((version, failure))
     if not sound:
-        raise min((failure for _, failure in refused), key=lambda failure: len(failure.problems))
+        raise fewest_mistakes(failure for _, failure in refused)
     gates, configured = sound[0]
-    for version, reason in refused:
-        print(f"kscheduler: warning: not with Kubernetes {version}: {reason}", file=sys.stderr)
+    for version, refusal in refused:
+        for reason in str(refusal).splitlines():
+            print(f"kscheduler: warning: not with Kubernetes {version}: {reason}", file=sys.stderr)
     loaded = configured.config
     doubts = unhonoured(loaded, plugins=configured.registry.names(), defaults_too=True)
     warnings = [*gates.warnings, *(f"{loaded.where}: {warning}" for warning in doubts)]
@@ -130,8 +132,8 @@ def _check(args: argparse.Namespace) -> int:
     warnings += [f"plugin {each.name} ({each.origin}) is enabled in no profile" for each in configured.unused]
     for warning in warnings:
         print(f"kscheduler: warning: {warning}", file=sys.stderr)
-    verdict = _verdict(loaded, len(warnings))
-    print(f"{verdict}, with Kubernetes {gates.version}" if refused else verdict)
+    only = f" with Kubernetes {gates.version} only" if refused else ""
+    print(_verdict(loaded, only, len(warnings)))
     return 0
 
 
@@ -178,10 +180,10 @@ def _check_data(args: argparse.Namespace, version: str, data: bytes) -> None:
     check_built(reader.read_bytes(data, args.file), runs_here=False)
 
 
-def _verdict(loaded: LoadedConfig, warnings: int) -> str:
+def _verdict(loaded: LoadedConfig, only: str, warnings: int) -> str:
     names = ", ".join(_named(profile.scheduler_name) for profile in loaded.configuration.profiles)
     doubts = f", {warnings} warning{'s' if warnings > 1 else ''}" if warnings else ""
-    return f"{loaded.where}: can be used; it schedules for {names}{doubts}"
+    return f"{loaded.where}: can be used{only}; it schedules for {names}{doubts}"
 
 
 def _named(name: str) -> str:

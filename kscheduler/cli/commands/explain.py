@@ -13,16 +13,17 @@ docs/explain.md describes output, files and exit codes.
 import argparse
 import asyncio
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from kscheduler.cli.asking_flags import by_the_servers_version, serving_of
-from kscheduler.cli.explain_flags import POD_PREFIXES, add_parser, check, group_in, pod_of
+from kscheduler.cli.explain_flags import POD_PREFIXES, add_parser, check, group_in, new_objects_of, pod_of
 from kscheduler.cli.refusal import FAILED, refusing
 from kscheduler.client.access.connection import current_namespace, load_connection
 from kscheduler.client.rest import APIClient
 from kscheduler.explain.answering import Answer, answered
 from kscheduler.explain.as_json import schema_text
-from kscheduler.explain.questions.from_files import Asked, questions_from, read_new_pods
+from kscheduler.explain.questions.as_if import NewObjectRules
+from kscheduler.explain.questions.from_files import Asked, questions_from
 from kscheduler.explain.questions.live import live_question, new_pod_questions
 from kscheduler.explain.questions.named_group import live_group_question
 from kscheduler.explain.questions.question import GroupQuestion, Question
@@ -31,11 +32,14 @@ from kscheduler.explain.suggestions.kubectl_flags import KubectlFlags
 from kscheduler.explain.text.layout import Style, style_of
 from kscheduler.explain.text.printable import json_line, printable
 from kscheduler.simulation.objects.defaults.pods import default_new_pod
+from kscheduler.simulation.objects.new_objects import objections
 from kscheduler.whatif.decide import Decision
 from kscheduler.whatif.decide_group import GroupDecision
+from kscheduler.whatif.files import ScenarioError
 
 __all__ = ["add_parser", "run"]
 _EXPLAINED = 0
+_RULES = NewObjectRules(default_new_pod, objections)
 
 Answered = tuple[Question | GroupQuestion, Decision | GroupDecision]
 
@@ -64,10 +68,10 @@ def _run(args: argparse.Namespace) -> int:
         is_about_a_cluster=bool(args.pod or args.filename or args.config or args.scheduler_name or args.namespace)
         or bool(args.plugin),
     )
-    questions = questions_from(args.source, selection, served, default_new_pod)
+    questions = questions_from(args.source, selection, served, _RULES)
     if args.ask_extenders:
         return _print(asyncio.run(_answered(questions, None, args)), args)
-    return _print(((question, question.answer()) for question in questions), args)
+    return _print(_answered_in_turn(questions), args)
 
 
 async def _ask_cluster(args: argparse.Namespace, served: Serving) -> list[Answered]:
@@ -78,12 +82,12 @@ async def _ask_cluster(args: argparse.Namespace, served: Serving) -> list[Answer
     namespace = args.namespace or (current_namespace(**address) if is_bare else "default")
     namespace, name = (namespace, "") if group else pod_of(args, namespace)
     if args.filename:
-        news, besides = read_new_pods(args.filename, namespace, default_new_pod)
+        documents, not_read = new_objects_of(args)
     async with APIClient(await load_connection(**address)) as client:
         served = await by_the_servers_version(client, args, served)
         if args.filename:
             return await _answered(
-                await new_pod_questions(client, news, besides, served, default_new_pod), client, args
+                await new_pod_questions(client, documents, not_read, namespace, served, _RULES), client, args
             )
         if group:
             question = await live_group_question(client, namespace, group, served)
@@ -100,7 +104,37 @@ async def _answered(
         from kscheduler.explain.questions.asking_extenders import DecidingWithExtenders  # rarely needed, and large
 
         decides = DecidingWithExtenders(client)
-    return [(question, await question.answer_asking(client, decides)) for question in questions]
+    answers, problems = [], []
+    for question in questions:
+        try:
+            answers.append((question, await question.answer_asking(client, decides)))
+        except ScenarioError as problem:
+            problems.append(problem)
+    _leave_out(problems, is_all=not answers)
+    return answers
+
+
+def _answered_in_turn(questions: Iterable[Question | GroupQuestion]) -> Iterator[Answered]:
+    """Each answer when it is asked for. A pod about which nothing can be decided costs itself, not those after it."""
+    problems: list[ScenarioError] = []
+    is_all = True
+    for question in questions:
+        try:
+            decision = question.answer()
+        except ScenarioError as problem:
+            problems.append(problem)
+        else:
+            is_all = False
+            yield question, decision
+    _leave_out(problems, is_all=is_all)
+
+
+def _leave_out(problems: list[ScenarioError], *, is_all: bool) -> None:
+    """Raises `ScenarioError` if nothing else was asked."""
+    if problems and is_all:
+        raise ScenarioError("\n".join(map(str, problems)))
+    for problem in problems:
+        print(f"kscheduler: {printable(str(problem))}: it is left out", file=sys.stderr)
 
 
 def _print(answers: Iterable[Answered], args: argparse.Namespace) -> int:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from kscheduler.cli.debugging import add_debug_flag, begin_debugging
 from kscheduler.cli.named_config import (
     add_feature_gates,
     add_plugin_flags,
@@ -103,12 +104,14 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     check.add_argument(
         "--args", action=StoreText, metavar="JSON", default="", help="arguments, as `pluginConfig` would give them"
     )
+    add_debug_flag(check)
     check.add_argument("--seed", type=int, metavar="N", default=1, help="of the random clusters (default %(default)s)")
     return parser
 
 
 def run(args: argparse.Namespace) -> int:
     """Write, list or check; 2 for names, files and configurations that cannot be used."""
+    begin_debugging(args)
     try:
         match args.verb:
             case "new":

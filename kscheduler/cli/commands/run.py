@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kscheduler import __version__
 from kscheduler.aio import event_loop
+from kscheduler.cli.debugging import DEBUGGED, debuggers_in_service, prompt_problem
 from kscheduler.cli.flags import Resolved, add_flags, read_again, resolve
 from kscheduler.cli.log_flags import add_log_flags, configure_logs, size
 from kscheduler.cli.named_config import check_built, feature_gates, mistakes_in_file
@@ -133,6 +134,11 @@ def memory_size(text: str) -> int:
 
 def run(args: argparse.Namespace) -> int:
     """Run until a signal; 1 for a lost lease, 2 for a command line or configuration that cannot be used."""
+    with debuggers_in_service(args):
+        return _run(args)
+
+
+def _run(args: argparse.Namespace) -> int:
     from kscheduler.client.errors import ConfigurationError
     from kscheduler.config.errors import ConfigError, Mistakes
 
@@ -145,7 +151,7 @@ def run(args: argparse.Namespace) -> int:
     of_recording = "" if args.write_config_to else lacking_key(args)
     if mistakes or resolved is None:
         return refuse("\n".join([str(mistakes.error()), *([of_recording] if of_recording else [])]))
-    _warn(resolved)
+    _warn(resolved, args)
     if args.write_config_to:
         return _write_config(resolved, args.write_config_to)
     try:
@@ -166,12 +172,15 @@ def _all_at_once(resolved: Resolved, failure: Exception) -> Exception:
     return unusable(resolved.config, resolved.configured.registry) or failure
 
 
-def _warn(resolved: Resolved) -> None:
+def _warn(resolved: Resolved, args: argparse.Namespace) -> None:
     from kscheduler import logs
 
     log = logs.get_logger(__name__)
     for warning in resolved.warnings:
         log.warning("flag_not_honoured", flag=warning.flag, reason=warning.reason)
+    if args.debug_plugins:
+        problem = prompt_problem()
+        log.warning("plugins_are_debugged", advice=DEBUGGED, **({"prompt": problem} if problem else {}))
 
 
 def _write_config(resolved: Resolved, path: str) -> int:
@@ -204,7 +213,7 @@ def _serve(resolved: Resolved, args: argparse.Namespace) -> int:
         permit_token_file=args.permit_token_file,
         memory_alarm=args.memory_alarm or None,
         repairs_overfilled_nodes=args.repair_overfilled_nodes,
-        answers_questions=args.answer_questions,
+        answers_questions=args.answer_questions and not args.debug_plugins,  # copies would stop at breakpoints, too
         record=record_settings(args),
         periods=Periods(args.cache_check_period.seconds, args.store_audit_period.seconds),
     )

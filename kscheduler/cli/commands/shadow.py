@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kscheduler.aio import event_loop
 from kscheduler.cli.asking_flags import add_cluster, add_scheduler, by_the_servers_version, serving_of
+from kscheduler.cli.debugging import debuggers_in_service
 from kscheduler.cli.log_flags import add_log_flags, configure_logs
 from kscheduler.cli.named_config import add_feature_gates, mistakes_in_file, with_mistakes_in_file
 from kscheduler.cli.parser import duration, port, text
@@ -137,6 +138,11 @@ def _port_or_off(text: str) -> int | None:
 
 def run(args: argparse.Namespace) -> int:
     """Follow, and return the exit code."""
+    with debuggers_in_service(args):
+        return _run(args)
+
+
+def _run(args: argparse.Namespace) -> int:
     from kscheduler.client.errors import ConfigurationError
     from kscheduler.config.errors import ConfigError
     from kscheduler.server.listener import CannotListenError

@@ -11,6 +11,7 @@ from typing import Final
 from kscheduler.aio.clock import Clock, finishes_within
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.plugin import PERMIT_TIMEOUT_SECONDS
+from kscheduler.framework.plugin_time import PLUGIN_TIME
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Code, Status, error
 from kscheduler.scheduling.profile import Profile
@@ -27,7 +28,7 @@ def run(profile: Profile, state: CycleState, pod: PodInfo, node_name: str) -> tu
     for plugin in profile.permit:
         if profile.traits[plugin.name].awaits_permit:
             seconds: float = getattr(plugin, "permit_timeout_seconds", PERMIT_TIMEOUT_SECONDS)
-            timeouts[plugin.name] = min(seconds, MAX_PERMIT_SECONDS)
+            timeouts[plugin.name] = PLUGIN_TIME.at_most(min(seconds, MAX_PERMIT_SECONDS))
             continue
         result = call_permit(plugin, listener, state, pod, node_name)
         if result.status.code is Code.WAIT:

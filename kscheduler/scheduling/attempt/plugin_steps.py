@@ -11,6 +11,7 @@ from typing import Final
 from kscheduler.aio.clock import Clock, finishes_within
 from kscheduler.aio.tasks import TaskSet
 from kscheduler.framework.plugin import PermitPlugin, PostBindPlugin
+from kscheduler.framework.plugin_time import PLUGIN_TIME
 from kscheduler.framework.status import Status, error
 from kscheduler.scheduling.attempt import permit
 from kscheduler.scheduling.attempt.surroundings import Attempt, Surroundings
@@ -107,7 +108,7 @@ class AwaitedSteps:
 
     async def _end(self, task: asyncio.Task[object], plugin: str, attempt: Attempt) -> None:
         """Whoever ignores its cancellation would leave a task behind with each pod: that counts as an overrun."""
-        ended = await finishes_within(_ended(task), END_SECONDS, self._clock)
+        ended = await finishes_within(_ended(task), PLUGIN_TIME.at_most(END_SECONDS), self._clock)
         if not ended:
             deaf = TimeoutError(f"it ignores its cancellation, and was at work {END_SECONDS:g} s later")
             deaf.__cause__ = TimeBudgetError("its task has not ended")
@@ -131,7 +132,7 @@ class AwaitedSteps:
     async def _tell(self, plugin: PostBindPlugin, attempt: Attempt) -> None:
         profile, state, pod = attempt.profile, attempt.record.state, attempt.queued.pod
         work = call_awaited_post_bind(plugin, profile.listener, state, pod, attempt.node_name)
-        if not await finishes_within(work, POST_BIND_SECONDS, self._clock):
+        if not await finishes_within(work, PLUGIN_TIME.at_most(POST_BIND_SECONDS), self._clock):
             late = TimeoutError(f"it was cancelled after {POST_BIND_SECONDS:g} s")
             profile.listener.failed(plugin.name, POST_BIND.label, pod, late, POST_BIND.fate.then)
 

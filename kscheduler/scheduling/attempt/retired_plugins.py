@@ -16,6 +16,7 @@ from kscheduler.aio.clock import Clock, finishes_within
 from kscheduler.aio.tasks import TaskSet
 from kscheduler.framework.plugin import ClosablePlugin
 from kscheduler.framework.plugin_listener import PluginListener
+from kscheduler.framework.plugin_time import PLUGIN_TIME
 from kscheduler.logs import get_logger
 from kscheduler.scheduling.profile import Profile, with_whole
 from kscheduler.scheduling.runtime.closing import call_close
@@ -69,13 +70,13 @@ class RetiredPlugins:
         self._retired.update(_closable(self._in_force()))
         while self._retired:
             self._begin(*self._retired.popitem()[1])
-        await self._closing.drain(_STOP_SECONDS)
+        await self._closing.drain(PLUGIN_TIME.at_most(_STOP_SECONDS))
 
     def _begin(self, plugin: ClosablePlugin, listener: PluginListener) -> None:
         self._closing.spawn(plugin.name, self._close(plugin, listener))
 
     async def _close(self, plugin: ClosablePlugin, listener: PluginListener) -> None:
-        if not await finishes_within(call_close(plugin, listener), CLOSE_SECONDS, self._clock):
+        if not await finishes_within(call_close(plugin, listener), PLUGIN_TIME.at_most(CLOSE_SECONDS), self._clock):
             _log.warning("plugin_not_closed", plugin=plugin.name, seconds=CLOSE_SECONDS)
 
 

@@ -11,7 +11,6 @@ replaced by a reload begins without data; until its first refresh it decides as 
 
 import asyncio
 import random
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -22,13 +21,14 @@ from kscheduler.aio.tasks import ends_this_task
 from kscheduler.counts.series import LabelValues, MetricSeries
 from kscheduler.framework.plugin import REFRESH_SECONDS, RefreshError, RefreshPlugin
 from kscheduler.framework.plugin_listener import PluginListener
+from kscheduler.framework.plugin_time import PLUGIN_TIME
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.logs import get_logger
 from kscheduler.logs.throttle import Throttle
 from kscheduler.scheduling.profile import Profile, with_whole
-from kscheduler.scheduling.runtime.guard import OUTSIDE, PluginFailure
+from kscheduler.scheduling.runtime.guard import PluginFailure
 from kscheduler.scheduling.runtime.points import REFRESH
-from kscheduler.scheduling.runtime.refreshing import call_refresh
+from kscheduler.scheduling.runtime.refreshing import call_refresh, is_of_source
 from kscheduler.scheduling.supervision.alarm import TimeBudgetError
 from kscheduler.scheduling.supervision.supervised import unsupervised
 from kscheduler.scheduling.supervision.supervisor import Quarantine, cause_of
@@ -190,7 +190,7 @@ class RefreshedPlugins:
         calling = call_refresh(refreshed.plugin, _InterruptionsOnly(refreshed.profile.listener))
         work = asyncio.create_task(calling, name=f"refresh of {refreshed.plugin.name}")
         try:
-            if not await finishes_within(_all_done([work]), REFRESH_SECONDS, self._clock):
+            if not await finishes_within(_all_done([work]), PLUGIN_TIME.at_most(REFRESH_SECONDS), self._clock):
                 # told before its end, because it may ignore that it is cancelled
                 self._count(refreshed, f"it took longer than {REFRESH_SECONDS:.0f} s", None)
                 return
@@ -237,7 +237,7 @@ class RefreshedPlugins:
             err=cause,
             data_age_seconds=age,
             **({"times_since": times} if times else {}),
-            **({} if failure is None or _is_expected(failure) else {"exc_info": failure}),
+            **({} if failure is None or is_of_source(failure) else {"exc_info": failure}),
         )
 
     def _note_success(self, refreshed: _Refreshed, now: float) -> None:
@@ -299,11 +299,3 @@ def _cause(failed: PluginFailure) -> str:
     """One line. A plugin that raises a `RefreshError` has said it in words for people."""
     failure = failed.__cause__ or failed
     return cause_of(failure).removeprefix("RefreshError: ") if isinstance(failure, RefreshError) else cause_of(failure)
-
-
-def _is_expected(failure: BaseException) -> bool:
-    """Whether it says by itself what is wrong, outside of the plugin: its traceback would only hide that."""
-    aiohttp = sys.modules.get("aiohttp")  # if nobody has imported it, it is no error of its
-    return isinstance(failure, (*OUTSIDE, RefreshError)) or (
-        aiohttp is not None and isinstance(failure, aiohttp.ClientError)
-    )

@@ -1,8 +1,8 @@
 """What calls to one extender say about it: a histogram for metrics, and two lines of the log for an outage.
 
 An extender that is away fails each pod that concerns it, thousands of times; the pods' conditions tell of each. The log
-has one warning when it begins to fail, and one line when it has answered again for some seconds: one that fails every
-other call is one outage.
+has a warning when it begins to fail, the same each minute while calls go on to fail, and one line when it has answered
+again for some seconds: one that fails every other call is one outage.
 """
 
 from collections.abc import Callable, Iterable
@@ -56,6 +56,7 @@ class CallReports:
         self._failures = 0
         self._last_reason = ""
         self._has_told_of_scores = False
+        self._outage_lines = Throttle(QUIET_SECONDS)
         self._refusals: dict[str, Throttle] = {}
         """By verb of the protocol."""
 
@@ -80,7 +81,7 @@ class CallReports:
             return
         seconds = round(now - self._failing_since, 3)
         _log.info("extender_recovered", extender=self._extender, failures=self._failures, seconds=seconds)
-        self._failing_since, self._failures = None, 0
+        self._failing_since, self._failures, self._outage_lines = None, 0, Throttle(QUIET_SECONDS)
 
     def scored_outside(self, node: str, score: int) -> None:
         """A score is not within 0 to 10. It counts, as in kube-scheduler, and may outweigh all plugins: told once."""
@@ -104,10 +105,13 @@ class CallReports:
         self._failures += 1
         self._last_reason = reason
         _log.debug("extender_call_failed", extender=self._extender, verb=verb, pod=pod, err=reason)
-        if self._failing_since is not None:
+        if self._failing_since is None:
+            self._failing_since = self._last_failure
+        if not self._outage_lines.admits(self._last_failure):
             return
-        self._failing_since = self._last_failure
+        times, seconds = self._outage_lines.take_left_out(), round(self._last_failure - self._failing_since)
+        since = {"failing_seconds": seconds, "times_since": times} if seconds else {}
         then = "its pods are decided without it" if self._is_ignorable else "its pods are tried again later"
         if verb == "prioritize":
             then = "it gives no points"
-        _log.warning("extender_failing", extender=self._extender, verb=verb, pod=pod, err=reason, then=then)
+        _log.warning("extender_failing", extender=self._extender, verb=verb, pod=pod, err=reason, then=then, **since)

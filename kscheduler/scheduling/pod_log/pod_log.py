@@ -4,7 +4,7 @@ Each method checks the verbosity itself; callers on the hot path check it before
 victims are remembered until they are gone, classes until their line is written.
 """
 
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from kscheduler.api.core import Pod
@@ -18,6 +18,7 @@ from kscheduler.logs import get_logger, verbose
 from kscheduler.scheduling.pod_log.decision import lines_of
 from kscheduler.scheduling.pod_log.lines import LINES, MOVES, OUTCOMES, STEPS, WAKING
 from kscheduler.scheduling.pod_log.recent_attempts import RecentAttempts
+from kscheduler.scheduling.pod_log.repeated_errors import Found, RepeatedErrors
 from kscheduler.scheduling.pod_log.together import TurnedDownTogether
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.state.queue.bundles import Bundle, Element
@@ -84,6 +85,10 @@ def _no_awaited_events(_profile: str, _plugins: frozenset[str]) -> Sequence[str]
     return ()
 
 
+def _found_nowhere(_key: str) -> Found | None:
+    return None
+
+
 class PodLog:
     """Writes the log lines about the pods of one scheduler."""
 
@@ -92,7 +97,10 @@ class PodLog:
         """Set to the queue's method once there is a queue."""
         self.recent = RecentAttempts()
         """What happened last, kept whatever is logged."""
+        self.find: Callable[[str], Found | None] = _found_nowhere
+        """Where a pod waits, by its key. Set likewise."""
         self._together = TurnedDownTogether()
+        self._repeated = RepeatedErrors()
         self._victims: RecentlyUsed[str, tuple[str, str, float]] = RecentlyUsed(MOST_REMEMBERED)
         """Victims that are being deleted, by UID: node, preemptor, and since when."""
         self._stopped: RecentlyUsed[str, bool] = RecentlyUsed(MOST_REMEMBERED)
@@ -222,14 +230,25 @@ class PodLog:
         """An attempt failed; the pod waits where `found` says. `is_news`: the last attempt did not fail like this."""
         was_stopped = self._stopped.pop(queued.pod.uid, False)
         is_expected = was_stopped or verdict.fault is Fault.GONE
+        if verdict.is_error and not is_expected:
+            self._repeated.failed(queued, verdict.message, verdict.extender, now, is_told=is_news)
         if verdict.is_error and is_news and not is_expected:
-            fields = _where(*found, now) if found is not None else {}
-            fields = {"attempts": queued.attempts, **fields}
-            if verdict.extender:
-                fields["extender"] = verdict.extender
-            _log.error("attempt_failed", pod=queued.key, uid=queued.pod.uid, err=verdict.message, **fields)
+            self._failed(queued, verdict.message, verdict.extender, _where(*found, now) if found is not None else {})
         elif verbose(OUTCOMES):
             self._turned_down(queued, verdict, found, now, OUTCOMES)
+
+    def repeat_errors(self, now: float) -> None:
+        """Write of each error that lasts, once a minute, that it does; cheap if there are none. `now`: wall-clock."""
+        for due in self._repeated.due(now, self.find):
+            fields = _where(due.queue, due.queued, now) | {"failing_seconds": round(due.seconds)}
+            if due.times:
+                fields["times_since"] = due.times
+            self._failed(due.queued, due.queued.last_error, due.extender, fields)
+
+    def _failed(self, queued: QueuedPodInfo, err: str, extender: str, fields: Mapping[str, Any]) -> None:
+        by = {"extender": extender} if extender else {}
+        shown = {"attempts": queued.attempts, **fields, **by}
+        _log.error("attempt_failed", pod=queued.key, uid=queued.pod.uid, err=err, **shown)
 
     def with_class(
         self, queued: QueuedPodInfo, verdict: Verdict, found: tuple[str, QueuedPodInfo] | None, now: float

@@ -11,7 +11,8 @@ kscheduler's own:
     NodeTable.info <- plugin.filter <- BudgetedCall     kscheduler runs: look again in a millisecond
     BudgetedCall                                        the plugin has answered already: look again
 
-A plugin that catches the error and goes on is interrupted again after 10, 20, 40 ... ms.
+A plugin that catches the error and goes on is interrupted again after 10, 20, 40 ... ms. A call in which a debugger
+stands has no budget from then on (`framework.plugin_time` says where a debugger may).
 
 The same timer ends decisions (`framework.decision_time`), with another error; `scheduling.in_time` says where that may
 be. The calls of plugins within it have their own budgets, and it does not pay for them. While decisions are made, the
@@ -42,6 +43,7 @@ from typing import Final
 from kscheduler.config.durations import format_duration
 from kscheduler.framework import per_node
 from kscheduler.framework.decision_time import DECISION_TIME, DecisionEndedError
+from kscheduler.framework.plugin_time import PLUGIN_TIME, UNLIMITED_SECONDS
 from kscheduler.scheduling.supervision.holds import Caller
 from kscheduler.unused_signals import is_free
 
@@ -84,6 +86,10 @@ class RunningCall:
     def left(self, now: float) -> float:
         """Seconds until it may be ended; `now` is of `perf_counter`."""
         return self.deadline - now
+
+    def is_late(self, seconds: float) -> bool:
+        """Whether a call that has ended, and took so long, has exceeded its budget."""
+        return self.began + seconds > self.deadline
 
 
 class InDecision(Enum):
@@ -187,6 +193,8 @@ class BudgetAlarm:
             self._set(now, left)
         elif not self._is_in_plugin(frame):
             self._set(now, LOOK_AGAIN_SECONDS)
+        elif PLUGIN_TIME.is_held(frame):
+            call.deadline += UNLIMITED_SECONDS
         else:
             self._set_repeat(now, call.interrupts)
             call.interrupts += 1

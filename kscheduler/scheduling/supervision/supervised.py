@@ -31,6 +31,7 @@ from kscheduler.framework.events import ClusterEventWithHint
 from kscheduler.framework.nodes.moved_pods import MovedPods
 from kscheduler.framework.plugin import Plugin, Point
 from kscheduler.framework.plugin_answers import NotCalledError
+from kscheduler.framework.plugin_time import PLUGIN_TIME
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.framework.status import StatusError
@@ -135,7 +136,7 @@ class BudgetedCall:
             raise
         finally:
             seconds = ALARM.end(call)
-        if seconds > self._budget_seconds:
+        if call.is_late(seconds):
             self._judge(seconds, arguments, was_interrupted=call.interrupts > 0)
         elif self._is_right is not None and self.is_told() and self._is_right(self._label, answer, arguments):
             self._note_right(arguments)
@@ -227,7 +228,7 @@ class SupervisedPlugin:
         self.name = plugin.name
         self._circuit = circuit or Circuit(perf_counter)
         self._is_right = is_right
-        self._budget_seconds = budget_seconds
+        self._budget_seconds = PLUGIN_TIME.at_most(budget_seconds)
         self._overruns = overruns
         self._events: Sequence[ClusterEventWithHint] | None = None
         traits = traits_of(plugin)

@@ -86,6 +86,8 @@ class ClusterOptions:
     """More flags of the scheduler, and of commands that ask: those of rules and plugins."""
     service_flags: tuple[str, ...] = ()
     """Flags of the scheduler alone: those of its log and its flight recorder, which commands that ask do not take."""
+    schedules_on_terminal: bool = False
+    """Whether the scheduler has this process's standard input and output, for a debugger's prompt."""
 
 
 async def serve_cluster(options: ClusterOptions, out: TextIO) -> None:
@@ -125,9 +127,8 @@ async def _scheduler(options: ClusterOptions, url: str, folder: str, kubeconfig:
         return
     config = options.scheduler_config or write_configuration(folder, options.scheduler_names)
     log = Path(folder, "scheduler.log")
-    async with scheduler_process(
-        url, log, ["--config", config, *options.scheduler_flags, *options.service_flags]
-    ) as own_url:
+    flags = ["--config", config, *options.scheduler_flags, *options.service_flags]
+    async with scheduler_process(url, log, flags, on_terminal=options.schedules_on_terminal) as own_url:
         *others, last = options.scheduler_names
         names = f"{', '.join(others)} and {last}" if others else last
         rows = (

@@ -55,10 +55,12 @@ class DemoFailedError(Exception):
 class ChildProcess:
     """A child process, with `run` and `stop` for use as a service."""
 
-    def __init__(self, name: str, command: Sequence[str], log: Path) -> None:
+    def __init__(self, name: str, command: Sequence[str], log: Path, *, on_terminal: bool = False) -> None:
+        """`on_terminal`: standard input and output are this process's, and only standard error goes to `log`."""
         self.name = name
         self.log = log
         self._command = command
+        self._on_terminal = on_terminal
         self._process: asyncio.subprocess.Process | None = None
         self._stopping = False
 
@@ -68,8 +70,8 @@ class ChildProcess:
             # A session of its own: Ctrl-C reaches only the demo, which ends its programs in order.
             self._process = process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-I", "-S", "-c", _TIED, str(os.getpid()), *self._command),
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=output,
+                stdin=None if self._on_terminal else asyncio.subprocess.DEVNULL,
+                stdout=None if self._on_terminal else output,
                 stderr=output,
                 start_new_session=True,
             )

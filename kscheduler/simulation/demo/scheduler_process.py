@@ -12,6 +12,7 @@ from typing import Final
 from kscheduler.aio import BackgroundService, running
 from kscheduler.api.well_known import SCHEDULER_PORT
 from kscheduler.client import APIClient, APIError, ClientError, plain_connection
+from kscheduler.framework.plugin_time import PLUGIN_TIME
 from kscheduler.simulation.demo.processes import START_SECONDS, ChildProcess, DemoFailedError
 
 NAMESPACE: Final = "kscheduler-system"
@@ -20,21 +21,25 @@ _POLL_SECONDS = 0.05
 
 
 @asynccontextmanager
-async def scheduler_process(url: str, log: Path, flags: Sequence[str] = ()) -> AsyncIterator[str]:
+async def scheduler_process(
+    url: str, log: Path, flags: Sequence[str] = (), *, on_terminal: bool = False
+) -> AsyncIterator[str]:
     """Run the scheduler; yields its URL once it is ready. Raises `DemoFailedError`.
 
     Args:
         url: the API server's URL.
         log: the file for its output.
         flags: further flags of `kscheduler run`.
+        on_terminal: whether standard input and output stay this process's, so that only its log goes to the file.
     """
     command = [sys.executable, "-m", "kscheduler", "run", "--master", url, *flags]
     command += ["--secure-port", "0", "--insecure-port", "0", "--log-format", "json"]
-    child = ChildProcess("the scheduler", command, log)
+    seconds = PLUGIN_TIME.at_most(START_SECONDS)
+    child = ChildProcess("the scheduler", command, log, on_terminal=on_terminal)
     async with running(BackgroundService(child.name, child.run, child.stop)):
-        port = await child.wait_for("its HTTP server", lambda: _port_of(child.lines()), START_SECONDS)
+        port = await child.wait_for("its HTTP server", lambda: _port_of(child.lines()), seconds)
         own_url = f"http://127.0.0.1:{port}"
-        await _until_ready(own_url, child)
+        await _until_ready(own_url, child, seconds)
         await _behind_a_service(url, port)
         yield own_url
 
@@ -70,15 +75,15 @@ def _port_of(lines: Iterable[str]) -> int | None:
     return None
 
 
-async def _until_ready(url: str, child: ChildProcess) -> None:
-    deadline = time.monotonic() + START_SECONDS
+async def _until_ready(url: str, child: ChildProcess, seconds: float) -> None:
+    deadline = time.monotonic() + seconds
     async with APIClient(plain_connection(url)) as client:
         while True:
             try:
                 await client.get("/readyz", retries=0)
             except (APIError, ClientError) as error:
                 if time.monotonic() > deadline:
-                    message = f"{child.name} is not ready after {START_SECONDS:.0f} s: {error}; {child.tail()}"
+                    message = f"{child.name} is not ready after {seconds:.0f} s: {error}; {child.tail()}"
                     raise DemoFailedError(message) from None
                 await asyncio.sleep(_POLL_SECONDS)
             else:

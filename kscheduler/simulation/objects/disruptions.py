@@ -16,7 +16,7 @@ _FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
 
 def has_status(budget: Object) -> bool:
     """Whether a controller has written the status of this budget."""
-    return "disruptionsAllowed" in (budget.get("status") or {})
+    return any((budget.get("status") or {}).values())
 
 
 def count_status(budget: Object, pods: Iterable[Object]) -> Object:

@@ -19,7 +19,8 @@ from kscheduler.simulation.objects.defaults import objects as defaults
 from kscheduler.simulation.objects.validation.objects import check_create, malformed
 from kscheduler.simulation.typed.api_types import type_of_resource
 from kscheduler.simulation.typed.decoding import WholeReading
-from kscheduler.whatif.scenario import ScenarioError
+from kscheduler.simulation.typed.stored_form import stored_form
+from kscheduler.whatif.files import ScenarioError
 
 _UNREADABLE = (TypeError, AttributeError, KeyError, ValueError)
 _UID = "00000000-0000-4000-8000-000000000000"
@@ -75,6 +76,7 @@ def _refused(resource: ServedResource, tree: Object) -> list[str]:
         mismatches = [] if kind is None else WholeReading().mismatches(kind, value)
         if mismatches:
             return mismatches
+        value = stored_form(kind, value)
         defaults.on_create(resource, value)
         check_create(resource, value)
     except QuantityError as error:

@@ -27,6 +27,7 @@ from kscheduler.simulation.kinds.durations import timestamp
 from kscheduler.simulation.kinds.field_rules import bad_value, required
 from kscheduler.simulation.kinds.kind_table import KindTable
 from kscheduler.simulation.kinds.resources import (
+    CLAIMS,
     COMPOSITE_POD_GROUPS,
     CUSTOM_RESOURCE_DEFINITIONS,
     NAMESPACES,
@@ -38,14 +39,16 @@ from kscheduler.simulation.kinds.resources import (
     ServedKinds,
     ServedResource,
 )
-from kscheduler.simulation.kinds.shapes import check_shape, without_nulls
-from kscheduler.simulation.objects import admission, custom_resources, event_views, service_addresses
+from kscheduler.simulation.kinds.shapes import check_shape
+from kscheduler.simulation.objects import admission, custom_resources, event_views, limit_ranges, service_addresses
 from kscheduler.simulation.objects.defaults import objects as defaults
 from kscheduler.simulation.objects.defaults.devices import stamp_taints
 from kscheduler.simulation.objects.deletion import Deletion
 from kscheduler.simulation.objects.store import ObjectStore, Record
 from kscheduler.simulation.objects.validation import objects as validation
 from kscheduler.simulation.patches import field_managers
+from kscheduler.simulation.typed.api_types import type_of_resource
+from kscheduler.simulation.typed.stored_form import stored_form
 
 _UNREADABLE = (TypeError, AttributeError, KeyError, ValueError)
 """Raised for objects of unexpected shape; the client's fault, answered with 400."""
@@ -119,6 +122,7 @@ class ObjectRegistry:
             if resource in (POD_GROUPS, COMPOSITE_POD_GROUPS):
                 admission.admit_priority(self.store, resource, value)
             if resource is PODS:
+                limit_ranges.fill_in(self.store, value)
                 admission.admit_priority(self.store, resource, value)
                 admission.admit_account(self.store, value)
                 admission.admit_runtime_class(self.store, value)
@@ -128,6 +132,7 @@ class ObjectRegistry:
                 service_addresses.allocate(self.store, value, dry_run=options.dry_run)
             has = {"has_composites": self._has_composites, "has_comparisons": self.has_comparisons}
             validation.check_create(resource, value, **has)
+            limit_ranges.check(self.store, resource, value)
             if resource is CUSTOM_RESOURCE_DEFINITIONS:
                 custom_resources.establish(value, timestamp(self.now()))
         except _UNREADABLE as error:
@@ -170,7 +175,8 @@ class ObjectRegistry:
         """Store `body` over `record` after carrying over and validating; no write if nothing changed."""
         check_shape(body)
         old = event_views.shown(resource, record.value)
-        new = {**without_nulls(body), "metadata": dict(body["metadata"])}
+        new: Object = stored_form(type_of_resource(resource), body)
+        new["metadata"] = dict(body["metadata"])
         new["apiVersion"], new["kind"] = resource.group_version, resource.kind
         try:
             if resource is SERVICES and not subresource:
@@ -180,6 +186,8 @@ class ObjectRegistry:
                 service_addresses.allocate(self.store, new, dry_run=options.dry_run)
             stamp_taints(resource, new, timestamp(self.now()))
             validation.check_update(resource, old, new, subresource, has_comparisons=self.has_comparisons)
+            if resource is CLAIMS and not subresource:
+                limit_ranges.check(self.store, resource, new)
             if resource is CUSTOM_RESOURCE_DEFINITIONS and not subresource:
                 custom_resources.establish(new, timestamp(self.now()))
             event_views.complete(resource, new)
@@ -207,7 +215,8 @@ class ObjectRegistry:
 
     def _new_object(self, resource: ServedResource, namespace: str, body: Object, *, dry_run: bool) -> Object:
         check_shape(body)
-        value = {**without_nulls(body), "apiVersion": resource.group_version, "kind": resource.kind}
+        value: Object = stored_form(type_of_resource(resource), body)
+        value["apiVersion"], value["kind"] = resource.group_version, resource.kind
         metadata = value["metadata"] = dict(value.get("metadata") or {})
         if resource.key == "pods":
             value.setdefault("spec", {})

@@ -1,6 +1,8 @@
 """Rules of roles and their bindings, of config maps and secrets."""
 
 import re
+from collections.abc import Mapping
+from types import MappingProxyType
 
 from kscheduler.simulation.kinds import field_rules as rules
 from kscheduler.simulation.kinds.api_errors import FieldCause, Object
@@ -10,6 +12,17 @@ _KEY_TEXT = (
     "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or "
     "'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
 )
+
+
+_ACCOUNT_NAME = "kubernetes.io/service-account.name"
+_PROMISED: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "kubernetes.io/dockercfg": (".dockercfg",),
+        "kubernetes.io/dockerconfigjson": (".dockerconfigjson",),
+        "kubernetes.io/tls": ("tls.crt", "tls.key"),
+    }
+)
+"""Keys that a secret of a type must have."""
 
 
 def validate_role(value: Object) -> list[FieldCause]:
@@ -77,6 +90,24 @@ def validate_settings(value: Object) -> list[FieldCause]:
         for key in value.get(field) or {}
         if not _KEY.fullmatch(key)
     ]
+
+
+def validate_secret(value: Object) -> list[FieldCause]:
+    """A secret has the keys that its type promises."""
+    causes = validate_settings(value)
+    kind, data = value.get("type"), value.get("data") or {}
+    if kind == "kubernetes.io/service-account-token":
+        if not (value["metadata"].get("annotations") or {}).get(_ACCOUNT_NAME):
+            causes.append(rules.required(f"metadata.annotations[{_ACCOUNT_NAME}]"))
+    elif kind == "kubernetes.io/basic-auth":
+        if not {"username", "password"} & data.keys():
+            causes += [rules.required(f"data[{name}]") for name in ("username", "password")]
+    elif kind == "kubernetes.io/ssh-auth":
+        if not data.get("ssh-privatekey"):
+            causes.append(rules.required("data[ssh-privatekey]"))
+    else:
+        causes += [rules.required(f"data[{name}]") for name in _PROMISED.get(kind or "", ()) if name not in data]
+    return causes
 
 
 def validate_settings_update(old: Object, new: Object) -> list[FieldCause]:

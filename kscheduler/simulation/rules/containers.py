@@ -1,5 +1,6 @@
 """Rules of containers: names, images, ports, environment, mounts, resources."""
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -8,6 +9,8 @@ from kscheduler.simulation.kinds import field_rules as rules
 from kscheduler.simulation.kinds.api_errors import FieldCause, Object
 
 _LARGEST_PORT = 65535
+_LONGEST_PORT_NAME = 15
+_PORT_NAME = re.compile("[-a-z0-9]+")
 _PROTOCOLS = ("SCTP", "TCP", "UDP")
 _PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 _MESSAGE_POLICIES = ("File", "FallbackToLogsOnError")
@@ -55,6 +58,8 @@ def validate_containers(spec: Object, path: str, volumes: Iterable[str]) -> list
             causes += _container(container, where, known)
             if field == "containers":
                 causes += _of_regular(container, where)
+            elif container.get("restartPolicy") != "Always":
+                causes += _of_steps(container, where)
             if name and name in seen:
                 causes.append(rules.duplicate(f"{where}.name", name))
             seen.add(name)
@@ -76,6 +81,9 @@ def _container(container: Object, path: str, volumes: set[str]) -> list[FieldCau
     for place, variable in enumerate(container.get("env") or ()):
         if not variable.get("name"):
             causes.append(rules.required(f"{path}.env[{place}].name"))
+        if variable.get("value") and variable.get("valueFrom") is not None:
+            reason = "may not be specified when `value` is not empty"
+            causes.append(rules.bad_value(f"{path}.env[{place}].valueFrom", "", reason))
     causes += _mounts(container.get("volumeMounts") or (), f"{path}.volumeMounts", volumes)
     causes += rules.enumerated(f"{path}.imagePullPolicy", container.get("imagePullPolicy"), _PULL_POLICIES)
     return causes + resources(container.get("resources"), f"{path}.resources")
@@ -91,6 +99,16 @@ def _of_regular(container: Object, path: str) -> list[FieldCause]:
     if image != image.strip():
         causes.append(rules.bad_value(f"{path}.image", image, "must not have leading or trailing whitespace"))
     return causes
+
+
+def _of_steps(container: Object, path: str) -> list[FieldCause]:
+    """An init container that ends before the next begins is not asked whether it lives."""
+    reason = "may not be set for init containers without restartPolicy=Always"
+    return [
+        rules.forbidden_field(f"{path}.{name}", reason)
+        for name in ("lifecycle", *_PROBES)
+        if container.get(name) is not None
+    ]
 
 
 def _probe(probe: Object, path: str) -> list[FieldCause]:
@@ -111,12 +129,27 @@ def _ports(ports: Iterable[Object], path: str) -> list[FieldCause]:
         if name and name in names:
             causes.append(rules.duplicate(f"{where}.name", name))
         names.add(name or "")
+        causes += (
+            [rules.bad_value(f"{where}.name", name, reason) for reason in wrong_with_port_name(name)] if name else []
+        )
         if not port.get("containerPort"):
             causes.append(rules.required(f"{where}.containerPort"))
         for field in ("containerPort", "hostPort"):
             causes += port_number(f"{where}.{field}", port.get(field) or None)
         causes += rules.enumerated(f"{where}.protocol", port.get("protocol"), _PROTOCOLS)
     return causes
+
+
+def wrong_with_port_name(name: str) -> list[str]:
+    """Why it is no name of a port, as IANA has them."""
+    tests = (
+        (len(name) <= _LONGEST_PORT_NAME, f"must be no more than {_LONGEST_PORT_NAME} characters"),
+        (_PORT_NAME.fullmatch(name), "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)"),
+        (re.search("[a-z]", name), "must contain at least one letter (a-z)"),
+        ("--" not in name, "must not contain consecutive hyphens"),
+        (not name.startswith("-") and not name.endswith("-"), "must not begin or end with a hyphen"),
+    )
+    return [reason for holds, reason in tests if not holds]
 
 
 def port_number(field: str, number: Any) -> list[FieldCause]:

@@ -2,7 +2,7 @@
 
 from kscheduler.simulation.kinds import field_rules as rules
 from kscheduler.simulation.kinds.api_errors import FieldCause, Object
-from kscheduler.simulation.rules import containers, device_claims, placement, volumes
+from kscheduler.simulation.rules import containers, device_claims, operating_systems, placement, pod_resources, volumes
 
 _RESTART_POLICIES = ("Always", "OnFailure", "Never")
 _DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
@@ -26,11 +26,12 @@ def validate_spec(spec: Object, path: str) -> list[FieldCause]:
     causes += device_claims.validate_pod_claims(spec.get("resourceClaims"), f"{path}.resourceClaims")
     causes += _used_claims(spec, path)
     causes += containers.validate_containers(spec, path, names)
-    causes += containers.resources(spec.get("resources"), f"{path}.resources")
+    causes += pod_resources.validate_pod_resources(spec, path)
     causes += rules.enumerated(f"{path}.restartPolicy", spec.get("restartPolicy"), _RESTART_POLICIES)
     causes += rules.enumerated(f"{path}.dnsPolicy", spec.get("dnsPolicy"), _DNS_POLICIES)
     causes += rules.labels(f"{path}.nodeSelector", spec.get("nodeSelector") or {})
     causes += placement.validate_affinity(spec.get("affinity") or {}, f"{path}.affinity")
+    causes += _name_servers(spec, path)
     for place, gate in enumerate(spec.get("readinessGates") or ()):
         causes += rules.qualified_name(f"{path}.readinessGates[{place}].conditionType", gate.get("conditionType"))
     causes += placement.validate_gates(spec.get("schedulingGates"), f"{path}.schedulingGates")
@@ -42,7 +43,20 @@ def validate_spec(spec: Object, path: str) -> list[FieldCause]:
     if spec.get("runtimeClassName"):
         causes += rules.subdomain(f"{path}.runtimeClassName", spec["runtimeClassName"])
     causes += rules.enumerated(f"{path}.preemptionPolicy", spec.get("preemptionPolicy"), _PREEMPTION_POLICIES)
-    return causes + rules.amounts(f"{path}.overhead", spec.get("overhead") or {})
+    causes += rules.amounts(f"{path}.overhead", spec.get("overhead") or {})
+    return causes + operating_systems.validate_system(spec, path)
+
+
+def _name_servers(spec: Object, path: str) -> list[FieldCause]:
+    """A pod that asks nobody for names says whom it asks instead."""
+    if spec.get("dnsPolicy") != "None":
+        return []
+    if spec.get("dnsConfig") is None:
+        return [rules.required(f"{path}.dnsConfig", "must provide `dnsConfig` when `dnsPolicy` is None")]
+    if not spec["dnsConfig"].get("nameservers"):
+        reason = "must provide at least one DNS nameserver when `dnsPolicy` is None"
+        return [rules.required(f"{path}.dnsConfig.nameservers", reason)]
+    return []
 
 
 def _used_claims(spec: Object, path: str) -> list[FieldCause]:

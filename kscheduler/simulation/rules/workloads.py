@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import Any
 
 from kscheduler.simulation.kinds import field_rules as rules
+from kscheduler.simulation.kinds import schedules
 from kscheduler.simulation.kinds.api_errors import FieldCause, Object
 from kscheduler.simulation.kinds.selectors import labels_match
 from kscheduler.simulation.rules import volumes
@@ -32,6 +33,7 @@ _STATEFUL_TEXT = (
     "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', "
     "'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"
 )
+_NONE = (None, 0, "0%")
 _JOB_COUNTS = ("parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished")
 _COMPLETION_MODES = ("NonIndexed", "Indexed")
 _GENERATED_LABELS = frozenset({"batch.kubernetes.io/controller-uid", "controller-uid"})
@@ -165,6 +167,10 @@ def validate_daemon_set(value: Object) -> list[FieldCause]:
     """A DaemonSet."""
     spec = value.get("spec") or {}
     causes = _selector(spec, "DaemonSet") + _template(spec)
+    rolling = (spec.get("updateStrategy") or {}).get("rollingUpdate") or {}
+    if rolling.get("maxSurge") not in _NONE and rolling.get("maxUnavailable") not in _NONE:
+        reason = "may not be set when maxUnavailable is non-zero"
+        causes.append(rules.bad_value("spec.updateStrategy.rollingUpdate.maxSurge", rolling["maxSurge"], reason))
     return causes + rules.not_negative("spec.minReadySeconds", spec.get("minReadySeconds"))
 
 
@@ -177,11 +183,19 @@ def validate_job(value: Object) -> list[FieldCause]:
     causes += rules.enumerated("spec.completionMode", spec.get("completionMode"), _COMPLETION_MODES)
     if spec.get("completionMode") == "Indexed" and spec.get("completions") is None:
         causes.append(rules.required("spec.completions", "when completion mode is Indexed"))
+    if spec.get("backoffLimitPerIndex") is not None and spec.get("completionMode") != "Indexed":
+        reason = "requires indexed completion mode"
+        causes.append(rules.bad_value("spec.backoffLimitPerIndex", spec["backoffLimitPerIndex"], reason))
     selector = spec.get("selector") or {}
     labels = selector.get("matchLabels") or {}
     if not spec.get("manualSelector") and (set(labels) - _GENERATED_LABELS or selector.get("matchExpressions")):
         causes.append(rules.bad_value("spec.selector", selector, "`selector` not auto-generated"))
-    return causes + _job_template((spec.get("template") or {}).get("spec") or {}, "spec.template.spec")
+    pod = (spec.get("template") or {}).get("spec") or {}
+    causes += _job_template(pod, "spec.template.spec")
+    if spec.get("podFailurePolicy") is not None and pod.get("restartPolicy") != "Never":
+        reason = 'only "Never" is supported when podFailurePolicy is specified'
+        causes.append(rules.bad_value("spec.template.spec.restartPolicy", pod.get("restartPolicy"), reason))
+    return causes
 
 
 def _job_template(pod: Object, path: str) -> list[FieldCause]:
@@ -194,11 +208,25 @@ def _job_template(pod: Object, path: str) -> list[FieldCause]:
 def validate_cron_job(value: Object) -> list[FieldCause]:
     """A CronJob."""
     spec = value.get("spec") or {}
-    causes = [] if spec.get("schedule") else [rules.required("spec.schedule")]
+    causes = _schedule("spec.schedule", spec.get("schedule"))
     policy = spec.get("concurrencyPolicy")
     causes += rules.enumerated("spec.concurrencyPolicy", policy, ("Allow", "Forbid", "Replace"))
     pod = ((((spec.get("jobTemplate") or {}).get("spec") or {}).get("template")) or {}).get("spec") or {}
     return causes + _job_template(pod, "spec.jobTemplate.spec.template.spec")
+
+
+def _schedule(field: str, text: str | None) -> list[FieldCause]:
+    if not text:
+        return [rules.required(field)]
+    causes = []
+    try:
+        schedules.check(text)
+    except ValueError as error:
+        causes.append(rules.bad_value(field, text, str(error)))
+    if "TZ" in text:
+        reason = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
+        causes.append(rules.bad_value(field, text, reason))
+    return causes
 
 
 def _same_selector(old: Object, new: Object) -> list[FieldCause]:

@@ -6,7 +6,9 @@ from typing import Any, Final
 from kscheduler.api.core import Node, Pod
 from kscheduler.assembly import Ports
 from kscheduler.assembly.profiles_over import handle_over
+from kscheduler.framework.cluster.client import ClusterClient
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.handle import NodesChanged
 from kscheduler.framework.plugin import Plugin
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.registry import Registry
@@ -33,7 +35,7 @@ PATIENCE_SECONDS: Final = 10.0
 """A call that takes longer does not end, probably."""
 
 
-class _Unheard:
+class Unheard:
     """Calls that were too slow and answered are no failures here."""
 
     def answered(self, plugin: str, point: str, pod: PodInfo | None) -> None:
@@ -46,14 +48,24 @@ class _Unheard:
 class TriedPlugin:
     """A plugin over a cluster."""
 
-    def __init__(self, registry: Registry, name: str, args: Any, nodes: Sequence[Node], pods: Sequence[Pod]) -> None:
-        """Raises `PluginFailure` if the plugin cannot be built."""
+    def __init__(
+        self,
+        registry: Registry,
+        name: str,
+        args: Any,
+        nodes: Sequence[Node],
+        pods: Sequence[Pod],
+        client: ClusterClient | None = None,
+        nodes_changed: NodesChanged | None = None,
+    ) -> None:
+        """`client`, `nodes_changed`: those of its `Handle`. Raises `PluginFailure` if the plugin cannot be built."""
         self.cache = Cache()
         for node in nodes:
             self.cache.add_node(node)
         for pod in pods:
             self.cache.add_pod(pod)
-        self.plugin: Any = call_factory(registry, name, args, handle_over(self.cache, Ports()))
+        handle = handle_over(self.cache, Ports(client=client), nodes_changed=nodes_changed)
+        self.plugin: Any = call_factory(registry, name, args, handle)
         self.traits: PluginTraits = traits_of(self.plugin)
 
     def answers(
@@ -68,7 +80,7 @@ class TriedPlugin:
         A call that takes longer than the budget is ended and fails, as in the service.
         """
         info, nodes = PodInfo(pod), self.cache.nodes
-        plugin: Any = SupervisedPlugin(self.plugin, budget_seconds, _Unheard())
+        plugin: Any = SupervisedPlugin(self.plugin, budget_seconds, Unheard())
         state = CycleState() if state is None else state
         rows = nodes.rows()
         if only:

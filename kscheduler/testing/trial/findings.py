@@ -13,6 +13,7 @@ import msgspec
 from kscheduler.api.core import Node, Pod
 from kscheduler.framework.plugin_answers import place_in_file
 from kscheduler.framework.plugin_contract import contract_problems, misspellings
+from kscheduler.framework.plugin_time import PLUGIN_TIME
 from kscheduler.framework.registry import Registry
 from kscheduler.framework.traits import points_of
 from kscheduler.scheduling.runtime.guard import PluginFailure
@@ -20,6 +21,7 @@ from kscheduler.testing.objects import make_node
 from kscheduler.testing.trial.asking import Answers, TriedPlugin
 from kscheduler.testing.trial.clusters import ASPECTS, Words, pods_with_words, random_nodes, random_pod, words_of
 from kscheduler.testing.trial.reads import reads_of
+from kscheduler.testing.trial.refreshing import try_refresh
 from kscheduler.testing.trial.steps import reasons_not_to_try, take_steps
 
 CLUSTERS: Final = 40
@@ -27,7 +29,6 @@ PODS_EACH: Final = 4
 MOST_NODES: Final = 12
 CLUSTERS_FOR_STEPS: Final = 5
 _MOST_FAILURES: Final = 6
-REFRESH_SECONDS: Final = 10.0
 NODES_FOR_TIMING: Final = 1_000
 SLOW_SECONDS: Final = 0.2
 """For 5,000 nodes: the time budget of a call."""
@@ -89,7 +90,7 @@ class Trial:
     def _all(self) -> Iterator[Finding]:
         chance = random.Random(self._seed)  # noqa: S311  no secret
         words = words_of(self._source, unexpected=False)
-        yield from self._refreshed()
+        yield from self._refreshed(words)
         yield from self._for_words(words)
         yield from self._steps(words)
         judges = True
@@ -112,21 +113,16 @@ class Trial:
         yield from self._slow(chance, words)
         yield from self._fragile(chance)
 
-    def _refreshed(self) -> Iterator[Finding]:
-        """Its own data, fetched once: from a source that may be away, and without an API server."""
-        asked = self._tried([make_node("node")], [])
-        if not asked.traits.is_refreshed:
-            return
-        began = perf_counter()
-        try:
-            asyncio.run(asyncio.wait_for(asked.plugin.refresh(), REFRESH_SECONDS))
-        except TimeoutError:
-            text = f"`refresh` has not ended after {perf_counter() - began:.0f} s: give what it waits for a timeout"
-            yield Finding(Severity.ADVICE, "refresh", text)
-        except Exception as failure:  # noqa: BLE001  whatever it raises is the finding
-            what = f"{type(failure).__name__}: {failure}" if str(failure) else type(failure).__name__
-            why = "where the source is away that is right, and there is no API server here (`handle.client` is None)"
-            yield Finding(Severity.ADVICE, "refresh", f"`refresh` raises {what}: {why}; it was tried without data")
+    def _refreshed(self, words: Words) -> Iterator[Finding]:
+        """Its own data, fetched once."""
+        chance = random.Random(self._seed)  # noqa: S311  a cluster of its own: the others stay as they are
+        nodes, _ = _cluster(chance, words)
+        pods = [random_pod(chance, words, f"pod-{number}") for number in range(PODS_EACH)]
+        refreshed = try_refresh(self._registry, self._name, self._args, nodes, pods)
+        if refreshed.wrong:
+            yield Finding(Severity.WRONG, "refresh", refreshed.wrong)
+        elif refreshed.advice:
+            yield Finding(Severity.ADVICE, "refresh", refreshed.advice)
 
     def _steps(self, words: Words) -> Iterator[Finding]:
         """What is asked before a cycle and after it: PreEnqueue, QueueSort, Reserve, Permit, PreBindPreFlight."""
@@ -228,7 +224,7 @@ class Trial:
         except PluginFailure as failure:
             yield Finding(Severity.WRONG, "fails", f"{failure} (a cluster of {NODES_FOR_TIMING} nodes)")
             return
-        if seconds > SLOW_SECONDS:
+        if seconds > PLUGIN_TIME.at_most(SLOW_SECONDS):
             yield Finding(
                 Severity.WRONG, "slow", f"it would take {seconds:.2f} s for 5,000 nodes: nothing else runs then"
             )

@@ -11,6 +11,7 @@ from kscheduler.api.core import Pod
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.plugin import PERMIT_TIMEOUT_SECONDS
 from kscheduler.framework.plugin_listener import NOBODY
+from kscheduler.framework.plugin_time import PLUGIN_TIME
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.scheduling.runtime.guard import PluginFailure
@@ -95,7 +96,7 @@ async def _awaited_permit(plugin: Any, arguments: tuple[Any, ...]) -> str:
     seconds = min(getattr(plugin, "permit_timeout_seconds", PERMIT_TIMEOUT_SECONDS), MOST_SECONDS)
     permit = PERMIT_AWAITED.run(plugin.name, NOBODY, arguments[1], plugin.permit, *arguments)
     try:
-        await asyncio.wait_for(permit, seconds)
+        await asyncio.wait_for(permit, PLUGIN_TIME.at_most(seconds))
     except TimeoutError:
         return f"`permit` has not ended after {seconds:g} s, and the pod would be rejected: what does it wait for?"
     except PluginFailure as failure:

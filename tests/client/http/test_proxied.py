@@ -35,8 +35,12 @@ class Tunnels:
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.heads.append((await reader.readuntil(b"\r\n\r\n")).decode())
-        behind_reader, behind_writer = await asyncio.open_connection("127.0.0.1", self.port_behind)
         writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+        await self.pass_on(reader, writer)
+
+    async def pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Without asking where to."""
+        behind_reader, behind_writer = await asyncio.open_connection("127.0.0.1", self.port_behind)
         await asyncio.gather(_copied(reader, behind_writer), _copied(behind_reader, writer))
 
 

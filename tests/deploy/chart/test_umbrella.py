@@ -13,6 +13,7 @@ from tests.deploy import helm, values_table
 NULLABLE: Final = sorted({value.path for value in values_table.values(values_table.VALUES.read_text())})
 SECTIONS: Final = sorted({path.rpartition(".")[0] for path in NULLABLE} - {""})
 IMAGE: Final = "kscheduler:0.1.0"
+REPORTED: Final = Path(__file__).parents[2] / "reported" / "cases" / "chart-umbrella"
 
 SHARED: Final[dict[str, dict[str, Any]]] = {
     "nothing": {},
@@ -87,6 +88,15 @@ def test_a_chart_that_embeds_this_one_renders(platform: Path, tmp_path: Path, va
 @pytest.mark.parametrize("enabled", [True, False])
 def test_a_condition_switches_it_on_and_off(platform: Path, tmp_path: Path, enabled: bool) -> None:
     assert bool(rendered(platform, {"kscheduler": {"enabled": enabled}}, tmp_path)) is enabled
+
+
+def test_the_reported_chart_renders(tmp_path: Path) -> None:
+    """tests/reported/cases: an umbrella chart that says nothing but the condition."""
+    chart = shutil.copytree(REPORTED, tmp_path / "chart")
+    shutil.copytree(helm.CHART, chart / "charts" / "kscheduler")
+    text = helm.run_helm("template", "p", chart)
+    assert IMAGE in text
+    assert not helm.run_helm("template", "p", chart, "--set", "kscheduler.enabled=false").strip()
 
 
 def test_shared_registry_and_secrets_are_used_in_either_form_and_once_each(platform: Path, tmp_path: Path) -> None:

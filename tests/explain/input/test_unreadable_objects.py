@@ -21,6 +21,7 @@ BAD_POD: Tree = {
     "spec": {"schedulerName": "kscheduler", "containers": [_FOUR]},
 }
 NO_NUMBER = "quantity 'four' is not a number with an optional suffix such as m, k, Mi or e3"
+NEW: dict[str, Tree] = {"first": POD, "bad": BAD_POD, "last": POD}
 BAD = pytest.mark.parametrize(
     ("bad", "told"),
     [
@@ -118,6 +119,19 @@ def test_a_group_with_such_a_member_is_not_judged_without_it(
     assert out.startswith("shop/waits: goes to a\n")
     assert f"kscheduler: {path}: {bad}: it is left out\n" in err
     assert f"kscheduler: pod group default/g is not judged: of a member: {bad}\n" in err
+
+
+def test_a_new_pod_of_several_costs_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = written(tmp_path, NODE)
+    new = tmp_path / "new.json"
+    new.write_text("\n".join(json.dumps({**each, "metadata": {"name": name}}) for name, each in NEW.items()))
+    assert main(["explain", "--from", path, "-f", str(new)]) == 0
+    out, err = capsys.readouterr()
+    assert [line for line in out.splitlines() if line.endswith("goes to node")] == [
+        "default/first: goes to node",
+        "default/last: goes to node",
+    ]
+    assert f"{NO_NUMBER} (default/bad): it is left out\n" in err
 
 
 async def test_a_live_pod_that_cannot_be_read_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

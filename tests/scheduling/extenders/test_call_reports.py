@@ -35,6 +35,18 @@ def test_an_outage_begins_and_ends_once() -> None:
     assert (lines[1]["failures"], lines[1]["seconds"]) == (3, 8.0)
 
 
+def test_an_outage_that_lasts_is_told_each_minute_with_a_count() -> None:
+    now = 0.0
+    reports = CallReports("http://x", lambda: now, is_ignorable=True)
+    with structlog.testing.capture_logs() as lines:
+        for second in range(3601):
+            now = float(second)
+            reports.gave_no_answer("filter", "default/p", "refused")
+    warned = [line for line in lines if line["event"] == "extender_failing"]
+    assert len(warned) == 61
+    assert (warned[-1]["times_since"], warned[-1]["failing_seconds"]) == (59, 3600)
+
+
 def test_one_failure_is_told_as_one_and_how_long_ago_it_was() -> None:
     now = 100.0
     reports = CallReports("http://x", lambda: now)

@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from kscheduler.simulation.controllers.workloads.jobs import schedules
 from kscheduler.simulation.controllers.workloads.jobs.pods import format_indexes, parse_indexes
+from kscheduler.simulation.kinds import schedules
 from kscheduler.simulation.kinds.api_errors import Object
 from tests.simulation.controllers.miniature import Miniature, condition, job
 
@@ -219,7 +219,7 @@ def test_old_jobs_go_beyond_the_history_limit_and_suspended_none_come(mini: Mini
         ("30 4 1,15 * 5", "2026-01-02 04:30"),
         ("0 9 * * mon-fri", "2026-01-02 09:00"),
         ("0 0 29 2 *", "2028-02-29 00:00"),
-        ("0 0 * * 7", "2026-01-04 00:00"),
+        ("0 0 * * 0", "2026-01-04 00:00"),
         ("5/20 10 * * *", "2026-01-01 10:45"),
     ],
 )
@@ -229,7 +229,7 @@ def test_schedules_mean_what_they_mean_to_cron(schedule: str, expected: str) -> 
     assert f"{found:%Y-%m-%d %H:%M}" == expected
 
 
-@pytest.mark.parametrize("schedule", ["", "* * * *", "60 * * * *", "* * * * mon-xyz", "*/0 * * * *"])
+@pytest.mark.parametrize("schedule", ["", "* * * *", "60 * * * *", "* * * * mon-xyz", "*/0 * * * *", "0 0 * * 7"])
 def test_what_is_no_schedule_is_refused(schedule: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         schedules.parse(schedule)

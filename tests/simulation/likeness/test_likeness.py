@@ -11,7 +11,7 @@ from kscheduler.config.feature_gates import parse_feature_gates
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
 from kscheduler.simulation.kinds.resources import served_kinds
 from kscheduler.upstream.behaviours import BEHAVIOURS
-from tests.simulation.likeness import requests, stored
+from tests.simulation.likeness import published, requests, stored
 from tests.simulation.likeness.exchanges import NAMESPACE, Answer, Recording, Request, Row, Send, outcome
 
 
@@ -49,6 +49,7 @@ def decoded(body: bytes) -> Any:
     [
         pytest.param(stored.ROWS, "stored", id="stored objects"),
         pytest.param(requests.ROWS, "requests", id="verbs, media types, bodies"),
+        pytest.param(published.ROWS, "published", id="published manifests"),
     ],
 )
 async def test_the_embedded_server_answers_as_recorded(

@@ -26,6 +26,8 @@ _MASKS = (
         re.compile(r"Invalid value: \{\"(labels|metadata|[Dd]evices|[Ss]pec|IntValue|string)\".*\}: ", re.DOTALL),
         "Invalid value: {...}: ",
     ),
+    # The words of a CEL parser, and where it stopped, are its own.
+    (re.compile(r"ERROR: <input>:\d+:\d+: Syntax error: .*", re.DOTALL), "ERROR: Syntax error"),
     (re.compile(r"\n@@ .*", re.DOTALL), ""),
     (re.compile(r'patch: Invalid value: "\{.*\}": ', re.DOTALL), 'patch: Invalid value: "{...}": '),
     (re.compile(r"resourceVersion: \S+"), "resourceVersion: <version>"),

@@ -26,7 +26,9 @@ def _claim(claim: Object) -> None:
 
 
 def _template(template: Object) -> None:
-    _fill((template.get("spec") or {}).get("spec") or {})
+    spec = template.get("spec") or {}
+    spec.setdefault("metadata", {})
+    _fill(spec.get("spec") or {})
 
 
 ON_CREATE: Mapping[str, Callable[[Object], None]] = MappingProxyType(

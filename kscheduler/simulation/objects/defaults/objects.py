@@ -14,6 +14,7 @@ from kscheduler.simulation.objects.defaults import devices as device_defaults
 from kscheduler.simulation.objects.defaults import pod_parts
 from kscheduler.simulation.objects.defaults import pods as pod_defaults
 from kscheduler.simulation.objects.defaults import workloads as workload_defaults
+from kscheduler.simulation.rules.limit_ranges import default_limit_range
 from kscheduler.upstream.release import RELEASE
 from kscheduler.upstream.versions import minor_of, numbers_of
 
@@ -36,6 +37,9 @@ _FIRST_STATUS: Mapping[str, Mapping[str, int]] = MappingProxyType(
     {
         "DaemonSet": dict.fromkeys(
             ("currentNumberScheduled", "desiredNumberScheduled", "numberMisscheduled", "numberReady"), 0
+        ),
+        "PodDisruptionBudget": dict.fromkeys(
+            ("currentHealthy", "desiredHealthy", "disruptionsAllowed", "expectedPods"), 0
         ),
         "ReplicaSet": {"replicas": 0},
         "ReplicationController": {"replicas": 0},
@@ -89,6 +93,8 @@ def _pod(pod: Object) -> None:
 
 def _node(node: Object) -> None:
     node.setdefault("spec", {})
+    if node["spec"].get("podCIDR"):
+        node["spec"].setdefault("podCIDRs", [node["spec"]["podCIDR"]])
     status = node.setdefault("status", {})
     if status.get("capacity"):
         status["allocatable"] = {**status["capacity"], **(status.get("allocatable") or {})}
@@ -120,7 +126,14 @@ def _service(service: Object) -> None:
 
 
 def _claim(claim: Object) -> None:
-    claim.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
+    spec = claim.setdefault("spec", {})
+    spec.setdefault("volumeMode", "Filesystem")
+    # Either source of a new volume stands for both, unless the newer one names another namespace's.
+    source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
+    if source and not reference:
+        spec["dataSourceRef"] = dict(source)
+    elif reference and not source and not reference.get("namespace"):
+        spec["dataSource"] = dict(reference)
     claim["status"] = {"phase": "Pending"}
 
 
@@ -179,6 +192,21 @@ def _ingress(ingress: Object) -> None:
 def _network_policy(policy: Object) -> None:
     spec = policy.setdefault("spec", {})
     spec.setdefault("policyTypes", ["Ingress", "Egress"] if spec.get("egress") else ["Ingress"])
+    for rule in (*(spec.get("ingress") or ()), *(spec.get("egress") or ())):
+        for port in rule.get("ports") or ():
+            port["protocol"] = port.get("protocol") or "TCP"
+
+
+def _endpoints(endpoints: Object) -> None:
+    for subset in endpoints.get("subsets") or ():
+        for port in subset.get("ports") or ():
+            port["protocol"] = port.get("protocol") or "TCP"
+
+
+def _ingress_class(value: Object) -> None:
+    parameters = (value.get("spec") or {}).get("parameters")
+    if parameters:
+        parameters["scope"] = parameters.get("scope") or "Cluster"
 
 
 def _flow_schema(schema: Object) -> None:
@@ -209,10 +237,13 @@ _CREATE: Mapping[str, Callable[[Object], None]] = MappingProxyType(
         "persistentvolumes": _volume,
         "secrets": _secret,
         "resourcequotas": _quota,
+        "limitranges": default_limit_range,
         "rolebindings.rbac.authorization.k8s.io": _binding,
         "clusterrolebindings.rbac.authorization.k8s.io": _binding,
         "ingresses.networking.k8s.io": _ingress,
         "networkpolicies.networking.k8s.io": _network_policy,
+        "endpoints": _endpoints,
+        "ingressclasses.networking.k8s.io": _ingress_class,
         "flowschemas.flowcontrol.apiserver.k8s.io": _flow_schema,
         "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io": _priority_level,
         "priorityclasses.scheduling.k8s.io": _priority_class,
@@ -221,6 +252,14 @@ _CREATE: Mapping[str, Callable[[Object], None]] = MappingProxyType(
         "csidrivers.storage.k8s.io": _csi_driver,
     }
 )
+
+
+def _csi_node_status(node: Object) -> None:
+    node.setdefault("status", {})
+
+
+def _requested_at_pod_level(pod: Object) -> None:
+    pod_defaults.default_pod_level_resources(pod["spec"], needs_limits=False)
 
 
 def _prevents_no_scheduling(driver: Object) -> None:
@@ -237,6 +276,8 @@ def _one_at_a_time(stateful_set: Object) -> None:
 _LATER: Mapping[tuple[str, str], Callable[[Object], None]] = MappingProxyType(
     {
         ("1.37", "csidrivers.storage.k8s.io"): _prevents_no_scheduling,
+        ("1.37", "csinodes.storage.k8s.io"): _csi_node_status,
+        ("1.37", "pods"): _requested_at_pod_level,
         ("1.37", "statefulsets.apps"): _one_at_a_time,
     }
 )
@@ -259,10 +300,13 @@ _DEFAULTED_ON_UPDATE = frozenset(
         "csidrivers.storage.k8s.io",
         "secrets",
         "resourcequotas",
+        "limitranges",
         "rolebindings.rbac.authorization.k8s.io",
         "clusterrolebindings.rbac.authorization.k8s.io",
         "ingresses.networking.k8s.io",
         "networkpolicies.networking.k8s.io",
+        "endpoints",
+        "ingressclasses.networking.k8s.io",
         "flowschemas.flowcontrol.apiserver.k8s.io",
         "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io",
     }
@@ -334,5 +378,4 @@ def _keep_missing(old: Object, new: Object, names: tuple[str, ...]) -> None:
 
 def _keep_assigned_fields(old: Object, new: Object) -> None:
     """Keep fields that admission has set at creation and that a manifest, sent again, does not have."""
-    assigned = ("priority", "preemptionPolicy", "nodeName", "tolerations")
-    _keep_missing(old, new, (*assigned, "overhead"))
+    _keep_missing(old, new, ("priority", "preemptionPolicy", "nodeName", "overhead"))

@@ -65,9 +65,10 @@ def _default_action(holder: Any) -> None:
 
 
 def _default_reference(holder: Any) -> None:
-    reference = holder.get("fieldRef") if isinstance(holder, dict) else None
-    if isinstance(reference, dict):
-        reference["apiVersion"] = reference.get("apiVersion") or "v1"
+    for name, field, default in (("fieldRef", "apiVersion", "v1"), ("resourceFieldRef", "divisor", "0")):
+        reference = holder.get(name) if isinstance(holder, dict) else None
+        if isinstance(reference, dict):
+            reference[field] = reference.get(field) or default
 
 
 def default_volume(volume: Object) -> None:

@@ -9,6 +9,8 @@ from typing import Any
 
 from kscheduler.api import quantity
 from kscheduler.api.well_known import DEFAULT_SCHEDULER_NAME, NOT_READY, UNREACHABLE
+from kscheduler.cel.kubernetes.quantities import QuantityTextError
+from kscheduler.simulation.kinds import pod_amounts
 from kscheduler.simulation.kinds.api_errors import Object
 from kscheduler.simulation.objects.defaults import pod_parts
 
@@ -85,7 +87,7 @@ def default_pod(spec: Object) -> None:
         for port in container.get("ports") or () if spec.get("hostNetwork") else ():
             if not port.get("hostPort") and "containerPort" in port:
                 port["hostPort"] = port["containerPort"]
-    _default_pod_level_requests(spec)
+    default_pod_level_resources(spec)
 
 
 def _default_container(container: Object) -> None:
@@ -101,16 +103,31 @@ def _requests_from_limits(resources: Any) -> None:
         resources["requests"] = {**resources["limits"], **(resources.get("requests") or {})}
 
 
-def _default_pod_level_requests(spec: Object) -> None:
-    """Copy pod-level limits to pod-level requests, for resources that no container requests."""
+def default_pod_level_resources(spec: Object, *, needs_limits: bool = True) -> None:
+    """Fill in pod-level limits and requests of a pod that has some: from its containers together, else from its limits.
+
+    Limits of hugepages come from the containers' first, because hugepages cannot be overcommitted. `needs_limits`:
+    whether a pod with requests alone keeps those, as in 1.36.
+    """
     resources = spec.get("resources")
-    if not isinstance(resources, dict) or not resources.get("limits"):
+    if not isinstance(resources, dict) or not (resources.get("limits") or resources.get("requests")):
         return
-    requested = {name for container in containers_of(spec) for name in (container["resources"].get("requests") or {})}
-    derived = {name: amount for name, amount in resources["limits"].items() if name not in requested}
-    requests = {**derived, **(resources.get("requests") or {})}
-    if requests:
-        resources["requests"] = requests
+    requests, limits = {**(resources.get("requests") or {})}, {**(resources.get("limits") or {})}
+    try:
+        limited, requested = (pod_amounts.of_containers(spec, field) for field in ("limits", "requests"))
+    except QuantityTextError:
+        return  # the rules refuse it
+    for name, amount in limited.items():
+        if name.startswith(pod_amounts.HUGE_PAGES) and name not in requests:
+            limits.setdefault(name, amount.text())
+    if limits or not needs_limits:
+        for name, amount in requested.items():
+            if pod_amounts.may_be_pod_level(name) and not name.startswith(pod_amounts.HUGE_PAGES):
+                requests.setdefault(name, amount.text())
+        requests = {name: limit for name, limit in limits.items() if pod_amounts.may_be_pod_level(name)} | requests
+    for field, amounts in (("limits", limits), ("requests", requests)):
+        if amounts:
+            resources[field] = amounts
 
 
 def add_default_tolerations(spec: Object) -> None:

@@ -13,6 +13,7 @@ from kscheduler.simulation.objects.defaults import pods as pod_defaults
 _QUARTER = "25%"
 TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 """Annotation of a DaemonSet: how often its template has changed; its pods carry it as a label."""
+_MOST = (1 << 31) - 1
 _LABELLED = frozenset({"Job", "ReplicationController"})
 _TRACKING_LABELS = ("controller-uid", "job-name", "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name")
 
@@ -102,7 +103,11 @@ def _job(spec: Object) -> None:
     if "completions" not in spec and "parallelism" not in spec:
         spec["completions"] = 1
     spec.setdefault("parallelism", 1)
-    spec.setdefault("backoffLimit", 6)
+    # With a limit per index, that of the whole Job is out of the way.
+    spec.setdefault("backoffLimit", 6 if spec.get("backoffLimitPerIndex") is None else _MOST)
+    for rule in (spec.get("podFailurePolicy") or {}).get("rules") or ():
+        for condition in rule.get("onPodConditions") or ():
+            condition["status"] = condition.get("status") or "True"
     spec.setdefault("completionMode", "NonIndexed")
     spec.setdefault("suspend", False)
     spec.setdefault("manualSelector", False)
@@ -119,6 +124,7 @@ def _cron_job(spec: Object) -> None:
     job = _object(made, "spec")
     template = job.get("template")
     if isinstance(template, dict):
+        template.setdefault("metadata", {})
         pod_defaults.default_pod_spec(template.setdefault("spec", {}))
 
 

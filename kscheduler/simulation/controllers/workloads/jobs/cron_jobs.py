@@ -9,8 +9,8 @@ from kscheduler.simulation.controllers.engine.plan import Concerned, Create, Del
 from kscheduler.simulation.controllers.engine.view import View
 from kscheduler.simulation.controllers.reading import owners
 from kscheduler.simulation.controllers.reading.pods import created, is_terminating
-from kscheduler.simulation.controllers.workloads.jobs import schedules
 from kscheduler.simulation.controllers.workloads.jobs.controller import finished_condition
+from kscheduler.simulation.kinds import schedules
 from kscheduler.simulation.kinds.api_errors import Object
 from kscheduler.simulation.kinds.durations import parse_time, timestamp
 from kscheduler.simulation.kinds.resources import CRON_JOBS, JOBS, ServedResource

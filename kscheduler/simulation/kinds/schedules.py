@@ -3,6 +3,7 @@
 When both day and weekday are restricted, either is enough, as in cron.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, time, timedelta
@@ -18,6 +19,7 @@ _MACROS = {
 }
 _MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 _DAYS = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"]
+_EVERY = "@every "
 _YEARS = 5
 """How far a schedule is searched; the 29th of February comes within it."""
 
@@ -54,36 +56,63 @@ class Schedule:
         return day in self.days and weekday in self.weekdays
 
 
+def check(text: str) -> None:
+    """Refuse what the API server refuses. Raises ValueError in its words (robfig/cron's)."""
+    zone, _, rest = text.partition(" ")
+    if zone.startswith(("TZ=", "CRON_TZ=")):
+        text = rest.strip()
+    if not text.startswith(_EVERY):  # taken, but no controller here acts on it
+        parse(text)
+
+
 def parse(text: str) -> Schedule:
     """Parse a schedule. Raises ValueError if it is invalid."""
-    fields = _MACROS.get(text.strip(), text).lower().split()
+    if text.startswith("@") and text not in _MACROS:
+        raise ValueError(f"unrecognized descriptor: {text}")
+    fields = _MACROS.get(text.strip(), text).split()
     if len(fields) != 5:
-        raise ValueError(f"expected exactly 5 fields, found {len(fields)}: {text}")
+        raise ValueError(f"expected exactly 5 fields, found {len(fields)}: [{' '.join(fields)}]")
     minute, hour, day, month, weekday = fields
-    weekdays = {number % 7 for number in _field(weekday, 0, 7, _DAYS, 0)}
-    return Schedule(
-        frozenset(_field(minute, 0, 59)),
-        frozenset(_field(hour, 0, 23)),
-        frozenset(_field(day, 1, 31)),
-        frozenset(_field(month, 1, 12, _MONTHS, 1)),
-        frozenset(weekdays),
-        either_day=day[0] not in "*?" and weekday[0] not in "*?",
+    minutes, hours, days = (
+        frozenset(_field(part, *bounds)) for part, bounds in ((minute, (0, 59)), (hour, (0, 23)), (day, (1, 31)))
     )
+    months = frozenset(_field(month, 1, 12, _MONTHS, 1))
+    weekdays = frozenset(_field(weekday, 0, 6, _DAYS, 0))
+    return Schedule(minutes, hours, days, months, weekdays, either_day=day[0] not in "*?" and weekday[0] not in "*?")
 
 
 def _field(text: str, low: int, high: int, names: list[str] | None = None, first: int = 0) -> Iterator[int]:
-    for part in text.split(","):
-        span, _, step = part.partition("/")
-        begin, _, end = span.partition("-")
+    for part in filter(None, text.split(",")):
+        span, *steps = part.split("/")
+        begin, *ends = span.split("-")
         if begin in ("*", "?"):
             start, stop = low, high
         else:
             start = _number(begin, names, first)
-            stop = _number(end, names, first) if end else high if step else start
-        if not low <= start <= stop <= high or (step and int(step) < 1):
-            raise ValueError(f"{part} is not within {low} and {high}")
-        yield from range(start, stop + 1, int(step or 1))
+            if len(ends) > 1:
+                raise ValueError(f"too many hyphens: {part}")
+            stop = _number(ends[0], names, first) if ends else start
+        if len(steps) > 1:
+            raise ValueError(f"too many slashes: {part}")
+        step = _number(steps[0]) if steps else 1
+        if steps and not ends:
+            stop = high
+        if start < low:
+            raise ValueError(f"beginning of range ({start}) below minimum ({low}): {part}")
+        if stop > high:
+            raise ValueError(f"end of range ({stop}) above maximum ({high}): {part}")
+        if start > stop:
+            raise ValueError(f"beginning of range ({start}) beyond end of range ({stop}): {part}")
+        if step == 0:
+            raise ValueError(f"step of range should be a positive number: {part}")
+        yield from range(start, stop + 1, step)
 
 
-def _number(text: str, names: list[str] | None, first: int) -> int:
-    return names.index(text) + first if names and text in names else int(text)
+def _number(text: str, names: list[str] | None = None, first: int = 0) -> int:
+    if names and text.lower() in names:
+        return names.index(text.lower()) + first
+    if not re.fullmatch(r"[+-]?[0-9]+", text):
+        raise ValueError(f'failed to parse int from {text}: strconv.Atoi: parsing "{text}": invalid syntax')
+    if int(text) < 0:
+        raise ValueError(f"negative number ({int(text)}) not allowed: {text}")
+    return int(text)
