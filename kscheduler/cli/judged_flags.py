@@ -16,6 +16,7 @@ from kscheduler.config.errors import ConfigError
 from kscheduler.config.feature_gates import gate_refusals
 from kscheduler.config.unhonoured import RULES
 from kscheduler.upstream.behaviours import BEHAVIOURS
+from kscheduler.upstream.versions import SEE_OTHER_VERSION
 
 _GATES: Final = "--feature-gates="
 _OF_THE_KUBELET: Final = "$("
@@ -85,10 +86,10 @@ def _ignored(found: argparse.Namespace) -> dict[str, str]:
 
 
 def _refused_gates(words: Sequence[str], version: str | None) -> dict[int, str]:
-    """By the version that takes most of them, the default one first."""
+    """By the version that takes most of them, and then by the one that knows what it refuses."""
     gates = {index: word.removeprefix(_GATES) for index, word in enumerate(words) if word.startswith(_GATES)}
     by_version = [
         {index: "; ".join(refusals) for index, text in gates.items() if (refusals := gate_refusals(text, each))}
         for each in ([version] if version else BEHAVIOURS)
     ]
-    return min(by_version, key=len)
+    return min(by_version, key=lambda each: (len(each), sum(SEE_OTHER_VERSION in text for text in each.values())))

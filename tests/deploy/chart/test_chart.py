@@ -29,7 +29,7 @@ RENDERED: Final[dict[str, list[helm.Object]]] = {}
 
 Object = dict[str, Any]
 
-ASK_ROLE: Final = "ask-kscheduler"
+OF_PEOPLE: Final = ("ask-kscheduler", "kscheduler-asker", "operate-kscheduler", "kscheduler-operator")
 GROUPS: Final = ("pod-groups", "default")
 each_value_set = pytest.mark.parametrize("values", VALUE_SETS)
 
@@ -298,25 +298,28 @@ def test_an_upgrade_of_the_chart_alone_restarts_no_pod(values: str) -> None:
 def test_bindings_and_flow_schemas_name_the_account_of_the_pods(values: str) -> None:
     account = (pod_template(values)["spec"]["serviceAccountName"], helm.NAMESPACE)
     for one in of_kind(values, "ClusterRoleBinding") + of_kind(values, "RoleBinding"):
-        if not one["metadata"]["name"].endswith(("metrics-reader", "asker")) and one["roleRef"]["name"] != ASK_ROLE:
-            assert [(who["name"], who["namespace"]) for who in one["subjects"]] == [account]
+        if one["roleRef"]["name"] in OF_PEOPLE or one["metadata"]["name"].endswith("metrics-reader"):
+            continue  # these are people's
+        assert [(who["name"], who["namespace"]) for who in one["subjects"]] == [account]
     for one in of_kind(values, "FlowSchema"):
         (who,) = (subject["serviceAccount"] for rule in one["spec"]["rules"] for subject in rule["subjects"])
         assert (who["name"], who["namespace"]) == account
 
 
-def test_who_may_ask_is_as_in_the_example() -> None:
-    example = [*yaml.safe_load_all((helm.CHART.parents[1] / "examples" / "askers.yaml").read_text())]
+@pytest.mark.parametrize("who", ["askers", "operators"])
+def test_who_may_ask_and_who_is_on_call_are_as_in_the_examples(who: str) -> None:
+    example = [*yaml.safe_load_all((helm.CHART.parents[1] / "examples" / f"{who}.yaml").read_text())]
     wanted = [{**one, "metadata": None} for one in example]
     for one in example:
         found = [
             each
-            for each in of_kind("askers", one["kind"])
+            for each in of_kind(who, one["kind"])
             if (each["metadata"]["name"], each["metadata"].get("namespace"))
             == (one["metadata"]["name"], one["metadata"].get("namespace"))
         ]
         assert [{**each, "metadata": None} for each in found] == [wanted.pop(0)]
-    assert [one for one in rendered("default") if "ask" in one["metadata"]["name"]] == []
+    of_people = {one["metadata"]["name"] for one in example}
+    assert [one for one in rendered("default") if one["metadata"]["name"] in of_people] == []
 
 
 def test_a_shadow_may_read_and_nothing_else() -> None:

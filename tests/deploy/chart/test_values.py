@@ -179,6 +179,15 @@ WRONG: Final[dict[str, Refusal]] = {
         "rbac.asker.create needs server.scheme HTTPS",
     ),
     "people who may ask without roles": ({"rbac.asker.create": True, "rbac.create": False}, "needs rbac.create"),
+    "people on call where nobody can ask": (
+        {"rbac.operator.create": True, "server.scheme": "HTTP"},
+        "rbac.operator.create needs server.scheme HTTPS",
+    ),
+    "people on call without roles": ({"rbac.operator.create": True, "rbac.create": False}, "needs rbac.create"),
+    "people on call without the role": (
+        {"rbac.operator.subjects": [{"kind": "User", "name": "ann"}]},
+        "subjects without rbac.operator.create",
+    ),
     "people who may ask without a Service": (
         {"rbac.asker.create": True, "service.enabled": False},
         "needs service.enabled",

@@ -249,7 +249,12 @@ since a pod that exceeds it is evicted. Empty: there is a volume, or no recordin
 {{- fail "tls.certManager.issuerRef.name: which issuer?" }}
 {{- end }}
 {{- include "kscheduler.gateRefusals" . }}
-{{- include "kscheduler.askerRefusals" . }}
+{{- range $who := list "asker" "operator" }}
+{{- include "kscheduler.accountRefusals" (list $ $who) }}
+{{- end }}
+{{- if and .Values.rbac.asker.create (not .Values.service.enabled) }}
+{{- fail "rbac.asker.create needs service.enabled: kubectl kscheduler asks through the API server's proxy to the Service" }}
+{{- end }}
 {{- include "kscheduler.electionRefusals" . }}
 {{- include "kscheduler.sameNames" . }}
 {{- if lt (include "kscheduler.recordedBytes" . | float64) 1048576.0 }}
@@ -405,21 +410,20 @@ judges by the same rules, and so does `kscheduler config check`: one version tha
 {{- end }}
 {{- end }}
 
-{{/* Who may ask needs a door to ask at: HTTPS with a login, a Service that the API server's proxy reaches, and roles. */}}
-{{- define "kscheduler.askerRefusals" -}}
-{{- $asker := .Values.rbac.asker }}
-{{- if and $asker.subjects (not $asker.create) }}
-{{- fail "rbac.asker.subjects without rbac.asker.create: nobody would get the role" }}
+{{/* An account to ask in, (list . NAME) of rbac, needs a door to ask at: HTTPS with a login, and roles. */}}
+{{- define "kscheduler.accountRefusals" -}}
+{{- $values := (index . 0).Values }}
+{{- $name := index . 1 }}
+{{- $account := index $values.rbac $name }}
+{{- if and $account.subjects (not $account.create) }}
+{{- fail (printf "rbac.%s.subjects without rbac.%s.create: nobody would get the role" $name $name) }}
 {{- end }}
-{{- if $asker.create }}
-{{- if ne .Values.server.scheme "HTTPS" }}
-{{- fail "rbac.asker.create needs server.scheme HTTPS: over HTTP only health and metrics are served" }}
+{{- if $account.create }}
+{{- if ne $values.server.scheme "HTTPS" }}
+{{- fail (printf "rbac.%s.create needs server.scheme HTTPS: over HTTP only health and metrics are served" $name) }}
 {{- end }}
-{{- if not .Values.rbac.create }}
-{{- fail "rbac.asker.create needs rbac.create: without it no roles are made" }}
-{{- end }}
-{{- if not .Values.service.enabled }}
-{{- fail "rbac.asker.create needs service.enabled: kubectl kscheduler asks through the API server's proxy to the Service" }}
+{{- if not $values.rbac.create }}
+{{- fail (printf "rbac.%s.create needs rbac.create: without it no roles are made" $name) }}
 {{- end }}
 {{- end }}
 {{- end }}
