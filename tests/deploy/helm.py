@@ -108,10 +108,10 @@ def render(
     return run_helm("template", release, CHART, "--namespace", namespace, "--kube-version", kubernetes, *flags)
 
 
-def notes(settings: Mapping[str, object], *files: Path) -> str:
+def notes(settings: Mapping[str, object], *files: Path, release: str = RELEASE, namespace: str = NAMESPACE) -> str:
     """What `helm install` says at the end."""
     flags = value_arguments(files, settings)
-    said = run_helm("install", RELEASE, CHART, "--namespace", NAMESPACE, "--dry-run=client", *flags)
+    said = run_helm("install", release, CHART, "--namespace", namespace, "--dry-run=client", *flags)
     return said.partition("NOTES:")[2]
 
 

@@ -398,11 +398,43 @@ def test_the_notes_say_what_to_look_at_and_what_to_mind(values: str) -> None:
     assert notes.count("WARNING") == warnings[values]
 
 
+def test_a_shadow_follows_the_version_whose_groups_it_is_to_follow() -> None:
+    (deployment,) = [
+        one
+        for one in helm.objects(helm.render(VALUE_SETS["shadow"], settings={"podGroups": ["kubernetes"]}))
+        if one["kind"] == "Deployment"
+    ]
+    args = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
+    assert {"--feature-gates=GenericWorkload=true", "--emulated-version=1.37"} <= set(args)
+
+
+def test_the_notes_of_kube_schedulers_place_are_about_what_is_there() -> None:
+    """Where `kubectl kscheduler` finds it, who may look inside; nothing of what has been built since."""
+    notes = helm.notes(
+        {"rbac.operator.create": True}, VALUE_SETS["replace"], release="kscheduler-main", namespace="kube-system"
+    )
+    assert "export KSCHEDULER_SERVICE=kube-system/kscheduler-main:10259\n" in notes
+    assert "NS=kube-system NAME=kscheduler-main LEASE=kube-system/kube-scheduler" in notes
+    assert "not built" not in notes
+    of_default = helm.notes({})
+    assert "KSCHEDULER_SERVICE" not in of_default
+    assert "Nobody may look into the process yet" in of_default
+
+
 @pytest.mark.parametrize(
     ("settings", "told"),
     [
-        ({"replicas": 0}, "WARNING: replicas is 0: nobody places pods that name kscheduler"),
-        ({"replicas": 0, "mode": "replace"}, "name default-scheduler, but for a kube-scheduler that runs"),
+        ({"replicas": 0}, "WARNING: replicas is 0: nobody places its pods"),
+        ({"replicas": 0, "mode": "replace"}, "nobody places its pods, but for a kube-scheduler that runs"),
+        (
+            {"config.profiles": [{"schedulerName": "default-scheduler"}]},
+            "WARNING: default-scheduler is kube-scheduler's name",
+        ),
+        ({"config.existingConfigMap": "mine"}, "schedulerName is that of a profile in the\nConfigMap mine"),
+        (
+            {"config.profiles": [{"schedulerName": "a"}], "config.policies": ["random"]},
+            "schedulerName: a      # or random",
+        ),
         (
             {"featureGates.GenericWorkload": True},
             "WARNING: on an API server of Kubernetes 1.36 the feature gates do not",
@@ -412,7 +444,15 @@ def test_the_notes_say_what_to_look_at_and_what_to_mind(values: str) -> None:
             "write podGroupAPIs into the ConfigMap mine",
         ),
     ],
-    ids=["nobody", "nobody in its place", "gates of one version", "groups beside a configuration"],
+    ids=[
+        "nobody",
+        "nobody in its place",
+        "whose name",
+        "whose file",
+        "names",
+        "gates of one version",
+        "groups beside a configuration",
+    ],
 )
 def test_the_notes_say_what_values_do_not_do(settings: dict[str, object], told: str) -> None:
     assert told in helm.notes(settings)

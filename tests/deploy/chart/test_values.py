@@ -209,6 +209,10 @@ WRONG: Final[dict[str, Refusal]] = {
     ),
     "two plain ports": ({"server.scheme": "HTTP", "metrics.plain.enabled": True}, "one plain port"),
     "two monitors": ({"metrics.serviceMonitor.enabled": True, "metrics.podMonitor.enabled": True}, "twice"),
+    "a profile that waits for itself": (
+        {"podSchedulerName": "b", "config.profiles": [{"schedulerName": "a"}, {"schedulerName": "b"}]},
+        "wait for itself",
+    ),
     "a scheduler that waits for itself": ({"podSchedulerName": "kscheduler"}, "wait for itself"),
 }
 

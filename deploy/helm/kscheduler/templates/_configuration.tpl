@@ -82,6 +82,9 @@ pluginSources:
 {{- with include "kscheduler.featureGates" . }}
 - --feature-gates={{ . }}
 {{- end }}
+{{- if has "kubernetes" .Values.podGroups }}
+- --emulated-version=1.37
+{{- end }}
 - --logging-format={{ .Values.logs.format }}
 - --v={{ .Values.logs.level }}
 {{- with .Values.extraArgs }}
@@ -272,7 +275,8 @@ since a pod that exceeds it is evicted. Empty: there is a volume, or no recordin
 {{- if and (eq .Values.server.scheme "HTTP") .Values.metrics.plain.enabled }}
 {{- fail "metrics.plain.enabled: server.scheme HTTP serves the metrics already; one plain port is all there is" }}
 {{- end }}
-{{- if and (eq .Values.podSchedulerName (include "kscheduler.schedulerName" .)) (eq .Values.mode "second") }}
+{{- $others := without (include "kscheduler.profileNames" . | fromJsonArray) "default-scheduler" }}
+{{- if and (has .Values.podSchedulerName (append $others (include "kscheduler.schedulerName" .))) (eq .Values.mode "second") }}
 {{- fail "podSchedulerName: the scheduler would wait for itself to be scheduled" }}
 {{- end }}
 {{- end }}
