@@ -10,8 +10,13 @@ import yaml
 
 from kscheduler.cli import main
 from kscheduler.cli.flags import add_flags, resolve
+from kscheduler.cli.judged_flags import without_meaning
 from kscheduler.cli.log_flags import add_log_flags
+from kscheduler.config.conversion.converting import convert
 from kscheduler.config.conversion.manifests import IMAGE
+from kscheduler.config.errors import ConfigError
+from tests.builders import Tree
+from tests.config.spoilt_trees import spoilt
 from tests.deploy.test_static_pod import CONTAINER, MANIFEST, POD
 
 Captured = pytest.CaptureFixture[str]
@@ -84,7 +89,7 @@ def converted(text: str, tmp_path: Path, capsys: Captured) -> tuple[dict[str, An
 
 def container_of(manifest: dict[str, Any]) -> dict[str, Any]:
     spec = manifest["spec"] if manifest["kind"] == "Pod" else manifest["spec"]["template"]["spec"]
-    (found,) = (each for each in spec["containers"] if each["name"] == "kscheduler")
+    (found,) = (each for each in spec["containers"] if each.get("name") == "kscheduler")
     container: dict[str, Any] = found
     return container
 
@@ -261,3 +266,19 @@ def test_the_user_is_the_one_who_may_read_the_files(user: str, tmp_path: Path, c
     context = container_of(manifest)["securityContext"]
     assert (context["runAsUser"], context["runAsGroup"]) == ((77, 78) if user else (0, 0))
     assert manifest["spec"]["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+
+
+MANIFESTS: Final[list[Tree]] = [
+    yaml.safe_load(KUBEADM),
+    yaml.safe_load(DEPLOYMENT.replace("COMMAND", "[kube-scheduler, -v2]")),
+]
+
+
+@pytest.mark.parametrize("seed", range(80))
+def test_a_manifest_with_anything_anywhere_is_refused_or_runs_kscheduler(seed: int) -> None:
+    data = spoilt(seed, MANIFESTS)
+    try:
+        manifest = yaml.safe_load(convert(data, "f", lambda _: None, without_meaning).text)
+    except ConfigError:
+        return  # refused; anything else that is raised fails the test
+    assert container_of(manifest)["args"][0] == "run"

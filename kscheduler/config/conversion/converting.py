@@ -48,7 +48,7 @@ def convert(data: bytes, where: str, check: Check, judge: Judge) -> Converted:
     notes = Notes()
     source = source_in(data, where, notes)
     if source.form == MANIFEST:
-        manifest = of_manifest(source.tree, notes, judge)
+        manifest = of_manifest(source.tree, where, notes, judge)
         return Converted(_dumped(manifest), tuple(sorted(notes, key=lambda note: note.line)))
     tree = _CONVERSIONS[source.form](source.tree, where, notes)
     text = _written(tree)

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from kscheduler.api.well_known import DEFAULT_SCHEDULER_NAME, SCHEDULER_PORT
 from kscheduler.config.conversion.located import Fields, Items, Notes, plain
+from kscheduler.config.errors import ConfigError, Problem
 
 Judge = Callable[[Sequence[str]], Mapping[int, str]]
 """Of flags (`--name=value`): which of them, by index, mean nothing here, with the reason."""
@@ -83,15 +84,21 @@ def runs_kube_scheduler(tree: Fields) -> bool:
     return _container_of(tree) is not None
 
 
-def of_manifest(tree: Fields, notes: Notes, judge: Judge) -> dict[str, Any]:
-    """The manifest with kscheduler in kube-scheduler's place; `runs_kube_scheduler` holds."""
+def of_manifest(tree: Fields, where: str, notes: Notes, judge: Judge) -> dict[str, Any]:
+    """The manifest with kscheduler in kube-scheduler's place; `runs_kube_scheduler` holds.
+
+    Raises `ConfigError` for a manifest that no API server and no kubelet would take.
+    """
     found = _container_of(tree)
     assert found is not None  # noqa: S101  said above
     given, index, words = found
     is_pod = tree.get("kind") == "Pod"
     flags = _kept(list(_flags(words)), notes, judge)
-    result: dict[str, Any] = plain(tree)
+    result: dict[str, Any] = _without_null(plain(tree))
     result.pop("status", None)
+    problems = list(_misshapen(result, is_pod=is_pod))
+    if problems:
+        raise ConfigError(problems, where)
     _rename(result, is_pod=is_pod)
     spec = result["spec"] if is_pod else result["spec"]["template"]["spec"]
     container = spec["containers"][index]
@@ -110,7 +117,7 @@ def of_manifest(tree: Fields, notes: Notes, judge: Judge) -> dict[str, Any]:
 def _container_of(tree: Fields) -> tuple[Fields, int, list[tuple[str, int]]] | None:
     """The pod's spec, the index of the container, and the words behind its program, each with its line."""
     spec = tree.get("spec")
-    if tree.get("kind") in _WORKLOADS and isinstance(spec, Fields):
+    if str(tree.get("kind")) in _WORKLOADS and isinstance(spec, Fields):
         template = spec.get("template")
         spec = template.get("spec") if isinstance(template, Fields) else None
     elif tree.get("kind") != "Pod":
@@ -168,6 +175,46 @@ def _flags(words: Sequence[tuple[str, int]]) -> Iterator[GivenFlag]:
         else:
             yield GivenFlag(name.replace("_", "-"), words[index][0], line)
             index += 1
+
+
+def _without_null(value: Any) -> Any:
+    """What is null is not given."""
+    if isinstance(value, dict):
+        return {name: _without_null(inner) for name, inner in value.items() if inner is not None}
+    return [_without_null(each) for each in value] if isinstance(value, list) else value
+
+
+_OBJECTS: Final = ("metadata", "metadata.labels", "metadata.annotations", "selector", "selector.matchLabels")
+_OF_A_POD: Final = ("securityContext", "volumes", "containers")
+_OF_A_CONTAINER: Final = ("securityContext", "resources", "volumeMounts")
+_LISTS: Final = frozenset(("volumes", "containers", "volumeMounts"))
+
+
+def _misshapen(result: dict[str, Any], *, is_pod: bool) -> Iterator[Problem]:
+    """What is no object, or no list of objects, of all that is looked into or exchanged."""
+    yield from _wrong(result, "", _OBJECTS[:3])
+    spec, path = result["spec"], "spec"
+    if not is_pod:
+        yield from _wrong(spec, "spec", _OBJECTS[3:])
+        yield from _wrong(spec["template"], "spec.template", _OBJECTS[:3])
+        spec, path = spec["template"]["spec"], "spec.template.spec"
+    yield from _wrong(spec, path, _OF_A_POD)
+    for index, container in enumerate(spec["containers"]):
+        if isinstance(container, dict):
+            yield from _wrong(container, f"{path}.containers[{index}]", _OF_A_CONTAINER)
+
+
+def _wrong(parent: dict[str, Any], where: str, names: Sequence[str]) -> Iterator[Problem]:
+    for name in names:
+        value: Any = parent
+        for step in name.split("."):
+            value = value.get(step, {}) if isinstance(value, dict) else {}
+        path = f"{where}.{name}".removeprefix(".")
+        if name not in _LISTS:
+            if not isinstance(value, dict):
+                yield Problem(path, "expected an object")
+        elif value and not (isinstance(value, list) and all(isinstance(each, dict) for each in value)):
+            yield Problem(path, "expected a list of objects")
 
 
 # --- what becomes of it -----------------------------------------------------------------------------------------------
@@ -261,7 +308,7 @@ def _exchange(
     container.pop("command", None)
     container.update(name=OURS, image=IMAGE, args=["run", *(flag.text for flag in flags), *added])
     notes.add(given.line_of("image"), "image", "write yours, by digest: this one is a placeholder")
-    container["imagePullPolicy"] = given.get("imagePullPolicy") or "IfNotPresent"
+    container["imagePullPolicy"] = container.get("imagePullPolicy") or "IfNotPresent"
     had = plain(given.get("resources") or {})
     container["resources"] = plain(_RESOURCES)
     if had not in ({}, {"requests": {"cpu": "100m"}}):  # which is kubeadm's
