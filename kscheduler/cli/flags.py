@@ -201,7 +201,7 @@ def resolve(args: argparse.Namespace) -> Resolved:
 
 def _resolve(args: argparse.Namespace, version: str) -> Resolved:
     given, mistakes = vars(args), Mistakes()
-    gates = mistakes.of(lambda: feature_gates(args, version)) or sound_gates(args)
+    gates = mistakes.of(lambda: feature_gates(args, version)) or sound_gates(args, version)
     reader = configuration_reader(args, gates)
     with reader.telling_of_hangs():
         configured = mistakes.of(lambda: _of_file(given, reader) if args.config else _by_flags(given, reader))
@@ -215,7 +215,7 @@ def _resolve(args: argparse.Namespace, version: str) -> Resolved:
     resolved = configured.config
     kubeconfig = resolved.configuration.client_connection.kubeconfig
     served = (FlagWarning(flag, reason) for flag, reason in serving_warnings(given, serving))
-    flag_warnings = (*ignored_flags(given, kubeconfig, has_file=bool(args.config)), *served)
+    flag_warnings = (*ignored_flags(given, kubeconfig), *served)
     warnings = (*flag_warnings, *(FlagWarning("--feature-gates", text) for text in gates.warnings))
     flags = {**_values(given, resolved), **flag_values(given)}
     return Resolved(configured, serving, flags, warnings, reader)
@@ -359,12 +359,14 @@ def mistaken_settings(given: Mapping[str, Any]) -> dict[str, str]:
     return {}
 
 
-def ignored_flags(given: Mapping[str, Any], kubeconfig: str, *, has_file: bool) -> Iterator[FlagWarning]:
-    """The flags that have no effect, whatever their values. `kubeconfig`: the one that is used in the end."""
-    if has_file:
-        passed_over = [flag.name for flag in DEPRECATED if flag.key in given]
-        if "kubeconfig" in passed_over and given["kubeconfig"] == kubeconfig:
-            passed_over.remove("kubeconfig")
+def ignored_flags(given: Mapping[str, Any], kubeconfig: str) -> Iterator[FlagWarning]:
+    """The flags that have no effect, whatever their values. `kubeconfig`: the one in force."""
+    file = given["config"]
+    if file:
+        if given.get("kubeconfig", kubeconfig) != kubeconfig:
+            names = f"clientConnection.kubeconfig of {file} names {kubeconfig}"
+            yield FlagWarning("--kubeconfig", f"is ignored: {names}; the flag holds where the file names none")
+        passed_over = [flag.name for flag in DEPRECATED if flag.key in given and flag.name != "kubeconfig"]
         for name in [*passed_over, *(["scheduler-name"] if "scheduler_name" in given else [])]:
             yield FlagWarning(f"--{name}", "is ignored: --config is given")
     for name, reason in {**FLAGS_WITHOUT_EFFECT, **SWITCHES_WITHOUT_EFFECT}.items():

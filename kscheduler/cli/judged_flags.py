@@ -67,7 +67,7 @@ def _ignored(found: argparse.Namespace) -> dict[str, str]:
     # Times of the election that contradict each other here may agree with those of the file.
     ignored = without_effect(found) | ({} if found.config else mistaken_settings(given))
     # Whether --kubeconfig holds beside --config, the file says, which is not here.
-    warnings = ignored_flags(given, given.get("kubeconfig", ""), has_file=bool(found.config))
+    warnings = ignored_flags(given, given.get("kubeconfig", ""))
     ignored |= {warning.flag: warning.reason for warning in warnings}
     try:
         of_port = dict(serving_warnings(given, serving_of(given)))

@@ -15,7 +15,7 @@ import asyncio
 import sys
 from collections.abc import Iterable, Iterator
 
-from kscheduler.cli.asking_flags import by_the_servers_version, serving_of
+from kscheduler.cli.asking_flags import address_of, by_the_servers_version, choose_cluster, serving_of
 from kscheduler.cli.explain_flags import POD_PREFIXES, add_parser, check, group_in, new_objects_of, pod_of
 from kscheduler.cli.refusal import FAILED, refusing
 from kscheduler.client.access.connection import current_namespace, load_connection
@@ -56,6 +56,7 @@ def _run(args: argparse.Namespace) -> int:
     check(args)
     served = serving_of(args)
     if args.source is None:
+        choose_cluster(args, served)
         return _print(asyncio.run(_ask_cluster(args, served)), args)
     group = group_in(args.pod or "")
     namespace, name = (args.namespace or "default", "") if group else pod_of(args, "default")
@@ -75,7 +76,7 @@ def _run(args: argparse.Namespace) -> int:
 
 
 async def _ask_cluster(args: argparse.Namespace, served: Serving) -> list[Answered]:
-    address = {"master": args.master, "kubeconfig": args.kubeconfig, "context": args.context}
+    address = address_of(args)
     prefix, slash, _ = (args.pod or "").partition("/")
     group = group_in(args.pod or "")
     is_bare = bool(group) or not slash or prefix in POD_PREFIXES
