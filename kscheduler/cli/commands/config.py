@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from kscheduler.cli.judged_flags import without_meaning
 from kscheduler.cli.named_config import (
     add_feature_gates,
     add_plugin_flags,
@@ -157,6 +156,8 @@ def _files_away(loaded: LoadedConfig) -> list[str]:
 
 
 def _convert(args: argparse.Namespace) -> int:
+    from kscheduler.cli.judged_flags import without_meaning  # brings the flags of `run`, with what serves HTTP
+
     where = STANDARD_INPUT if args.file == "-" else args.file
     converted = convert(data_of(args.file), where, lambda data: _mistakes(args, data), without_meaning)
     for note in converted.notes:
