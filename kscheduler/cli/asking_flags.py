@@ -186,7 +186,7 @@ def _configured(args: argparse.Namespace, version: str) -> "Configured":
     try:
         gates = feature_gates(args, version)
     except ConfigError as failure:
-        raise with_mistakes_in_file(failure, args, args.config or "") from None
+        raise with_mistakes_in_file(failure, args, args.config or "", version=version) from None
     reader = configuration_reader(args, gates)
     with reader.telling_of_hangs():
         if args.config:

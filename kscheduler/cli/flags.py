@@ -201,7 +201,7 @@ def resolve(args: argparse.Namespace) -> Resolved:
 
 def _resolve(args: argparse.Namespace, version: str) -> Resolved:
     given, mistakes = vars(args), Mistakes()
-    gates = mistakes.of(lambda: feature_gates(args, version)) or sound_gates(args)
+    gates = mistakes.of(lambda: feature_gates(args, version)) or sound_gates(args, version)
     reader = configuration_reader(args, gates)
     with reader.telling_of_hangs():
         configured = mistakes.of(lambda: _of_file(given, reader) if args.config else _by_flags(given, reader))

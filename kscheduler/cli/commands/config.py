@@ -138,7 +138,7 @@ def _read(args: argparse.Namespace, version: str) -> tuple[FeatureGates, "Config
     try:
         gates = feature_gates(args, version)
     except ConfigError as failure:
-        raise with_mistakes_in_file(failure, args, args.file, runs_here=False) from None
+        raise with_mistakes_in_file(failure, args, args.file, runs_here=False, version=version) from None
     configured = read_with_extenders(configuration_reader(args, gates), args.file, runs_here=False)
     check_built(configured, runs_here=False)
     return gates, configured
