@@ -25,7 +25,7 @@ from kscheduler.whatif.files import named_files
 from kscheduler.whatif.gate_owners import gate_owners
 from kscheduler.whatif.known_kinds import known
 from kscheduler.whatif.manifests import MOST_TOLD, DefaultPod, Manifests, sorted_out
-from kscheduler.whatif.new_pods import WORKLOADS, NewPod, misspelt_in_new, new_pods
+from kscheduler.whatif.new_pods import NewPod, misspelt_in_new, new_pods
 from kscheduler.whatif.scenario import (
     ClusterObjects,
     Document,
@@ -37,6 +37,7 @@ from kscheduler.whatif.scenario import (
     read_source,
 )
 from kscheduler.whatif.unreadable import LeftOut, notes_of, readable
+from kscheduler.whatif.wanted_pods import WORKLOADS
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +232,7 @@ def read_new_pods(given: Sequence[str], namespace: str, default_pod: DefaultPod)
     """The new pods of files, and their other objects. Raises `ScenarioError`."""
     notes: list[str] = []
     every = read_objects(given, notes, instead=": use --from")
-    documents = known(every, notes)
+    documents = known(every, notes, are_new=True)
     news: list[NewPod] = []
     problems: list[str] = []
     for document in documents:

@@ -15,7 +15,7 @@ from kscheduler.assembly import group_apis
 from kscheduler.explain.questions.as_if import locally_defaulted, merged
 from kscheduler.explain.questions.membership import groups_not_followed, unfollowed
 from kscheduler.explain.questions.serving import Serving
-from kscheduler.explain.rehearsals.running_already import notes_on_running
+from kscheduler.explain.rehearsals.running_already import RunningWorkloads
 from kscheduler.explain.text.printable import printable
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.state.pod_groups.group_apis import GroupAPI
@@ -31,7 +31,7 @@ from kscheduler.whatif.manifests import (
     read_object,
     sorted_out,
 )
-from kscheduler.whatif.new_pods import WORKLOADS, NewPod, all_new_pods, misspelt_in_new, on_each_node, pods_wanted
+from kscheduler.whatif.new_pods import NewPod, all_new_pods, misspelt_in_new, on_each_node
 from kscheduler.whatif.priority import SYSTEM_PRIORITIES, classes_of
 from kscheduler.whatif.rehearsal.plan import HeldCluster, MoreNodes, NodeEdit, RehearsalPlan
 from kscheduler.whatif.scenario import (
@@ -44,6 +44,7 @@ from kscheduler.whatif.scenario import (
     source_name,
 )
 from kscheduler.whatif.unreadable import LeftOut, notes_of, readable, unreadable_quantity
+from kscheduler.whatif.wanted_pods import WORKLOADS, counts_in, pods_wanted, why_none
 
 Tree = dict[str, Any]
 MOST_NEW_PODS: Final = 20_000
@@ -115,7 +116,7 @@ def new_objects(where: str, documents: Sequence[Document], notes: Sequence[str] 
         nothing = "no object in it, only an empty file or list: give pods, or what makes pods"
         raise ScenarioError("\n".join([*notes, f"{source_name(where)}: {nothing}"]))
     told: list[str] = []
-    found = known(documents, told)
+    found = known(documents, told, are_new=True)
     if not found:
         raise ScenarioError("\n".join([f"{source_name(where)}: {_why_no_pods(documents, None)}", *told]))
     return NewObjects(where, tuple(found), (*notes, *told))
@@ -126,13 +127,9 @@ def refuse_too_many(document: Document) -> None:
 
     Raises `ScenarioError`.
     """
-    spec = document.tree.get("spec")
-    if not isinstance(spec, dict):
-        return
-    for name in ("replicas", "parallelism"):
-        count = spec.get(name)
-        if isinstance(count, int) and not 0 <= count <= MOST_NEW_PODS:
-            raise ScenarioError(f"{document.where}: spec.{name}: {count} is not from 0 to {MOST_NEW_PODS}")
+    for path, count in counts_in(document.tree).items():
+        if isinstance(count, int) and not 0 <= count <= MOST_NEW_PODS and not path.endswith("completions"):
+            raise ScenarioError(f"{document.where}: {path}: {count} is not from 0 to {MOST_NEW_PODS}")
 
 
 def templates_in(news: Iterable[NewObjects], namespace: str) -> Iterator[tuple[str, str]]:
@@ -283,9 +280,11 @@ def _new_pods(
     pods: list[Pod] = []
     problems: list[str] = []
     makes_none: list[str] = []
+    running = RunningWorkloads(objects)
     for manifests in wishes.new_objects:
-        news = list(_new_of(manifests, wishes, added, rules.default_pod, apis, len(pods), nodes))
-        added.notes.extend(notes_on_running(news, objects))
+        news = list(_new_of(manifests, wishes, added, rules.default_pod, apis, len(pods), nodes, running))
+        on_running = list(running.notes_on(news))
+        added.notes.extend(on_running)
         for new in news:
             unknown = "" if rules.priorities is None else _unknown_priority(new, added)
             if perf_counter() > ends_at:
@@ -297,7 +296,7 @@ def _new_pods(
             pods.append(pod)
             pods.extend(_named(pod, name) for name in new.copies)
             added.notes.extend(new.notes)
-        if not news and not any(each.tree.get("kind") == "DaemonSet" for each in manifests.documents):
+        if not (news or on_running or any(_may_make_none(each.tree) for each in manifests.documents)):
             makes_none.append(f"{manifests.where}: {_why_no_pods(manifests.documents, wishes.replicas)}")
     _refuse(problems)
     if makes_none and not pods:
@@ -306,6 +305,12 @@ def _new_pods(
     elif len(wishes.new_objects) > 1:
         added.notes.extend(makes_none)
     return pods
+
+
+def _may_make_none(tree: Tree) -> bool:
+    """Whether the answer "no pods" is one about this object: no node suits a DaemonSet, a Job is suspended."""
+    kind = tree.get("kind")
+    return kind == "DaemonSet" or (kind in WORKLOADS and pods_wanted(tree) > 0 and why_none(tree) != "")
 
 
 def _names(nodes: Iterable[KubeObject]) -> frozenset[str]:
@@ -388,14 +393,17 @@ def _new_of(
     added: Manifests,
     default_pod: DefaultPod,
     apis: Sequence[GroupAPI],
-    before: int,
+    made_before: int,
     nodes: Callable[[], Sequence[Node]],
+    running: RunningWorkloads,
 ) -> Iterable[NewPod]:
-    """`before`: pods that other manifests make. `nodes`: as DaemonSets find them."""
+    """`made_before`: pods that other manifests make. `nodes`: as DaemonSets find them."""
     documents = list(given.documents)
     added.notes.extend(given.notes)
     for document in documents:
         added.notes.extend(misspelt_in_new(document))
+        if wishes.replicas is None and document.tree.get("kind") in WORKLOADS:
+            added.notes.extend(_makes_no_pods(document))
     besides = [each for each in documents if each.tree.get("kind") != PODS.name]
     others = sorted_out(besides, default_pod, namespace=wishes.namespace, apis=apis, classes=added.priority_classes)
     others.note_others(WORKLOADS)
@@ -406,20 +414,33 @@ def _new_of(
     for plural, listed in others.objects.items():
         added.objects[plural].extend(listed)
     news: list[NewPod] = []
-    made = before
+    made = made_before
     for new in all_new_pods(documents, wishes.namespace, wishes.replicas):
+        if running.is_there(new):  # before its claims, which are there, too
+            continue
         for document in new.besides:
             kind = KIND_BY_NAME[str(document.tree["kind"])]
             added.objects[kind.plural].append(read_object(document, kind, added, default_pod))
-        each_node = on_each_node(new, nodes()) if new.origin.startswith("DaemonSet") else (new,)
-        for each in each_node:
+        is_daemon = new.workload is not None and new.workload[0] == "DaemonSet"
+        before = len(news)
+        for each in on_each_node(new, nodes()) if is_daemon else (new,):
+            if is_daemon and running.is_there(each):
+                continue
             made += 1 + len(each.copies)
             if made > MOST_NEW_PODS:  # before any is made of a manifest: each takes memory
                 raise ScenarioError(f"{new.where}: more than {MOST_NEW_PODS} new pods: ask for fewer")
             news.append(each)
-        if not news:  # whose notes come with them
+        if len(news) == before:  # whose notes come with them
             added.notes.extend(new.notes)
     return news
+
+
+def _makes_no_pods(document: Document) -> Iterator[str]:
+    """A note on a workload whose controller makes no pods, with the way to see all the same where they would go."""
+    reason = why_none(document.tree)
+    if reason:
+        count = pods_wanted(document.tree) or "N"
+        yield f"{_called(document)} makes no pods as it stands: {reason}; with --replicas {count} they are tried"
 
 
 def _why_no_pods(documents: Sequence[Document], replicas: int | None) -> str:
@@ -428,7 +449,7 @@ def _why_no_pods(documents: Sequence[Document], replicas: int | None) -> str:
     for document in documents[:MOST_PROBLEMS]:
         kind = str(document.tree.get("kind"))
         if kind in WORKLOADS and not pods_wanted(document.tree, replicas):
-            found.append(f"{_called(document)} asks for 0 pods")
+            found.append(f"{_called(document)} asks for 0 pods (--replicas N tries some)")
         else:
             near = "" if kind in KIND_BY_NAME or kind in WORKLOADS else nearest(kind, (*WORKLOADS, *KIND_BY_NAME))
             found.append(f"{_called(document)}{f' (do you mean {near}?)' if near else ''}")
