@@ -75,7 +75,14 @@ from kscheduler.server.pages.debugging import ProfilePage, dump_page, set_verbos
 from kscheduler.server.pages.openapi import openapi_page
 from kscheduler.server.pages.pending import pending_page
 from kscheduler.server.pages.pod_resources import pod_resources
-from kscheduler.server.pages.questions import BODY_BYTES, explain_page, helping_changes, nodes_page, simulate_page
+from kscheduler.server.pages.questions import (
+    BODY_BYTES,
+    explain_new_page,
+    explain_page,
+    helping_changes,
+    nodes_page,
+    simulate_page,
+)
 from kscheduler.server.pages.zpages import flagz, statusz
 from kscheduler.server.serving import LOOPBACK
 from kscheduler.server.status_page.site import StatusPage
@@ -345,7 +352,9 @@ class Surface:
         if self._options.answers_questions:
             simulates = simulate_page(self.questions)
             pages |= {
-                "/explain": ServedPage(explain_page(self.questions)),
+                "/explain": ServedPage(
+                    explain_page(self.questions), posted=explain_new_page(self.questions), body_bytes=BODY_BYTES
+                ),
                 "/nodes": ServedPage(nodes_page(self.questions)),
                 "/simulate": ServedPage(simulates, method="POST", only_reads=True, body_bytes=BODY_BYTES),
             }

@@ -3,7 +3,7 @@
 Its prompt, or an IDE's breakpoint, stops the whole process. With the flag no limit on the time of plugins' code holds
 (`framework.plugin_time`), and a service runs without leader election: nobody could renew the Lease. Without it a
 service keeps debuggers out. A `breakpoint()` that was left in a plugin would hold up every pod where standard input is
-a terminal, and end in a `BdbQuit` that nobody understands elsewhere; so it raises `DebuggerKeptOutError`, and that is a
+a terminal, and end in an error of pdb elsewhere; so it raises `DebuggerKeptOutError`, and that is a
 failure of the plugin as any other.
 
 Commands that answer one question (`explain`, `plugin check`), and tests, let a debugger in without the flag, too.

@@ -4,11 +4,15 @@ The second is answered by the running service as a rule, and then the scheduler'
 """
 
 import argparse
+from typing import TYPE_CHECKING
 
 from kscheduler.api.groups import GROUP_PREFIXES
 from kscheduler.cli.asking_flags import add_asked_cluster, refuse_standard_input_twice
 from kscheduler.cli.parser import AppendText, StoreText, text
 from kscheduler.whatif.files import ScenarioError
+
+if TYPE_CHECKING:
+    from kscheduler.whatif.object_files import Document
 
 POD_PREFIXES = ("pod", "pods", "po")
 
@@ -50,6 +54,7 @@ def add_parser(
         action="store_true",
         help="for a pod without a node: do not look for the changes that would make it fit",
     )
+    parser.set_defaults(new_objects=None)  # of `new_objects_of`
     return parser
 
 
@@ -104,6 +109,19 @@ def check(args: argparse.Namespace) -> None:
     refuse_standard_input_twice(args)
     if args.config and args.scheduler_name is not None:
         raise ScenarioError("--scheduler-name goes without --config: a file names its profiles")
+
+
+def new_objects_of(args: argparse.Namespace) -> "tuple[list[Document], list[str]]":
+    """What -f names, and what of it was not read. Raises `ScenarioError`.
+
+    Read once: whoever answers in the end needs it, and standard input has it once.
+    """
+    from kscheduler.explain.questions.new_objects import read_new_objects  # most questions have no manifests
+
+    if args.new_objects is None:
+        args.new_objects = read_new_objects(args.filename)
+    found: tuple[list[Document], list[str]] = args.new_objects
+    return found
 
 
 def pod_of(args: argparse.Namespace, default_namespace: str) -> tuple[str, str]:

@@ -46,12 +46,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"kubectl kscheduler: {unknown_verb(words[0], VERBS, elsewhere)}\n{_help()}")
         return 2
     from kscheduler.cli import reader_has_gone
-    from kscheduler.cli.standard_streams import logs_apart
 
     try:
         args = build_parser(words[0]).parse_args(words)
-        with logs_apart(are_shown=True):
-            code: int = args.run(args)
+        code: int = args.run(args)
         sys.stdout.flush()
     except BrokenPipeError:
         return reader_has_gone()

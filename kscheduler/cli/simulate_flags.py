@@ -1,9 +1,13 @@
-"""The flags of `kscheduler simulate` and `kubectl kscheduler whatif`, without what answers them."""
+"""The flags of `kscheduler simulate` and `kubectl kscheduler whatif`, and what they ask for; not what answers it."""
 
 import argparse
 
-from kscheduler.cli.asking_flags import EXIT_CODES, add_asked_cluster, add_objects_file
+from kscheduler.cli.asking_flags import EXIT_CODES, add_asked_cluster, add_objects_file, refuse_standard_input_twice
 from kscheduler.cli.parser import AppendText, StoreText
+from kscheduler.explain.rehearsals.from_flags import labelled, more_nodes, tainted
+from kscheduler.explain.rehearsals.wishes import MOST_NEW_PODS, Wishes, new_objects_of
+from kscheduler.whatif.files import ScenarioError
+from kscheduler.whatif.rehearsal.wished_nodes import refuse_too_many_nodes
 
 _DESCRIPTION = """\
 Show what would happen if pods of -f came, or nodes came, went, were changed, cordoned or drained: the scheduler's own
@@ -58,4 +62,42 @@ def _add_cluster_changes(group: "argparse._ArgumentGroup") -> None:
         group.add_argument(flag, action="append", default=[], metavar=metavar, help=text)
     group.add_argument(
         "--capacity", action="store_true", help="count how many more pods like the first new one would fit in the end"
+    )
+
+
+def check(args: argparse.Namespace) -> None:
+    """Refuse flags that cannot be used, before any file or cluster is read. Raises `ScenarioError`."""
+    if args.replicas is not None and args.replicas < 1:
+        raise ScenarioError("--replicas: a number above 0 was expected")
+    if args.replicas is not None and args.replicas > MOST_NEW_PODS:
+        raise ScenarioError(f"--replicas: {args.replicas} is not from 1 to {MOST_NEW_PODS}")
+    if args.replicas is not None and not args.filename:
+        raise ScenarioError("--replicas is how many pods each manifest of -f FILE makes: give one")
+    if args.capacity and not args.filename:
+        raise ScenarioError("--capacity counts pods like the first of -f FILE: give one")
+    refuse_standard_input_twice(args)
+    refuse_too_many_nodes([more_nodes(text) for text in args.add_nodes], "--add-nodes")
+    for read, given in ((labelled, args.label_node), (tainted, args.taint_node)):
+        for text in given:
+            read(text)
+
+
+def read_manifests(args: argparse.Namespace) -> None:
+    """Read what -f names, unless it has been read: standard input has it once. Raises `ScenarioError`."""
+    if args.new_objects is None:
+        args.new_objects = new_objects_of(args.filename)
+
+
+def wishes_of(args: argparse.Namespace) -> Wishes:
+    """What the flags ask for, with the manifests as they were read. Raises `ScenarioError`."""
+    return Wishes(
+        new_objects=args.new_objects,
+        replicas=args.replicas,
+        namespace=args.namespace or "default",
+        more_nodes=tuple(map(more_nodes, args.add_nodes)),
+        gone_nodes=tuple(args.remove_node),
+        cordoned=tuple(args.cordon),
+        drained=tuple(args.drain),
+        edits=(*map(labelled, args.label_node), *map(tainted, args.taint_node)),
+        capacity=args.capacity,
     )

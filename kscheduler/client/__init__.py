@@ -12,24 +12,30 @@ Nothing here knows scheduling.
     watch, lists        lines of a watch, and bodies of lists, to typed values
     writes, events      what a scheduler writes: bindings, conditions, volumes; Events
     reachability, outage_cause, failure_text    whether the API server answers, and if not, why
+
+The names below are loaded from their modules when they are first asked for: most programs need few of them, and a
+command that asks one question neither Events nor Bindings.
 """
 
-from kscheduler.client.access.connection import Connection, load_connection, load_service_account, plain_connection
-from kscheduler.client.errors import (
-    APIError,
-    ClientError,
-    ConfigurationError,
-    CredentialsError,
-    FencedError,
-    NetworkError,
-    NotSentError,
-    StalledError,
-    UnknownOutcomeError,
-)
-from kscheduler.client.events.recorder import EventRecorder, EventReference, EventStatistics, reference_to
-from kscheduler.client.rest import APIClient, LineStream
-from kscheduler.client.rest_statistics import DURATION_BUCKETS, SIZE_BUCKETS, RequestHistogram, RESTStatistics
-from kscheduler.client.writes.pods import UNCHANGED, PodWriter, Unchanged
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from kscheduler.client.access.connection import Connection, load_connection, load_service_account, plain_connection
+    from kscheduler.client.errors import (
+        APIError,
+        ClientError,
+        ConfigurationError,
+        CredentialsError,
+        FencedError,
+        NetworkError,
+        NotSentError,
+        StalledError,
+        UnknownOutcomeError,
+    )
+    from kscheduler.client.events.recorder import EventRecorder, EventReference, EventStatistics, reference_to
+    from kscheduler.client.rest import APIClient, LineStream
+    from kscheduler.client.rest_statistics import DURATION_BUCKETS, SIZE_BUCKETS, RequestHistogram, RESTStatistics
+    from kscheduler.client.writes.pods import UNCHANGED, PodWriter, Unchanged
 
 __all__ = [
     "DURATION_BUCKETS",
@@ -59,3 +65,44 @@ __all__ = [
     "plain_connection",
     "reference_to",
 ]
+
+_HOMES: Final = {
+    "Connection": "access.connection",
+    "load_connection": "access.connection",
+    "load_service_account": "access.connection",
+    "plain_connection": "access.connection",
+    "APIError": "errors",
+    "ClientError": "errors",
+    "ConfigurationError": "errors",
+    "CredentialsError": "errors",
+    "FencedError": "errors",
+    "NetworkError": "errors",
+    "NotSentError": "errors",
+    "StalledError": "errors",
+    "UnknownOutcomeError": "errors",
+    "EventRecorder": "events.recorder",
+    "EventReference": "events.recorder",
+    "EventStatistics": "events.recorder",
+    "reference_to": "events.recorder",
+    "APIClient": "rest",
+    "LineStream": "rest",
+    "DURATION_BUCKETS": "rest_statistics",
+    "SIZE_BUCKETS": "rest_statistics",
+    "RequestHistogram": "rest_statistics",
+    "RESTStatistics": "rest_statistics",
+    "UNCHANGED": "writes.pods",
+    "PodWriter": "writes.pods",
+    "Unchanged": "writes.pods",
+}
+"""By name the module that has it."""
+
+
+def __getattr__(name: str) -> Any:
+    """The name from its module. Raises `AttributeError`."""
+    if name not in _HOMES:
+        message = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(message)
+    from importlib import import_module
+
+    found = globals()[name] = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return found

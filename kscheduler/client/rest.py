@@ -192,9 +192,11 @@ class APIClient:
         *,
         retries: int = RETRIES,
         timeout_seconds: float | None = None,
+        accept: str = JSON,
     ) -> bytes:
         """Create. Raises `APIError`, `NotSentError`, `UnknownOutcomeError`; so do the other writes."""
-        return await self._request(HttpRequest("POST", path, body, content_type), retries, timeout_seconds)
+        request = HttpRequest("POST", path, body, content_type, accept=accept)
+        return await self._request(request, retries, timeout_seconds)
 
     async def put(
         self, path: str, body: bytes, *, retries: int = RETRIES, timeout_seconds: float | None = None

@@ -27,7 +27,7 @@ SECONDS_BETWEEN_LINES: Final = 60.0
 
 
 class EventLog(Protocol):
-    """The part of `client.EventRecorder` that an election needs."""
+    """The part of `client.events.recorder.EventRecorder` that an election needs."""
 
     def record(
         self,

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from kscheduler.explain.against import Against, against
-from kscheduler.explain.as_json import API_VERSION, decision_tree
+from kscheduler.explain.as_json import decision_tree
+from kscheduler.explain.explanation_keys import API_VERSION
 from kscheduler.explain.groups import group_text, group_tree
 from kscheduler.explain.in_service import InService
 from kscheduler.explain.questions.question import GroupQuestion, Question
@@ -67,9 +68,13 @@ def answered(
     *,
     against_node: str = "",
     with_suggestions: bool = True,
+    time: SearchTime | None = None,
 ) -> Answer:
-    """The decision with what makes the pod fit, and with another node beside its own."""
-    notes, time = (*question.notes, *decision.notes), SearchTime()
+    """The decision with what makes the pod fit, and with another node beside its own.
+
+    `time`: for the search, where it is one of many.
+    """
+    notes, time = (*question.notes, *decision.notes), time or SearchTime()
     if isinstance(decision, GroupDecision) or isinstance(question, GroupQuestion):
         helping = (
             suggested_for_group(decision, time) if with_suggestions and isinstance(decision, GroupDecision) else None

@@ -10,7 +10,7 @@ from importlib import resources
 from typing import Any, Final
 
 from kscheduler.explain.against import Against, against_tree, runner_up, runner_up_tree
-from kscheduler.explain.explanation_keys import explanation_keys
+from kscheduler.explain.explanation_keys import API_VERSION, explanation_keys
 from kscheduler.explain.outcome import cycle_outcome, outcome_of
 from kscheduler.explain.situation import NO_SITUATION, Situation
 from kscheduler.explain.suggestions.as_json import suggestion_trees
@@ -24,8 +24,6 @@ from kscheduler.whatif.suggestions.suggestion import Suggestion
 
 Tree = dict[str, Any]
 
-API_VERSION: Final = "explain.kscheduler.io/v1"
-"""Becomes `v2` when a key is removed or changes its meaning; keys may be added at any time."""
 KIND: Final = "Explanation"
 
 _NOTHING: Tree = {

@@ -17,6 +17,8 @@ from kscheduler.whatif.decide import Decision, pods_going, without_nomination
 
 Tree = dict[str, Any]
 
+API_VERSION: Final = "explain.kscheduler.io/v1"
+"""Becomes `v2` when a key is removed or changes its meaning; keys may be added at any time."""
 _NO_RECORD: Final[Tree] = {
     "node": None,
     "nodeCount": None,

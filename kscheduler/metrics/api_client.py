@@ -152,7 +152,7 @@ class InformerCounts(Protocol):
 
 
 class EventCounts(Protocol):
-    """The Event recorder's numbers, such as `client.EventStatistics`."""
+    """The Event recorder's numbers, such as `client.events.recorder.EventStatistics`."""
 
     @property
     def queued(self) -> int:

@@ -64,6 +64,8 @@ class ServedPage:
     """Whether a request that is no GET changes nothing: then it needs no name."""
     body_bytes: int | None = None
     """The largest body, where it may be larger than others."""
+    posted: Handler | None = None
+    """Beside a page that is a GET: what a POST gets, which only reads, too."""
 
 
 class PageForBrowsers(Protocol):
@@ -116,6 +118,8 @@ def application(
         for path, page in endpoints.pages.items():
             if page.method == "GET":
                 app.router.add_get(path, page.handler)
+                if page.posted is not None:
+                    app.router.add_post(path, page.posted)
             elif offer is Offer.EVERYTHING or page.only_reads:  # who changes something has to be let in by name
                 app.router.add_route(page.method, path, page.handler)
         if endpoints.waiting_pods is not None:

@@ -17,15 +17,17 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from kscheduler.api.devices import GROUP as DEVICES
-from kscheduler.state.pod_groups.group_apis import OTHER_APIS
+from kscheduler.api.groups import SCHEDULER_PLUGINS_POD_GROUPS, VOLCANO_POD_GROUPS
 from kscheduler.upstream.api_kinds import NEWEST, SERVED, is_of_kubernetes, served_instead
 from kscheduler.upstream.release import VERSION
 from kscheduler.whatif.fields.unknown_fields import nearest
-from kscheduler.whatif.scenario import Document
+from kscheduler.whatif.object_files import Document
 
 Tree = dict[str, Any]
 
-_OF_OTHERS: Final = frozenset((api.kind.group_version, api.kind.name) for api in OTHER_APIS.values())
+_OF_OTHERS: Final = frozenset(
+    (kind.group_version, kind.name) for kind in (SCHEDULER_PLUGINS_POD_GROUPS, VOLCANO_POD_GROUPS)
+)
 """Kinds of other projects that scheduling rules read."""
 _EXACTLY: Final = (
     "deviceClassName",
@@ -46,10 +48,10 @@ def known(documents: Iterable[Document], notes: list[str], *, are_new: bool = Fa
 
     `are_new`: pods are to be made of them, and of one that has a pod template it is said how to ask about its pods.
     """
-    make_pods: dict[str, None] = {}
+    make_pods: set[str] = set()
     found: list[Document] = []
-    unknown: Counter[str] = Counter()
-    unserved: Counter[str] = Counter()
+    unknown: Counter[tuple[str, str]] = Counter()
+    unserved: Counter[tuple[str, str]] = Counter()
     for document in documents:
         version, kind = document.tree.get("apiVersion") or "", str(document.tree.get("kind"))
         version = version if isinstance(version, str) else str(version)
@@ -59,11 +61,11 @@ def known(documents: Iterable[Document], notes: list[str], *, are_new: bool = Fa
         elif not version or (version, kind) in SERVED or (version, kind) in _OF_OTHERS:
             found.append(document)
         elif instead := _instead(version, kind):
-            unserved[f"{kind} ({{}}) of {version} (served: {instead})"] += 1
+            unserved[kind, f"of {version} (served: {instead})"] += 1
         else:
-            unknown[f"{kind} ({{}}) of {version}{_meant(version, kind)}"] += 1
+            unknown[kind, f"of {version}{_meant(version, kind)}"] += 1
             if are_new and _has_pod_template(document.tree):
-                make_pods[kind] = None
+                make_pods.add(kind)
     if unserved:
         notes.append(f"versions that API servers since {VERSION} do not serve are left out: {_listed(unserved)}")
     if unknown:
@@ -96,8 +98,8 @@ def _meant(version: str, kind: str) -> str:
     return f" (do you mean {near}?)" if near else ""
 
 
-def _listed(counts: Mapping[str, int]) -> str:
-    return ", ".join(text.format(count) for text, count in sorted(counts.items()))
+def _listed(counts: Mapping[tuple[str, str], int]) -> str:
+    return ", ".join(f"{kind} ({count}) {version}" for (kind, version), count in sorted(counts.items()))
 
 
 # --- conversions ------------------------------------------------------------------------------------------------------

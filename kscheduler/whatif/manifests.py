@@ -17,8 +17,9 @@ from kscheduler.api.meta import KubeObject
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.state.pod_groups.group_apis import OTHER_APIS, GroupAPI, kubernetes_apis
 from kscheduler.whatif.fields.unknown_fields import misspelt
-from kscheduler.whatif.priority import SYSTEM_PRIORITIES, default_priority_class
-from kscheduler.whatif.scenario import ClusterObjects, Document, ScenarioError
+from kscheduler.whatif.object_files import Document
+from kscheduler.whatif.priority import PRIORITY_CLASS, SYSTEM_PRIORITIES, default_priority_class
+from kscheduler.whatif.scenario import ClusterObjects, ScenarioError
 
 Tree = dict[str, Any]
 DefaultPod = Callable[[Tree], None]
@@ -29,7 +30,6 @@ _OF_KUBERNETES: Final = kubernetes_apis(has_policy=False, has_composites=True)
 _GROUP_APIS: Final = {(api.kind.group_version, api.kind.name): api for api in (*_OF_KUBERNETES, *OTHER_APIS.values())}
 """By `apiVersion` and `kind`."""
 _NO_CLASSES: Final[Mapping[str, Tree]] = {}
-PRIORITY_CLASS: Final = "PriorityClass"
 CLAIM_TEMPLATE: Final = RESOURCE_CLAIM_TEMPLATES.name
 """No rule reads it, but claims are made from it."""
 

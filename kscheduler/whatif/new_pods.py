@@ -16,7 +16,8 @@ from kscheduler.api.names import generated_name
 from kscheduler.whatif.controllers import bound_to, daemon_fit, stateful_labels, tolerate_as_daemon
 from kscheduler.whatif.fields.unknown_fields import misspelt
 from kscheduler.whatif.fields.workload_fields import FIELDS
-from kscheduler.whatif.scenario import Document, ScenarioError
+from kscheduler.whatif.files import ScenarioError
+from kscheduler.whatif.object_files import Document
 from kscheduler.whatif.wanted_pods import WORKLOADS, pods_wanted, why_none
 
 Tree = dict[str, Any]
@@ -39,6 +40,8 @@ class NewPod:
     """Names of further pods that are alike but for their names."""
     workload: tuple[str, str, str] | None = None
     """What makes it, as kind, namespace and name; `None`: it has a manifest of its own."""
+    source: Document | None = None
+    """The manifest that it was made of."""
     node: str = ""
     """Of a DaemonSet: the only node that it may go to."""
 
@@ -49,7 +52,7 @@ def new_pods(documents: list[Document], namespace: str) -> Iterator[NewPod]:
         kind = str(document.tree.get("kind"))
         if kind == "Pod":
             tree = _placed_in(deepcopy(document.tree), namespace, document.where)
-            yield NewPod(tree, "its manifest", document.where)
+            yield NewPod(tree, "its manifest", document.where, source=document)
         elif kind in WORKLOADS:
             yield _of_workload(document, kind, namespace)
 
@@ -132,7 +135,7 @@ def _of_workload(document: Document, kind: str, namespace: str, ordinal: int = 0
         "spec": deepcopy(template["spec"]),
     }
     origin = f"{kind} {meta['namespace']}/{meta['name']}{_how_many(tree, kind)}"
-    new = NewPod(pod, origin, where, workload=(kind, meta["namespace"], meta["name"]))
+    new = NewPod(pod, origin, where, workload=(kind, meta["namespace"], meta["name"]), source=document)
     reason = why_none(document.tree)
     if reason:
         whose = f"{kind} {meta['namespace']}/{meta['name']}"

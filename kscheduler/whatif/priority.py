@@ -10,6 +10,8 @@ from kscheduler.api.core import Pod
 
 Tree = dict[str, Any]
 
+PRIORITY_CLASS: Final = "PriorityClass"
+"""The kind."""
 SYSTEM_PRIORITIES: Final[Mapping[str, int]] = {
     "system-cluster-critical": 2_000_000_000,
     "system-node-critical": 2_000_001_000,
@@ -29,7 +31,7 @@ def listed_classes(answer: Any) -> dict[str, Tree]:
         kept = {field: item[field] for field in ("value", "globalDefault", "preemptionPolicy") if field in item}
         found[metadata["name"]] = {
             "apiVersion": "scheduling.k8s.io/v1",
-            "kind": "PriorityClass",
+            "kind": PRIORITY_CLASS,
             "metadata": metadata,
             **kept,
         }

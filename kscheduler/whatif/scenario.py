@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from kscheduler.api.codec import Decoder, UndecodableError
+from kscheduler.api.codec import Decoder
 from kscheduler.api.core import Namespace, Node, Pod
 from kscheduler.api.devices import (
     DeviceClass,
@@ -47,13 +47,10 @@ from kscheduler.config.feature_gates import DEFAULT_GATES, FeatureGates, parse_f
 from kscheduler.config.loader import LoadedConfig, default_configuration, from_tree
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.framework.registry import Registry
-from kscheduler.whatif.documents import documents, doubled_key
 from kscheduler.whatif.fields.unknown_fields import misspelt, nearest
-from kscheduler.whatif.files import STANDARD_INPUT as STANDARD_INPUT  # noqa: PLC0414  # readers find them all here
-from kscheduler.whatif.files import ScenarioError as ScenarioError  # noqa: PLC0414
-from kscheduler.whatif.files import named_files, opened
-from kscheduler.whatif.files import source_name as source_name  # noqa: PLC0414
+from kscheduler.whatif.files import ScenarioError as ScenarioError  # noqa: PLC0414  # readers find it here, too
 from kscheduler.whatif.gate_owners import gate_owners
+from kscheduler.whatif.object_files import Document, OtherDocument, decoded_line, read_documents, whole_tree
 
 _NOT_READ = frozenset(("priorityclasses",))
 """Lists that scenarios may have although no built rule reads them."""
@@ -147,15 +144,6 @@ class GroupScenario:
     """As for `Scenario`, of the waiting members."""
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
-    """A Kubernetes object of a file."""
-
-    tree: dict[str, Any]
-    where: str
-    """`FILE: document 2`, for messages."""
-
-
 class _Line(msgspec.Struct, rename="camel"):
     pod: Pod | None = None
     objects: ClusterObjects = ClusterObjects()
@@ -166,7 +154,6 @@ class _Line(msgspec.Struct, rename="camel"):
 
 
 _DECODER = Decoder(_Line)
-_SHALLOW: msgspec.json.Decoder[dict[str, msgspec.Raw]] = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _KEYS = frozenset((*_Line.__struct_encode_fields__, "expect"))
 _LISTS = frozenset(ClusterObjects.__struct_encode_fields__)
 
@@ -190,65 +177,8 @@ def read_source(
     passed over, and which objects are none: without it these raise, too.
     """
     built_in = default_configuration(DEFAULT_SCHEDULER_NAME, gates)
-    name = source_name(path)
-    try:
-        with opened(path) as file:
-            for number, document in documents(file, path, name, [] if notes is None else notes):
-                where = f"{name}: document {number}"
-                if not isinstance(document, bytes | msgspec.Raw):
-                    yield from flattened(document, where, notes)
-                elif (tree := _object_in(document, f"{name}:{number}")) is not None:
-                    yield from flattened(tree, where, notes)
-                else:
-                    yield parse_line(document, f"{name}:{number}", built_in)
-    except RecursionError:
-        raise ScenarioError(f"{name}: its lists are nested too deep") from None
-
-
-def read_objects(
-    given: Sequence[str], notes: list[str], gates: FeatureGates = DEFAULT_GATES, instead: str = ""
-) -> list[Document]:
-    """The objects of all files that the names stand for; none if there is none, and nothing else either.
-
-    `notes`: gets what is not read, with its place. `instead`: said of scenarios, what to do with them. Raises
-    `ScenarioError` for what is no file of objects, or has none that can be read.
-    """
-    files, not_read = named_files(given)
-    notes.extend(not_read)
-    found: list[Document] = []
-    problems: list[str] = []
-    for path in files:
-        passed_over: list[str] = []
-        before = len(found)
-        for document in read_source(path, gates, passed_over):
-            if not isinstance(document, Document):
-                raise ScenarioError(f"{document.where}: a scenario where a Kubernetes object was expected{instead}")
-            found.append(document)
-        problems += passed_over
-        if len(files) > 1 and before == len(found) and not passed_over:
-            notes.append(no_object_in(path))
-    if problems and not found:
-        raise ScenarioError("\n".join(problems))
-    notes.extend(problems)
-    return found
-
-
-def names_of(given: Sequence[str]) -> str:
-    """The files as messages name them."""
-    return ", ".join(map(source_name, given))
-
-
-def no_object_in(path: str) -> str:
-    """A note on one file of several."""
-    return f"{source_name(path)}: no object in it"
-
-
-def nothing_in(given: Sequence[str]) -> ScenarioError:
-    """The refusal of dumps that are empty: an answer about them would look like an all-clear."""
-    return ScenarioError(
-        f"{names_of(given)}: no object in it, only an empty file or list: give what "
-        "`kubectl get nodes,pods -A -o yaml` prints"
-    )
+    for document in read_documents(path, notes):
+        yield document if isinstance(document, Document) else parse_line(document.text, document.where, built_in)
 
 
 def parse_scenario(line: bytes | msgspec.Raw, where: str, built_in: LoadedConfig | None = None) -> Scenario:
@@ -265,14 +195,8 @@ def parse_line(line: bytes | msgspec.Raw, where: str, built_in: LoadedConfig | N
     `built_in`: the configuration for `config: null`; by default kube-scheduler's, including its profile's name.
     """
     built_in = built_in or default_configuration(DEFAULT_SCHEDULER_NAME)
-    try:
-        read = _DECODER.decode(line)
-    except UndecodableError as error:
-        mapping = "" if bytes(line).lstrip().startswith(b"{") else "; a mapping with apiVersion and kind was expected"
-        raise ScenarioError(f"{where}: {field_first(str(error))}{mapping}") from None
-    tree = _whole(line, where)
-    if not tree:
-        raise ScenarioError(f"{where}: an empty object is neither a Kubernetes object nor a scenario")
+    read = decoded_line(OtherDocument(line, where), _DECODER)
+    tree = whole_tree(line, where)
     _refuse_unknown(tree, _KEYS, "", where)
     _refuse_unknown(tree.get("objects") or {}, _LISTS | _NOT_READ, "objects", where)
     config = _config_of(read, where, built_in)
@@ -301,18 +225,6 @@ def _config_of(read: _Line, where: str, built_in: LoadedConfig) -> LoadedConfig:
     return built_in if gates is built_in.gates else default_configuration(DEFAULT_SCHEDULER_NAME, gates)
 
 
-def _whole(document: bytes | msgspec.Raw, where: str) -> dict[str, Any]:
-    """The whole document, including fields that are not read but may be broken. Raises `ScenarioError`."""
-    try:
-        tree: dict[str, Any] = msgspec.json.decode(document)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ScenarioError(f"{where}: not JSON: {error}") from None
-    twice = doubled_key(document)
-    if twice:
-        raise ScenarioError(f"{where}: an object has the key {twice!r} twice: the first value would be lost")
-    return tree
-
-
 def _refuse_unknown(tree: dict[str, Any], known: frozenset[str], path: str, where: str) -> None:
     for name in tree:
         if name not in known:
@@ -320,67 +232,3 @@ def _refuse_unknown(tree: dict[str, Any], known: frozenset[str], path: str, wher
             suggestion = nearest(name, known)
             hint = f"do you mean {suggestion}?" if suggestion else f"there are {', '.join(sorted(known))}"
             raise ScenarioError(f"{where}: {place}: unknown field; {hint}")
-
-
-def _object_in(document: bytes | msgspec.Raw, where: str) -> dict[str, Any] | None:
-    """The Kubernetes object in a document; `None` for a scenario or anything else. Raises `ScenarioError`."""
-    try:
-        keys = _SHALLOW.decode(document)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
-    if "kind" not in keys or "apiVersion" not in keys:
-        return None
-    return _whole(document, where)
-
-
-def flattened(tree: Any, where: str, notes: list[str] | None = None) -> Iterator[Document]:
-    """The object, or the members of a List. `notes`: as for `read_source`. Raises `ScenarioError` if it is neither."""
-    kind = tree.get("kind") if isinstance(tree, dict) else None
-    listed = isinstance(kind, str) and _is_list(tree, kind)
-    problem = _no_object(tree, listed)
-    if problem:
-        if notes is None:
-            raise ScenarioError(f"{where}{problem}")
-        notes.append(f"{where}{problem}")
-    elif not listed:
-        yield Document(tree, where)
-    else:
-        for position, item in enumerate(tree["items"] or ()):
-            # kubectl's List has a kind in each member; the API server's PodList does not
-            named = {"apiVersion": tree.get("apiVersion"), "kind": str(kind).removesuffix("List")}
-            whole = {**named, **item} if isinstance(item, dict) else item
-            yield from flattened(whole, f"{where}: items[{position}]", notes)
-
-
-def _no_object(tree: Any, is_list: bool) -> str:
-    """What is wrong, to stand behind the place; empty if it is an object or a list of some."""
-    if not isinstance(tree, dict):
-        return f": a Kubernetes object was expected, not {_ARTICLES.get(type(tree).__name__, type(tree).__name__)}"
-    kind = tree.get("kind")
-    if not isinstance(kind, str) or not kind:
-        return ": kind: is missing; a Kubernetes object has apiVersion and kind"
-    if is_list and "items" not in tree:
-        return f" ({kind}): items: is missing; a list without objects has `items: []`"
-    if is_list and not isinstance(tree["items"], list | None):
-        return f" ({kind}): items: expected a list"
-    return ""
-
-
-_ARTICLES = {"NoneType": "null", "str": "a text", "list": "a list"}
-
-
-def _is_list(tree: dict[str, Any], kind: str) -> bool:
-    """Whether it is a list of objects. An object of a kind whose name ends so, an allow list say, has a name."""
-    metadata = tree.get("metadata")
-    return kind.endswith("List") and not (isinstance(metadata, dict) and metadata.get("name"))
-
-
-def field_first(message: str) -> str:
-    """Turn msgspec's ``Expected `str`, got `int` - at `$.pod.spec` `` into `pod.spec: expected str, got int`."""
-    if message.startswith("not JSON"):
-        return message
-    text, _, path = message.partition(" - at ")
-    field = path.strip("`").removeprefix("$").removeprefix(".")
-    plain = text.replace("`", "")
-    plain = plain[:1].lower() + plain[1:]
-    return f"{field}: {plain}" if field else plain

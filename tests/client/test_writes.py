@@ -53,6 +53,7 @@ class Deadlines(APIClient):
         *,
         retries: int = 0,
         timeout_seconds: float | None = None,
+        accept: str = "",
     ) -> bytes:
         self.seconds.append(timeout_seconds)
         return b""

@@ -30,6 +30,9 @@ def workload(kind: str, name: str = "web", api_version: str = "apps/v1", **spec:
     labels = {"app": name}
     template = {"metadata": {"labels": labels}, "spec": {"containers": [CONTAINER], **spec.pop("pod", {})}}
     body = {"selector": {"matchLabels": labels}, "template": template, **spec}
+    if kind == "Job":  # the API server writes its selector
+        del body["selector"]
+        template["spec"]["restartPolicy"] = "Never"
     return {"apiVersion": api_version, "kind": kind, "metadata": {"name": name}, "spec": body}
 
 
@@ -73,12 +76,39 @@ async def test_a_manifest_that_the_server_would_not_create_is_refused(
 ) -> None:
     async with EmbeddedAPIServer(seed=1) as server:
         server.registry.create(NODES, "", node_tree("a"))
-        pod = {**POD, "spec": {"containers": [CONTAINER], "nodeSelectr": {"a": "b"}}}
-        assert await explain_file(server, manifest(tmp_path, pod), *OURS) == 2
+        server.faults.add(InjectedFault("answer", method="POST", path="*/pods", code=422))
+        assert await explain_file(server, manifest(tmp_path, POD), *OURS) == 2
     err = capsys.readouterr().err
-    assert "the API server would not create it" in err
-    assert 'unknown field "spec.nodeSelectr"' in err
+    assert "document 1: the API server would not create it: " in err
     assert err.count("\n") == 1
+
+
+async def test_a_manifest_may_be_what_kubectl_has_printed_of_a_pod(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    written = {"uid": "7", "resourceVersion": "9", "generation": 1, "creationTimestamp": "2026-01-01T00:00:00Z"}
+    async with EmbeddedAPIServer(seed=1) as server:
+        server.registry.create(NODES, "", node_tree("a"))
+        pod = {**POD, "metadata": {"name": "new", **written}}
+        assert await explain_file(server, manifest(tmp_path, pod), *OURS) == 0
+    (tree,) = trees(capsys)
+    assert (tree["node"], tree["pod"]["uid"]) == ("a", "")
+
+
+async def test_fields_that_the_server_does_not_know_are_told_beside_the_answer(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As `simulate` tells them; also those that are no typing mistake of a field that scheduling reads."""
+    async with EmbeddedAPIServer(seed=1) as server:
+        server.registry.create(NODES, "", node_tree("a"))
+        pod = {**POD, "spec": {"containers": [{**CONTAINER, "zzz": 1}], "nodeSelectr": {"a": "b"}}}
+        file = manifest(tmp_path, pod)
+        assert await explain_file(server, file, *OURS) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out)["node"] == "a"
+    assert err.count("nodeSelectr") == 1
+    assert f"kscheduler: {file}: document 1 (Pod): spec.nodeSelectr is not a field: do you mean nodeSelector?\n" in err
+    assert f"kscheduler: {file}: document 1: spec.containers[0].zzz is not a field\n" in err
 
 
 async def test_without_the_right_to_create_local_defaults_stand_in_and_are_noted(
@@ -216,11 +246,10 @@ def test_a_tie_of_a_pod_without_a_uid_is_told_as_open(tmp_path: Path, capsys: py
     ("body", "message"),
     [
         ({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}, "no pod and nothing that makes pods"),
-        ({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}}, "spec.template: is missing"),
-        ({**POD, "spec": {"containers": 3}}, "cannot unmarshal int into field spec.containers"),
-        ({**POD, "metadata": {}}, "metadata.name: is missing"),
+        ({**POD, "spec": {"containers": 3}}, "cannot unmarshal number into Go struct field PodSpec.spec.containers"),
+        ({**POD, "metadata": {}}, "metadata.name: Required value: name or generateName is required"),
     ],
-    ids=["nothing", "no template", "a wrong type", "no name"],
+    ids=["nothing", "a wrong type", "no name"],
 )
 def test_a_manifest_that_cannot_be_used_is_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], body: Tree, message: str

@@ -71,6 +71,11 @@ class LiveQuestions:
         is_group = f"/{POD_GROUP}/" in pod_key
         return await self._answered("explain", arguments, facts, fresh=fresh or is_group, pod=pod_key)
 
+    async def explain_new(self, body: bytes, *, as_text: bool, fresh: bool = False) -> QuestionAnswer:
+        """Where pods that do not exist yet would go."""
+        arguments = {"body": body, "leads": self._leads(), "as_text": as_text}
+        return await self._answered("explain", arguments, function="explain_new", fresh=fresh, request_bytes=len(body))
+
     async def simulate(self, body: bytes, *, fresh: bool = False) -> QuestionAnswer:
         """What would happen if."""
         return await self._answered("simulate", {"body": body}, fresh=fresh, request_bytes=len(body))

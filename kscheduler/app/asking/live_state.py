@@ -51,6 +51,26 @@ def _in_order(pods: Iterable[Pod], parts: Parts) -> tuple[Pod, ...]:
     return (*placed, *(pod for _, pod in sorted(waiting, key=lambda entry: entry[0])))
 
 
+def hold(parts: Parts, known: ClusterObjects, wanted: ClusterObjects) -> None:
+    """In a child of a copy: have the service know the objects of `wanted` that are not among the `known`, its own.
+
+    As if the watches had shown them, so that its plugins find them, too. The pods stay as they are.
+    """
+    handlers = parts.assembly.handlers
+    for plural, kind in KINDS.items():
+        before = set(map(id, getattr(known, plural)))
+        store = parts.informers.informer(kind).store
+        for added in getattr(wanted, plural) if kind is not PODS else ():
+            if id(added) in before or store.get(added.key) is added:
+                continue
+            old = store.get(added.key)
+            store.put(added.key, added)
+            if kind in handlers and old is None:
+                handlers[kind].on_add(added, initial=True)
+            elif kind in handlers:
+                handlers[kind].on_update(old, added)
+
+
 def live_pod(parts: Parts, namespace: str, name: str) -> Pod | None:
     """The newest version of a pod that the watch has shown."""
     found: Pod | None = parts.informers.informer(PODS).store.get(f"{namespace}/{name}")

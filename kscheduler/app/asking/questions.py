@@ -14,11 +14,14 @@ import numpy.ma  # noqa: F401  `np.unique` imports it when it is first called: e
 
 from kscheduler.api.groups import GROUP_PREFIXES
 from kscheduler.app.asking.helping_changes import helping_changes as of_reasons
-from kscheduler.app.asking.live_state import live_objects, live_pod, running_about, running_scheduler
+from kscheduler.app.asking.live_state import hold, live_objects, live_pod, running_about, running_scheduler
 from kscheduler.app.parts import Parts
 from kscheduler.explain.answering import Answer, answered
+from kscheduler.explain.explanation_keys import API_VERSION
 from kscheduler.explain.node_use.uses import node_uses, uses_tree
+from kscheduler.explain.questions.as_if import NewObjectRules
 from kscheduler.explain.questions.named_group import member_to_ask, members_of, no_member
+from kscheduler.explain.questions.new_pods_request import LIST_KIND, questions_of_request, read_new_pods_request
 from kscheduler.explain.questions.question import (
     GroupQuestion,
     Question,
@@ -28,15 +31,16 @@ from kscheduler.explain.questions.question import (
 from kscheduler.explain.questions.running import WHERE
 from kscheduler.explain.rehearsals.from_request import read_request, serving_of_request, wishes_of
 from kscheduler.explain.rehearsals.in_json import simulation_tree
-from kscheduler.explain.rehearsals.planning import NewObjectRules, planned
+from kscheduler.explain.rehearsals.planning import planned
 from kscheduler.explain.text.printable import json_line
 from kscheduler.server.pages.questions import POD_GROUP
 from kscheduler.simulation.objects.defaults.pods import default_new_pod
 from kscheduler.simulation.objects.new_objects import objections
+from kscheduler.whatif.files import ScenarioError
 from kscheduler.whatif.priority import classes_of
 from kscheduler.whatif.rehearsal.plan import HeldCluster
 from kscheduler.whatif.rehearsal.rehearse import rehearse
-from kscheduler.whatif.scenario import ScenarioError
+from kscheduler.whatif.suggestions.search_time import SharedTime
 
 PLAY_SECONDS: Final = 6.0
 """Of the deadline of a copy (`CopyLimits.seconds`): the rest is for the answer, on a machine that is busy."""
@@ -105,12 +109,49 @@ def _explain_without_members(
     return _explained(answered(question, question.answer()), parts, as_of, as_text=as_text)
 
 
+def explain_new(parts: Parts, as_of: float, *, body: bytes, leads: bool, as_text: bool) -> bytes:
+    """Where pods that do not exist yet would go, as `kscheduler explain -f` says it."""
+    try:
+        request = read_new_pods_request(body)
+        running = running_scheduler(parts, as_of, leads=leads)
+        if request.against and not running.cache.has_node(request.against):
+            return _answer(_NOT_FOUND, f"the service knows no node {request.against}")
+        rules = NewObjectRules(default_new_pod, objections, classes_of(running.objects.pods))
+        questions = questions_of_request(request, running.objects, running.served, rules)
+        times, answers = SharedTime(len(questions)), []
+        for question in questions:
+            hold(parts, running.objects, question.scenario.objects)
+            decision = running.answer(question)
+            time = times.part()
+            answers.append(
+                answered(
+                    question,
+                    decision,
+                    against_node=request.against,
+                    with_suggestions=request.suggestions,
+                    time=time,
+                )
+            )
+    except ScenarioError as problem:
+        return _answer(_BAD_REQUEST, str(problem))
+    aged = [replace(each, notes=(*each.notes, *_age_notes(parts, as_of))) for each in answers]
+    if as_text:
+        return _answer(_OK, _text_of(aged))
+    listed = {"apiVersion": API_VERSION, "kind": LIST_KIND, "items": [each.as_tree() for each in aged]}
+    return _answer(_OK, f"{json_line(listed)}\n")
+
+
 def _explained(answer: Answer, parts: Parts, as_of: float, *, as_text: bool) -> bytes:
     answer = replace(answer, notes=(*answer.notes, *_age_notes(parts, as_of)))
-    if not as_text:
-        return _answer(_OK, f"{answer.as_json()}\n")
-    notes = "".join(f"note: {note}\n" for note in dict.fromkeys(answer.notes))
-    return _answer(_OK, f"{answer.as_text()}\n{notes}")
+    return _answer(_OK, _text_of([answer]) if as_text else f"{answer.as_json()}\n")
+
+
+def _text_of(answers: Sequence[Answer]) -> str:
+    """The texts, and each note once."""
+    notes = dict.fromkeys(note for each in answers for note in each.notes)
+    lines = "".join(f"note: {note}\n" for note in notes)
+    texts = "\n\n".join(each.as_text() for each in answers)
+    return f"{texts}\n{lines}"
 
 
 def nodes(parts: Parts, as_of: float) -> bytes:
@@ -135,7 +176,7 @@ def simulate(parts: Parts, as_of: float, *, body: bytes) -> bytes:
         wishes = wishes_of(request, (node.metadata.name for node in running.objects.nodes))
         served = serving_of_request(request, running.served)
         cluster = HeldCluster(running.cache, running.objects)
-        rules = NewObjectRules(default_new_pod, objections, classes_of(running.objects.pods))
+        rules = NewObjectRules(default_new_pod, objections)
         seconds = PLAY_SECONDS - (perf_counter() - began)
         plan, notes = planned(wishes, running.objects, running.groups, served, WHERE, rules, cluster, seconds)
         rehearsed = rehearse(plan)

@@ -16,13 +16,14 @@ import sys
 from collections.abc import Iterable, Iterator
 
 from kscheduler.cli.asking_flags import by_the_servers_version, serving_of
-from kscheduler.cli.explain_flags import POD_PREFIXES, add_parser, check, group_in, pod_of
+from kscheduler.cli.explain_flags import POD_PREFIXES, add_parser, check, group_in, new_objects_of, pod_of
 from kscheduler.cli.refusal import FAILED, refusing
 from kscheduler.client.access.connection import current_namespace, load_connection
 from kscheduler.client.rest import APIClient
 from kscheduler.explain.answering import Answer, answered
 from kscheduler.explain.as_json import schema_text
-from kscheduler.explain.questions.from_files import Asked, questions_from, read_new_pods
+from kscheduler.explain.questions.as_if import NewObjectRules
+from kscheduler.explain.questions.from_files import Asked, questions_from
 from kscheduler.explain.questions.live import live_question, new_pod_questions
 from kscheduler.explain.questions.named_group import live_group_question
 from kscheduler.explain.questions.question import GroupQuestion, Question
@@ -31,12 +32,14 @@ from kscheduler.explain.suggestions.kubectl_flags import KubectlFlags
 from kscheduler.explain.text.layout import Style, style_of
 from kscheduler.explain.text.printable import json_line, printable
 from kscheduler.simulation.objects.defaults.pods import default_new_pod
+from kscheduler.simulation.objects.new_objects import objections
 from kscheduler.whatif.decide import Decision
 from kscheduler.whatif.decide_group import GroupDecision
 from kscheduler.whatif.files import ScenarioError
 
 __all__ = ["add_parser", "run"]
 _EXPLAINED = 0
+_RULES = NewObjectRules(default_new_pod, objections)
 
 Answered = tuple[Question | GroupQuestion, Decision | GroupDecision]
 
@@ -65,7 +68,7 @@ def _run(args: argparse.Namespace) -> int:
         is_about_a_cluster=bool(args.pod or args.filename or args.config or args.scheduler_name or args.namespace)
         or bool(args.plugin),
     )
-    questions = questions_from(args.source, selection, served, default_new_pod)
+    questions = questions_from(args.source, selection, served, _RULES)
     if args.ask_extenders:
         return _print(asyncio.run(_answered(questions, None, args)), args)
     return _print(_answered_in_turn(questions), args)
@@ -79,12 +82,12 @@ async def _ask_cluster(args: argparse.Namespace, served: Serving) -> list[Answer
     namespace = args.namespace or (current_namespace(**address) if is_bare else "default")
     namespace, name = (namespace, "") if group else pod_of(args, namespace)
     if args.filename:
-        news, besides = read_new_pods(args.filename, namespace, default_new_pod)
+        documents, not_read = new_objects_of(args)
     async with APIClient(await load_connection(**address)) as client:
         served = await by_the_servers_version(client, args, served)
         if args.filename:
             return await _answered(
-                await new_pod_questions(client, news, besides, served, default_new_pod), client, args
+                await new_pod_questions(client, documents, not_read, namespace, served, _RULES), client, args
             )
         if group:
             question = await live_group_question(client, namespace, group, served)

@@ -11,29 +11,21 @@ import argparse
 import sys
 
 from kscheduler.cli.asked_cluster import asked_cluster
-from kscheduler.cli.asking_flags import namespace_of, refuse_standard_input_twice
+from kscheduler.cli.asking_flags import namespace_of
 from kscheduler.cli.refusal import refusing
-from kscheduler.cli.simulate_flags import add_parser
-from kscheduler.explain.rehearsals.from_flags import labelled, more_nodes, tainted
+from kscheduler.cli.simulate_flags import add_parser, check, read_manifests, wishes_of
+from kscheduler.explain.questions.as_if import NewObjectRules
 from kscheduler.explain.rehearsals.in_json import simulation_schema, simulation_tree
 from kscheduler.explain.rehearsals.in_text import simulation_text
-from kscheduler.explain.rehearsals.planning import (
-    MOST_NEW_PODS,
-    NewObjectRules,
-    Wishes,
-    new_objects_of,
-    planned,
-    templates_in,
-)
+from kscheduler.explain.rehearsals.planning import planned
+from kscheduler.explain.rehearsals.wishes import templates_in
 from kscheduler.explain.text.layout import style_of
 from kscheduler.explain.text.printable import json_line, printable
 from kscheduler.simulation.objects.defaults.pods import default_new_pod
 from kscheduler.simulation.objects.new_objects import objections
-from kscheduler.whatif.rehearsal.plan import refuse_too_many_nodes
 from kscheduler.whatif.rehearsal.rehearse import rehearse
-from kscheduler.whatif.scenario import ScenarioError
 
-__all__ = ["add_parser", "check", "read_manifests", "run", "wishes_of"]
+__all__ = ["add_parser", "run"]
 _PLAYED = 0
 
 
@@ -65,41 +57,3 @@ def _run(args: argparse.Namespace) -> int:
         print(simulation_text(rehearsed, style_of(sys.stdout)))
     sys.stdout.flush()
     return _PLAYED
-
-
-def check(args: argparse.Namespace) -> None:
-    """Refuse flags that cannot be used, before any file or cluster is read. Raises `ScenarioError`."""
-    if args.replicas is not None and args.replicas < 1:
-        raise ScenarioError("--replicas: a number above 0 was expected")
-    if args.replicas is not None and args.replicas > MOST_NEW_PODS:
-        raise ScenarioError(f"--replicas: {args.replicas} is not from 1 to {MOST_NEW_PODS}")
-    if args.replicas is not None and not args.filename:
-        raise ScenarioError("--replicas is how many pods each manifest of -f FILE makes: give one")
-    if args.capacity and not args.filename:
-        raise ScenarioError("--capacity counts pods like the first of -f FILE: give one")
-    refuse_standard_input_twice(args)
-    refuse_too_many_nodes([more_nodes(text) for text in args.add_nodes], "--add-nodes")
-    for read, given in ((labelled, args.label_node), (tainted, args.taint_node)):
-        for text in given:
-            read(text)
-
-
-def read_manifests(args: argparse.Namespace) -> None:
-    """Read what -f names, unless it has been read: standard input has it once. Raises `ScenarioError`."""
-    if args.new_objects is None:
-        args.new_objects = new_objects_of(args.filename)
-
-
-def wishes_of(args: argparse.Namespace) -> Wishes:
-    """What the flags ask for, with the manifests as they were read. Raises `ScenarioError`."""
-    return Wishes(
-        new_objects=args.new_objects,
-        replicas=args.replicas,
-        namespace=args.namespace or "default",
-        more_nodes=tuple(map(more_nodes, args.add_nodes)),
-        gone_nodes=tuple(args.remove_node),
-        cordoned=tuple(args.cordon),
-        drained=tuple(args.drain),
-        edits=(*map(labelled, args.label_node), *map(tainted, args.taint_node)),
-        capacity=args.capacity,
-    )

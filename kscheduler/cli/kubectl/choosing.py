@@ -70,7 +70,7 @@ def answer(args: argparse.Namespace, asks: Asks, decides: Decides, why_here: str
     if args.service is not None and why_here:
         return refuse(f"--service: {why_here}")
     if args.direct or why_here:
-        return decides(args)
+        return _decided(args, decides)
     try:
         address = args.service or _default()
     except ValueError as problem:
@@ -85,11 +85,19 @@ def answer(args: argparse.Namespace, asks: Asks, decides: Decides, why_here: str
             refuse(printable(str(problem)))
             return _FAILED
         _say(f"decided here, {_without_own_plugins(args)}from the objects that you may read: {problem.short}")
-        return decides(args)
+        return _decided(args, decides)
     except (ClientError, ConfigurationError) as problem:
         refuse(printable(str(problem)))
         return _BAD_INPUT if isinstance(problem, ConfigurationError) else _FAILED
     return code
+
+
+def _decided(args: argparse.Namespace, decides: Decides) -> int:
+    """Decide here: what plugins log on the way must not stand in the answer."""
+    from kscheduler.cli.standard_streams import logs_apart  # with the logs' pipeline, which no question needs
+
+    with logs_apart(are_shown=True):
+        return decides(args)
 
 
 async def _asked(args: argparse.Namespace, asks: Asks, address: ServiceAddress) -> int:

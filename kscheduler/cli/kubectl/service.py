@@ -135,27 +135,38 @@ class ServiceDoor:
         """The answer, decoded. Raises likewise."""
         return self._decoded(await self.get(path, **params), path)
 
-    async def post_json(self, path: str, body: Tree) -> Tree:
+    async def post(self, path: str, body: Tree, accept: str = _JSON) -> bytes:
         """The answer to a JSON object. Raises likewise."""
         try:
-            text = await self._open().post(
-                f"{self._address.path}{path}", msgspec.json.encode(body), retries=0, timeout_seconds=_ANSWER_SECONDS
+            return await self._open().post(
+                f"{self._address.path}{path}",
+                msgspec.json.encode(body),
+                retries=0,
+                timeout_seconds=_ANSWER_SECONDS,
+                accept=accept,
             )
         except ClientError as error:
             raise self._error_of(error) from None
-        return self._decoded(text, path)
+
+    async def post_json(self, path: str, body: Tree) -> Tree:
+        """The answer to a JSON object, decoded. Raises likewise."""
+        return self._decoded(await self.post(path, body), path)
 
     async def read(self, path: str) -> Tree | None:
         """An object of the cluster, with the user's own rights; `None` where it is not there or may not be read.
 
         Raises `ClientError`.
         """
-        async with APIClient(self._connection) as client:
+        async with self.own_client() as client:
             try:
                 tree = msgspec.json.decode(await client.get(path, retries=0))
             except (APIError, msgspec.DecodeError):
                 return None
         return tree if isinstance(tree, dict) else None
+
+    def own_client(self) -> APIClient:
+        """The API server with the user's own rights, for what the service may not do or does not know."""
+        return APIClient(self._connection)
 
     async def explained(self, **params: str) -> Tree:
         """The explanation of a `pod` or `podGroup`, by the replica that schedules if one of a few tries finds it.

@@ -3,26 +3,23 @@
 import argparse
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import quote
 
-from kscheduler.api.kinds import RESOURCE_CLAIM_TEMPLATES
+from kscheduler.cli import simulate_flags
 from kscheduler.cli.asking_flags import namespace_of
-from kscheduler.cli.commands import simulate
 from kscheduler.cli.kubectl.choosing import WHO_DECIDES, add_choice, answer, not_of_the_service
+from kscheduler.cli.kubectl.manifests import objects_besides
 from kscheduler.cli.kubectl.service import ServiceDoor, WrongQuestionError
 from kscheduler.cli.refusal import refusing
 from kscheduler.config.reading.yaml_tree import parse_yaml
 from kscheduler.explain.rehearsals.in_json import rehearsed_of
 from kscheduler.explain.rehearsals.in_text import simulation_text
-from kscheduler.explain.rehearsals.planning import Wishes, classes_for, templates_in
+from kscheduler.explain.rehearsals.wishes import NewObjects, Wishes
 from kscheduler.explain.text.layout import style_of
 from kscheduler.explain.text.printable import json_line, printable
-from kscheduler.whatif.manifests import CLAIM_TEMPLATE
-from kscheduler.whatif.priority import PRIORITY_CLASSES_PATH, listed_classes
-from kscheduler.whatif.scenario import ScenarioError
+from kscheduler.whatif.files import ScenarioError
 
 Tree = dict[str, Any]
 
@@ -31,6 +28,7 @@ _WHO_ANSWERS: Final = (
     "the same flags, asks no service and goes on to the end."
 )
 _FIELD: Final = re.compile(r"(?P<field>[a-zA-Z]+)(\[\d+\])?(\.[a-z]+)?: ")
+_OBJECT: Final = re.compile(r"^objects\[([0-9]{1,6})\]", re.MULTILINE)
 _FLAGS: Final = {
     "replicas": "--replicas",
     "namespace": "--namespace",
@@ -46,7 +44,7 @@ _FLAGS: Final = {
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argparse.ArgumentParser:
     """The flags of `kscheduler simulate`, and who answers."""
-    parser = simulate.add_parser(subparsers, "whatif", _WHO_ANSWERS)
+    parser = simulate_flags.add_parser(subparsers, "whatif", _WHO_ANSWERS)
     add_choice(parser)
     return parser
 
@@ -56,25 +54,32 @@ def run(args: argparse.Namespace) -> int:
     return refusing(_answer, args)
 
 
+def _decide(args: argparse.Namespace) -> int:
+    from kscheduler.cli.commands.simulate import run as decide  # with the scheduler's rules, which are large
+
+    return decide(args)
+
+
 def _answer(args: argparse.Namespace) -> int:
     if not args.schema:
-        simulate.check(args)
-        simulate.read_manifests(args)  # here: whoever answers in the end needs them
-    return answer(args, _ask, simulate.run, not_of_the_service(args, {"--schema": args.schema}))
+        simulate_flags.check(args)
+        simulate_flags.read_manifests(args)  # here: whoever answers in the end needs them
+    return answer(args, _ask, _decide, not_of_the_service(args, {"--schema": args.schema}))
 
 
 async def _ask(args: argparse.Namespace, door: ServiceDoor) -> int:
     args.namespace = namespace_of(args)
     request = _request(args)
-    besides = [*await _templates(args, door), *await _priority_classes(args, door)]
+    besides = await objects_besides(args.new_objects, args.namespace, door)
     if besides:
         request["objects"] = [*request["objects"], *besides]
     try:
         tree = await door.post_json("/simulate", request)
     except WrongQuestionError as problem:
-        raise WrongQuestionError(by_its_flag(str(problem))) from None
+        raise WrongQuestionError(by_its_place(by_its_flag(str(problem)), args.new_objects)) from None
     of_files = dict.fromkeys(note for given in args.new_objects for note in given.notes)
-    tree["notes"] = [*of_files, *(note for note in tree["notes"] if note not in of_files)]
+    of_service = [by_its_place(note, args.new_objects) for note in tree["notes"]]
+    tree["notes"] = [*of_files, *(note for note in of_service if note not in of_files)]
     for note in tree["notes"]:
         print(f"kscheduler: {printable(note)}", file=sys.stderr)
     if args.output == "json":
@@ -85,22 +90,15 @@ async def _ask(args: argparse.Namespace, door: ServiceDoor) -> int:
     return 0
 
 
-async def _templates(args: argparse.Namespace, door: ServiceDoor) -> list[Tree]:
-    """Templates of claims that the manifests name and do not bring: the service does not read them, the user may."""
-    found = []
-    for namespace, name in templates_in(args.new_objects, args.namespace):
-        tree = await door.read(RESOURCE_CLAIM_TEMPLATES.object_path(quote(name, safe=""), quote(namespace, safe="")))
-        if tree is not None and tree.get("kind") == CLAIM_TEMPLATE:
-            tree.get("metadata", {}).pop("managedFields", None)
-            found.append(tree)
-    return found
+def by_its_place(text: str, new_objects: Sequence[NewObjects]) -> str:
+    """What the service says of `objects[3]`, with the file and document that it is from."""
+    places = [document.where for given in new_objects for document in given.documents]
 
+    def place(found: re.Match[str]) -> str:
+        index = int(found[1])
+        return places[index] if index < len(places) else found[0]
 
-async def _priority_classes(args: argparse.Namespace, door: ServiceDoor) -> list[Tree]:
-    """Those of the cluster that new pods have: likewise."""
-    if not args.new_objects:
-        return []
-    return [*classes_for(args.new_objects, listed_classes(await door.read(PRIORITY_CLASSES_PATH)))]
+    return _OBJECT.sub(place, text)
 
 
 def by_its_flag(problem: str) -> str:
@@ -112,7 +110,7 @@ def by_its_flag(problem: str) -> str:
 
 def _request(args: argparse.Namespace) -> Tree:
     """The flags as `POST /simulate` has them. Raises `ScenarioError`, `ConfigError`."""
-    wishes = simulate.wishes_of(args)
+    wishes = simulate_flags.wishes_of(args)
     fields: Tree = {
         "namespace": wishes.namespace,
         "objects": [document.tree for given in wishes.new_objects for document in given.documents],

@@ -1,7 +1,6 @@
 """`kubectl kscheduler why POD`."""
 
 import argparse
-import asyncio
 import sys
 
 from kscheduler.cli import explain_flags
@@ -9,8 +8,6 @@ from kscheduler.cli.asking_flags import namespace_of
 from kscheduler.cli.kubectl.choosing import WHO_DECIDES, add_choice, answer, not_of_the_service
 from kscheduler.cli.kubectl.service import ServiceDoor
 from kscheduler.cli.refusal import refusing
-from kscheduler.client.access.connection import load_connection
-from kscheduler.client.rest import APIClient
 from kscheduler.explain.suggestions.kubectl_flags import KubectlFlags
 from kscheduler.explain.text.printable import json_line, printable
 
@@ -36,25 +33,14 @@ def _decide(args: argparse.Namespace) -> int:
 def _answer(args: argparse.Namespace) -> int:
     if not args.schema:
         explain_flags.check(args)
-    group = explain_flags.group_in(args.pod or "")
-    if group and args.source is None:
-        args.namespace = asyncio.run(_namespace_of_group(args, group))
+    if args.filename and not args.schema:
+        explain_flags.new_objects_of(args)  # here: whoever answers in the end needs them
     also = {
-        "-f": args.filename,  # a pod that does not exist
         "--config": args.config,
         "--ask-extenders": args.ask_extenders,
         "--schema": args.schema,
     }
     return answer(args, _ask, _decide, not_of_the_service(args, also))
-
-
-async def _namespace_of_group(args: argparse.Namespace, group: str) -> str:
-    """Where the group is asked about. Raises `UnknownPodError` if it has no members there."""
-    from kscheduler.explain.questions.named_group import member_in_cluster  # with much that few questions need
-
-    connection = await load_connection(master=args.master, kubeconfig=args.kubeconfig, context=args.context)
-    async with APIClient(connection) as client:
-        return (await member_in_cluster(client, namespace_of(args), group)).metadata.namespace
 
 
 def _whom(args: argparse.Namespace) -> dict[str, str]:
@@ -66,6 +52,8 @@ def _whom(args: argparse.Namespace) -> dict[str, str]:
 
 
 async def _ask(args: argparse.Namespace, door: ServiceDoor) -> int:
+    if args.filename:
+        return await _ask_about_new(args, door)
     params = _whom(args) if not args.against else {**_whom(args), "against": args.against}
     if args.no_suggestions:
         params["suggestions"] = "false"
@@ -75,5 +63,32 @@ async def _ask(args: argparse.Namespace, door: ServiceDoor) -> int:
     else:
         text = (await door.get("/explain", accept="text/plain", **params)).decode()
         print(kubectl.in_text("\n".join(printable(line) for line in text.splitlines())))
+    sys.stdout.flush()
+    return 0
+
+
+async def _ask_about_new(args: argparse.Namespace, door: ServiceDoor) -> int:
+    """Pods that do not exist yet: their manifests go to the service."""
+    from kscheduler.cli.kubectl.manifests import explanation_requests  # most questions have no manifests
+
+    documents, not_read = explain_flags.new_objects_of(args)
+    notes = [*not_read]
+    requests = await explanation_requests(documents, namespace_of(args), notes, door)
+    wishes = {"against": args.against or "", "suggestions": not args.no_suggestions}
+    kubectl = KubectlFlags.of(args)
+    answers: list[str] = []
+    for request in requests:
+        body = {**request, **wishes}
+        if args.output == "json":
+            items = (await door.post_json("/explain", body))["items"]
+            answers += [
+                json_line(kubectl.in_explanation({**item, "notes": [*notes, *item["notes"]]})) for item in items
+            ]
+        else:
+            text = (await door.post("/explain", body, accept="text/plain")).decode()
+            answers.append(kubectl.in_text("\n".join(printable(line) for line in text.splitlines())))
+    for note in dict.fromkeys(notes):
+        print(f"kscheduler: {printable(note)}", file=sys.stderr)
+    print(*answers, sep="\n" if args.output == "json" else "\n\n")
     sys.stdout.flush()
     return 0

@@ -1,21 +1,128 @@
 """The cluster as it would be with a new pod, including the owners and claims that come with it."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
 
+from kscheduler.api.codec import UndecodableError, convert
 from kscheduler.api.core import Pod
 from kscheduler.api.devices import ResourceClaimTemplate
 from kscheduler.api.kinds import KINDS, PODS
 from kscheduler.api.meta import KubeObject
 from kscheduler.api.storage import PersistentVolumeClaim, StorageClass, default_class
+from kscheduler.explain.questions.new_objects import place_of
 from kscheduler.explain.questions.question import Question, question_about, with_claim_templates
 from kscheduler.explain.questions.serving import Serving
 from kscheduler.whatif.device_claims.from_templates import specs_of_made, with_claims
-from kscheduler.whatif.manifests import KIND_BY_NAME, DefaultPod, Manifests, default_pod_here, read_object
-from kscheduler.whatif.new_pods import NewPod
-from kscheduler.whatif.scenario import ClusterObjects, Document
+from kscheduler.whatif.files import ScenarioError
+from kscheduler.whatif.manifests import KIND_BY_NAME, DefaultPod, Manifests, default_pod_here, read_object, sorted_out
+from kscheduler.whatif.new_pods import NewPod, misspelt_in_new, new_pods
+from kscheduler.whatif.object_files import Document
+from kscheduler.whatif.scenario import ClusterObjects
+from kscheduler.whatif.unreadable import unreadable_quantity
+from kscheduler.whatif.wanted_pods import WORKLOADS
+
+Tree = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class NewObjectRules:
+    """What new objects must be like."""
+
+    default_pod: DefaultPod
+    objections: Callable[[Tree], Sequence[str]]
+    """What an API server would say against an object, each as `FIELD: TEXT`."""
+    classes: Mapping[str, Tree] = field(default_factory=dict)
+    """The PriorityClasses that are known, by name. Others are noted, and count as 0."""
+
+
+def objections_to(document: Document, rules: NewObjectRules) -> list[str]:
+    """What an API server would say against a new object, with its place. Raises `ScenarioError`: it cannot be read."""
+    try:
+        return [f"{place_of(document)}: {each}" for each in rules.objections(document.tree)]
+    except ScenarioError as problem:
+        raise ScenarioError(f"{place_of(document)}: {problem}") from None
+
+
+def new_pods_of(
+    documents: Sequence[Document], notes: Iterable[str], namespace: str, rules: NewObjectRules
+) -> tuple[list[NewPod], Manifests]:
+    """The new pods of documents, and their other objects. `notes`: on the documents.
+
+    One that an API server would refuse costs itself alone. Raises `ScenarioError` if no pod is left.
+    """
+    news: list[NewPod] = []
+    sound: list[Document] = []
+    problems: list[str] = []
+    for document in documents:
+        try:
+            refused = objections_to(document, rules)
+            made = [] if refused else [*new_pods([document], namespace)]
+        except ScenarioError as problem:
+            refused, made = [str(problem)], []
+        if refused:
+            problems += refused
+        else:
+            sound.append(document)
+            news += made
+    if not news:
+        raise ScenarioError("\n".join([*problems, *notes]))
+    others = [document for document in sound if document.tree.get("kind") != PODS.name]
+    besides = sorted_out(others, rules.default_pod, namespace=namespace, classes=rules.classes)
+    besides.notes[:0] = [*notes, *(f"{problem}: it is left out" for problem in problems)]
+    besides.note_others(WORKLOADS)
+    besides.notes.extend(note for document in sound for note in misspelt_in_new(document))
+    return news, besides
+
+
+Made = Tree | str | None
+"""A new pod as the API server would store it, or why it would not create it; `None`: nobody has asked."""
+
+
+def questions_about_new(
+    news: Iterable[tuple[NewPod, Made]],
+    objects: ClusterObjects,
+    besides: Manifests,
+    served: Serving,
+    rules: NewObjectRules,
+    notes: Iterable[str] = (),
+) -> list[Question]:
+    """Where new pods would go. One that cannot be created is noted, and the others are answered.
+
+    `notes`: on the cluster. Raises `ScenarioError` if none can be created.
+    """
+    made: list[tuple[NewPod, Pod]] = []
+    problems: list[str] = []
+    for new, admitted in news:
+        try:
+            made.append((new, _made(new, admitted, besides, rules)))
+        except ScenarioError as problem:
+            problems.append(str(problem))
+    if not made:
+        raise ScenarioError("\n".join(problems))
+    told = (*notes, *(f"{problem}: it is left out" for problem in problems))
+    questions = (question_about_new(new, pod, objects, besides, served, rules.default_pod) for new, pod in made)
+    return [replace(each, notes=tuple(dict.fromkeys((*told, *each.notes)))) for each in questions]
+
+
+def _made(new: NewPod, admitted: Made, besides: Manifests, rules: NewObjectRules) -> Pod:
+    """Raises `ScenarioError`."""
+    match admitted:
+        case str():
+            raise ScenarioError(f"{new.where}: the API server would not create it: {admitted}")
+        case None:
+            pod = locally_defaulted(new, besides, rules.default_pod)
+        case tree:
+            try:
+                pod = convert(tree, Pod)
+            except UndecodableError as error:
+                raise ScenarioError(f"{new.where}: {error}") from None
+    problem = unreadable_quantity(pod)
+    if problem:
+        raise ScenarioError(f"{new.where}: {problem}")
+    return pod
 
 
 def question_about_new(

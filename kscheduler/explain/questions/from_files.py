@@ -1,5 +1,6 @@
 """Questions from files: scenarios, each with its own cluster, or the objects of a cluster with its pods."""
 
+import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -7,9 +8,10 @@ from itertools import chain
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.kinds import PODS
 from kscheduler.assembly import group_apis
-from kscheduler.explain.questions.as_if import locally_defaulted, question_about_new
+from kscheduler.explain.questions.as_if import NewObjectRules, new_pods_of, questions_about_new
 from kscheduler.explain.questions.membership import asked_group_of, waiting_group_of
 from kscheduler.explain.questions.named_group import member_to_ask, members_of, no_member
+from kscheduler.explain.questions.new_objects import read_new_objects
 from kscheduler.explain.questions.question import (
     GroupQuestion,
     Question,
@@ -24,20 +26,10 @@ from kscheduler.state.pod_groups.group_table import PodGroupTable
 from kscheduler.whatif.files import named_files
 from kscheduler.whatif.gate_owners import gate_owners
 from kscheduler.whatif.known_kinds import known
-from kscheduler.whatif.manifests import MOST_TOLD, DefaultPod, Manifests, sorted_out
-from kscheduler.whatif.new_pods import NewPod, misspelt_in_new, new_pods
-from kscheduler.whatif.scenario import (
-    ClusterObjects,
-    Document,
-    GroupScenario,
-    ScenarioError,
-    names_of,
-    nothing_in,
-    read_objects,
-    read_source,
-)
+from kscheduler.whatif.manifests import MOST_TOLD, Manifests, sorted_out
+from kscheduler.whatif.object_files import Document, names_of, nothing_in
+from kscheduler.whatif.scenario import ClusterObjects, GroupScenario, ScenarioError, read_source
 from kscheduler.whatif.unreadable import LeftOut, notes_of, readable
-from kscheduler.whatif.wanted_pods import WORKLOADS
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +49,7 @@ class Asked:
 
 
 def questions_from(
-    given: Sequence[str], selection: Asked, served: Serving, default_pod: DefaultPod
+    given: Sequence[str], selection: Asked, served: Serving, rules: NewObjectRules
 ) -> Iterator[Question | GroupQuestion]:
     """Yields the questions of the files that the names stand for. Raises `ScenarioError` where one cannot be read.
 
@@ -89,9 +81,9 @@ def questions_from(
         documents.append(document)
     documents = known(documents, notes)
     owners = _gate_owners(documents)
-    found = sorted_out(documents, default_pod, apis=group_apis(served.config))
+    found = sorted_out(documents, rules.default_pod, apis=group_apis(served.config))
     found.notes[:0] = notes
-    for question in _in_cluster(found, names_of(given), selection, served, default_pod):
+    for question in _in_cluster(found, names_of(given), selection, served, rules):
         if isinstance(question, Question):
             pod, templates = question.scenario.pod, question.scenario.objects.resourceclaimtemplates
             # Of a name that is not there nothing is known: few ask for this kind.
@@ -114,7 +106,7 @@ def _gate_owners(documents: Iterable[Document]) -> dict[str, tuple[str, ...]]:
 
 
 def _in_cluster(
-    found: Manifests, path: str, selection: Asked, served: Serving, default_pod: DefaultPod
+    found: Manifests, path: str, selection: Asked, served: Serving, rules: NewObjectRules
 ) -> Iterator[Question | GroupQuestion]:
     found.note_others()
     found.note_no_nodes(path)
@@ -123,7 +115,7 @@ def _in_cluster(
     notes = (*found.notes, *notes_of(left_out, path))
     _refuse_about(left_out, path, selection)
     if selection.manifests:
-        yield from _about_new(found, objects, notes, selection, served, default_pod)
+        yield from _about_new(found, objects, notes, selection, served, rules)
         return
     served = served.following(pod.spec.scheduler_name for pod in objects.pods if not pod.spec.node_name)
     asked: set[GroupKey] = set()
@@ -159,24 +151,13 @@ def _about_new(
     notes: tuple[str, ...],
     selection: Asked,
     served: Serving,
-    default_pod: DefaultPod,
+    rules: NewObjectRules,
 ) -> Iterator[Question]:
-    """One that cannot be read is noted, and the others are answered. Raises `ScenarioError` if none can."""
-    news, besides = read_new_pods(selection.manifests, selection.namespace, default_pod)
-    besides.priority_classes |= {**found.priority_classes, **besides.priority_classes}
-    pods: list[tuple[NewPod, Pod]] = []
-    problems: list[str] = []
-    for new in news:
-        try:
-            pods.append((new, locally_defaulted(new, besides, default_pod)))
-        except ScenarioError as problem:
-            problems.append(str(problem))
-    if not pods:
-        raise ScenarioError("\n".join(problems))
-    notes = (*notes, *(f"{problem}: it is left out" for problem in problems))
-    for new, pod in pods:
-        question = question_about_new(new, pod, objects, besides, served, default_pod)
-        yield Question(question.scenario, question.situation, (*notes, *question.notes))
+    """Raises `ScenarioError` if none can be answered."""
+    documents, not_read = read_new_objects(selection.manifests)
+    rules = dataclasses.replace(rules, classes={**rules.classes, **found.priority_classes})
+    news, besides = new_pods_of(documents, not_read, selection.namespace, rules)
+    yield from questions_about_new(((new, None) for new in news), objects, besides, served, rules, notes)
 
 
 def _refuse_about(left_out: Iterable[LeftOut], path: str, selection: Asked) -> None:
@@ -226,30 +207,3 @@ def _selected_pods(
         nobody = f"{path}: none of its {len(pods)} pods is pending; name one, or give one with -f"
         raise ScenarioError("\n".join([nobody, *list(unread.values())[:MOST_TOLD]]))
     return pending
-
-
-def read_new_pods(given: Sequence[str], namespace: str, default_pod: DefaultPod) -> tuple[list[NewPod], Manifests]:
-    """The new pods of files, and their other objects. Raises `ScenarioError`."""
-    notes: list[str] = []
-    every = read_objects(given, notes, instead=": use --from")
-    documents = known(every, notes, are_new=True)
-    news: list[NewPod] = []
-    problems: list[str] = []
-    for document in documents:
-        try:
-            news.extend(new_pods([document], namespace))
-        except ScenarioError as problem:
-            problems.append(str(problem))
-    if problems and not news:
-        raise ScenarioError("\n".join([*problems, *notes]))
-    notes.extend(f"{problem}: it is left out" for problem in problems)
-    if not news:
-        kinds = sorted({str(document.tree.get("kind")) for document in every})
-        only = f"{names_of(given)}: no pod and nothing that makes pods, only {', '.join(kinds) or 'an empty file'}"
-        raise ScenarioError("\n".join([only, *notes]))
-    others = [document for document in documents if document.tree.get("kind") != "Pod"]
-    besides = sorted_out(others, default_pod, namespace=namespace)
-    besides.notes[:0] = notes
-    besides.note_others(WORKLOADS)
-    besides.notes.extend(note for document in documents for note in misspelt_in_new(document))
-    return news, besides

@@ -1,16 +1,14 @@
-"""A pod of a live cluster. Objects are read once, nothing is written, and no service is needed.
-
-A new pod is sent to the API server as a dry run, to get the cluster's own defaults and admission (limit ranges,
-priority classes, webhooks); if that is refused, local defaults are used, with a note.
-"""
+"""A pod of a live cluster. Objects are read once, nothing is written, and no service is needed."""
 
 import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
-from kscheduler.api.codec import Decoder, UndecodableError
+from kscheduler.api.codec import Decoder, UndecodableError, convert
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.devices import ResourceClaimTemplate
 from kscheduler.api.kinds import DEVICE_TAINT_RULES, KINDS, NODES, PODS, RESOURCE_CLAIM_TEMPLATES, Kind
@@ -19,8 +17,9 @@ from kscheduler.assembly import group_apis
 from kscheduler.client.errors import APIError, ClientError
 from kscheduler.client.lists import ListDecoder
 from kscheduler.client.rest import APIClient
-from kscheduler.explain.questions.as_if import locally_defaulted, question_about_new
+from kscheduler.explain.questions.as_if import NewObjectRules, new_pods_of, questions_about_new
 from kscheduler.explain.questions.membership import asked_group_of, waiting_group_of
+from kscheduler.explain.questions.new_objects import admitted_pod
 from kscheduler.explain.questions.question import (
     OVER,
     GroupQuestion,
@@ -35,16 +34,14 @@ from kscheduler.explain.situation import standing_of
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.informers.progress import PAGE_SIZE
 from kscheduler.whatif.gate_owners import gate_owners
-from kscheduler.whatif.manifests import DefaultPod, Manifests
 from kscheduler.whatif.new_pods import NewPod
-from kscheduler.whatif.priority import PRIORITY_CLASSES_PATH, listed_classes
+from kscheduler.whatif.object_files import Document
+from kscheduler.whatif.priority import PRIORITY_CLASSES_PATH, classes_of, listed_classes
 from kscheduler.whatif.scenario import ClusterObjects, ScenarioError
 from kscheduler.whatif.unreadable import unreadable_quantity
 
 _RETRIES = 2
 """A person waits for the answer: give up after three tries."""
-_REFUSED_AS_WRITTEN: Final = (400, 422)
-"""The pod itself cannot be created, which is the answer."""
 
 _Found = TypeVar("_Found", bound=KubeObject)
 
@@ -96,66 +93,46 @@ async def live_question(
 
 
 async def new_pod_questions(
-    client: APIClient, news: list[NewPod], besides: Manifests, served: Serving, default_pod: DefaultPod
+    client: APIClient,
+    documents: Sequence[Document],
+    not_read: Sequence[str],
+    namespace: str,
+    served: Serving,
+    rules: NewObjectRules,
 ) -> list[Question]:
-    """Where new pods would go. Raises `ClientError`, and `ScenarioError` for a pod that cannot be created."""
+    """Where the new pods of documents would go. `not_read`: of their files.
+
+    Raises `ClientError`, and `ScenarioError` where no pod can be created.
+    """
     notes: list[str] = []
     objects = await read_cluster(client, notes)
-    questions: list[Question] = []
-    problems: list[ScenarioError] = []
+    classes = await read_priority_classes(client, notes)
+    rules = replace(rules, classes={**classes_of(objects.pods), **classes})
+    news, besides = new_pods_of(documents, not_read, namespace, rules)
+    made = [(new, await admitted_pod(client, new)) for new in news]
+    read: dict[tuple[str, str], ResourceClaimTemplate | None] = {}
     for new in news:
-        try:
-            pod = await _defaulted(client, new, besides, default_pod)
-        except ScenarioError as problem:  # the others are answered
-            problems.append(problem)
-            continue
-        read = await _claim_templates(client, pod)
-        templates = tuple(template for template in read.values() if template is not None)
-        known = msgspec.structs.replace(objects, resourceclaimtemplates=templates)
-        question = question_about_new(new, pod, known, besides, served, default_pod)
-        # Those of the file come last: they are there, though the cluster does not have them.
-        question = with_claim_templates(question, {**read, **question.scenario.claim_templates})
-        questions.append(Question(question.scenario, question.situation, (*notes, *question.notes)))
-    if problems and not questions:
-        raise ScenarioError("\n".join(map(str, problems)))
-    told = [f"{problem}: it is left out" for problem in problems]
-    return [Question(each.scenario, each.situation, (*told, *each.notes)) for each in questions]
+        read |= await _templates_named(client, new)
+    there = tuple(template for template in read.values() if template is not None)
+    objects = msgspec.structs.replace(objects, resourceclaimtemplates=there)
+    questions = questions_about_new(made, objects, besides, served, rules, notes)
+    return [_with_read(question, read) for question in questions]
 
 
-async def _defaulted(client: APIClient, new: NewPod, besides: Manifests, default_pod: DefaultPod) -> Pod:
+def _with_read(question: Question, read: Mapping[tuple[str, str], ResourceClaimTemplate | None]) -> Question:
+    """The question with the templates of its namespace that were looked for."""
+    namespace, known = question.scenario.pod.metadata.namespace, question.scenario.claim_templates
+    of_pod = {name: template for (place, name), template in read.items() if place == namespace}
+    # Those of the file come last: they are there, though the cluster does not have them.
+    return with_claim_templates(question, {**of_pod, **known})
+
+
+async def _templates_named(client: APIClient, new: NewPod) -> dict[tuple[str, str], ResourceClaimTemplate | None]:
     try:
-        pod = await _dry_run(client, new)
-    except APIError as error:
-        if error.code in _REFUSED_AS_WRITTEN:
-            raise ScenarioError(f"{new.where}: the API server would not create it: {error.message}") from None
-        new.notes.append(f"the dry run at the API server failed ({error}): the defaults known here are presumed")
-        return locally_defaulted(new, besides, default_pod)
-    return pod
-
-
-async def _dry_run(client: APIClient, new: NewPod) -> Pod:
-    """The pod as the API server would store it, under its name. Owners, which may not exist, are not sent."""
-    metadata = dict(new.tree["metadata"])
-    owners = metadata.pop("ownerReferences", None)
-    path = f"{PODS.object_path('', metadata['namespace']).rstrip('/')}?dryRun=All&fieldValidation=Strict"
-    try:
-        answer = await client.post(path, _body(new, metadata), retries=_RETRIES)
-    except APIError as error:
-        if not error.is_already_exists:
-            raise
-        nameless = {key: value for key, value in metadata.items() if key != "name"}
-        answer = await client.post(path, _body(new, {**nameless, "generateName": "explained-"}), retries=_RETRIES)
-    created = _POD.decode(answer)
-    _named(created, created.metadata.name, f"POST {path}")
-    tree = msgspec.json.decode(answer)
-    tree["metadata"]["name"] = metadata["name"]
-    if owners:
-        tree["metadata"]["ownerReferences"] = owners
-    return _POD.decode(msgspec.json.encode(tree))
-
-
-def _body(new: NewPod, metadata: dict[str, Any]) -> bytes:
-    return msgspec.json.encode({**new.tree, "apiVersion": "v1", "kind": "Pod", "metadata": metadata})
+        pod = convert(new.tree, Pod)
+    except UndecodableError:
+        return {}  # whoever makes the question says what is wrong with it
+    return {(pod.metadata.namespace, name): each for name, each in (await _claim_templates(client, pod)).items()}
 
 
 async def _claim_templates(client: APIClient, *pods: Pod) -> dict[str, ResourceClaimTemplate | None]:

@@ -38,11 +38,6 @@ def no_member(namespace: str, group: str) -> str:
     return f"no pod of namespace {namespace} names pod group {group}"
 
 
-async def member_in_cluster(client: APIClient, namespace: str, group: str) -> Pod:
-    """The member to ask about. Raises `UnknownPodError`, `ClientError`."""
-    return _member_among(await members_in_cluster(client, namespace, group), namespace, group)
-
-
 async def live_group_question(
     client: APIClient, namespace: str, group: str, served: Serving
 ) -> Question | GroupQuestion:

@@ -65,7 +65,7 @@ class Serving:
         if not told:
             return []
         names = ", ".join(told)
-        return [f"pods of scheduler {names} are decided about by the default plugins: name yours with --config"]
+        return [f"pods of scheduler {names} are decided about by the default plugins unless --config says more"]
 
     def for_pod(self, scheduler_name: str) -> LoadedConfig:
         """The configuration for a name; for an unknown name the default plugins, without anybody's extenders."""

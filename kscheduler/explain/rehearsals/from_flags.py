@@ -4,8 +4,8 @@ import re
 from typing import Final
 
 from kscheduler.api.core import Taint
-from kscheduler.whatif.rehearsal.plan import MoreNodes, NodeEdit
-from kscheduler.whatif.scenario import ScenarioError
+from kscheduler.whatif.files import ScenarioError
+from kscheduler.whatif.rehearsal.wished_nodes import MoreNodes, NodeEdit
 
 _COUNT: Final = re.compile(r"[0-9]{1,100}")
 _TAINT: Final = re.compile(r"(?P<key>[^=:-][^=:]*?)(=(?P<value>[^:]*))?:(?P<effect>[A-Za-z]+)(?P<removes>-?)")

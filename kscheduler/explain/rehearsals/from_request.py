@@ -16,13 +16,15 @@ from kscheduler.config.errors import ConfigError, Problem
 from kscheduler.config.loader import ArgsKind, LoadPlugins, from_tree
 from kscheduler.config.reading.decode import Walk
 from kscheduler.config.types import KubeSchedulerConfiguration
+from kscheduler.explain.questions.new_pods_request import decoded_request, documents_of
 from kscheduler.explain.questions.serving import Serving
 from kscheduler.explain.rehearsals.in_json import API_VERSION
-from kscheduler.explain.rehearsals.planning import MOST_NEW_PODS, Wishes, new_objects, refuse_too_many
+from kscheduler.explain.rehearsals.wishes import MOST_NEW_PODS, Wishes, new_objects, refuse_too_many
 from kscheduler.plugins.in_tree import registry
-from kscheduler.whatif.fields.unknown_fields import nearest, nearest_node
-from kscheduler.whatif.rehearsal.plan import MoreNodes, NodeEdit, refuse_too_many_nodes
-from kscheduler.whatif.scenario import Document, ScenarioError, field_first, flattened
+from kscheduler.whatif.fields.unknown_fields import nearest_node
+from kscheduler.whatif.files import ScenarioError
+from kscheduler.whatif.object_files import Document
+from kscheduler.whatif.rehearsal.wished_nodes import MoreNodes, NodeEdit, refuse_too_many_nodes
 
 KIND: Final = "SimulationRequest"
 _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
@@ -75,12 +77,7 @@ _DECODER = msgspec.json.Decoder(SimulationRequest)
 
 def read_request(body: bytes) -> SimulationRequest:
     """The request. Raises `ScenarioError` that begins with the field."""
-    try:
-        request = _DECODER.decode(body or b"{}")
-    except msgspec.ValidationError as problem:
-        raise ScenarioError(_with_suggestion(str(problem))) from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
-        raise ScenarioError(f"the body is not JSON: {problem}") from None
+    request: SimulationRequest = decoded_request(body, _DECODER, SimulationRequest)
     if request.api_version != API_VERSION or request.kind != KIND:
         raise ScenarioError(f"apiVersion, kind: expected {API_VERSION}, {KIND}")
     if request.replicas is not None and not request.objects:
@@ -99,7 +96,7 @@ def wishes_of(request: SimulationRequest, node_names: Iterable[str]) -> Wishes:
         if name not in known:
             near = nearest_node(name, known)
             raise ScenarioError(f"{field}: there is no node {name}{near or f' among the {len(known)} nodes'}")
-    documents = list(_documents(request.objects))
+    documents = list(_documents(request))
     return Wishes(
         new_objects=(new_objects("objects", documents),) if documents else (),
         replicas=request.replicas,
@@ -144,11 +141,10 @@ def _plugins_of(served: Serving) -> LoadPlugins:
     return load
 
 
-def _documents(objects: list[dict[str, Any]]) -> Iterator[Document]:
-    for index, tree in enumerate(objects):
-        for document in flattened(tree, f"objects[{index}]"):
-            refuse_too_many(document)
-            yield document
+def _documents(request: SimulationRequest) -> Iterator[Document]:
+    for document in documents_of(request.objects):
+        refuse_too_many(document)
+        yield document
 
 
 def _named_nodes(request: SimulationRequest) -> Iterator[tuple[str, str]]:
@@ -167,11 +163,3 @@ def _more_nodes(given: _AddNodes) -> MoreNodes:
 
 def _taint(given: _NodeTaint) -> Taint:
     return Taint(key=given.key, value=given.value, effect=given.effect)
-
-
-def _with_suggestion(message: str) -> str:
-    """Msgspec's text with the field first; an unknown field with the nearest known one."""
-    text = field_first(message)
-    unknown = message.partition("unknown field `")[2].partition("`")[0]
-    near = nearest(unknown, SimulationRequest.__struct_encode_fields__) if unknown else ""
-    return f"{text}: do you mean {near}?" if near else text

@@ -1,8 +1,9 @@
-"""`GET /explain`, `GET /nodes` and `POST /simulate`: questions about the state of some seconds ago at most (`Age`).
+"""`/explain`, `GET /nodes` and `POST /simulate`: questions about the state of some seconds ago at most (`Age`).
 
     GET  /explain?pod=shop/web-0                 JSON as `kscheduler explain -o json`; text for `Accept: text/plain`
     GET  /explain?pod=shop/web-0&against=node-7  why not that node
     GET  /explain?podGroup=shop/train            a pod group, by one of its members
+    POST /explain                                pods that do not exist yet, from manifests; a list of such answers
     GET  /nodes                                  how full each node is, and which waiting pods it has rejected
     POST /simulate                               what would happen if; the answer is as `kscheduler simulate -o json`
 
@@ -22,7 +23,7 @@ from kscheduler.server.login.refusals import status_answer
 from kscheduler.server.pages.parameters import WORDS, unknown_parameter
 
 BODY_BYTES: Final = 1 << 20
-"""Of a request to simulate: some hundred manifests."""
+"""Of a request with manifests: some hundred of them."""
 _PARAMETERS: Final = ("pod", "podGroup", "against", "suggestions")
 _LONGEST_NAME: Final = 512
 _EXAMPLES: Final = {"pod": "web-0", "podGroup": "train"}
@@ -63,6 +64,10 @@ class Questions(Protocol):
 
         `fresh`, as below: of the state from now on, not of before.
         """
+        ...
+
+    async def explain_new(self, body: bytes, *, as_text: bool, fresh: bool = False) -> QuestionAnswer:
+        """Where pods that do not exist yet would go, and why."""
         ...
 
     async def simulate(self, body: bytes, *, fresh: bool = False) -> QuestionAnswer:
@@ -107,21 +112,44 @@ def explain_page(questions: Questions) -> Handler:
     return handle
 
 
+def explain_new_page(questions: Questions) -> Handler:
+    """POST."""
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        body = await _json_body(request)
+        if isinstance(body, web.Response):
+            return body
+        as_text = _wants_text(request)
+        asking = questions.explain_new(body, as_text=as_text, fresh=_wants_fresh(request))
+        return _response(
+            request, await _while_connected(request, asking), "text/plain" if as_text else "application/json"
+        )
+
+    return handle
+
+
 def simulate_page(questions: Questions) -> Handler:
     """POST."""
 
     async def handle(request: web.Request) -> web.StreamResponse:
-        unknown = unknown_parameter(request)
-        if unknown is not None:
-            return unknown
-        if request.content_type not in ("application/json", "application/octet-stream"):
-            text = f"the body is JSON, not {request.content_type}: send Content-Type: application/json"
-            return status_answer(request, 415, text)
-        body = await request.clone(client_max_size=BODY_BYTES).read()
+        body = await _json_body(request)
+        if isinstance(body, web.Response):
+            return body
         answer = await _while_connected(request, questions.simulate(body, fresh=_wants_fresh(request)))
         return _response(request, answer, "application/json")
 
     return handle
+
+
+async def _json_body(request: web.Request) -> bytes | web.Response:
+    """The body of a question that has no parameters, or the refusal."""
+    unknown = unknown_parameter(request)
+    if unknown is not None:
+        return unknown
+    if request.content_type not in ("application/json", "application/octet-stream"):
+        text = f"the body is JSON, not {request.content_type}: send Content-Type: application/json"
+        return status_answer(request, 415, text)
+    return await request.clone(client_max_size=BODY_BYTES).read()
 
 
 def nodes_page(questions: Questions) -> Handler:

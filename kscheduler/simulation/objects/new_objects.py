@@ -20,7 +20,7 @@ from kscheduler.simulation.objects.validation.objects import check_create, malfo
 from kscheduler.simulation.typed.api_types import type_of_resource
 from kscheduler.simulation.typed.decoding import WholeReading
 from kscheduler.simulation.typed.stored_form import stored_form
-from kscheduler.whatif.scenario import ScenarioError
+from kscheduler.whatif.files import ScenarioError
 
 _UNREADABLE = (TypeError, AttributeError, KeyError, ValueError)
 _UID = "00000000-0000-4000-8000-000000000000"

@@ -1,6 +1,6 @@
 """A plugin's own data, fetched once as the service does: from its real source, if it has one besides the API server.
 
-There is no API server here, so `handle.client` answers each request as one that cannot be reached. That a source is
+There is no API server here, so `Handle.client` answers each request as one that cannot be reached. That a source is
 away proves nothing, and is told; what the plugin's code raises while its source answers is a mistake, with its line.
 So is what it raises afterwards, when it is asked about nodes of which it has just got data.
 """

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import inf
-from typing import Final
 
 import msgspec
 
@@ -16,37 +15,10 @@ from kscheduler.framework.registry import Registry
 from kscheduler.state.cache import Cache
 from kscheduler.whatif.device_claims.of_new_nodes import slices_like
 from kscheduler.whatif.fields.unknown_fields import nearest_node
+from kscheduler.whatif.rehearsal.wished_nodes import MoreNodes, NodeEdit
 from kscheduler.whatif.scenario import ClusterObjects, ScenarioError
 
-MOST_NEW_NODES: Final = 10_000
-"""Of one question."""
 _CORDON = Taint(key=UNSCHEDULABLE, effect="NoSchedule")
-
-
-@dataclass(frozen=True, slots=True)
-class MoreNodes:
-    """Nodes to add, each like one that there is."""
-
-    count: int
-    like: str
-
-
-def refuse_too_many_nodes(added: Iterable[MoreNodes], field: str) -> None:
-    """Raises `ScenarioError` that begins with the field: each node is an object in memory."""
-    count = sum(each.count for each in added)
-    if count > MOST_NEW_NODES:
-        raise ScenarioError(f"{field}: {count} nodes are more than {MOST_NEW_NODES}")
-
-
-@dataclass(frozen=True, slots=True)
-class NodeEdit:
-    """Labels and taints of a node to be set."""
-
-    node: str
-    labels: Mapping[str, str | None] | None = None
-    """`None` as a value: the label goes."""
-    taint: Taint | None = None
-    removes_taint: bool = False
 
 
 @dataclass(frozen=True, slots=True)

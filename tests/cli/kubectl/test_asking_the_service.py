@@ -5,6 +5,7 @@ import copy
 import io
 import json
 import ssl
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -259,6 +260,138 @@ async def test_what_if_pending_nodes_and_top_are_answered_by_the_service(
         assert not [path for method, path, _ in front.seen if method not in ("GET", "POST")]
 
 
+def _manifests(folder: Path, *trees: Tree) -> str:
+    """A file with these objects, each a document."""
+    file = folder / "new.yaml"
+    file.write_text(yaml.safe_dump_all([{"apiVersion": "v1", "kind": "Pod", **tree} for tree in trees]))
+    return str(file)
+
+
+async def test_why_of_manifests_is_answered_by_the_service_as_of_pods_that_are_there(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The file's other objects go along, the templates and classes of the cluster, and what its admission makes."""
+    container = {"name": "c", "image": "app", "resources": {"requests": {"cpu": "9"}}}
+    template_of_pod: Tree = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [container]}}
+    web: Tree = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}}
+    web["spec"] = {"replicas": 3, "selector": {"matchLabels": {"app": "web"}}, "template": template_of_pod}
+    template_of_pod["spec"]["schedulerName"] = "kscheduler"
+    claiming = new_pod("claiming", resourceClaims=from_template())
+    urgent = pod_tree("urgent", priorityClassName="urgent", uid="")
+    del urgent["metadata"]["uid"]
+    manifests = _manifests(tmp_path, web, claiming, urgent, device_class())
+    async with cluster() as front:
+        put(front.server, "nodes", node_tree("node", cpu="2"))
+        front.server.store.put("resourceslices.resource.k8s.io", gpus("node", 2))
+        front.server.store.put("resourceclaimtemplates.resource.k8s.io", template())
+        front.server.store.put("priorityclasses.scheduling.k8s.io", {"metadata": {"name": "urgent"}, "value": 7})
+        await _knows(front, 1)
+        assert await plugin(front, "why", "-f", manifests, "-o", "json") == 0
+        out, err = capsys.readouterr()
+        answers = [json.loads(line) for line in out.splitlines() if '"kind":"Explanation"' in line]
+        assert "kscheduler: answered by the service kscheduler-system/kscheduler:10259\n" in err
+        assert [(each["pod"]["name"], each["outcome"]) for each in answers] == [
+            ("web-new", "Unschedulable"),
+            ("claiming", "Placed"),
+            ("urgent", "Placed"),
+        ]
+        assert ("POST", "/explain", True) in front.seen
+        assert "/explain" in front.fresh
+        assert await plugin(front, "why", "-f", manifests) == 0
+        out, _ = capsys.readouterr()
+        assert "default/web-new: fits on no node\n  this pod does not exist; it is explained from Deployment" in out
+        assert "note: " not in out
+        assert await plugin(front, "why", "-f", manifests, "--direct", "-o", "json") == 0
+        direct = [json.loads(line) for line in capsys.readouterr().out.splitlines() if '"kind":"Explanation"' in line]
+        same = ("pod", "outcome", "node", "rejections", "scores", "message", "suggestions", "devices")
+        assert [[each[key] for key in same] for each in answers] == [[each[key] for key in same] for each in direct]
+        assert not [path for method, path, _ in front.seen if method not in ("GET", "POST")]
+
+
+async def test_why_of_manifests_is_decided_here_where_the_service_cannot_be_asked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Standard input is read once, whoever answers."""
+    pod = new_pod("new", schedulerName="kscheduler")
+    async with cluster() as front:
+        put(front.server, "nodes", node_tree("node", cpu="2"))
+        await _knows(front, 0)
+        front.refuses_proxy = True
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(json.dumps(pod).encode())))
+        assert await plugin(front, "why", "-f", "-") == 0
+        out, err = capsys.readouterr()
+        assert "shop/new: goes to node" in out
+        assert "kscheduler: decided here, without plugins that only the service has, from the objects that you" in err
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(json.dumps(pod).encode())))
+        assert await plugin(front, "why", "-f", "-", "--service", "kscheduler-system/kscheduler:10259") == 1
+        assert "you may not use the API server's proxy" in capsys.readouterr().err
+
+
+_ASKS = """
+import sys
+from kscheduler.cli.kubectl_plugin import main
+code = main(sys.argv[1:])
+print("imported", *sys.modules)
+sys.exit(code)
+"""
+_OF_A_SCHEDULER = (
+    *("numpy", "kscheduler.scheduling", "kscheduler.plugins", "kscheduler.state", "kscheduler.simulation"),
+    *("kscheduler.config.loader", "kscheduler.assembly", "structlog", "kubernetes_asyncio"),
+)
+
+
+async def test_a_verb_that_the_service_has_answered_has_imported_no_scheduler(tmp_path: Path) -> None:
+    """Modules are counted and not time, of the whole process: with a scheduler each call took 1.5 s of CPU."""
+    manifests = _manifests(tmp_path, new_pod("new", resourceClaims=from_template()), pod_tree("other"))
+    asked = [
+        *(("why", "default/big"), ("why", "default/big", "-o", "json"), ("why", "-f", manifests)),
+        *(("pending",), ("nodes",), ("top", "--once"), ("whatif", "-f", manifests, "--drain", "node")),
+    ]
+    async with cluster() as front:
+        put(front.server, "nodes", node_tree("node", cpu="2"))
+        put(front.server, "pods", pod_tree("big", requests={"cpu": "9"}))
+        await _has_condition(front, "big")
+        for verb, *words in asked:
+            command = (sys.executable, "-c", _ASKS, verb, "--master", front.url, *words)
+            process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+            out, _ = await process.communicate()
+            assert process.returncode == 0, (verb, words)
+            imported = out.decode().splitlines()[-1].split()[1:]
+            assert [name for name in _OF_A_SCHEDULER if name in imported] == [], (verb, words)
+            assert len(imported) < 560, (verb, words)
+
+
+@pytest.mark.parametrize("who", [(), ("--direct",)], ids=("the service", "by itself"))
+async def test_mistakes_of_manifests_are_told_in_the_same_words_whoever_answers(
+    who: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An amount that cannot be read by its field, as in `simulate`; unknown fields and classes beside the answer."""
+    four: Tree = {"metadata": {"name": "four"}, "spec": {"containers": [{"name": "c", "image": "a"}]}}
+    four["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "four"}}
+    unknown: Tree = {
+        "metadata": {"name": "unknown"},
+        "spec": {"nodeSelectr": {"a": "b"}, "priorityClassName": "nosuch"},
+    }
+    unknown["spec"] |= {"containers": [{"name": "c", "image": "a", "zzz": 1}], "schedulerName": "kscheduler"}
+    async with cluster() as front:
+        put(front.server, "nodes", node_tree("node", cpu="2"))
+        await _knows(front, 0)
+        manifests = _manifests(tmp_path, four)
+        for verb in ("why", "whatif"):
+            assert await plugin(front, verb, "-f", manifests, *who) == 2
+            place = f"{manifests}: document 1 (Pod four): spec.containers[0].resources.requests.cpu"
+            assert f"kscheduler: {place}: quantities must match" in capsys.readouterr().err
+        manifests = _manifests(tmp_path, four, unknown)
+        assert await plugin(front, "why", "-f", manifests, *who) == 0
+        out, err = capsys.readouterr()
+        told = out + err
+        assert "default/unknown: goes to node" in out
+        assert f"{manifests}: document 1 (Pod four): spec.containers[0].resources.requests.cpu: quantities" in told
+        assert f"{manifests}: document 2 (Pod): spec.nodeSelectr is not a field: do you mean nodeSelector?\n" in told
+        assert f"{manifests}: document 2: PriorityClass nosuch is not known here: priority 0 is presumed\n" in told
+        assert f"{manifests}: document 2: spec.containers[0].zzz is not a field\n" in told
+
+
 async def test_why_is_asked_about_a_pod_group_by_one_of_its_members_that_wait(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
@@ -279,7 +412,7 @@ async def test_why_is_asked_about_a_pod_group_by_one_of_its_members_that_wait(
         assert await asyncio.to_thread(main, ["why", "podgroup/train", "--from", str(dump)]) == 0
         assert "default/third: goes to node" in capsys.readouterr().out
         assert await plugin(front, "why", "podgroup/other") == 1
-        told = "no pod of namespace default names pod group other; -n gives another namespace"
+        told = "the service knows no pod group default/other: no pod of namespace default names pod group other"
         assert told in capsys.readouterr().err
 
 

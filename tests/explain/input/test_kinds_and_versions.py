@@ -11,7 +11,7 @@ from kscheduler.cli import kubectl_plugin, main
 from kscheduler.simulation.kinds.resources import KNOWN
 from kscheduler.upstream.api_kinds import SERVED
 from kscheduler.whatif.known_kinds import known
-from kscheduler.whatif.scenario import Document
+from kscheduler.whatif.object_files import Document
 from tests.explain.input.test_forms_of_files import node, pod
 
 Tree = dict[str, Any]
@@ -216,12 +216,21 @@ def test_a_question_about_a_pod_that_cannot_be_read_says_why(play: Play) -> None
     assert "cluster.json: document 2 (Pod bad): " in err
 
 
+@pytest.mark.parametrize("version", ["{0.kind}", "x/{a}", "{}", "}"])
+def test_a_version_with_braces_is_named_as_it_is(play: Play, version: str) -> None:
+    odd = {"apiVersion": version, "kind": "Deployment", "metadata": {"name": "odd"}, "spec": {}}
+    code, out, err = play("explain", new=[odd, pod()])
+    assert code == 0
+    assert out.startswith("default/p: goes to a")
+    assert f"kinds that are not known here are left out, and make no pods: Deployment (1) of {version}\n" in err
+
+
 def test_a_new_workload_that_cannot_be_read_costs_itself_in_an_explanation(play: Play) -> None:
     bad = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "bad"}, "spec": {}}
     code, out, err = play("explain", new=[bad, pod()])
     assert code == 0
     assert out.startswith("default/p: goes to a")
-    assert "new.json: document 1 (Deployment bad): spec.template: is missing: it is left out" in err
+    assert "new.json: document 1 (Deployment bad): spec.selector: Required value: it is left out" in err
 
 
 def test_a_file_without_pods_beside_others_refuses_nothing(play: Play, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from msgspec import Struct
 from kscheduler.simulation.typed.api_types import ApiType, type_of_kind
 from kscheduler.whatif.fields.workload_fields import FIELDS
 from kscheduler.whatif.new_pods import misspelt_in_new
-from kscheduler.whatif.scenario import Document
+from kscheduler.whatif.object_files import Document
 
 Tree = dict[str, Any]
 

@@ -392,7 +392,7 @@ def test_pods_of_other_schedulers_are_left_alone_where_it_is_said_who_schedules(
     assert play("-f", new, "--scheduler-name", "kscheduler", objects=[node("a")])["placed"] == []
     told = play("-f", new, objects=[node("a")])
     assert [(each["pod"], each["node"]) for each in told["placed"]] == [("shop/other", "a")]
-    presumed = "pods of scheduler {} are decided about by the default plugins: name yours with --config"
+    presumed = "pods of scheduler {} are decided about by the default plugins unless --config says more"
     assert presumed.format("default-scheduler") not in told["notes"]  # of a file nobody expects anything else
     new = play.write("new.yaml", pod("another", schedulerName="mine"))
     assert presumed.format("mine") in play("-f", new, objects=[node("a")])["notes"]

@@ -1,0 +1,76 @@
+"""What is read of the cluster, in the user's name, for manifests that the running service is asked about.
+
+The service watches neither ResourceClaimTemplates nor PriorityClasses, and may create no pods: what the manifests name
+goes along with them, and so do the pods as a dry run of the API server leaves them.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+from urllib.parse import quote
+
+from kscheduler.api.kinds import RESOURCE_CLAIM_TEMPLATES
+from kscheduler.cli.kubectl.service import ServiceDoor
+from kscheduler.explain.questions.new_objects import admitted_pod, makes_pods
+from kscheduler.explain.rehearsals.wishes import NewObjects, classes_for, templates_in
+from kscheduler.whatif.files import ScenarioError
+from kscheduler.whatif.new_pods import new_pods
+from kscheduler.whatif.object_files import Document
+from kscheduler.whatif.priority import PRIORITY_CLASSES_PATH, listed_classes
+
+Tree = dict[str, Any]
+MOST_ASKED_AT_ONCE: Final = 16
+"""New pods of one question (`explain.questions.new_pods_request`)."""
+
+
+async def objects_besides(new_objects: Sequence[NewObjects], namespace: str, door: ServiceDoor) -> list[Tree]:
+    """Templates and classes that the manifests name and do not bring, and the default class."""
+    return [*await _templates(new_objects, namespace, door), *await _priority_classes(new_objects, door)]
+
+
+async def _templates(new_objects: Sequence[NewObjects], namespace: str, door: ServiceDoor) -> list[Tree]:
+    found = []
+    for place, name in templates_in(new_objects, namespace):
+        tree = await door.read(RESOURCE_CLAIM_TEMPLATES.object_path(quote(name, safe=""), quote(place, safe="")))
+        if tree is not None and tree.get("kind") == RESOURCE_CLAIM_TEMPLATES.name:
+            tree.get("metadata", {}).pop("managedFields", None)
+            found.append(tree)
+    return found
+
+
+async def _priority_classes(new_objects: Sequence[NewObjects], door: ServiceDoor) -> list[Tree]:
+    if not new_objects:
+        return []
+    return [*classes_for(new_objects, listed_classes(await door.read(PRIORITY_CLASSES_PATH)))]
+
+
+async def explanation_requests(
+    documents: Sequence[Document], namespace: str, notes: list[str], door: ServiceDoor
+) -> list[Tree]:
+    """The bodies of `POST /explain`, each with some of the pods and all that comes with them. `notes`: gets more."""
+    besides = await objects_besides([NewObjects("", tuple(documents))], namespace, door)
+    others = [document for document in documents if not makes_pods(document)]
+    makers = [document for document in documents if makes_pods(document)]
+    admitted: list[Tree | str | None] = []
+    async with door.own_client() as client:
+        for document in makers:
+            try:
+                new = next(new_pods([document], namespace))
+            except ScenarioError:
+                admitted.append(None)  # the service says what is wrong with it
+                continue
+            admitted.append(await admitted_pod(client, new))
+            notes += new.notes
+    return [
+        {
+            "namespace": namespace,
+            "objects": _trees([*makers[begin:end], *others]) + besides,
+            "places": [document.where for document in (*makers[begin:end], *others)],
+            "admitted": admitted[begin:end],
+        }
+        for begin in range(0, len(makers), MOST_ASKED_AT_ONCE)
+        for end in (begin + MOST_ASKED_AT_ONCE,)
+    ]
+
+
+def _trees(documents: Iterable[Document]) -> list[Tree]:
+    return [document.tree for document in documents]
