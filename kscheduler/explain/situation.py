@@ -77,6 +77,8 @@ class Situation:
     """For a new pod: the object that would create it."""
     in_service: InService | None = None
     """What the running service knows; `None`: it was not asked."""
+    not_judged: tuple[str, ...] = ()
+    """Why the pod is not judged with the group that it names: the configuration does not follow its API."""
 
     @property
     def is_hypothetical(self) -> bool:
