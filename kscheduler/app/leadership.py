@@ -18,6 +18,7 @@ from kscheduler.election.announcements import Announcements
 from kscheduler.election.lease_client import LeaseClient
 from kscheduler.election.watchdog import Watchdog
 from kscheduler.informers.factory import KnownState
+from kscheduler.server.tls.serving_contexts import MadePair
 
 LEASE_CONNECTIONS: Final = 2
 """The watch has a connection of its own; one request at a time, and another while a broken connection is closed."""
@@ -36,6 +37,8 @@ class EarlierTerm:
     """An outage goes on."""
     server_version: str
     """What the API server told last; empty or `unknown`: nothing."""
+    certificate: MadePair | None = None
+    """What the HTTPS port serves where no files are given: it stays the same for clients that have noted it."""
 
 
 class Leadership:

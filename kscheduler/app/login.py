@@ -29,7 +29,7 @@ from kscheduler.server.login.tokens import PATH as TOKEN_REVIEWS
 from kscheduler.server.login.tokens import TokenAuthenticator
 from kscheduler.server.serving import HTTPServing
 from kscheduler.server.tls.key_pairs import KeyPairError
-from kscheduler.server.tls.serving_contexts import ServingContexts
+from kscheduler.server.tls.serving_contexts import MadePair, ServingContexts
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ async def _connection(flag: str, kubeconfig: str, own: Connection) -> Connection
     if not kubeconfig:
         return own
     try:
-        return await load_connection(kubeconfig=kubeconfig)
+        return await load_connection(kubeconfig=kubeconfig, named_by=flag)
     except ConfigurationError as error:
         message = f"{flag}: {error}"
         raise ConfigurationError(message) from None
@@ -69,16 +69,24 @@ class Login:
     """All parts of the login, built but not running."""
 
     def __init__(
-        self, serving: HTTPServing, connections: LoginConnections, clock: Clock, token: PermitToken | None
+        self,
+        serving: HTTPServing,
+        connections: LoginConnections,
+        clock: Clock,
+        token: PermitToken | None,
+        made: MadePair | None = None,
     ) -> None:
-        """Raises `ConfigError` if the files of certificates or authorities cannot be used."""
+        """`made`: the certificate that this process has made already.
+
+        Raises `ConfigError` if the files of certificates or authorities cannot be used.
+        """
         self._serving = serving
         self._token = token
         self.metrics = LoginMetrics()
         self._clients = _clients(connections, clock)
         asks_who, asks_whether = self._clients[0], self._clients[-1]
         try:
-            self.contexts = ServingContexts(serving.tls, clock)
+            self.contexts = ServingContexts(serving.tls, clock, made)
             self.authorities = ClientAuthorities(serving.authentication, self.contexts.trust_clients)
         except KeyPairError as error:
             raise config_error("", str(error), "serving") from error

@@ -27,6 +27,8 @@ class Options:
     """The file that the configuration came from, to read it again when it changes; `None`: it stays as it is."""
     read_under: ReadUnder | None = None
     """Reads the configuration under the rules of the API server's version; `None`: those of `config` stay."""
+    kubeconfig_named_by: str = "--kubeconfig"
+    """Who names the kubeconfig: the flag, or a field of a file; for the message where it cannot be read."""
     kubeconfig: str = ""
     master: str = ""
     context: str = ""

@@ -107,7 +107,7 @@ class Parts:
         self.clock = options.clock
         self.observations = Observations()
         self.pod_log = PodLog()
-        self.taken = TakenPods(self.observations, self.clock)
+        self.taken = TakenPods(self.observations, self.clock, self._may_write)
         self.limit = AdaptiveLimit(self._configuration.parallelism, self._most_workers)
         host, now = host_of(connection.base_url), self.clock.monotonic()
         self.reachability = earlier.reachability if earlier is not None else APIServerReachability(host, now)
@@ -149,6 +149,7 @@ class Parts:
         self.exchanging = asyncio.Lock()
         """Held while another configuration is read and taken over: of two at a time one would be lost."""
         self.plugin_listers = PluginListers(self.plugin_client, self.informers, self.clock)
+        self.server_version.on_change = self._look_for_absent
         self.flight_recorder = self._build_flight_recorder(options, kinds)
         """`None`: nothing is recorded."""
         self.extenders = ExtenderConnections(
@@ -202,6 +203,7 @@ class Parts:
             self.clock,
             senders,
             is_outage=lambda: self.reachability.is_outage(self.clock.monotonic()),
+            failures=[client.write_failures for client in clients],
         )
         self.memory = MemoryWatch(resident_bytes, limit, self._plugins_of_users, self.clock)
 
@@ -389,6 +391,11 @@ class Parts:
     def _node(self, name: str) -> Node | None:
         found = self.assembly.cache.node_info(name)
         return found.node if found is not None else None
+
+    def _look_for_absent(self) -> None:
+        """The API server was upgraded: it may serve what the rules of its version read. They are taken over at once."""
+        self.informers.look_for_absent()
+        self.plugin_listers.look_for_absent()
 
     def _may_write(self) -> bool:
         """Whether this process leads: writes of others on our behalf pass no fence of our client."""

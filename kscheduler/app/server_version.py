@@ -25,6 +25,10 @@ UNTOLD_AGAIN_SECONDS: Final = 10.0
 """While the last question was not answered."""
 
 
+def _do_nothing() -> None:
+    """Nothing depends on it."""
+
+
 def _tell_nobody(_version: str) -> None:
     """The version is not of interest."""
 
@@ -43,6 +47,8 @@ class ServerVersion:
         """The version whose rules are not followed although the API server has it, and why; empty: all is well."""
         self.on_answer: Callable[[str], None] = _tell_nobody
         """Called with each answer."""
+        self.on_change: Callable[[], None] = _do_nothing
+        """Called when the answer is another one than before, before `on_answer`."""
 
     async def run(self) -> None:
         """Ask until cancelled."""
@@ -60,9 +66,10 @@ class ServerVersion:
         self.on_answer(answer)
 
     def _take(self, answer: str) -> None:
-        if self.text not in {"", UNKNOWN, answer}:
-            _log.info("server_version_changed", server_version=answer, before=self.text)
-        self.text = answer
+        before, self.text = self.text, answer
+        if before not in {"", UNKNOWN, answer}:
+            _log.info("server_version_changed", server_version=answer, before=before)
+            self.on_change()
         problem = skew_of(answer)
         # Versions are few; a server that tells a new one each time must not fill the memory.
         if problem and answer not in self._warned_of and len(self._warned_of) < 100:

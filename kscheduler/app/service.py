@@ -15,6 +15,7 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from typing import Any, Final
 
 import structlog
@@ -84,7 +85,9 @@ class App:
         self.parts = Parts(options, connection, earlier)
         self.reloader = ConfigReloader(options.source, self.parts, options.origins, options.read_under)
         self.followed_version = FollowedVersion(self.parts, self.reloader, is_given=options.read_under is None)
-        self.surface = Surface(options, connection, self.parts, self.reloader, asked)
+        self._is_first_term = earlier is None
+        certificate = earlier.certificate if earlier is not None else None
+        self.surface = Surface(options, connection, self.parts, self.reloader, asked, certificate)
         self.diary = Diary(self.parts)
 
     @property
@@ -94,7 +97,8 @@ class App:
 
     def end_of_term(self) -> EarlierTerm:
         """What the next term of this process begins with; after `run` has lost the lease."""
-        return self.parts.end_of_term()
+        login = self.surface.login
+        return replace(self.parts.end_of_term(), certificate=login.contexts.made if login is not None else None)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve and schedule until `stop` is set; then end in order. Raises `LeaseLostError` after a lost election."""
@@ -123,7 +127,8 @@ class App:
             raise _first(lost) from None
 
     async def _run(self, stop: asyncio.Event) -> None:
-        self.announce()
+        if self._is_first_term:  # the process starts once; a later term has `following_again`
+            self.announce()
         async with AsyncExitStack() as ends:
             ends.callback(self.surface.exposition.close)
             ends.push_async_callback(self.surface.live_copy.aclose)
@@ -370,6 +375,7 @@ async def run(options: Options) -> None:
         master=options.master,
         kubeconfig=options.kubeconfig or options.config.configuration.client_connection.kubeconfig,
         context=options.context,
+        named_by=options.kubeconfig_named_by,
         say_slow=_log_slow_plugin,
     )
     _log.info("connecting", server=connection.description)

@@ -86,6 +86,7 @@ from kscheduler.server.pages.questions import (
 from kscheduler.server.pages.zpages import flagz, statusz
 from kscheduler.server.serving import LOOPBACK
 from kscheduler.server.status_page.site import StatusPage
+from kscheduler.server.tls.serving_contexts import MadePair
 
 
 def features_of(gates: FeatureGates) -> dict[tuple[str, str], bool]:
@@ -129,8 +130,11 @@ class Surface:
         parts: Parts,
         reloader: ConfigReloader,
         connections: LoginConnections | None = None,
+        made: MadePair | None = None,
     ) -> None:
-        """`connections`: whom the login asks; by default the scheduler's own API server. Raises `ConfigError`."""
+        """`connections`: whom the login asks; by default the scheduler's own API server. `made`: the certificate that
+        this process serves already. Raises `ConfigError`.
+        """
         self._options = options
         self._parts = parts
         self._reloader = reloader
@@ -153,7 +157,7 @@ class Surface:
         self.login: Login | None = None
         if options.serving.secure_port is not None:
             asked = connections or LoginConnections(connection, connection)
-            self.login = Login(options.serving, asked, parts.clock, self._token)
+            self.login = Login(options.serving, asked, parts.clock, self._token, made)
         self.exposition = self._build_exposition(connection)
         self.status_page: StatusPage | None = None
         """`None`: it is off, or there is no port that could show it."""

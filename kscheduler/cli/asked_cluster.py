@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kscheduler.api.core import Pod
-from kscheduler.cli.asking_flags import by_the_servers_version, serving_of
+from kscheduler.cli.asking_flags import address_of, by_the_servers_version, choose_cluster, serving_of
 from kscheduler.client.access.connection import load_connection
 from kscheduler.client.rest import APIClient
 from kscheduler.explain.questions.live import (
@@ -57,15 +57,20 @@ def asked_cluster(
     with_groups: bool = False,
     with_templates: bool = False,
     with_priority_classes: bool = False,
+    served: Serving | None = None,
 ) -> AskedCluster:
     """The cluster of `--from`, or the live one. Raises what `refusing` answers.
 
     `with_templates`: of claims to devices, also if no pod of the cluster has such a claim.
     `with_priority_classes`: of a live cluster, too, whose pods have their priorities.
+    `served`: who would schedule, where it has been read; then the cluster has been chosen, too.
     """
     if args.source is not None and (args.kubeconfig or args.master or args.context):
         raise ScenarioError("--kubeconfig, --context and --master go with a live cluster; --from FILE brings its own")
-    served = serving_of(args)
+    if served is None:
+        served = serving_of(args)
+        if args.source is None:
+            choose_cluster(args, served)
     if args.source is None:
         live = _live(args, served, with_groups, with_templates, with_priority_classes)
         return _following(asyncio.run(live))
@@ -85,7 +90,7 @@ async def _live(
     args: argparse.Namespace, served: Serving, with_groups: bool, with_templates: bool, with_priority_classes: bool
 ) -> AskedCluster:
     notes: list[str] = []
-    connection = await load_connection(master=args.master, kubeconfig=args.kubeconfig, context=args.context)
+    connection = await load_connection(**address_of(args))
     async with APIClient(connection) as client:
         served = await by_the_servers_version(client, args, served)
         objects = await read_cluster(client, notes)

@@ -5,8 +5,10 @@ needed, since it would be most of the command's time.
 """
 
 import argparse
+import os
 import sys
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypedDict
 
 from kscheduler.cli.named_config import (
     add_feature_gates,
@@ -96,12 +98,62 @@ def refuse_standard_input_twice(args: argparse.Namespace) -> None:
         raise ScenarioError("--from and -f cannot both be standard input")
 
 
+def choose_cluster(args: argparse.Namespace, served: "Serving") -> None:
+    """Which live cluster is read: that of an explicit flag, else of the kubeconfig that the file of `--config` names,
+    else the one that kubectl finds. `args` has it from now on; where two of them differ, a line says which it is.
+
+    `run` takes the file's before the flag's, as kube-scheduler: there the file says for which cluster it decides. Here
+    it says who decides, and somebody at another machine asks.
+    """
+    from kscheduler.client.access.connection import kubeconfigs_found
+
+    of_file = served.config.configuration.client_connection.kubeconfig
+    if not of_file or not args.config:
+        return
+    field = f"clientConnection.kubeconfig of {args.config}"
+    if args.kubeconfig or args.master:
+        if args.kubeconfig and _is_same_file(args.kubeconfig, of_file):
+            return
+        flag = f"--kubeconfig {args.kubeconfig}" if args.kubeconfig else f"--master {args.master}"
+        _say(f"the cluster is that of {flag}, and not of {of_file}, which {field} names")
+        return
+    who, found = kubeconfigs_found()
+    if found and not (len(found) == 1 and _is_same_file(found[0], of_file)):
+        others = f"{who} ({os.pathsep.join(found)})" if who.startswith("$") else who
+        _say(f"the cluster is that of {of_file}, which {field} names, and not of {others}; --kubeconfig takes another")
+    args.kubeconfig, args.kubeconfig_named_by = of_file, field
+
+
+def _is_same_file(one: str, other: str) -> bool:
+    return Path(one).expanduser().absolute() == Path(other).expanduser().absolute()
+
+
+def _say(text: str) -> None:
+    from kscheduler.explain.text.printable import printable
+
+    print(f"kscheduler: {printable(text)}", file=sys.stderr, flush=True)
+
+
+class ClusterAddress(TypedDict):
+    """Where a live cluster is, as `load_connection` and `current_namespace` take it."""
+
+    master: str
+    kubeconfig: str
+    context: str
+    named_by: str
+
+
+def address_of(args: argparse.Namespace) -> ClusterAddress:
+    """Where the live cluster is; after `choose_cluster`."""
+    named_by = getattr(args, "kubeconfig_named_by", "--kubeconfig")
+    return ClusterAddress(master=args.master, kubeconfig=args.kubeconfig, context=args.context, named_by=named_by)
+
+
 def namespace_of(args: argparse.Namespace) -> str:
     """The one of the flag, or of the kubeconfig's context."""
     from kscheduler.client.access.connection import current_namespace
 
-    address = {"master": args.master, "kubeconfig": args.kubeconfig, "context": args.context}
-    return args.namespace or current_namespace(**address)
+    return args.namespace or current_namespace(**address_of(args))
 
 
 async def by_the_servers_version(client: "APIClient", args: argparse.Namespace, served: "Serving") -> "Serving":
@@ -134,7 +186,7 @@ def _configured(args: argparse.Namespace, version: str) -> "Configured":
     try:
         gates = feature_gates(args, version)
     except ConfigError as failure:
-        raise with_mistakes_in_file(failure, args, args.config or "") from None
+        raise with_mistakes_in_file(failure, args, args.config or "", version=version) from None
     reader = configuration_reader(args, gates)
     with reader.telling_of_hangs():
         if args.config:

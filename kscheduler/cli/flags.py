@@ -29,7 +29,7 @@ from kscheduler.cli.named_config import (
 from kscheduler.cli.parser import COMMAND_LINE, StoreText, boolean, duration, text
 from kscheduler.cli.serving_flags import add_serving_flags, flag_values, serving_of, serving_warnings
 from kscheduler.config.errors import ConfigError, Mistakes, Problem, SeveralMistakesError, invalid
-from kscheduler.config.loader import LoadedConfig, UnusableConfigError, to_tree
+from kscheduler.config.loader import LoadedConfig, UnusableConfigError, default_configuration, to_tree
 from kscheduler.config.overrides import with_settings
 from kscheduler.config.types import OWN_SCHEDULER_NAME, ClientConnectionConfiguration
 from kscheduler.config.validation.configuration import ABOVE_RENEW_DEADLINE, ABOVE_RETRY_PERIOD
@@ -207,7 +207,7 @@ def resolve(args: argparse.Namespace) -> Resolved:
 
 def _resolve(args: argparse.Namespace, version: str) -> Resolved:
     given, mistakes = vars(args), Mistakes()
-    gates = mistakes.of(lambda: feature_gates(args, version)) or sound_gates(args)
+    gates = mistakes.of(lambda: feature_gates(args, version)) or sound_gates(args, version)
     reader = configuration_reader(args, gates)
     with reader.telling_of_hangs():
         configured = mistakes.of(lambda: _of_file(given, reader) if args.config else _by_flags(given, reader))
@@ -223,7 +223,7 @@ def _resolve(args: argparse.Namespace, version: str) -> Resolved:
     resolved = configured.config
     kubeconfig = resolved.configuration.client_connection.kubeconfig
     served = (FlagWarning(flag, reason) for flag, reason in serving_warnings(given, serving))
-    flag_warnings = (*_warnings(given, kubeconfig, has_file=bool(args.config)), *served)
+    flag_warnings = (*ignored_flags(given, kubeconfig), *served)
     warnings = (*flag_warnings, *(FlagWarning("--feature-gates", text) for text in gates.warnings))
     flags = {**_values(given, resolved), **flag_values(given)}
     return Resolved(configured, serving, flags, warnings, reader)
@@ -365,11 +365,23 @@ def _without_password(url: str) -> str:
     return f"{scheme}{separator}{host.rpartition('@')[2]}{slash}{path}"
 
 
-def _warnings(given: Mapping[str, Any], kubeconfig: str, *, has_file: bool) -> Iterator[FlagWarning]:
-    if has_file:
-        passed_over = [flag.name for flag in DEPRECATED if flag.key in given]
-        if "kubeconfig" in passed_over and given["kubeconfig"] == kubeconfig:
-            passed_over.remove("kubeconfig")
+def mistaken_settings(given: Mapping[str, Any]) -> dict[str, str]:
+    """What is wrong with the values of flags that set a field, by `--name`, whatever a file says."""
+    try:
+        _with_flags(default_configuration(), _settings(given, LEADER_ELECTION + DEPRECATED))
+    except ConfigError as failure:
+        return {problem.path: problem.message for problem in failure.problems}
+    return {}
+
+
+def ignored_flags(given: Mapping[str, Any], kubeconfig: str) -> Iterator[FlagWarning]:
+    """The flags that have no effect, whatever their values. `kubeconfig`: the one in force."""
+    file = given["config"]
+    if file:
+        if given.get("kubeconfig", kubeconfig) != kubeconfig:
+            names = f"clientConnection.kubeconfig of {file} names {kubeconfig}"
+            yield FlagWarning("--kubeconfig", f"is ignored: {names}; the flag holds where the file names none")
+        passed_over = [flag.name for flag in DEPRECATED if flag.key in given and flag.name != "kubeconfig"]
         for name in [*passed_over, *(["scheduler-name"] if "scheduler_name" in given else [])]:
             yield FlagWarning(f"--{name}", "is ignored: --config is given")
     for name, reason in {**FLAGS_WITHOUT_EFFECT, **SWITCHES_WITHOUT_EFFECT}.items():

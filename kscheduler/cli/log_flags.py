@@ -147,7 +147,7 @@ def configure_logs(args: argparse.Namespace) -> None:
         as_json = not logs.is_on_terminal()
     split = _split(args, "json" if as_json else "text")
     logs.configure(verbosity=args.v, json=as_json, modules=args.vmodule, split=split)
-    _warn(args, "json" if as_json else "text", split)
+    _warn(args, "json" if as_json else "text")
 
 
 def _problems(args: argparse.Namespace, gates: FeatureGates) -> Sequence[Problem]:
@@ -179,20 +179,25 @@ def _split(args: argparse.Namespace, kind: str) -> "SplitStream | None":
     return SplitStream(buffer_bytes, args.log_flush_frequency or DEFAULT_FLUSH_SECONDS)
 
 
-def _warn(args: argparse.Namespace, kind: str, split: "SplitStream | None") -> None:
+def without_effect(args: argparse.Namespace, kind: str = "json") -> dict[str, str]:
+    """The flags that change nothing where logs are written as `kind`, each with the reason."""
+    other = "text" if kind == "json" else "json"
+    found = dict.fromkeys(_stream_flags(args, other), f"logs are written as {kind}")
+    is_split, size_of_buffer = (getattr(args, f"log_{kind}_{name}") for name in ("split_stream", "info_buffer_size"))
+    if size_of_buffer and not is_split:
+        found[f"--log-{kind}-info-buffer-size"] = f"only split streams are buffered: --log-{kind}-split-stream"
+    if args.log_flush_frequency and not (is_split and size_of_buffer):
+        found["--log-flush-frequency"] = "each line is written at once"
+    return {flag: f"has no effect: {reason}" for flag, reason in found.items()}
+
+
+def _warn(args: argparse.Namespace, kind: str) -> None:
     """Name the flags that change nothing."""
     from kscheduler.logs import get_logger
 
-    other = "text" if kind == "json" else "json"
-    without_effect = dict.fromkeys(_stream_flags(args, other), f"logs are written as {kind}")
-    is_buffered = split is not None and split.buffer_bytes > 0
-    if split is None and getattr(args, f"log_{kind}_info_buffer_size"):
-        without_effect[f"--log-{kind}-info-buffer-size"] = f"only split streams are buffered: --log-{kind}-split-stream"
-    if args.log_flush_frequency and not is_buffered:
-        without_effect["--log-flush-frequency"] = "each line is written at once"
     log = get_logger(__name__)
-    for flag, reason in without_effect.items():
-        log.warning("flag_not_honoured", flag=flag, reason=f"has no effect: {reason}")
+    for flag, reason in without_effect(args, kind).items():
+        log.warning("flag_not_honoured", flag=flag, reason=reason)
     unknown = [entry.pattern for entry in args.vmodule if "." not in entry.pattern and not _is_known(entry)]
     if unknown:
         reason = "no module of kscheduler has such a name; loggers of libraries and of plugins may"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from kscheduler.cli.debugging import add_debug_flag, begin_debugging
 from kscheduler.cli.parser import text
-from kscheduler.config.errors import ConfigError, Mistakes, SeveralMistakesError
+from kscheduler.config.errors import ConfigError, SeveralMistakesError
 from kscheduler.config.feature_gates import FeatureGates, parse_feature_gates
 from kscheduler.upstream.behaviours import BEHAVIOURS
 from kscheduler.upstream.release import VERSION
@@ -136,23 +136,36 @@ def check_built(configured: "Configured", *, runs_here: bool = True) -> None:
         raise failure
 
 
-def mistakes_in_file(args: argparse.Namespace, path: str, *, runs_here: bool = True) -> ConfigError | None:
+def mistakes_in_file(
+    args: argparse.Namespace, path: str, *, runs_here: bool = True, version: str = ""
+) -> ConfigError | None:
     """What `kscheduler config check` says against the file, under the flags of a command line that has mistakes itself.
 
-    `None`: nothing, or there is no file.
+    `version`: of Kubernetes, by which it is judged; empty: by each that may be followed. `None`: nothing, or there is
+    no file.
     """
-    mistakes = Mistakes()
-    if path:
-        reader = configuration_reader(args, sound_gates(args))
-        mistakes.of(lambda: check_built(read_with_extenders(reader, path, runs_here=runs_here), runs_here=runs_here))
-    return mistakes.error() if mistakes else None
+    if not path:
+        return None
+
+    def check(by: str) -> None:
+        reader = configuration_reader(args, sound_gates(args, by))
+        check_built(read_with_extenders(reader, path, runs_here=runs_here), runs_here=runs_here)
+
+    try:
+        if version:
+            check(version)
+        else:
+            by_first_that_takes_it(args, check)
+    except ConfigError as failure:
+        return failure
+    return None
 
 
 def with_mistakes_in_file(
-    failure: ConfigError, args: argparse.Namespace, path: str, *, runs_here: bool = True
+    failure: ConfigError, args: argparse.Namespace, path: str, *, runs_here: bool = True, version: str = ""
 ) -> ConfigError:
-    """The mistakes of a command line, and those of the file that it names."""
-    further = mistakes_in_file(args, path, runs_here=runs_here)
+    """The mistakes of a command line, and those of the file that it names; `version` as `mistakes_in_file`."""
+    further = mistakes_in_file(args, path, runs_here=runs_here, version=version)
     return failure if further is None else SeveralMistakesError([failure, further])
 
 
@@ -167,9 +180,8 @@ def read_with_extenders(reader: "ConfigurationReader", path: str, *, runs_here: 
         raise with_unusable_extenders(failure, runs_here=runs_here) from None
 
 
-def sound_gates(args: argparse.Namespace) -> FeatureGates:
-    """Those of the command line that can be read by themselves: a file is judged under them all the same."""
-    version = args.emulated_version or VERSION
+def sound_gates(args: argparse.Namespace, version: str) -> FeatureGates:
+    """Those of the command line that a version can read by themselves: a file is judged under them all the same."""
     settings = ",".join(args.feature_gates).split(",")
     sound: list[str] = []
     for setting in (*settings, *settings):  # twice: a gate may need another one that stands behind it

@@ -19,7 +19,15 @@ from typing import Final
 
 import aiohttp
 
-from kscheduler.client.errors import APIError, CredentialsError, ForeignAnswerError, NotSentError, ProxyNameError
+from kscheduler.client.errors import (
+    APIError,
+    ClientError,
+    CredentialsError,
+    ForeignAnswerError,
+    NetworkError,
+    NotSentError,
+    ProxyNameError,
+)
 from kscheduler.client.http.http1 import CutResponseError, EncodedResponseError, MalformedResponseError, NotHTTPError
 from kscheduler.logs.clean import short_line
 
@@ -374,6 +382,17 @@ def cause_of_refusal(error: APIError) -> Diagnosed | None:
     seen = Evidence(refusal=error)
     row = next((row for row in TABLE if row.is_proved(seen)), None)
     return None if row is None else Diagnosed(row.cause, _message(str(error)), row.advice)
+
+
+def advice_about_failure(failure: ClientError) -> str | None:
+    """Where to look for a request that has failed; `None` where the API server has judged the request itself (403, 404,
+    409, 422): then who has sent it knows what it needs.
+    """
+    if isinstance(failure, APIError):
+        refused = cause_of_refusal(failure)
+        return None if refused is None else refused.advice
+    is_about_the_way = isinstance(failure, NetworkError | CredentialsError)
+    return cause_of_failure(failure).advice if is_about_the_way else None
 
 
 def is_about_new_connections(failure: BaseException) -> bool:

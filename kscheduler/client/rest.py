@@ -53,6 +53,7 @@ from kscheduler.client.reachability import APIServerReachability
 from kscheduler.client.resource_path import owner_of_request
 from kscheduler.client.rest_statistics import RESTCounters, RESTStatistics
 from kscheduler.client.retry_after import retry_after_of
+from kscheduler.client.write_failures import WriteFailures
 from kscheduler.logs.clean import short_line
 
 JSON = "application/json"
@@ -119,6 +120,8 @@ class APIClient:
         self._room = FixedRoom(max_connections)
         self.places = SharedPlaces(self._room, clock, owner_of_request)
         """Of requests in flight. Those of a namespace that hang take none from the others."""
+        self.write_failures = WriteFailures()
+        """What the server said last of writes that it could not do, for whoever tells of those that hang."""
         self._counters = RESTCounters()
         self._transport: Transport | None = None
         self._watches: aiohttp.ClientSession | None = None
@@ -249,6 +252,10 @@ class APIClient:
                 if not error.is_unauthorized or not await self.connection.refresh(identity):
                     raise
             return await self._attempt(request, await self._admitted(request.method), timeout_seconds)
+        except ClientError as error:
+            if request.method != "GET" and (owner := owner_of_request(request)) is not None:
+                self.write_failures.note(owner, error, self._clock.monotonic())
+            raise
         finally:
             self.places.end(request)
 

@@ -141,7 +141,7 @@ _WHY_NOT: Final[Mapping[str, str]] = {
 """Gates that will never be honoured, with the reason: with and without them the same pods get the same nodes."""
 
 _NO_GROUPS: Final = "pod groups are built as 1.37 has them: add --emulated-version 1.37"
-_NOT_BUILT: Final[Mapping[str, Mapping[str, str]]] = {
+NOT_BUILT: Final[Mapping[str, Mapping[str, str]]] = {
     "1.36": {
         "DRANodeAllocatableResources": "what devices take of a node's cpu and memory would not be counted",
         "GangScheduling": _NO_GROUPS,
@@ -234,6 +234,13 @@ def parse_feature_gates(text: str, where: str = "--feature-gates", version: str 
     return FeatureGates(chosen, tuple(_without_effect(settings, known)), all_of_a_stage, version)
 
 
+def gate_refusals(text: str, version: str) -> list[str]:
+    """What a version has against each gate of `A=true,B=false` by itself; whether they fit together is not asked."""
+    settings, problems = _settings(text)
+    problems += [problem for name, value in settings.items() for problem in _refusals(name, version, value=value)]
+    return [problem.message for problem in problems]
+
+
 def _settings(text: str) -> tuple[dict[str, bool], list[Problem]]:
     settings: dict[str, bool] = {}
     problems: list[Problem] = []
@@ -271,7 +278,7 @@ def _refusals(name: str, version: str, *, value: bool) -> list[Problem]:
         fixed = str(gate.default).lower()
         message = f"cannot set feature gate {name} to {str(value).lower()}, feature is locked to {fixed}"
         return [Problem("", message)]
-    why = _NOT_BUILT[version].get(name)
+    why = NOT_BUILT[version].get(name)
     if value and why is not None:
         return [Problem("", f"feature gate {name} cannot be switched on, it is not built: {why}")]
     return []
@@ -291,7 +298,7 @@ def _chosen(settings: Mapping[str, bool], version: str) -> dict[str, bool]:
 
 def _left_out(settings: Mapping[str, bool], version: str) -> set[str]:
     """What `AllAlpha` and `AllBeta` do not switch on: gates that are not built, and gates that need one of these."""
-    left_out = {name for name in _NOT_BUILT[version] if name not in settings}
+    left_out = {name for name in NOT_BUILT[version] if name not in settings}
     known = gates_of(version).values()
     while needing := {gate.name for gate in known if left_out & {*gate.needs}} - left_out:
         left_out |= needing

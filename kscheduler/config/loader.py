@@ -3,7 +3,7 @@
 import dataclasses
 import stat
 import sys
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -248,6 +248,10 @@ def _check_kind(tree: dict[str, Any], where: str) -> None:
         message += f": Kubernetes {VERSION} reads {API_VERSION} only{_CAN_BE_CONVERTED}"
     elif kind in ("Policy", "ConfigMap"):
         message += _CAN_BE_CONVERTED.replace("; ", ": ")
+    elif kind in ("Pod", "Deployment", "DaemonSet"):
+        message += (
+            ": `kscheduler config convert` turns a manifest that runs kube-scheduler into one that runs kscheduler"
+        )
     raise config_error("", message, where)
 
 
@@ -312,15 +316,18 @@ def _as_yaml(tree: dict[str, Any]) -> str:
     return yaml.safe_dump(tree, sort_keys=True, allow_unicode=True, width=120)
 
 
-def dump_default(scheduler_name: str = OWN_SCHEDULER_NAME, gates: FeatureGates = DEFAULT_GATES) -> str:
-    """The default configuration as YAML, as a file to start from.
+def dump_default(
+    scheduler_name: str = OWN_SCHEDULER_NAME, gates: FeatureGates = DEFAULT_GATES, without: Collection[str] = ()
+) -> str:
+    """The default configuration as YAML, as a file to start from, without the fields at these paths.
 
     The client's rate is left out: unset it adapts, but kube-scheduler's default of 50 a second, written into a file,
     would be honoured.
     """
     tree = to_tree(default_configuration(scheduler_name, gates).configuration)
-    for name in ("qps", "burst"):
-        del tree["clientConnection"][name]
+    for path in ("clientConnection.qps", "clientConnection.burst", *without):
+        parent, _, name = path.rpartition(".")
+        del (tree[parent] if parent else tree)[name]
     return _as_yaml(tree)
 
 

@@ -1,7 +1,9 @@
 """Settings that have no effect here (yet): each gives a warning that names the field.
 
-Only settings that the user wrote give a warning, and only if the value differs from kube-scheduler's default: a default
-that is written out changes nothing. A change that builds a feature removes its line from `RULES`.
+Only settings that the user wrote give a warning. In the service, whose log is read for what is wrong, only if the value
+differs from kube-scheduler's default: a default that is written out changes nothing. `config check` tells of these, too
+(`defaults_too`): who asks what a file means here is owed the whole answer. A change that builds a feature removes its
+line from `RULES`.
 """
 
 import re
@@ -70,14 +72,19 @@ _CAMEL = dict(zip(Plugins.__struct_fields__, Plugins.__struct_encode_fields__, s
 
 
 def unhonoured(
-    loaded: LoadedConfig, rules: tuple[Rule, ...] = RULES, *, plugins: Collection[str] = ()
+    loaded: LoadedConfig,
+    rules: tuple[Rule, ...] = RULES,
+    *,
+    plugins: Collection[str] = (),
+    defaults_too: bool = False,
 ) -> tuple[SettingWarning, ...]:
     """A warning for each setting that the user gave and that has no effect, in the order of their paths.
 
     `plugins`: the names of all that there are, with those of one's own; without them no name is doubted.
+    `defaults_too`: also of kube-scheduler's defaults that the file writes out.
     """
     warnings = [
-        *_from_rules(loaded, rules),
+        *_from_rules(loaded, rules, defaults_too=defaults_too),
         *_from_points_of_pod_groups(loaded),
         *_from_extenders(loaded),
         *_from_unencrypted_sources(loaded),
@@ -87,7 +94,7 @@ def unhonoured(
     return tuple(sorted(warnings, key=lambda warning: warning.path))
 
 
-def _from_rules(loaded: LoadedConfig, rules: tuple[Rule, ...]) -> Iterator[SettingWarning]:
+def _from_rules(loaded: LoadedConfig, rules: tuple[Rule, ...], *, defaults_too: bool) -> Iterator[SettingWarning]:
     by_path = {rule.path: rule for rule in rules}
     defaults = default_configuration().configuration
     for path in loaded.given:
@@ -95,7 +102,7 @@ def _from_rules(loaded: LoadedConfig, rules: tuple[Rule, ...]) -> Iterator[Setti
         if rule is None:
             continue
         value = _value_at(loaded.as_given, path)
-        if value != _value_at(defaults, path) and not rule.fine(value):
+        if (defaults_too or value != _value_at(defaults, path)) and not rule.fine(value):
             yield SettingWarning(path, f"has no effect: {rule.reason}")
 
 

@@ -4,9 +4,10 @@
     leader_is                     somebody else leads, and for how long its lease runs at most
     lease_acquired, lease_released, lease_lost
     lease_not_renewed             a renewal of ours failed; lease_renewed_again when one succeeds
-    lease_not_usable              a follower cannot read or write the Lease; at most once a minute
-    lease_watch_fails             a follower asks instead of being told; at most once a minute
+    lease_not_usable              a follower cannot read or write the Lease, for some seconds; at most once a minute
+    lease_watch_fails             a follower asks instead of being told, likewise
 
+The advice belongs to the cause (`client.outage_cause`): rights are asked for where the API server says that they lack.
 Failures of a follower while the API server is away are left to `client.reachability`.
 """
 
@@ -16,14 +17,18 @@ from typing import Final, Protocol
 from kscheduler.aio.clock import Clock
 from kscheduler.client.errors import APIError, ClientError, NetworkError
 from kscheduler.client.events.recorder import EventReference
+from kscheduler.client.outage_cause import advice_about_failure
 from kscheduler.election.lease import StoredLease
 from kscheduler.logs import get_logger
-from kscheduler.logs.throttle import RecurringTrouble, Throttle
+from kscheduler.logs.throttle import RecurringTrouble
 
 _log = get_logger("election")
 
 REASON: Final = "LeaderElection"
 SECONDS_BETWEEN_LINES: Final = 60.0
+PATIENCE_SECONDS: Final = 5.0
+"""How long a follower's requests fail before it is told. An API server that has just started answers 403 for a second
+or two, until it has read the roles: whoever changes them then has been sent to the wrong place."""
 
 
 class EventLog(Protocol):
@@ -56,8 +61,10 @@ class Announcements:
         self._recorder = recorder
         self._controller = controller
         self._now: Callable[[], float] = clock.monotonic
-        self._unusable = Throttle(SECONDS_BETWEEN_LINES)
-        self._unwatched = Throttle(SECONDS_BETWEEN_LINES)
+        self._unusable = RecurringTrouble(SECONDS_BETWEEN_LINES, PATIENCE_SECONDS)
+        self._unwatched = RecurringTrouble(SECONDS_BETWEEN_LINES, PATIENCE_SECONDS)
+        self._has_failed_to_write = False
+        """Reading works where creating or replacing the Lease does not: only a write shows that it works again."""
         self._not_renewed = RecurringTrouble(SECONDS_BETWEEN_LINES)
         self._failed_renewals = 0
         self._last_failure: ClientError | None = None
@@ -77,6 +84,7 @@ class Announcements:
         if leader == self._reported_leader:
             return
         self._reported_leader = leader
+        self._has_failed_to_write = False  # whoever could not take the lease then does not have to now
         if leader == self._identity:
             return
         if not leader:
@@ -123,10 +131,12 @@ class Announcements:
     def _advice_after_loss(self, others: Mapping[str, str]) -> str:
         if others:
             return "somebody else has written the Lease; only a replica, or an operator, should"
-        if isinstance(self._last_failure, APIError) and (
-            self._last_failure.is_forbidden or self._last_failure.is_not_found
-        ):
-            return self.advice(self._last_failure)
+        failure = self._last_failure
+        about_requests = advice_about_failure(failure) if failure is not None else None
+        if about_requests is not None:
+            return f"{about_requests}; --leader-elect-renew-deadline says how long that may last"
+        if isinstance(failure, APIError) and (failure.is_forbidden or failure.is_not_found):
+            return self.advice(failure)
         return (
             "the API server was away or slow, or this process was stopped; --leader-elect-renew-deadline says how long "
             "that may last"
@@ -141,26 +151,38 @@ class Announcements:
         """The others have to wait until the lease expires."""
         _log.warning("lease_not_released", lease=self.lease, err=reason, others_wait_seconds=wait_seconds)
 
-    def not_usable(self, failure: ClientError) -> None:
+    def not_usable(self, failure: ClientError, *, is_write: bool) -> None:
         """A follower's request failed. What concerns all requests is left to `client.reachability`."""
-        if isinstance(failure, NetworkError) or not self._unusable.admits(self._now()):
+        self._has_failed_to_write |= is_write
+        if isinstance(failure, NetworkError) or not self._unusable.is_due(self._now()):
             return
         _log.warning("lease_not_usable", lease=self.lease, err=str(failure), advice=self.advice(failure))
 
+    def usable(self, *, is_write: bool) -> None:
+        """A request has succeeded."""
+        if is_write:
+            self._has_failed_to_write = False
+        if self._unusable.is_there and not self._has_failed_to_write:
+            self._unusable.ends()
+
+    def watched(self) -> None:
+        """A follower's watch has brought something, or has ended in order."""
+        if self._unwatched.is_there:
+            self._unwatched.ends()
+
     def watch_fails(self, failure: ClientError, retry_seconds: float) -> None:
         """A follower cannot watch the Lease."""
-        if isinstance(failure, NetworkError) or not self._unwatched.admits(self._now()):
+        if isinstance(failure, NetworkError) or not self._unwatched.is_due(self._now()):
             return
-        _log.warning(
-            "lease_watch_fails",
-            lease=self.lease,
-            err=str(failure),
-            advice=f"without the verb watch on this Lease it is read each {retry_seconds:g} s, and a fail-over takes "
-            "longer by as much",
-        )
+        meanwhile = f"meanwhile it is read each {retry_seconds:g} s, and a fail-over takes longer by as much"
+        advice = f"{self.advice(failure, otherwise='the watch is tried again')}; {meanwhile}"
+        _log.warning("lease_watch_fails", lease=self.lease, err=str(failure), advice=advice)
 
-    def advice(self, failure: ClientError) -> str:
-        """What an operator can do about a refusal."""
+    def advice(self, failure: ClientError, otherwise: str = "") -> str:
+        """What an operator can do about a failure; `otherwise`: where nobody knows."""
+        about_requests = advice_about_failure(failure)
+        if about_requests is not None:
+            return about_requests
         if isinstance(failure, APIError) and failure.is_forbidden:
             return (
                 f"give the scheduler a Role in namespace {self._namespace} with create on leases, and with get, update "
@@ -172,7 +194,9 @@ class Announcements:
                 f"the namespace {self._namespace} does not exist: create it, or name another one with "
                 "--leader-elect-resource-namespace"
             )
-        return "it is tried again; nobody schedules under this lease meanwhile, unless another replica leads"
+        return (
+            otherwise or "it is tried again; nobody schedules under this lease meanwhile, unless another replica leads"
+        )
 
     def _event(self, stored: StoredLease, what: str) -> None:
         self._recorder.record(

@@ -153,7 +153,9 @@ class Election:
                 async with aclosing(self._lease.watch()) as changes:
                     async for stored in changes:
                         self._is_watching = True
+                        self._announcements.watched()
                         self._saw(stored)
+                self._announcements.watched()
             except ClientError as failure:
                 self._announcements.watch_fails(failure, pause)
             finally:
@@ -270,9 +272,10 @@ class Election:
                         self._elector.wrote(written, sent_at)
                         self._wrote(step, written)
             except ClientError as failure:
-                self._failed(failure)
+                self._failed(step, failure)
                 return failure
         self._refusal = None
+        self._announcements.usable(is_write=isinstance(step, Write))
         return None
 
     def _wrote(self, step: Write, written: StoredLease) -> None:
@@ -282,7 +285,7 @@ class Election:
         else:
             self._announcements.released(written)
 
-    def _failed(self, failure: ClientError) -> None:
+    def _failed(self, step: Step, failure: ClientError) -> None:
         now = self._now()
         is_conflict = isinstance(failure, APIError) and failure.code == 409
         role = self._elector.role
@@ -291,7 +294,7 @@ class Election:
             self._announcements.not_renewed(failure, self._elector.may_write_until - now)
         elif role is Role.FOLLOWING and not is_conflict:
             self._refusal = failure
-            self._announcements.not_usable(failure)
+            self._announcements.not_usable(failure, is_write=isinstance(step, Write))
 
     async def _wait(self, seconds: float) -> None:
         if self._bell is not None:

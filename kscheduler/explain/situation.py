@@ -23,6 +23,10 @@ from kscheduler.whatif.fields.unknown_fields import nearest
 ASK_THE_SERVICE: Final = "only the running service knows: `kubectl kscheduler why POD` asks it, as GET /explain does"
 
 
+ObjectKey = tuple[str, str, str]
+"""The kind as in the API's paths, the namespace (empty for kinds without) and the name."""
+
+
 class Standing(Enum):
     """Whether the pod is to be scheduled."""
 
@@ -75,6 +79,8 @@ class Situation:
     """Whether nobody has said what the pod's scheduler is like: the default plugins are presumed."""
     origin: str = ""
     """For a new pod: the object that would create it."""
+    of_file: frozenset[ObjectKey] = frozenset()
+    """For a new pod: the other objects of its file. Whether the cluster has them, too, the file says what they are."""
     in_service: InService | None = None
     """What the running service knows; `None`: it was not asked."""
     not_judged: tuple[str, ...] = ()

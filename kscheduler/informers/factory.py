@@ -18,6 +18,7 @@ from typing import Any, Literal
 import msgspec
 
 from kscheduler.aio import REAL_CLOCK, Clock, finishes_within
+from kscheduler.aio.bell import Bell
 from kscheduler.aio.services import until_cancelled
 from kscheduler.api.kinds import KINDS, Kind
 from kscheduler.client.errors import APIError, ClientError
@@ -95,6 +96,8 @@ class InformerFactory:
         self._watch_list = watch_list
         self._informers: dict[str, Informer[Any]] = {}
         self._reflectors: dict[str, Reflector[Any]] = {}
+        self._absent: dict[str, Bell] = {}
+        """By resource, who waits until the API server serves it."""
         for kind in kinds:
             transform = (transforms or {}).get(kind.plural)
             retain = rule_for(kind.resource, holds_room) if holds_room is not None else None
@@ -111,6 +114,11 @@ class InformerFactory:
         reflector = self._reflectors.get(kind.resource)
         if reflector is not None:
             reflector.relist(reason)
+
+    def look_for_absent(self) -> None:
+        """Ask for each resource that the API server did not have, at once: it may be another server by now."""
+        for bell in self._absent.values():
+            bell.ring()
 
     async def run(self) -> None:
         """Keep all informers up to date until cancelled."""
@@ -172,13 +180,20 @@ class InformerFactory:
         report = log.info if kind.resource in self._may_be_absent else log.warning
         report("resource_absent", resource=kind.resource, version=kind.version, advice=again)
         await informer.rest()
-        pause = FIRST_DISCOVERY_SECONDS
-        while True:
-            await self._clock.sleep(pause)
-            if await self._exists(kind, unless_known=False):  # an API server that is away brings no resource
-                break
-            pause = min(2 * pause, DISCOVERY_SECONDS)
-        log.info("the resource has appeared", resource=kind.resource, version=kind.version)
+        pause, bell = FIRST_DISCOVERY_SECONDS, Bell(self._clock)
+        self._absent[kind.resource] = bell
+        try:
+            while True:
+                began = self._clock.monotonic()
+                await bell.heard(pause)
+                is_early = self._clock.monotonic() - began < pause
+                if await self._exists(kind, unless_known=False):  # an API server that is away brings no resource
+                    break
+                # Of API servers that are upgraded one by one another may have answered: it does not take long again.
+                pause = FIRST_DISCOVERY_SECONDS if is_early else min(2 * pause, DISCOVERY_SECONDS)
+        finally:
+            del self._absent[kind.resource]
+        log.info("resource_served", resource=kind.resource, version=kind.version)
         informer.wake()
 
     async def _exists(self, kind: Kind, *, unless_known: bool = True) -> bool:

@@ -182,6 +182,11 @@ class PluginListers:
             self._is_running = False
             await self._tasks.cancel_all()
 
+    def look_for_absent(self) -> None:
+        """Ask at once for plugins' own kinds that the API server did not have."""
+        for own in self._own.values():
+            own.factory.look_for_absent()
+
     def look(self) -> None:
         """End the informers that no plugin uses any more."""
         for key in [key for key, own in self._own.items() if not own.listened.is_used]:

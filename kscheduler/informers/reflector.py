@@ -374,7 +374,7 @@ class Reflector(Generic[T]):
             return
         self._informer.problem = f"{verdict.reason}: {verdict.detail}" if verdict.detail else verdict.reason
         log.debug(
-            "list or watch failed; trying again",
+            "list_or_watch_failed",
             resource=self._informer.kind.resource,
             reason=verdict.reason,
             err=verdict.detail,

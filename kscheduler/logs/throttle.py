@@ -39,28 +39,42 @@ class RecurringTrouble:
     """When to write that a trouble is there and that it is over, where it may come and go many times a minute.
 
     It is told if nothing was within the quiet time, and again each time that this is over; its end is told where it was
-    told itself. Times that came and went untold are counted, for the next line.
+    told itself. Times that came and went untold are counted, for the next line. With a patience it is told once it has
+    lasted so long: an API server that has just started refuses for a second what it allows then (RBAC is being read).
     """
 
-    __slots__ = ("_is_told", "_lines", "_untold")
+    __slots__ = ("_is_told", "_lines", "_patience_seconds", "_since", "_untold")
 
-    def __init__(self, quiet_seconds: float) -> None:
-        """`quiet_seconds`: the least time between two lines that say that it is there."""
+    def __init__(self, quiet_seconds: float, patience_seconds: float = 0.0) -> None:
+        """`quiet_seconds`: the least time between two lines that say that it is there. `patience_seconds`: how long it
+        lasts before the first.
+        """
         self._lines = Throttle(quiet_seconds)
+        self._patience_seconds = patience_seconds
+        self._since: float | None = None
+        """When it was seen first, since it was not there last."""
         self._is_told = False
         self._untold = 0
 
     def is_due(self, now: float, *, at_once: bool = False) -> bool:
         """It is there: whether to write that now. `at_once`: also within the quiet time, as it has become worse."""
-        if self._lines.is_quiet(now) and not at_once:
+        if self._since is None:
+            self._since = now
+        if now - self._since < self._patience_seconds or (self._lines.is_quiet(now) and not at_once):
             return False
         self._lines.admits(now)
         self._is_told = True
         return True
 
+    @property
+    def is_there(self) -> bool:
+        """Whether it was seen since it was over last."""
+        return self._since is not None
+
     def ends(self) -> bool:
         """It is over: whether to write that."""
         is_told, self._is_told = self._is_told, False
+        self._since = None
         self._untold += not is_told
         return is_told
 

@@ -14,9 +14,11 @@ There are three ways to notice:
 
 Limits: a pod is counted once as long as it is among the last `MOST_REMEMBERED`. A Binding that was given up after 5xx
 answers and was applied all the same counts, too. Only a process that schedules counts: a follower sees each pod bound
-by the leader.
+by the leader. So does a leader that was stopped past the end of its lease: what it sees first when it goes on are the
+pods that its own replica has bound meanwhile, before it learns that it leads no more.
 """
 
+from collections.abc import Callable
 from typing import Final
 
 from kscheduler.aio.clock import Clock
@@ -39,7 +41,9 @@ ADVICE: Final = (
 class TakenPods:
     """Counts the pods, and warns."""
 
-    def __init__(self, observations: Observations, clock: Clock) -> None:
+    def __init__(self, observations: Observations, clock: Clock, may_bind: Callable[[], bool] = lambda: True) -> None:
+        """`may_bind`: whether this process's right to write holds now; it ends before any replica's begins."""
+        self.may_bind = may_bind
         self._observations = observations
         self._clock = clock
         self._throttle = Throttle(SECONDS_BETWEEN_LINES)
@@ -60,7 +64,7 @@ class TakenPods:
     def bound(self, pod: Pod, node_name: str) -> None:
         """Somebody else has bound the pod to this node."""
         uid = pod.metadata.uid
-        if uid in self._remembered or not self.is_scheduling:
+        if uid in self._remembered or not (self.is_scheduling and self.may_bind()):
             return
         self._remembered[uid] = True
         self._observations.pod_taken()

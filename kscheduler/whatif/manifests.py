@@ -16,7 +16,7 @@ from kscheduler.api.kinds import KINDS, RESOURCE_CLAIM_TEMPLATES, Kind
 from kscheduler.api.meta import KubeObject
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.state.pod_groups.group_apis import OTHER_APIS, GroupAPI, kubernetes_apis
-from kscheduler.whatif.fields.unknown_fields import misspelt
+from kscheduler.whatif.fields.unknown_fields import misspelt, nearest
 from kscheduler.whatif.object_files import Document
 from kscheduler.whatif.priority import PRIORITY_CLASS, SYSTEM_PRIORITIES, default_priority_class
 from kscheduler.whatif.scenario import ClusterObjects, ScenarioError
@@ -247,4 +247,6 @@ def _give_priority(spec: Tree, found: Manifests, where: str) -> None:
     elif name in SYSTEM_PRIORITIES:
         spec["priority"] = SYSTEM_PRIORITIES[name]
     elif name:
-        found.notes.append(f"{where}: PriorityClass {name} is not known here: priority 0 is presumed")
+        near = nearest(name, (*found.priority_classes, *SYSTEM_PRIORITIES))
+        meant = f"; do you mean {near}? An API server refuses pods of a class that does not exist" if near else ""
+        found.notes.append(f"{where}: PriorityClass {name} is not known here: priority 0 is presumed{meant}")

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kscheduler.api.kinds import DEVICE_TAINT_RULES
 from kscheduler.app import ConfigSource, followed_version
 from kscheduler.app.options import Options, ReadUnder
 from kscheduler.app.service import App
@@ -17,6 +18,7 @@ from kscheduler.loading import ConfigurationReader
 from kscheduler.server.serving import HTTPServing
 from kscheduler.simulation.apiserver import EmbeddedAPIServer, discovery
 from kscheduler.simulation.apiserver.faults import InjectedFault
+from kscheduler.simulation.kinds.resources import served_kinds
 from kscheduler.upstream.versions import followed
 from tests.app.log.reading import log_at
 from tests.app.running import alone, answer, node_of, put, running, until
@@ -131,6 +133,24 @@ async def test_an_upgrade_of_the_cluster_is_followed_and_pods_wait_on() -> None:
             assert app.parts.assembly.queue.find("default/before") is not None
     assert (line["before"], line["decides_as"]) == ("1.36", "1.37")
     assert len([each for each in log.lines() if each["msg"] == "version_followed"]) == 1
+
+
+async def test_what_the_upgraded_server_serves_besides_is_read_at_once() -> None:
+    """DeviceTaintRules count by the rules of 1.37; five minutes later pods would have been decided without them."""
+    gates = parse_feature_gates("", version="1.37")
+    with log_at(0) as log:
+        async with EmbeddedAPIServer(seed=1, kinds=served_kinds("1.37", gates.enabled)) as server:
+            absent = InjectedFault("answer", method="GET", path="/apis/resource.k8s.io/v1", code=404, count=1000)
+            server.faults.add(absent)
+            put(server, "nodes", node_tree("node"))
+            options = Options(alone(), serving=HTTPServing.plain_on_loopback(), read_under=reading())
+            async with running(server, options) as (app, _, _):
+                await log.until("scheduling")
+                assert app.parts.informers.informer(DEVICE_TAINT_RULES).resting
+                server.faults.clear()
+                app.parts.server_version.learn("v1.37.9")
+                line = await log.until("resource_served")
+                assert line["version"] == "v1"
 
 
 async def test_gates_that_the_version_does_not_have_keep_the_rules_as_they_are() -> None:

@@ -1,13 +1,17 @@
 """A namespace whose writes hang is named in log, notes and metric, and nobody else waits for it."""
 
+import pytest
 import structlog
 
 from kscheduler.aio import VirtualClock
 from kscheduler.aio.shared_places import FixedRoom, SharedPlaces
 from kscheduler.app.monitors.hanging_writes import EVENT, MOST_TOLD, HangingWritesMonitor
+from kscheduler.client.errors import ClientError, UnknownOutcomeError
 from kscheduler.client.http.http1 import HttpRequest
-from kscheduler.client.resource_path import owner_of_request
+from kscheduler.client.resource_path import RequestOwner, owner_of_request
+from kscheduler.client.write_failures import WriteFailures, advice_on_hanging
 from tests.builders import make_pod
+from tests.election.stand_ins import refusal
 from tests.scheduling.around import SchedulerHarness
 from tests.scheduling.attempt.test_workers import GatedBind, turns, working
 from tests.scheduling.plugins_for_tests import cluster, profile
@@ -110,3 +114,49 @@ async def test_while_the_api_server_is_away_no_namespace_is_blamed() -> None:
         is_away = False
         monitor.look()
     assert [line["event"] for line in lines] == ["writes_hang"]
+
+
+async def test_a_line_says_where_to_look_and_names_the_webhook_as_soon_as_the_api_server_has() -> None:
+    """It gives up on a webhook after ten seconds or more: until then nobody knows who does not answer."""
+    clock = VirtualClock()
+    harness = SchedulerHarness(profile(GatedBind()), cluster("node"), clock=clock)
+    requests, failures = SharedPlaces(FixedRoom(8), clock, owner_of_request), WriteFailures()
+    monitor = HangingWritesMonitor(harness.workers, [requests], clock, failures=[failures])
+    binding = HttpRequest("POST", "/api/v1/namespaces/hook/pods/p/binding")
+    owner = owner_of_request(binding)
+    assert owner is not None
+    failures.note(owner, refusal(500, 'failed calling webhook "of-long-ago"'), clock.monotonic() - 60.0)
+    requests.begin_now(binding)
+    with structlog.testing.capture_logs() as lines:
+        for second in range(40):
+            if second == 12:
+                text = 'Internal error occurred: failed calling webhook "slow.example.com": context deadline exceeded'
+                failures.note(owner, refusal(500, text), clock.monotonic())
+            monitor.look()
+            await clock.advance(1.0)
+    first, second_line = lines
+    assert first["err"].startswith("no answer for ")
+    assert "admission webhook that matches pods/binding" in first["advice"]
+    assert "webhook slow.example.com does not answer" in second_line["advice"]
+    assert "slow.example.com" in second_line["err"]
+    assert ["slow.example.com" in note for note in monitor.notes()] == [True]
+
+
+@pytest.mark.parametrize(
+    ("failure", "advice"),
+    [
+        pytest.param(refusal(500, "etcdserver: request timed out"), "etcd is slow", id="etcd"),
+        pytest.param(refusal(504, "Timeout: request did not complete"), "look for an admission webhook", id="unknown"),
+        pytest.param(UnknownOutcomeError("no answer within 30 s"), "look for an admission webhook", id="no answer"),
+        pytest.param(refusal(403, 'failed calling webhook "denies"'), None, id="refused as it is"),
+    ],
+)
+def test_the_advice_follows_what_the_api_server_has_said(failure: ClientError, advice: str | None) -> None:
+    failures = WriteFailures()
+    failures.note(RequestOwner("ns", "create events"), failure, 1.0)
+    last = failures.last("ns", "create events", since=1.0)
+    assert (last is not None) == (advice is not None)
+    assert advice is None or advice in advice_on_hanging("create events", last)
+    assert failures.last("ns", "create events", since=2.0) is None
+    assert failures.last("ns", "", since=0.0) == last, "any kind: a preemption writes several"
+    assert failures.last("other", "create events", since=0.0) is None

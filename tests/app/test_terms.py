@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import ssl
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
@@ -45,8 +46,8 @@ class Process:
         self.apps: list[App] = []
         self.earlier: list[EarlierTerm | None] = []
         self._connection = plain_connection(server.url)
-        serving = HTTPServing.plain_on_loopback()
-        self.options = Options(loaded, serving=serving, end_at_once=self.ended.append, **more)
+        more.setdefault("serving", HTTPServing.plain_on_loopback())
+        self.options = Options(loaded, end_at_once=self.ended.append, **more)
         self.stop = Stop()
 
     def begin(self, options: Options, earlier: EarlierTerm | None) -> App:
@@ -168,6 +169,26 @@ async def test_what_could_be_watched_on_is_not_listed_again() -> None:
                     await asyncio.sleep(0.01)
             assert informers["nodes"].relists == {}
             assert informers["pods"].relists in ({}, {"new leader": 1})  # `catch_up`
+
+
+async def test_a_process_starts_once_and_keeps_its_certificate() -> None:
+    """Whoever has noted the certificate of the HTTPS port, and whoever counts starts, sees one process."""
+    async with EmbeddedAPIServer(seed=1) as server:
+        process = Process(server, serving=HTTPServing(secure_port=0, bind_address="127.0.0.1"))
+        with structlog.testing.capture_logs() as lines:
+            async with running(process):
+                served = []
+                for term in (1, 2):
+                    await process.until(Role.LEADING, term)
+                    port = process.apps[-1].server.port
+                    served.append(await asyncio.to_thread(ssl.get_server_certificate, ("127.0.0.1", port)))
+                    if term == 1:
+                        without_leases(server)
+                        await process.until(Role.FOLLOWING, 2)
+                        server.faults.clear()
+        assert served[0] == served[1]
+        said = Counter(line["event"] for line in lines)
+        assert (said["following_again"], said["starting"], said["self_signed_certificate_made"]) == (1, 1, 1)
 
 
 async def test_a_term_knows_what_the_one_before_was_told_of_the_server() -> None:

@@ -431,6 +431,20 @@ def test_the_defaults_under_gates(capsys: Captured) -> None:
     assert captured.err == "", "it is built"
 
 
+def test_a_default_of_kube_schedulers_that_has_no_effect_here_is_a_warning_too(file: Path, capsys: Captured) -> None:
+    text = "enableContentionProfiling: true\nclientConnection: {contentType: application/vnd.kubernetes.protobuf}\n"
+    assert check(file, text) == 0
+    captured = capsys.readouterr()
+    warned = [line.split(": ")[3] for line in captured.err.splitlines()]
+    assert warned == ["clientConnection.contentType", "enableContentionProfiling"]
+    assert captured.out.endswith(", 2 warnings\n")
+    assert main(["config", "default"]) == 0
+    file.write_text(capsys.readouterr().out)
+    assert main(["config", "check", str(file)]) == 0
+    captured = capsys.readouterr()
+    assert (captured.err, captured.out.endswith("schedules for kscheduler\n")) == ("", True), "a file to start from"
+
+
 def run(*flags: str) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-m", "kscheduler", "run", *flags]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)

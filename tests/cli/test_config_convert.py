@@ -248,7 +248,6 @@ def test_a_policy_becomes_a_profile_with_what_it_lists_and_nothing_else(
     assert done.names("score", "disabled") == ["InterPodAffinity", "NodeAffinity", "TaintToleration"]
     assert done.names("filter", "disabled") == ["PodTopologySpread"]
     assert done.args("NodeResourcesFit") == {"scoringStrategy": {"type": "MostAllocated"}}
-    assert done.args("InterPodAffinity") == {"hardPodAffinityWeight": 10}
     assert "addedAffinity" in done.args("NodeAffinity")
     assert done.tree["extenders"] == [
         {
@@ -265,8 +264,29 @@ def test_a_policy_becomes_a_profile_with_what_it_lists_and_nothing_else(
         (before + 11, "LeastRequestedPriority"),
         (before + 13, "SelectorSpreadPriority"),
         (before + 15, "RackSpread"),
+        (before + 17, "hardPodAffinitySymmetricWeight"),
         (before + 20, "extenders"),
     ]
+
+
+def test_arguments_are_written_only_for_plugins_that_are_called(tmp_path: Path, capsys: Captured) -> None:
+    """What only scores is no argument of a plugin that only filters, and nothing is one of a disabled plugin."""
+    weight, listed = "hardPodAffinitySymmetricWeight: 10\n", (3, "hardPodAffinitySymmetricWeight")
+    policy = f"kind: Policy\napiVersion: v1\n{weight}"
+    for lists in ("priorities: []\n", "priorities: []\npredicates: []\n"):
+        without = Converted(policy + lists, tmp_path, capsys)
+        assert ("pluginConfig" in without.profile, listed in without.listed) == (False, True)
+    scored = Converted(policy + "priorities: [{name: InterPodAffinityPriority}]\npredicates: []\n", tmp_path, capsys)
+    assert (scored.args("InterPodAffinity"), listed in scored.listed) == ({"hardPodAffinityWeight": 10}, False)
+    names = ("InterPodAffinity", "VolumeBinding", "NodeResourcesFit")
+    disabled = f"{{disabled: [{', '.join(f'{{name: {name}}}' for name in names)}]}}"
+    alpha = HEAD.format("v1alpha1") + (
+        f"{weight}bindTimeoutSeconds: 7\nalgorithmSource: {{provider: ClusterAutoscalerProvider}}\n"
+        f"plugins: {{score: {disabled}, preBind: {disabled}}}\n"
+    )
+    none = Converted(alpha, tmp_path, capsys)
+    assert "pluginConfig" not in none.profile
+    assert {listed, (4, "bindTimeoutSeconds"), (5, "algorithmSource.provider")} <= set(none.listed)
 
 
 def test_lists_that_a_policy_leaves_out_are_the_defaults(tmp_path: Path, capsys: Captured) -> None:

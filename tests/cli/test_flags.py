@@ -123,7 +123,10 @@ def test_a_kubeconfig_beside_a_file_that_names_none_is_the_one(tmp_path: Path) -
 def test_a_kubeconfig_beside_a_file_that_names_another_is_skipped_and_warns(file: str) -> None:
     found = resolved("--config", file, "--kubeconfig=k")
     assert found.config.configuration.client_connection.kubeconfig == "from-file"
-    assert warned(found) == {"--kubeconfig": "is ignored: --config is given"}
+    reason = (
+        f"is ignored: clientConnection.kubeconfig of {file} names from-file; the flag holds where the file names none"
+    )
+    assert warned(found) == {"--kubeconfig": reason}
     assert resolved("--config", file, "--kubeconfig=from-file").warnings == ()
 
 

@@ -53,7 +53,7 @@ def test_a_dump_that_is_asked_for_too_early_is_no_end(module: str) -> None:
     program = PROGRAM.format(module=module, number=int(signal.SIGUSR2), argv=argv)
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
     assert ended.returncode == 2
-    assert ended.stderr == "kscheduler: kubeconfig /nope: No such file or directory\n"
+    assert ended.stderr == "kscheduler: kubeconfig /nope: No such file or directory (--kubeconfig names it)\n"
 
 
 def test_a_terminal_that_goes_away_under_nohup_is_no_end() -> None:

@@ -147,6 +147,31 @@ def test_what_no_version_takes_is_told_as_the_version_with_the_fewest_mistakes_h
         assert "podGroupPostFilter" not in told
 
 
+@pytest.mark.parametrize(
+    "flag",
+    [
+        pytest.param("--feature-gates=Nonsense=true", id="a gate that nobody has"),
+        pytest.param("--feature-gates=DRADerivedAttributes=true", id="a gate of 1.37 that is not built"),
+        pytest.param("--emulated-version=1.32", id="a version that is not followed"),
+    ],
+)
+@pytest.mark.parametrize("verb", ["config check", "run", "explain"])
+def test_a_file_beside_a_wrong_flag_is_judged_by_each_version_too(
+    verb: str, flag: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A sound file of 1.37 has no mistakes to tell of, because a flag has one."""
+    path = tmp_path / "config.yaml"
+    path.write_text(f"{HEAD}profiles: [{{schedulerName: x, {POST_FILTER}, {SHAPE}}}]\n")
+    try:
+        ended: object = main([*(str(path) if word == "CONFIG" else word for word in verbs(tmp_path)[verb]), flag])
+    except SystemExit as of_the_parser:
+        ended = of_the_parser.code
+    assert ended == 2
+    told = capsys.readouterr().err
+    assert flag.partition("=")[2].partition("=")[0] in told
+    assert "config.yaml" not in told, told
+
+
 @pytest.mark.parametrize("gate", ["DRAPartitionableDevicesType", "GangScheduling"])
 def test_a_gate_that_no_version_can_switch_on_is_told_by_the_one_that_knows_it(
     gate: str, capsys: pytest.CaptureFixture[str]

@@ -108,6 +108,13 @@ def render(
     return run_helm("template", release, CHART, "--namespace", namespace, "--kube-version", kubernetes, *flags)
 
 
+def notes(settings: Mapping[str, object], *files: Path, release: str = RELEASE, namespace: str = NAMESPACE) -> str:
+    """What `helm install` says at the end."""
+    flags = value_arguments(files, settings)
+    said = run_helm("install", release, CHART, "--namespace", namespace, "--dry-run=client", *flags)
+    return said.partition("NOTES:")[2]
+
+
 def objects(text: str) -> list[Object]:
     """The objects of a stream of YAML documents."""
     return [document for document in yaml.safe_load_all(text) if document is not None]

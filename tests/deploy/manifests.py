@@ -2,9 +2,10 @@
 
 What only Helm needs is left out: its test pod, and the labels that say who manages an object. Comments stay. Next to
 that this writes what else is made from one source: the dashboard, the chart's README, the descriptions in its schema
-and the names of the feature gates that it takes.
+and the table of feature gates by which it judges its own.
 """
 
+import json
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -12,13 +13,13 @@ from typing import Final
 
 import yaml
 
-from kscheduler.config.feature_gates import ALL_OF_A_STAGE, gates_of
+from kscheduler.config.feature_gates import ALL_OF_A_STAGE, NOT_BUILT, gates_of, parse_feature_gates
 from kscheduler.upstream.behaviours import BEHAVIOURS
 from tests.deploy import dashboard, helm, values_table
 
 DEPLOY: Final = helm.ROOT / "deploy"
 VALUE_SETS: Final = helm.CHART / "ci"
-GATES: Final = helm.CHART / "files" / "feature-gates.txt"
+GATES: Final = helm.CHART / "files" / "feature-gates.json"
 HELMS_OWN: Final = ("helm.sh/chart:", "app.kubernetes.io/managed-by:")
 
 HEAD: Final = """\
@@ -102,9 +103,27 @@ def shadow() -> str:
 
 
 def feature_gates() -> str:
-    """The names of the gates of every version of Kubernetes that is followed, a line each."""
-    names = {name for version in BEHAVIOURS for name in gates_of(version)}
-    return "".join(f"{name}\n" for name in sorted(names.union(ALL_OF_A_STAGE)))
+    """The gates of each version of Kubernetes that is followed, with what the chart judges by, a line each.
+
+    `all`: the gate that switches it together with others of its stage. Nothing is said of what is as with most.
+    """
+    versions = {}
+    for version in BEHAVIOURS:
+        switched = parse_feature_gates(",".join(f"{name}=true" for name in ALL_OF_A_STAGE), version=version).chosen
+        of_stage = {stage: name for name, stage in ALL_OF_A_STAGE.items()}
+        told: dict[str, dict[str, object]] = {name: {} for name in ALL_OF_A_STAGE} | {
+            gate.name: {
+                "default": gate.default,
+                "locked": gate.locked,
+                "needs": gate.needs,
+                "all": of_stage.get(gate.stage) if switched.get(gate.name) else None,
+                "notBuilt": NOT_BUILT[version].get(gate.name),
+            }
+            for gate in gates_of(version).values()
+        }
+        short = {name: {key: value for key, value in told[name].items() if value} for name in sorted(told)}
+        versions[version] = ",\n".join(f'    "{name}": {json.dumps(gate)}' for name, gate in short.items())
+    return "{\n" + ",\n".join(f'  "{version}": {{\n{lines}\n  }}' for version, lines in versions.items()) + "\n}\n"
 
 
 def files() -> dict[Path, str]:

@@ -68,6 +68,18 @@ def test_probes_ask_where_it_listens() -> None:
         assert asked == {"host": "127.0.0.1", "path": path, "port": port["name"], "scheme": "HTTPS"}
 
 
+def test_the_service_beside_it_finds_the_pod_and_its_port() -> None:
+    """On loopback nobody would reach it, so the file says which flag has to be changed."""
+    text = MANIFEST.with_name("static-pod-service.yaml").read_text()
+    service = yaml.safe_load(text)
+    assert service["metadata"]["namespace"] == POD["metadata"]["namespace"]
+    assert service["spec"]["selector"].items() <= POD["metadata"]["labels"].items()
+    (port,) = service["spec"]["ports"]
+    assert (port["targetPort"], port["port"]) == (CONTAINER["ports"][0]["name"], CONTAINER["ports"][0]["containerPort"])
+    assert "--bind-address=127.0.0.1" in CONTAINER["args"]
+    assert "--bind-address=0.0.0.0" in text
+
+
 def test_it_reads_the_one_file_that_is_roots_and_may_do_nothing_else() -> None:
     (volume,), (mount,) = SPEC["volumes"], CONTAINER["volumeMounts"]
     assert volume["hostPath"] == {"path": KUBECONFIG, "type": "File"}

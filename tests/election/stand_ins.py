@@ -63,6 +63,7 @@ class Link:
     fault: Fault = lambda _method: None
     seconds: float = 0.0
     can_watch: bool = True
+    watch_refusal: ClientError = field(default_factory=lambda: refusal(403, "cannot watch resource leases"))
     loses_answers: int = 0
     """Of so many writes, which are applied."""
 
@@ -92,7 +93,7 @@ class Link:
 
     async def watch(self) -> AsyncGenerator[StoredLease | None]:
         if not self.can_watch:
-            raise refusal(403, "cannot watch resource leases")
+            raise self.watch_refusal
         queue: asyncio.Queue[StoredLease | ClientError | None] = asyncio.Queue()
         self.server.watchers.append(queue)
         try:

@@ -414,3 +414,63 @@ async def test_a_renewal_that_fails_and_succeeds_in_turn_is_told_once_a_minute_w
     told = [line for line in lines if line["event"] in {"lease_not_renewed", "lease_renewed_again"}]
     assert [line["event"] for line in told] == ["lease_not_renewed", "lease_renewed_again"] * 2
     assert int(str(told[2]["times_since"])) >= 5
+
+
+async def test_what_an_api_server_refuses_while_it_starts_is_not_told(
+    clock: VirtualClock, server: LeaseServer, lines: Lines
+) -> None:
+    """It answers 403 until it has read the roles; whoever changes the roles then has been sent to the wrong place."""
+    one, two = candidate(server, "a"), candidate(server, "b")
+    two.link.fault = lambda _method: refusal(403) if clock.monotonic() < 1001.6 else None
+    two.link.can_watch = False
+    async with leading(one, clock), following(two, clock):
+        await clock.advance(1.6)
+        two.link.can_watch = True
+        await clock.advance(60.0)
+    assert {"lease_not_usable", "lease_watch_fails"}.isdisjoint(messages(lines))
+
+
+@pytest.mark.parametrize(
+    ("code", "advice"),
+    [
+        pytest.param(401, "the credentials are not accepted", id="a token that has expired"),
+        pytest.param(429, "asks for fewer requests", id="too many requests"),
+        pytest.param(500, "the API server answers and fails", id="an error of the server"),
+        pytest.param(403, "give the scheduler a Role in namespace ns", id="no right"),
+    ],
+)
+async def test_the_advice_belongs_to_the_cause(
+    clock: VirtualClock, server: LeaseServer, lines: Lines, code: int, advice: str
+) -> None:
+    """Rights are asked for after 403 alone: of a follower's requests, of its watch, and of a leader that loses."""
+    one, two = candidate(server, "a"), candidate(server, "b")
+    two.link.can_watch = False
+    two.link.watch_refusal = refusal(code)
+    two.link.fault = lambda _method: refusal(code)
+    async with leading(one, clock) as keep, following(two, clock):
+        one.link.fault = lambda _method: refusal(code)
+        await clock.advance(15.0)
+        with pytest.raises(LeaseLostError):
+            await keep
+    for name in ("lease_not_usable", "lease_watch_fails", "lease_lost"):
+        (line,) = (line for line in lines if line["event"] == name)
+        assert advice in str(line["advice"]), name
+        assert ("Role" in str(line["advice"])) == (code == 403), name
+
+
+async def test_a_leader_whose_last_renewal_found_nobody_is_told_to_look_at_the_api_server(
+    clock: VirtualClock, server: LeaseServer, lines: Lines
+) -> None:
+    def away(_method: str) -> NetworkError:
+        failure = NetworkError("cannot connect")
+        failure.__cause__ = ConnectionRefusedError(111, "refused")
+        return failure
+
+    one = candidate(server, "a")
+    async with leading(one, clock) as keep:
+        one.link.fault = away
+        await clock.advance(10.1)
+        with pytest.raises(LeaseLostError):
+            await keep
+    (lost,) = (line for line in lines if line["event"] == "lease_lost")
+    assert "is kube-apiserver up" in str(lost["advice"])

@@ -166,3 +166,30 @@ def test_members_of_a_group_are_told_with_their_devices() -> None:
     assert told["m-0"] == [("shared", "x-0"), ("own-0", "x-1")]
     assert told["m-1"] == [("shared", "x-0"), ("own-1", "x-2")]
     assert f"with {DRIVER}/fabric/x-0 (shared, r), {DRIVER}/fabric/x-1 (own-0, r)" in group_text(decision)
+
+
+def test_nodes_that_are_rejected_with_one_sentence_are_one_paragraph() -> None:
+    """Though what else they reach differs, which JSON has."""
+    nodes = [node_tree(name) for name in "abc"]
+    others = [published(name, *(f"o{each}" for each in range(number))) for number, name in enumerate("abc", 1)]
+    for other in others:
+        other["metadata"]["name"] += "-other"
+        other["spec"]["driver"] = "nic.example.com"
+    objects = {
+        "nodes": nodes,
+        "resourceslices": [*(published(name, "gpu-0") for name in "abc"), *others],
+        "deviceclasses": [
+            {
+                "metadata": {"name": "gpu"},
+                "spec": {"selectors": [{"cel": {"expression": f'device.driver == "{DRIVER}"'}}]},
+            }
+        ],
+    }
+    many = claim("many")
+    many["spec"]["devices"]["requests"][0]["exactly"]["count"] = 2
+    line = scenario([], [many], pod=pod_tree(resourceClaims=named("many")), objects=objects)
+    decision = decide(parse_scenario(line, "test", AS_1_37))
+    text = " ".join(decision_text(decision).split())
+    assert text.count("claim many (r: 2 of class gpu) cannot be served") == 1
+    (rejection,) = decision_tree(decision)["rejections"]
+    assert [each["facts"]["reached"] for each in rejection["details"]] == [2, 3, 4]

@@ -70,6 +70,7 @@ def test_the_page_of_simulate_names_every_flag_and_key() -> None:
         "--scheduler-name",
         "--plugin",
         "--plugin-directory",
+        "--debug-plugins",
         "--enable-plugins",
         "--feature-gates",
         "--emulated-version",

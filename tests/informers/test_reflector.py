@@ -356,6 +356,37 @@ async def test_a_resource_that_does_not_exist_rests_and_starts_when_it_appears()
         assert not factory.statistics()[0].resting
 
 
+async def test_absent_resources_are_asked_for_at_once_when_the_server_was_upgraded_and_soon_again() -> None:
+    """Another API server of the same cluster may have answered: the next question comes soon, not in five minutes."""
+    gadgets = Kind("example.io", "v1", "gadgets", "Gadget", NAMESPACES.type)
+    exists, asked = False, list[float]()
+
+    async def discovery(request: object) -> object:
+        asked.append(clock.monotonic())
+        resources = [{"name": "gadgets"}] if exists else []
+        return await reply(json.dumps({"resources": resources}))(request)  # type: ignore[arg-type]
+
+    answers = by_path(v1=discovery, gadgets=list_or_watch(pod_list(pod("a"))))  # type: ignore[arg-type]
+    async with running_factory(answers, gadgets) as (factory, clock):
+        assert await factory.wait_for_sync(60) == ()
+        for _ in range(5):
+            await clock.run_to_next()  # by now it would be asked for each five minutes
+        before, count = clock.monotonic(), len(asked)
+        factory.look_for_absent()
+        while len(asked) == count:  # noqa: ASYNC110  a request over a real connection
+            await asyncio.sleep(0.001)
+        assert asked[-1] == before
+        exists = True
+        await clock.run_to_next()
+        assert clock.monotonic() == before + FIRST_DISCOVERY_SECONDS
+        await asyncio.wait_for(until_awake(factory), 5)
+
+
+async def until_awake(factory: InformerFactory) -> None:
+    while factory.statistics()[0].resting:  # noqa: ASYNC110  a state that tells nobody
+        await asyncio.sleep(0.001)
+
+
 async def test_a_resource_that_does_not_exist_rests_where_rights_are_refused_first_and_discovery_came_late() -> None:
     """As of a static pod, which is there before the API server, under a role that does not know the kind."""
     gadgets = Kind("example.io", "v1", "gadgets", "Gadget", NAMESPACES.type)

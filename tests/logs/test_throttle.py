@@ -73,3 +73,12 @@ def test_what_has_become_worse_is_told_at_once() -> None:
     assert not trouble.is_due(5.0)
     assert trouble.is_due(6.0, at_once=True)
     assert trouble.ends()
+
+
+def test_what_does_not_last_is_not_told() -> None:
+    trouble = RecurringTrouble(60.0, patience_seconds=5.0)
+    assert [trouble.is_due(second) for second in (0.0, 2.0, 4.9)] == [False] * 3
+    assert not trouble.ends()
+    assert not trouble.is_there
+    assert [trouble.is_due(second) for second in (6.0, 8.0, 11.0, 13.0, 71.0)] == [False, False, True, False, True]
+    assert trouble.ends()

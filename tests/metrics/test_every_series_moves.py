@@ -180,7 +180,6 @@ ASKED_AGAIN = {
     "framework/plugin_answers.py": "how a wrong answer looks; the answer itself is told",
     "loading/reader.py": "a package that cannot be imported is a mistake of the configuration, and told as one",
     "logs/pipeline.py": "a line that cannot be written is written otherwise",
-    "testing/trial/findings.py": "what a plugin's refresh raises is a finding, and told",
     "plugins/dynamic_resources/long_evaluations.py": "what a selector raises in a thread is raised where it is awaited",
     "recorder/flight_recorder.py": "`cannot_pack` counts it",
     "scheduling/runtime/steps.py": "it is thrown into the plugin's coroutine, and told when it comes out",

@@ -8,6 +8,7 @@ import structlog
 from kscheduler.aio.clock import VirtualClock
 from kscheduler.api.core import Pod
 from kscheduler.client.errors import UnknownOutcomeError
+from kscheduler.election import Fence
 from kscheduler.scheduling.attempt.binding import BindingWriter
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.taken_pods import SECONDS_BETWEEN_LINES, TakenPods
@@ -72,6 +73,22 @@ def test_what_is_as_it_should_be_is_not_counted(whose: str) -> None:
     assert lines == []
     assert serving.cache.node_of("uid-of-p") == "a", "it counts all the same"
     assert ("uid-of-p" in serving.taken) == (whose == "made with a node")
+
+
+def test_a_leader_that_was_stopped_past_its_lease_does_not_take_its_own_replica_for_another_scheduler() -> None:
+    """What it sees first when it goes on was bound by the replica that has led meanwhile, under the same Lease."""
+    serving, clock = Serving(), VirtualClock()
+    fence = Fence(clock.monotonic, clock)
+    taken = serving.taken
+    taken.may_bind = fence.is_open
+    fence.open_until(10.0)
+    with structlog.testing.capture_logs() as lines:
+        clock._now += 18.0
+        serving.placed("p")
+        assert (lines, serving.count) == ([], 0)
+        fence.open_until(40.0)
+        serving.placed("q")
+    assert [line["pod"] for line in lines] == ["default/q"]
 
 
 def test_a_line_a_minute_tells_how_many() -> None:

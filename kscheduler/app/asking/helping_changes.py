@@ -77,7 +77,7 @@ def gates_to_remove(parts: Parts, keys: Iterable[str]) -> Tree | None:
     example = most_alike(pods)[0] if pods else None
     if example is None or not example.pod.spec.scheduling_gates:
         return None
-    gate = next(each for each in demands(example, parts.assembly.cache.nodes) if each.kind is ChangeKind.GATE)
+    gate = next(each for each in demands(example, parts.assembly.cache) if each.kind is ChangeKind.GATE)
     change = ObjectChange("pods", example.namespace, example.pod.metadata.name, gate.patch)
     suggestion = Suggestion((Step(gate.kind, (change,), gate.size, gate.facts),), (change,), 0)
     scenario = Scenario(ClusterObjects(), example.pod, parts.assembly.config)

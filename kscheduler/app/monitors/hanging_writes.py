@@ -5,6 +5,9 @@ namespace leaves its pods unbound, and the scheduler is ready. Once a second all
 unanswered for `LONG_SECONDS` is told, and told again each minute while it lasts. A client knows the requests; whoever
 sends many of them, as workers do, knows what waits before it is sent, too. Reads are not told: no object waits for one.
 
+Why they hang is told as far as the API server has said it; its first answer may come after the first line, when it has
+given up on a webhook, and then that is told at once.
+
 Limits: at most `MOST_TOLD` at a time, those with the most writes; the others are counted.
 """
 
@@ -16,6 +19,7 @@ from kscheduler.aio.clock import Clock
 from kscheduler.aio.shared_places import SharedPlaces, SlowOwner
 from kscheduler.bounded.recently_used import RecentlyUsed
 from kscheduler.client.resource_path import RequestOwner
+from kscheduler.client.write_failures import WriteFailure, WriteFailures, advice_on_hanging
 from kscheduler.counts.series import LabelValues, MetricSeries
 from kscheduler.logs import get_logger
 from kscheduler.logs.throttle import RecurringTrouble
@@ -66,11 +70,13 @@ class HangingWritesMonitor:
         senders: Mapping[str, tuple[SharedPlaces, Callable[[Hashable], int]]] | None = None,
         *,
         is_outage: Callable[[], bool] = bool,
+        failures: Iterable[WriteFailures] = (),
     ) -> None:
         """`clients`: the places of the clients. `senders`: by kind of write, the places of those who send it, by
         namespace, and how many wait there before they ask for a place. `is_outage`: whether all requests fail, which
-        is told by others and is no namespace's doing.
+        is told by others and is no namespace's doing. `failures`: what the clients were answered.
         """
+        self._failures = tuple(failures)
         self._is_outage = is_outage
         self._senders = {BINDING: (workers.places, workers.standing.waiting), **(senders or {})}
         self._clients = tuple(clients)
@@ -80,6 +86,8 @@ class HangingWritesMonitor:
         """By namespace and kind, since when it lasts. Ends with it."""
         self._troubles: RecentlyUsed[tuple[str, str], RecurringTrouble] = RecentlyUsed(_MOST_KEPT)
         """What was told of it; also after its end, as it may begin again at once."""
+        self._webhooks: dict[tuple[str, str], str] = {}
+        """By namespace and kind, the webhook that was told. Ends with it."""
 
     async def run(self) -> None:
         """Look until cancelled."""
@@ -113,7 +121,10 @@ class HangingWritesMonitor:
             trouble = self._troubles.use(key)
             if trouble is None:
                 trouble = self._troubles[key] = RecurringTrouble(LINE_SECONDS)
-            if trouble.is_due(now):
+            failure = self._last_failure(one, now)
+            webhook = failure.webhook if failure is not None else ""
+            if trouble.is_due(now, at_once=webhook != self._webhooks.get(key, "") and webhook != ""):
+                self._webhooks[key] = webhook
                 _log.warning(
                     "writes_hang",
                     namespace=one.namespace,
@@ -122,19 +133,33 @@ class HangingWritesMonitor:
                     waiting=one.waiting,
                     seconds=round(one.seconds, 3),
                     namespaces=len({each.namespace for each in hanging}),
+                    err=failure.text if failure is not None else f"no answer for {one.seconds:.0f} s",
+                    advice=advice_on_hanging(one.write, failure),
                     **trouble.take_untold(),
                 )
         still = {(one.namespace, one.write) for one in hanging}
         for namespace, write in self._since.keys() - still:
             since, trouble = self._since.pop((namespace, write)), self._troubles.get((namespace, write))
+            self._webhooks.pop((namespace, write), None)
             if trouble is not None and trouble.ends():
                 _log.info("writes_hang_no_more", namespace=namespace, write=write, seconds=round(now - since, 3))
 
+    def _last_failure(self, hanging: HangingWrites, now: float) -> WriteFailure | None:
+        """What the API server has said of them since they hang. A preemption writes several kinds."""
+        write = "" if hanging.write == PREEMPTION else hanging.write
+        since = min(now - hanging.seconds, self._since.get((hanging.namespace, hanging.write), now))
+        known = (each.last(hanging.namespace, write, since) for each in self._failures)
+        return max((each for each in known if each is not None), key=lambda each: each.at, default=None)
+
     def notes(self) -> Iterable[str]:
         """A line for `/readyz?verbose` for each namespace and kind of write, at most `MOST_TOLD`."""
+        now = self._clock.monotonic()
         for one in self.hanging()[:MOST_TOLD]:
+            failure = self._last_failure(one, now)
+            who = f"look at the admission webhook {failure.webhook}" if failure is not None and failure.webhook else ""
             behind = (
-                f"{round(one.seconds)} s, {one.waiting} wait behind them; look at its admission webhooks and quotas"
+                f"{round(one.seconds)} s, {one.waiting} wait behind them; "
+                f"{who or 'look at its admission webhooks and quotas'}"
             )
             yield f"namespace {one.namespace}: {one.unanswered} writes ({one.write}) hang or are refused since {behind}"
 

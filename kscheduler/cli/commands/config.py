@@ -28,7 +28,7 @@ from kscheduler.config.escaping import escaped
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.loader import STANDARD_INPUT, LoadedConfig, data_of, dump_default
 from kscheduler.config.types import OWN_SCHEDULER_NAME
-from kscheduler.config.unhonoured import unhonoured
+from kscheduler.config.unhonoured import RULES, unhonoured
 
 if TYPE_CHECKING:
     from kscheduler.loading import Configured
@@ -43,7 +43,9 @@ _CONVERT = """\
 Print a KubeSchedulerConfiguration v1 that means what the file means, as far as that goes, and list the rest on standard
 error, by name and line. FILE is a KubeSchedulerConfiguration of v1alpha1 to v1beta3, or of v1 with plugins of other
 projects; a policy file (Kubernetes up to 1.22); or Volcano's volcano-scheduler.conf; each alone, in a ConfigMap, in a
-list or among other documents. Exit code 2: nothing can be made of it."""
+list or among other documents. Of a manifest that runs kube-scheduler (kubeadm's static pod kube-scheduler.yaml, a
+Deployment) the manifest that runs kscheduler in its place is printed, with its flags. Exit code 2: nothing can be made
+of it."""
 _DEFAULT = "Print the configuration that applies without a file, as a file to start from."
 _POLICIES = """\
 Print a configuration with a profile for each ready policy (random, round-robin, cheapest, annotation-match, load-aware,
@@ -63,7 +65,7 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     add_feature_gates(check, "the file is judged by each of them")
     add_plugin_flags(check)
     check.set_defaults(further_mistakes=lambda args: mistakes_in_file(args, args.file, runs_here=False))
-    text = "turn a file of an earlier version, a policy file or Volcano's into ours"
+    text = "turn a file of an earlier version, a policy file, Volcano's or a manifest into ours"
     conversion = verbs.add_parser("convert", help=text, description=_CONVERT, allow_abbrev=False)
     conversion.add_argument("file", action=StoreText, metavar="FILE", help="the file; - is standard input")
     add_feature_gates(conversion)
@@ -123,7 +125,7 @@ def _check(args: argparse.Namespace) -> int:
         for reason in str(refusal).splitlines():
             print(f"kscheduler: warning: not with Kubernetes {version}: {reason}", file=sys.stderr)
     loaded = configured.config
-    doubts = unhonoured(loaded, plugins=configured.registry.names())
+    doubts = unhonoured(loaded, plugins=configured.registry.names(), defaults_too=True)
     warnings = [*gates.warnings, *(f"{loaded.where}: {warning}" for warning in doubts)]
     warnings += [f"{loaded.where}: {note}" for note in _files_away(loaded)]
     warnings += [f"plugin {each.name} ({each.origin}) is enabled in no profile" for each in configured.unused]
@@ -138,7 +140,7 @@ def _read(args: argparse.Namespace, version: str) -> tuple[FeatureGates, "Config
     try:
         gates = feature_gates(args, version)
     except ConfigError as failure:
-        raise with_mistakes_in_file(failure, args, args.file, runs_here=False) from None
+        raise with_mistakes_in_file(failure, args, args.file, runs_here=False, version=version) from None
     configured = read_with_extenders(configuration_reader(args, gates), args.file, runs_here=False)
     check_built(configured, runs_here=False)
     return gates, configured
@@ -154,8 +156,10 @@ def _files_away(loaded: LoadedConfig) -> list[str]:
 
 
 def _convert(args: argparse.Namespace) -> int:
+    from kscheduler.cli.judged_flags import without_meaning  # brings the flags of `run`, with what serves HTTP
+
     where = STANDARD_INPUT if args.file == "-" else args.file
-    converted = convert(data_of(args.file), where, lambda data: _mistakes(args, data))
+    converted = convert(data_of(args.file), where, lambda data: _mistakes(args, data), without_meaning)
     for note in converted.notes:
         place = f"{where}:{note.line}" if note.line else where
         print(f"kscheduler: {place}: {escaped(f'{note.name}: {note.reason}')}", file=sys.stderr)
@@ -192,5 +196,6 @@ def _print_default(args: argparse.Namespace) -> int:
     gates = feature_gates(args)
     for warning in gates.warnings:
         print(f"kscheduler: warning: {warning}", file=sys.stderr)
-    print(dump_default(args.scheduler_name, gates), end="")
+    # What has no effect here has no place in a file to start from; `check` would warn of it.
+    print(dump_default(args.scheduler_name, gates, without=[rule.path for rule in RULES]), end="")
     return 0

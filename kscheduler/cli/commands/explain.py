@@ -15,7 +15,7 @@ import asyncio
 import sys
 from collections.abc import Iterable, Iterator
 
-from kscheduler.cli.asking_flags import by_the_servers_version, serving_of
+from kscheduler.cli.asking_flags import address_of, by_the_servers_version, choose_cluster, serving_of
 from kscheduler.cli.explain_flags import (
     add_parser,
     check,
@@ -65,6 +65,7 @@ def _run(args: argparse.Namespace) -> int:
     check(args)
     served = serving_of(args)
     if args.source is None:
+        choose_cluster(args, served)
         return _print(asyncio.run(_ask_cluster(args, served)), args)
     group, workload = group_in(args.pod or ""), workload_in(args.pod or "")
     namespace, name = (args.namespace or "default", "") if group or workload else pod_of(args, "default")
@@ -85,7 +86,7 @@ def _run(args: argparse.Namespace) -> int:
 
 
 async def _ask_cluster(args: argparse.Namespace, served: Serving) -> list[Answered]:
-    address = {"master": args.master, "kubeconfig": args.kubeconfig, "context": args.context}
+    address = address_of(args)
     group, workload = group_in(args.pod or ""), workload_in(args.pod or "")
     is_bare = names_no_namespace(args.pod or "")
     namespace = args.namespace or (current_namespace(**address) if is_bare else "default")

@@ -204,6 +204,7 @@ def _serve(resolved: Resolved, args: argparse.Namespace) -> int:
         config=resolved.config,
         master=args.master,
         context=args.context,
+        kubeconfig_named_by=_who_names_kubeconfig(args, resolved),
         serving=resolved.serving,
         flags=resolved.flags,
         source=_source(args, resolved),
@@ -227,6 +228,13 @@ def _serve(resolved: Resolved, args: argparse.Namespace) -> int:
         where = f"{failure.filename}: " if failure.filename else ""
         return refuse(f"{where}{failure.strerror or failure}")
     return 0
+
+
+def _who_names_kubeconfig(args: argparse.Namespace, resolved: Resolved) -> str:
+    """The flag, or a field of the file; a flag that is passed over has had its warning."""
+    in_force = resolved.config.configuration.client_connection.kubeconfig
+    is_flags = not args.config or getattr(args, "kubeconfig", "") == in_force
+    return "--kubeconfig" if is_flags else f"clientConnection.kubeconfig of {args.config}"
 
 
 async def _served(service: Coroutine[Any, Any, None]) -> None:

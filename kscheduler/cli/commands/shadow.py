@@ -13,7 +13,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from kscheduler.aio import event_loop
-from kscheduler.cli.asking_flags import add_cluster, add_scheduler, by_the_servers_version, serving_of
+from kscheduler.cli.asking_flags import (
+    add_cluster,
+    add_scheduler,
+    address_of,
+    by_the_servers_version,
+    choose_cluster,
+    serving_of,
+)
 from kscheduler.cli.debugging import debuggers_in_service
 from kscheduler.cli.log_flags import add_log_flags, configure_logs
 from kscheduler.cli.named_config import add_feature_gates, mistakes_in_file, with_mistakes_in_file
@@ -169,8 +176,8 @@ async def _follow(args: argparse.Namespace) -> bool:
     from kscheduler.client.reading import ReadingClient
 
     served = serving_of(args)  # a mistake in a file is told before anything is asked
-    kubeconfig = args.kubeconfig or served.config.configuration.client_connection.kubeconfig
-    connection = await load_connection(master=args.master, kubeconfig=kubeconfig, context=args.context)
+    choose_cluster(args, served)
+    connection = await load_connection(**address_of(args))
     async with ReadingClient(connection) as client:
         served = await by_the_servers_version(client, args, served)
     return await run_shadow(_options(args, served), connection)

@@ -11,7 +11,7 @@ import argparse
 import sys
 
 from kscheduler.cli.asked_cluster import asked_cluster
-from kscheduler.cli.asking_flags import namespace_of
+from kscheduler.cli.asking_flags import choose_cluster, namespace_of, serving_of
 from kscheduler.cli.refusal import refusing
 from kscheduler.cli.simulate_flags import add_parser, check, read_manifests, wishes_of
 from kscheduler.explain.questions.as_if import NewObjectRules
@@ -40,11 +40,15 @@ def _run(args: argparse.Namespace) -> int:
         return _PLAYED
     check(args)
     read_manifests(args)
+    served = serving_of(args)
     if args.source is None:
+        choose_cluster(args, served)
         args.namespace = namespace_of(args)
     has_templates = any(templates_in(args.new_objects, args.namespace))
     has_new = bool(args.new_objects)
-    found = asked_cluster(args, with_groups=True, with_templates=has_templates, with_priority_classes=has_new)
+    found = asked_cluster(
+        args, with_groups=True, with_templates=has_templates, with_priority_classes=has_new, served=served
+    )
     rules = NewObjectRules(default_new_pod, objections, classes=found.priority_classes)
     plan, of_plan = planned(wishes_of(args), found.objects, found.groups, found.served, found.where, rules)
     rehearsed = rehearse(plan)

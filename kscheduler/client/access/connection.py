@@ -124,6 +124,7 @@ async def load_connection(
     master: str = "",
     kubeconfig: str = "",
     context: str = "",
+    named_by: str = "--kubeconfig",
     allow_exec: bool = True,
     environ: Mapping[str, str] = os.environ,
     clock: Clock = REAL_CLOCK,
@@ -132,7 +133,8 @@ async def load_connection(
     """Find the API server as kubectl does: arguments, $KUBECONFIG, ~/.kube/config, then the pod's service account.
 
     `master` alone is a server without credentials; with `kubeconfig` it replaces the server's URL. `context` names an
-    entry of the kubeconfig to use instead of its current-context. `say_slow` is called when an exec plugin takes long.
+    entry of the kubeconfig to use instead of its current-context. `named_by`: who names `kubeconfig`, for messages.
+    `say_slow` is called when an exec plugin takes long.
     Raises `ConfigurationError`: one line that names the file and the field.
     """
     if master and not kubeconfig:
@@ -140,12 +142,12 @@ async def load_connection(
             message = f"--context {context}: --master alone needs no kubeconfig, and so no context; give one of the two"
             raise ConfigurationError(message)
         return plain_connection(master, environ)
-    paths = _kubeconfig_paths(kubeconfig, environ)
+    named_by, paths = (named_by, [kubeconfig]) if kubeconfig else kubeconfigs_found(environ)
     if context and not paths:
         message = f"--context {context}: there is no kubeconfig: no --kubeconfig, no $KUBECONFIG, no ~/.kube/config"
         raise ConfigurationError(message)
     if paths:
-        config = read_kubeconfig(paths, context)
+        config = read_kubeconfig(paths, context, named_by)
         server = server_url(master, "--master") if master else config.server
         proxy = config.proxy or environment_proxy(server, environ)
         return await _from_kubeconfig(config, server, proxy, allow_exec=allow_exec, clock=clock, say_slow=say_slow)
@@ -159,27 +161,34 @@ async def load_connection(
 
 
 def current_namespace(
-    *, master: str = "", kubeconfig: str = "", context: str = "", environ: Mapping[str, str] = os.environ
+    *,
+    master: str = "",
+    kubeconfig: str = "",
+    context: str = "",
+    named_by: str = "--kubeconfig",
+    environ: Mapping[str, str] = os.environ,
 ) -> str:
     """The namespace that kubectl would take with the same arguments. Raises `ConfigurationError`."""
-    paths = [] if master and not kubeconfig else _kubeconfig_paths(kubeconfig, environ)
+    found = kubeconfigs_found(environ) if not (master or kubeconfig) else ("", [])
+    named_by, paths = (named_by, [kubeconfig]) if kubeconfig else found
     if paths:
-        return read_kubeconfig(paths, context).namespace
+        return read_kubeconfig(paths, context, named_by).namespace
     account_namespace = Path(_ACCOUNT) / "namespace"
     if not master and "KUBERNETES_SERVICE_HOST" in environ and account_namespace.exists():
         return account_namespace.read_text(encoding="utf-8").strip() or "default"
     return "default"
 
 
-def _kubeconfig_paths(kubeconfig: str, environ: Mapping[str, str]) -> list[str]:
-    """A file given as argument must exist. Missing files of $KUBECONFIG are skipped as in kubectl, unless all are."""
-    if kubeconfig:
-        return [kubeconfig]
+def kubeconfigs_found(environ: Mapping[str, str] = os.environ) -> tuple[str, list[str]]:
+    """Who names the files that kubectl takes by itself, and these; none where there are none.
+
+    Missing files of $KUBECONFIG are skipped as in kubectl, unless all are.
+    """
     named = [path for path in environ.get("KUBECONFIG", "").split(os.pathsep) if path]
     if named:
-        return [path for path in named if Path(path).expanduser().exists()] or named[:1]
+        return "$KUBECONFIG", [path for path in named if Path(path).expanduser().exists()] or named[:1]
     default = Path(environ["HOME"]) / ".kube" / "config" if environ.get("HOME") else None
-    return [str(default)] if default is not None and default.exists() else []
+    return "~/.kube/config", [str(default)] if default is not None and default.exists() else []
 
 
 async def _from_kubeconfig(

@@ -69,13 +69,15 @@ class KubeConfig:
         return str(next(named, None) or "default")
 
 
-def read_kubeconfig(paths: Iterable[str], context: str = "") -> KubeConfig:
-    """Read, merge and check; `context` overrides current-context. Raises `ConfigurationError`."""
+def read_kubeconfig(paths: Iterable[str], context: str = "", named_by: str = "") -> KubeConfig:
+    """Read, merge and check; `context` overrides current-context. `named_by`: who names the files, for messages: a
+    flag, a variable, a field. Raises `ConfigurationError`.
+    """
     merged: dict[str, Any] = {"apiVersion": "v1", "kind": "Config", "clusters": [], "users": [], "contexts": []}
     origins: dict[tuple[str, str], str] = {}
     files = tuple(paths)
     for path in files:
-        tree = _read(path)
+        tree = _read(path, named_by)
         if tree is None and len(files) == 1:
             message = f"kubeconfig {path}: the file is empty"
             raise ConfigurationError(message)
@@ -85,14 +87,14 @@ def read_kubeconfig(paths: Iterable[str], context: str = "") -> KubeConfig:
     return _select(merged, files, origins, chosen=bool(context))
 
 
-def _read(path: str) -> dict[str, Any] | None:
+def _read(path: str, named_by: str) -> dict[str, Any] | None:
     """The document of a file; `None`: it is empty, as one may be that kubectl is to write to."""
     file = Path(path).expanduser()
     try:
         with file.open("rb") as stream:
             body = stream.read(_LARGEST_FILE + 1)
     except OSError as error:
-        message = f"kubeconfig {path}: {error.strerror or error}"
+        message = f"kubeconfig {path}: {error.strerror or error}{f' ({named_by} names it)' if named_by else ''}"
         raise ConfigurationError(message) from None
     if len(body) > _LARGEST_FILE:
         message = f"kubeconfig {path}: larger than {_LARGEST_FILE} bytes, this is not a kubeconfig"

@@ -1,4 +1,4 @@
-"""A file of another version or scheduler to a configuration that can be used, and the list of what it leaves out."""
+"""A file of another version or scheduler to one that can be used here, and the list of what that leaves out."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -8,8 +8,9 @@ from typing import Any, Final
 import yaml
 
 from kscheduler.config.conversion.located import Fields, Items, Note, Notes, plain
+from kscheduler.config.conversion.manifests import Judge, of_manifest
 from kscheduler.config.conversion.policies import of_policy
-from kscheduler.config.conversion.sources import CONFIGURATION, POLICY, VOLCANO, source_in
+from kscheduler.config.conversion.sources import CONFIGURATION, MANIFEST, POLICY, VOLCANO, source_in
 from kscheduler.config.conversion.versions import of_version
 from kscheduler.config.conversion.volcano import of_volcano
 from kscheduler.config.errors import ConfigError
@@ -34,18 +35,21 @@ class Converted:
     """The result."""
 
     text: str
-    """The configuration as YAML."""
+    """The configuration, or the manifest, as YAML."""
     notes: tuple[Note, ...]
     """What is not converted, in the order of the file's lines."""
 
 
-def convert(data: bytes, where: str, check: Check) -> Converted:
-    """Convert a file. Raises `ConfigError` where nothing can be made of it.
+def convert(data: bytes, where: str, check: Check, judge: Judge) -> Converted:
+    """Convert a file. Raises `ConfigError` where nothing can be made of it. `judge`: of the flags of a manifest.
 
     A field that the result's check refuses is left out and noted, so that what is printed can be used.
     """
     notes = Notes()
     source = source_in(data, where, notes)
+    if source.form == MANIFEST:
+        manifest = of_manifest(source.tree, where, notes, judge)
+        return Converted(_dumped(manifest), tuple(sorted(notes, key=lambda note: note.line)))
     tree = _CONVERSIONS[source.form](source.tree, where, notes)
     text = _written(tree)
     failure = check(text.encode())
@@ -65,7 +69,11 @@ def convert(data: bytes, where: str, check: Check) -> Converted:
 
 def _written(tree: dict[str, Any]) -> str:
     ordered = {name: tree[name] for name in (*_FIRST, *sorted(tree.keys() - set(_FIRST))) if name in tree}
-    text: str = yaml.safe_dump(plain(ordered), sort_keys=False, allow_unicode=True, width=120)
+    return _dumped(plain(ordered))
+
+
+def _dumped(tree: dict[str, Any]) -> str:
+    text: str = yaml.safe_dump(tree, sort_keys=False, allow_unicode=True, width=120)
     return text
 
 

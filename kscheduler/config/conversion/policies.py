@@ -9,7 +9,14 @@ from typing import Any, Final
 
 from kscheduler.api.well_known import DEFAULT_SCHEDULER_NAME
 from kscheduler.config.conversion.located import Fields, Notes, objects_in, texts_in
-from kscheduler.config.conversion.profiles import STRATEGIES, ProfileDraft, new_profile, require_labels, set_strategy
+from kscheduler.config.conversion.profiles import (
+    STRATEGIES,
+    ProfileDraft,
+    new_profile,
+    require_labels,
+    set_strategy,
+    weigh_hard_affinity,
+)
 from kscheduler.config.durations import Duration
 from kscheduler.config.types import API_VERSION, KIND, Extender, ExtenderTLSConfig
 from kscheduler.upstream.extension_points import IN_TREE_POINTS
@@ -99,8 +106,8 @@ def of_policy(tree: Fields, where: str, notes: Notes) -> dict[str, Any]:
         notes.add(tree.line_of("predicates"), "predicates", reason)
     for name, weight in weights.items():
         draft.enable("multiPoint" if name not in draft.names("multiPoint", "disabled") else "score", name, weight)
-    if tree.get("hardPodAffinitySymmetricWeight"):
-        draft.args("InterPodAffinity")["hardPodAffinityWeight"] = tree["hardPodAffinitySymmetricWeight"]
+    if tree.get("hardPodAffinitySymmetricWeight"):  # 0 was as none
+        weigh_hard_affinity(draft, tree, notes)
     for name in tree:
         if name not in _TOP:
             notes.add(tree.lines[name], name, _WITHOUT_MEANING.get(name, "not converted: a policy has no such field"))

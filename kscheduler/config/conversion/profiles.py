@@ -84,6 +84,12 @@ class ProfileDraft:
         """Whether a default plugin is disabled at the point, or everywhere."""
         return any({name, "*"} & set(self.names(each, "disabled")) for each in (point, "multiPoint"))
 
+    def runs(self, point: str, name: str) -> bool:
+        """Whether a default plugin is called at the point: arguments of one that is not would mean nothing."""
+        disabled_here = bool({name, "*"} & set(self.names(point, "disabled")))
+        by_multi_point = not self.is_disabled(point, name) or name in self.names("multiPoint", "enabled")
+        return name in self.names(point, "enabled") or (by_multi_point and not disabled_here)
+
     def restore_needed(self) -> None:
         """Put the default plugin back where a point that needs a plugin has none left."""
         for point, default in _NEEDED:
@@ -136,6 +142,18 @@ def set_strategy(draft: ProfileDraft, kind: str, args: dict[str, Any]) -> None:
     if kind == REQUESTED_TO_CAPACITY_RATIO:
         strategy["requestedToCapacityRatio"] = {"shape": plain(args.get("shape") or [])}
     draft.args("NodeResourcesFit")["scoringStrategy"] = strategy
+
+
+def weigh_hard_affinity(draft: ProfileDraft, tree: Fields, notes: Notes) -> None:
+    """`hardPodAffinitySymmetricWeight` of a policy or of v1alpha1: an argument of InterPodAffinity's score."""
+    name = "hardPodAffinitySymmetricWeight"
+    if tree.get(name) is None:
+        return
+    if draft.runs("score", "InterPodAffinity"):
+        draft.args("InterPodAffinity").setdefault("hardPodAffinityWeight", tree[name])
+    elif tree[name]:
+        reason = "not converted: it weighs what InterPodAffinity scores, and the file has it score nothing"
+        notes.add(tree.lines[name], name, reason)
 
 
 def new_profile(scheduler_name: str, line: int) -> ProfileDraft:

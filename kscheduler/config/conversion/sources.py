@@ -1,15 +1,16 @@
-"""The configuration of a scheduler that a file has: itself, or in a ConfigMap, a list or one of several documents."""
+"""What a file has of a scheduler, itself, in a ConfigMap, a list or among documents: a configuration, or a manifest."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
 from kscheduler.config.conversion.located import FILE_LINES, Fields, LineOf, Notes, documents
+from kscheduler.config.conversion.manifests import runs_kube_scheduler
 from kscheduler.config.errors import ConfigError, config_error
 from kscheduler.config.reading.yaml_tree import MAX_BYTES
 from kscheduler.config.types import KIND
 
-CONFIGURATION, POLICY, VOLCANO = "configuration", "policy", "volcano"
+CONFIGURATION, POLICY, VOLCANO, MANIFEST = "configuration", "policy", "volcano", "manifest"
 _OTHER_FORMS: Final = {
     "partitions": "queues of Apache YuniKorn: queues are Kueue's here, whose gated pods are scheduled"
 }
@@ -27,7 +28,10 @@ class FoundConfiguration:
 
 
 def source_in(data: bytes, where: str, notes: Notes) -> FoundConfiguration:
-    """The first configuration of the file; what else it has is noted. Raises `ConfigError` if it has none."""
+    """The first configuration of the file, else the first manifest; what else it has is noted.
+
+    Raises `ConfigError` if it has neither.
+    """
     if len(data) > MAX_BYTES:
         raise config_error("", f"larger than 1 MiB ({len(data)} bytes)", where)
     others = Notes()
@@ -39,6 +43,8 @@ def source_in(data: bytes, where: str, notes: Notes) -> FoundConfiguration:
         raise config_error("", f"has no configuration of a scheduler that can be converted: {found}", where)
     for note in others:
         notes.add(note.line, note.name, note.reason)
+    # A rendered chart has both: the configuration is what is asked for, and the manifest a second question.
+    sources.sort(key=lambda source: source.form == MANIFEST)
     for source in sources[1:]:
         name = source.name or source.form
         notes.add(source.line, name, "not converted: one configuration at a time, give it as a file of its own")
@@ -55,6 +61,8 @@ def _sources(tree: Any, line: int, name: str, others: Notes) -> Iterator[FoundCo
     form = _form(tree, kind, version)
     if form:
         yield FoundConfiguration(form, tree, name, line)
+    elif runs_kube_scheduler(tree):
+        yield FoundConfiguration(MANIFEST, tree, f"{kind} {_name(tree)}".strip(), line)
     elif kind == "ConfigMap":
         yield from _in_config_map(tree, line, others)
     elif kind.endswith("List") and isinstance(tree.get("items"), list):

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from kscheduler.api.well_known import DEFAULT_SCHEDULER_NAME
 from kscheduler.config.conversion.located import Fields, Items, Notes, objects_in
-from kscheduler.config.conversion.profiles import PluginsOfProfile, ProfileDraft, set_strategy
+from kscheduler.config.conversion.profiles import PluginsOfProfile, ProfileDraft, set_strategy, weigh_hard_affinity
 from kscheduler.config.errors import config_error, shown
 from kscheduler.config.plugin_args import MOST_ALLOCATED
 from kscheduler.config.types import API_VERSION, KIND
@@ -89,15 +89,21 @@ def _convert_election(election: Any, notes: Notes) -> None:
 def _convert_alpha_1(tree: Fields, draft: ProfileDraft, notes: Notes) -> None:
     """The fields that profiles and arguments have now."""
     draft.fields["schedulerName"] = tree.get("schedulerName") or DEFAULT_SCHEDULER_NAME
-    if tree.get("hardPodAffinitySymmetricWeight") is not None:
-        draft.args("InterPodAffinity").setdefault("hardPodAffinityWeight", tree["hardPodAffinitySymmetricWeight"])
+    weigh_hard_affinity(draft, tree, notes)
     if tree.get("bindTimeoutSeconds") is not None:
-        draft.args("VolumeBinding").setdefault("bindTimeoutSeconds", tree["bindTimeoutSeconds"])
+        if draft.runs("preBind", "VolumeBinding"):
+            draft.args("VolumeBinding").setdefault("bindTimeoutSeconds", tree["bindTimeoutSeconds"])
+        else:
+            reason = "not converted: it is how long VolumeBinding waits, which the file disables"
+            notes.add(tree.lines["bindTimeoutSeconds"], "bindTimeoutSeconds", reason)
     if tree.get("disablePreemption"):
         draft.disable("multiPoint", "DefaultPreemption")
     source = tree.get("algorithmSource")
     if isinstance(source, Fields):
-        if source.get("provider") == "ClusterAutoscalerProvider":
+        if source.get("provider") == "ClusterAutoscalerProvider" and not draft.runs("score", "NodeResourcesFit"):
+            reason = "not converted: it packs by NodeResourcesFit's score, which the file disables"
+            notes.add(source.lines["provider"], "algorithmSource.provider", reason)
+        elif source.get("provider") == "ClusterAutoscalerProvider":
             set_strategy(draft, MOST_ALLOCATED, {})
         elif source.get("provider") not in (None, "", "DefaultProvider"):
             reason = f"not converted: there is no provider {shown(source['provider'])}"

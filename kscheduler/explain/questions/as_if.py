@@ -9,12 +9,13 @@ import msgspec
 from kscheduler.api.codec import UndecodableError, convert
 from kscheduler.api.core import Pod
 from kscheduler.api.devices import ResourceClaimTemplate
-from kscheduler.api.kinds import KINDS, PODS
+from kscheduler.api.kinds import KINDS, PODS, RESOURCE_CLAIM_TEMPLATES
 from kscheduler.api.meta import KubeObject
 from kscheduler.api.storage import PersistentVolumeClaim, StorageClass, default_class
 from kscheduler.explain.questions.new_objects import place_of
 from kscheduler.explain.questions.question import Question, question_about, with_claim_templates
 from kscheduler.explain.questions.serving import Serving
+from kscheduler.explain.situation import ObjectKey
 from kscheduler.whatif.device_claims.from_templates import specs_of_made, with_claims
 from kscheduler.whatif.files import ScenarioError
 from kscheduler.whatif.manifests import KIND_BY_NAME, DefaultPod, Manifests, default_pod_here, read_object, sorted_out
@@ -151,7 +152,17 @@ def question_about_new(
     fresh, cluster, missing = _with_claims(unmet, cluster)
     notes += missing
     question = question_about(fresh, cluster, served, new.where, tuple(notes), new.origin)
+    question = replace(question, situation=replace(question.situation, of_file=_keys(added)))
     return with_claim_templates(question, _templates_of(pod, cluster))
+
+
+def _keys(added: Manifests) -> frozenset[ObjectKey]:
+    """The objects of a file by kind, namespace and name."""
+    listed: list[tuple[str, Sequence[KubeObject]]] = [*added.objects.items()]
+    listed.append((RESOURCE_CLAIM_TEMPLATES.plural, added.claim_templates))
+    return frozenset(
+        (plural, each.metadata.namespace, each.metadata.name) for plural, objects in listed for each in objects
+    )
 
 
 def _with_claims(pod: Pod, objects: ClusterObjects) -> tuple[Pod, ClusterObjects, list[str]]:

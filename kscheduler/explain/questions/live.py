@@ -1,7 +1,7 @@
 """A pod of a live cluster. Objects are read once, nothing is written, and no service is needed."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
@@ -80,12 +80,15 @@ async def live_question(
     if key is not None:
         unserved: list[str] = []
         objects, groups = await read_cluster(client, notes), await read_groups(client, served, notes, unserved)
-        about = question_about_group(key, objects, groups, served, "cluster", tuple(notes), tuple(unserved))
         members = [each for each in objects.pods if waiting_group_of(each, served) == key]
-        return with_claim_templates(about, await _claim_templates(client, *members))
+        templates = await _claim_templates(client, *members)
+        objects = await _with_all_templates(client, objects, templates.values())
+        about = question_about_group(key, objects, groups, served, "cluster", tuple(notes), tuple(unserved))
+        return with_claim_templates(about, templates)
     is_over = standing_of(pod, served.names) in OVER
     objects = ClusterObjects() if is_over else await read_cluster(client, notes)
     templates = {} if is_over else await _claim_templates(client, pod)
+    objects = await _with_all_templates(client, objects, templates.values())
     absent = (name for name, template in templates.items() if template is None)
     notes += [f"ResourceClaimTemplate {name} does not exist in namespace {namespace}" for name in absent]
     question = with_claim_templates(question_about(pod, objects, served, "cluster", tuple(notes)), templates)
@@ -115,6 +118,7 @@ async def new_pod_questions(
         read |= await _templates_named(client, new)
     there = tuple(template for template in read.values() if template is not None)
     objects = msgspec.structs.replace(objects, resourceclaimtemplates=there)
+    objects = await _with_all_templates(client, objects, read.values())
     questions = questions_about_new(made, objects, besides, served, rules, notes)
     return [_with_read(question, read) for question in questions]
 
@@ -133,6 +137,16 @@ async def _templates_named(client: APIClient, new: NewPod) -> dict[tuple[str, st
     except UndecodableError:
         return {}  # whoever makes the question says what is wrong with it
     return {(pod.metadata.namespace, name): each for name, each in (await _claim_templates(client, pod)).items()}
+
+
+async def _with_all_templates(
+    client: APIClient, objects: ClusterObjects, named: Iterable[ResourceClaimTemplate | None]
+) -> ClusterObjects:
+    """With all templates of claims where one that is named does not exist, so that a near name can be told.
+
+    Who may not list them is told that the named one is missing, as without this.
+    """
+    return await read_claim_templates(client, objects, []) if None in named else objects
 
 
 async def _claim_templates(client: APIClient, *pods: Pod) -> dict[str, ResourceClaimTemplate | None]:

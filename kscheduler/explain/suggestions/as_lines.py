@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from kscheduler.explain.situation import Situation
+from kscheduler.explain.situation import Situation, Standing
 from kscheduler.explain.suggestions.commands import command_note, command_of
 from kscheduler.explain.suggestions.in_words import suggestion_text
 from kscheduler.explain.suggestions.missing_claims import missing_claims
@@ -41,7 +41,8 @@ def _lines(
     shown = [each[0] for each in alike][:_MOST]
     for number, (suggestion, *others) in enumerate(alike[:_MOST], 1):
         effect = f"({nodes(suggestion.nodes)}{_or_others(len(others))})"
-        yield from wrapped(f"{INDENT}{number}. {printable(suggestion_text(suggestion))} {effect}", style.width)
+        text = suggestion_text(suggestion, is_new=situation.standing is Standing.NEW)
+        yield from wrapped(f"{INDENT}{number}. {printable(text)} {effect}", style.width)
         command = command_of(suggestion, scenario.pod, scenario.objects, situation)
         if command:
             yield f"{INDENT}   {style.paint(printable(command), DIM)}"

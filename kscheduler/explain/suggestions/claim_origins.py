@@ -6,17 +6,79 @@ pod's ephemeral volumes are part of its spec.
 
     claim data-db-0 of pod db-0      volumeClaimTemplate data of StatefulSet db
     claim web-scratch of pod web     ephemeral volume scratch of the pod
+Nor does a command change what only the file of a new pod has. And a claim, or a ResourceClaimTemplate, that others use
+as well is changed for them, too, which has to be said.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 from kscheduler.api.core import Pod, Volume
+from kscheduler.api.kinds import RESOURCE_CLAIM_TEMPLATES
+from kscheduler.explain.situation import Situation
 from kscheduler.explain.suggestions.makers import maker_of, owner_kind_of
 from kscheduler.whatif.scenario import ClusterObjects
 from kscheduler.whatif.suggestions.suggestion import ChangeKind, Suggestion
 
 _OF_CLAIMS: Final = (ChangeKind.CLAIM_CLASS, ChangeKind.CLAIM_SIZE)
+OF_DEVICES: Final = (
+    ChangeKind.DEVICE_COUNT,
+    ChangeKind.DEVICE_SELECTOR,
+    ChangeKind.DEVICE_CONSTRAINT,
+    ChangeKind.DEVICE_TOLERATION,
+    ChangeKind.DEVICE_CLASS,
+)
+"""Changes of a claim for devices, or of the template that it is made from."""
+_TEMPLATES: Final = RESOURCE_CLAIM_TEMPLATES.plural
+_MOST_NAMED: Final = 3
 _STATEFUL_SET: Final = "StatefulSet"
+
+
+def only_in_the_file(suggestion: Suggestion, situation: Situation) -> str:
+    """Where the first object stands that the suggestion changes and that comes with the new pod; empty if none does."""
+    for step in suggestion.steps:
+        template = step.facts.get("template")
+        for change in step.changes:
+            key = (
+                (_TEMPLATES, change.namespace, template)
+                if template
+                else (change.resource, change.namespace, change.name)
+            )
+            if key in situation.of_file:
+                name = f"ResourceClaimTemplate {key[2]}" if template else f"{key[2]} ({key[0]})"
+                return f"{name} is in the file: change it there"
+    return ""
+
+
+def shared_with(suggestion: Suggestion, pod: Pod, objects: ClusterObjects) -> str:
+    """The other pods for which a claim or its template would change as well; empty where there is none."""
+    notes: dict[str, None] = {}
+    for step in suggestion.steps:
+        if step.kind not in OF_DEVICES:
+            continue
+        template, claim = str(step.facts["template"]), str(step.facts["claim"])
+        users = [
+            each.metadata.name
+            for each in objects.pods
+            if each.metadata.namespace == pod.metadata.namespace
+            and each.metadata.name != pod.metadata.name
+            and not each.is_terminal
+            and any(
+                entry.resource_claim_template_name == template if template else entry.resource_claim_name == claim
+                for entry in each.spec.resource_claims
+            )
+        ]
+        if users:
+            what = f"ResourceClaimTemplate {template}" if template else f"claim {claim}"
+            notes[f"{what} is also that of {_named(sorted(users))}"] = None
+    return "; ".join(notes)
+
+
+def _named(pods: Sequence[str]) -> str:
+    if len(pods) == 1:
+        return f"pod {pods[0]}"
+    more = f" and {len(pods) - _MOST_NAMED} more" if len(pods) > _MOST_NAMED else ""
+    return f"pods {', '.join(pods[:_MOST_NAMED])}{more}"
 
 
 def made_from_a_template(suggestion: Suggestion, pod: Pod, objects: ClusterObjects, *, is_new: bool) -> str:

@@ -5,6 +5,7 @@ and a pod without one is made anew. Only gates may go, and tolerations come, on 
 nothing is known to work: then there is no command, and the note says what to do.
 """
 
+import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
@@ -16,7 +17,7 @@ from kscheduler.api.core import Pod
 from kscheduler.api.groups import POD_GROUPS
 from kscheduler.api.well_known import NOT_READY, UNREACHABLE
 from kscheduler.explain.situation import NO_SITUATION, Situation, Standing
-from kscheduler.explain.suggestions.claim_origins import made_from_a_template
+from kscheduler.explain.suggestions.claim_origins import OF_DEVICES, made_from_a_template, only_in_the_file, shared_with
 from kscheduler.explain.suggestions.makers import TEMPLATES_MANAGER, PodMaker, maker_of, nothing_to_run
 from kscheduler.whatif.scenario import ClusterObjects
 from kscheduler.whatif.suggestions.changed import ADD, ObjectChange, Operation
@@ -25,13 +26,6 @@ from kscheduler.whatif.suggestions.suggestion import ChangeKind, Step, Suggestio
 _IN_PLACE: Final = (ChangeKind.GATE, ChangeKind.TOLERATION)
 _KEEPS_ITS_PODS: Final = ("StatefulSet", "ReplicaSet", "ReplicationController")
 """Controllers that do not replace a waiting pod when their template changes."""
-_OF_DEVICES: Final = (
-    ChangeKind.DEVICE_COUNT,
-    ChangeKind.DEVICE_SELECTOR,
-    ChangeKind.DEVICE_CONSTRAINT,
-    ChangeKind.DEVICE_TOLERATION,
-    ChangeKind.DEVICE_CLASS,
-)
 _NOT_BY_KUBECTL: Final = (
     ChangeKind.ADD_NODE,
     ChangeKind.CLAIM_ZONE,
@@ -48,7 +42,12 @@ _MOST_COMMANDS: Final = 8
 MOST_NAMED: Final = 100
 """Members that one command names."""
 _SPEC: Final = "/spec/"
-_APPENDED: Final = "/spec/tolerations/-"
+_OF_A_TOLERATION: Final = "/spec/tolerations/"
+_APPENDED: Final = f"{_OF_A_TOLERATION}-"
+_OF_TOLERATION: Final = re.compile(rf"{_OF_A_TOLERATION}(?P<place>\d+)")
+_OF_RESOURCES: Final = re.compile(
+    r"/spec/(?P<list>containers|initContainers)/(?P<number>\d+)/resources/(?P<field>requests|limits)/(?P<resource>[^/]+)"
+)
 _OF_ADMISSION: Final = ((NOT_READY, "NoExecute"), (UNREACHABLE, "NoExecute"))
 """The taints that the API server's admission lets each new pod tolerate for a while."""
 
@@ -64,7 +63,7 @@ def commands_of(suggestion: Suggestion, pod: Pod, objects: ClusterObjects, situa
     is_new = situation.standing is Standing.NEW
     if of_the_pod and (is_new or maker_in_the_way(suggestion, pod, objects) is not None):
         return []
-    if made_from_a_template(suggestion, pod, objects, is_new=is_new):
+    if made_from_a_template(suggestion, pod, objects, is_new=is_new) or only_in_the_file(suggestion, situation):
         return []
     # Claims are made from their templates when the pod is made again: so the templates come first.
     parts = [_other_command(step) for step in suggestion.steps if _is_of_a_template(step)]
@@ -86,7 +85,8 @@ def commands_of_members(suggestion: Suggestion, pods: Sequence[Pod], objects: Cl
     alone: dict[str, list[Pod]] = {}
     for pod in pods:
         if maker_of(pod, objects) is None and (own := _changes_of(pod, suggestion)):
-            alone.setdefault(_json(own[0].patch), []).append(pod)
+            patch = _added(own[0].patch) if _is_in_place(suggestion) else own[0].patch
+            alone.setdefault(_json(patch), []).append(pod)
             continue
         for command in commands_of(suggestion, pod, objects, NO_SITUATION):
             if command == _deletion_of(pod):
@@ -126,7 +126,7 @@ def needs_new_claims(suggestion: Suggestion, situation: Situation) -> bool:
 
 
 def _is_of_a_template(step: Step) -> bool:
-    return step.kind is ChangeKind.NEW_CLAIM or (step.kind in _OF_DEVICES and bool(step.facts["template"]))
+    return step.kind is ChangeKind.NEW_CLAIM or (step.kind in OF_DEVICES and bool(step.facts["template"]))
 
 
 def _again(pod: Pod, objects: ClusterObjects) -> str:
@@ -153,9 +153,16 @@ def _pod_commands(change: ObjectChange, suggestion: Suggestion, pod: Pod, object
     if maker is not None and maker.is_changeable and not _is_of_gates(suggestion):
         return _maker_commands(maker, change, pod)
     if _is_in_place(suggestion):
-        return [_line("patch", "pod", pod.metadata.name, pod, "--type=json", "-p", _json(change.patch))]
+        return [_line("patch", "pod", pod.metadata.name, pod, "--type=json", "-p", _json(_added(change.patch)))]
     again = _line("get", "pod", pod.metadata.name, pod, "-o", "yaml")
     return [f"{again} | {_local(_json(change.patch))} | {_REPLACE}"]
+
+
+def _added(patch: Iterable[Operation]) -> tuple[Operation, ...]:
+    """Tolerations that are changed are added: of a pod that exists none may be changed."""
+    return tuple(
+        Operation(ADD, _APPENDED, each.value) if _OF_TOLERATION.fullmatch(each.path) else each for each in patch
+    )
 
 
 def maker_in_the_way(suggestion: Suggestion, pod: Pod, objects: ClusterObjects) -> PodMaker | None:
@@ -186,7 +193,11 @@ def _is_of_gates(suggestion: Suggestion) -> bool:
 
 def command_note(suggestion: Suggestion, pod: Pod, objects: ClusterObjects, situation: Situation) -> str:
     """What to know before running the command, or why there is none; empty if the text says it all."""
-    notes = (_note_on_command(suggestion, pod, objects, situation), _note_on_gates(suggestion, pod, objects))
+    notes = (
+        _note_on_command(suggestion, pod, objects, situation),
+        _note_on_gates(suggestion, pod, objects),
+        shared_with(suggestion, pod, objects),
+    )
     return "; ".join(filter(None, notes))
 
 
@@ -209,6 +220,8 @@ def _note_on_command(suggestion: Suggestion, pod: Pod, objects: ClusterObjects, 
         return nothing_to_run((maker,))
     if note := made_from_a_template(suggestion, pod, objects, is_new=is_new):
         return note if _is_whole(suggestion) else ""
+    if note := only_in_the_file(suggestion, situation):
+        return note
     anew = {
         " ".join(command.split()[2:4])
         for command in commands_of(suggestion, pod, objects, situation)
@@ -224,8 +237,10 @@ def _note_on_command(suggestion: Suggestion, pod: Pod, objects: ClusterObjects, 
 
 def _maker_commands(maker: PodMaker, change: ObjectChange, pod: Pod) -> list[str]:
     kind = maker.kind.lower()
-    command = _set_resources(maker, change.patch, pod) or _line(
-        "patch", kind, maker.name, pod, "--type=json", "-p", _json(_of_template(change.patch, pod))
+    command = (
+        _set_resources(maker, change.patch, pod)
+        or _merge_resources(maker, change.patch, pod)
+        or _line("patch", kind, maker.name, pod, "--type=json", "-p", _json(_of_template(change.patch, pod)))
     )
     return [command, _deletion_of(pod)] if maker.kind in _KEEPS_ITS_PODS else [command]
 
@@ -247,15 +262,42 @@ def _set_resources(maker: PodMaker, patch: Iterable[Operation], pod: Pod) -> str
     return _line("set", "resources", maker.kind.lower(), maker.name, pod, "-c", container, asked)
 
 
+def _merge_resources(maker: PodMaker, patch: Iterable[Operation], pod: Pod) -> str:
+    """A strategic merge, where nothing but requests and limits change.
+
+    A template may have limits alone, of which the API server makes a pod's requests: a JSON patch that replaces or
+    removes what only the pod has would be refused as a whole.
+    """
+    containers: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
+    for operation in patch:
+        found = _OF_RESOURCES.fullmatch(operation.path)
+        if found is None:
+            return ""
+        listed = pod.spec.containers if found["list"] == "containers" else pod.spec.init_containers
+        resource = found["resource"].replace("~1", "/").replace("~0", "~")
+        amounts = containers.setdefault((found["list"], listed[int(found["number"])].name), {})
+        amounts.setdefault(found["field"], {})[resource] = operation.value  # of a removal nothing: it goes
+    spec: dict[str, list[Any]] = {}
+    for (of_list, name), resources in containers.items():
+        spec.setdefault(of_list, []).append({"name": name, "resources": resources})
+    merged = msgspec.json.encode({"spec": {"template": {"spec": spec}}}).decode()
+    return _line("patch", maker.kind.lower(), maker.name, pod, "-p", merged)
+
+
 def _of_template(patch: Iterable[Operation], pod: Pod) -> tuple[Operation, ...]:
     """The patch for the template, where admission has added no tolerations yet: it has them as a whole list."""
-    own = [msgspec.to_builtins(each) for each in pod.spec.tolerations if (each.key, each.effect) not in _OF_ADMISSION]
     operations = tuple(patch)
+    changed = {found["place"]: each.value for each in operations if (found := _OF_TOLERATION.fullmatch(each.path))}
+    own = [
+        changed.get(str(place)) or msgspec.to_builtins(each)
+        for place, each in enumerate(pod.spec.tolerations)
+        if (each.key, each.effect) not in _OF_ADMISSION
+    ]
     added = [each.value for each in operations if each.path == _APPENDED]
-    whole = (Operation(ADD, "/spec/tolerations", own + added),) if added else ()
+    whole = (Operation(ADD, "/spec/tolerations", own + added),) if added or changed else ()
     return tuple(
         Operation(each.op, f"/spec/template/spec/{each.path.removeprefix(_SPEC)}", each.value)
-        for each in (*whole, *(each for each in operations if each.path != _APPENDED))
+        for each in (*whole, *(each for each in operations if not each.path.startswith(_OF_A_TOLERATION)))
     )
 
 
@@ -287,7 +329,7 @@ def _other_command(step: Step) -> str:
             return _anew("storageclass", step.changes[0])
         case ChangeKind.CLAIM_CLASS | ChangeKind.CLAIM_SIZE:
             return _anew("pvc", step.changes[0])
-        case kind if kind in _OF_DEVICES:
+        case kind if kind in OF_DEVICES:
             return _of_devices(step)
         case _:
             return ""
@@ -297,8 +339,9 @@ def _deletion(step: Step) -> str:
     """A claim that was made for a pod goes with it: to delete it, too, would end in NotFound."""
     kinds = {"pods": "pod", "resourceclaims": "resourceclaim", "devicetaintrules": "devicetaintrule"}
     names: dict[tuple[str, str], list[str]] = {}
+    gone = {each["claim"] for each in step.facts.get("claims", ()) if each["goesWithItsPod"]}
     for change in step.changes:
-        if not (change.resource == "resourceclaims" and step.facts["goesWithItsPod"]):
+        if not (change.resource == "resourceclaims" and f"{change.namespace}/{change.name}" in gone):
             names.setdefault((kinds[change.resource], change.namespace), []).append(change.name)
     lines = [
         _quoted("kubectl", "delete", kind, *(("-n", space) if space else ()), *found)

@@ -16,11 +16,11 @@ Facts = Mapping[str, Any]
 _MOST_NAMED: Final = 5
 
 
-def suggestion_text(suggestion: Suggestion) -> str:
-    """One line, without the number of nodes."""
+def suggestion_text(suggestion: Suggestion, *, is_new: bool = False) -> str:
+    """One line, without the number of nodes. `is_new`: the pod does not exist yet."""
     texts = [_TEXTS[step.kind](step.facts, step) for step in suggestion.steps]
     made = dict.fromkeys(step.facts["claim"] for step in suggestion.steps if step.facts.get("template"))
-    if made:
+    if made and not is_new:
         texts.append(f"make the pod again: it has claim {', '.join(made)} of the template as it was")
     return ", and ".join(texts)
 
@@ -57,16 +57,47 @@ def _supply(facts: Facts) -> str:
     if supply["asDevices"]:
         return f"the {there} free as devices"
     if not supply["amount"]:
-        return "it is nowhere to be had"
+        return f"it is nowhere to be had{_instead(supply)}"
     total, free = (amount_text(resource, supply[key]) for key in ("amount", "free"))
     where = "1 node has" if supply["nodes"] == 1 else f"{supply['nodes']} nodes have"
     return f"the {there} free ({where} {total} in all, {free} free)"
 
 
+def _instead(supply: Facts) -> str:
+    """What there is of other names: the one that is near, or the extended resources of nodes."""
+    if supply["near"] is not None:
+        return f"; do you mean {supply['near']['resource']}, which {_who_has(supply['near'])}?"
+    others = [f"{each['resource']} ({_where(each)})" for each in supply["others"]]
+    return f"; there is {', '.join(others)}" if others else ""
+
+
+def _who_has(offered: Facts) -> str:
+    count = offered["nodes"]
+    return "a device class stands for" if not count else "1 node has" if count == 1 else f"{count} nodes have"
+
+
+def _where(offered: Facts) -> str:
+    count = offered["nodes"]
+    return "as devices" if not count else "on 1 node" if count == 1 else f"on {count} nodes"
+
+
+def _resource_name(facts: Facts, _: Step) -> str:
+    now, there = facts["resource"], {"resource": facts["to"], "nodes": facts["nodes"]}
+    return f"request {facts['to']} instead of {now}: no node has {now}, {_who_has(there)} {facts['to']}"
+
+
 def _toleration(facts: Facts, _: Step) -> str:
+    now = facts["now"]
+    instead = f": there is a toleration of {_tolerated(now)}, which no node has" if now is not None else ""
     if "effect" not in facts:
-        return f"tolerate all taints with the key {facts['key']}"
-    return f"tolerate the taint {_taint(facts)}"
+        return f"tolerate all taints with the key {facts['key']}{instead}"
+    return f"tolerate the taint {_taint(facts)}{instead}"
+
+
+def _tolerated(toleration: Facts) -> str:
+    value = f"={toleration['value']}" if toleration["value"] else ""
+    effect = f":{toleration['effect']}" if toleration["effect"] else ""
+    return f"{toleration['key']}{value}{effect}"
 
 
 def _node_selector(facts: Facts, _: Step) -> str:
@@ -123,7 +154,8 @@ def _device_count(facts: Facts, _: Step) -> str:
 
 def _device_selector(facts: Facts, _: Step) -> str:
     if "to" in facts:
-        return f"write the selector {facts['to']} instead of {facts['selector']} in {_of_request(facts)}"
+        why = f": {facts['why']}" if facts["why"] else ""
+        return f"write the selector {facts['to']} instead of {facts['selector']} in {_of_request(facts)}{why}"
     values = values_text([msgspec.convert(each, AttributeValues) for each in facts["attributes"]])
     return f"drop the selector {facts['selector']} from {_of_request(facts)}{values}"
 
@@ -190,28 +222,33 @@ def _deletion(facts: Facts, _: Step) -> str:
     budgets = "".join(map(_budget, facts["budgets"][:_MOST_NAMED]))
     come_again = _few(facts["comeAgain"], "of them")
     again = f"; the pod's own controller makes {come_again} again" if come_again else ""
-    return f"delete {names} on {facts['node']} (priority {span}{broken}{budgets}{again}{_made_again(facts)})"
+    others = [pod for pod in pods if pod["name"] not in facts["comeAgain"]]
+    after = _made_again(others, len(pods), facts["priority"])
+    return f"delete {names} on {facts['node']} (priority {span}{broken}{budgets}{again}{after})"
 
 
-def _made_again(facts: Facts) -> str:
-    """What becomes of the room, where other controllers make the pods again, or the pods are more important.
+def _made_again(pods: Sequence[Facts], total: int, own: int) -> str:
+    """What becomes of the room, where other controllers make the pods again, or the pods are missed.
+
+    `pods`: those of all that the pod's own controller does not make again; `own`: the priority of the pod.
 
     The queue is in the order of priorities. Of equal ones nothing is known: the pod may still back off when the other
     one comes.
     """
-    own, again = facts["priority"], set(facts["comeAgain"])
     first: list[Facts] = []
     equal: list[Facts] = []
     outranking: list[Facts] = []
-    for pod in (each for each in facts["pods"] if each["name"] not in again):
+    for pod in pods:
         if pod["priority"] > own:
             (first if pod["controller"] else outranking).append(pod)
         elif pod["priority"] == own and pod["controller"]:
             equal.append(pod)
+    bare = [pod for pod in pods if not pod["controller"]]
     parts = [
-        _of_controllers(first, len(facts["pods"]), f"go first: {_priorities(first)} against {own}") if first else "",
-        _of_controllers(equal, len(facts["pods"]), "may get the room first") if equal else "",
+        _of_controllers(first, total, f"go first: {_priorities(first)} against {own}") if first else "",
+        _of_controllers(equal, total, "may get the room first") if equal else "",
         f"; more important than the pod: {_priorities(outranking)} against {own}" if outranking else "",
+        _of_nobody(len(bare), total) if bare else "",
     ]
     return "".join(parts)
 
@@ -224,6 +261,12 @@ def _of_controllers(pods: Sequence[Facts], total: int, effect: str) -> str:
     return f"; controllers make {who} again, and these {effect}"
 
 
+def _of_nobody(count: int, total: int) -> str:
+    if total == 1:
+        return "; nobody makes it again"
+    return f"; nobody makes {'them' if count == total else f'{count} of them'} again"
+
+
 def _priorities(pods: Sequence[Facts]) -> str:
     found = sorted({pod["priority"] for pod in pods})
     return f"priority {found[0]}" if len(found) == 1 else f"priorities {found[0]} to {found[-1]}"
@@ -231,10 +274,22 @@ def _priorities(pods: Sequence[Facts]) -> str:
 
 def _release(facts: Facts, _: Step) -> str:
     pods, devices = facts["pods"], _few(facts["devices"], "devices")
+    names = [each["claim"] for each in facts["claims"]]
+    several = len(names) > 1
+    claims = f"claim {names[0]}" if not several else f"claims {', '.join(names)}"
+    if len(names) > _MOST_NAMED:
+        claims = f"{len(names)} claims"
+    hold = "hold" if several else "holds"
     if facts["goesWithItsPod"]:
-        return f"delete {_few(pods, 'pods')}, with which claim {facts['claim']} goes, which holds {devices}"
-    users = f", and delete {_few(pods, 'pods')}, which use{'s' if len(pods) == 1 else ''} it"
-    return f"delete claim {facts['claim']}, which holds {devices}{users if pods else ''}"
+        what = f"delete {_few(pods, 'pods')}, with which {claims} {'go' if several else 'goes'}, which {hold} {devices}"
+    else:
+        them = "them" if several else "it"
+        users = f", and delete {_few(pods, 'pods')}, which use{'s' if len(pods) == 1 else ''} {them}"
+        what = f"delete {claims}, which {hold} {devices}{users if pods else ''}"
+    after = _made_again(facts["users"], len(pods), facts["priority"]).removeprefix("; ")
+    priorities = f"{_priorities(facts['users'])}; " if pods else ""
+    told = f"{priorities}{after}".removesuffix("; ")
+    return f"{what} ({told})" if told else what
 
 
 def _few(names: Sequence[str], noun: str) -> str:
@@ -284,6 +339,7 @@ def _pods(facts: Facts) -> str:
 _TEXTS: Final[Mapping[ChangeKind, Callable[[Facts, Step], str]]] = {
     ChangeKind.GATE: _gate,
     ChangeKind.REQUEST: _request,
+    ChangeKind.RESOURCE_NAME: _resource_name,
     ChangeKind.TOLERATION: _toleration,
     ChangeKind.NODE_SELECTOR: _node_selector,
     ChangeKind.NODE_AFFINITY: _node_affinity,

@@ -1,12 +1,14 @@
 """Claims that the pod waits for and that nobody has made: until they are there, no change of anything else helps."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Final
 
 from kscheduler.explain.suggestions.claim_origins import set_that_makes
+from kscheduler.whatif.fields.unknown_fields import nearest
 from kscheduler.whatif.scenario import Scenario
 
 _WAITS: Final = "it waits for what does not exist"
+_MOST_NAMESPACES: Final = 3
 
 
 def missing_claims(scenario: Scenario) -> Iterator[str]:
@@ -21,7 +23,7 @@ def missing_claims(scenario: Scenario) -> Iterator[str]:
         if maker := set_that_makes(name, volume, pod, objects):
             yield f"{_WAITS}: {maker} has not made PersistentVolumeClaim {name} in namespace {space} yet"
         else:
-            yield f"{_WAITS}: create PersistentVolumeClaim {name} in namespace {space}"
+            yield f"{_WAITS}: create {_absent('PersistentVolumeClaim', name, space, volume_claims)}"
     device_claims = {claim.key for claim in objects.resourceclaims}
     made = {status.name for status in pod.status.resource_claim_statuses}
     for entry in pod.spec.resource_claims:
@@ -29,11 +31,28 @@ def missing_claims(scenario: Scenario) -> Iterator[str]:
         if template and entry.name not in made:
             yield f"{_WAITS}: {_of_template(template, entry.name, scenario)}"
         if entry.resource_claim_name and f"{space}/{entry.resource_claim_name}" not in device_claims:
-            yield f"{_WAITS}: create ResourceClaim {entry.resource_claim_name} in namespace {space}"
+            yield f"{_WAITS}: create {_absent('ResourceClaim', entry.resource_claim_name, space, device_claims)}"
 
 
 def _of_template(template: str, entry: str, scenario: Scenario) -> str:
-    claim = f"the pod's claim {entry} is made from"
-    if template in scenario.claim_templates and scenario.claim_templates[template] is None:
-        return f"create ResourceClaimTemplate {template} in namespace {scenario.pod.metadata.namespace}, which {claim}"
+    claim, space = f"the pod's claim {entry} is made from", scenario.pod.metadata.namespace
+    known = {each.key for each in scenario.objects.resourceclaimtemplates}
+    is_absent = template in scenario.claim_templates and scenario.claim_templates[template] is None
+    # Where templates were read at all, one that is not among them is not there.
+    if is_absent or (known and f"{space}/{template}" not in known):
+        return f"create {_absent('ResourceClaimTemplate', template, space, known, f', which {claim}')}"
     return f"{claim} ResourceClaimTemplate {template}, and is not made yet"
+
+
+def _absent(kind: str, name: str, space: str, known: Collection[str], what: str = "") -> str:
+    """The object, and what there is instead: a name that is nearly it, or the same name in other namespaces.
+
+    `known`: the objects of the kind in all namespaces, as namespace/name.
+    """
+    there = [key.partition("/")[::2] for key in known]
+    near = nearest(name, sorted(other for namespace, other in there if namespace == space))
+    elsewhere = sorted(namespace for namespace, other in there if other == name)[:_MOST_NAMESPACES]
+    hint = f"; do you mean {near}?" if near else ""
+    if elsewhere:
+        hint += f"; it exists in namespace {', '.join(elsewhere)}, which pods of {space} cannot name"
+    return f"{kind} {name} in namespace {space}{what}{hint}"

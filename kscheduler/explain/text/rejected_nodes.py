@@ -1,6 +1,7 @@
 """Rejections as text: counts and reasons in upstream's words, followed by details."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 from kscheduler.explain.own_plugins import source_of
@@ -31,14 +32,26 @@ def rejection_lines(decision: Decision, record: SchedulingRecord) -> Iterator[st
 
 def detail_lines(details: Sequence[NamedDetail], count: int) -> Iterator[str]:
     """A line per group of nodes. A group of all `count` nodes is shown without names."""
-    for named in details[:_MOST_DETAILS]:
+    groups = _said_once(details)
+    for named in groups[:_MOST_DETAILS]:
         pods = ", ".join(some(list(named.beside), _EXAMPLES))
         beside = f"beside {pods} (nominated there): " if pods else ""
         is_all = len(named.node_names) in (0, count)
         names = "" if is_all else f" ({len(named.node_names)}: {', '.join(some(list(named.node_names), _EXAMPLES))})"
         yield f"- {beside}{printable(named.detail.text)}{names}"
-    if len(details) > _MOST_DETAILS:
-        yield f"- and {len(details) - _MOST_DETAILS} more groups of nodes (-o json lists them all)"
+    if len(groups) > _MOST_DETAILS:
+        yield f"- and {len(groups) - _MOST_DETAILS} more groups of nodes (-o json lists them all)"
+
+
+def _said_once(details: Sequence[NamedDetail]) -> list[NamedDetail]:
+    """Groups with one sentence as one group: only their facts, which programs read, tell them apart."""
+    found: dict[tuple[str, tuple[str, ...]], NamedDetail] = {}
+    for each in details:
+        key = each.detail.text, each.beside
+        before = found.get(key)
+        names = each.node_names if before is None else tuple(sorted({*before.node_names, *each.node_names}))
+        found[key] = replace(each, node_names=names)
+    return list(found.values())
 
 
 def _row(status: Status, names: Sequence[str]) -> tuple[str, ...]:

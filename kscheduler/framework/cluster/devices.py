@@ -73,6 +73,10 @@ class Claims(Protocol):
         """The claim `namespace/name` as the API server last showed it."""
         ...
 
+    def allocated(self) -> Sequence[ResourceClaim]:
+        """The claims that have devices, assumed versions first, without pending ones."""
+        ...
+
     def for_extended_resources(self, pod: Pod) -> ResourceClaim | None:
         """The claim that was written for the pod's extended resources, in this attempt or an earlier one."""
         ...

@@ -8,6 +8,8 @@ reported so. The devices that a node reaches and those in use are counted of all
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
+import numpy as np
+
 from kscheduler.api.core import Node
 from kscheduler.api.devices import (
     ALL,
@@ -23,6 +25,7 @@ from kscheduler.devices.explaining.obstacles import ClaimObstacles, Obstacles
 from kscheduler.devices.pools import NodeIdentity
 from kscheduler.framework.cluster.devices import Devices
 from kscheduler.framework.nodes.node_table import NodeTable, Rows
+from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.reasons.details import Detail, grouped
 from kscheduler.framework.reasons.wording import term_text
 from kscheduler.framework.rules.device_readiness import DeviceFailedError, is_ready
@@ -55,6 +58,24 @@ def claim_details(
             yield Detail("devicesNotReady", failure, rows, {"claim": claim.metadata.name, "message": failure})
     if state.search is not None or state.extended is not None:
         yield from _unserved(state, devices, search_for, obstacles, nodes, rows)
+
+
+def held_by_less_important(pod: PodInfo, devices: Devices, nodes: NodeTable, rows: Rows) -> Iterator[Detail]:
+    """The rows where pods of a lower priority use claims with devices, which whoever expects preemption has to know.
+
+    The filter says no for good, so that preemption, which would leave the claims as they are, looks at none of them.
+    """
+    users = {consumer.uid for claim in devices.claims.allocated() for consumer in claim.status.reserved_for}
+    found: dict[int, int] = {}
+    for row in rows.tolist() if users else ():
+        on_node = nodes.info(row).pods
+        if count := sum(other.uid in users and other.priority < pod.priority for other in on_node.values()):
+            found[row] = count
+    if found:
+        total = sum(found.values())
+        who = "1 pod of a lower priority uses" if total == 1 else f"{total} pods of a lower priority use"
+        text = f"{who} devices through claims here: for those, preemption evicts nobody, in kube-scheduler as here"
+        yield Detail("heldByLessImportant", text, np.array(list(found), dtype=np.intp), {"pods": total})
 
 
 def _unserved(

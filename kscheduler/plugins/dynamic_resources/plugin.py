@@ -58,7 +58,7 @@ from kscheduler.framework.rules.normalize import default_normalize
 from kscheduler.framework.status import SKIP, SUCCESS, Status, StatusError, error, unresolvable, unschedulable
 from kscheduler.plugins.dynamic_resources import extended, scoring
 from kscheduler.plugins.dynamic_resources.allocators import Allocators
-from kscheduler.plugins.dynamic_resources.details import claim_details
+from kscheduler.plugins.dynamic_resources.details import claim_details, held_by_less_important
 from kscheduler.plugins.dynamic_resources.events import DeviceEvents
 from kscheduler.plugins.dynamic_resources.in_cycle import ChosenByGroup, ClaimsInCycle, reachable_from
 from kscheduler.plugins.dynamic_resources.kept_answers import Answer
@@ -261,12 +261,12 @@ class DynamicResources(Plugin):
 
     def details(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Iterable[Detail]:
         """Which claim is not served, and why. Where no node was looked at, the message says all."""
-        del pod
         devices, state = self._handle.devices, cycle.find(ClaimsInCycle)
         if devices is None or state is None or not len(rows):
             return ()
         search_for = partial(self._allocators.search_for, devices=devices)
-        return claim_details(state, devices, search_for, self._allocators.obstacles(devices), nodes, rows)
+        of_claims = claim_details(state, devices, search_for, self._allocators.obstacles(devices), nodes, rows)
+        return (*of_claims, *held_by_less_important(pod, devices, nodes, rows))
 
     def claims_with_devices(
         self, cycle: CycleState, node: NodeInfo

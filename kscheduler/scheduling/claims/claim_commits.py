@@ -190,7 +190,7 @@ class ClaimCommits:
         try:
             self._ports.claims.assume(claim)
         except ValueError as reason:  # it is gone, or the watch was faster: decisions see the newest state in any case
-            _log.debug("the answer is not news", claim=claim.key, why=str(reason))
+            _log.debug("claim_answer_is_old", claim=claim.key, why=str(reason))
 
     def _written(self, reserved: ReservedClaim) -> None:
         if reserved.pending_uid:
@@ -303,7 +303,7 @@ class ClaimCommits:
             if deallocation.is_deletion:
                 await freeing.delete(ports.storage, ports.clock, claim)
             elif not await freeing.deallocate(ports.storage, ports.clock, deallocation):
-                _log.debug("the claim has changed", claim=claim.key, pod=pod.key)
+                _log.debug("claim_has_changed", claim=claim.key, pod=pod.key)
         except (ClientError, UndecodableError) as failure:
             _log.warning("claim_not_freed", claim=claim.key, pod=pod.key, err=str(failure))
             self._pauses.spawn(pod.key, self._activate_later(pod.key))

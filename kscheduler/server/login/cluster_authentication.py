@@ -11,9 +11,10 @@ import msgspec
 
 from kscheduler.aio.clock import REAL_CLOCK, Clock
 from kscheduler.client.errors import APIError, ClientError
+from kscheduler.client.outage_cause import advice_about_failure
 from kscheduler.client.rest import APIClient
 from kscheduler.logs import get_logger
-from kscheduler.logs.throttle import Throttle
+from kscheduler.logs.throttle import RecurringTrouble
 from kscheduler.server.login.authorities import ClientAuthorities
 from kscheduler.server.login.client_certificates import AuthorityBundle, AuthorityBundleError
 from kscheduler.server.login.request_headers import RequestHeaderRules
@@ -26,10 +27,14 @@ READ_SECONDS: Final = 60.0
 LOOK_SECONDS: Final = 10.0
 _ANSWER_SECONDS: Final = 10.0
 _LINE_SECONDS: Final = 600.0
-_ADVICE: Final = (
-    "client certificates of the cluster's authorities are not accepted until then; a RoleBinding to the Role "
-    "extension-apiserver-authentication-reader in kube-system gives the right, or --client-ca-file names a file"
+_PATIENCE_SECONDS: Final = 5.0
+"""An API server that has just started refuses what it allows a second later: told is what the next try shows, too."""
+_MEANWHILE: Final = "client certificates of the cluster's authorities are not accepted until then"
+_FORBIDDEN: Final = (
+    "a RoleBinding to the Role extension-apiserver-authentication-reader in kube-system gives the right, or "
+    "--client-ca-file names a file"
 )
+_UNUSABLE: Final = "look at what the ConfigMap says; --client-ca-file may name a file instead"
 
 
 class _ConfigMap(msgspec.Struct):
@@ -47,7 +52,7 @@ class ClusterAuthentication:
         self._client = client
         self._authorities = authorities
         self._clock = clock
-        self._lines = Throttle(_LINE_SECONDS)
+        self._unread = RecurringTrouble(_LINE_SECONDS, _PATIENCE_SECONDS)
         self._read_at = float("-inf")
         self._file_problem = ""
 
@@ -73,13 +78,16 @@ class ClusterAuthentication:
         except (ClientError, KeyPairError, AuthorityBundleError, ValueError) as error:
             raise LookupFailedError(str(error)) from error
         self._read_at = self._clock.monotonic()
+        if self._unread.is_there:
+            self._unread.ends()
 
     async def _read(self) -> None:
         try:
             await self.look_up()
         except LookupFailedError as error:
-            if self._lines.admits(self._clock.monotonic()):
-                _log.warning("cluster_authorities_not_read", path=PATH, err=str(error), advice=_ADVICE)
+            if self._unread.is_due(self._clock.monotonic()):
+                advice = f"{_MEANWHILE}; {_advice(error.__cause__)}"
+                _log.warning("cluster_authorities_not_read", path=PATH, err=str(error), advice=advice)
 
     async def _look_at_files(self) -> None:
         try:
@@ -90,6 +98,13 @@ class ClusterAuthentication:
                 _log.warning("client_authorities_not_reloaded", err=str(error), advice="the previous ones still count")
         else:
             self._file_problem = ""
+
+
+def _advice(cause: BaseException | None) -> str:
+    """What an operator can do, by what made the reading fail."""
+    about_request = advice_about_failure(cause) if isinstance(cause, ClientError) else None
+    is_forbidden = isinstance(cause, APIError) and cause.is_forbidden
+    return about_request or (_FORBIDDEN if is_forbidden else _UNUSABLE)
 
 
 def _clients_in(data: dict[str, str]) -> AuthorityBundle | None:

@@ -13,10 +13,11 @@ import msgspec
 
 from kscheduler.aio.clock import REAL_CLOCK, Clock
 from kscheduler.client.errors import APIError, ClientError
+from kscheduler.client.outage_cause import advice_about_failure
 from kscheduler.client.rest import APIClient
 from kscheduler.counts.series import Counter, Histograms
 from kscheduler.logs import get_logger
-from kscheduler.logs.throttle import Throttle
+from kscheduler.logs.throttle import RecurringTrouble, Throttle
 
 _log = get_logger("server")
 
@@ -26,11 +27,11 @@ _ATTEMPTS: Final = 5
 _FIRST_PAUSE: Final = 0.5
 _PAUSE_FACTOR: Final = 1.5
 _LINE_SECONDS: Final = 60.0
-_ADVICE: Final = {
-    403: "bind the ClusterRole system:auth-delegator to the scheduler's account: the chart does",
-    401: "the API server does not accept the credentials of --authentication-kubeconfig or --authorization-kubeconfig",
-}
-_NO_ADVICE: Final = "until the API server answers, requests other than health checks are refused"
+_PATIENCE_SECONDS: Final = 5.0
+"""An API server that has just started refuses reviews with 403 until it has read the roles, for a second or two."""
+_FORBIDDEN: Final = "bind the ClusterRole system:auth-delegator to the scheduler's account: the chart does"
+_OTHER_CREDENTIALS: Final = "these are those of --authentication-kubeconfig or --authorization-kubeconfig, if given"
+_MEANWHILE: Final = "until the API server answers, requests other than health checks are refused"
 
 
 class ReviewError(Exception):
@@ -50,6 +51,7 @@ class Reviews:
         self._seconds = seconds
         self._clock = clock
         self._lines = Throttle(_LINE_SECONDS)
+        self._forbidden = RecurringTrouble(0.0, _PATIENCE_SECONDS)
 
     async def create(self, review: object) -> bytes:
         """The API server's answer. Raises `ReviewError`."""
@@ -58,9 +60,9 @@ class Reviews:
             async with asyncio.timeout(ANSWER_SECONDS):
                 return await self._with_retries(body)
         except TimeoutError:
-            raise self._failed(f"{self._path}: no answer within {ANSWER_SECONDS:g} s", 0) from None
+            raise self._failed(f"{self._path}: no answer within {ANSWER_SECONDS:g} s") from None
         except ClientError as error:
-            raise self._failed(str(error), error.code if isinstance(error, APIError) else 0) from error
+            raise self._failed(str(error), error) from error
 
     async def _with_retries(self, body: bytes) -> bytes:
         pause = _FIRST_PAUSE
@@ -79,6 +81,8 @@ class Reviews:
         try:
             answer = await self._client.post(self._path, body, retries=0, timeout_seconds=ANSWER_SECONDS)
             code = "201"
+            if self._forbidden.is_there:
+                self._forbidden.ends()
         except APIError as error:
             code = str(error.code)
             raise
@@ -87,12 +91,24 @@ class Reviews:
             self._seconds[code,].observe(time.perf_counter() - began)
         return answer
 
-    def _failed(self, reason: str, code: int) -> ReviewError:
-        if self._lines.admits(self._clock.monotonic()):
+    def _failed(self, reason: str, error: ClientError | None = None) -> ReviewError:
+        now = self._clock.monotonic()
+        is_forbidden = isinstance(error, APIError) and error.is_forbidden
+        if is_forbidden and not self._forbidden.is_due(now):
+            return ReviewError(reason)
+        if self._lines.admits(now):
             count = 1 + self._lines.take_left_out()
-            advice = _ADVICE.get(code, _NO_ADVICE)
+            advice = _FORBIDDEN if is_forbidden else _advice(error)
             _log.warning("login_review_failed", path=self._path, err=reason, count=count, advice=advice)
         return ReviewError(reason)
+
+
+def _advice(error: ClientError | None) -> str:
+    about_request = advice_about_failure(error) if error is not None else None
+    if about_request is None:
+        return _MEANWHILE
+    is_refused = isinstance(error, APIError) and error.is_unauthorized
+    return f"{about_request}; {_OTHER_CREDENTIALS if is_refused else _MEANWHILE}"
 
 
 def _may_get_better(error: ClientError) -> bool:

@@ -56,17 +56,28 @@ class _Served:
     named: tuple[tuple[NamedPair, KeyPair], ...]
 
 
+@dataclass(frozen=True, slots=True)
+class MadePair:
+    """A self-signed certificate that is in no file: it lives as long as the process, and clients may have noted it."""
+
+    pair: KeyPair
+    at: float
+    """When it was made, in seconds since 1970."""
+
+
 class ServingContexts:
     """Makes the contexts. `current` is the one for the next connection."""
 
-    def __init__(self, settings: TLSSettings, clock: Clock = REAL_CLOCK) -> None:
-        """Raises `KeyPairError` if the files cannot be used: at the start there is nothing to keep."""
+    def __init__(self, settings: TLSSettings, clock: Clock = REAL_CLOCK, made: MadePair | None = None) -> None:
+        """`made`: what this process serves already, where there are no files. Raises `KeyPairError` if the files cannot
+        be used: at the start there is nothing to keep.
+        """
         self._settings = settings
         self._clock = clock
         self._authorities = ""
         self._certificate_file, self._key_file = _files_of(settings, clock)
-        self._made_at = clock.time()
-        self._in_memory = None if self._certificate_file else self._make()
+        self.made: MadePair | None = None if self._certificate_file else made or self._make()
+        """What is served where there are no files."""
         self._stamp = self._stamps()
         self._served = self._read()
         self._current = self._build(self._served)
@@ -104,8 +115,8 @@ class ServingContexts:
 
     def look(self) -> None:
         """Take a change over, or say why not."""
-        if self._in_memory is not None and self._clock.time() - self._made_at > (VALID_DAYS - RENEW_DAYS) * _DAY:
-            self._in_memory = self._make()
+        if self.made is not None and self._clock.time() - self.made.at > (VALID_DAYS - RENEW_DAYS) * _DAY:
+            self.made = self._make()
         elif self._stamps() == self._stamp:
             if self._refused is not None:  # put back as it was
                 self._refused, self.problem = None, ""
@@ -154,7 +165,8 @@ class ServingContexts:
         _log.info("serving_certificate_reloaded", file=self._certificate_file or "(in memory)")
 
     def _read(self) -> _Served:
-        default = self._in_memory or read_key_pair(self._certificate_file, self._key_file)
+        made = self.made
+        default = made.pair if made is not None else read_key_pair(self._certificate_file, self._key_file)
         named = tuple(
             (pair, read_key_pair(pair.certificate_file, pair.key_file)) for pair in self._settings.named_pairs
         )
@@ -201,9 +213,9 @@ class ServingContexts:
             message = f"authorities of clients: {tls_problem(error)}"
             raise KeyPairError(message) from None
 
-    def _make(self) -> KeyPair:
-        self._made_at = self._clock.time()
-        return _made(self._settings, self._clock)
+    def _make(self) -> MadePair:
+        _log.info("self_signed_certificate_made", file="(in memory)")
+        return MadePair(_made(self._settings, self._clock), self._clock.time())
 
     def _stamps(self) -> _Stamp:
         paths = [self._certificate_file, self._key_file]
@@ -217,7 +229,6 @@ def _files_of(settings: TLSSettings, clock: Clock) -> tuple[str, str]:
     if settings.certificate_file or settings.key_file:
         return settings.certificate_file, settings.key_file
     if not settings.folder:
-        _log.info("self_signed_certificate_made", file="(in memory)")
         return "", ""
     certificate, key = (Path(settings.folder) / f"{PAIR_NAME}.{kind}" for kind in ("crt", "key"))
     if not (certificate.exists() and key.exists()):

@@ -5,7 +5,6 @@ answered in well under a millisecond. `ApiError` becomes its Status only here; a
 a 500 that names the request.
 """
 
-import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -13,6 +12,7 @@ from typing import TypeVar
 
 from aiohttp import web
 
+from kscheduler.logs import get_logger
 from kscheduler.simulation.apiserver import watch_handler
 from kscheduler.simulation.apiserver.bodies import field_validation, patching
 from kscheduler.simulation.apiserver.bodies import formats as bodies
@@ -41,7 +41,7 @@ from kscheduler.simulation.objects.store import Record
 from kscheduler.simulation.rules.warnings import DEPRECATED, ORPHANED_PODS, warnings_of
 from kscheduler.simulation.typed.decoding import json_type
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 _RETURNS_DELETED = frozenset(
     {"pods", "namespaces", "services", "serviceaccounts", "persistentvolumeclaims", "persistentvolumes"}
 )
@@ -99,7 +99,7 @@ class Handlers:
         except ApiError as error:
             return respond_error(error)
         except Exception as error:  # noqa: BLE001 - the HTTP boundary: a bug becomes a 500 that names the request
-            _log.exception("defect while answering %s %s", request.method, request.path)
+            _log.exception("request_not_answered", method=request.method, path=request.path)
             message = f"Internal error occurred: {type(error).__name__}: {error}"
             return respond_error(ApiError(500, "InternalError", message))
 

@@ -67,7 +67,7 @@ class Heartbeats:
                 try:
                     await beat(name)
                 except ClientError as error:
-                    log.warning("a node's heartbeat failed", node=name, err=error)
+                    log.warning("heartbeat_failed", node=name, err=error)
                 await self._clock.sleep(period_seconds / len(names))
 
     async def _renew_lease(self, name: str) -> None:

@@ -232,9 +232,9 @@ class HollowKubelets:
             if error.is_too_many_requests or error.is_server_error:
                 return False
             if error.code not in (404, 409):
-                log.warning("the API server refused a kubelet's report", pod=task.pod.key, deed=task.deed, err=error)
+                log.warning("kubelet_report_refused", pod=task.pod.key, deed=task.deed, err=error)
         except ClientError as error:
-            log.debug("a kubelet's report is sent again", pod=task.pod.key, deed=task.deed, err=error)
+            log.debug("kubelet_report_sent_again", pod=task.pod.key, deed=task.deed, err=error)
             return False
         return True
 
@@ -284,7 +284,7 @@ class HollowKubelets:
             return
         await self._patch(task.pod, pod_reports.rejected(task.pod, judged.refusal, self._now()))
         self._counts[Deed.REJECT] += 1
-        log.warning("kubelet rejected a pod", pod=task.pod.key, node=name, reason=judged.refusal.reason)
+        log.warning("pod_rejected_by_kubelet", pod=task.pod.key, node=name, reason=judged.refusal.reason)
 
     async def _uids_on(self, node: str) -> set[str]:
         selector = f"{PODS.field_selector},spec.nodeName={node}"
@@ -341,7 +341,7 @@ def run_seconds(pod: Pod, seed: int) -> float | None:
         try:
             return max(0.0, float(written))
         except ValueError:
-            log.warning("an annotation is not a number of seconds", pod=pod.key, annotation=RUN_SECONDS, value=written)
+            log.warning("annotation_not_a_number_of_seconds", pod=pod.key, annotation=RUN_SECONDS, value=written)
     if HELM_HOOK in pod.metadata.annotations:
         return _HOOK_SECONDS
     if any(owner.kind == "Job" for owner in pod.metadata.owner_references):

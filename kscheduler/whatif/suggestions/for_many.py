@@ -63,6 +63,8 @@ def help_for_many(
 ) -> HelpForMany | None:
     """The change that frees most of the pods that are alike, of equals the smallest; `None` if none helps the example.
 
+    One that does harm is taken only where there is no other (`Harm`).
+
     `pods`: the oldest first; one that is too large to look for changes stands for no others. `time`: how long to look,
     and afterwards whether that was enough. The cache is changed on the way, and is as before in the end.
     """
@@ -74,8 +76,11 @@ def help_for_many(
     with time.ending(example):
         found = suggestions(profile, example, cache, budgets, owners=owners, time=time)
         for suggestion in _candidates(found, trials):
+            if best is not None and suggestion.harm > best.suggestion.harm:
+                continue  # whatever number of pods it frees
             frees = trials.freed(suggestion)
-            if frees > (0 if best is None else best.frees):
+            is_milder = best is None or suggestion.harm < best.suggestion.harm
+            if frees > (0 if best is None or is_milder else best.frees):
                 best = HelpForMany(suggestion, example, frees, len(alike), len(all_alike))
             if frees == len(alike) or trials.is_spent:
                 break
@@ -150,7 +155,7 @@ class _Placing:
     def lower_request(self, resource: str) -> Suggestion | None:
         """The largest request with which as many pods have a node as with none of the resource at all."""
         trials = self._trials
-        demand = next((each for each in demands(trials.pod, trials.cache.nodes) if each.resource == resource), None)
+        demand = next((each for each in demands(trials.pod, trials.cache) if each.resource == resource), None)
         if demand is None:
             return None
         widest = trials.rows((trials.of_pod(demand.patch),))

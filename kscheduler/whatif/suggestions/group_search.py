@@ -21,7 +21,7 @@ from kscheduler.scheduling.groups.group_cycle import GroupInputs, GroupResult
 from kscheduler.whatif.suggestions.changed import ObjectChange, Operation
 from kscheduler.whatif.suggestions.other_changes.group_rest import group_changes, smaller_gang, without_topology
 from kscheduler.whatif.suggestions.other_changes.more_nodes import changes_of, copies, more_nodes
-from kscheduler.whatif.suggestions.pod_changes.amounts import supply_of
+from kscheduler.whatif.suggestions.pod_changes.amounts import harm_of_none, supply_of
 from kscheduler.whatif.suggestions.pod_changes.demand import Demand
 from kscheduler.whatif.suggestions.pod_changes.pod_relaxations import demands
 from kscheduler.whatif.suggestions.pod_changes.requests_lowered import lowered
@@ -148,7 +148,7 @@ def _of_members(trials: _GroupTrials) -> Iterator[Suggestion]:
     if len(members) > _MOST_MEMBERS:
         return
     classes = _classes(members)
-    asked = [list(demands(alike[0], trials.cache.nodes)) for alike in classes]
+    asked = [list(demands(alike[0], trials.cache)) for alike in classes]
     if len(classes) > 1 and sum(map(len, classes)) == len(members):
         # Requests are not among them: by how much each class should lower its own is a question without one answer.
         common = [each for each in asked[0] if each.kind is not ChangeKind.REQUEST and all(each in of for of in asked)]
@@ -210,7 +210,7 @@ def _requesting_most(
     step = requesting(best[0]) if best is not None else None
     if best is None or step is None:
         facts = {**demand.facts, "to": 0, "supply": supply_of(demand, trials.one)}
-        return replace(nothing, facts=facts, comes_last=True), widest
+        return replace(nothing, facts=facts, comes_last=True, harm=harm_of_none(demand.resource)), widest
     return step, best[1]
 
 
@@ -218,7 +218,7 @@ def _given_up(demand: Demand, patch: tuple[Operation, ...], alike: Sequence[PodI
     """What half of the members give up is half as much."""
     changes = tuple(ObjectChange("pods", each.namespace, each.name, patch) for each in alike)
     size = demand.size * len(alike) / len(trials.inputs.members)
-    return Step(demand.kind, changes, size, demand.facts, comes_last=demand.comes_last)
+    return Step(demand.kind, changes, size, demand.facts, comes_last=demand.comes_last, harm=demand.harm)
 
 
 # --- nodes ------------------------------------------------------------------------------------------------------------

@@ -62,7 +62,7 @@ def pairs(
             yield suggestion
     if is_last_resort and not count:
         for demand in asked[:_MOST_BESIDE]:
-            yield from _with_room(demand, trials, budgets)
+            yield from _with_room(demand, trials, budgets, given_up)
 
 
 # --- two of the pod ---------------------------------------------------------------------------------------------------
@@ -185,14 +185,18 @@ def _with_step(demand: Demand, step: Step, rows: Rows, trials: Trials, gone: tup
     return Suggestion((of_pod, step), (*of_pod.changes, *step.changes), len(rows))
 
 
-def _with_room(demand: Demand, trials: Trials, budgets: DisruptionBudgets | None) -> Iterator[Suggestion]:
+def _with_room(
+    demand: Demand, trials: Trials, budgets: DisruptionBudgets | None, given_up: frozenset[str]
+) -> Iterator[Suggestion]:
     variant = trials.but(demand.patch, trials.objections.without(demand.kind))
     if variant.objections.may_help(ChangeKind.DELETE_PODS):
         for step, gone in making_room(variant, budgets):
             if len(rows := variant.rows((), gone)):
-                yield _with_step(demand, step, rows, trials, gone)
+                if not _is_no_news(pair := _with_step(demand, step, rows, trials, gone), given_up):
+                    yield pair
                 break
     for step in more_nodes(variant):
         if len(rows := variant.rows(step.changes)):
-            yield _with_step(demand, step, rows, trials)
+            if not _is_no_news(pair := _with_step(demand, step, rows, trials), given_up):
+                yield pair
             break

@@ -18,7 +18,6 @@ from kscheduler.whatif.suggestions.other_changes.device_claims import (
     ClaimTemplates,
     claims_made_again,
     device_changes,
-    released_devices,
 )
 from kscheduler.whatif.suggestions.other_changes.device_supply import pool_updates, rule_changes
 from kscheduler.whatif.suggestions.other_changes.group_rest import group_changes
@@ -27,6 +26,7 @@ from kscheduler.whatif.suggestions.other_changes.more_nodes import more_nodes
 from kscheduler.whatif.suggestions.other_changes.namespace_labels import namespace_changes
 from kscheduler.whatif.suggestions.other_changes.node_changes import node_changes
 from kscheduler.whatif.suggestions.other_changes.refusals import refusals
+from kscheduler.whatif.suggestions.other_changes.released_devices import released_devices
 from kscheduler.whatif.suggestions.pairs import pairs
 from kscheduler.whatif.suggestions.pod_changes.amounts import smallest
 from kscheduler.whatif.suggestions.pod_changes.demand import Demand
@@ -34,7 +34,7 @@ from kscheduler.whatif.suggestions.pod_changes.node_rules import relaxed_require
 from kscheduler.whatif.suggestions.pod_changes.of_demands import of_demands
 from kscheduler.whatif.suggestions.pod_changes.pod_relaxations import demands
 from kscheduler.whatif.suggestions.search_time import SearchTime
-from kscheduler.whatif.suggestions.suggestion import FAR, ChangeKind, Step, Suggestion
+from kscheduler.whatif.suggestions.suggestion import FAR, ChangeKind, Harm, Step, Suggestion
 from kscheduler.whatif.suggestions.trials.trial import Trials
 
 _FEW_PODS: Final = 128
@@ -75,14 +75,15 @@ def _search(
     """`found`: all that it has yielded until now."""
     if len(trials.rows(())):
         return
-    asked = list(demands(trials.pod, trials.cache.nodes))
+    asked = list(demands(trials.pod, trials.cache))
     yield from _singles(asked, trials)
     yield from _elsewhere(trials, claim_templates)
     yield from refusals(trials)
     yield from _room(trials, budgets)
     given_up = frozenset(each.steps[0].facts["resource"] for each in found if _requests_nothing(each))
     if all(each.steps[0].kind in FAR or _requests_nothing(each) for each in found):
-        yield from pairs(asked, trials, budgets, given_up, is_last_resort=not found)
+        is_last_resort = all(map(_requests_nothing, found))
+        yield from pairs(asked, trials, budgets, given_up, is_last_resort=is_last_resort)
 
 
 def _requests_nothing(single: Suggestion) -> bool:
@@ -165,14 +166,12 @@ def _room(trials: Trials, budgets: DisruptionBudgets | None) -> Iterator[Suggest
         for step, gone in making_room(trials, budgets):
             if shown and (shown == most or len(gone) > 1):
                 break  # where one pod is enough, no more need go
-            # Pods that come again do not stand for others: the search goes on for those.
-            if (not step.comes_last or shown_last < most) and len(rows := trials.rows((), gone)):
+            # Pods that come again, or are missed, do not stand for others: the search goes on for those.
+            is_last = step.comes_last or step.harm is not Harm.NONE
+            if (not is_last or shown_last < most) and len(rows := trials.rows((), gone)):
                 yield Suggestion((step,), step.changes, len(rows))
-                shown, shown_last = shown + (not step.comes_last), shown_last + step.comes_last
-    for step, gone in released_devices(trials):
-        if len(rows := trials.rows(step.changes, gone)):
-            yield Suggestion((step,), step.changes, len(rows))
-            break
+                shown, shown_last = shown + (not is_last), shown_last + is_last
+    yield from released_devices(trials)
     for step in more_nodes(trials):
         if len(rows := trials.rows(step.changes)):
             yield Suggestion((step,), step.changes, len(rows))

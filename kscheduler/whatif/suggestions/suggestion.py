@@ -2,14 +2,23 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import Enum, IntEnum
 from typing import Any, Final
 
 from kscheduler.whatif.suggestions.changed import ObjectChange
 
 _POD_KINDS: Final = frozenset(
     (
-        *("schedulingGate", "request", "toleration", "nodeSelector", "nodeAffinity", "podAffinity", "podAntiAffinity"),
+        *(
+            "schedulingGate",
+            "request",
+            "resourceName",
+            "toleration",
+            "nodeSelector",
+            "nodeAffinity",
+            "podAffinity",
+            "podAntiAffinity",
+        ),
         *("maxSkew", "topologySpreadConstraint", "hostPort", "claimSize", "claimClass"),
         *("newClaim", "deviceCount", "deviceSelector", "deviceConstraint", "deviceToleration", "deviceClass"),
         *("groupMinCount", "groupMembers", "groupTopology"),
@@ -22,6 +31,7 @@ class ChangeKind(Enum):
 
     GATE = "schedulingGate"
     REQUEST = "request"
+    RESOURCE_NAME = "resourceName"
     TOLERATION = "toleration"
     NODE_SELECTOR = "nodeSelector"
     NODE_AFFINITY = "nodeAffinity"
@@ -69,6 +79,16 @@ FAR: Final = frozenset(
 _ORDER: Final = {kind: position for position, kind in enumerate(ChangeKind)}
 
 
+class Harm(IntEnum):
+    """What a change takes that may be worth more than the pod's place. All others come before, alone or as pairs."""
+
+    NONE = 0
+    OF_OTHERS = 1
+    """A pod goes that is more important than this one, or that nobody makes again."""
+    OF_THE_POD = 2
+    """The pod gives up what it is for: it would run without the device that it asks for."""
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """One change of one kind."""
@@ -83,6 +103,7 @@ class Step:
     """Of proposals of the same kind and subject the first that helps is shown."""
     comes_last: bool = False
     """Whether all others come before: the pod would be where it hardly belongs, have nothing, or it is soon undone."""
+    harm: Harm = Harm.NONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,15 +119,20 @@ class Suggestion:
     """What others are about to do, as it was tried: nothing to be applied."""
 
     @property
+    def harm(self) -> Harm:
+        """The worst that one of its steps does."""
+        return max(step.harm for step in self.steps)
+
+    @property
     def order(self) -> tuple[object, ...]:
         """Sorts the smallest first.
 
-        Fewer steps; nothing that comes last; the pod alone before nodes, other pods and new nodes; less that is given
-        up; more nodes.
+        No harm; fewer steps; nothing that comes last; the pod alone before nodes, other pods and new nodes; less that
+        is given up; more nodes.
         """
         farthest = max((0 if step.kind in OF_THE_POD else _ORDER[step.kind]) for step in self.steps)
         disturbed = sum(change.delete for change in self.changes)
         size = sum(step.size for step in self.steps)
         kinds = [_ORDER[step.kind] for step in self.steps]
         comes_last = any(step.comes_last for step in self.steps)
-        return len(self.steps), comes_last, farthest, disturbed, size, -self.nodes, kinds
+        return self.harm, len(self.steps), comes_last, farthest, disturbed, size, -self.nodes, kinds

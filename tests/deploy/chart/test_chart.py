@@ -29,7 +29,7 @@ RENDERED: Final[dict[str, list[helm.Object]]] = {}
 
 Object = dict[str, Any]
 
-ASK_ROLE: Final = "ask-kscheduler"
+OF_PEOPLE: Final = ("ask-kscheduler", "kscheduler-asker", "operate-kscheduler", "kscheduler-operator")
 GROUPS: Final = ("pod-groups", "default")
 each_value_set = pytest.mark.parametrize("values", VALUE_SETS)
 
@@ -298,25 +298,28 @@ def test_an_upgrade_of_the_chart_alone_restarts_no_pod(values: str) -> None:
 def test_bindings_and_flow_schemas_name_the_account_of_the_pods(values: str) -> None:
     account = (pod_template(values)["spec"]["serviceAccountName"], helm.NAMESPACE)
     for one in of_kind(values, "ClusterRoleBinding") + of_kind(values, "RoleBinding"):
-        if not one["metadata"]["name"].endswith(("metrics-reader", "asker")) and one["roleRef"]["name"] != ASK_ROLE:
-            assert [(who["name"], who["namespace"]) for who in one["subjects"]] == [account]
+        if one["roleRef"]["name"] in OF_PEOPLE or one["metadata"]["name"].endswith("metrics-reader"):
+            continue  # these are people's
+        assert [(who["name"], who["namespace"]) for who in one["subjects"]] == [account]
     for one in of_kind(values, "FlowSchema"):
         (who,) = (subject["serviceAccount"] for rule in one["spec"]["rules"] for subject in rule["subjects"])
         assert (who["name"], who["namespace"]) == account
 
 
-def test_who_may_ask_is_as_in_the_example() -> None:
-    example = [*yaml.safe_load_all((helm.CHART.parents[1] / "examples" / "askers.yaml").read_text())]
+@pytest.mark.parametrize("who", ["askers", "operators"])
+def test_who_may_ask_and_who_is_on_call_are_as_in_the_examples(who: str) -> None:
+    example = [*yaml.safe_load_all((helm.CHART.parents[1] / "examples" / f"{who}.yaml").read_text())]
     wanted = [{**one, "metadata": None} for one in example]
     for one in example:
         found = [
             each
-            for each in of_kind("askers", one["kind"])
+            for each in of_kind(who, one["kind"])
             if (each["metadata"]["name"], each["metadata"].get("namespace"))
             == (one["metadata"]["name"], one["metadata"].get("namespace"))
         ]
         assert [{**each, "metadata": None} for each in found] == [wanted.pop(0)]
-    assert [one for one in rendered("default") if "ask" in one["metadata"]["name"]] == []
+    of_people = {one["metadata"]["name"] for one in example}
+    assert [one for one in rendered("default") if one["metadata"]["name"] in of_people] == []
 
 
 def test_a_shadow_may_read_and_nothing_else() -> None:
@@ -388,15 +391,72 @@ def test_two_releases_in_two_namespaces_share_no_name() -> None:
 
 @pytest.mark.parametrize("values", ["default", "replace", "single", "dual-stack", "few-rights", "mixin"])
 def test_the_notes_say_what_to_look_at_and_what_to_mind(values: str) -> None:
-    said = helm.run_helm(
-        "install", helm.RELEASE, helm.CHART, "--namespace", helm.NAMESPACE, "--dry-run=client",
-        "--values", VALUE_SETS[values],
-    )  # fmt: skip
-    notes = said.partition("NOTES:")[2]
+    notes = helm.notes({}, VALUE_SETS[values])
     assert "rollout status deployment/kscheduler" in notes
     assert "helm -n kscheduler-system test kscheduler" in notes
     warnings = {"default": 0, "replace": 1, "single": 1, "dual-stack": 2, "few-rights": 0, "mixin": 1}
     assert notes.count("WARNING") == warnings[values]
+
+
+def test_a_shadow_follows_the_version_whose_groups_it_is_to_follow() -> None:
+    (deployment,) = [
+        one
+        for one in helm.objects(helm.render(VALUE_SETS["shadow"], settings={"podGroups": ["kubernetes"]}))
+        if one["kind"] == "Deployment"
+    ]
+    args = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
+    assert {"--feature-gates=GenericWorkload=true", "--emulated-version=1.37"} <= set(args)
+
+
+def test_the_notes_of_kube_schedulers_place_are_about_what_is_there() -> None:
+    """Where `kubectl kscheduler` finds it, who may look inside; nothing of what has been built since."""
+    notes = helm.notes(
+        {"rbac.operator.create": True}, VALUE_SETS["replace"], release="kscheduler-main", namespace="kube-system"
+    )
+    assert "export KSCHEDULER_SERVICE=kube-system/kscheduler-main:10259\n" in notes
+    assert "NS=kube-system NAME=kscheduler-main LEASE=kube-system/kube-scheduler" in notes
+    assert "not built" not in notes
+    of_default = helm.notes({})
+    assert "KSCHEDULER_SERVICE" not in of_default
+    assert "Nobody may look into the process yet" in of_default
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"replicas": 0}, "WARNING: replicas is 0: nobody places its pods"),
+        ({"replicas": 0, "mode": "replace"}, "nobody places its pods, but for a kube-scheduler that runs"),
+        (
+            {"config.profiles": [{"schedulerName": "default-scheduler"}]},
+            "WARNING: default-scheduler is kube-scheduler's name",
+        ),
+        ({"config.existingConfigMap": "mine"}, "schedulerName is that of a profile in the\nConfigMap mine"),
+        (
+            {"config.profiles": [{"schedulerName": "a"}], "config.policies": ["random"]},
+            "schedulerName: a      # or random",
+        ),
+        (
+            {"featureGates.GenericWorkload": True},
+            "WARNING: on an API server of Kubernetes 1.36 the feature gates do not",
+        ),
+        (
+            {"config.existingConfigMap": "mine", "podGroups": ["volcano"]},
+            "write podGroupAPIs into the ConfigMap mine",
+        ),
+    ],
+    ids=[
+        "nobody",
+        "nobody in its place",
+        "whose name",
+        "whose file",
+        "names",
+        "gates of one version",
+        "groups beside a configuration",
+    ],
+)
+def test_the_notes_say_what_values_do_not_do(settings: dict[str, object], told: str) -> None:
+    assert told in helm.notes(settings)
+    assert told.removeprefix("WARNING: ") not in helm.notes({})
 
 
 @pytest.mark.parametrize(

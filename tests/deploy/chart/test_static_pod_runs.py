@@ -1,10 +1,12 @@
-"""docs/migration.md's static pod on a real API server: with scheduler.conf as kubeadm writes it, and its rights alone.
+"""docs/migration.md's static pod on a real API server: made of kubeadm's manifest by `kscheduler config convert`, with
+scheduler.conf as kubeadm writes it, and its rights alone.
 
 kube-scheduler runs first, as kubeadm starts it. Its manifest leaves the folder and ours comes, and the other way round;
 here a process takes each one's part. The tests of this file follow each other.
 """
 
 import base64
+import copy
 import json
 import os
 import signal
@@ -18,14 +20,20 @@ from typing import Any, Final
 import pytest
 import yaml
 
+from kscheduler.cli.judged_flags import without_meaning
+from kscheduler.config.conversion.converting import convert
+from tests.cli.test_manifest_convert import KUBEADM, container_of
 from tests.controlplane import binaries, certificates, kscheduler_process
 from tests.controlplane.controlplane import ControlPlane, Settings
 from tests.controlplane.hollow_kubelets import HollowKubelets
 from tests.controlplane.process import Process, free_port, wait_until
 from tests.deploy.chart import audited
 from tests.deploy.chart.schedulers_work import SchedulersWork, node
-from tests.deploy.test_static_pod import CONTAINER, KUBECONFIG, MANIFEST
+from tests.deploy.test_static_pod import KUBECONFIG
 
+CONVERTED: Final[dict[str, Any]] = yaml.safe_load(
+    convert(KUBEADM.encode(), "kube-scheduler.yaml", lambda _: None, without_meaning).text
+)
 USER: Final = "system:kube-scheduler"
 SECONDS: Final = 60.0
 LEASE: Final = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler"
@@ -93,7 +101,10 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlaneNo
         for number in range(3):
             plane.api.create("/api/v1/nodes", node(f"node-{number}"))
         conf, port = scheduler_conf(plane, folder / "scheduler.conf"), str(free_port())
-        given = [word.replace(KUBECONFIG, str(conf)).replace("=10259", f"={port}") for word in CONTAINER["args"]]
+        given = [
+            word.replace(KUBECONFIG, str(conf)).replace("=10259", f"={port}")
+            for word in container_of(CONVERTED)["args"]
+        ]
         environment = os.environ | {"PYTHONPATH": str(kscheduler_process.REPOSITORY)}
         ours = Process(
             "kscheduler", [sys.executable, "-m", "kscheduler", *given], folder / "kscheduler.log", environment
@@ -109,10 +120,12 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlaneNo
 
 def test_a_real_api_server_takes_the_manifest(machine: ControlPlaneNode, tmp_path: Path) -> None:
     """Also as the mirror of it, which a kubelet makes: without a node it would be anybody's pod."""
-    said = machine.plane.kubectl("apply", "--dry-run=server", "--filename", str(MANIFEST))
+    file = tmp_path / "kscheduler.yaml"
+    file.write_text(yaml.safe_dump(CONVERTED))
+    said = machine.plane.kubectl("apply", "--dry-run=server", "--filename", str(file))
     assert "pod/kscheduler created (server dry run)" in said
     assert "Warning" not in said
-    mirror: dict[str, Any] = yaml.safe_load(MANIFEST.read_text())
+    mirror = copy.deepcopy(CONVERTED)
     mirror["metadata"]["annotations"] = {"kubernetes.io/config.mirror": "0123"}
     mirror["spec"]["nodeName"] = "node-0"
     made = machine.plane.api.create("/api/v1/namespaces/kube-system/pods?dryRun=All", mirror)

@@ -1,14 +1,14 @@
 """The values of the chart: all told, all typed, and nothing else accepted."""
 
 import json
-import re
 from collections.abc import Iterator
 from typing import Any, Final
 
 import pytest
 import yaml
 
-from kscheduler.config.feature_gates import gates_of
+from kscheduler.config.errors import ConfigError
+from kscheduler.config.feature_gates import NOT_BUILT, gates_of, parse_feature_gates
 from kscheduler.upstream.behaviours import BEHAVIOURS
 from tests.deploy import helm, values_table
 
@@ -36,6 +36,61 @@ WRONG: Final[dict[str, Refusal]] = {
     "a gate that is misspelt": (
         {"featureGates": {"NodeDeclaredFeatures": True, "GenericWorkloads": True}},
         "featureGates.GenericWorkloads: there is no feature gate of this name",
+    ),
+    "a gate that is not built": (
+        {"featureGates.DRAPartitionableDevicesType": True},
+        "featureGates.DRAPartitionableDevicesType: cannot be switched on, it is not built: the type of a partition",
+    ),
+    "a gate that only a version has that is not followed": (
+        {"featureGates.DRADeviceCompatibilityGroups": True, "extraArgs": ["--emulated-version=1.36"]},
+        "featureGates.DRADeviceCompatibilityGroups: only Kubernetes 1.37 has it",
+    ),
+    "a gate that is locked": (
+        {"featureGates.DynamicResourceAllocation": False},
+        "featureGates.DynamicResourceAllocation: cannot be set to false, it is locked to true",
+    ),
+    "gates that no version takes together": (
+        {"featureGates": {"GangScheduling": True, "DRADeviceCompatibilityGroups": True}},
+        "featureGates.GangScheduling: only Kubernetes 1.36 has it",
+    ),
+    "gangs of 1.36": ({"featureGates.GangScheduling": True}, "featureGates.GangScheduling: cannot be switched on"),
+    "a gate whose need is switched off": (
+        {"featureGates.NodeDeclaredFeatures": False},
+        "needs featureGates.NodeDeclaredFeatures",
+    ),
+    "a number beside a configuration of the user's": (
+        {"config.existingConfigMap": "mine", "config.parallelism": 3},
+        "config.existingConfigMap: parallelism is taken from there",
+    ),
+    "a switch beside a configuration of the user's": (
+        {"config.existingConfigMap": "mine", "config.honorSchedulerNameAnnotation": True},
+        "honorSchedulerNameAnnotation is taken from there",
+    ),
+    "a rate beside a configuration of the user's": (
+        {"config.existingConfigMap": "mine", "config.clientConnection.qps": 3},
+        "clientConnection.qps is taken from there",
+    ),
+    "a roll when a configuration of the user's changes": (
+        {"config.existingConfigMap": "mine", "config.rollOnChange": True},
+        "the chart does not see when",
+    ),
+    "a burst of no rate": ({"config.clientConnection.burst": 9}, "needs config.clientConnection.qps"),
+    "a certificate for plain HTTP": (
+        {"server.scheme": "HTTP", "tls.existingSecret": "mine"},
+        "tls.existingSecret needs server.scheme HTTPS",
+    ),
+    "a fence that is not there": ({"networkPolicy.egress.enabled": True}, "need networkPolicy.enabled"),
+    "rules of a fence that is not there": (
+        {"networkPolicy.enabled": True, "networkPolicy.egress.extraRules": [{"to": []}]},
+        "needs networkPolicy.egress.enabled",
+    ),
+    "readers of metrics without the role": (
+        {"rbac.metricsReader.create": False, "rbac.metricsReader.subjects": [{"kind": "User", "name": "ann"}]},
+        "rbac.metricsReader.subjects needs rbac.create and rbac.metricsReader.create",
+    ),
+    "rules without roles": (
+        {"rbac.create": False, "rbac.nodeMetrics": True},
+        "rbac.extraRules and rbac.nodeMetrics need rbac.create",
     ),
     "a gate without a name": ({"featureGates": {"": True}}, "featureGates.: there is no feature gate"),
     "pod groups that nobody has": ({"podGroups": ["coscheduling"]}, "podGroups"),
@@ -124,6 +179,15 @@ WRONG: Final[dict[str, Refusal]] = {
         "rbac.asker.create needs server.scheme HTTPS",
     ),
     "people who may ask without roles": ({"rbac.asker.create": True, "rbac.create": False}, "needs rbac.create"),
+    "people on call where nobody can ask": (
+        {"rbac.operator.create": True, "server.scheme": "HTTP"},
+        "rbac.operator.create needs server.scheme HTTPS",
+    ),
+    "people on call without roles": ({"rbac.operator.create": True, "rbac.create": False}, "needs rbac.create"),
+    "people on call without the role": (
+        {"rbac.operator.subjects": [{"kind": "User", "name": "ann"}]},
+        "subjects without rbac.operator.create",
+    ),
     "people who may ask without a Service": (
         {"rbac.asker.create": True, "service.enabled": False},
         "needs service.enabled",
@@ -145,6 +209,10 @@ WRONG: Final[dict[str, Refusal]] = {
     ),
     "two plain ports": ({"server.scheme": "HTTP", "metrics.plain.enabled": True}, "one plain port"),
     "two monitors": ({"metrics.serviceMonitor.enabled": True, "metrics.podMonitor.enabled": True}, "twice"),
+    "a profile that waits for itself": (
+        {"podSchedulerName": "b", "config.profiles": [{"schedulerName": "a"}, {"schedulerName": "b"}]},
+        "wait for itself",
+    ),
     "a scheduler that waits for itself": ({"podSchedulerName": "kscheduler"}, "wait for itself"),
 }
 
@@ -227,23 +295,25 @@ def test_a_parent_chart_may_set_its_globals() -> None:
         },
         {"podGroups": ["kubernetes"], "featureGates": {"CompositePodGroup": True, "AllAlpha": True}},
         {"rbac.asker.create": True, "rbac.asker.subjects": [{"kind": "User", "name": "ann"}]},
-        {"featureGates": {name: False for version in BEHAVIOURS for name in gates_of(version)}},
+        *({"featureGates": {gate.name: gate.default for gate in gates_of(version).values()}} for version in BEHAVIOURS),
+        {"featureGates": {"AllAlpha": True, "AllBeta": True}},
+        {"featureGates": {"GenericWorkload": True}},
     ],
 )
 def test_what_is_just_enough_is_not_refused(settings: dict[str, Any]) -> None:
     assert helm.render(settings=settings)
 
 
-def test_gates_need_in_the_chart_what_they_need_in_the_service() -> None:
-    source = (values_table.CHART / "templates" / "_configuration.tpl").read_text()
-    lines = re.findall(r'^  "(\w+)" \(list (.*?)\)', source, re.MULTILINE)
-    told = {name: tuple(re.findall(r'"(\w+)"', needed)) for name, needed in lines}
-    assert told
-    for version in ("1.36", "1.37"):
-        gates = gates_of(version)
-        assert {name: gates[name].needs for name in told if name in gates} == {
-            name: needed for name, needed in told.items() if name in gates
-        }
+@pytest.mark.parametrize("version", BEHAVIOURS)
+def test_the_chart_refuses_the_gates_that_the_service_would_end_by(version: str) -> None:
+    """Each gate by itself, on and off, by the version's own rules: the first that is refused names itself."""
+    for name, gate in sorted(gates_of(version).items()):
+        if name in NOT_BUILT[version] or (gate.locked and name.startswith("D")):
+            given = {"featureGates": {name: not gate.default}, "extraArgs": [f"--emulated-version={version}"]}
+            with pytest.raises(ConfigError, match=name):
+                parse_feature_gates(f"{name}={not gate.default}", version=version)
+            with pytest.raises(helm.RefusedError, match=rf"featureGates\.{name}: cannot be"):
+                helm.render(settings=given)
 
 
 @pytest.mark.parametrize("monitor", ["serviceMonitor", "podMonitor"])

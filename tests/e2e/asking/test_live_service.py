@@ -8,6 +8,7 @@ one of a pod in the Service's namespace, and neither loopback nor link-local. So
 status has an address of this machine, and the real controllers put it behind the Service of the manifests.
 """
 
+import http.client
 import json
 import os
 import socket
@@ -27,9 +28,10 @@ from tests.controlplane.process import NotReadyError, Process, wait_until
 
 Tree = dict[str, Any]
 
-ASKERS = Path(__file__).parents[3] / "deploy" / "examples" / "askers.yaml"
+EXAMPLES = Path(__file__).parents[3] / "deploy" / "examples"
 NAMESPACE = "kscheduler-system"
 SCHEDULER = f"system:serviceaccount:{NAMESPACE}:kscheduler"
+ON_CALL = "on-call"
 READER = "system:serviceaccount:default:reader"
 SERVICE = f"/api/v1/namespaces/{NAMESPACE}/services"
 PROXY = f"{SERVICE}/https:kscheduler:10259/proxy"
@@ -53,13 +55,18 @@ class Site:
     log: Path
     scheduler: Process
     kubeconfig: Path
+    on_call: Path
 
     def requests(self) -> list[Tree]:
         return [json.loads(line) for line in self.log.read_text().splitlines() if line]
 
-    def kubectl(self, *words: str) -> subprocess.CompletedProcess[str]:
+    def kubectl(self, *words: str, as_on_call: bool = False) -> subprocess.CompletedProcess[str]:
         folders = [str(Path(sys.executable).parent), str(self.plane.binaries.kubectl.parent), os.environ["PATH"]]
-        environment = {**os.environ, "PATH": ":".join(folders), "KUBECONFIG": str(self.kubeconfig)}
+        environment = {
+            **os.environ,
+            "PATH": ":".join(folders),
+            "KUBECONFIG": str(self.on_call if as_on_call else self.kubeconfig),
+        }
         command: list[str | Path] = [self.plane.binaries.kubectl, *words]
         finished = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environment)
         assert finished.returncode == 0, finished.stdout + finished.stderr
@@ -95,19 +102,25 @@ def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
             token = plane.service_account_token("default", "reader")
             scheduler.wait_until("its HTTP server", lambda: http_port(scheduler) is not None, SECONDS)
             _put_behind_the_service(plane, address, http_port(scheduler) or 0)
-            yield Site(plane, log, scheduler, plane.write_kubeconfig("reader", token))
+            on_call = plane.write_kubeconfig("on-call", plane.service_account_token(ON_CALL, "reader"))
+            yield Site(plane, log, scheduler, plane.write_kubeconfig("reader", token), on_call)
         finally:
             scheduler.stop()
 
 
 def _let_ask(plane: ControlPlane) -> None:
-    """Whom the example lets ask: it names a group, and service accounts of `default` are one."""
-    text = ASKERS.read_text()
-    assert "name: scheduling-readers" in text
-    example = plane.folder / "askers.yaml"
-    example.write_text(text.replace("name: scheduling-readers", "name: system:serviceaccounts:default"))
-    plane.kubectl("apply", "-f", str(example))
-    plane.kubectl("create", "serviceaccount", "reader")
+    """Whom the examples let ask, and look inside: each names a group, and service accounts of a namespace are one."""
+    plane.kubectl("create", "namespace", ON_CALL)
+    for name, group, namespace in (
+        ("askers", "scheduling-readers", "default"),
+        ("operators", "scheduling-operators", ON_CALL),
+    ):
+        text = (EXAMPLES / f"{name}.yaml").read_text()
+        assert f"name: {group}" in text
+        example = plane.folder / f"{name}.yaml"
+        example.write_text(text.replace(f"name: {group}", f"name: system:serviceaccounts:{namespace}"))
+        plane.kubectl("apply", "-f", str(example))
+        plane.kubectl("-n", namespace, "create", "serviceaccount", "reader")
 
 
 def _put_behind_the_service(plane: ControlPlane, address: str, port: int) -> None:
@@ -212,3 +225,47 @@ def _stores_nothing(request: Tree) -> bool:
 
 def _told(request: Tree) -> str:
     return f"{request['user']['username']}: {request['verb']} {request['requestURI']}"
+
+
+def test_whoever_is_on_call_sees_what_the_runbook_shows(site: Site) -> None:
+    """The runbook's commands, by whom `operators.yaml` names; who may ask sees less, and nobody may write."""
+    tried = [
+        line
+        for line in (EXAMPLES.parents[1] / "docs" / "runbook.md").read_text().splitlines()
+        if "create token" in line
+    ]
+    (account,) = {word.rstrip(')"') for line in tried for word in line.split() if word.startswith("kscheduler-")}
+    token = site.kubectl("-n", NAMESPACE, "create", "token", account, as_on_call=True).stdout.strip()
+    site.kubectl("-n", NAMESPACE, "get", "pods", "-o", "wide", as_on_call=True)
+    site.kubectl("-n", NAMESPACE, "get", "lease", "kscheduler", "--ignore-not-found", as_on_call=True)
+    for path in (
+        "/configz",
+        "/debug/queue",
+        "/debug/cache",
+        "/debug/stacks",
+        "/metrics",
+        "/flagz",
+        "/statusz",
+        "/pending",
+    ):
+        assert _page(site, path, token)[0] == 200, path
+    notes = _page(site, "/readyz?verbose", token)
+    assert (notes[0], "withheld" in notes[1]) == (200, False)
+    asked = site.kubectl("kscheduler", "pending", "--asker", account, as_on_call=True)
+    assert f"answered by the service {NAMESPACE}/kscheduler:10259" in asked.stderr
+    of_asker = site.kubectl("-n", NAMESPACE, "create", "token", "kscheduler-asker").stdout.strip()
+    assert [_page(site, path, of_asker)[0] for path in ("/pending", "/configz", "/debug/queue")] == [200, 403, 403]
+    may = ("auth", "can-i", "create", "pods/binding", f"--as=system:serviceaccount:{NAMESPACE}:{account}")
+    assert site.plane.kubectl(*may, accept_failure=True).splitlines()[-1] == "no"
+
+
+def _page(site: Site, path: str, token: str) -> tuple[int, str]:
+    connection = http.client.HTTPSConnection(
+        own_address(), http_port(site.scheduler) or 0, timeout=30, context=kscheduler_process.any_certificate()
+    )
+    try:
+        connection.request("GET", path, headers={"Authorization": f"Bearer {token}"})
+        response = connection.getresponse()
+        return response.status, response.read().decode()
+    finally:
+        connection.close()

@@ -49,7 +49,7 @@ def test_a_leader_whose_api_server_was_away_binds_again_in_the_same_process(scen
     scenario.wait_bound("after", seconds=SOON_SECONDS)
     assert process.running
     assert said(process, "lease_acquired") == 2
-    assert said(process, "starting") == 2
+    assert said(process, "starting") == 1
     reasons = lists(process)
     assert "start" not in reasons
     if not isinstance(scenario.server, RealServer):

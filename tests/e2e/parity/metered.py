@@ -18,7 +18,6 @@ from tests.controlplane.process import Process, free_port, wait_until
 from tests.e2e.parity.metrics_page import Page, read
 from tests.e2e.servers import NAME, RealServer
 
-PREFIXES = ("scheduler_", "rest_client_", "workqueue_", "kubernetes_", "process_", "go_goroutines")
 BACKOFF = {"podInitialBackoffSeconds": 1, "podMaxBackoffSeconds": 1}
 ONE_BY_ONE = {"KSCHEDULER_CLASSES": "off"}
 """Pods that are alike would be judged once for all of them, which is what kube-scheduler does not do."""
@@ -39,7 +38,7 @@ class Metered:
         self._changed_at = 0.0
 
     def page(self) -> Page:
-        """The series as they are now, those of Go's runtime and of other components apart."""
+        """The series as they are now."""
         connection = self._connection()
         try:
             connection.request("GET", "/metrics")
@@ -49,7 +48,7 @@ class Metered:
                 raise RuntimeError(f"/metrics of {self.process.name}: {response.status} {text[:200]}")
         finally:
             connection.close()
-        return read(text, PREFIXES)
+        return read(text, "")
 
     def _connection(self) -> http.client.HTTPConnection:
         port = self._port()

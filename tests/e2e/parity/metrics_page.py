@@ -32,6 +32,11 @@ class Page:
     numbers: Mapping[str, Mapping[Labels, float]] = field(repr=False)
     """By name and labels; of a histogram its number of observations."""
 
+    def only(self, prefixes: tuple[str, ...]) -> "Page":
+        """The series whose names begin with one of these."""
+        shapes = {name: shape for name, shape in self.shapes.items() if name.startswith(prefixes)}
+        return Page(shapes, {name: self.numbers[name] for name in shapes})
+
     def values_of(self, series: str, label: str) -> frozenset[str]:
         """Every value that one label of a series takes."""
         return frozenset(dict(labels).get(label, "") for labels in self.numbers.get(series, {}))

@@ -35,6 +35,14 @@ def suggestions_for(scenario: Tree) -> list[Tree] | None:
     return None if found is None else suggestion_trees(found, decision.scenario, NO_SITUATION)
 
 
+def does_harm(suggestion: Tree) -> bool:
+    """Whether it comes behind all others: bare pods go, or the pod is without the device that it asks for."""
+    gives_up = any(
+        "/" in step["facts"].get("resource", "") and step["facts"]["to"] == 0 for step in suggestion["steps"]
+    )
+    return gives_up or any(step["kind"] in ("deletePods", "releaseDevices") for step in suggestion["steps"])
+
+
 def _is_named(obj: Tree, change: Tree) -> bool:
     metadata = obj["metadata"]
     return bool((metadata["name"], metadata.get("namespace", "")) == (change["name"], change["namespace"]))

@@ -174,10 +174,9 @@ def test_room_is_made_before_a_pod_goes_where_it_hardly_belongs(taint: str) -> N
     special = node_tree("special", taints=[{"key": taint, "value": "x", "effect": "NoSchedule"}])
     special["status"]["allocatable"]["example.com/gpu"] = "1"
     special["metadata"]["labels"] = {taint: "x"}
-    full: dict[str, Any] = {
-        "nodes": [node_tree("a", cpu="2"), special],
-        "pods": [pod_tree("other", cpu="2", nodeName="a")],
-    }
+    other = pod_tree("other", cpu="2", nodeName="a")
+    other["metadata"]["ownerReferences"] = owned_by("ReplicaSet", "other")["metadata"]["ownerReferences"]
+    full: dict[str, Any] = {"nodes": [node_tree("a", cpu="2"), special], "pods": [other]}
     found, _ = asked(pod_tree(), **full)
     assert [each["kind"] for each in found] == ["deletePods", "addNode", "toleration", "request", "taint"]
     assert found[3]["text"].startswith("request no cpu")
@@ -231,10 +230,11 @@ def test_replicas_of_the_same_workload_are_the_last_to_go() -> None:
     pod = pod_tree() | owned_by("ReplicaSet", "m")
     found, text = asked(pod, nodes=[node_tree("a", cpu="4")], pods=[*replicas, other])
     gone = [(each["kind"], [change["name"] for change in each["changes"]]) for each in found]
-    assert gone[:3] == [("deletePods", ["other"]), ("addNode", ["a-copy-1"]), ("request", ["web"])]
-    assert gone[3:] == [("deletePods", [f"m-{number}"]) for number in range(3)]
+    assert gone[:2] == [("addNode", ["a-copy-1"]), ("request", ["web"])]
+    assert gone[2:5] == [("deletePods", [f"m-{number}"]) for number in range(3)]
+    assert gone[5:] == [("deletePods", ["other"])]  # nobody makes it again
     last = (
-        "4. delete default/m-0 on a (priority 0; the pod's own controller makes m-0 again) (1 node; 2 others would do"
+        "3. delete default/m-0 on a (priority 0; the pod's own controller makes m-0 again) (1 node; 2 others would do"
     )
     assert last in " ".join(text.split())
     found, _ = asked(pod, nodes=[node_tree("a", cpu="3")], pods=replicas)
@@ -277,7 +277,7 @@ def test_of_several_pods_that_go_the_text_says_how_many_come_again_before_the_po
         "delete default/x, default/w, default/y, default/z on a (priority 0 to 9; "
         "controllers make 2 of them again, and these go first: priorities 7 to 9 against 0; "
         "controllers make 1 of them again, and these may get the room first; "
-        "more important than the pod: priority 8 against 0)"
+        "more important than the pod: priority 8 against 0; nobody makes 1 of them again)"
     )
     assert [each["controller"] for each in deletion["steps"][0]["facts"]["pods"]][:2] == ["replicaset/web", ""]
 
@@ -369,9 +369,9 @@ def test_a_resource_is_nowhere_only_where_no_node_has_any_and_a_pair_leaves_the_
     user["spec"]["containers"][0]["resources"] = {"requests": {"example.com/gpu": "6"}}
     found, _ = asked(pod, nodes=nodes, pods=[user])
     assert [each["text"] for each in found] == [
-        f"{nowhere['text'][:34]}: the nodes that it may be on have none free (2 nodes have 13 in all, 7 free)",
         "request 5 of example.com/gpu instead of 9, and tolerate the taint example.com/gpu:NoSchedule",
         "request 2 of example.com/gpu instead of 9, and take example.com/gpu:NoSchedule off node b",
+        f"{nowhere['text'][:34]}: the nodes that it may be on have none free (2 nodes have 13 in all, 7 free)",
     ]
 
 

@@ -330,7 +330,8 @@ def test_a_constraint_on_an_attribute_that_no_device_has_could_be_on_the_one_tha
 def test_devices_that_others_hold_could_be_given_back() -> None:
     found = suggested_for(device_scenario({}, held=1, one={}))["releaseDevices"]
     assert found["text"] == (
-        "delete claim default/theirs, which holds gpu.example.com/a/one, and delete default/other, which uses it"
+        "delete claim default/theirs, which holds gpu.example.com/a/one, and delete default/other, which uses it "
+        "(priority 0; nobody makes it again)"
     )
     assert found["command"] == ("kubectl delete pod -n default other && kubectl delete resourceclaim -n default theirs")
 
@@ -341,8 +342,9 @@ def test_a_claim_that_was_made_for_a_pod_is_given_back_with_the_pod_alone() -> N
     tree["objects"]["resourceclaims"][1]["metadata"]["ownerReferences"] = [owner]
     found = suggested_for(tree)["releaseDevices"]
     assert found["command"] == "kubectl delete pod -n default other"
-    assert (
-        found["text"] == "delete default/other, with which claim default/theirs goes, which holds gpu.example.com/a/one"
+    assert found["text"] == (
+        "delete default/other, with which claim default/theirs goes, which holds gpu.example.com/a/one "
+        "(priority 0; nobody makes it again)"
     )
 
 
@@ -372,6 +374,65 @@ def test_a_selector_that_fails_could_be_written_as_it_is_meant(expression: str, 
     found = suggested_for(selecting(expression, one=OF_MODEL_A, two=OF_MODEL_A))["deviceSelector"]
     assert found["text"] == f"write the selector {fixed} instead of {expression} in request r of claim mine"
     assert found["changes"][0]["patch"][0]["value"] == fixed
+
+
+WITH_ALL: Tree = {
+    "attributes": {
+        "model": {"string": "hollow-80"},
+        "index": {"int": 0},
+        "mig": {"bool": True},
+        "driverVersion": {"version": "1.2.0"},
+    },
+    "capacity": {"memory": {"value": "80Gi"}},
+}
+AT = 'device.attributes["gpu.example.com"]'
+MEMORY = 'device.capacity["gpu.example.com"].memory'
+
+
+@pytest.mark.parametrize(
+    ("expression", "fixed", "why"),
+    [
+        (f'{AT}.model == "hollow80"', f'{AT}.model == "hollow-80"', 'no device has "hollow80"'),
+        (f'{AT}.model == "HOLLOW-80"', f'{AT}.model == "hollow-80"', 'no device has "HOLLOW-80"'),
+        (f'"hollow80" == {AT}.model', f'{AT}.model == "hollow-80"', 'no device has "hollow80"'),
+        (f'{AT}.model in ["a100", "hollow80"]', f'{AT}.model in ["a100", "hollow-80"]', 'no device has "hollow80"'),
+        (f'{AT}.index == "0"', f"{AT}.index == 0", 'gpu.example.com/index is an integer, and "0" a string'),
+        (f"{AT}.mig == 'true'", f"{AT}.mig == true", "gpu.example.com/mig is a boolean, and 'true' a string"),
+        (
+            f'{AT}.driverVersion == "1.2.0"',
+            f'{AT}.driverVersion == semver("1.2.0")',
+            'gpu.example.com/driverVersion is a version, and "1.2.0" a string',
+        ),
+        (
+            f'{AT}.driverVersion >= semver("1.0.0")',
+            f'{AT}.driverVersion.compareTo(semver("1.0.0")) >= 0',
+            "gpu.example.com/driverVersion is a version, which compareTo compares",
+        ),
+        (
+            f'{MEMORY} >= quantity("40Gi")',
+            f'{MEMORY}.compareTo(quantity("40Gi")) >= 0',
+            "gpu.example.com/memory is a quantity, which compareTo compares",
+        ),
+        (
+            f'"40Gi" <= {MEMORY}',
+            f'{MEMORY}.compareTo(quantity("40Gi")) >= 0',
+            "gpu.example.com/memory is a quantity, which compareTo compares",
+        ),
+    ],
+)
+def test_a_value_of_a_selector_could_be_written_as_devices_have_it(expression: str, fixed: str, why: str) -> None:
+    found = suggested_for(selecting(expression, one=WITH_ALL, two=WITH_ALL))
+    suggestion = found["deviceSelector"]
+    assert suggestion["steps"][0]["facts"]["to"] == fixed
+    assert suggestion["text"] == f"write the selector {fixed} instead of {expression} in request r of claim mine: {why}"
+
+
+def test_two_wrong_values_of_a_selector_are_corrected_together() -> None:
+    expression = f'{AT}.model == "hollow80" && {MEMORY} >= quantity("40Gi")'
+    found = suggested_for(selecting(expression, one=WITH_ALL, two=WITH_ALL))["deviceSelector"]
+    assert found["steps"][0]["facts"]["to"] == (
+        f'{AT}.model == "hollow-80" && {MEMORY}.compareTo(quantity("40Gi")) >= 0'
+    )
 
 
 def test_a_selector_that_fails_for_some_devices_could_ask_first() -> None:
@@ -721,14 +782,14 @@ def test_budgets_of_pods_that_would_go_are_named() -> None:
     other["metadata"]["labels"] = {"app": "db"}
     tree = scenario(pod_tree(cpu="3"), nodes=[node_tree("a")], pods=[other], poddisruptionbudgets=[budget])
     found = suggested_for(tree)["deletePods"]
-    assert found["text"] == "delete default/other on a (priority 0; budget default/db allows 2)"
+    assert found["text"] == "delete default/other on a (priority 0; budget default/db allows 2; nobody makes it again)"
     assert found["steps"][0]["facts"]["budgets"] == [{"namespace": "default", "name": "db", "allowed": 2, "pods": 1}]
 
 
 def test_of_many_pods_that_would_go_the_text_has_the_number_and_the_command_the_names() -> None:
     pods = [pod_tree(f"p-{number}", cpu="500m", nodeName="a") for number in range(7)]
     found = suggested_for(scenario(pod_tree(cpu="4"), nodes=[node_tree("a")], pods=pods))["deletePods"]
-    assert found["text"] == "delete 7 pods on a (priority 0)"
+    assert found["text"] == "delete 7 pods on a (priority 0; nobody makes them again)"
     assert found["command"] == "kubectl delete pod -n default p-0 p-1 p-2 p-3 p-4 p-5 p-6"
 
 

@@ -69,6 +69,23 @@ def test_claims_that_only_together_do_not_fit() -> None:
     assert (detail.kind, detail.facts) == ("claimsCompete", {"claims": ["c0", "c1"]})
 
 
+def test_that_nobody_is_preempted_for_devices_is_said_where_less_important_pods_have_them() -> None:
+    low = make_pod("low", node="n0", priority=5)
+    held = claim("other", allocated=allocation("n0", "a"), users=[low.metadata.uid])
+    stage = Stage(device_class(), claim(), devices_of("n0", "a"), held, nodes=1)
+    stage.cache.add_pod(low)
+    for priority, is_said in ((9, True), (5, False), (0, False)):
+        pod = user("c0", priority=priority)
+        stage.judge(pod)
+        found = [each for each in stage.details(pod) if each.kind == "heldByLessImportant"]
+        assert bool(found) is is_said
+        if is_said:
+            assert told(stage, found) == {
+                "1 pod of a lower priority uses devices through claims here: "
+                "for those, preemption evicts nobody, in kube-scheduler as here": ["n0"]
+            }
+
+
 def test_where_the_devices_of_a_claim_are() -> None:
     stage = Stage(claim(allocated=allocation("n1", "a")))
     stage.judge(user("c0"))

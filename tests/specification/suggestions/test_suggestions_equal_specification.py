@@ -19,7 +19,7 @@ from kscheduler.whatif.decide import decide
 from kscheduler.whatif.scenario import parse_scenario
 from kscheduler.whatif.suggestions.suggestion import FAR
 from tests.builders import Tree
-from tests.explain.suggestions.applied import applied
+from tests.explain.suggestions.applied import applied, does_harm
 from tests.specification import cases
 from tests.specification.suggestions.brute_force import (
     CORDON,
@@ -50,15 +50,15 @@ def suggestions_of(scenario: Tree) -> list[Tree] | None:
 def objections(scenario: Tree, found: list[Tree]) -> list[str]:
     """What is wrong with the suggestions; empty if nothing is."""
     wrong = [problem for suggestion in found for problem in _held(scenario, suggestion)]
-    counts = [len(suggestion["steps"]) for suggestion in found]
+    counts = [len(suggestion["steps"]) for suggestion in found if not does_harm(suggestion)]
     if counts != sorted(counts):
         wrong.append(f"pairs before single changes: {counts}")
     return [*wrong, *_too_early(found), *_missed(scenario, found)]
 
 
 def _too_early(found: list[Tree]) -> list[str]:
-    """To tolerate a cordon comes after all single changes that end it, make room or add a node."""
-    alone = [each for each in found if len(each["steps"]) == 1]
+    """To tolerate a cordon comes after all single changes that end it, make room without harm or add a node."""
+    alone = [each for each in found if len(each["steps"]) == 1 and not does_harm(each)]
     names = [subject_of(each["kind"], each["steps"][0]["facts"], each["changes"]) for each in alone]
     tolerated = ("toleration", f"{CORDON}=:NoSchedule")
     behind = names[names.index(tolerated) :] if tolerated in names else ()

@@ -58,11 +58,7 @@ pluginSources:
 
 {{- define "kscheduler.featureGates" -}}
 {{- $pairs := list }}
-{{- $gates := deepCopy .Values.featureGates }}
-{{- if has "kubernetes" .Values.podGroups }}
-{{- $_ := set $gates "GenericWorkload" true }}
-{{- end }}
-{{- range $name, $on := $gates }}
+{{- range $name, $on := include "kscheduler.gates" . | fromJson }}
 {{- $pairs = append $pairs (printf "%s=%t" $name $on) }}
 {{- end }}
 {{- join "," $pairs }}
@@ -85,6 +81,9 @@ pluginSources:
 - --output=json
 {{- with include "kscheduler.featureGates" . }}
 - --feature-gates={{ . }}
+{{- end }}
+{{- if has "kubernetes" .Values.podGroups }}
+- --emulated-version=1.37
 {{- end }}
 - --logging-format={{ .Values.logs.format }}
 - --v={{ .Values.logs.level }}
@@ -242,6 +241,7 @@ since a pod that exceeds it is evicted. Empty: there is a volume, or no recordin
 {{- if and .Values.config.existingConfigMap (or .Values.config.profiles .Values.config.policies .Values.config.extenders) }}
 {{- fail "config.existingConfigMap: profiles and extenders are taken from there; give one or the other" }}
 {{- end }}
+{{- include "kscheduler.droppedValues" . }}
 {{- if and .Values.config.existingConfigMap .Values.plugins }}
 {{- fail "config.existingConfigMap: its pluginSources are taken; mount the files by extraVolumes and allow them with extraArgs: [--plugin-directory=...]" }}
 {{- end }}
@@ -251,9 +251,13 @@ since a pod that exceeds it is evicted. Empty: there is a volume, or no recordin
 {{- if and .Values.tls.certManager.enabled (not .Values.tls.certManager.issuerRef.name) }}
 {{- fail "tls.certManager.issuerRef.name: which issuer?" }}
 {{- end }}
-{{- include "kscheduler.unknownGates" . }}
 {{- include "kscheduler.gateRefusals" . }}
-{{- include "kscheduler.askerRefusals" . }}
+{{- range $who := list "asker" "operator" }}
+{{- include "kscheduler.accountRefusals" (list $ $who) }}
+{{- end }}
+{{- if and .Values.rbac.asker.create (not .Values.service.enabled) }}
+{{- fail "rbac.asker.create needs service.enabled: kubectl kscheduler asks through the API server's proxy to the Service" }}
+{{- end }}
 {{- include "kscheduler.electionRefusals" . }}
 {{- include "kscheduler.sameNames" . }}
 {{- if lt (include "kscheduler.recordedBytes" . | float64) 1048576.0 }}
@@ -271,58 +275,159 @@ since a pod that exceeds it is evicted. Empty: there is a volume, or no recordin
 {{- if and (eq .Values.server.scheme "HTTP") .Values.metrics.plain.enabled }}
 {{- fail "metrics.plain.enabled: server.scheme HTTP serves the metrics already; one plain port is all there is" }}
 {{- end }}
-{{- if and (eq .Values.podSchedulerName (include "kscheduler.schedulerName" .)) (eq .Values.mode "second") }}
+{{- $others := without (include "kscheduler.profileNames" . | fromJsonArray) "default-scheduler" }}
+{{- if and (has .Values.podSchedulerName (append $others (include "kscheduler.schedulerName" .))) (eq .Values.mode "second") }}
 {{- fail "podSchedulerName: the scheduler would wait for itself to be scheduled" }}
 {{- end }}
 {{- end }}
 
-{{/* Gates that no version of Kubernetes has which is followed: the process would end at its start. */}}
-{{- define "kscheduler.unknownGates" -}}
-{{- $known := .Files.Get "files/feature-gates.txt" | trim | splitList "\n" }}
-{{- range $gate, $_ := .Values.featureGates }}
-{{- if not (has $gate $known) }}
-{{- fail (printf "featureGates.%s: there is no feature gate of this name (files/feature-gates.txt in the chart lists them)" $gate) }}
+{{/* Values that nothing would come of, since another one switches off what they are about. */}}
+{{- define "kscheduler.droppedValues" -}}
+{{- $config := .Values.config }}
+{{- if $config.existingConfigMap }}
+{{- range $name := list "parallelism" "percentageOfNodesToScore" "podInitialBackoffSeconds" "podMaxBackoffSeconds" "honorSchedulerNameAnnotation" }}
+{{- if index $config $name }}
+{{- fail (printf "config.existingConfigMap: %s is taken from there; take config.%s out, and write it into that ConfigMap" $name $name) }}
 {{- end }}
+{{- end }}
+{{- range $name := list "qps" "burst" }}
+{{- if index $config.clientConnection $name }}
+{{- fail (printf "config.existingConfigMap: clientConnection.%s is taken from there; take config.clientConnection.%s out, and write it into that ConfigMap" $name $name) }}
+{{- end }}
+{{- end }}
+{{- if $config.rollOnChange }}
+{{- fail "config.rollOnChange: the chart does not see when config.existingConfigMap changes; running pods take the change over" }}
+{{- end }}
+{{- else if and $config.clientConnection.burst (not $config.clientConnection.qps) }}
+{{- fail "config.clientConnection.burst needs config.clientConnection.qps: without a rate there is no limit to burst" }}
+{{- end }}
+{{- if ne .Values.server.scheme "HTTPS" }}
+{{- $tls := .Values.tls }}
+{{- range $name, $given := dict "existingSecret" $tls.existingSecret "certManager.enabled" $tls.certManager.enabled "minVersion" $tls.minVersion "cipherSuites" $tls.cipherSuites "clientCAConfigMap" $tls.clientCAConfigMap }}
+{{- if $given }}
+{{- fail (printf "tls.%s needs server.scheme HTTPS: over HTTP nothing is encrypted and nobody is asked who he is" $name) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- if not .Values.networkPolicy.enabled }}
+{{- if or .Values.networkPolicy.ingressFrom .Values.networkPolicy.egress.enabled .Values.networkPolicy.egress.extraRules }}
+{{- fail "networkPolicy.ingressFrom and networkPolicy.egress need networkPolicy.enabled: without it nothing is fenced" }}
+{{- end }}
+{{- else if and .Values.networkPolicy.egress.extraRules (not .Values.networkPolicy.egress.enabled) }}
+{{- fail "networkPolicy.egress.extraRules needs networkPolicy.egress.enabled: without it pods may reach everything" }}
+{{- end }}
+{{- if and .Values.rbac.metricsReader.subjects (not (and .Values.rbac.create .Values.rbac.metricsReader.create)) }}
+{{- fail "rbac.metricsReader.subjects needs rbac.create and rbac.metricsReader.create: nobody would get the role" }}
+{{- end }}
+{{- if and (not .Values.rbac.create) (or .Values.rbac.extraRules .Values.rbac.nodeMetrics) }}
+{{- fail "rbac.extraRules and rbac.nodeMetrics need rbac.create: without it no roles are made" }}
 {{- end }}
 {{- end }}
 
-{{/* Gates of pod groups without those that they need, which kube-scheduler and we refuse at the start. */}}
-{{- define "kscheduler.gateRefusals" -}}
+{{/* The gates that the flags name, as JSON. */}}
+{{- define "kscheduler.gates" -}}
 {{- $gates := deepCopy .Values.featureGates }}
 {{- if has "kubernetes" .Values.podGroups }}
 {{- $_ := set $gates "GenericWorkload" true }}
 {{- end }}
-{{- $others := or (get $gates "AllAlpha") (get $gates "AllBeta") }}
-{{- $needs := dict
-  "CompositePodGroup" (list "GenericWorkload" "TopologyAwareWorkloadScheduling")
-  "GangScheduling" (list "GenericWorkload")
-  "PodGroupPreemptionPolicy" (list "GenericWorkload")
-  "TopologyAwareWorkloadScheduling" (list "GenericWorkload")
-  "WorkloadAwarePreemption" (list "GangScheduling") }}
-{{- range $gate, $needed := $needs }}
-{{- range $needed }}
-{{- if and (get $gates $gate) (not (ternary (get $gates .) $others (hasKey $gates .))) }}
-{{- fail (printf "featureGates.%s needs featureGates.%s%s" $gate . (ternary ", which podGroups: [kubernetes] sets" "" (eq . "GenericWorkload"))) }}
+{{- toJson $gates }}
 {{- end }}
-{{- end }}
+
+{{/* The one version that is followed, where the flags say so. */}}
+{{- define "kscheduler.emulatedVersion" -}}
+{{- if has "kubernetes" .Values.podGroups }}
+{{- "1.37" }}
+{{- else }}
+{{- regexFind "--emulated-version[= ][^ ]+" (join " " .Values.extraArgs) | regexFind "[0-9]+[.][0-9]+$" }}
 {{- end }}
 {{- end }}
 
-{{/* Who may ask needs a door to ask at: HTTPS with a login, a Service that the API server's proxy reaches, and roles. */}}
-{{- define "kscheduler.askerRefusals" -}}
-{{- $asker := .Values.rbac.asker }}
-{{- if and $asker.subjects (not $asker.create) }}
-{{- fail "rbac.asker.subjects without rbac.asker.create: nobody would get the role" }}
+{{/* Whether a gate is on: (list TABLE GIVEN NAME). Its own setting wins over those of its stage. Empty: it is off. */}}
+{{- define "kscheduler.gateIsOn" -}}
+{{- $given := index . 1 }}
+{{- $gate := get (index . 0) (index . 2) }}
+{{- if hasKey $given (index . 2) }}
+{{- ternary "on" "" (get $given (index . 2)) }}
+{{- else if hasKey $given ($gate.all | default "no gate") }}
+{{- ternary "on" "" (get $given $gate.all) }}
+{{- else if $gate.default }}
+{{- "on" }}
 {{- end }}
-{{- if $asker.create }}
-{{- if ne .Values.server.scheme "HTTPS" }}
-{{- fail "rbac.asker.create needs server.scheme HTTPS: over HTTP only health and metrics are served" }}
 {{- end }}
-{{- if not .Values.rbac.create }}
-{{- fail "rbac.asker.create needs rbac.create: without it no roles are made" }}
+
+{{/*
+What each version of Kubernetes that may be followed has against the gates, as JSON: {VERSION: [PROBLEM, ...]}. The service
+judges by the same rules, and so does `kscheduler config check`: one version that takes them is enough for a start.
+*/}}
+{{- define "kscheduler.gateProblems" -}}
+{{- $tables := .Files.Get "files/feature-gates.json" | fromJson }}
+{{- $given := include "kscheduler.gates" . | fromJson }}
+{{- $problems := dict }}
+{{- range $version, $table := $tables }}
+{{- if has (include "kscheduler.emulatedVersion" $) (list "" $version) }}
+{{- $found := list }}
+{{- range $name, $on := $given }}
+{{- $gate := get $table $name | default dict }}
+{{- $others := list }}
+{{- range $other, $_ := $tables }}
+{{- if hasKey (get $tables $other) $name }}
+{{- $others = append $others $other }}
 {{- end }}
-{{- if not .Values.service.enabled }}
-{{- fail "rbac.asker.create needs service.enabled: kubectl kscheduler asks through the API server's proxy to the Service" }}
+{{- end }}
+{{- if not $others }}
+{{- $found = append $found (printf "featureGates.%s: there is no feature gate of this name (files/feature-gates.json in the chart lists them)" $name) }}
+{{- else if not (hasKey $table $name) }}
+{{- $found = append $found (printf "featureGates.%s: only Kubernetes %s has it" $name (join ", " $others)) }}
+{{- else if and $gate.locked (ne $on ($gate.default | default false)) }}
+{{- $found = append $found (printf "featureGates.%s: cannot be set to %t, it is locked to %t" $name $on ($gate.default | default false)) }}
+{{- else if and $on $gate.notBuilt }}
+{{- $found = append $found (printf "featureGates.%s: cannot be switched on, it is not built: %s" $name $gate.notBuilt) }}
+{{- end }}
+{{- end }}
+{{- range $name, $gate := ternary $table dict (gt (len $given) 0) }}
+{{- range $need := $gate.needs }}
+{{- if and (include "kscheduler.gateIsOn" (list $table $given $name)) (not (include "kscheduler.gateIsOn" (list $table $given $need))) }}
+{{- $found = append $found (printf "featureGates.%s needs featureGates.%s%s" $name $need (ternary ", which podGroups: [kubernetes] sets" "" (eq $need "GenericWorkload"))) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- $_ := set $problems $version $found }}
+{{- end }}
+{{- end }}
+{{- toJson $problems }}
+{{- end }}
+
+{{/* Gates that no version takes: the process would end at its start. */}}
+{{- define "kscheduler.gateRefusals" -}}
+{{- $problems := include "kscheduler.gateProblems" . | fromJson }}
+{{- $told := list }}
+{{- $same := list }}
+{{- $taken := eq (len $problems) 0 }}
+{{- range $version := keys $problems | sortAlpha | reverse }}
+{{- $text := join "; " (get $problems $version) }}
+{{- $taken = or $taken (eq $text "") }}
+{{- $same = append $same $text | uniq }}
+{{- $told = append $told (printf "with Kubernetes %s: %s" $version $text) }}
+{{- end }}
+{{- if not $taken }}
+{{- fail (ternary (first $same) (join ". And " $told) (eq (len $same) 1)) }}
+{{- end }}
+{{- end }}
+
+{{/* An account to ask in, (list . NAME) of rbac, needs a door to ask at: HTTPS with a login, and roles. */}}
+{{- define "kscheduler.accountRefusals" -}}
+{{- $values := (index . 0).Values }}
+{{- $name := index . 1 }}
+{{- $account := index $values.rbac $name }}
+{{- if and $account.subjects (not $account.create) }}
+{{- fail (printf "rbac.%s.subjects without rbac.%s.create: nobody would get the role" $name $name) }}
+{{- end }}
+{{- if $account.create }}
+{{- if ne $values.server.scheme "HTTPS" }}
+{{- fail (printf "rbac.%s.create needs server.scheme HTTPS: over HTTP only health and metrics are served" $name) }}
+{{- end }}
+{{- if not $values.rbac.create }}
+{{- fail (printf "rbac.%s.create needs rbac.create: without it no roles are made" $name) }}
 {{- end }}
 {{- end }}
 {{- end }}

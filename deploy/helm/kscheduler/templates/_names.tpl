@@ -42,6 +42,18 @@ or a map nothing. Every template begins with it, since Helm may render any of th
 {{- default (ternary "default-scheduler" "kscheduler" (eq .Values.mode "replace")) .Values.schedulerName }}
 {{- end }}
 
+{{/* The names by which pods may ask for it, as JSON: of all profiles. Empty: a ConfigMap of the user's says them. */}}
+{{- define "kscheduler.profileNames" -}}
+{{- $names := list }}
+{{- if not .Values.config.existingConfigMap }}
+{{- range .Values.config.profiles | default (list (dict "schedulerName" (include "kscheduler.schedulerName" .))) }}
+{{- $names = append $names .schedulerName }}
+{{- end }}
+{{- $names = concat $names .Values.config.policies }}
+{{- end }}
+{{- toJson $names }}
+{{- end }}
+
 {{/* Beside kube-scheduler a Lease of our own; in its place its own Lease, so that the two take turns. */}}
 {{- define "kscheduler.leaseName" -}}
 {{- $default := ternary "kube-scheduler" (include "kscheduler.schedulerName" .) (eq .Values.mode "replace") }}

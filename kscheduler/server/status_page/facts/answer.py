@@ -132,11 +132,14 @@ def _details(tree: Tree) -> Iterator[DetailRow | None]:
     by_plugin = [((tree.get("preFilter") or {}).get("plugin") or "", of_all)] if of_all else []
     by_plugin += [(each["plugin"], each["details"]) for each in tree.get("rejections") or ()]
     for plugin, details in by_plugin:
-        for number, each in enumerate(details):
-            nodes, beside = each["nodes"], each["besideNominatedPods"]
+        by_text: dict[str, list[str]] = {}  # groups of nodes with one sentence are one row
+        for each in details:
+            beside = each["besideNominatedPods"]
             text = (
                 f"beside {', '.join(beside[:EXAMPLES])} (nominated there): {each['text']}" if beside else each["text"]
             )
+            by_text.setdefault(text, []).extend(each["nodes"])
+        for number, (text, nodes) in enumerate(by_text.items()):
             row = DetailRow(plugin, text, len(nodes), tuple(nodes[:EXAMPLES]))
             yield row if number < MOST_DETAILS else None
 

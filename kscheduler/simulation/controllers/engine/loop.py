@@ -79,11 +79,11 @@ class Engine:
             plan = self._controllers[name].reconcile(self.view, key)
             self._performer.perform(plan)
         except ApiError as error:
-            log.debug("a controller was refused", controller=name, object="/".join(key), err=error.message)
+            log.debug("controller_refused", controller=name, object="/".join(key), err=error.message)
             self._queue.failed(item, now)
         except Exception:
             # An object that a controller cannot read must not end the cluster.
-            log.exception("a controller failed", controller=name, object="/".join(key))
+            log.exception("controller_failed", controller=name, object="/".join(key))
             self._queue.failed(item, now)
         else:
             self._queue.succeeded(item)

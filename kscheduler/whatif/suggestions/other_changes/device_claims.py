@@ -17,20 +17,17 @@ from kscheduler.api.devices import (
     ResourceClaimTemplate,
 )
 from kscheduler.devices.plan import MOST_RESULTS
-from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.plugins.dynamic_resources.pod_claims import is_made_for
 from kscheduler.whatif.suggestions.changed import ADD, REMOVE, REPLACE, ObjectChange, Operation, pointer
 from kscheduler.whatif.suggestions.other_changes.selector_fixes import (
     meant_attributes,
     selector_fixes,
     values_of_devices,
 )
-from kscheduler.whatif.suggestions.other_changes.wanted_devices import claims_of_pod, wants_devices
+from kscheduler.whatif.suggestions.other_changes.wanted_devices import claims_of_pod
 from kscheduler.whatif.suggestions.suggestion import ChangeKind, Step
 from kscheduler.whatif.suggestions.trials.trial import Trials
 
 _TAINTS_TRIED: Final = 8
-_CLAIMS_TRIED: Final = 16
 _EVERYTHING: Final = 0.9
 """The size of what gives up all of a rule that cannot be measured."""
 
@@ -79,29 +76,6 @@ def claims_made_again(trials: Trials, templates: ClaimTemplates) -> Iterator[Ste
         yield Step(ChangeKind.NEW_CLAIM, tuple(changes), 0.1, {"claims": [change.name for change in changes]})
 
 
-def released_devices(trials: Trials) -> Iterator[tuple[Step, tuple[PodInfo, ...]]]:
-    """Proposals: a claim of others gives its devices back, and the pods that use it go. They are not tried yet."""
-    cache = trials.cache
-    if not wants_devices(trials):
-        return
-    for claim in cache.devices.claims.allocated()[:_CLAIMS_TRIED]:
-        if any(claim is own for _, own in claims_of_pod(trials)):
-            continue
-        users = [cache.pod_of(consumer.uid) for consumer in claim.status.reserved_for]
-        gone = tuple(user for user in users if user is not None)
-        deleted = [ObjectChange("pods", user.namespace, user.name, delete=True) for user in gone]
-        of_claim = ObjectChange("resourceclaims", claim.metadata.namespace, claim.metadata.name, delete=True)
-        devices = (
-            [f"{each.driver}/{each.pool}/{each.device}" for each in claim.status.allocation.devices.results]
-            if claim.status.allocation is not None
-            else []
-        )
-        # A claim that was made for one of them goes with it.
-        goes = any(is_made_for(user.pod, claim) for user in gone)
-        facts = {"claim": claim.key, "devices": devices, "pods": [user.key for user in gone], "goesWithItsPod": goes}
-        yield Step(ChangeKind.RELEASE_DEVICES, (*deleted, of_claim), 1.0, facts), gone
-
-
 def _requests(claim: ResourceClaim) -> Iterator[tuple[Place, str, Request]]:
     for number, request in enumerate(claim.spec.devices.requests):
         at: Place = ("spec", "devices", "requests", number)
@@ -120,11 +94,16 @@ def _of_request(
         patch = (Operation(REMOVE, pointer(*at, "selectors", position)),)
         expression = selector.cel.expression if selector.cel is not None else ""
         details = {**facts, "selector": expression}
-        for number, fixed in enumerate(selector_fixes(expression, trials.cache.devices.slices())):
+        for number, (fixed, why) in enumerate(selector_fixes(expression, trials.cache.devices.slices())):
             changed = (Operation(REPLACE, pointer(*at, "selectors", position, "cel", "expression"), fixed),)
             size = 0.1 if number == 0 else 0.2
             yield _step(
-                ChangeKind.DEVICE_SELECTOR, claim, changed, size, {**details, "to": fixed}, f"{name}#{position}"
+                ChangeKind.DEVICE_SELECTOR,
+                claim,
+                changed,
+                size,
+                {**details, "to": fixed, "why": why},
+                f"{name}#{position}",
             )
         there = values_of_devices(expression, trials.cache.devices.slices())
         details["attributes"] = [msgspec.to_builtins(each) for each in there]

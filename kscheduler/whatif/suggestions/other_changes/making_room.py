@@ -9,11 +9,12 @@ important on, which is not always the fewest, and it knows nothing of pods elsew
     in a small cluster each pod there is
 
 Two kinds come last, as their controllers undo what the deletion does: pods of the pod's own controller, one of which
-then waits as before, and pods of a higher priority, which go first in the queue when they are made again.
+then waits as before, and pods of a higher priority, which go first in the queue when they are made again. Pods of a
+higher priority and those that nobody makes again come behind everything else (`Harm`).
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import numpy as np
@@ -28,8 +29,8 @@ from kscheduler.framework.pods.spread_constraint import DO_NOT_SCHEDULE, parse_s
 from kscheduler.plugins.default_preemption.budgets import BudgetRules
 from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.whatif.suggestions.changed import ObjectChange
-from kscheduler.whatif.suggestions.other_changes.room_budgets import budgets_of
-from kscheduler.whatif.suggestions.suggestion import ChangeKind, Step
+from kscheduler.whatif.suggestions.other_changes.pods_that_go import as_fact, budgets_of, harm_of
+from kscheduler.whatif.suggestions.suggestion import ChangeKind, Harm, Step
 from kscheduler.whatif.suggestions.trials.trial import Trials
 
 _HIGHEST: Final = 2**31 - 1
@@ -102,7 +103,7 @@ class _Room:
             for pod in info.pods.values()
             if all(pod.accounted.get(name, 0) >= lacking for name, lacking in short.items() if lacking > 0)
         ]
-        return sorted(enough, key=lambda pod: (self._is_undone(pod), pod.priority, pod.key))[:_PODS_TRIED]
+        return sorted(enough, key=lambda pod: (self._cost(pod), pod.priority, pod.key))[:_PODS_TRIED]
 
     # --- one by one ---------------------------------------------------------------------------------------------------
 
@@ -113,7 +114,7 @@ class _Room:
             yield self._alone(pod)
 
     def _importance(self, pod: PodInfo) -> tuple[object, ...]:
-        return self._is_undone(pod), self._rules.broken_by([[pod]]), pod.priority, pod.key
+        return self._cost(pod), self._rules.broken_by([[pod]]), pod.priority, pod.key
 
     def _elsewhere(self) -> Iterator[PodInfo]:
         """Pods that matter to more than their own node."""
@@ -182,8 +183,8 @@ class _Room:
 
     def _order(self, candidate: Candidate) -> tuple[object, ...]:
         most = max(pod.priority for pod in candidate.victims)
-        is_undone = any(map(self._is_undone, candidate.victims))
-        return len(candidate.victims), is_undone, candidate.broken_budgets, most, candidate.node_name
+        cost = max(map(self._cost, candidate.victims))
+        return len(candidate.victims), cost, candidate.broken_budgets, most, candidate.node_name
 
     def _comes_again(self, pod: PodInfo) -> bool:
         """Whether the pod's own controller has made this one, too: a Deployment also through an older ReplicaSet."""
@@ -196,25 +197,23 @@ class _Room:
         outranks = pod.priority > self._trials.pod.priority
         return self._comes_again(pod) or (outranks and pod.pod.metadata.controller is not None)
 
+    def _cost(self, pod: PodInfo) -> tuple[Harm, bool]:
+        return harm_of((pod,), self._trials.pod), self._is_undone(pod)
+
     def _step(self, node_name: str, pods: tuple[PodInfo, ...], broken_budgets: int) -> Proposed:
         changes = tuple(ObjectChange("pods", pod.namespace, pod.name, delete=True) for pod in pods)
         elsewhere = sorted({self._cache.node_of(pod.uid) for pod in pods} - {node_name})
         facts = {
             "node": ", ".join((node_name, *elsewhere)),
             "priority": self._trials.pod.priority,
-            "pods": [_as_fact(pod) for pod in pods],
+            "pods": [as_fact(pod) for pod in pods],
             "brokenBudgets": broken_budgets,
             "budgets": budgets_of(pods, self._budgets),
             "comeAgain": [pod.name for pod in pods if self._comes_again(pod)],
         }
-        return Step(ChangeKind.DELETE_PODS, changes, 1.0, facts, comes_last=any(map(self._is_undone, pods))), pods
-
-
-def _as_fact(pod: PodInfo) -> dict[str, Any]:
-    """`controller`: `replicaset/web`, or empty."""
-    owner = pod.pod.metadata.controller
-    controller = "" if owner is None else f"{owner.kind.lower()}/{owner.name}"
-    return {"namespace": pod.namespace, "name": pod.name, "priority": pod.priority, "controller": controller}
+        comes_last = any(map(self._is_undone, pods))
+        harm = harm_of(pods, self._trials.pod)
+        return Step(ChangeKind.DELETE_PODS, changes, 1.0, facts, comes_last=comes_last, harm=harm), pods
 
 
 def _selects(counters: TopologyCounters, match: PodMatch) -> IsMeant:

@@ -18,9 +18,10 @@ from kscheduler.plugins.pod_topology_spread.filtering import HardSpread
 from kscheduler.scheduling.cycle.schedule import find_feasible
 from kscheduler.whatif.suggestions.changed import ObjectChange, Operation
 from kscheduler.whatif.suggestions.pod_changes.demand import Demand, Patch
+from kscheduler.whatif.suggestions.pod_changes.near_resources import instead_of, is_of_devices
 from kscheduler.whatif.suggestions.pod_changes.pod_relaxations import MOST_SKEW
 from kscheduler.whatif.suggestions.pod_changes.requests_lowered import lowered
-from kscheduler.whatif.suggestions.suggestion import ChangeKind
+from kscheduler.whatif.suggestions.suggestion import ChangeKind, Harm
 from kscheduler.whatif.suggestions.trials.trial import Trials
 
 _MORE_STEPS: Final = 2
@@ -85,9 +86,16 @@ def requesting(demand: Demand, amount: int, trials: Trials) -> Demand:
     assert patch is not None  # noqa: S101  it could be lowered to nothing
     asked = demand.facts["amount"]
     facts = {**demand.facts, "to": amount}
-    if not amount:
-        facts["supply"] = supply_of(demand, trials)
-    return replace(demand, patch=patch, size=(asked - amount) / asked, facts=facts, comes_last=not amount)
+    less = replace(demand, patch=patch, size=(asked - amount) / asked, facts=facts)
+    if amount:
+        return less
+    facts["supply"] = supply_of(demand, trials)
+    return replace(less, comes_last=True, harm=harm_of_none(demand.resource))
+
+
+def harm_of_none(resource: str) -> Harm:
+    """What it does to a pod to request none of the resource."""
+    return Harm.OF_THE_POD if is_of_devices(resource) else Harm.NONE
 
 
 def supply_of(demand: Demand, trials: Trials) -> dict[str, object]:
@@ -101,6 +109,7 @@ def supply_of(demand: Demand, trials: Trials) -> dict[str, object]:
         "free": int(free.sum()),
         "nodes": int(np.count_nonzero(allocatable)),
         "asDevices": _is_of_devices(demand, trials),
+        **instead_of(demand.resource, trials.cache),
     }
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from kscheduler.whatif.suggestions.changed import Operation
-from kscheduler.whatif.suggestions.suggestion import ChangeKind
+from kscheduler.whatif.suggestions.suggestion import ChangeKind, Harm
 
 HALF: Final = 0.5
 """Of a rule that goes, where nothing is measured."""
@@ -31,3 +31,4 @@ class Demand:
     is_last_resort: bool = False
     comes_last: bool = False
     """As of a `Step`."""
+    harm: Harm = Harm.NONE

@@ -16,4 +16,4 @@ def of_demands(chosen: tuple[Demand, ...], rows: Rows, trials: Trials) -> Sugges
 def step_of(demand: Demand, trials: Trials) -> Step:
     """One of several steps."""
     changes = (trials.of_pod(demand.patch),)
-    return Step(demand.kind, changes, demand.size, demand.facts, comes_last=demand.comes_last)
+    return Step(demand.kind, changes, demand.size, demand.facts, comes_last=demand.comes_last, harm=demand.harm)

@@ -14,9 +14,11 @@ from kscheduler.framework.nodes.node_table import NodeTable
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.requests import PODS
 from kscheduler.framework.pods.spread_constraint import DO_NOT_SCHEDULE, SCHEDULE_ANYWAY
+from kscheduler.state.cache import Cache
 from kscheduler.whatif.suggestions.changed import REMOVE, REPLACE, Operation, pointer
 from kscheduler.whatif.suggestions.pod_changes.demand import Demand
 from kscheduler.whatif.suggestions.pod_changes.near_labels import near_labels, near_pod_values
+from kscheduler.whatif.suggestions.pod_changes.near_resources import near_resources
 from kscheduler.whatif.suggestions.pod_changes.node_rules import node_rules
 from kscheduler.whatif.suggestions.pod_changes.requests_lowered import lowered
 from kscheduler.whatif.suggestions.pod_changes.tolerated import tolerations
@@ -29,9 +31,9 @@ _MOST_NEAR_TERMS: Final = 8
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
-def demands(pod: PodInfo, nodes: NodeTable) -> Iterator[Demand]:
+def demands(pod: PodInfo, cache: Cache) -> Iterator[Demand]:
     """All demands that may keep the pod from a node, in the order in which they are shown if they are equally large."""
-    spec = pod.pod.spec
+    spec, nodes = pod.pod.spec, cache.nodes
     if spec.scheduling_gates:
         names = [gate.name for gate in spec.scheduling_gates]
         yield Demand(ChangeKind.GATE, (Operation(REMOVE, "/spec/schedulingGates"),), 0.1, {"gates": names})
@@ -42,6 +44,7 @@ def demands(pod: PodInfo, nodes: NodeTable) -> Iterator[Demand]:
                 yield Demand(
                     ChangeKind.REQUEST, patch, 1.0, {"resource": resource, "amount": amount}, resource=resource
                 )
+    yield from near_resources(pod, cache)
     yield from tolerations(pod, nodes)
     yield from node_rules(pod.pod)
     yield from near_labels(pod.pod, nodes)

@@ -32,9 +32,9 @@ def lowered(pod: Pod, resource: str, total: int) -> tuple[Operation, ...] | None
     at_pod_level = supported_at_pod_level(whole.requests) if whole is not None else {}
     if _amount(at_pod_level, resource) > room:
         patch += _set(("spec", "resources"), resource, room, has_limit=False)
-    amounts = {place: _amount(each.resources.requests, resource) for place, each in _containers(pod)}
+    amounts = {place: _amount(each.resources.requests, resource) for place, each in containers_of(pod)}
     kept = _kept(pod, amounts, room)
-    for place, container in _containers(pod):
+    for place, container in containers_of(pod):
         if kept[place] < amounts[place]:
             has_limit = resource in container.resources.limits and _must_equal_limit(resource)
             patch += _set((*place, "resources"), resource, kept[place], has_limit=has_limit)
@@ -53,7 +53,7 @@ def quantity_text(resource: str, amount: int) -> str:
 
 def _kept(pod: Pod, amounts: dict[Place, int], room: int) -> dict[Place, int]:
     """What each container may still request, so that the pod needs no more than the room."""
-    together = [place for place, container in _containers(pod) if place[1] == "containers" or _is_sidecar(container)]
+    together = [place for place, container in containers_of(pod) if place[1] == "containers" or _is_sidecar(container)]
     kept = dict(amounts)
     excess = sum(amounts[place] for place in together) - room
     for place in sorted(together, key=lambda each: -amounts[each]):
@@ -61,7 +61,7 @@ def _kept(pod: Pod, amounts: dict[Place, int], room: int) -> dict[Place, int]:
         kept[place] -= given
         excess -= given
     before = 0
-    for place, container in _containers(pod):
+    for place, container in containers_of(pod):
         if place[1] != "initContainers":
             continue
         if _is_sidecar(container):
@@ -71,7 +71,8 @@ def _kept(pod: Pod, amounts: dict[Place, int], room: int) -> dict[Place, int]:
     return kept
 
 
-def _containers(pod: Pod) -> Iterator[tuple[Place, Container]]:
+def containers_of(pod: Pod) -> Iterator[tuple[Place, Container]]:
+    """The containers with where each stands: first those that initialise the pod."""
     for position, container in enumerate(pod.spec.init_containers):
         yield ("spec", "initContainers", position), container
     for position, container in enumerate(pod.spec.containers):

@@ -7,20 +7,27 @@ Some taints are there so that a pod like this one stays away, and to tolerate th
 
 Others are there for pods like this one: a pod whose node rules ask for the label dedicated=batch is meant for the nodes
 with the taint dedicated=batch, and to tolerate that comes first.
+
+A toleration that tolerates no taint of any node is probably a mistake: of the same key, or nearly the same, it is
+changed where another one would be added.
+
+    nvidia.com/gpu=true            the taint is nvidia.com/gpu=present          the value becomes present
+    nvidia.com/gpus                the taint is nvidia.com/gpu                  the key becomes nvidia.com/gpu
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
 
 import numpy as np
 
-from kscheduler.api.core import Pod, Taint
+from kscheduler.api.core import Pod, Taint, Toleration
 from kscheduler.api.selectors import Operator
 from kscheduler.api.well_known import UNSCHEDULABLE
 from kscheduler.framework.nodes.node_table import NodeTable
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.framework.rules.tolerations import has_untolerated
-from kscheduler.whatif.suggestions.changed import ADD, Operation
+from kscheduler.framework.rules.tolerations import has_untolerated, tolerates
+from kscheduler.whatif.fields.unknown_fields import nearest
+from kscheduler.whatif.suggestions.changed import ADD, REPLACE, Operation, pointer
 from kscheduler.whatif.suggestions.pod_changes.demand import HALF, Demand, Patch
 from kscheduler.whatif.suggestions.suggestion import ChangeKind
 
@@ -35,20 +42,22 @@ def tolerations(pod: PodInfo, nodes: NodeTable) -> Iterator[Demand]:
     """One per taint of any node, those of most nodes first; then one per key that has several taints."""
     counts: dict[Taint, int] = {}
     last: set[str] = set()
+    every: set[Taint] = set()
     for taints, resources, count in _taint_sets(nodes):
+        every.update(taints)
         for taint in taints:
             if taint.effect in _EFFECTS and has_untolerated((taint,), pod.tolerations):
                 counts[taint] = counts.get(taint, 0) + count
                 if keeps_away(taint, resources, pod):
                     last.add(taint.key)
+    idle = _idle(pod.pod, every)
     by_key: dict[str, int] = {}
     meant: set[str] = set()
     for taint in sorted(counts, key=lambda each: (-counts[each], each.key, each.value, each.effect)):
         by_key[taint.key] = by_key.get(taint.key, 0) + 1
-        facts = {"key": taint.key, "value": taint.value, "effect": taint.effect}
-        patch = _appended(
-            pod.pod, {"key": taint.key, "operator": "Equal", "value": taint.value, "effect": taint.effect}
-        )
+        tree = {"key": taint.key, "operator": "Equal", "value": taint.value, "effect": taint.effect}
+        patch, now = _with(pod.pod, tree, idle)
+        facts = {"key": taint.key, "value": taint.value, "effect": taint.effect, "now": now}
         family, comes_last = f"taint {taint.key}", taint.key in last
         is_meant = _is_meant(taint, pod)
         if is_meant:
@@ -56,8 +65,8 @@ def tolerations(pod: PodInfo, nodes: NodeTable) -> Iterator[Demand]:
         size = _MEANT if is_meant else HALF
         yield Demand(ChangeKind.TOLERATION, patch, size, facts, family=family, comes_last=comes_last)
     for key in (key for key, number in by_key.items() if number > 1):
-        patch = _appended(pod.pod, {"key": key, "operator": "Exists"})
-        family, facts, size = f"taint {key}", {"key": key}, _MEANT if key in meant else 0.6
+        patch, now = _with(pod.pod, {"key": key, "operator": "Exists"}, idle)
+        family, facts, size = f"taint {key}", {"key": key, "now": now}, _MEANT if key in meant else 0.6
         yield Demand(
             ChangeKind.TOLERATION, patch, size, facts, family=family, is_last_resort=True, comes_last=key in last
         )
@@ -68,17 +77,17 @@ def keeps_away(taint: Taint, resources: Collection[str], pod: PodInfo) -> bool:
 
     A pod that asks for what the taint names, by its requests or its node rules, belongs there. `resources`: the node's.
     """
-    return (_is_of_kubernetes(taint) or taint.key in resources) and not _asks_for(taint.key, pod)
+    return (_is_of_kubernetes(taint.key) or taint.key in resources) and not _asks_for(taint.key, pod)
 
 
-def _is_of_kubernetes(taint: Taint) -> bool:
-    prefix = taint.key.rpartition("/")[0]
+def _is_of_kubernetes(key: str) -> bool:
+    prefix = key.rpartition("/")[0]
     return prefix == _KUBERNETES or prefix.endswith(f".{_KUBERNETES}")
 
 
 def _is_meant(taint: Taint, pod: PodInfo) -> bool:
     """Whether the pod's node rules ask for a label with the taint's key and value; not of Kubernetes' own."""
-    if _is_of_kubernetes(taint):
+    if _is_of_kubernetes(taint.key):
         return False
     terms = pod.required_node_terms or ()
     of_terms = any(
@@ -95,10 +104,33 @@ def _asks_for(name: str, pod: PodInfo) -> bool:
     return name in pod.requests or name in pod.pod.spec.node_selector or of_terms
 
 
-def _appended(pod: Pod, tree: dict[str, Any]) -> Patch:
+def _idle(pod: Pod, every: Collection[Taint]) -> dict[int, Toleration]:
+    """By place the tolerations of a key that tolerate no taint that any node has; not Kubernetes' own.
+
+    One that tolerates something is meant: whoever tolerates dedicated=a does not mean dedicated=b.
+    """
+    return {
+        place: each
+        for place, each in enumerate(pod.spec.tolerations)
+        if each.key and not _is_of_kubernetes(each.key) and not any(tolerates(each, taint) for taint in every)
+    }
+
+
+def _with(pod: Pod, tree: dict[str, Any], idle: Mapping[int, Toleration]) -> tuple[Patch, dict[str, Any] | None]:
+    """The pod with this toleration: in the place of an idle one, which is returned as well, else behind all others."""
+    key = tree["key"] if any(each.key == tree["key"] for each in idle.values()) else ""
+    key = key or nearest(tree["key"], [each.key for each in idle.values()])
+    place = next((place for place, each in idle.items() if each.key == key), None)
+    if place is not None:
+        before = idle[place]
+        changed = {name: value for name, value in tree.items() if name != "effect" or before.effect}
+        if before.toleration_seconds is not None and changed.get("effect") == "NoExecute":
+            changed["tolerationSeconds"] = before.toleration_seconds
+        now = {"key": before.key, "value": before.value, "effect": before.effect}
+        return (Operation(REPLACE, pointer("spec", "tolerations", place), changed),), now
     if pod.spec.tolerations:
-        return (Operation(ADD, "/spec/tolerations/-", tree),)
-    return (Operation(ADD, "/spec/tolerations", [tree]),)
+        return (Operation(ADD, "/spec/tolerations/-", tree),), None
+    return (Operation(ADD, "/spec/tolerations", [tree]),), None
 
 
 def _taint_sets(nodes: NodeTable) -> Iterator[tuple[tuple[Taint, ...], Collection[str], int]]:

@@ -44,6 +44,7 @@ TOUCHED: Final[Mapping[ChangeKind, frozenset[str]]] = MappingProxyType(
     {
         ChangeKind.GATE: frozenset(),
         ChangeKind.REQUEST: frozenset(("NodeResourcesFit",)),
+        ChangeKind.RESOURCE_NAME: frozenset(("NodeResourcesFit",)),
         ChangeKind.TOLERATION: _BY_TAINTS,
         ChangeKind.NODE_SELECTOR: _BY_SELECTORS,
         ChangeKind.NODE_AFFINITY: _BY_SELECTORS,
