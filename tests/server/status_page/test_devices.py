@@ -7,6 +7,7 @@ import pytest
 from kscheduler.api.codec import convert
 from kscheduler.api.core import Pod
 from kscheduler.api.devices import DeviceClass, ResourceClaim, ResourceSlice
+from kscheduler.app.monitors.offered_devices import MOST_NAMES, OfferedDevices
 from kscheduler.server.status_page.facts.devices import MOST_HOLDERS, DeviceTotals, claims_of
 from kscheduler.server.status_page.facts.heat import HeatMap, Offered, most_offered
 from kscheduler.server.status_page.facts.node_story import node_story
@@ -114,6 +115,20 @@ async def test_the_overview_shows_how_many_gpus_are_requested() -> None:
     assert list(HeatMap(scene.assembly.cache.nodes).extended()) == [Offered(GPU, 3, 8)]
     figures = OverviewReader(scene.sources, HeatMap(scene.assembly.cache.nodes)).sections(NOTHING_PENDING)["figures"]
     assert f'<dd class="quiet">3 of 8 {GPU}</dd>' in await rendered("sections/figures.html", facts=figures)
+
+
+def test_series_of_devices_and_resources_are_bounded_and_fall_to_zero() -> None:
+    scene = scene_with_devices()
+    offered = OfferedDevices(scene.assembly.cache)
+    scene.assembly.cache.devices.claims.add(claim_of("c", "node", "0"))
+    assert offered.devices() == {(DRIVER, "taken"): 1, (DRIVER, "free"): 3}
+    many = {f"a.b/r-{number}": "2" for number in range(MOST_NAMES + 3)}
+    scene.add_node("many", **many)
+    found = offered.extended_resources()
+    assert len(found) == 2 * (MOST_NAMES + 1)
+    assert found["other", "allocatable"] == 6
+    scene.assembly.cache.remove_node("many")
+    assert set(offered.extended_resources().values()) == {0}
 
 
 async def test_an_incomplete_pool_is_named_and_a_node_without_devices_has_no_such_part() -> None:
