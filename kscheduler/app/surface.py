@@ -16,6 +16,7 @@ from kscheduler.app.asking.room import MemoryRoom, cgroup_used
 from kscheduler.app.login import Login, LoginConnections
 from kscheduler.app.monitors.device_pools import DevicePools
 from kscheduler.app.monitors.memory_watch import cgroup_limit, limit_with_alarm, resident_bytes
+from kscheduler.app.monitors.offered_devices import OfferedDevices
 from kscheduler.app.options import Options
 from kscheduler.app.page.page_sources import page_sources
 from kscheduler.app.page.status_answers import StatusAnswers
@@ -187,6 +188,7 @@ class Surface:
 
     def _build_exposition(self, connection: Connection) -> Exposition:
         assembly = self._parts.assembly
+        offered = OfferedDevices(assembly.cache)
         gauges = Gauges(
             pending_pods=self._pending_pods,
             queued_entities=self._queued_entities,
@@ -197,6 +199,8 @@ class Surface:
             extender_pods=self._extender_pods,
             gated_pods=self._gated_pods,
             device_pools=DevicePools(lambda: assembly.profiles).counts,
+            devices=offered.devices,
+            extended_resources=offered.extended_resources,
             group_members=self._group_members,
             pods_at_permit=self._parts.permit_waits.pods_by_plugin,
             quarantined_plugins=self._parts.assembly.supervised,

@@ -15,6 +15,23 @@ if TYPE_CHECKING:
     from kscheduler.whatif.object_files import Document
 
 POD_PREFIXES = ("pod", "pods", "po")
+WORKLOAD_PREFIXES = {
+    prefix: kind
+    for kind, short in (
+        ("Deployment", "deploy"),
+        ("ReplicaSet", "rs"),
+        ("StatefulSet", "sts"),
+        ("DaemonSet", "ds"),
+        ("ReplicationController", "rc"),
+        ("Job", "job"),
+        ("CronJob", "cj"),
+    )
+    for prefix in (short, kind.lower(), f"{kind.lower()}s")
+}
+"""By what stands before the slash the kind of what makes pods, in kubectl's words."""
+_UNDERSTOOD = (
+    "NAMESPACE/POD, pod/NAME, podgroup/NAME, or deploy/NAME, rs/, sts/, ds/, rc/, job/, cj/ for one of its pods"
+)
 
 
 _DESCRIPTION = """\
@@ -64,8 +81,9 @@ def _add_question(question: "argparse._ArgumentGroup") -> None:
         nargs="?",
         type=text,
         metavar="POD",
-        help="NAMESPACE/POD, or POD in the namespace of -n; podgroup/NAME (pg/NAME) asks about a pod group by one of "
-        "its members, one that waits if there is any",
+        help="NAMESPACE/POD, or POD in the namespace of -n; podgroup/NAME (pg/NAME) asks about a pod group by "
+        "one of its members, deploy/NAME (rs, sts, ds, rc, job, cj) about a pod of the workload; one that waits, "
+        "if there is any",
     )
     question.add_argument(
         "-f",
@@ -132,18 +150,40 @@ def pod_of(args: argparse.Namespace, default_namespace: str) -> tuple[str, str]:
         return args.namespace or default_namespace, argument
     if not (prefix and name) or "/" in name:
         raise ScenarioError(f"{argument!r} is not NAMESPACE/POD, such as default/web-0")
-    if prefix in POD_PREFIXES:  # as in kubectl; a namespace of that name can be given with -n
+    if _resource(prefix) in POD_PREFIXES:  # as in kubectl; a namespace of that name can be given with -n
         return args.namespace or default_namespace, name
     if args.namespace and prefix != args.namespace:
-        raise ScenarioError(f"{argument!r} names another namespace than -n {args.namespace}")
+        raise ScenarioError(f"{argument!r} names another namespace than -n {args.namespace}; understood: {_UNDERSTOOD}")
     return args.namespace or prefix, name
 
 
 def group_in(argument: str) -> str:
     """The NAME of `podgroup/NAME`; empty: the argument names a pod. Raises `ScenarioError` for `podgroup/` alone."""
     prefix, slash, name = argument.partition("/")
-    if not slash or prefix not in GROUP_PREFIXES:
+    if not slash or _resource(prefix) not in GROUP_PREFIXES:
         return ""
     if not name or "/" in name:
         raise ScenarioError(f"{argument!r} is not {prefix}/NAME: -n gives the namespace of a pod group")
     return name
+
+
+def workload_in(argument: str) -> tuple[str, str] | None:
+    """Kind and name of `deploy/NAME` and its like; `None`: the argument names none. Raises `ScenarioError`."""
+    prefix, slash, name = argument.partition("/")
+    kind = WORKLOAD_PREFIXES.get(_resource(prefix)) if slash else None
+    if kind is None:
+        return None
+    if not name or "/" in name:
+        raise ScenarioError(f"{argument!r} is not {prefix}/NAME: -n gives the namespace of a {kind}")
+    return kind, name
+
+
+def names_no_namespace(argument: str) -> bool:
+    """Whether the namespace is that of -n or of the context."""
+    prefix, slash, _ = argument.partition("/")
+    return not slash or _resource(prefix) in (*POD_PREFIXES, *GROUP_PREFIXES, *WORKLOAD_PREFIXES)
+
+
+def _resource(prefix: str) -> str:
+    """`deployment` of `deployment.apps`, as `kubectl get -o name` prints it; kubectl takes any case."""
+    return prefix.partition(".")[0].lower()

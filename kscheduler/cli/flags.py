@@ -157,6 +157,12 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         "--master", action=StoreText, metavar="URL", default="", help="API server without credentials, as kubectl proxy"
     )
     parser.add_argument(
+        "--no-kubeconfig",
+        action="store_true",
+        help="with --master: the kubeconfig that clientConnection of --config names is not read, and no credentials "
+        "are sent, as to an embedded cluster",
+    )
+    parser.add_argument(
         "--context",
         action=StoreText,
         metavar="NAME",
@@ -206,6 +212,8 @@ def _resolve(args: argparse.Namespace, version: str) -> Resolved:
     with reader.telling_of_hangs():
         configured = mistakes.of(lambda: _of_file(given, reader) if args.config else _by_flags(given, reader))
     serving = mistakes.of(lambda: serving_of(given))
+    if args.no_kubeconfig and (not args.master or given.get("kubeconfig")):
+        mistakes.of(_refuse_no_kubeconfig)
     if args.debug_plugins and given.get("leader_elect"):
         mistakes.of(_refuse_to_elect)
     if configured is None or serving is None or mistakes:
@@ -219,6 +227,10 @@ def _resolve(args: argparse.Namespace, version: str) -> Resolved:
     warnings = (*flag_warnings, *(FlagWarning("--feature-gates", text) for text in gates.warnings))
     flags = {**_values(given, resolved), **flag_values(given)}
     return Resolved(configured, serving, flags, warnings, reader)
+
+
+def _refuse_no_kubeconfig() -> None:
+    raise ConfigError([Problem("--no-kubeconfig", "goes with --master, and without --kubeconfig")], COMMAND_LINE)
 
 
 def _refuse_to_elect() -> None:
@@ -303,8 +315,11 @@ def _own_kubeconfig(given: Mapping[str, Any], loaded: LoadedConfig) -> dict[str,
     """`--kubeconfig`, for a file that names no kubeconfig.
 
     kube-scheduler ignores the flag together with any file. Falling back to $KUBECONFIG or the current context would
-    then schedule on the wrong cluster. A file that names a kubeconfig wins, as upstream, with a warning.
+    then schedule on the wrong cluster. A file that names a kubeconfig wins, as upstream, with a warning; with
+    `--no-kubeconfig` it is as if it named none.
     """
+    if given.get("no_kubeconfig"):
+        return {"clientConnection.kubeconfig": ""}
     from_flag, from_file = given.get("kubeconfig", ""), loaded.configuration.client_connection.kubeconfig
     return {"clientConnection.kubeconfig": from_flag} if from_flag and not from_file else {}
 

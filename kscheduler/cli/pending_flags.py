@@ -31,8 +31,19 @@ def add_parser(
     question.add_argument(
         "-n", "--namespace", action=StoreText, metavar="NAME", default="", help="of this namespace; default: of all"
     )
+    question.add_argument(
+        "-A",
+        "--all-namespaces",
+        action="store_true",
+        help="of all namespaces, as without -n; where both are given this counts, as in kubectl",
+    )
     add_asked_cluster(parser)
     answer = parser.add_argument_group("the answer")
     answer.add_argument("-o", "--output", choices=("text", "json"), default="text", help="json: one object")
     answer.add_argument("--no-suggestions", action="store_true", help="do not look for changes that would help")
     return parser
+
+
+def namespace_asked(args: argparse.Namespace) -> str:
+    """The namespace whose pods are listed; empty: all of them."""
+    return "" if args.all_namespaces else args.namespace

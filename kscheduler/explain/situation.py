@@ -83,6 +83,8 @@ class Situation:
     """For a new pod: the other objects of its file. Whether the cluster has them, too, the file says what they are."""
     in_service: InService | None = None
     """What the running service knows; `None`: it was not asked."""
+    not_judged: tuple[str, ...] = ()
+    """Why the pod is not judged with the group that it names: the configuration does not follow its API."""
 
     @property
     def is_hypothetical(self) -> bool:

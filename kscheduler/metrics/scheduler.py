@@ -68,6 +68,16 @@ DEVICE_POOLS = MetricSeries(
     "Pools of devices: complete, or incomplete (not all of its ResourceSlices are published).",
     ("driver", "state"),
 )
+DEVICES = MetricSeries(
+    "kscheduler_devices",
+    "Devices in the newest slices of their pools: taken (claims have them, or shares of them), or free.",
+    ("driver", "state"),
+)
+EXTENDED_RESOURCES = MetricSeries(
+    "kscheduler_extended_resources",
+    "Extended resources of all nodes: allocatable, and requested by the pods on them.",
+    ("resource", "state"),
+)
 OVERFILLED_NODES = MetricSeries(
     "kscheduler_overfilled_nodes",
     "Nodes whose pods request more of a resource than the node has now, by what has caused it.",
@@ -118,6 +128,10 @@ class Gauges:
     """By queue; empty where groups are not followed."""
     device_pools: Callable[[], Mapping[tuple[str, str], float]] = _no_pairs
     """By (driver, state): `complete`, `incomplete`."""
+    devices: Callable[[], Mapping[tuple[str, str], float]] = _no_pairs
+    """By (driver, state): `taken`, `free`."""
+    extended_resources: Callable[[], Mapping[tuple[str, str], float]] = _no_pairs
+    """By (resource, state): `allocatable`, `requested`."""
     quarantined_plugins: Callable[[], Mapping[tuple[str, str, str], float]] = _no_triples
     """By (plugin, profile, policy)."""
     overfilled_nodes: Callable[[], Mapping[tuple[str, str], float]] = _no_pairs
@@ -149,6 +163,8 @@ def scheduler_source(observations: Observations, gauges: Gauges) -> Source:
             gauge_by(GATED_PODS, gated),
             gauge_by(GROUP_MEMBERS, gauges.group_members()),
             gauge(DEVICE_POOLS, {tuple(labels): pools for labels, pools in gauges.device_pools().items()}),
+            gauge(DEVICES, {tuple(labels): count for labels, count in gauges.devices().items()}),
+            gauge(EXTENDED_RESOURCES, {tuple(labels): sums for labels, sums in gauges.extended_resources().items()}),
             gauge_by(PENDING_API_CALLS, gauges.pending_api_calls()),
             gauge(OVERFILLED_NODES, {tuple(labels): nodes for labels, nodes in gauges.overfilled_nodes().items()}),
             gauge(

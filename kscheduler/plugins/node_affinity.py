@@ -198,12 +198,15 @@ def _unmatched(source: str, terms: Sequence[NodeTerm], nodes: NodeTable, rows: R
 
 def _found_text(found: Sequence[Mapping[str, Any]]) -> str:
     """Such as ` (4 nodes have hdd, 2 nvme, 1 no such label)`."""
-    shown = [f"{entry['nodes']} {'no such label' if entry['value'] is None else entry['value']}" for entry in found[:3]]
+    most = 3 if len(found) > 4 else 4  # "1 other value" would be as long as the value
+    shown = [
+        f"{entry['nodes']} {'no such label' if entry['value'] is None else entry['value']}" for entry in found[:most]
+    ]
     if not shown:
         return ""
     first = "1 node has" if found[0]["nodes"] == 1 else f"{found[0]['nodes']} nodes have"
     shown[0] = f"{first} {shown[0].partition(' ')[2]}"
-    more = [f"{len(found) - 3} other values"] if len(found) > 3 else []
+    more = [f"{len(found) - most} other values"] if len(found) > most else []
     return f" ({', '.join([*shown, *more])})"
 
 

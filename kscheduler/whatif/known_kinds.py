@@ -43,8 +43,12 @@ _EXACTLY: Final = (
 _KINDS: Final = tuple(sorted({kind for _, kind in SERVED}))
 
 
-def known(documents: Iterable[Document], notes: list[str]) -> list[Document]:
-    """The objects of kinds that are known, in the versions that scheduling rules read. `notes`: gets the others."""
+def known(documents: Iterable[Document], notes: list[str], *, are_new: bool = False) -> list[Document]:
+    """The objects of kinds that are known, in the versions that scheduling rules read. `notes`: gets the others.
+
+    `are_new`: pods are to be made of them, and of one that has a pod template it is said how to ask about its pods.
+    """
+    make_pods: set[str] = set()
     found: list[Document] = []
     unknown: Counter[tuple[str, str]] = Counter()
     unserved: Counter[tuple[str, str]] = Counter()
@@ -60,11 +64,26 @@ def known(documents: Iterable[Document], notes: list[str]) -> list[Document]:
             unserved[kind, f"of {version} (served: {instead})"] += 1
         else:
             unknown[kind, f"of {version}{_meant(version, kind)}"] += 1
+            if are_new and _has_pod_template(document.tree):
+                make_pods.add(kind)
     if unserved:
         notes.append(f"versions that API servers since {VERSION} do not serve are left out: {_listed(unserved)}")
     if unknown:
         notes.append(f"kinds that are not known here are left out, and make no pods: {_listed(unknown)}")
+    if make_pods:
+        notes.append(
+            f"what controllers make of {', '.join(sorted(make_pods))} is not known here: give its pods, or a "
+            "Deployment with their template for each kind of them (simulate: and --replicas N), and their PodGroup "
+            "if they are a gang"
+        )
     return found
+
+
+def _has_pod_template(tree: Any) -> bool:
+    """Whether there is a pod's spec anywhere in an object, as in a PyTorchJob for each of its roles."""
+    if isinstance(tree, dict):
+        return isinstance(tree.get("containers"), list) or any(map(_has_pod_template, tree.values()))
+    return isinstance(tree, list) and any(map(_has_pod_template, tree))
 
 
 def _instead(version: str, kind: str) -> str:

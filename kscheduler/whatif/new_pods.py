@@ -18,6 +18,7 @@ from kscheduler.whatif.fields.unknown_fields import misspelt
 from kscheduler.whatif.fields.workload_fields import FIELDS
 from kscheduler.whatif.files import ScenarioError
 from kscheduler.whatif.object_files import Document
+from kscheduler.whatif.wanted_pods import WORKLOADS, pods_wanted, why_none
 
 Tree = dict[str, Any]
 
@@ -41,6 +42,8 @@ class NewPod:
     """What makes it, as kind, namespace and name; `None`: it has a manifest of its own."""
     source: Document | None = None
     """The manifest that it was made of."""
+    node: str = ""
+    """Of a DaemonSet: the only node that it may go to."""
 
 
 def new_pods(documents: list[Document], namespace: str) -> Iterator[NewPod]:
@@ -66,8 +69,9 @@ def misspelt_in_new(document: Document) -> Iterator[str]:
 def all_new_pods(documents: list[Document], namespace: str, replicas: int | None = None) -> Iterator[NewPod]:
     """Every pod that the documents would make: as many as their workloads want, or `replicas` of each.
 
-    Pods that differ in nothing but their names come as one with `copies`: thousands of replicas are one manifest. A
-    DaemonSet yields one; `on_each_node` makes the others. Raises `ScenarioError`.
+    Of a workload that makes none as it stands, a suspended Job say, there are `replicas`, or none. Pods that differ in
+    nothing but their names come as one with `copies`: thousands of replicas are one manifest. A DaemonSet yields one;
+    `on_each_node` makes the others. Raises `ScenarioError`.
     """
     for document in documents:
         kind = str(document.tree.get("kind"))
@@ -76,7 +80,7 @@ def all_new_pods(documents: list[Document], namespace: str, replicas: int | None
             tree = _placed_in(deepcopy(document.tree), namespace, document.where)
             name = tree["metadata"]["name"]
             yield NewPod(tree, "its manifest", document.where, copies=[f"{name}-{nth}" for nth in range(1, count)])
-        elif kind in WORKLOADS:
+        elif kind in WORKLOADS and (replicas is not None or not why_none(document.tree)):
             yield from _pods_of_workload(document, kind, namespace, pods_wanted(document.tree, replicas))
 
 
@@ -99,7 +103,7 @@ def on_each_node(new: NewPod, nodes: Sequence[Node]) -> Iterator[NewPod]:
         tree = deepcopy(new.tree)
         tree["metadata"]["name"] = f"{new.tree['metadata']['name']}-{name}"
         tree["spec"]["affinity"] = bound_to(name, tree["spec"].get("affinity") or {})
-        yield NewPod(tree, new.origin, new.where, new.besides, new.notes)
+        yield NewPod(tree, new.origin, new.where, new.besides, new.notes, workload=new.workload, node=name)
 
 
 def _pods_of_workload(document: Document, kind: str, namespace: str, count: int) -> Iterator[NewPod]:
@@ -110,18 +114,6 @@ def _pods_of_workload(document: Document, kind: str, namespace: str, count: int)
         name = document.tree["metadata"].get("name") or generated_name(document.tree["metadata"]["generateName"], "new")
         first.copies = [_name_of(name, kind, ordinal) for ordinal in range(1, count)]
         yield first
-
-
-def pods_wanted(tree: Tree, replicas: int | None = None) -> int:
-    """How many pods a workload is to have, of a DaemonSet on a node. `replicas`: whatever its manifest says."""
-    kind = str(tree.get("kind"))
-    if kind == "DaemonSet":
-        return 1
-    if replicas is not None:
-        return replicas
-    spec = tree.get("spec") or {}
-    count = spec.get("parallelism", 1) if kind == "Job" else spec.get("replicas", 1)
-    return count if isinstance(count, int) and count >= 0 else 1
 
 
 def _of_workload(document: Document, kind: str, namespace: str, ordinal: int = 0) -> NewPod:
@@ -144,6 +136,10 @@ def _of_workload(document: Document, kind: str, namespace: str, ordinal: int = 0
     }
     origin = f"{kind} {meta['namespace']}/{meta['name']}{_how_many(tree, kind)}"
     new = NewPod(pod, origin, where, workload=(kind, meta["namespace"], meta["name"]), source=document)
+    reason = why_none(document.tree)
+    if reason:
+        whose = f"{kind} {meta['namespace']}/{meta['name']}"
+        new.notes.append(f"{whose} makes no pods as it stands: {reason}; this is where they would go if it did")
     _add_controller_fields(new, tree, kind, ordinal)
     return new
 
@@ -155,11 +151,10 @@ def _name_of(name: str, kind: str, ordinal: int) -> str:
 
 
 def _how_many(tree: Tree, kind: str) -> str:
-    spec = tree.get("spec") or {}
-    count = spec.get("parallelism", 1) if kind == "Job" else spec.get("replicas", 1)
     if kind == "DaemonSet":
         return " (one pod on each node that it fits on)"
-    return f" (the first of {count} pods)" if isinstance(count, int) and count > 1 else ""
+    count = pods_wanted(tree)
+    return f" (the first of {count} pods)" if count > 1 else ""
 
 
 def _add_controller_fields(new: NewPod, tree: Tree, kind: str, ordinal: int) -> None:
@@ -202,19 +197,6 @@ def _add_claims(new: NewPod, templates: Any) -> None:
         volumes = [volume for volume in volumes if volume.get("name") != name]
         volumes.append({"name": name, "persistentVolumeClaim": {"claimName": claim_name}})
     new.tree["spec"]["volumes"] = volumes
-
-
-WORKLOADS: Final = {
-    "Deployment": ("spec", "template"),
-    "ReplicaSet": ("spec", "template"),
-    "StatefulSet": ("spec", "template"),
-    "DaemonSet": ("spec", "template"),
-    "ReplicationController": ("spec", "template"),
-    "Job": ("spec", "template"),
-    "CronJob": ("spec", "jobTemplate", "spec", "template"),
-    "PodTemplate": ("template",),
-}
-"""Kinds that create pods, with the path of their pod template."""
 
 
 def _part(tree: Tree, path: tuple[str, ...], where: str) -> Tree:

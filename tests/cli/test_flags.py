@@ -16,6 +16,7 @@ from kscheduler.cli.flags import (
     SWITCHES_WITHOUT_EFFECT,
     Resolved,
     add_flags,
+    read_again,
     resolve,
 )
 from kscheduler.config.errors import ConfigError
@@ -342,3 +343,18 @@ def outcome(make: Any) -> Any:
         return make()
     except ConfigError as error:
         return error.problems
+
+
+def test_without_a_kubeconfig_that_of_the_file_is_not_read_now_or_when_the_file_is_read_again(tmp_path: Path) -> None:
+    path = tmp_path / "of-kubeadm.yaml"
+    path.write_text(FILE.replace("from-file", "/etc/kubernetes/scheduler.conf"))
+    flags = ("--config", str(path), "--master", "http://127.0.0.1:1")
+    assert configured(*flags).client_connection.kubeconfig == "/etc/kubernetes/scheduler.conf"
+    assert configured(*flags, "--no-kubeconfig").client_connection.kubeconfig == ""
+    parser = argparse.ArgumentParser(allow_abbrev=False)
+    add_flags(parser)
+    args = parser.parse_args([*flags, "--no-kubeconfig"])
+    again = read_again(args, resolve(args).reader)(path.read_bytes())
+    assert again.config.configuration.client_connection.kubeconfig == ""
+    for wrong in (("--no-kubeconfig",), ("--no-kubeconfig", "--master", "http://x", "--kubeconfig", "f")):
+        assert any("--no-kubeconfig" in problem for problem in problems(*wrong))

@@ -10,9 +10,9 @@ from kscheduler.cli import build_parser
 from kscheduler.explain.as_json import schema_text
 from kscheduler.explain.outcome import Outcome
 from kscheduler.explain.rehearsals.in_json import simulation_schema
-from kscheduler.whatif.new_pods import WORKLOADS
 from kscheduler.whatif.scenario import ClusterObjects
 from kscheduler.whatif.suggestions.suggestion import ChangeKind
+from kscheduler.whatif.wanted_pods import WORKLOADS
 from tests.explain.test_command import run
 
 PAGE = (Path(__file__).parents[2] / "docs" / "explain.md").read_text(encoding="utf-8")
@@ -70,6 +70,7 @@ def test_the_page_of_simulate_names_every_flag_and_key() -> None:
         "--scheduler-name",
         "--plugin",
         "--plugin-directory",
+        "--debug-plugins",
         "--enable-plugins",
         "--feature-gates",
         "--emulated-version",

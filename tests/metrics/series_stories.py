@@ -606,10 +606,17 @@ async def a_pod_takes_too_long_to_decide_about(world: World) -> None:
         await world.until_true(lambda: world.app.parts.observations.decisions_over_budget[()] > 0)
 
 
-@story("kscheduler_claim_errors_total", "kscheduler_gated_pods", "kscheduler_device_pools")
+@story(
+    "kscheduler_claim_errors_total",
+    "kscheduler_gated_pods",
+    "kscheduler_device_pools",
+    "kscheduler_devices",
+    "kscheduler_extended_resources",
+)
 async def a_claim_asks_for_an_attribute_that_no_device_has(world: World) -> None:
     group = "/apis/resource.k8s.io/v1"
-    put(world.server, "nodes", node_tree("node"))
+    gpus: dict[str, Any] = {"nvidia.com/gpu": "8"}
+    put(world.server, "nodes", node_tree("node", **gpus))
     await world.create(f"{group}/deviceclasses", {"metadata": {"name": "gpu"}, "spec": {}})
     for name, slices in (("whole", 1), ("half", 2)):
         pool = {"name": name, "generation": 1, "resourceSliceCount": slices}

@@ -136,6 +136,8 @@ OURS: dict[str, Declared] = {
     "kscheduler_gated_pods": ("gauge", {"plugin"}, ""),
     "kscheduler_pod_group_members": ("gauge", {"queue"}, ""),
     "kscheduler_device_pools": ("gauge", {"driver", "state"}, ""),
+    "kscheduler_devices": ("gauge", {"driver", "state"}, ""),
+    "kscheduler_extended_resources": ("gauge", {"resource", "state"}, ""),
     "kscheduler_binds_settled_total": ("counter", {"outcome"}, ""),
     "kscheduler_unexpected_errors_total": ("counter", {"boundary"}, ""),
     "kscheduler_plugin_failures_total": ("counter", {"plugin", "extension_point"}, ""),
@@ -228,6 +230,8 @@ def full_exposition(observations: Observations) -> Exposition:
         gated_pods=lambda: {"DynamicResources": 1},
         group_members=lambda: {"backoff": 4},
         device_pools=lambda: {("gpu.example.com", "incomplete"): 1},
+        devices=lambda: {("gpu.example.com", "free"): 1},
+        extended_resources=lambda: {("nvidia.com/gpu", "requested"): 1},
     )
     watches, writes = RESTCounters(), RESTCounters()
     watches.count(200, "GET", 0.02)

@@ -13,7 +13,7 @@ from kscheduler.explain.recordings.of_pod import pod_decisions_text
 from kscheduler.explain.recordings.times import time_text
 from kscheduler.recorder.entries import Entry, How, Op, Output
 from kscheduler.recorder.file.directory import segments_in
-from kscheduler.recorder.replaying.pod_decisions import PodDecision, PodDecisions
+from kscheduler.recorder.replaying.pod_decisions import PodDecision, PodDecisions, _awaited_under
 from kscheduler.recorder.replaying.replay import Replay, runs_of
 from tests.recorder.recorded import record
 
@@ -107,6 +107,16 @@ def test_a_pod_that_nobody_decided_about_ends_with_1(recording: Path, capsys: Ca
     assert "--pod: nothing was decided about a pod default/nobody from 20" in capsys.readouterr().err
     assert main(["replay", str(recording), "--pod", "a", "--config", "b.yaml"]) == 2
     assert "it goes with --until alone" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("extenders", "text"), [
+    ("[]", "a search for devices goes on"),
+    ("[{urlPrefix: 'http://x', filterVerb: f}]", "extenders are asked"),
+    ("[{urlPrefix: 'http://x', filterVerb: f, managedResources: [{name: a.b/c}]}]",
+     "extenders are asked, or a search goes on"),
+])  # fmt: skip
+def test_what_a_decision_waits_for_is_told_by_the_configuration(extenders: str, text: str) -> None:
+    assert _awaited_under({"configuration": f"kind: KubeSchedulerConfiguration\nextenders: {extenders}\n"}) == text
 
 
 def test_members_of_a_group_victims_and_what_came_later_are_told() -> None:

@@ -22,6 +22,8 @@ from kscheduler.api.storage import BIND_COMPLETED, PersistentVolume, PersistentV
 from kscheduler.assembly import Ports
 from kscheduler.config.feature_gates import FeatureGates, parse_feature_gates
 from kscheduler.config.loader import default_configuration
+from kscheduler.explain.recordings.state import state_tree
+from kscheduler.explain.recordings.times import MICROS, time_text
 from kscheduler.framework.cluster.preemption import Candidate
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import Status, unschedulable
@@ -70,6 +72,21 @@ class GroupStory(RandomCluster):
         if self._random.random() < 0.4:
             pod["spec"]["schedulingGroup"] = {"podGroupName": self._random.choice(GROUPS)}
             pod["spec"]["priority"] = 0
+
+
+def test_a_member_backs_off_as_long_as_its_group_in_the_state_that_is_shown(tmp_path: Path) -> None:
+    config = default_configuration("kscheduler", parse_feature_gates("GenericWorkload=true", version="1.37"))
+    record(tmp_path, 250, 7, config=config, cluster_type=GroupStory)
+    scheduler = replayed(tmp_path).scheduler
+    assert scheduler is not None
+    queue = scheduler.assembly.queue
+    waiting = {each["pod"]: each for each in state_tree(scheduler.assembly, 0)["queue"]}
+    groups = {key: group for key in waiting if (group := queue.waiting_group(key)) is not None}
+    assert groups
+    for key, group in groups.items():
+        until = int(group.backoff_expiration * MICROS)
+        assert waiting[key]["backoffUntil"] == (time_text(until) if waiting[key]["place"] == "backoff" else None)
+        assert waiting[key]["attempts"] == group.attempts
 
 
 @KEYS

@@ -20,7 +20,8 @@ from kscheduler.explain.answering import Answer, answered
 from kscheduler.explain.explanation_keys import API_VERSION
 from kscheduler.explain.node_use.uses import node_uses, uses_tree
 from kscheduler.explain.questions.as_if import NewObjectRules
-from kscheduler.explain.questions.named_group import member_to_ask, members_of, no_member
+from kscheduler.explain.questions.named_group import members_of, no_member
+from kscheduler.explain.questions.named_workload import member_to_ask
 from kscheduler.explain.questions.new_pods_request import LIST_KIND, questions_of_request, read_new_pods_request
 from kscheduler.explain.questions.question import (
     GroupQuestion,

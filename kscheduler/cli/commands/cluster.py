@@ -153,6 +153,7 @@ def _options(args: argparse.Namespace, scheduling: "_Scheduling") -> "ClusterOpt
         schedule=args.schedule,
         scheduler_names=scheduling.names or tuple(dict.fromkeys(args.scheduler_name)) or BOTH_NAMES,
         scheduler_config=args.config or "",
+        unused_kubeconfig=scheduling.kubeconfig,
         scheduler_flags=(*_gate_flags(args), *_plugin_flags(args)),
         service_flags=(*_log_flags(args), *_record_flags(args), *((FLAG,) if args.debug_plugins else ())),
         schedules_on_terminal=args.debug_plugins,
@@ -207,6 +208,8 @@ class _Scheduling:
     def __init__(self) -> None:
         self.names: tuple[str, ...] = ()
         """The scheduler names of `--config`; empty without it."""
+        self.kubeconfig = ""
+        """The kubeconfig that `--config` names: of another cluster, so it is not used."""
 
     def wrong(self, args: argparse.Namespace) -> Iterator[str]:
         """All that is wrong with its flags and files, a line each."""
@@ -232,4 +235,6 @@ class _Scheduling:
             yield f"--config {args.config}: {error}" if args.config else str(error)
         else:
             if args.config:
-                self.names = tuple(profile.scheduler_name for profile in configured.config.configuration.profiles)
+                configuration = configured.config.configuration
+                self.names = tuple(profile.scheduler_name for profile in configuration.profiles)
+                self.kubeconfig = configuration.client_connection.kubeconfig

@@ -16,7 +16,15 @@ import sys
 from collections.abc import Iterable, Iterator
 
 from kscheduler.cli.asking_flags import address_of, by_the_servers_version, choose_cluster, serving_of
-from kscheduler.cli.explain_flags import POD_PREFIXES, add_parser, check, group_in, new_objects_of, pod_of
+from kscheduler.cli.explain_flags import (
+    add_parser,
+    check,
+    group_in,
+    names_no_namespace,
+    new_objects_of,
+    pod_of,
+    workload_in,
+)
 from kscheduler.cli.refusal import FAILED, refusing
 from kscheduler.client.access.connection import current_namespace, load_connection
 from kscheduler.client.rest import APIClient
@@ -26,6 +34,7 @@ from kscheduler.explain.questions.as_if import NewObjectRules
 from kscheduler.explain.questions.from_files import Asked, questions_from
 from kscheduler.explain.questions.live import live_question, new_pod_questions
 from kscheduler.explain.questions.named_group import live_group_question
+from kscheduler.explain.questions.named_workload import live_pod_of
 from kscheduler.explain.questions.question import GroupQuestion, Question
 from kscheduler.explain.questions.serving import Serving
 from kscheduler.explain.suggestions.kubectl_flags import KubectlFlags
@@ -58,13 +67,14 @@ def _run(args: argparse.Namespace) -> int:
     if args.source is None:
         choose_cluster(args, served)
         return _print(asyncio.run(_ask_cluster(args, served)), args)
-    group = group_in(args.pod or "")
-    namespace, name = (args.namespace or "default", "") if group else pod_of(args, "default")
+    group, workload = group_in(args.pod or ""), workload_in(args.pod or "")
+    namespace, name = (args.namespace or "default", "") if group or workload else pod_of(args, "default")
     selection = Asked(
         namespace,
         name,
         tuple(args.filename),
-        group=group,
+        workload,
+        group,
         against=args.against or "",
         is_about_a_cluster=bool(args.pod or args.filename or args.config or args.scheduler_name or args.namespace)
         or bool(args.plugin),
@@ -77,11 +87,10 @@ def _run(args: argparse.Namespace) -> int:
 
 async def _ask_cluster(args: argparse.Namespace, served: Serving) -> list[Answered]:
     address = address_of(args)
-    prefix, slash, _ = (args.pod or "").partition("/")
-    group = group_in(args.pod or "")
-    is_bare = bool(group) or not slash or prefix in POD_PREFIXES
+    group, workload = group_in(args.pod or ""), workload_in(args.pod or "")
+    is_bare = names_no_namespace(args.pod or "")
     namespace = args.namespace or (current_namespace(**address) if is_bare else "default")
-    namespace, name = (namespace, "") if group else pod_of(args, namespace)
+    namespace, name = (namespace, "") if group or workload else pod_of(args, namespace)
     if args.filename:
         documents, not_read = new_objects_of(args)
     async with APIClient(await load_connection(**address)) as client:
@@ -90,6 +99,10 @@ async def _ask_cluster(args: argparse.Namespace, served: Serving) -> list[Answer
             return await _answered(
                 await new_pod_questions(client, documents, not_read, namespace, served, _RULES), client, args
             )
+        if workload is not None:
+            pod, which = await live_pod_of(client, namespace, workload)
+            name = pod.metadata.name
+            print(f"kscheduler: {printable(which)}", file=sys.stderr)
         if group:
             question = await live_group_question(client, namespace, group, served)
         else:

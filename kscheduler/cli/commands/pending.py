@@ -10,7 +10,7 @@ import sys
 from datetime import UTC, datetime
 
 from kscheduler.cli.asked_cluster import asked_cluster
-from kscheduler.cli.pending_flags import add_parser
+from kscheduler.cli.pending_flags import add_parser, namespace_asked
 from kscheduler.cli.refusal import refusing
 from kscheduler.explain.pending.as_answer import pending_text, pending_tree
 from kscheduler.explain.pending.reasons import pending_reasons
@@ -32,7 +32,8 @@ def _run(args: argparse.Namespace) -> int:
     found.leave_out_unreadable()
     found.note_unfollowed_groups()
     objects, served, notes = found.objects, found.served, found.notes
-    reasons = pending_reasons(objects, served, found.where, args.namespace, with_suggestions=not args.no_suggestions)
+    namespace = namespace_asked(args)
+    reasons = pending_reasons(objects, served, found.where, namespace, with_suggestions=not args.no_suggestions)
     notes = list(dict.fromkeys([*notes, *(served.presumptions(found.where) if reasons else ())]))
     for note in notes:
         print(f"kscheduler: {printable(note)}", file=sys.stderr)

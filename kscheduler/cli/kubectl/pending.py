@@ -11,6 +11,7 @@ from typing import Any, Final
 from kscheduler.cli.kubectl.choosing import WHO_DECIDES, add_choice, answer, not_of_the_service
 from kscheduler.cli.kubectl.service import ServiceDoor, WrongQuestionError
 from kscheduler.cli.pending_flags import add_parser as add_flags
+from kscheduler.cli.pending_flags import namespace_asked
 from kscheduler.config.types import OWN_SCHEDULER_NAME
 from kscheduler.explain.pending.freed import freed_text
 from kscheduler.explain.suggestions.kubectl_flags import KubectlFlags
@@ -54,7 +55,8 @@ def _decide(args: argparse.Namespace) -> int:
 
 
 async def _ask(args: argparse.Namespace, door: ServiceDoor) -> int:
-    params = {"namespace": args.namespace} if args.namespace else {}
+    namespace = namespace_asked(args)
+    params = {"namespace": namespace} if namespace else {}
     if not args.no_suggestions:
         params["suggestions"] = "true"
     tree = await door.get_json("/pending", **params)

@@ -43,10 +43,17 @@ def _answer(args: argparse.Namespace) -> int:
     return answer(args, _ask, _decide, not_of_the_service(args, also))
 
 
-def _whom(args: argparse.Namespace) -> dict[str, str]:
-    """The parameter that says whom the question is about."""
+async def _whom(args: argparse.Namespace, door: ServiceDoor) -> dict[str, str]:
+    """The parameter that says whom the question is about: of a workload one of its pods, which is read in your name."""
     if group := explain_flags.group_in(args.pod or ""):
         return {"podGroup": f"{namespace_of(args)}/{group}"}
+    if workload := explain_flags.workload_in(args.pod or ""):
+        from kscheduler.explain.questions.named_workload import live_pod_of  # most questions name the pod
+
+        async with door.own_client() as client:
+            pod, which = await live_pod_of(client, namespace_of(args), workload)
+        print(f"kscheduler: {printable(which)}", file=sys.stderr)
+        return {"pod": pod.key}
     namespace, name = explain_flags.pod_of(args, namespace_of(args))
     return {"pod": f"{namespace}/{name}"}
 
@@ -54,7 +61,9 @@ def _whom(args: argparse.Namespace) -> dict[str, str]:
 async def _ask(args: argparse.Namespace, door: ServiceDoor) -> int:
     if args.filename:
         return await _ask_about_new(args, door)
-    params = _whom(args) if not args.against else {**_whom(args), "against": args.against}
+    params = await _whom(args, door)
+    if args.against:
+        params["against"] = args.against
     if args.no_suggestions:
         params["suggestions"] = "false"
     kubectl = KubectlFlags.of(args)  # the service does not know how its users reach the cluster

@@ -19,10 +19,11 @@ from kscheduler.explain.situation import ObjectKey
 from kscheduler.whatif.device_claims.from_templates import specs_of_made, with_claims
 from kscheduler.whatif.files import ScenarioError
 from kscheduler.whatif.manifests import KIND_BY_NAME, DefaultPod, Manifests, default_pod_here, read_object, sorted_out
-from kscheduler.whatif.new_pods import WORKLOADS, NewPod, misspelt_in_new, new_pods
+from kscheduler.whatif.new_pods import NewPod, misspelt_in_new, new_pods
 from kscheduler.whatif.object_files import Document
 from kscheduler.whatif.scenario import ClusterObjects
 from kscheduler.whatif.unreadable import unreadable_quantity
+from kscheduler.whatif.wanted_pods import WORKLOADS
 
 Tree = dict[str, Any]
 

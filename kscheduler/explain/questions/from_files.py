@@ -10,7 +10,8 @@ from kscheduler.api.kinds import PODS
 from kscheduler.assembly import group_apis
 from kscheduler.explain.questions.as_if import NewObjectRules, new_pods_of, questions_about_new
 from kscheduler.explain.questions.membership import asked_group_of, waiting_group_of
-from kscheduler.explain.questions.named_group import member_to_ask, members_of, no_member
+from kscheduler.explain.questions.named_group import members_of, no_member
+from kscheduler.explain.questions.named_workload import Workload, member_to_ask, no_pods, pods_of, which_of
 from kscheduler.explain.questions.new_objects import read_new_objects
 from kscheduler.explain.questions.question import (
     GroupQuestion,
@@ -40,6 +41,8 @@ class Asked:
     name: str = ""
     manifests: Sequence[str] = ()
     """Files with new pods; `-` is standard input."""
+    workload: Workload | None = None
+    """A workload of the namespace, one of whose pods is explained."""
     group: str = ""
     """The name of a pod group of the namespace."""
     against: str = ""
@@ -113,6 +116,13 @@ def _in_cluster(
     found.note_no_devices(path)
     objects, left_out = readable(found.cluster())
     notes = (*found.notes, *notes_of(left_out, path))
+    if selection.workload is not None:
+        pods = pods_of(objects.pods, selection.namespace, selection.workload, objects.replicasets)
+        one = member_to_ask(pods)
+        if one is None:
+            raise ScenarioError(f"{path}: {no_pods(selection.namespace, selection.workload)}")
+        notes = (*notes, which_of(pods, one, selection.namespace, selection.workload))
+        selection = dataclasses.replace(selection, name=one.metadata.name, workload=None)
     _refuse_about(left_out, path, selection)
     if selection.manifests:
         yield from _about_new(found, objects, notes, selection, served, rules)

@@ -12,6 +12,7 @@ from kscheduler.api.kinds import PODS
 from kscheduler.client.lists import ListDecoder
 from kscheduler.client.rest import APIClient
 from kscheduler.explain.questions.live import UnknownPodError, live_question
+from kscheduler.explain.questions.named_workload import member_to_ask
 from kscheduler.explain.questions.question import GroupQuestion, Question
 from kscheduler.explain.questions.serving import Serving
 from kscheduler.informers.progress import PAGE_SIZE
@@ -25,12 +26,6 @@ def members_of(pods: Iterable[Pod], namespace: str, group: str) -> list[Pod]:
     return [
         pod for pod in pods if pod.metadata.namespace == namespace and any(api.name_in(pod) == group for api in _APIS)
     ]
-
-
-def member_to_ask(members: Sequence[Pod]) -> Pod | None:
-    """A member that waits, if there is any: it is explained with its group. `None`: there are no members."""
-    waiting = [pod for pod in members if not (pod.spec.node_name or pod.is_terminal or pod.metadata.deletion_timestamp)]
-    return next(iter(waiting or members), None)
 
 
 def no_member(namespace: str, group: str) -> str:

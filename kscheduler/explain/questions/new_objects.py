@@ -21,8 +21,9 @@ from kscheduler.explain.text.printable import printable
 from kscheduler.whatif.fields.unknown_fields import misspelt
 from kscheduler.whatif.files import ScenarioError
 from kscheduler.whatif.known_kinds import known
-from kscheduler.whatif.new_pods import WORKLOADS, NewPod
+from kscheduler.whatif.new_pods import NewPod
 from kscheduler.whatif.object_files import Document, names_of, read_objects
+from kscheduler.whatif.wanted_pods import WORKLOADS
 
 Tree = dict[str, Any]
 
@@ -39,7 +40,7 @@ def read_new_objects(given: Sequence[str]) -> tuple[list[Document], list[str]]:
     """The objects of files with new pods, of kinds that are known, and what was not read. Raises `ScenarioError`."""
     notes: list[str] = []
     every = read_objects(given, notes, instead=": use --from")
-    documents = known(every, notes)
+    documents = known(every, notes, are_new=True)
     if not any(map(makes_pods, documents)):
         kinds = sorted({str(document.tree.get("kind")) for document in every})
         only = f"{names_of(given)}: no pod and nothing that makes pods, only {', '.join(kinds) or 'an empty file'}"

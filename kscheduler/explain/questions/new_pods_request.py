@@ -67,7 +67,7 @@ def questions_of_request(
     if request.admitted and len(documents) != len(request.objects):
         raise ScenarioError("admitted: with it each member of a list has to be one of the objects")
     notes: list[str] = []
-    news, besides = new_pods_of(known(documents, notes), notes, request.namespace, rules)
+    news, besides = new_pods_of(known(documents, notes, are_new=True), notes, request.namespace, rules)
     if len(news) > MOST_EXPLAINED:
         raise ScenarioError(f"objects: {len(news)} new pods are more than {MOST_EXPLAINED}: ask for some of them")
     # A manifest that makes pods is of one version alone, so it is still the tree that was sent.

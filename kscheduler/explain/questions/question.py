@@ -100,6 +100,7 @@ def question_about(
     standing = standing_of(pod, served.names)
     if origin and standing is Standing.PENDING:
         standing = Standing.NEW
+    alone = unfollowed((pod,), served.config)
     condition = next((known for known in pod.status.conditions if known.type == "PodScheduled"), None)
     situation = Situation(
         standing=standing,
@@ -116,12 +117,13 @@ def question_about(
         served_by=served.source,
         is_presumed=pod.spec.scheduler_name in served.followed,
         origin=origin,
+        not_judged=alone,
     )
     unplaced = replace(pod, spec=replace(pod.spec, node_name=""))
     judged, config, of_group = by_itself(unplaced, served.for_pod(pod.spec.scheduler_name))
     is_bound = standing is Standing.BOUND
     scenario = Scenario(objects, judged, config, where=where, plugins=served.registry, was_on_node=is_bound)
-    return Question(scenario, situation, (*notes, *of_group, *unfollowed((pod,), served.config)))
+    return Question(scenario, situation, (*notes, *of_group, *alone))
 
 
 def _device_waits(pod: Pod, objects: ClusterObjects, served: Serving) -> tuple[DeviceWait, ...]:

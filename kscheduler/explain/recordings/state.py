@@ -15,7 +15,7 @@ def state_tree(assembly: Assembly, micros: int) -> Tree:
     """All nodes by name, all waiting pods in the order in which they would be tried or asked."""
     cache, queue = assembly.cache, assembly.queue.snapshot()
     waiting = [
-        _waiting(each.place, pod.key, dict(zip(FACTS, facts, strict=True)))
+        _waiting(assembly, each.place, pod.key, dict(zip(FACTS, facts, strict=True)))
         for each in queue.elements
         for pod, facts in each.members
     ]
@@ -43,7 +43,11 @@ def state_tree(assembly: Assembly, micros: int) -> Tree:
     }
 
 
-def _waiting(place: str, key: str, facts: dict[str, Any]) -> Tree:
+def _waiting(assembly: Assembly, place: str, key: str, facts: dict[str, Any]) -> Tree:
+    group = assembly.queue.waiting_group(key)
+    if group is not None:  # a member moves and is tried with its group, and so does it back off
+        times = ("attempts", "timestamp", "backoff_expiration")
+        facts = facts | {name: getattr(group, name) for name in times}
     plugins = sorted(facts["unschedulable_plugins"] | facts["pending_plugins"])
     backoff = facts["backoff_expiration"] if place == "backoff" else 0.0
     return {

@@ -15,8 +15,15 @@ from kscheduler.assembly import group_apis
 from kscheduler.explain.questions.as_if import NewObjectRules, locally_defaulted, merged, objections_to
 from kscheduler.explain.questions.membership import groups_not_followed, unfollowed
 from kscheduler.explain.questions.serving import Serving
-from kscheduler.explain.rehearsals.running_already import notes_on_running
-from kscheduler.explain.rehearsals.wishes import MOST_NEW_PODS, NewObjects, Wishes, why_no_pods
+from kscheduler.explain.rehearsals.running_already import RunningWorkloads
+from kscheduler.explain.rehearsals.wishes import (
+    MOST_NEW_PODS,
+    NewObjects,
+    Wishes,
+    makes_no_pods,
+    may_make_none,
+    why_no_pods,
+)
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.state.pod_groups.group_apis import GroupAPI
 from kscheduler.whatif.known_kinds import known
@@ -27,13 +34,14 @@ from kscheduler.whatif.manifests import (
     read_object,
     sorted_out,
 )
-from kscheduler.whatif.new_pods import WORKLOADS, NewPod, all_new_pods, misspelt_in_new, on_each_node
+from kscheduler.whatif.new_pods import NewPod, all_new_pods, misspelt_in_new, on_each_node
 from kscheduler.whatif.object_files import names_of, nothing_in, read_objects
 from kscheduler.whatif.priority import classes_of
 from kscheduler.whatif.rehearsal.plan import HeldCluster, RehearsalPlan
 from kscheduler.whatif.rehearsal.wished_nodes import NodeEdit
 from kscheduler.whatif.scenario import ClusterObjects, ScenarioError
 from kscheduler.whatif.unreadable import LeftOut, notes_of, readable, unreadable_quantity
+from kscheduler.whatif.wanted_pods import WORKLOADS
 
 Tree = dict[str, Any]
 MOST_PROBLEMS: Final = 20
@@ -149,9 +157,11 @@ def _new_pods(
     pods: list[Pod] = []
     problems: list[str] = []
     makes_none: list[str] = []
+    running = RunningWorkloads(objects)
     for manifests in wishes.new_objects:
-        news = list(_new_of(manifests, wishes, added, rules.default_pod, apis, len(pods), nodes))
-        added.notes.extend(notes_on_running(news, objects))
+        news = list(_new_of(manifests, wishes, added, rules.default_pod, apis, len(pods), nodes, running))
+        on_running = list(running.notes_on(news))
+        added.notes.extend(on_running)
         for new in news:
             if perf_counter() > ends_at:
                 raise ScenarioError(
@@ -163,7 +173,7 @@ def _new_pods(
             pods.append(pod)
             pods.extend(_named(pod, name) for name in new.copies)
             added.notes.extend(new.notes)
-        if not news and not any(each.tree.get("kind") == "DaemonSet" for each in manifests.documents):
+        if not (news or on_running or any(map(may_make_none, manifests.documents))):
             makes_none.append(f"{manifests.where}: {why_no_pods(manifests.documents, wishes.replicas)}")
     _refuse(problems)
     if makes_none and not pods:
@@ -231,14 +241,17 @@ def _new_of(
     added: Manifests,
     default_pod: DefaultPod,
     apis: Sequence[GroupAPI],
-    before: int,
+    made_before: int,
     nodes: Callable[[], Sequence[Node]],
+    running: RunningWorkloads,
 ) -> Iterable[NewPod]:
-    """`before`: pods that other manifests make. `nodes`: as DaemonSets find them."""
+    """`made_before`: pods that other manifests make. `nodes`: as DaemonSets find them."""
     documents = list(given.documents)
     added.notes.extend(given.notes)
     for document in documents:
         added.notes.extend(misspelt_in_new(document))
+        if wishes.replicas is None and (note := makes_no_pods(document)):
+            added.notes.append(note)
     besides = [each for each in documents if each.tree.get("kind") != PODS.name]
     others = sorted_out(besides, default_pod, namespace=wishes.namespace, apis=apis, classes=added.priority_classes)
     others.note_others(WORKLOADS)
@@ -249,18 +262,23 @@ def _new_of(
     for plural, listed in others.objects.items():
         added.objects[plural].extend(listed)
     news: list[NewPod] = []
-    made = before
+    made = made_before
     for new in all_new_pods(documents, wishes.namespace, wishes.replicas):
+        if running.is_there(new):  # before its claims, which are there, too
+            continue
         for document in new.besides:
             kind = KIND_BY_NAME[str(document.tree["kind"])]
             added.objects[kind.plural].append(read_object(document, kind, added, default_pod))
-        each_node = on_each_node(new, nodes()) if new.origin.startswith("DaemonSet") else (new,)
-        for each in each_node:
+        is_daemon = new.workload is not None and new.workload[0] == "DaemonSet"
+        before = len(news)
+        for each in on_each_node(new, nodes()) if is_daemon else (new,):
+            if is_daemon and running.is_there(each):
+                continue
             made += 1 + len(each.copies)
             if made > MOST_NEW_PODS:  # before any is made of a manifest: each takes memory
                 raise ScenarioError(f"{new.where}: more than {MOST_NEW_PODS} new pods: ask for fewer")
             news.append(each)
-        if not news:  # whose notes come with them
+        if len(news) == before:  # whose notes come with them
             added.notes.extend(new.notes)
     return news
 

@@ -13,10 +13,10 @@ from kscheduler.explain.questions.new_objects import called
 from kscheduler.whatif.fields.unknown_fields import nearest
 from kscheduler.whatif.files import ScenarioError, named_files, source_name
 from kscheduler.whatif.known_kinds import known
-from kscheduler.whatif.new_pods import WORKLOADS, pods_wanted
 from kscheduler.whatif.object_files import Document, read_objects
 from kscheduler.whatif.priority import PRIORITY_CLASS
 from kscheduler.whatif.rehearsal.wished_nodes import MoreNodes, NodeEdit
+from kscheduler.whatif.wanted_pods import WORKLOADS, counts_in, pods_wanted, why_none
 
 Tree = dict[str, Any]
 
@@ -78,7 +78,7 @@ def new_objects(where: str, documents: Sequence[Document], notes: Sequence[str] 
         nothing = "no object in it, only an empty file or list: give pods, or what makes pods"
         raise ScenarioError("\n".join([*notes, f"{source_name(where)}: {nothing}"]))
     told: list[str] = []
-    found = known(documents, told)
+    found = known(documents, told, are_new=True)
     if not found:
         raise ScenarioError("\n".join([f"{source_name(where)}: {why_no_pods(documents, None)}", *told]))
     return NewObjects(where, tuple(found), (*notes, *told))
@@ -89,13 +89,9 @@ def refuse_too_many(document: Document) -> None:
 
     Raises `ScenarioError`.
     """
-    spec = document.tree.get("spec")
-    if not isinstance(spec, dict):
-        return
-    for name in ("replicas", "parallelism"):
-        count = spec.get(name)
-        if isinstance(count, int) and not 0 <= count <= MOST_NEW_PODS:
-            raise ScenarioError(f"{document.where}: spec.{name}: {count} is not from 0 to {MOST_NEW_PODS}")
+    for path, count in counts_in(document.tree).items():
+        if isinstance(count, int) and not 0 <= count <= MOST_NEW_PODS and not path.endswith("completions"):
+            raise ScenarioError(f"{document.where}: {path}: {count} is not from 0 to {MOST_NEW_PODS}")
 
 
 def templates_in(news: Iterable[NewObjects], namespace: str) -> Iterator[tuple[str, str]]:
@@ -136,13 +132,28 @@ def _texts(tree: Any, field: str) -> Iterator[str]:
             yield from _texts(part, field)
 
 
+def makes_no_pods(document: Document) -> str:
+    """Of a workload whose controller makes no pods why, with the way to see all the same where they would go."""
+    reason = why_none(document.tree) if document.tree.get("kind") in WORKLOADS else ""
+    if not reason:
+        return ""
+    count = pods_wanted(document.tree) or "N"
+    return f"{called(document)} makes no pods as it stands: {reason}; with --replicas {count} they are tried"
+
+
+def may_make_none(document: Document) -> bool:
+    """Whether "no pods" is an answer about this object: no node suits a DaemonSet, a Job is suspended."""
+    kind = document.tree.get("kind")
+    return kind == "DaemonSet" or (pods_wanted(document.tree) > 0 and makes_no_pods(document) != "")
+
+
 def why_no_pods(documents: Sequence[Document], replicas: int | None) -> str:
     """`no pod and nothing that makes pods: Deploymnet web (do you mean Deployment?)`."""
     found = []
     for document in documents[:MOST_NAMED]:
         kind = str(document.tree.get("kind"))
         if kind in WORKLOADS and not pods_wanted(document.tree, replicas):
-            found.append(f"{called(document)} asks for 0 pods")
+            found.append(f"{called(document)} asks for 0 pods (--replicas N tries some)")
         else:
             near = "" if kind in _KINDS or kind in WORKLOADS else nearest(kind, (*WORKLOADS, *_KINDS))
             found.append(f"{called(document)}{f' (do you mean {near}?)' if near else ''}")

@@ -64,6 +64,7 @@ def _lines(decision: Decision, style: Style, situation: Situation) -> Iterator[s
         facts.insert(0, f"{INDENT}at this moment it is not tried: {printable(decision.error)}")
     if situation.origin:
         facts.insert(0, f"{INDENT}this pod does not exist; it is explained from {printable(situation.origin)}")
+    facts[:0] = [f"{INDENT}{printable(text)}" for text in situation.not_judged]
     match situation.standing:
         case Standing.FINISHED:
             yield f"{title}: has finished ({printable(situation.phase)}); nobody schedules it any more"
@@ -77,7 +78,9 @@ def _lines(decision: Decision, style: Style, situation: Situation) -> Iterator[s
             yield from facts
             yield from _hypothetical(decision, style, "as if it were pending now", situation)
         case _:
-            yield f"{title}: {_outcome(decision, style, error)}"
+            # In the first line: whoever asks about a gang must not take what is said of one pod for the answer.
+            alone = f" ALONE, {style.paint('NOT JUDGED WITH ITS GROUP', YELLOW)}" if situation.not_judged else ""
+            yield f"{title}: {_outcome(decision, style, error)}{alone}"
             yield from facts
             yield from _body(decision, style)
 

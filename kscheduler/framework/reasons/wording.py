@@ -30,14 +30,17 @@ def bytes_text(amount: int) -> str:
 
 
 def amounts_text(resource: str, amounts: Sequence[int]) -> list[str]:
-    """Amounts that are to be compared, all in one unit: that of the smallest but zero, so that no digit is lost."""
+    """Amounts that are to be compared, all in one unit, so that no digit is lost: cores, as in tables of nodes, and of
+    bytes the unit of the smallest but zero, or the one below it where that is exact.
+    """
     smallest = min((amount for amount in amounts if amount), default=0)
     if resource == CPU:
-        are_whole = all(amount % 1000 == 0 for amount in amounts)
-        return [str(amount // 1000) if are_whole else f"{amount}m" for amount in amounts]
+        return [f"{amount / 1000:.10g}" for amount in amounts]
     if not (resource in _BYTES or resource.startswith("hugepages-")):
         return [str(amount) for amount in amounts]
-    unit, shift = next(((unit, shift) for unit, shift in _BINARY_UNITS if abs(smallest) >= 1 << shift), ("", 0))
+    fitting = [(unit, shift) for unit, shift in _BINARY_UNITS if abs(smallest) >= 1 << shift] or [("", 0)]
+    exact = (each for each in fitting[:2] if not any(_in_unit(amount, *each).startswith("~") for amount in amounts))
+    unit, shift = next(exact, fitting[0])
     return [_in_unit(amount, unit, shift) if amount else "0" for amount in amounts]
 
 

@@ -3,16 +3,19 @@
 So it needs neither the configuration nor the plugins that decided, and tells also what a replay could not go on after.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+import yaml
 
 from kscheduler.recorder.entries import OUTCOMES, UNTIMED, Entry, How, Op, Output
 from kscheduler.recorder.file.blocks import SegmentError
 from kscheduler.recorder.file.directory import SegmentName
 from kscheduler.recorder.segment_reader import SegmentReader
 
-_UNDER_WAY = {How.AWAITED: "extenders are asked, or a search goes on", How.IN_LINE: "it stands in line"}
+_ASKED, _SEARCHED = "extenders are asked", "a search for devices goes on"
+_EITHER = "extenders are asked, or a search goes on"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,8 @@ class PodDecisions:
     """The time of `until` has come."""
     problems: list[str] = field(default_factory=list)
     """Segments that end too early, or cannot be read."""
+    _awaited: str = _EITHER
+    """What a decision waits for: the entry does not say, the configuration does unless its extenders want some pods."""
     _pod_of: dict[int, str] = field(default_factory=dict)
     """By number of an attempt of this run: later entries name the number alone."""
 
@@ -61,7 +66,7 @@ class PodDecisions:
         for name in segments:
             reader = SegmentReader(name.path)
             try:
-                for micros, entry in _timed(reader):
+                for micros, entry in self._timed(reader):
                     if self.until is not None and micros > self.until:
                         self.is_over = True
                         return
@@ -72,6 +77,15 @@ class PodDecisions:
                 self.problems.append(str(problem))
             if reader.stopped:
                 self.problems.append(f"{name.path.name}: {reader.stopped}")
+
+    def _timed(self, reader: SegmentReader) -> Iterator[tuple[int, Entry]]:
+        """Entries with their time. Those of a snapshot are left out."""
+        for block in reader.blocks():
+            for entry in block:
+                if (entry[0] == Op.SNAPSHOT and entry[1] == "configuration") or entry[0] == Op.ADOPTED:
+                    self._awaited = _awaited_under(entry[2])
+                if entry[0] not in UNTIMED:
+                    yield entry[1], entry
 
     def _is_asked(self, key: str) -> bool:
         return key == self.pod or ("/" not in self.pod and key.partition("/")[2] == self.pod)
@@ -84,7 +98,7 @@ class PodDecisions:
         number, attempt, node, text = int(entry[2]), None, "", ""
         if op == Op.DECIDED:
             _, _, _, key, attempt, how, node, _ = entry
-            text = "" if node else _UNDER_WAY.get(how, "")
+            text = "" if node else {How.AWAITED: self._awaited, How.IN_LINE: "it stands in line"}.get(how, "")
             self._pod_of[number] = key
         elif op == Op.LATER:
             _, _, _, key, _, node, _ = entry
@@ -106,12 +120,12 @@ class PodDecisions:
                 yield _decision(micros, key, None, "", "", outputs, group)
 
 
-def _timed(reader: SegmentReader) -> Iterator[tuple[int, Entry]]:
-    """Entries with their time. Those of a snapshot are left out."""
-    for block in reader.blocks():
-        for entry in block:
-            if entry[0] not in UNTIMED:
-                yield entry[1], entry
+def _awaited_under(description: Mapping[str, Any]) -> str:
+    """What decisions wait for under a recorded configuration."""
+    extenders = (yaml.safe_load(description["configuration"]) or {}).get("extenders")
+    if not extenders:
+        return _SEARCHED
+    return _EITHER if any(each.get("managedResources") for each in extenders) else _ASKED
 
 
 def _decision(

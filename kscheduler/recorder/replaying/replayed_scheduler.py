@@ -10,10 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from kscheduler.api.core import Pod
 from kscheduler.api.kinds import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, RESOURCE_CLAIMS, Kind
 from kscheduler.api.meta import KubeObject
 from kscheduler.assembly import Assembly, Ports
 from kscheduler.assembly.profiles_over import that_only_decide
+from kscheduler.config.extenders import decides, is_asked_about
 from kscheduler.config.loader import LoadedConfig
 from kscheduler.framework.cluster.preemption import Preemption, outbid_by
 from kscheduler.framework.handle import Handle
@@ -198,7 +200,7 @@ class ReplayedScheduler:
         queued = self._in_line.pop(key, None) or self._popped(key)
         profile = queued.pod.pod.spec.scheduler_name
         if how in (How.AWAITED, How.IN_LINE):
-            return self._wait(number, queued, how, Replayed(recorded, profile, _why_awaited(how)))
+            return self._wait(number, queued, how, Replayed(recorded, profile, self._why_awaited(how, queued.pod.pod)))
         if _was_ended(outputs):
             self._follow(queued, 0, "", outputs)
             return Replayed(recorded, profile, _ENDED)
@@ -250,7 +252,17 @@ class ReplayedScheduler:
         if attempt is not None:
             self._make_room(attempt.queued.pod, outputs)
             self._follow(attempt.queued, number, node, outputs)
-        return Replayed(recorded, "" if attempt is None else attempt.profile.name, _why_awaited(How.AWAITED))
+        if attempt is None:
+            return Replayed(recorded, "", _EITHER)
+        return Replayed(recorded, attempt.profile.name, self._why_awaited(How.AWAITED, attempt.queued.pod.pod))
+
+    def _why_awaited(self, how: int, pod: Pod) -> str:
+        """What was waited for: a pod that concerns no extender can only have been searched for."""
+        if how == How.IN_LINE:
+            return "it waited in line for extenders"
+        extenders = self.assembly.config.configuration.extenders
+        asked = any(decides(extender) and is_asked_about(extender, pod) for extender in extenders)
+        return "extenders decided" if asked else "a long search for devices decided, and no extenders"
 
     def _group(self, name: str, placed: Sequence[Any], outputs: Sequence[Any]) -> Replayed:
         group, answers = self._asked_groups.pop(name, None), self._answers.pop(name, None)
@@ -420,6 +432,7 @@ class ReplayedScheduler:
         raise UnrecordedError
 
 
+_EITHER: Final = "extenders or a long search for devices decided"
 _ENDED: Final = "it was ended at its budget of processor time"
 
 
@@ -432,10 +445,6 @@ def _failure(output: Sequence[Any]) -> Failure:
 def _was_ended(outputs: Sequence[Any]) -> bool:
     """Whether the decision was ended at its budget of processor time, of which a replay knows nothing."""
     return any(output[0] == Output.FAILED and _failure(output).fault is Fault.OVER_BUDGET for output in outputs)
-
-
-def _why_awaited(how: int) -> str:
-    return "it waited in line for extenders" if how == How.IN_LINE else "extenders or a long search for devices decided"
 
 
 def _same(one: Entry, other: Entry) -> bool:

@@ -82,6 +82,8 @@ class ClusterOptions:
     """The scheduler names that it serves, also those of its configuration file."""
     scheduler_config: str = ""
     """The scheduler's configuration file; empty means a profile per name."""
+    unused_kubeconfig: str = ""
+    """That of another cluster, which the scheduler's configuration file names: it is not read."""
     scheduler_flags: tuple[str, ...] = ()
     """More flags of the scheduler, and of commands that ask: those of rules and plugins."""
     service_flags: tuple[str, ...] = ()
@@ -128,6 +130,8 @@ async def _scheduler(options: ClusterOptions, url: str, folder: str, kubeconfig:
     config = options.scheduler_config or write_configuration(folder, options.scheduler_names)
     log = Path(folder, "scheduler.log")
     flags = ["--config", config, *options.scheduler_flags, *options.service_flags]
+    if options.unused_kubeconfig:
+        flags.append("--no-kubeconfig")
     async with scheduler_process(url, log, flags, on_terminal=options.schedules_on_terminal) as own_url:
         *others, last = options.scheduler_names
         names = f"{', '.join(others)} and {last}" if others else last
@@ -137,6 +141,9 @@ async def _scheduler(options: ClusterOptions, url: str, folder: str, kubeconfig:
             ("its log", str(log)),
             *asking_commands(options, config, kubeconfig),
         )
+        if options.unused_kubeconfig:
+            unused = f"clientConnection.kubeconfig of {config} ({options.unused_kubeconfig}): this cluster is scheduled"
+            rows = (("not read", f"{unused}, without credentials"), *rows)
         lines = (f"  {name}: {text}\n" for name, text in rows)
         yield f"kscheduler schedules the pods for {names}\n{''.join(lines)}"
 

@@ -1,6 +1,7 @@
 """A member of a pod group that waits is explained with its group, any other member by itself."""
 
 import json
+import re
 from pathlib import Path
 
 import aiohttp
@@ -76,6 +77,20 @@ def test_without_the_api_a_label_is_only_a_label(tmp_path: Path, capsys: pytest.
     path, _ = dump(tmp_path, cpu="2")
     assert run("default/m-1", "--from", path, "--scheduler-name", "default-scheduler") == 0
     assert "goes to a" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("asked", ["default/m-1", "pg/g", "podgroup.scheduling.x-k8s.io/g"])
+def test_an_answer_about_one_member_alone_begins_with_why_it_is_not_about_the_group(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], asked: str
+) -> None:
+    """Two CPUs for each of two members, on a node with two: whoever reads on would take it for the gang's answer."""
+    path, config = dump(tmp_path, cpu="2")
+    assert run(asked, "--from", path) == 0
+    first, second = capsys.readouterr().out.splitlines()[:2]
+    assert re.fullmatch("default/m-[01]: goes to a ALONE, NOT JUDGED WITH ITS GROUP", first)
+    assert re.match("  pod default/m-[01] is in group g, and groups of scheduler-plugins are not followed here", second)
+    assert run(asked, "--from", path, "--config", config) == 0
+    assert "NOT JUDGED" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("named", ["podgroup/g", "pg/g"])

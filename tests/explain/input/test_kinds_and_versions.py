@@ -323,3 +323,30 @@ def test_a_storage_class_that_is_not_there_is_named(play: Play, verb: str) -> No
     if verb in ("explain", "why"):
         assert "StorageClass rook-ceph-block does not exist" in " ".join(out.split())
     assert "binds at once" not in out
+
+
+POD_SPEC: Tree = TEMPLATE["spec"]
+WITH_TEMPLATES = [
+    ("kubeflow.org/v1", "PyTorchJob", {"pytorchReplicaSpecs": {"Worker": {"replicas": 4, "template": TEMPLATE}}}),
+    ("ray.io/v1", "RayCluster", {"workerGroupSpecs": [{"replicas": 2, "template": TEMPLATE}]}),
+    ("jobset.x-k8s.io/v1alpha2", "JobSet", {"replicatedJobs": [{"template": {"spec": {"template": TEMPLATE}}}]}),
+    ("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", {"leaderWorkerTemplate": {"workerTemplate": TEMPLATE}}),
+    ("kueue.x-k8s.io/v1beta1", "Workload", {"podSets": [{"count": 4, "template": {"spec": POD_SPEC}}]}),
+]
+
+
+@VERBS
+@pytest.mark.parametrize(("version", "kind", "spec"), WITH_TEMPLATES, ids=[each[1] for each in WITH_TEMPLATES])
+def test_of_a_kind_that_is_not_known_and_has_a_pod_template_it_is_said_how_to_ask_about_its_pods(
+    play: Play, verb: str, version: str, kind: str, spec: Tree
+) -> None:
+    """Alone in a file, and beside a pod; of an object of the cluster, whose pods are there, nothing is said."""
+    made = {"apiVersion": version, "kind": kind, "metadata": {"name": "train"}, "spec": spec}
+    said = f"what controllers make of {kind} is not known here: give its pods, or a Deployment with"
+    for new, expected in ([made], 2), ([made, pod()], 0):
+        code, _, err = play(verb, new=new)
+        assert code == expected
+        assert said in err
+    plain = {"apiVersion": "example.com/v1", "kind": "Monitor", "metadata": {"name": "m"}, "spec": {"interval": "5s"}}
+    assert "what controllers make" not in play(verb, new=[plain, pod()])[2]
+    assert "what controllers make" not in play(verb, cluster=[node("a"), made], new=[pod()])[2]

@@ -97,6 +97,16 @@ def test_which_label_fails_and_what_nodes_have_there() -> None:
     ]
 
 
+@pytest.mark.parametrize(("values", "end"), [
+    (4, "1 node has v-0, 1 v-1, 1 v-2, 1 v-3)"),
+    (5, "1 node has v-0, 1 v-1, 1 v-2, 2 other values)"),
+])  # fmt: skip
+def test_a_last_value_is_told_where_counting_it_would_be_as_long(values: int, end: str) -> None:
+    nodes = [labelled(f"n-{number}", labels={"disk": f"v-{number}"}) for number in range(values)]
+    (one,) = details("NodeAffinity", pod_tree(nodeSelector={"disk": "ssd"}), nodes)
+    assert one["text"].endswith(end)
+
+
 def test_each_term_of_a_required_affinity_says_what_fails() -> None:
     terms = [
         {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd", "nvme"]}]},

@@ -538,9 +538,15 @@ def test_of_a_node_that_is_drained_and_removed_one_sentence_says_what_becomes_of
 def test_each_row_of_the_room_has_one_unit(play: Play) -> None:
     objects = [node("a", cpu="4500m"), node("b"), pod("runs", cpu="500m", on="a"), pod("waits", cpu="1500m")]
     rows = {line.split()[0]: " ".join(line.split()[1:]) for line in play.text(objects=objects).splitlines() if line}
-    assert rows["cpu"] == "500m of 8500m (5 %) 2000m of 8500m (23 %)"
+    assert rows["cpu"] == "0.5 of 8.5 (5 %) 2 of 8.5 (23 %)"
     assert rows["memory"] == "64Mi of 16384Mi (0 %) 128Mi of 16384Mi (0 %)"
     assert rows["pods"] == "1 of 220 (0 %) 2 of 220 (0 %)"
+    many = [node(f"n-{number}", cpu="18252m") for number in range(100)]
+    for each in many:
+        each["status"]["allocatable"]["memory"] = "180Gi"
+    rows = {line.split()[0]: " ".join(line.split()[1:]) for line in play.text(objects=many).splitlines() if line}
+    assert rows["cpu"] == "0 of 1825.2 (0 %) 0 of 1825.2 (0 %)"
+    assert rows["memory"] == "0 of 18000Gi (0 %) 0 of 18000Gi (0 %)"
 
 
 def test_a_slow_call_holds_nobody_up_in_a_rehearsal_and_is_not_told(

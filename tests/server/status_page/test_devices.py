@@ -7,8 +7,11 @@ import pytest
 from kscheduler.api.codec import convert
 from kscheduler.api.core import Pod
 from kscheduler.api.devices import DeviceClass, ResourceClaim, ResourceSlice
-from kscheduler.server.status_page.facts.devices import MOST_HOLDERS, claims_of
+from kscheduler.app.monitors.offered_devices import MOST_NAMES, OfferedDevices
+from kscheduler.server.status_page.facts.devices import MOST_HOLDERS, DeviceTotals, claims_of
+from kscheduler.server.status_page.facts.heat import HeatMap, Offered, most_offered
 from kscheduler.server.status_page.facts.node_story import node_story
+from kscheduler.server.status_page.facts.overview import OverviewReader
 from kscheduler.server.status_page.facts.pod_story import pod_story
 from kscheduler.server.status_page.rendering import Templates
 from tests.builders import make_pod
@@ -16,6 +19,8 @@ from tests.server.status_page.page_scene import PageScene, page_scene
 
 Tree = dict[str, Any]
 DRIVER = "gpu.example.com"
+GPU = "nvidia.com/gpu"
+NOTHING_PENDING: Tree = {"count": 0, "reasons": [], "reasonsLeftOff": 0, "byPlugin": {}}
 CLASS: Tree = {
     "metadata": {"name": "gpus"},
     "spec": {"selectors": [{"cel": {"expression": f'device.driver == "{DRIVER}"'}}]},
@@ -84,6 +89,46 @@ async def test_a_nodes_page_has_its_devices_by_class_and_who_holds_them() -> Non
     assert "<h3>Devices</h3>" in page
     assert 'aria-label="gpus, gpu.example.com: 50 %"' in page
     assert f"<code>{DRIVER}/node/1</code>" in page
+
+
+def test_the_figures_have_devices_and_extended_resources_of_which_there_is_most() -> None:
+    """Devices by driver, those of older generations of a pool left out; what is taken follows claims."""
+    scene = scene_with_devices()
+    cache = scene.assembly.cache
+    totals = DeviceTotals(cache.devices)
+    publish(scene, "node", *({"name": str(number)} for number in range(4)))
+    publish(scene, "other", *({"name": str(number)} for number in range(6)))
+    assert totals.by_driver() == (Offered(DRIVER, 0, 10),)
+    cache.devices.claims.add(claim_of("c", "node", "0", "1"))
+    assert totals.by_driver() == (Offered(DRIVER, 2, 10),)
+    cache.devices.claims.add(claim_of("gone", "nowhere", "7"))
+    assert totals.by_driver() == (Offered(DRIVER, 2, 10),)
+    found = [Offered(f"a.b/{number}", 0, number) for number in range(1, 6)]
+    assert [each.there for each in most_offered(found)] == [5, 4, 3]
+
+
+async def test_the_overview_shows_how_many_gpus_are_requested() -> None:
+    scene = page_scene()
+    scene.add_node("node", **{GPU: "8"})
+    scene.add_node("without")
+    scene.assembly.cache.add_pod(make_pod("a", requests={GPU: "3"}, nodeName="node"))
+    assert list(HeatMap(scene.assembly.cache.nodes).extended()) == [Offered(GPU, 3, 8)]
+    figures = OverviewReader(scene.sources, HeatMap(scene.assembly.cache.nodes)).sections(NOTHING_PENDING)["figures"]
+    assert f'<dd class="quiet">3 of 8 {GPU}</dd>' in await rendered("sections/figures.html", facts=figures)
+
+
+def test_series_of_devices_and_resources_are_bounded_and_fall_to_zero() -> None:
+    scene = scene_with_devices()
+    offered = OfferedDevices(scene.assembly.cache)
+    scene.assembly.cache.devices.claims.add(claim_of("c", "node", "0"))
+    assert offered.devices() == {(DRIVER, "taken"): 1, (DRIVER, "free"): 3}
+    many = {f"a.b/r-{number}": "2" for number in range(MOST_NAMES + 3)}
+    scene.add_node("many", **many)
+    found = offered.extended_resources()
+    assert len(found) == 2 * (MOST_NAMES + 1)
+    assert found["other", "allocatable"] == 6
+    scene.assembly.cache.remove_node("many")
+    assert set(offered.extended_resources().values()) == {0}
 
 
 async def test_an_incomplete_pool_is_named_and_a_node_without_devices_has_no_such_part() -> None:

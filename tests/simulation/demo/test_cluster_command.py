@@ -197,6 +197,29 @@ async def test_names_of_a_configuration_are_told_and_so_is_a_pod_that_names_anot
     ]
 
 
+@pytest.mark.parametrize("exists", [False, True])
+async def test_a_kubeconfig_that_a_configuration_names_is_not_read_which_is_told(tmp_path: Path, exists: bool) -> None:
+    """As each file of kubeadm names one. If it exists it is of another cluster, whose credentials go nowhere."""
+    config, kubeconfig = tmp_path / "config.yaml", tmp_path / "scheduler.conf"
+    config.write_text(
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+        f"clientConnection: {{kubeconfig: {kubeconfig}}}\nleaderElection: {{leaderElect: true}}\n"
+    )
+    if exists:
+        kubeconfig.write_text(
+            "{apiVersion: v1, kind: Config, current-context: real, contexts: [{name: real, context: {cluster: real, "
+            "user: real}}], clusters: [{name: real, cluster: {server: 'https://127.0.0.1:1'}}], "
+            f"users: [{{name: real, user: {{exec: {{apiVersion: client.authentication.k8s.io/v1, command: touch, "
+            f"args: ['{tmp_path}/was-run'], interactiveMode: Never}}}}}}]}}"
+        )
+    async with kscheduler("cluster", "--nodes", "1", "--port", "0", "--schedule", "--config", str(config)) as cluster:
+        await cluster.until("kscheduler explain ")
+        assert f"  not read: clientConnection.kubeconfig of {config} ({kubeconfig})" in cluster.output
+        (log,) = re.findall("its log: (.*)", cluster.output)
+        assert "scheduler.conf: context" not in await asyncio.to_thread(Path(log).read_text)
+    assert not (tmp_path / "was-run").exists()
+
+
 async def test_a_cluster_whose_scheduler_dies_ends_and_says_why() -> None:
     async with kscheduler("cluster", "--nodes", "1", "--port", "0", "--schedule") as cluster:
         await cluster.until("its log: ")

@@ -4,15 +4,17 @@ What there is on a node is counted in `devices.counting`. Claims are read by the
 as much as its pods have claims, however many there are in the cluster.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from kscheduler.api.core import Pod
-from kscheduler.api.devices import ALL, AllocationResult, ResourceClaim
-from kscheduler.framework.cluster.devices import Claims
+from kscheduler.api.devices import ALL, AllocationResult, ResourceClaim, ResourceSlice
+from kscheduler.devices.ids import DeviceID
+from kscheduler.framework.cluster.devices import Claims, Devices
 from kscheduler.framework.nodes.node_info import NodeInfo
 from kscheduler.framework.rules.device_readiness import DeviceFailedError, is_ready
+from kscheduler.server.status_page.facts.heat import Offered
 
 MOST_HOLDERS: Final = 500
 _MOST_REQUESTS: Final = 32
@@ -45,6 +47,50 @@ class DeviceHolder:
     claim: str
     """Its name; it is in the pod's namespace."""
     devices: tuple[str, ...]
+
+
+class DeviceTotals:
+    """How many devices of each driver there are, and how many of them claims have.
+
+    By driver, not by class: which devices a class has is a question of its selectors, which takes too long for a page
+    that is renewed each second. The devices are walked again when a slice changes only.
+    """
+
+    def __init__(self, devices: Devices) -> None:
+        self._devices = devices
+        self._slices: Sequence[ResourceSlice] | None = None
+        self._ids: dict[str, set[DeviceID]] = {}
+        self._revision = -1
+        self._found: tuple[Offered, ...] = ()
+
+    def by_driver(self) -> tuple[Offered, ...]:
+        """Of each driver its devices in the newest slices of their pools."""
+        if self._devices.revision == self._revision:
+            return self._found
+        self._revision = self._devices.revision
+        slices = self._devices.slices()
+        if slices is not self._slices:
+            self._slices, self._ids = slices, _ids_by_driver(slices)
+        state = self._devices.claims.allocated_state()
+        shared = state.shared.keys() | state.consumed.keys()
+        self._found = tuple(
+            Offered(driver, len((ids & state.devices) | (ids & shared)), len(ids)) for driver, ids in self._ids.items()
+        )
+        return self._found
+
+
+def _ids_by_driver(slices: Sequence[ResourceSlice]) -> dict[str, set[DeviceID]]:
+    newest: dict[tuple[str, str], int] = {}
+    for each in slices:
+        place = each.spec.driver, each.spec.pool.name
+        newest[place] = max(newest.get(place, 0), each.spec.pool.generation)
+    found: dict[str, set[DeviceID]] = {}
+    for each in slices:
+        driver, pool = each.spec.driver, each.spec.pool
+        if pool.generation == newest[driver, pool.name]:
+            ids = found.setdefault(driver, set())
+            ids.update(DeviceID(driver, pool.name, device.name) for device in each.spec.devices)
+    return {driver: ids for driver, ids in found.items() if ids}
 
 
 def claims_of(pod: Pod, claims: Claims) -> Iterator[ClaimOfPod]:

@@ -6,7 +6,7 @@ text with a letter per cell. A picture is drawn from it with one path per letter
 the text of a moment ago needs only the letters that have changed.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,9 +15,12 @@ from numpy.typing import NDArray
 
 from kscheduler.api.well_known import ZONE
 from kscheduler.framework.nodes.node_table import CPU_INDEX, MEMORY_INDEX, NodeTable, Rows
+from kscheduler.framework.pods.requests import is_extended
 
 MOST_ZONES: Final = 24
 """Blocks of their own, the largest; the nodes of all further zones stand together."""
+MOST_OFFERED: Final = 3
+"""Extended resources and drivers of devices among the figures."""
 BY: Final = {"use": "the fuller of CPU and memory", "cpu": "CPU", "memory": "memory", "pods": "number of pods"}
 """What a picture can show, by its name in the address."""
 EMPTY, FULL, OVER, CORDONED = "0", "a", "o", "c"
@@ -69,6 +72,20 @@ class Summary:
     pods: int
 
 
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """Something that few nodes have: an extended resource, or the devices of a driver."""
+
+    name: str
+    requested: int
+    there: int
+
+
+def most_offered(found: Iterable[Offered]) -> tuple[Offered, ...]:
+    """The few of which there is most."""
+    return tuple(sorted(found, key=lambda each: (-each.there, each.name))[:MOST_OFFERED])
+
+
 class HeatMap:
     """Reads the node table; keeps the order of the cells while the nodes stay the same."""
 
@@ -98,6 +115,14 @@ class HeatMap:
         tenths[share > 1] = _OVER_AT
         tenths[self._nodes.unschedulable[rows]] = _CORDONED_AT
         return _LETTERS[tenths].tobytes().decode()
+
+    def extended(self) -> Iterator[Offered]:
+        """The extended resources that nodes have; those that devices alone stand for are of no node."""
+        nodes, rows = self._nodes, self._nodes.rows()
+        for name in filter(is_extended, nodes.resources):
+            there = int(nodes.amounts(nodes.allocatable, name, rows).sum())
+            if there:
+                yield Offered(name, int(nodes.amounts(nodes.requested, name, rows).sum()), there)
 
     def summary(self) -> Summary:
         """All nodes in numbers."""

@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from kscheduler.scheduling.observations import AttemptResult
 from kscheduler.scheduling.pod_log.recent_attempts import BindingAttempt, FailedAttempt, RecentPreemption
-from kscheduler.server.status_page.facts.heat import HeatMap, Summary
+from kscheduler.server.status_page.facts.devices import DeviceTotals
+from kscheduler.server.status_page.facts.heat import HeatMap, Offered, Summary, most_offered
 from kscheduler.server.status_page.facts.in_words import seconds_of
 from kscheduler.server.status_page.facts.plugin_times import PluginTime, plugin_times, quantile
 from kscheduler.server.status_page.sources import PageSources, Tree
@@ -44,6 +45,8 @@ class OverviewFigures:
     """The cluster and the work in numbers."""
 
     cluster: Summary
+    scarce: tuple[Offered, ...]
+    """Devices by driver and extended resources, those first of which there is most."""
     pending: int
     scheduled: int
     unschedulable: int
@@ -95,6 +98,7 @@ class OverviewReader:
     def __init__(self, sources: PageSources, heat: HeatMap) -> None:
         self._sources = sources
         self._heat = heat
+        self._devices = DeviceTotals(sources.cache.devices)
         self._last: tuple[float, int] | None = None
 
     def sections(self, pending: Tree) -> dict[str, object]:
@@ -121,6 +125,7 @@ class OverviewReader:
         ]
         return OverviewFigures(
             cluster=self._heat.summary(),
+            scarce=most_offered((*self._devices.by_driver(), *self._heat.extended())),
             pending=pending,
             scheduled=by_result[AttemptResult.SCHEDULED],
             unschedulable=by_result[AttemptResult.UNSCHEDULABLE],
