@@ -131,7 +131,8 @@ def test_a_new_pod_of_several_costs_itself(tmp_path: Path, capsys: pytest.Captur
         "default/first: goes to node",
         "default/last: goes to node",
     ]
-    assert f"{NO_NUMBER} (default/bad): it is left out\n" in err
+    assert "document 2 (Pod bad): spec.containers[0].resources.requests.cpu: " in err
+    assert err.endswith("it is left out\n")
 
 
 async def test_a_live_pod_that_cannot_be_read_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
