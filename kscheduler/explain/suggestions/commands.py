@@ -237,12 +237,14 @@ def _note_on_command(suggestion: Suggestion, pod: Pod, objects: ClusterObjects, 
 
 def _maker_commands(maker: PodMaker, change: ObjectChange, pod: Pod) -> list[str]:
     kind = maker.kind.lower()
-    command = (
-        _set_resources(maker, change.patch, pod)
-        or _merge_resources(maker, change.patch, pod)
-        or _line("patch", kind, maker.name, pod, "--type=json", "-p", _json(_of_template(change.patch, pod)))
-    )
-    return [command, _deletion_of(pod)] if maker.kind in _KEEPS_ITS_PODS else [command]
+    of_resources = [each for each in change.patch if _OF_RESOURCES.fullmatch(each.path)]
+    rest = [each for each in change.patch if not _OF_RESOURCES.fullmatch(each.path)]
+    commands: list[str] = []
+    if of_resources:
+        commands.append(_set_resources(maker, of_resources, pod) or _merge_resources(maker, of_resources, pod))
+    if rest:
+        commands.append(_line("patch", kind, maker.name, pod, "--type=json", "-p", _json(_of_template(rest, pod))))
+    return [*commands, _deletion_of(pod)] if maker.kind in _KEEPS_ITS_PODS else commands
 
 
 def _deletion_of(*pods: Pod) -> str:
@@ -263,7 +265,7 @@ def _set_resources(maker: PodMaker, patch: Iterable[Operation], pod: Pod) -> str
 
 
 def _merge_resources(maker: PodMaker, patch: Iterable[Operation], pod: Pod) -> str:
-    """A strategic merge, where nothing but requests and limits change.
+    """A strategic merge of requests and limits.
 
     A template may have limits alone, of which the API server makes a pod's requests: a JSON patch that replaces or
     removes what only the pod has would be refused as a whole.
@@ -271,8 +273,7 @@ def _merge_resources(maker: PodMaker, patch: Iterable[Operation], pod: Pod) -> s
     containers: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
     for operation in patch:
         found = _OF_RESOURCES.fullmatch(operation.path)
-        if found is None:
-            return ""
+        assert found is not None  # noqa: S101  the caller has chosen them so
         listed = pod.spec.containers if found["list"] == "containers" else pod.spec.init_containers
         resource = found["resource"].replace("~1", "/").replace("~0", "~")
         amounts = containers.setdefault((found["list"], listed[int(found["number"])].name), {})

@@ -239,3 +239,16 @@ def test_a_toleration_of_what_another_node_has_is_left_as_it_is() -> None:
     small["status"]["allocatable"]["cpu"] = "1"
     found = suggested_for(scenario(pod, nodes=[small, tainted("b", "b", "dedicated")]))["toleration"]
     assert found["changes"][0]["patch"][0]["path"] == "/spec/tolerations/-"
+
+
+def test_a_wrong_resource_and_a_wrong_toleration_are_both_corrected_before_a_node_is_changed() -> None:
+    node = gpu_node("a")
+    node["spec"]["taints"] = [{"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}]
+    pod = asking("nvidia.com/gpus") | owned_by("DaemonSet")
+    pod["spec"]["tolerations"] = [{"key": "nvidia.com/gpu", "value": "true", "effect": "NoSchedule"}]
+    found, _ = asked(pod, nodes=[node])
+    assert found[0]["kind"] == "resourceName+toleration"
+    # What a template may lack is merged, never removed by a JSON patch.
+    of_resources, of_tolerations = found[0]["command"].split(" && ")
+    assert "--type=json" not in of_resources
+    assert [step["path"] for step in json.loads(shlex.split(of_tolerations)[-1])] == ["/spec/template/spec/tolerations"]

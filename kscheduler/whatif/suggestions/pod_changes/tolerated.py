@@ -62,7 +62,7 @@ def tolerations(pod: PodInfo, nodes: NodeTable) -> Iterator[Demand]:
         is_meant = _is_meant(taint, pod)
         if is_meant:
             meant.add(taint.key)
-        size = _MEANT if is_meant else HALF
+        size = _MEANT if is_meant or now is not None else HALF
         yield Demand(ChangeKind.TOLERATION, patch, size, facts, family=family, comes_last=comes_last)
     for key in (key for key, number in by_key.items() if number > 1):
         patch, now = _with(pod.pod, {"key": key, "operator": "Exists"}, idle)
@@ -101,7 +101,8 @@ def _is_meant(taint: Taint, pod: PodInfo) -> bool:
 def _asks_for(name: str, pod: PodInfo) -> bool:
     terms = pod.required_node_terms or ()
     of_terms = any(requirement.key == name for term in terms for requirement in term.labels)
-    return name in pod.requests or name in pod.pod.spec.node_selector or of_terms
+    of_tolerations = any(each.key == name for each in pod.tolerations)  # of whatever value: it is meant to be there
+    return name in pod.requests or name in pod.pod.spec.node_selector or of_terms or of_tolerations
 
 
 def _idle(pod: Pod, every: Collection[Taint]) -> dict[int, Toleration]:
