@@ -168,7 +168,7 @@ def group_in(argument: str) -> str:
 
 
 def workload_in(argument: str) -> tuple[str, str] | None:
-    """Kind and name of `deploy/NAME` and its like; `None`: the argument names none. Raises `ScenarioError`."""
+    """Kind and name of `deployment/NAME` and its like; `None`: the argument names none. Raises `ScenarioError`."""
     prefix, slash, name = argument.partition("/")
     kind = WORKLOAD_PREFIXES.get(_resource(prefix)) if slash else None
     if kind is None:

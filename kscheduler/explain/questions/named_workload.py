@@ -1,4 +1,4 @@
-"""A workload that is named in place of a pod, as kubectl has it (`deploy/web`): one of its pods is asked about.
+"""A workload that is named in place of a pod, as kubectl has it (`deployment/web`): one of its pods is asked about.
 
 Which one: the first that waits for a node, since that is whom people ask about, else the first. The answer says which.
 A Deployment's pods are those of all its ReplicaSets; a CronJob's those of Jobs with its name and a number, since no
