@@ -124,7 +124,7 @@ async def test_a_cut_connection_is_resumed_without_a_list() -> None:
 
 async def test_a_silent_watch_is_opened_again_where_it_stopped() -> None:
     silent = lines(bookmark("15"), then=asyncio.Event().wait)
-    async with bench(pod_list(version="10"), silent, lines(), inactivity=0.05) as harness:
+    async with bench(pod_list(version="10"), silent, lines(), inactivity=0.5) as harness:
         assert await harness.reasons(3) == ["listed", "stalled", "very short watch"]
         assert harness.versions_asked() == [None, "10", "15"]
         assert int(harness.server.requests[2].query["timeoutSeconds"]) < INACTIVITY_SECONDS

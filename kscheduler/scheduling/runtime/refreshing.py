@@ -22,6 +22,6 @@ def is_of_source(failure: BaseException) -> bool:
 
     Such a failure says by itself what is wrong: a traceback would only hide that.
     """
-    imported = ((sys.modules.get(module), name) for module, name in _OF_LIBRARIES)  # else nobody has raised it
-    kinds = tuple(getattr(module, name) for module, name in imported if hasattr(module, name))
-    return isinstance(failure, (*OUTSIDE, RefreshError, *kinds))
+    # What was never imported has raised nothing.
+    found = (getattr(sys.modules.get(module), name, None) for module, name in _OF_LIBRARIES)
+    return isinstance(failure, (*OUTSIDE, RefreshError, *(kind for kind in found if kind is not None)))
