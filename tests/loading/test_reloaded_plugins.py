@@ -159,6 +159,29 @@ async def test_a_plugin_that_no_profile_enables_is_told(tmp_path: Path) -> None:
         assert (line["plugin"], line["log_level"]) == ("Only", "warning")
 
 
+FAILING = """\
+from kscheduler.framework.per_node import plugin
+
+@plugin("Only")
+def score(pod, node):
+    raise ValueError("mistake"){}
+"""
+
+
+async def test_a_failure_of_another_version_is_told_at_once_though_the_one_before_failed_just_so(
+    tmp_path: Path,
+) -> None:
+    """Whoever has just edited the file would take the silence for success."""
+    async with following(tmp_path, CONFIG, only=FAILING.format("")) as world:
+        await world.goes_to("first")
+        await world.goes_to("second")
+        assert len(world.said("plugin_failed")) == 1
+        await world.write(world.policy, FAILING.format("  # mended"), ReloadResult.TAKEN_OVER)
+        await world.goes_to("third")
+        await world.goes_to("fourth")
+        assert [line["pod"] for line in world.said("plugin_failed")] == ["default/first", "default/third"]
+
+
 async def test_no_pod_is_lost_or_decided_by_half_of_a_change_while_policies_change(tmp_path: Path) -> None:
     """Under one version only node a is left, under the other only c; one filter of each leaves b, or d, alone.
 
