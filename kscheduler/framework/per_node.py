@@ -33,6 +33,7 @@ from typing import Any, ClassVar, Final
 import msgspec
 import numpy as np
 
+from kscheduler.api.meta import KubeObject
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.decision_time import DecisionEndedError
 from kscheduler.framework.handle import Handle
@@ -314,12 +315,24 @@ class PerNodeFactory:
         self._kind = declaration.kind
         self._function = function
         self._sign = sign
+        self.__name__ = function.__name__
+        self.__doc__ = function.__doc__
 
     def __repr__(self) -> str:
         return f"@plugin({self.name!r}) {self._function.__name__} ({place_of(self._function)})"
 
     def __call__(self, args: Any, handle: Handle) -> Plugin:
-        """Build the plugin. Raises `ValueError` for arguments if the function has no parameter for them."""
+        """Build the plugin. Raises `ValueError` for arguments if the function has no parameter for them.
+
+        Raises `TypeError` where it is called with a pod and a node, as the function was before it became a plugin.
+        """
+        if isinstance(args, KubeObject | PodInfo) or isinstance(handle, KubeObject | NodeInfo):
+            ask = "points" if self._kind == "score" else "node_for"
+            raise TypeError(
+                f"`{self._function.__name__}` is the plugin {self.name} now, and a cluster calls it: in a test "
+                f"`Cluster(node).enable({self._function.__name__}).{ask}(pod{f', {self.name!r}' * (ask == 'points')})` "
+                "of kscheduler.testing"
+            )
         del handle
         if not self._takes_args:
             if args:

@@ -119,6 +119,8 @@ def _signature_problem(function: Callable[..., Any]) -> str:
     except TypeError as mistake:
         called = function.__name__
         return f"`{called}{signature}` is called with (pod, node), and `args` if it names that: {mistake}"
+    if list(signature.parameters)[:2] == ["node", "pod"]:
+        return f"`{function.__name__}{signature}` is called with (pod, node), in this order"
     return ""
 
 

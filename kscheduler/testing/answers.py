@@ -9,11 +9,15 @@ from kscheduler.client.errors import APIError, status_of
 
 
 class APIServerAnswers:
-    """Stands for `Handle.client`: answers reads from a table, and notes writes. Answers may be changed meanwhile."""
+    """Stands for `Handle.client`: answers reads from a table, and notes writes.
+
+    `answers` may be changed meanwhile: `client.answers[path] = {...}` is what the next refresh gets.
+    """
 
     def __init__(self, answers: Mapping[str, Any] | None = None) -> None:
         """`answers`: by path, what is sent as JSON; an exception is raised. Any other path is 404."""
         self.answers = dict(answers or {})
+        """By path; yours to change."""
         self.written: list[tuple[str, str, bytes]] = []
         """Method, path and body of each write."""
 

@@ -95,7 +95,7 @@ class Cluster:
         """Where the pod would go; nothing changes.
 
         A plugin with a `refresh` fetches once before it is asked. Raises `ScenarioError` for a plugin or arguments that
-        do not work, `UndecidedError` for a plugin that fails.
+        do not work, `UndecidedError` for a plugin that fails, be it for one node.
         """
         configured = self._configured()
         objects = ClusterObjects(nodes=tuple(self._nodes.values()), pods=tuple(self._pods.values()))
@@ -110,8 +110,8 @@ class Cluster:
         if decision.error:
             raise UndecidedError(f"{pod.key}: {decision.error}")
         for left_out in decision.record.left_out if decision.record is not None else ():
-            if left_out.nodes == left_out.asked:  # the service would place the pod, and its author would not notice
-                raise UndecidedError(f"{pod.key}: {left_out.message}")
+            # The service would place the pod, with no points where the plugin failed; here its author has to notice.
+            raise UndecidedError(f"{pod.key}: {left_out.message}")
         return decision
 
     def node_for(self, pod: Pod) -> str:

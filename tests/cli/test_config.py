@@ -122,7 +122,7 @@ def test_every_mistake_has_a_line(file: Path, capsys: Captured) -> None:
         f"kscheduler: {file}:3: parallelism: Invalid value: -1: should be an integer value greater than zero",
         f"kscheduler: {file}:4: foo: unknown field",
         f"kscheduler: {file}:5: percentageOfNodesToScore: Invalid value: 101: not in valid range [0-100]",
-        f"kscheduler: {file}:6: profiles[0].schedulerNam: unknown field",
+        f"kscheduler: {file}:6: profiles[0].schedulerNam: unknown field: did you mean schedulerName?",
         f"kscheduler: {file}:6: profiles[1].schedulerName: {NO_TEXT}, got 3",
     ]
 
@@ -277,7 +277,7 @@ BAD_FILE = HEAD + "paralelism: 3\nprofiles: [{schedulerName: x, percentageOfNode
 OF_RENEW_DEADLINE = 'command line: --leader-elect-renew-deadline: Invalid value: "1m0s": '
 SEE_HELP = " --help` lists what there is"
 OF_BAD_FILE = [
-    "3: paralelism: unknown field",
+    "3: paralelism: unknown field: did you mean parallelism?",
     "4: profiles[0].percentageOfNodesToScore: Invalid value: 200: not in valid range [0-100]",
 ]
 

@@ -74,7 +74,7 @@ def test_the_name_of_an_installed_packages_plugin_is_refused(
     assert "FewestPods is the name of a plugin that exists already" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", ["Random", "Json", "Numpy"])
+@pytest.mark.parametrize("name", ["Random", "Json", "Numpy", "Attr", "Yaml", "Aiohttp"])
 def test_a_file_that_would_hide_a_module_of_python_is_refused(name: str, tmp_path: Path, capsys: Captured) -> None:
     assert main(["plugin", "new", name, "--directory", str(tmp_path)]) == 2
     assert f"hides the Python module {name.lower()}" in capsys.readouterr().err

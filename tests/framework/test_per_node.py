@@ -243,6 +243,26 @@ def test_arguments_that_nobody_asks_for_are_refused() -> None:
         score({"points": 42}, ANY_HANDLE)
 
 
+@pytest.mark.parametrize(("called_with", "other"), [(pod_info().pod, make_node("a")), (pod_info(), table("a").info(0))])
+def test_a_plugin_that_is_called_as_the_function_that_it_was_says_how_to_try_it(called_with: Any, other: Any) -> None:
+    @plugin("Mine")
+    def score(pod: PodInfo, node: NodeInfo) -> int:
+        """Prices."""
+        return 1
+
+    with pytest.raises(TypeError, match=r"is the plugin Mine now.*enable\(score\)\.points\(pod, 'Mine'\)"):
+        score(called_with, other)
+    assert (score.__name__, score.__doc__) == ("score", "Prices.")
+
+
+@pytest.mark.parametrize("kind", ["filter", "score"])
+def test_swapped_parameters_are_refused(kind: str) -> None:
+    def swapped(node: NodeInfo, pod: PodInfo) -> None: ...
+
+    with pytest.raises(PluginDeclarationError, match=r"is called with \(pod, node\), in this order"):
+        plugin("Mine")(called(kind, swapped))
+
+
 # --- registering
 
 

@@ -134,6 +134,18 @@ def test_a_plugin_that_fails_is_no_pod_that_fits_nowhere(cluster: Cluster) -> No
         cluster.enable(score).node_for(make_pod("web"))
 
 
+def test_a_plugin_that_fails_for_one_node_alone_fails_its_test() -> None:
+    """The service gives no points there and goes on; a division by zero for one node is what a test looks for."""
+
+    @plugin("Broken")
+    def score(pod: PodInfo, node: NodeInfo) -> int:
+        return 100 // int(node.annotations["cost"])
+
+    cluster = Cluster(make_node("a", annotations={"cost": "2"}), make_node("b", annotations={"cost": "0"}))
+    with pytest.raises(UndecidedError, match=r"node b.*ZeroDivisionError"):
+        cluster.enable(score).points(make_pod("web"), "Broken")
+
+
 class Prices(Plugin):
     """Fetches what is open from the API server."""
 

@@ -6,6 +6,7 @@ import keyword
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -77,9 +78,6 @@ def test_a_node_without_the_label_comes_last() -> None:
     assert_prefers(cluster(), make_pod("web"), "{name}", better="dear", worse="unknown")
 '''
 
-_IMPORTED: Final = frozenset(("kscheduler", "msgspec", "numpy", "pytest", "structlog"))
-"""Packages that plugins and their tests import: a file of that name beside them would be imported instead."""
-
 
 def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     """Declare the verbs below `plugin`."""
@@ -133,13 +131,13 @@ def _write_new(name: str, directory: Path) -> int:
     if _is_taken(name):
         return refuse(f"{name} is the name of a plugin that exists already: yours needs another one")
     module = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
-    if module in sys.stdlib_module_names or module in _IMPORTED:
+    present = [each for each in (f"{module}.py", f"test_{module}.py") if (directory / each).exists()]
+    if present:
+        return refuse(f"{directory / present[0]} exists: nothing is written over")
+    if module in sys.stdlib_module_names or find_spec(module) is not None:
         return refuse(f"{name} would be in {module}.py, which hides the Python module {module}: use another name")
     words = {"name": name, "module": module, "label": f"example.com/{module.replace('_', '-')}"}
     files = {f"{module}.py": _PLUGIN.format(**words), f"test_{module}.py": _TEST.format(**words)}
-    present = [each for each in files if (directory / each).exists()]
-    if present:
-        return refuse(f"{directory / present[0]} exists: nothing is written over")
     try:
         for file, source in files.items():
             (directory / file).write_text(source, encoding="utf-8")

@@ -10,8 +10,9 @@ with its path. In place of a wrong value the field keeps its default, so that th
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 from msgspec import inspect
@@ -43,6 +44,8 @@ class _Wrong:
 
 
 _WRONG = _Wrong()
+# How similar (0 to 1) a name must be to a field's to be taken for a misspelling.
+_ALIKE: Final = 0.8
 _MAX_FLOAT32 = 3.4028234663852886e38
 
 
@@ -72,9 +75,10 @@ def decode_struct(tree: Tree, kind: type[S], path: str, walk: Walk, *, allowed: 
 
 
 def _unknown(name: str, fields: dict[str, inspect.Field]) -> str:
-    """Names the field that was probably meant: in most unknown fields only upper and lower case are wrong."""
-    meant = next((known for known in fields if known.lower() == name.lower()), None)
-    return f"unknown field: did you mean {meant}?" if meant else "unknown field"
+    """Names the field that was probably meant. Mostly only capitals are wrong, or two letters are swapped."""
+    by_plain = {known.lower(): known for known in fields}
+    near = get_close_matches(name[:80].lower(), by_plain, n=1, cutoff=_ALIKE)
+    return f"unknown field: did you mean {by_plain[near[0]]}?" if near else "unknown field"
 
 
 @cache

@@ -92,7 +92,7 @@ def _say(out: TextIO, text: str) -> None:
 async def _cluster(options: DemoOptions, folder: Path) -> AsyncIterator[str]:
     """Run the cluster; yields the API server's URL. The nodes are created by this process."""
     kubeconfig = folder / "kubeconfig"
-    command = [sys.executable, "-m", "kscheduler", "cluster", "--nodes", "0", "--port", str(options.port)]
+    command = [sys.executable, "-P", "-m", "kscheduler", "cluster", "--nodes", "0", "--port", str(options.port)]
     command += ["--seed", str(options.seed), "--kubeconfig", str(kubeconfig)]
     child = ChildProcess("the embedded cluster", command, folder / "cluster.log")
     async with running(BackgroundService(child.name, child.run, child.stop)):

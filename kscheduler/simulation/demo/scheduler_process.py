@@ -32,7 +32,8 @@ async def scheduler_process(
         flags: further flags of `kscheduler run`.
         on_terminal: whether standard input and output stay this process's, so that only its log goes to the file.
     """
-    command = [sys.executable, "-m", "kscheduler", "run", "--master", url, *flags]
+    # -P: a file of the working directory, such as a policy in random.py, hides no module.
+    command = [sys.executable, "-P", "-m", "kscheduler", "run", "--master", url, *flags]
     command += ["--secure-port", "0", "--insecure-port", "0", "--log-format", "json"]
     seconds = PLUGIN_TIME.at_most(START_SECONDS)
     child = ChildProcess("the scheduler", command, log, on_terminal=on_terminal)

@@ -51,7 +51,7 @@ class Program:
 async def kscheduler(*arguments: str, cwd: Path | None = None) -> AsyncIterator[Program]:
     environment = os.environ | {"PYTHONPATH": str(REPOSITORY)}
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "kscheduler", *arguments),
+        *(sys.executable, "-P", "-m", "kscheduler", *arguments),  # as the console script: no working directory
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,

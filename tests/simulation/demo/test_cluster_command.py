@@ -158,13 +158,13 @@ async def test_with_schedule_pods_of_both_names_are_bound_and_all_ends_together(
 
 
 async def test_a_policy_of_ones_own_decides_for_both_names(tmp_path: Path) -> None:
-    policy = tmp_path / "only.py"
+    policy = tmp_path / "attr.py"  # which aiohttp would import, if the working directory counted
     policy.write_text(
         "from kscheduler.framework.per_node import plugin\n@plugin('Only')\ndef filter(pod, node):\n"
         "    return None if node.name == 'node-002' else 'not here'\n"
     )
     flags = ["--nodes", "4", "--port", "0", "--schedule", "--plugin", str(policy)]
-    async with kscheduler("cluster", *flags) as cluster:
+    async with kscheduler("cluster", *flags, cwd=tmp_path) as cluster:
         await cluster.until("kscheduler explain ")
         own_port = re.findall(r"http://127.0.0.1:(\d+)/metrics", cluster.output)[0]
         (api_port,) = {port for _, port in cluster.urls()} - {int(own_port)}
