@@ -155,6 +155,36 @@ def test_what_is_probably_misspelt_is_told(text: str, told: str, tmp_path: Path,
     assert told in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("text", "told"), GUESSES.values(), ids=GUESSES)
+def test_each_command_that_loads_a_plugin_tells_what_is_misspelt(
+    text: str, told: str, tmp_path: Path, capsys: Captured
+) -> None:
+    """A line on standard error, and the answer as without it."""
+    file, config, cluster = tmp_path / "mine.py", tmp_path / "config.yaml", tmp_path / "cluster.yaml"
+    file.write_text(HEAD + text)
+    config.write_text(
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+        "profiles: [{schedulerName: red, plugins: {multiPoint: {enabled: [{name: Mine}]}}}]\n"
+    )
+    pod = "metadata: {name: web}, spec: {containers: [{name: main, image: nginx}]}"
+    cluster.write_text(
+        "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Node, metadata: {name: a},"
+        " status: {allocatable: {cpu: '1', memory: 1Gi, pods: '9'}}}\n"
+        f"- {{apiVersion: v1, kind: Pod, {pod}}}\n"
+    )
+    asked = ["--from", str(cluster), "--plugin", str(file)]
+    for command in (
+        ["config", "check", str(config), "--plugin", str(file)],
+        ["explain", *asked],
+        ["simulate", "--add-nodes", "1:a", *asked],
+        ["pending", *asked],
+    ):
+        main(command)
+        lines = [line for line in capsys.readouterr().err.splitlines() if told in line]
+        assert len(lines) == 1, command
+        assert "plugin Mine: " in lines[0]
+
+
 def test_a_plugin_with_helpers_of_its_own_is_not_corrected(tmp_path: Path, capsys: Captured) -> None:
     own = "    permitted = True\n    def filters_of(self):\n        ...\n    def scores(self):\n        ...\n"
     assert "spelling" not in found(tmp_path, capsys, SCORE + own)[1]
