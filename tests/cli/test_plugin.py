@@ -185,6 +185,22 @@ def test_each_command_that_loads_a_plugin_tells_what_is_misspelt(
         assert "plugin Mine: " in lines[0]
 
 
+BY_NAME = {
+    "a node's name": "return {'gpu-box-7': 120}.get(node.name, 1)",
+    "the beginning of a node's name": "return 120 if node.name.startswith('gpu-') else 1",
+    "the end of a node's name": "return 120 if node.name.endswith('-spot') else 1",
+    "one of many names": f"return { ({chr(97 + each): 1 for each in range(25)} | {'z': 120})!r}.get(node.name, 1)",
+    "a namespace": "return {'payments': 120}.get(pod.namespace, 1)",
+    "a pod's name": "return {'db-0': 120}.get(pod.name, 1)",
+}
+
+
+@pytest.mark.parametrize("body", BY_NAME.values(), ids=BY_NAME)
+def test_what_depends_on_a_name_in_the_file_is_found(body: str, tmp_path: Path, capsys: Captured) -> None:
+    code, kinds = found(tmp_path, capsys, function("score", body))
+    assert (code, "120" in " ".join(kinds.values())) == (1, True)
+
+
 def test_a_plugin_with_helpers_of_its_own_is_not_corrected(tmp_path: Path, capsys: Captured) -> None:
     own = "    permitted = True\n    def filters_of(self):\n        ...\n    def scores(self):\n        ...\n"
     assert "spelling" not in found(tmp_path, capsys, SCORE + own)[1]
