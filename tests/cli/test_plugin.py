@@ -1,6 +1,7 @@
 """`kscheduler plugin`: what it writes works, what it lists is so, what it finds is wrong."""
 
 import json
+import re
 import subprocess
 import sys
 import threading
@@ -240,6 +241,34 @@ BY_NAME = {
 def test_what_depends_on_a_name_in_the_file_is_found(body: str, tmp_path: Path, capsys: Captured) -> None:
     code, kinds = found(tmp_path, capsys, function("score", body))
     assert (code, "120" in " ".join(kinds.values())) == (1, True)
+
+
+@pytest.mark.parametrize("seconds", [2, 0.3])
+@pytest.mark.parametrize("kind", ["score", "filter"])
+def test_a_plugin_beyond_its_time_budget_is_tried_no_further(
+    kind: str, seconds: float, tmp_path: Path, capsys: Captured
+) -> None:
+    """It would be asked a thousand times, and each call would take as long."""
+    body = f"import sys, time; print('CALL', file=sys.stderr); time.sleep({seconds})"
+    file = tmp_path / "mine.py"
+    file.write_text(HEAD + function(kind, body))
+    assert main(["plugin", "check", str(file)]) == 1
+    printed = capsys.readouterr()
+    assert "ended at its time budget of 200ms" in printed.out
+    assert printed.err.count("CALL") <= 4
+
+
+def test_a_trial_that_takes_long_says_how_far_it_is(
+    tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter(range(100_000))
+    monkeypatch.setattr("kscheduler.cli.commands.plugin.monotonic", lambda: float(next(clock)))
+    file = tmp_path / "mine.py"
+    file.write_text(HEAD + function("score", "return 1"))
+    assert main(["plugin", "check", str(file)]) == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert re.fullmatch(r"kscheduler: Mine is slow, and still tried: \d+ clusters so far", lines[0])
+    assert 10 < len(lines) < 40
 
 
 def test_a_plugin_with_helpers_of_its_own_is_not_corrected(tmp_path: Path, capsys: Captured) -> None:

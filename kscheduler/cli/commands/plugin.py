@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 from kscheduler.cli.debugging import add_debug_flag, begin_debugging
@@ -26,6 +27,7 @@ from kscheduler.config.types import OWN_SCHEDULER_NAME
 if TYPE_CHECKING:
     from kscheduler.loading import Configured
 
+_SILENT_SECONDS: Final = 5.0
 _NEW = """\
 Write NAME.py, a policy that works, and test_NAME.py, its test: `pytest test_NAME.py` passes. An existing file is never
 written over."""
@@ -241,7 +243,7 @@ def _check(args: argparse.Namespace) -> int:
     is_wrong = False
     for name in plugins:
         registry, arguments = _with_arguments(plugins, name, args.args)
-        trial = Trial(registry, name, arguments, data.decode("utf-8", "replace"), args.seed)
+        trial = Trial(registry, name, arguments, data.decode("utf-8", "replace"), args.seed, _Progress(name))
         try:
             findings, not_tried = trial.findings(), trial.not_tried()
         except PluginFailure as failure:
@@ -256,6 +258,20 @@ def _check(args: argparse.Namespace) -> int:
         if not any(finding.severity is Severity.WRONG for finding in findings):
             print(f"  no mistakes found in {trial.clusters} clusters")
     return 1 if is_wrong else 0
+
+
+class _Progress:
+    """A line on standard error now and then while a trial takes long: silence looks like a plugin that hangs."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._due = monotonic() + _SILENT_SECONDS
+
+    def __call__(self, clusters: int) -> None:
+        now = monotonic()
+        if now >= self._due:
+            self._due = now + _SILENT_SECONDS
+            print(f"kscheduler: {self._name} is slow, and still tried: {clusters} clusters so far", file=sys.stderr)
 
 
 def _with_arguments(plugins: Any, name: str, given: str) -> tuple[Any, Any]:

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from time import perf_counter
@@ -18,7 +18,7 @@ from kscheduler.framework.registry import Registry
 from kscheduler.framework.traits import points_of
 from kscheduler.scheduling.runtime.guard import PluginFailure
 from kscheduler.testing.objects import make_node
-from kscheduler.testing.trial.asking import Answers, TriedPlugin
+from kscheduler.testing.trial.asking import PATIENCE_SECONDS, Answers, TriedPlugin, is_overrun
 from kscheduler.testing.trial.clusters import ASPECTS, Words, pods_with_words, random_nodes, random_pod, words_of
 from kscheduler.testing.trial.reads import reads_of
 from kscheduler.testing.trial.refreshing import try_refresh
@@ -29,6 +29,8 @@ PODS_EACH: Final = 4
 MOST_NODES: Final = 12
 CLUSTERS_FOR_STEPS: Final = 5
 _MOST_FAILURES: Final = 6
+_MOST_OVERRUNS: Final = 3
+"""Pods with words of the file for which a call is ended: fewer may be about one odd value."""
 NODES_FOR_TIMING: Final = 1_000
 SLOW_SECONDS: Final = 0.2
 """For 5,000 nodes: the time budget of a call."""
@@ -52,13 +54,31 @@ class Finding:
     """`contract`, `spelling`, `fails`, `impure`, `writes`, `other nodes`, `sign`, `unsigned`, `slow`, `fragile`,
     `refresh`, `permit`, `words`."""
     text: str
+    ends: bool = False
+    """Whether nothing more is asked: a call was beyond its time budget, and each further one would take as long."""
+
+
+def _tell_nobody(clusters: int) -> None:
+    """It is not said how far the trial is."""
 
 
 class Trial:
     """One plugin, tried on random clusters; the same seed tries the same ones."""
 
-    def __init__(self, registry: Registry, name: str, args: Any, source: str, seed: int = 1) -> None:
-        """`source`: the text of the plugin's file, whose words labels and annotations are made of."""
+    def __init__(
+        self,
+        registry: Registry,
+        name: str,
+        args: Any,
+        source: str,
+        seed: int = 1,
+        on_progress: Callable[[int], None] = _tell_nobody,
+    ) -> None:
+        """`source`: the text of the plugin's file, whose words labels and annotations are made of.
+
+        `on_progress`: called before each question about a random pod, with the clusters so far.
+        """
+        self._on_progress = on_progress
         self._registry, self._name, self._args = registry, name, args
         self._source = source
         self._reads = reads_of(source)
@@ -77,6 +97,8 @@ class Trial:
         found: dict[str, Finding] = {}
         for finding in self._all():
             found.setdefault(finding.kind, finding)
+            if finding.ends:
+                break
         misspelt = [Finding(Severity.ADVICE, "spelling", text) for text in misspellings(plugin)]
         return sorted((*found.values(), *misspelt), key=lambda finding: finding.severity is Severity.ADVICE)
 
@@ -104,10 +126,11 @@ class Trial:
             self._is_signed = asked.traits.is_signed
             where = f"cluster {number} of seed {self._seed}"
             for pod in (random_pod(chance, words, f"pod-{each}") for each in range(PODS_EACH)):
+                self._on_progress(self.clusters)
                 try:
                     yield from self._about(asked, pod, chance, words, where)
                 except PluginFailure as failure:
-                    yield Finding(Severity.WRONG, "fails", f"{failure} ({where})")
+                    yield Finding(Severity.WRONG, "fails", f"{failure} ({where})", is_overrun(failure))
                     return
         yield from self._unsigned()
         yield from self._slow(chance, words)
@@ -134,7 +157,8 @@ class Trial:
             try:
                 late = asyncio.run(take_steps(asked, pod))
             except PluginFailure as failure:
-                yield Finding(Severity.WRONG, "fails", f"{failure} (step cluster {number} of seed {self._seed})")
+                where = f"step cluster {number} of seed {self._seed}"
+                yield Finding(Severity.WRONG, "fails", f"{failure} ({where})", is_overrun(failure))
                 return
             if late:
                 yield Finding(Severity.ADVICE, "permit", late)
@@ -173,21 +197,26 @@ class Trial:
         asked = self._tried(random_nodes(chance, words, MOST_NODES), [])
         reads = self._reads.aspects & {"labels", "annotations", "name", "namespace"}
         failures: dict[str, str] = {}
+        overruns = 0
         for aspect in sorted(reads):
             seen = None
             for what, pod in pods_with_words(words, aspect):
+                self._on_progress(self.clusters)
                 try:
-                    answers = asked.answers(pod, budget_seconds=SLOW_SECONDS)
+                    answers = asked.answers(pod)
                 except PluginFailure as failure:
+                    overruns += is_overrun(failure)
                     if not _is_odd_value(failure):  # that is `fragile`
                         failures.setdefault(_kind_of(failure), f"for {what} {failure}")
-                    if len(failures) == _MOST_FAILURES:
+                    if overruns == _MOST_OVERRUNS or len(failures) == _MOST_FAILURES:
                         break
                     continue
                 seen = answers if seen is None else seen
                 self._mattered[aspect] |= answers != seen
+            if overruns == _MOST_OVERRUNS:
+                break
         if failures:
-            yield Finding(Severity.WRONG, "words", "; ".join(failures.values()))
+            yield Finding(Severity.WRONG, "words", "; ".join(failures.values()), overruns == _MOST_OVERRUNS)
 
     def _unsigned(self) -> Iterator[Finding]:
         if self._is_signed:
@@ -286,7 +315,7 @@ def _infos(asked: TriedPlugin) -> list[Any]:
 
 def _seconds(asked: TriedPlugin, pod: Pod) -> float:
     began = perf_counter()
-    asked.answers(pod)
+    asked.answers(pod, budget_seconds=PATIENCE_SECONDS)
     return perf_counter() - began
 
 
