@@ -4,13 +4,16 @@ Only what the module itself defines counts: a policy that imports `NodeResources
 A class without a `name` of its own is a part of another one; a name that begins with an underscore says so, too.
 """
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
 from kscheduler.framework.per_node import DECLARED
 from kscheduler.framework.plugin import Plugin
 from kscheduler.framework.registry import PluginFactory
+from kscheduler.framework.traits import points_of
 from kscheduler.loading.class_factory import ClassFactory
 
 _NOTHING: Final = (
@@ -41,7 +44,8 @@ def declared_plugins(module: ModuleType) -> Mapping[str, PluginFactory]:
             raise NoPluginsError(f"it declares two plugins named {factory.name}: {both}; {_CURE}")
         found[factory.name] = factory
     if not found:
-        raise NoPluginsError(_NOTHING)
+        nearly = "; ".join(_nearly_plugins(module))
+        raise NoPluginsError(f"it declares no plugin: {nearly}" if nearly else _NOTHING)
     return found
 
 
@@ -50,6 +54,27 @@ def factory_of(found: Any) -> PluginFactory | None:
     if isinstance(found, type) and issubclass(found, Plugin) and isinstance(getattr(found, "name", None), str):
         return ClassFactory(found)
     return found if callable(found) and not isinstance(found, type) else None
+
+
+def _nearly_plugins(module: ModuleType) -> Iterator[str]:
+    """The module's own classes that lack a name or the base class to be plugins, each with what it lacks."""
+    for kind in dict.fromkeys(value for value in vars(module).values() if isinstance(value, type)):
+        if kind.__module__ != module.__name__ or kind.__name__.startswith("_"):
+            continue
+        derives, is_named = issubclass(kind, Plugin), isinstance(vars(kind).get("name"), str)
+        if not derives and not points_of(kind):
+            continue
+        lacks = [] if is_named else [f'has no `name`, as in `name = "{kind.__name__}"`']
+        lacks += [] if derives else ["does not derive from `kscheduler.framework.plugin.Plugin`"]
+        yield f"class {kind.__name__}{_place_of(kind)} {' and '.join(lacks)}"
+
+
+def _place_of(kind: type) -> str:
+    """` (FILE:LINE)` where the class begins; empty where its source cannot be read."""
+    try:
+        return f" ({Path(inspect.getsourcefile(kind) or '').name}:{inspect.getsourcelines(kind)[1]})"
+    except (OSError, TypeError):
+        return ""
 
 
 def _classes(module: ModuleType) -> list[type[Plugin]]:

@@ -179,6 +179,33 @@ def test_a_file_that_fails_is_refused_with_its_line(tmp_path: Path, text: str, e
     assert "kscheduler_plugin_mine" not in sys.modules or "kscheduler_plugin_mine" in before
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("{head}class NoBase:\n    name = 'NoBase'\n{score}", "class NoBase (mine.py:3) does not derive from `{base}`"),
+        ("{head}class NoName(Plugin):\n{score}", 'class NoName (mine.py:3) has no `name`, as in `name = "NoName"`'),
+        (
+            "{head}class Neither:\n{score}",
+            'class Neither (mine.py:3) has no `name`, as in `name = "Neither"` and does not derive from `{base}`',
+        ),
+        (
+            "{head}class One:\n    name = 'One'\n{score}\nclass Two(Plugin):\n{score}",
+            "class One (mine.py:3) does not derive from `{base}`; class Two (mine.py:8) has no `name`",
+        ),
+        ("{head}class Row:\n    name = 'no plugin'\n", "neither a function `filter` or `score` under @plugin"),
+    ],
+    ids=["no base", "no name", "neither", "two of them", "another class"],
+)
+def test_a_class_that_lacks_only_its_name_or_its_base_is_named(tmp_path: Path, text: str, told: str) -> None:
+    path = tmp_path / "mine.py"
+    score = "    def score(self, cycle, pod, nodes, rows):\n        return rows * 0\n"
+    path.write_text(text.format(head="from kscheduler.framework.plugin import Plugin\n\n", score=score))
+    with pytest.raises(UnusablePluginError) as refused:
+        run_file(str(path), path.read_bytes())
+    expected = told.format(base="kscheduler.framework.plugin.Plugin")
+    assert str(refused.value).startswith(f"{path}: it declares no plugin: {expected}")
+
+
 def test_two_plugins_of_one_name_are_refused_with_what_to_do() -> None:
     with pytest.raises(UnusablePluginError, match=r"give each a name of its own .*, or make one plugin"):
         run_file("mine.py", (CHEAP + "\n@plugin('PreferCheap')\ndef filter(pod, node):\n    return None\n").encode())
