@@ -20,7 +20,8 @@ from kscheduler.config.feature_gates import DEFAULT_GATES, FeatureGates
 from kscheduler.config.loader import LoadedConfig
 from kscheduler.framework.cluster.client import ClusterClient
 from kscheduler.framework.plugin import REFRESH_SECONDS, RefreshPlugin
-from kscheduler.framework.plugin_listener import NOBODY
+from kscheduler.framework.plugin_answers import PartialAnswerError, text_of
+from kscheduler.framework.plugin_listener import NOBODY, PluginListener
 from kscheduler.framework.plugin_time import PLUGIN_TIME
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.registry import Registry
@@ -32,6 +33,7 @@ from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.profiles import Profiles
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.scheduling.runtime.guard import PluginFailure
+from kscheduler.scheduling.runtime.points import FILTER
 from kscheduler.scheduling.runtime.refreshing import call_refresh
 from kscheduler.state.cache import Cache
 from kscheduler.state.devices.device_table import DeviceTable
@@ -63,7 +65,29 @@ class Decision:
     answers: ExtenderAnswers | None = None
     """What HTTP extenders have said; `None`: they were not asked, or the pod concerns none."""
     notes: tuple[str, ...] = ()
-    """What the decision lacks: data of plugins' own that were not fetched, points of score plugins that failed."""
+    """What the decision lacks: data of plugins' own that were not fetched, what filters that failed for some nodes
+    would have said of them, points of score plugins that failed.
+    """
+
+
+class _FailedFilters:
+    """Keeps what filters did that failed for some of the nodes: the record has only that they are rejected."""
+
+    def __init__(self, listener: PluginListener) -> None:
+        """`listener`: hears everything, too."""
+        self._listener = listener
+        self.texts: dict[str, str] = {}
+        """By plugin, the first failure."""
+
+    def failed(self, plugin: str, point: str, pod: PodInfo | None, failure: BaseException, then: str = "") -> None:
+        """Implements `PluginListener`."""
+        if point == FILTER.label and isinstance(failure, PartialAnswerError):
+            self.texts.setdefault(plugin, f"plugin {plugin} failed for nodes, which are rejected: {text_of(failure)}")
+        self._listener.failed(plugin, point, pod, failure, then)
+
+    def slow(self, plugin: str, point: str, pod: PodInfo | None, seconds: float, nodes: int = 0) -> None:
+        """Implements `PluginListener`."""
+        self._listener.slow(plugin, point, pod, seconds, nodes)
 
 
 @dataclass(slots=True)
@@ -96,16 +120,19 @@ class Prepared:
         `answers` of HTTP extenders, as for `schedule`: then the record may have questions, see `asking`. Without them
         it is as if no extender were configured.
         """
-        decision = self._decide(answers)
-        left_out = [each.message for each in decision.record.left_out] if decision.record is not None else []
+        profile = self.profile
+        heard = _FailedFilters(NOBODY if profile is None else profile.listener)
+        decision = self._decide(answers, profile and replace(profile, listener=heard))
+        left_out = [*heard.texts.values()]
+        left_out += [each.message for each in decision.record.left_out] if decision.record is not None else []
         if self.data is not None:
             return replace(decision, notes=(*self.data, *left_out))
         unread = [f"{kind} were not read, which only plugins read" for kind in self.listed.unread]
         unfetched = [f"plugin {each.name}: data of its own were not fetched" for each in _fetching(self.profile)]
         return replace(decision, notes=(*unread, *unfetched, *left_out))
 
-    def _decide(self, answers: ExtenderAnswers | None) -> Decision:
-        scenario, cache, pod, profile = self.scenario, self.cache, self.pod, self.profile
+    def _decide(self, answers: ExtenderAnswers | None, profile: Profile | None) -> Decision:
+        scenario, cache, pod = self.scenario, self.cache, self.pod
         if profile is None:
             name = scenario.pod.spec.scheduler_name
             return Decision(scenario, error=f'profile not found for scheduler name "{name}"')

@@ -194,6 +194,27 @@ def test_what_a_plugin_prints_stands_in_no_answer(text: str, tmp_path: Path, cap
     assert printed.out.startswith("Mine:")
 
 
+@pytest.mark.parametrize(
+    ("body", "did"),
+    [
+        ("return '' if node.name == 'a' else None", "it returned ''"),
+        ("return True if node.name == 'a' else None", "it returned True"),
+        ("return {}['size'] if node.name == 'a' else None", "it raised KeyError: 'size'"),
+    ],
+)
+def test_explain_says_what_a_filter_did_that_failed_for_a_node(
+    body: str, did: str, tmp_path: Path, capsys: Captured
+) -> None:
+    asked = asked_with(tmp_path, function("filter", body))
+    for flags in ([], ["-o", "json"]):
+        assert main(["explain", *asked, *flags]) == 0
+        (line,) = (line for line in capsys.readouterr().err.splitlines() if "Mine" in line)
+        assert line.startswith("kscheduler: plugin Mine failed for nodes, which are rejected: for node a")
+        assert did in line
+        assert "(mine.py:" in line
+        assert "1 of 2 nodes (a)" in line
+
+
 @pytest.mark.parametrize("body", ["raise ValueError('boom')", "while True: pass", "return 'much'"])
 def test_a_plugin_that_fails_in_what_is_played_is_a_line(body: str, tmp_path: Path, capsys: Captured) -> None:
     """A traceback of kscheduler's insides says nothing about the plugin, and hides the answer."""
