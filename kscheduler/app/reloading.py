@@ -38,6 +38,7 @@ from kscheduler.logs import get_logger
 from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.logs.clean import redacted
 from kscheduler.metrics import ReloadResult, ReloadStatistics
+from kscheduler.scheduling.profiles import Profiles, misspelt
 
 _log = get_logger("config")
 
@@ -217,7 +218,7 @@ class ConfigReloader:
             has_other_plugins = configured.origins != self._origins
             await self._take_over(configured)
             if has_other_plugins:
-                log_plugins(configured)
+                log_plugins(configured, self._parts.assembly.profiles)
 
     async def _take_over_or_refuse(
         self, source: ConfigSource, found: FileRead, configured: Configured, changed: tuple[str, ...]
@@ -310,7 +311,7 @@ class ConfigReloader:
             "config_taken_over", file=source.path, hash=found.digest, changed=changed, profiles=profiles, **fields,
             seconds=seconds,
         )  # fmt: skip
-        log_plugins(exchange.configured)
+        log_plugins(exchange.configured, ruleset.profiles)
         warnings = unhonoured(ruleset.config, plugins=ruleset.registry.names())
         for warning in warnings:
             if warning not in self._warned:
@@ -349,10 +350,12 @@ class ConfigReloader:
         self._refusal = f"configuration: {source.path} was refused, the one before goes on: {problems[0]}{more}"
 
 
-def log_plugins(configured: Configured) -> None:
-    """Say which plugins of one's own are loaded, from where, and which of them no profile enables."""
+def log_plugins(configured: Configured, profiles: Profiles) -> None:
+    """Say which plugins of one's own are loaded, from where, which of them no profile enables, and what is misspelt."""
     for origin in configured.origins:
         _log.info("plugin_loaded", plugin=origin.name, origin=origin.origin, hash=origin.digest)
     for origin in configured.unused:
         advice = "name it in a profile: plugins.multiPoint.enabled"
         _log.warning("plugin_not_enabled", plugin=origin.name, origin=origin.origin, advice=advice)
+    for plugin, text in misspelt(profiles.values()):
+        _log.warning("plugin_misspelt", plugin=plugin, reason=text)

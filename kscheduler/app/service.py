@@ -324,7 +324,8 @@ class App:
         _log.info("starting", version=__version__, pid=os.getpid())
         for warning in unhonoured(self._options.config, plugins=self._options.registry.names()):
             _log.warning("setting_not_honoured", setting=warning.path, reason=warning.reason)
-        log_plugins(Configured(self._options.config, self._options.registry, self._options.origins))
+        configured = Configured(self._options.config, self._options.registry, self._options.origins)
+        log_plugins(configured, self.parts.assembly.profiles)
         self._log_open_paths()
 
     def _log_open_paths(self) -> None:

@@ -46,7 +46,7 @@ from kscheduler.scheduling.groups.group_reports import GroupReports
 from kscheduler.scheduling.handlers.event_handlers import NodeHandler, PodHandler
 from kscheduler.scheduling.plugin_reports import PluginReports
 from kscheduler.scheduling.pod_log.lines import WAKING
-from kscheduler.scheduling.profile import Profile
+from kscheduler.scheduling.profile import Profile, with_whole
 from kscheduler.scheduling.profiles import Profiles, queue_policy
 from kscheduler.scheduling.quarantined_profiles import QuarantineAnnouncements, with_quarantines
 from kscheduler.scheduling.reports import Reporter
@@ -74,6 +74,11 @@ def _wait_for_nobody() -> None:
 
 def _move_nobody(event: ClusterEvent, old: KubeObject | None, new: KubeObject | None) -> None:
     """While the first plugins are built there is no queue yet."""
+
+
+def _instances(profiles: Iterable[Profile]) -> set[tuple[str, int]]:
+    """Name and identity of each plugin, also of those that are quarantined."""
+    return {(plugin.name, id(plugin)) for profile in with_whole(profiles) for plugin in profile.instances}
 
 
 BuildProfiles = Callable[[LoadedConfig, Registry, Handle, PluginListener], Profiles]
@@ -336,11 +341,13 @@ class Assembly:
         Never awaits, so it lies between two decisions. Linear in the number of waiting pods, and of all pods if a
         profile comes or goes.
         """
-        before = frozenset(self.profiles)
+        before, plugins = frozenset(self.profiles), _instances(self.profiles.values())
         self.ports.journal.begins()
         self.adoptions += 1
         self.profiles.clear()
         self.profiles.update(ruleset.profiles)
+        # a quarantine exchanges profiles, too, and keeps the plugins
+        self.plugin_reports.begin_anew({name for name, _ in _instances(self.profiles.values()) - plugins})
         self.config, self.registry, self.classes = ruleset.config, ruleset.registry, ruleset.classes
         self._follow(ruleset.config.gates)
         self.scheduler.adopt(ruleset.judges)

@@ -61,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error(unknown_verb(verb, VERBS, OF_KSCHEDULER))
     try:
         args = parser.parse_args(words)
-        with _logs_apart(verb):
+        with _plugins_apart(verb):
             code: int = args.run(args)
         sys.stdout.flush()
     except BrokenPipeError:
@@ -69,15 +69,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code
 
 
-def _logs_apart(verb: str) -> "AbstractContextManager[object]":
-    """What plugins log must not stand in the answer of a command that calls them."""
+def _plugins_apart(verb: str) -> "AbstractContextManager[object]":
+    """What plugins log and print must not stand in the answer of a command that calls them."""
     from contextlib import nullcontext
 
     if verb not in _CALL_PLUGINS:
         return nullcontext()
-    from kscheduler.cli.standard_streams import logs_apart
+    from kscheduler.cli.standard_streams import plugins_apart
 
-    return logs_apart(are_shown=_CALL_PLUGINS[verb])
+    return plugins_apart(are_logs_shown=_CALL_PLUGINS[verb])
 
 
 def reader_has_gone() -> int:

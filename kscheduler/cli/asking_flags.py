@@ -16,6 +16,7 @@ from kscheduler.cli.named_config import (
     by_first_that_takes_it,
     configuration_reader,
     feature_gates,
+    misspelt_in,
     with_mistakes_in_file,
 )
 from kscheduler.cli.parser import AppendText, StoreText
@@ -177,6 +178,8 @@ def serving_of(args: argparse.Namespace, version: str = "") -> "Serving":
         configured = by_first_that_takes_it(args, lambda tried: _configured(args, tried))
         for warning in configured.config.gates.warnings:
             print(f"kscheduler: --feature-gates: {warning}", file=sys.stderr)
+        for told in misspelt_in(configured):
+            print(f"kscheduler: {told}", file=sys.stderr)
     for origin in configured.unused:
         print(f"kscheduler: plugin {origin.name} ({origin.origin}) is enabled in no profile", file=sys.stderr)
     return serving(configured, args.scheduler_name or "")

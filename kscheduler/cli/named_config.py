@@ -136,6 +136,23 @@ def check_built(configured: "Configured", *, runs_here: bool = True) -> None:
         raise failure
 
 
+def misspelt_in(configured: "Configured") -> list[str]:
+    """What looks misspelt in the plugins that were loaded, a sentence each; empty if the configuration is unusable.
+
+    The plugins are built for this, over no cluster.
+    """
+    if not configured.origins:
+        return []
+    from kscheduler.assembly import profiles_over
+    from kscheduler.scheduling.profiles import misspelt
+    from kscheduler.state.cache import Cache
+
+    with suppress(ConfigError):  # whoever uses the configuration says what is wrong with it
+        profiles = profiles_over(Cache(), configured.config, configured.registry)
+        return [f"plugin {plugin}: {told}" for plugin, told in misspelt(profiles.values())]
+    return []
+
+
 def mistakes_in_file(
     args: argparse.Namespace, path: str, *, runs_here: bool = True, version: str = ""
 ) -> ConfigError | None:

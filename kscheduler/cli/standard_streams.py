@@ -6,9 +6,10 @@ their numbers, so that output to standard error would go into the API server's c
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, MutableMapping
 from contextlib import contextmanager
-from typing import Any
+from types import FrameType
+from typing import Any, TextIO, cast
 
 
 def open_missing() -> None:
@@ -24,8 +25,51 @@ def open_missing() -> None:
 
 
 @contextmanager
-def logs_apart(*, are_shown: bool) -> Iterator[None]:
-    """What is logged in the body goes to standard error from info on, or nowhere, unless logs are configured."""
+def plugins_apart(*, are_logs_shown: bool) -> Iterator[None]:
+    """Only answers go to standard output: what plugins print in the body goes to standard error.
+
+    So does what is logged, from info on, or it goes nowhere, unless logs are configured.
+    """
+    before = sys.stdout
+    sys.stdout = cast("TextIO", _AnswersOnly(before, sys.stderr))
+    try:
+        with _logs_apart(are_shown=are_logs_shown):
+            yield
+    finally:
+        sys.stdout = before
+
+
+class _AnswersOnly:
+    """Standard output for what kscheduler prints, standard error for everybody else: a plugin's `print`, say."""
+
+    def __init__(self, answers: TextIO, others: TextIO) -> None:
+        self._answers = answers
+        self._others = others
+
+    def write(self, text: str) -> int:
+        """Write where the code that prints belongs."""
+        return (self._answers if _is_own(sys._getframe(1)) else self._others).write(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        """Likewise."""
+        (self._answers if _is_own(sys._getframe(1)) else self._others).writelines(lines)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._answers, name)
+
+
+def _is_own(frame: FrameType | None) -> bool:
+    """Whether kscheduler's own code prints, perhaps by a module of Python's such as `json`."""
+    while frame is not None:
+        package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+        if package not in sys.stdlib_module_names:
+            return package == "kscheduler"
+        frame = frame.f_back
+    return False
+
+
+@contextmanager
+def _logs_apart(*, are_shown: bool) -> Iterator[None]:
     import logging
 
     import structlog
@@ -34,7 +78,7 @@ def logs_apart(*, are_shown: bool) -> Iterator[None]:
         yield
         return
     structlog.configure(
-        processors=None if are_shown else [_drop],
+        processors=[_tell_failure, *structlog.get_config()["processors"]] if are_shown else [_drop],
         wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
         logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),
     )
@@ -45,6 +89,22 @@ def logs_apart(*, are_shown: bool) -> Iterator[None]:
     finally:
         logging.disable(disabled)
         structlog.reset_defaults()
+
+
+def _tell_failure(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """A structlog processor: a plugin's failure is one line, which names the plugin's own; the rest goes on."""
+    import structlog
+
+    from kscheduler.config.escaping import escaped
+
+    if event.get("event") != "plugin_failed":
+        return event
+    about = f", pod {event['pod']}" if event.get("pod") else ""
+    then = f"; {event['then']}" if event.get("then") else ""
+    cause = str(event["err"]).removeprefix("WrongAnswerError: ")  # our name for what the plugin did
+    line = f"plugin {event['plugin']} failed ({event['extension_point']}{about}): {cause}{then}"
+    print(f"kscheduler: {escaped(line)}", file=sys.stderr)
+    raise structlog.DropEvent
 
 
 def _drop(_logger: Any, _method: str, _event: Any) -> Any:

@@ -5,6 +5,30 @@ is written at once, then there is silence for a fixed time, and the next line ca
 Pure: `now` is an argument, in monotonic seconds.
 """
 
+import re
+from collections.abc import Iterable
+from typing import Final
+
+_LONGEST_CAUSE: Final = 300
+_QUOTED: Final = re.compile(r"(?<!\w)(['\"]).*?\1(?!\w)")
+_NUMBERS: Final = re.compile(r"[0-9]+")
+
+
+def without_values(text: str) -> str:
+    """Without what stands in quotation marks: an exception's text names the value that it is about."""
+    return _QUOTED.sub("''", text[: 4 * _LONGEST_CAUSE])
+
+
+def cause_in(text: str, own: Iterable[str] = ()) -> str:
+    """A failure's text without what differs from pod to pod, of bounded length: the failure's kind.
+
+    `own`: the pod's names, for which `POD` stands. Numbers become `#`.
+    """
+    text = text[: 4 * _LONGEST_CAUSE]
+    for each in own:
+        text = text.replace(each, "POD") if len(each) > 2 else text  # a pod called `a` is in each word
+    return _NUMBERS.sub("#", text)[:_LONGEST_CAUSE]
+
 
 class Throttle:
     """When to write one kind of line. Begins with a line that is due."""

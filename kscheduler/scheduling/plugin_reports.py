@@ -3,13 +3,16 @@
 A plugin may fail for each pod or each node, a thousand times a second. So of equal incidents only the first is logged
 at once; the others are counted, and a minute later the next one is logged with the count. Incidents are equal if they
 are failures of one plugin at one extension point from the same line of code, or slow calls of one plugin at one point.
+Failures from that line with another text are logged at once, too, a few of them a minute; and a plugin that a
+configuration brings anew, in another version perhaps, begins anew (`begin_anew`): whoever has just changed its file
+wants to see what it does now.
 The counters (`kscheduler_plugin_failures_total`, `kscheduler_slow_plugin_calls_total`) count every incident.
 
 If a pod's attempt fails, its condition and FailedScheduling Event name the failure, as in kube-scheduler. If no attempt
 fails (QueueSort, PreEnqueue, PostBind), the pod gets an Event of its own, which names the plugin.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -21,7 +24,7 @@ from kscheduler.framework.plugin_time import PLUGIN_TIME
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.logs import get_logger
 from kscheduler.logs.caught import Boundary, count_caught
-from kscheduler.logs.throttle import Throttle
+from kscheduler.logs.throttle import Throttle, cause_in, without_values
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.supervision.alarm import TimeBudgetError
 
@@ -29,6 +32,8 @@ _log = get_logger(__name__)
 
 QUIET_SECONDS: Final = 60.0
 """How long after a line equal incidents are only counted."""
+MOST_CAUSES: Final = 5
+"""Texts of equal incidents that are logged within the quiet time: a text may be another one for each pod."""
 _MOST_KINDS: Final = 1000
 """The most kinds of incidents: a plugin that generates code must not use memory without bound."""
 
@@ -55,6 +60,18 @@ class _Incident:
     lines: Throttle = field(default_factory=lambda: Throttle(QUIET_SECONDS))
     seconds: float = 0.0
     """The sum of the slow calls that were not logged."""
+    causes: set[str] = field(default_factory=set)
+    """The texts that were logged since the quiet time began, at most `MOST_CAUSES`."""
+
+    def is_due(self, cause: str, now: float) -> bool:
+        """Whether to write a line about an incident with this text."""
+        if self.lines.is_quiet(now) and cause not in self.causes and len(self.causes) < MOST_CAUSES:
+            self.causes.add(cause)
+            return True
+        is_due = self.lines.admits(now)
+        if is_due:
+            self.causes = {cause}
+        return is_due
 
 
 class PluginReports:
@@ -89,8 +106,10 @@ class PluginReports:
         self._observations.plugin_failed(plugin, point)
         if _is_overrun(failure):
             self._observations.plugin_overran(plugin, point)
-        place = _place_of(failure)
-        kind = self._due("failed", plugin, point, type(failure), *place)
+        first = _first_of(failure)
+        own = () if pod is None else (pod.key, pod.uid, pod.name, pod.namespace)
+        cause = cause_in(without_values(text_of(first)), own)
+        kind = self._due("failed", plugin, point, type(failure), *_place_of(first), cause=cause)
         if kind is not None:
             times = kind.lines.take_left_out()
             _log.error(
@@ -136,12 +155,17 @@ class PluginReports:
         slowest, self._slowest = self._slowest, None
         return slowest if slowest is not None and self._now() - slowest.ended <= seconds else None
 
-    def _due(self, *name: object, seconds: float = 0.0) -> _Incident | None:
+    def begin_anew(self, plugins: Collection[str]) -> None:
+        """These plugins are others from now on: what was logged of those before keeps nothing of theirs back."""
+        for name in [name for name in self._kinds if name[1] in plugins]:
+            del self._kinds[name]
+
+    def _due(self, *name: object, seconds: float = 0.0, cause: str = "") -> _Incident | None:
         """The kind of incident if a line is due; otherwise the incident is only counted."""
         kind = self._kinds.use(name)
         if kind is None:
             kind = self._kinds[name] = _Incident()
-        if kind.lines.admits(self._now()):
+        if kind.is_due(cause, self._now()):
             return kind
         kind.seconds += seconds
         return None
@@ -161,10 +185,15 @@ def _is_overrun(failure: BaseException) -> bool:
     return isinstance(failure, TimeBudgetError) or isinstance(failure.__cause__, TimeBudgetError)
 
 
-def _place_of(failure: BaseException) -> tuple[str, int]:
-    """File and line that raised the first exception of the chain; empty if it was never raised."""
+def _first_of(failure: BaseException) -> BaseException:
+    """The first exception of the chain: the plugin's own."""
     while failure.__cause__ is not None:
         failure = failure.__cause__
+    return failure
+
+
+def _place_of(failure: BaseException) -> tuple[str, int]:
+    """File and line that raised it; empty if it was never raised."""
     trace = failure.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next

@@ -1,6 +1,6 @@
 """From the configuration to profiles that can decide: plugins built, expanded to their points, checked."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import starmap
@@ -15,7 +15,7 @@ from kscheduler.config.types import KubeSchedulerConfiguration, KubeSchedulerPro
 from kscheduler.framework.cluster.lister import KeptListers
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.plugin import Plugin, Point
-from kscheduler.framework.plugin_contract import contract_problems
+from kscheduler.framework.plugin_contract import contract_problems, misspellings
 from kscheduler.framework.plugin_listener import NOBODY, PluginListener
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.registry import Registry
@@ -84,6 +84,15 @@ def build_profiles(
     if problems:
         raise ConfigError(problems)
     return profiles
+
+
+def misspelt(profiles: Iterable[Profile]) -> dict[tuple[str, str], None]:
+    """What is misspelt in the plugins that are not in-tree: the plugin's name and a sentence, each pair once.
+
+    A name that nothing calls has no effect, and no error either: it is told wherever a plugin is loaded.
+    """
+    plugins = (plugin for profile in profiles for plugin in profile.instances)
+    return {(plugin.name, text): None for plugin in plugins for text in misspellings(unsupervised(plugin))}
 
 
 def queue_policy(

@@ -22,7 +22,7 @@ from kscheduler.loading import ConfigurationReader, Configured
 from kscheduler.loading.declared import factory_of
 from kscheduler.loading.plugin_file import content_of, run_file
 from kscheduler.plugins import in_tree
-from kscheduler.testing.running_cluster import RunningCluster
+from kscheduler.testing.running_cluster import RunningCluster, warn_of_misspelt
 from kscheduler.whatif.decide import Decision, prepare
 from kscheduler.whatif.scenario import ClusterObjects, Scenario
 
@@ -104,6 +104,8 @@ class Cluster:
             self._client,
             self._own,
         )
+        if prepared.profile is not None:
+            warn_of_misspelt([prepared.profile])
         if prepared.has_data_to_fetch:
             _finish(prepared.fetch())
         decision = prepared.decide()

@@ -6,6 +6,7 @@ that a test of a ten-minute Permit takes a millisecond. The API server is a stan
 """
 
 import asyncio
+import warnings
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from functools import partial
@@ -26,6 +27,8 @@ from kscheduler.framework.handle import WaitingPods
 from kscheduler.framework.status import SUCCESS, Status
 from kscheduler.loading import Configured
 from kscheduler.scheduling.beside.refreshed_plugins import RefreshedPlugins
+from kscheduler.scheduling.profile import Profile
+from kscheduler.scheduling.profiles import misspelt
 from kscheduler.scheduling.work.concurrency import AdaptiveLimit
 from kscheduler.scheduling.work.workers import Workers
 from kscheduler.whatif.listed_kinds import ListedKinds, OwnObjects, ShownObjects
@@ -58,6 +61,12 @@ class _Events(NoEvents):
         self.lines.append(f"{fields['reason']}: {fields['note']}")
 
 
+def warn_of_misspelt(profiles: Iterable[Profile]) -> None:
+    """Warn of names in plugins that have no effect: otherwise a test of such a plugin is about the defaults."""
+    for plugin, text in misspelt(profiles):
+        warnings.warn(f"plugin {plugin}: {text}", stacklevel=3)
+
+
 class RunningCluster:
     """A scheduler at work. Made by `Cluster.running`."""
 
@@ -77,6 +86,7 @@ class RunningCluster:
         self._shown = {kind: ShownObjects() for kind in (NODES, PODS)}
         """What the watch has shown, for plugins' listers."""
         self._assembly = Assembly(configured.config, configured.registry, self._ports(client, own), self.clock)
+        warn_of_misspelt(self._assembly.profiles.values())
         self._workers = Workers(
             WORKERS, self._assembly.queue, self._assembly.scheduler, AdaptiveLimit(WORKERS, WORKERS), self.clock
         )

@@ -155,6 +155,93 @@ def test_what_is_probably_misspelt_is_told(text: str, told: str, tmp_path: Path,
     assert told in capsys.readouterr().err
 
 
+def asked_with(tmp_path: Path, text: str) -> list[str]:
+    """The flags of a question about two nodes and a pod that waits, to a plugin with this text."""
+    file, cluster = tmp_path / "mine.py", tmp_path / "cluster.yaml"
+    file.write_text(HEAD + text)
+    node = "status: {allocatable: {cpu: '1', memory: 1Gi, pods: '9'}}"
+    cluster.write_text(
+        "apiVersion: v1\nkind: List\nitems:\n"
+        f"- {{apiVersion: v1, kind: Node, metadata: {{name: a}}, {node}}}\n"
+        f"- {{apiVersion: v1, kind: Node, metadata: {{name: b}}, {node}}}\n"
+        "- {apiVersion: v1, kind: Pod, metadata: {name: web}, spec: {containers: [{name: main, image: nginx}]}}\n"
+    )
+    return ["--from", str(cluster), "--plugin", str(file)]
+
+
+PRINTS = {
+    "at its import": "print('DEBUG')\n" + function("score", "return 1"),
+    "in a call": function("score", "print('DEBUG', node.name); return 1"),
+    "by another module": "import pprint, sys\n"
+    + function("filter", "pprint.pprint({'DEBUG': 1}); sys.stdout.writelines(['DEBUG'])"),
+}
+
+
+@pytest.mark.parametrize("text", PRINTS.values(), ids=PRINTS)
+def test_what_a_plugin_prints_stands_in_no_answer(text: str, tmp_path: Path, capsys: Captured) -> None:
+    asked = asked_with(tmp_path, text)
+    for command in (["explain", *asked], ["simulate", "--add-nodes", "1:a", *asked], ["pending", *asked]):
+        assert main([*command, "-o", "json"]) == 0
+        printed = capsys.readouterr()
+        json.loads(printed.out)
+        assert "DEBUG" in printed.err
+    assert main(["plugin", "list", *asked[2:], "-o", "json"]) == 0
+    json.loads(capsys.readouterr().out)
+    assert main(["plugin", "check", asked[-1]]) in {0, 1}
+    printed = capsys.readouterr()
+    assert "DEBUG" not in printed.out
+    assert printed.out.startswith("Mine:")
+
+
+@pytest.mark.parametrize("body", ["raise ValueError('boom')", "while True: pass", "return 'much'"])
+def test_a_plugin_that_fails_in_what_is_played_is_a_line(body: str, tmp_path: Path, capsys: Captured) -> None:
+    """A traceback of kscheduler's insides says nothing about the plugin, and hides the answer."""
+    assert main(["simulate", "--add-nodes", "1:a", *asked_with(tmp_path, function("score", body))]) == 0
+    printed = capsys.readouterr()
+    (line,) = printed.err.splitlines()
+    assert line.startswith("kscheduler: plugin Mine failed (Score, pod default/web): it ")
+    assert "(mine.py:" in line
+    assert "would get a node" in printed.out
+
+
+@pytest.mark.parametrize(("text", "told"), GUESSES.values(), ids=GUESSES)
+def test_each_command_that_loads_a_plugin_tells_what_is_misspelt(
+    text: str, told: str, tmp_path: Path, capsys: Captured
+) -> None:
+    """A line on standard error, and the answer as without it."""
+    config, asked = tmp_path / "config.yaml", asked_with(tmp_path, text)
+    config.write_text(
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+        "profiles: [{schedulerName: red, plugins: {multiPoint: {enabled: [{name: Mine}]}}}]\n"
+    )
+    for command in (
+        ["config", "check", str(config), *asked[2:]],
+        ["explain", *asked],
+        ["simulate", "--add-nodes", "1:a", *asked],
+        ["pending", *asked],
+    ):
+        main(command)
+        lines = [line for line in capsys.readouterr().err.splitlines() if told in line]
+        assert len(lines) == 1, command
+        assert "plugin Mine: " in lines[0]
+
+
+BY_NAME = {
+    "a node's name": "return {'gpu-box-7': 120}.get(node.name, 1)",
+    "the beginning of a node's name": "return 120 if node.name.startswith('gpu-') else 1",
+    "the end of a node's name": "return 120 if node.name.endswith('-spot') else 1",
+    "one of many names": f"return { ({chr(97 + each): 1 for each in range(25)} | {'z': 120})!r}.get(node.name, 1)",
+    "a namespace": "return {'payments': 120}.get(pod.namespace, 1)",
+    "a pod's name": "return {'db-0': 120}.get(pod.name, 1)",
+}
+
+
+@pytest.mark.parametrize("body", BY_NAME.values(), ids=BY_NAME)
+def test_what_depends_on_a_name_in_the_file_is_found(body: str, tmp_path: Path, capsys: Captured) -> None:
+    code, kinds = found(tmp_path, capsys, function("score", body))
+    assert (code, "120" in " ".join(kinds.values())) == (1, True)
+
+
 def test_a_plugin_with_helpers_of_its_own_is_not_corrected(tmp_path: Path, capsys: Captured) -> None:
     own = "    permitted = True\n    def filters_of(self):\n        ...\n    def scores(self):\n        ...\n"
     assert "spelling" not in found(tmp_path, capsys, SCORE + own)[1]

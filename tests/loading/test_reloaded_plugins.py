@@ -159,6 +159,53 @@ async def test_a_plugin_that_no_profile_enables_is_told(tmp_path: Path) -> None:
         assert (line["plugin"], line["log_level"]) == ("Only", "warning")
 
 
+FAILING = """\
+from kscheduler.framework.per_node import plugin
+
+@plugin("Only")
+def score(pod, node):
+    raise ValueError("mistake"){}
+"""
+
+
+async def test_a_failure_of_another_version_is_told_at_once_though_it_is_as_before(
+    tmp_path: Path,
+) -> None:
+    """Whoever has just edited the file would take the silence for success."""
+    async with following(tmp_path, CONFIG, only=FAILING.format("")) as world:
+        await world.goes_to("first")
+        await world.goes_to("second")
+        assert len(world.said("plugin_failed")) == 1
+        await world.write(world.policy, FAILING.format("  # mended"), ReloadResult.TAKEN_OVER)
+        await world.goes_to("third")
+        await world.goes_to("fourth")
+        assert [line["pod"] for line in world.said("plugin_failed")] == ["default/first", "default/third"]
+
+
+MISSPELT = """\
+from kscheduler.framework.plugin import Plugin
+
+class Only(Plugin):
+    name = "Only"
+    def score(self, cycle, pod, nodes, rows):
+        return rows * 0
+    {}
+"""
+
+
+async def test_a_misspelt_name_is_a_warning_at_the_start_and_at_each_change(tmp_path: Path) -> None:
+    wrong = MISSPELT.format("def prefilter(self, cycle, pod, nodes): return None")
+    async with following(tmp_path, CONFIG, only=wrong) as world:
+        (line,) = world.said("plugin_misspelt")
+        assert (line["plugin"], line["log_level"]) == ("Only", "warning")
+        assert line["reason"] == "`prefilter` has no effect: did you mean `pre_filter`?"
+        await world.write(world.policy, MISSPELT.format("refresh_intervall = 10"), ReloadResult.TAKEN_OVER)
+        _, later = world.said("plugin_misspelt")
+        assert later["reason"] == "`refresh_intervall` has no effect: did you mean `refresh_interval`?"
+        await world.write(world.policy, MISSPELT.format(""), ReloadResult.TAKEN_OVER)
+        assert len(world.said("plugin_misspelt")) == 2
+
+
 async def test_no_pod_is_lost_or_decided_by_half_of_a_change_while_policies_change(tmp_path: Path) -> None:
     """Under one version only node a is left, under the other only c; one filter of each leaves b, or d, alone.
 

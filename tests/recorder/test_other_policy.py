@@ -1,15 +1,20 @@
 """Another configuration over the same recording: what would have been different, and nothing else."""
 
+import json
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 from kscheduler.config.feature_gates import parse_feature_gates
 from kscheduler.config.loader import load_bytes
+from kscheduler.explain.recordings.in_json import replay_schema
 from kscheduler.explain.recordings.other_policy import comparison_text, comparison_tree
+from kscheduler.explain.text.layout import Style
 from kscheduler.loading import Configured
 from kscheduler.recorder.alternatives.comparing import PolicyComparison, Recorded, compared, rules_apart
-from kscheduler.recorder.replaying.replay import runs_of
+from kscheduler.recorder.replaying.described import configured_with
+from kscheduler.recorder.replaying.replay import last_run_of, runs_of
 from tests.recorder.recorded import record
 
 SAME = "profiles: [{schedulerName: kscheduler}]"
@@ -68,6 +73,46 @@ def test_both_answers_name_the_same_pods(recording: Path) -> None:
     assert tree["elsewhere"][0]["pod"] in text
     assert set(tree["recorded"]) == set(tree["other"])
     assert tree["recorded"]["queueSeconds"]["max"] >= tree["recorded"]["queueSeconds"]["p50"]
+
+
+FAILING = """from kscheduler.framework.per_node import plugin
+
+
+@plugin("Boom")
+def score(pod, node):
+    {body}
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ("raise ValueError('boom')", "in {all} of {all} decisions"),
+        ("return 'much'", "in {all} of {all} decisions"),
+        ("return 1 // (node.name != 'node-2')", "to some of the nodes in"),
+    ],
+    ids=["raises", "wrong type", "some nodes"],
+)
+def test_a_score_that_fails_is_told_beside_what_came_of_it(
+    body: str, told: str, recording: Path, tmp_path: Path
+) -> None:
+    """Otherwise a policy that never worked looks like one that makes no difference."""
+    path = tmp_path / "boom.py"
+    path.write_text(FAILING.format(body=body))
+    recorded = Recorded(last_run_of(recording))
+    other = configured_with(recorded.description, recorded.description.feature_gates, [str(path)], "")
+    found = compared(recorded, other)
+    lines = comparison_text(found, Style(width=1000)).splitlines()
+    (line,) = (line for line in lines if "gave no points" in line)
+    assert line.startswith("OTHER: Boom gave no points ")
+    assert told.format(all=found.after.scored) in line
+    assert "(boom.py:" in line
+    tree = comparison_tree(found, "here")
+    jsonschema.Draft202012Validator(json.loads(replay_schema())).validate(tree)
+    (failed,) = tree["other"]["withoutPoints"]
+    assert failed["plugin"] == "Boom"
+    assert failed["decisions"] + failed["partly"] > 0
+    assert tree["recorded"]["withoutPoints"] == []
 
 
 def test_a_profile_that_was_another_scheduler_s_is_named(recording: Path) -> None:

@@ -198,3 +198,20 @@ def test_a_code_without_a_reason_is_told_as_the_code_of_its_plugin(declared: dic
     text = "node(s) didn't pass plugin Silent, which gives no reason for its code 3"
     assert_turned_down(cluster, make_pod("web"), "a", by="Silent", reason=text)
     assert f"1 {text}." in cluster.explain(make_pod("web")).replace("\n      ", " ")
+
+
+class Misspelt(Plugin):
+    name = "Misspelt"
+    refresh_intervall = 10
+
+    def score(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Any:
+        return rows * 0
+
+
+async def test_a_test_of_a_plugin_with_a_misspelt_name_is_warned() -> None:
+    cluster = Cluster(make_node("a")).enable(Misspelt)
+    with pytest.warns(UserWarning, match=r"plugin Misspelt: `refresh_intervall` has no effect: did you mean"):
+        assert cluster.decide(make_pod("web")).record is not None
+    with pytest.warns(UserWarning, match=r"plugin Misspelt: `refresh_intervall` has no effect"):
+        async with cluster.running():
+            pass

@@ -15,6 +15,7 @@ from kscheduler.cli.named_config import (
     configuration_reader,
     feature_gates,
     fewest_mistakes,
+    misspelt_in,
     mistakes_in_file,
     read_with_extenders,
     versions_to_try,
@@ -129,6 +130,7 @@ def _check(args: argparse.Namespace) -> int:
     warnings = [*gates.warnings, *(f"{loaded.where}: {warning}" for warning in doubts)]
     warnings += [f"{loaded.where}: {note}" for note in _files_away(loaded)]
     warnings += [f"plugin {each.name} ({each.origin}) is enabled in no profile" for each in configured.unused]
+    warnings += misspelt_in(configured)
     for warning in warnings:
         print(f"kscheduler: warning: {warning}", file=sys.stderr)
     only = f" with Kubernetes {gates.version} only" if refused else ""

@@ -5,7 +5,7 @@ import json
 import keyword
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -168,6 +168,7 @@ def _is_taken(name: str) -> bool:
 
 def _list(args: argparse.Namespace) -> int:
     from kscheduler.assembly import profiles_over
+    from kscheduler.scheduling.profiles import misspelt
     from kscheduler.state.cache import Cache
 
     configured = by_first_that_takes_it(args, lambda version: _configured(args, version))
@@ -175,8 +176,8 @@ def _list(args: argparse.Namespace) -> int:
     origins = {origin.name: origin.origin for origin in configured.origins}
     rows = [row for profile in profiles.values() for row in _rows(profile, origins)]
     unused = [{"name": each.name, "origin": each.origin} for each in configured.unused]
-    for told in _misspellings(profiles.values(), origins):
-        print(f"kscheduler: {told}", file=sys.stderr)
+    for name, told in misspelt(profiles.values()):
+        print(f"kscheduler: plugin {name}: {told}", file=sys.stderr)
     if args.output == "json":
         print(json.dumps({"plugins": rows, "notEnabled": unused}))
         return 0
@@ -189,16 +190,6 @@ def _list(args: argparse.Namespace) -> int:
 def _configured(args: argparse.Namespace, version: str) -> "Configured":
     reader = configuration_reader(args, feature_gates(args, version))
     return reader.read_file(args.config) if args.config else reader.default(OWN_SCHEDULER_NAME)
-
-
-def _misspellings(profiles: Iterable[Any], origins: dict[str, str]) -> list[str]:
-    """Of the plugins that were loaded, each text once."""
-    from kscheduler.framework.plugin_contract import misspellings
-    from kscheduler.scheduling.supervision.supervised import unsupervised
-
-    loaded = (plugin for profile in profiles for plugin in profile.instances if plugin.name in origins)
-    texts = [f"plugin {plugin.name}: {text}" for plugin in loaded for text in misspellings(unsupervised(plugin))]
-    return list(dict.fromkeys(texts))
 
 
 def _rows(profile: Any, origins: dict[str, str]) -> Iterator[dict[str, Any]]:

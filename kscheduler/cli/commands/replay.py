@@ -15,7 +15,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kscheduler.cli.named_config import add_feature_gates, add_plugin_flags, configuration_reader, feature_gates
+from kscheduler.cli.named_config import (
+    add_feature_gates,
+    add_plugin_flags,
+    configuration_reader,
+    feature_gates,
+    misspelt_in,
+)
 from kscheduler.cli.parser import StoreText
 from kscheduler.cli.refusal import refuse
 
@@ -210,6 +216,8 @@ def _compare(args: argparse.Namespace) -> int:
     problems = profile_problems(other.config, other.registry)  # found here, they have the file
     if problems:
         raise ConfigError(problems, args.config)
+    for told in misspelt_in(other):
+        print(f"kscheduler: {told}", file=sys.stderr)
     found = compared(recorded, other, own)
     if args.output == "json":
         print(json_line(comparison_tree(found, args.recording)))

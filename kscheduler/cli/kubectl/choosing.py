@@ -93,10 +93,10 @@ def answer(args: argparse.Namespace, asks: Asks, decides: Decides, why_here: str
 
 
 def _decided(args: argparse.Namespace, decides: Decides) -> int:
-    """Decide here: what plugins log on the way must not stand in the answer."""
-    from kscheduler.cli.standard_streams import logs_apart  # with the logs' pipeline, which no question needs
+    """Decide here: what plugins log and print on the way must not stand in the answer."""
+    from kscheduler.cli.standard_streams import plugins_apart  # with the logs' pipeline, which no question needs
 
-    with logs_apart(are_shown=True):
+    with plugins_apart(are_logs_shown=True):
         return decides(args)
 
 

@@ -40,6 +40,16 @@ def _measured(of: Measured) -> dict[str, Any]:
         "pending": of.pending,
         "evicted": [{"pod": pod, "by": by} for pod, by in of.evicted],
         "decisions": of.decisions,
+        "withoutPoints": [
+            {
+                "plugin": each.plugin,
+                "decisions": each.decisions,
+                "partly": each.partly,
+                "of": of.scored,
+                "why": each.cause,
+            }
+            for each in of.without_points.values()
+        ],
         "queueSeconds": {
             "mean": sum(waits) / len(waits) if waits else 0.0,
             "p50": quantile(waits, 0.5),
@@ -69,6 +79,10 @@ def _lines(compared: PolicyComparison, style: Style) -> Iterator[str]:
     if before["price"] is not None or after["price"] is not None:
         rows.append(("price of nodes in use", *(f"{each['price'] or 0:.3f}" for each in (before, after))))
     yield from aligned(rows, {1, 2})
+    if compared.before.without_points or compared.after.without_points:
+        yield ""
+    yield from _without_points("RECORDED", compared.before)
+    yield from _without_points("OTHER", compared.after)
     moved = list(compared.moved())
     yield ""
     yield f"{style.paint(f'{len(moved):,} pods would be elsewhere', BOLD)}"
@@ -83,6 +97,14 @@ def _lines(compared: PolicyComparison, style: Style) -> Iterator[str]:
         yield from _pending(words, {key: text for key, text in own.items() if key not in others})
     for note in compared.notes:
         yield f"note: {printable(note)}"
+
+
+def _without_points(whose: str, of: Measured) -> Iterator[str]:
+    """A line a plugin: without it, a policy that failed looks like one that makes no difference."""
+    for each in of.without_points.values():
+        times = [f"in {each.decisions:,} of {of.scored:,} decisions"] if each.decisions else []
+        times += [f"to some of the nodes in {each.partly:,} of {of.scored:,} decisions"] if each.partly else []
+        yield printable(f"{whose}: {each.plugin} gave no points {', '.join(times)}: {each.cause}")
 
 
 def _pending(words: str, pods: dict[str, str]) -> Iterator[str]:

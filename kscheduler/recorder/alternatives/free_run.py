@@ -182,7 +182,11 @@ class FreeRun:
     def _go_on(self, attempt: Attempt) -> None:
         if not attempt.node_name:  # extenders are not asked
             self.assembly.queue.done(attempt.queued.pod.uid)
-        elif attempt.held is not None and attempt.held.verdict is None:
+            self._look_at_held()
+            return
+        if attempt.record.best_score is not None:
+            self.measured.note_scored(attempt.record.left_out)
+        if attempt.held is not None and attempt.held.verdict is None:
             self._held.append(attempt)
         else:
             self._bind(attempt)

@@ -10,6 +10,7 @@ from kscheduler.api.well_known import ZONE
 from kscheduler.config.plugin_args import NodeCostArgs
 from kscheduler.framework.nodes.node_table import NodeTable
 from kscheduler.plugins.policies.node_cost import parse_price
+from kscheduler.scheduling.runtime.left_out import MissingPoints
 from kscheduler.state.cache import Cache
 
 _RESOURCES: Final = ("cpu", "memory")
@@ -42,6 +43,19 @@ class NodesInUse:
 
 
 @dataclass(slots=True)
+class WithoutPoints:
+    """A score plugin that failed: its points did not count, so the run is not one of what it would prefer."""
+
+    plugin: str
+    cause: str
+    """Of its first failure."""
+    decisions: int = 0
+    """Those in which no node got points from it."""
+    partly: int = 0
+    """Those in which some nodes got none."""
+
+
+@dataclass(slots=True)
 class Measured:
     """What came of a run."""
 
@@ -52,8 +66,24 @@ class Measured:
     evicted: list[tuple[str, str]] = field(default_factory=list)
     """Victims, each with its preemptor."""
     decisions: int = 0
+    scored: int = 0
+    """Decisions between several nodes, members of groups included: plugins give points to no single one."""
+    without_points: dict[str, WithoutPoints] = field(default_factory=dict)
+    """By plugin, of the decisions that were scored."""
     samples: list[NodesInUse] = field(default_factory=list)
     """Once a minute of recorded time, and at the end."""
+
+    def note_scored(self, left_out: Iterable[MissingPoints]) -> None:
+        """A decision between several nodes. `left_out`: the score plugins that failed in it."""
+        self.scored += 1
+        failed = dict[str, bool]()
+        for each in left_out:  # a plugin's kept points and its live ones may both be in it
+            self.without_points.setdefault(each.plugin, WithoutPoints(each.plugin, each.cause))
+            failed[each.plugin] = failed.get(each.plugin, False) or each.nodes == each.asked
+        for plugin, is_whole in failed.items():
+            noted = self.without_points[plugin]
+            noted.decisions += is_whole
+            noted.partly += not is_whole
 
     @property
     def queue_seconds(self) -> Sequence[float]:

@@ -11,13 +11,13 @@ a pod that still waits because of it and the number of attempts since the last l
 Nothing is done for pods that do not fail. Pure: `now` is wall-clock seconds, as in the queue.
 """
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
 from kscheduler.bounded.recently_used import RecentlyUsed
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
+from kscheduler.logs.throttle import cause_in
 
 QUIET_SECONDS: Final = 60.0
 """Between two lines about one cause."""
@@ -26,8 +26,6 @@ FORGOTTEN_AFTER_SECONDS: Final = 330.0
 MOST_CAUSES: Final = 20
 PODS_EACH: Final = 8
 _OTHERS: Final = ""
-_LONGEST_CAUSE: Final = 300
-_NUMBERS: Final = re.compile(r"[0-9]+")
 
 Found = tuple[str, QueuedPodInfo]
 """A pod that waits, with its queue."""
@@ -109,9 +107,5 @@ class RepeatedErrors:
 
 
 def _cause_of(queued: QueuedPodInfo, message: str) -> str:
-    """`POD` stands for the pod's own names."""
     pod = queued.pod.pod
-    text = message[: 4 * _LONGEST_CAUSE]
-    for own in (queued.key, queued.pod.uid, pod.metadata.name, pod.metadata.namespace):
-        text = text.replace(own, "POD") if len(own) > 2 else text  # a pod called `a` is in each word
-    return _NUMBERS.sub("#", text)[:_LONGEST_CAUSE]
+    return cause_in(message, (queued.key, queued.pod.uid, pod.metadata.name, pod.metadata.namespace))

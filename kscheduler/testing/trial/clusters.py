@@ -1,7 +1,8 @@
 """Random clusters in which a plugin finds what it looks for.
 
-A policy that reads the annotation `cost` would never see one on a node of random words. So keys and values are taken
-from the text constants of the plugin's own source, beside numbers and words that nobody expects.
+A policy that reads the annotation `cost` would never see one on a node of random words. So keys and values, and the
+names of some nodes, are taken from the text constants of the plugin's own source, beside numbers and words that nobody
+expects.
 """
 
 import ast
@@ -18,7 +19,11 @@ from kscheduler.api.well_known import OS
 from kscheduler.testing.objects import make_node, make_pod
 
 _KEY: Final = re.compile(r"[A-Za-z0-9][\w./-]{0,62}")
+_NAME: Final = re.compile(r"(?=.*[a-z0-9])[a-z0-9.-]{1,60}")
+"""What the name of an object may be, or its beginning or end: `startswith("gpu-")`."""
 _MOST_WORDS: Final = 20
+_MOST_NAMED_NODES: Final = 4
+"""In a cluster."""
 _USUAL_KEYS: Final = ("app", "tier", "zone", OS)
 _USUAL_VALUES: Final = ("", "web", "db", "a", "b", "linux")
 _NUMBERS: Final = ("0", "1", "0.5", "3", "20", "1000")
@@ -35,6 +40,8 @@ class Words:
     values: tuple[str, ...]
     named: tuple[str, ...] = ()
     """The words of the source."""
+    names: tuple[str, ...] = ()
+    """Names of objects, of the words of the source that may be in one."""
 
     def some(self, chance: random.Random, most: int) -> dict[str, str]:
         """A random mapping."""
@@ -44,11 +51,12 @@ class Words:
 
 def words_of(source: str, *, unexpected: bool) -> Words:
     """The words for a plugin's source; with `unexpected` also values that no number can be read from."""
-    found = [
+    texts = [
         node.value
         for node in ast.walk(ast.parse(source))
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and _KEY.fullmatch(node.value)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
     ]
+    found = list(filter(_KEY.fullmatch, texts))
     numeric = any(
         isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _CONVERSIONS
         for node in ast.walk(ast.parse(source))
@@ -56,14 +64,27 @@ def words_of(source: str, *, unexpected: bool) -> Words:
     values = _NUMBERS if numeric else (*_USUAL_VALUES, *_NUMBERS)
     named = () if numeric else tuple(dict.fromkeys(found))
     extra = UNEXPECTED if unexpected else ()
-    return Words(tuple(dict.fromkeys((*found, *_USUAL_KEYS))), (*values, *named, *extra), tuple(dict.fromkeys(found)))
+    names = tuple(dict.fromkeys(_name_with(text) for text in texts if _NAME.fullmatch(text)))
+    keys = tuple(dict.fromkeys((*found, *_USUAL_KEYS)))
+    return Words(keys, (*values, *named, *extra), tuple(dict.fromkeys(found)), names)
+
+
+def _name_with(word: str) -> str:
+    """The word, or a name that begins or ends with it."""
+    return f"{'' if word[0].isalnum() else 'a'}{word}{'' if word[-1].isalnum() else '1'}"
 
 
 def pods_with_words(words: Words, aspect: str) -> Iterator[tuple[str, Pod]]:
     """Pods with one label (or annotation, by `aspect`) each: every word of the source with every other as its value.
 
-    With the first, a pod without any. Each has the words that describe it.
+    With the first, a pod without any. Of the aspects `name` and `namespace`, pods with each word as theirs. Each has
+    the words that describe it.
     """
+    if aspect in {"name", "namespace"}:
+        for word in ("pod", *words.names[:_MOST_WORDS]):
+            place = {"name": word, "namespace": "default"} if aspect == "name" else {"name": "pod", "namespace": word}
+            yield f"{aspect} {word}", make_pod(**place)
+        return
     yield f"a pod without {aspect}", make_pod("pod")
     named = words.named[:_MOST_WORDS]
     for key in named:
@@ -73,10 +94,15 @@ def pods_with_words(words: Words, aspect: str) -> Iterator[tuple[str, Pod]]:
 
 
 def random_nodes(chance: random.Random, words: Words, count: int) -> list[Node]:
-    """Nodes of different sizes, labels, annotations and taints."""
+    """Nodes of different sizes, labels, annotations and taints, a few of them with names that the source has."""
+    names = [f"node-{number}" for number in range(count)]
+    most = min(count, len(words.names), _MOST_NAMED_NODES)
+    if most:
+        for place, name in zip(chance.sample(range(count), most), chance.sample(words.names, most), strict=True):
+            names[place] = name
     return [
         make_node(
-            f"node-{number}",
+            name,
             labels=words.some(chance, len(words.keys)),
             annotations=words.some(chance, len(words.keys)),
             taints=[{"key": chance.choice(words.keys), "effect": "NoSchedule"}] if chance.random() < 0.1 else (),
@@ -84,7 +110,7 @@ def random_nodes(chance: random.Random, words: Words, count: int) -> list[Node]:
             cpu=chance.choice(("1", "4", "16", "64")),
             memory=chance.choice(("2Gi", "8Gi", "64Gi")),
         )
-        for number in range(count)
+        for name in names
     ]
 
 

@@ -168,10 +168,10 @@ class Trial:
                     yield Finding(Severity.WRONG, "sign", f"{text}: pods would get each other's answers ({where})")
 
     def _for_words(self, words: Words) -> Iterator[Finding]:
-        """Pods with the labels and annotations that the file names: a single value may make all the difference."""
+        """Pods with the labels, annotations and names that the file has: a single value may make all the difference."""
         chance = random.Random(self._seed)  # noqa: S311  clusters of its own: the others stay as they are
         asked = self._tried(random_nodes(chance, words, MOST_NODES), [])
-        reads = self._reads.aspects & {"labels", "annotations"}
+        reads = self._reads.aspects & {"labels", "annotations", "name", "namespace"}
         failures: dict[str, str] = {}
         for aspect in sorted(reads):
             seen = None

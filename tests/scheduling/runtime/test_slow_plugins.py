@@ -17,7 +17,7 @@ from kscheduler.framework.status import SKIP, SUCCESS, Status, unschedulable
 from kscheduler.scheduling.classes.class_engine import ClassEngine
 from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.scheduling.observations import Observations
-from kscheduler.scheduling.plugin_reports import PluginReports
+from kscheduler.scheduling.plugin_reports import MOST_CAUSES, PluginReports
 from kscheduler.scheduling.runtime import guard, queue_calls
 from kscheduler.scheduling.runtime.steps import Steps
 from kscheduler.scheduling.stopwatch import ObservedStopwatch
@@ -352,6 +352,38 @@ def test_different_failures_of_one_plugin_are_told_each_and_equal_ones_once() ->
             except (ValueError, AttributeError) as failure:
                 reported.failed("Mine", "Filter", pod_info("p"), failure)
     assert [one["err"].split(":")[0] for one in lines] == ["ValueError", "AttributeError"]
+
+
+def failed_at_one_line(reported: PluginReports, *texts: str) -> list[str]:
+    """The lines about failures that one line of code has raised with these texts."""
+    with structlog.testing.capture_logs() as lines:
+        for number, text in enumerate(texts):
+            try:
+                raise ValueError(text)  # noqa: TRY301  as a plugin would
+            except ValueError as failure:
+                reported.failed("Mine", "Score", pod_info(f"p{number}"), failure)
+    return [line["err"].removeprefix("ValueError: ") for line in lines]
+
+
+def test_another_text_from_the_same_line_is_told_at_once_unless_only_values_differ() -> None:
+    reported = reports(VirtualClock())
+    assert failed_at_one_line(reported, "first mistake", "first mistake", "second mistake", "second mistake") == [
+        "first mistake",
+        "second mistake",
+    ]
+    assert failed_at_one_line(reported, "no tier 'a' of 3", "no tier 'b' of 4", 'no tier "c" of 5', "none of p3") == [
+        "no tier 'a' of 3",
+        "none of p3",
+    ]
+
+
+def test_a_text_that_is_another_one_each_time_is_told_a_few_times_a_minute() -> None:
+    clock = VirtualClock()
+    reported = reports(clock)
+    texts = [f"{chr(97 + number % 26)}{chr(97 + number // 26)}" for number in range(300)]
+    assert len(failed_at_one_line(reported, *texts)) == MOST_CAUSES
+    jump(clock, 61.0)
+    assert len(failed_at_one_line(reported, *texts)) == MOST_CAUSES
 
 
 def test_what_is_remembered_of_failures_is_bounded() -> None:
