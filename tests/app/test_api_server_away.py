@@ -82,7 +82,9 @@ async def test_away_for_135_seconds_and_back() -> None:
                 put(server, "pods", pod_tree("after"))
                 await until_bound(server, "after", clock)
                 events = [line["event"] for line in lines if line["log_level"] != "debug"]
-                assert [event for event in events if event != "summary"] == [
+                # On a busy machine the virtual clock runs ahead of a write that is on its way to the new server.
+                unrelated = {"summary", "writes_hang", "writes_hang_no_more"}
+                assert [event for event in events if event not in unrelated] == [
                     "api_server_unreachable",
                     "api_server_still_unreachable",
                     "api_server_still_unreachable",

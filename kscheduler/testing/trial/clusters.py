@@ -82,8 +82,8 @@ def pods_with_words(words: Words, aspect: str) -> Iterator[tuple[str, Pod]]:
     """
     if aspect in {"name", "namespace"}:
         for word in ("pod", *words.names[:_MOST_WORDS]):
-            place = {"name": word, "namespace": "default"} if aspect == "name" else {"name": "pod", "namespace": word}
-            yield f"{aspect} {word}", make_pod(**place)
+            name, namespace = (word, "default") if aspect == "name" else ("pod", word)
+            yield f"{aspect} {word}", make_pod(name, namespace=namespace)
         return
     yield f"a pod without {aspect}", make_pod("pod")
     named = words.named[:_MOST_WORDS]
