@@ -97,6 +97,14 @@ class Cluster:
         A plugin with a `refresh` fetches once before it is asked. Raises `ScenarioError` for a plugin or arguments that
         do not work, `UndecidedError` for a plugin that fails, be it for one node.
         """
+        decision = self._decided(pod)
+        for left_out in decision.record.left_out if decision.record is not None else ():
+            # The service would place the pod, with no points where the plugin failed; here its author has to notice.
+            raise UndecidedError(f"{pod.key}: {left_out.message}")
+        return decision
+
+    def _decided(self, pod: Pod) -> Decision:
+        """Where the service would place the pod, whatever has failed for some nodes."""
         configured = self._configured()
         objects = ClusterObjects(nodes=tuple(self._nodes.values()), pods=tuple(self._pods.values()))
         prepared = prepare(
@@ -111,9 +119,6 @@ class Cluster:
         decision = prepared.decide()
         if decision.error:
             raise UndecidedError(f"{pod.key}: {decision.error}")
-        for left_out in decision.record.left_out if decision.record is not None else ():
-            # The service would place the pod, with no points where the plugin failed; here its author has to notice.
-            raise UndecidedError(f"{pod.key}: {left_out.message}")
         return decision
 
     def node_for(self, pod: Pod) -> str:
@@ -149,8 +154,8 @@ class Cluster:
         return dict(zip(record.feasible_names() if record is not None else (), scores[plugin].tolist(), strict=True))
 
     def explain(self, pod: Pod) -> str:
-        """What `kscheduler explain` says about the pod."""
-        decision = self.decide(pod)
+        """What `kscheduler explain` says about the pod, also where a plugin fails for some nodes."""
+        decision = self._decided(pod)
         return "\n".join((decision_text(decision), *decision.notes))
 
     def _configured(self) -> Configured:
