@@ -62,7 +62,7 @@ def test_the_session_is_what_one_sees(folder: Path) -> None:
         [sys.executable, "-m", *command], cwd=folder, input=typed, capture_output=True, text=True, check=False
     )
     assert ran.returncode == 0, ran.stderr
-    shown = ran.stdout.replace(f"> {folder}/", "> ")
+    shown = ran.stderr.replace(f"> {folder}/", "> ")  # only the answer goes to standard output
     seen = [line for line in session.splitlines() if not line.startswith("(Pdb)")]
     assert [line for line in re.sub(r"\(Pdb\) ", "", shown).splitlines() if line in seen] == seen
     assert "goes to cheap" in ran.stdout
