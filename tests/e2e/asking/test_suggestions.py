@@ -118,8 +118,11 @@ def test_a_template_is_changed(scenario: Scenario, kind: str) -> None:
     (waiting,) = scenario.pending()
     scenario.wait("it is rejected", lambda: scenario.events(waiting, "FailedScheduling"))
     command = suggestions(scenario, waiting)["request+toleration"]["command"]
-    words = f"--kubeconfig={scenario.server.admin_kubeconfig} patch {kind.lower()} web -n {scenario.namespace}"
-    assert command.startswith(f"kubectl {words} --type=json -p ")
+    kubectl = f"kubectl --kubeconfig={scenario.server.admin_kubeconfig}"
+    web = f"{kind.lower()} web -n {scenario.namespace}"
+    of_resources, of_the_rest, *_ = command.split(" && ")
+    assert of_resources.startswith(f"{kubectl} set resources {web} ")
+    assert of_the_rest.startswith(f"{kubectl} patch {web} --type=json -p ")
     run(scenario, command)
     scenario.wait("a pod of the new template is bound", lambda: not scenario.pending() and len(scenario.pods()) == 1)
     scenario.api.delete(f"/apis/apps/v1/namespaces/{scenario.namespace}/{plural}/web")
