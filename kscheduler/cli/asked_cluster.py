@@ -20,8 +20,9 @@ from kscheduler.explain.questions.serving import Serving
 from kscheduler.explain.rehearsals.planning import cluster_of_file
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.simulation.objects.defaults.pods import default_new_pod
+from kscheduler.whatif.files import ScenarioError
 from kscheduler.whatif.object_files import names_of
-from kscheduler.whatif.scenario import ClusterObjects, ScenarioError
+from kscheduler.whatif.scenario import ClusterObjects
 from kscheduler.whatif.unreadable import notes_of, readable
 
 

@@ -39,8 +39,9 @@ from kscheduler.state.cache import Cache
 from kscheduler.state.devices.device_table import DeviceTable
 from kscheduler.state.pod_groups.group_apis import GroupAPI
 from kscheduler.whatif.budgets import listed_budgets
+from kscheduler.whatif.files import ScenarioError
 from kscheduler.whatif.listed_kinds import ListedKinds, OwnObjects
-from kscheduler.whatif.scenario import ClusterObjects, Scenario, ScenarioError
+from kscheduler.whatif.scenario import ClusterObjects, Scenario
 from kscheduler.whatif.unreadable import unreadable_quantity
 from kscheduler.whatif.workloads import listed_workloads
 

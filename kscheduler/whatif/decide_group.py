@@ -32,8 +32,9 @@ from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.state.cache import Cache
 from kscheduler.state.queue.queued_group import member_order
 from kscheduler.whatif.decide import cluster_cache, profiles_at, scenario_ports
+from kscheduler.whatif.files import ScenarioError
 from kscheduler.whatif.of_groups.facts import group_facts, none_waits, why_kept_out
-from kscheduler.whatif.scenario import GroupScenario, ScenarioError
+from kscheduler.whatif.scenario import GroupScenario
 from kscheduler.whatif.unreadable import unreadable_quantity
 
 NOBODY_ASKED: Final = MemberAnswers({})

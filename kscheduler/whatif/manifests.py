@@ -17,9 +17,10 @@ from kscheduler.api.meta import KubeObject
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.state.pod_groups.group_apis import OTHER_APIS, GroupAPI, kubernetes_apis
 from kscheduler.whatif.fields.unknown_fields import misspelt, nearest
+from kscheduler.whatif.files import ScenarioError
 from kscheduler.whatif.object_files import Document
 from kscheduler.whatif.priority import PRIORITY_CLASS, SYSTEM_PRIORITIES, default_priority_class
-from kscheduler.whatif.scenario import ClusterObjects, ScenarioError
+from kscheduler.whatif.scenario import ClusterObjects
 
 Tree = dict[str, Any]
 DefaultPod = Callable[[Tree], None]

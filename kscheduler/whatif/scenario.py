@@ -48,7 +48,7 @@ from kscheduler.config.loader import LoadedConfig, default_configuration, from_t
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.framework.registry import Registry
 from kscheduler.whatif.fields.unknown_fields import misspelt, nearest
-from kscheduler.whatif.files import ScenarioError as ScenarioError  # noqa: PLC0414  # readers find it here, too
+from kscheduler.whatif.files import ScenarioError
 from kscheduler.whatif.gate_owners import gate_owners
 from kscheduler.whatif.object_files import Document, OtherDocument, decoded_line, read_documents, whole_tree
 

@@ -6,7 +6,8 @@ import pytest
 
 from kscheduler.explain.as_json import decision_tree
 from kscheduler.whatif.decide import decide
-from kscheduler.whatif.scenario import ScenarioError, parse_scenario
+from kscheduler.whatif.files import ScenarioError
+from kscheduler.whatif.scenario import parse_scenario
 from tests.explain.scenarios import Tree, node_tree, pod_tree, scenario_line
 
 NODES = [node_tree("big", cpu="8"), node_tree("small", cpu="2")]

@@ -24,12 +24,12 @@ from kscheduler.explain.questions.question import (
 from kscheduler.explain.questions.serving import Serving
 from kscheduler.framework.cluster.pod_groups import GroupKey
 from kscheduler.state.pod_groups.group_table import PodGroupTable
-from kscheduler.whatif.files import named_files
+from kscheduler.whatif.files import ScenarioError, named_files
 from kscheduler.whatif.gate_owners import gate_owners
 from kscheduler.whatif.known_kinds import known
 from kscheduler.whatif.manifests import MOST_TOLD, Manifests, sorted_out
 from kscheduler.whatif.object_files import Document, names_of, nothing_in
-from kscheduler.whatif.scenario import ClusterObjects, GroupScenario, ScenarioError, read_source
+from kscheduler.whatif.scenario import ClusterObjects, GroupScenario, read_source
 from kscheduler.whatif.unreadable import LeftOut, notes_of, readable
 
 

@@ -33,11 +33,12 @@ from kscheduler.explain.questions.serving import Serving
 from kscheduler.explain.situation import standing_of
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.informers.progress import PAGE_SIZE
+from kscheduler.whatif.files import ScenarioError
 from kscheduler.whatif.gate_owners import gate_owners
 from kscheduler.whatif.new_pods import NewPod
 from kscheduler.whatif.object_files import Document
 from kscheduler.whatif.priority import PRIORITY_CLASSES_PATH, classes_of, listed_classes
-from kscheduler.whatif.scenario import ClusterObjects, ScenarioError
+from kscheduler.whatif.scenario import ClusterObjects
 from kscheduler.whatif.unreadable import unreadable_quantity
 
 _RETRIES = 2

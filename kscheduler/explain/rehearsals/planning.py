@@ -26,6 +26,7 @@ from kscheduler.explain.rehearsals.wishes import (
 )
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.state.pod_groups.group_apis import GroupAPI
+from kscheduler.whatif.files import ScenarioError
 from kscheduler.whatif.known_kinds import known
 from kscheduler.whatif.manifests import (
     KIND_BY_NAME,
@@ -39,7 +40,7 @@ from kscheduler.whatif.object_files import names_of, nothing_in, read_objects
 from kscheduler.whatif.priority import classes_of
 from kscheduler.whatif.rehearsal.plan import HeldCluster, RehearsalPlan
 from kscheduler.whatif.rehearsal.wished_nodes import NodeEdit
-from kscheduler.whatif.scenario import ClusterObjects, ScenarioError
+from kscheduler.whatif.scenario import ClusterObjects
 from kscheduler.whatif.unreadable import LeftOut, notes_of, readable, unreadable_quantity
 from kscheduler.whatif.wanted_pods import WORKLOADS
 

@@ -37,11 +37,12 @@ from kscheduler.scheduling.work.workers import Workers
 from kscheduler.state.pod_groups.group_table import PodGroupTable
 from kscheduler.whatif.decide import scenario_ports
 from kscheduler.whatif.device_claims.amounts import DevicesByClass
+from kscheduler.whatif.files import ScenarioError
 from kscheduler.whatif.rehearsal.frozen_claims import FrozenClaims
 from kscheduler.whatif.rehearsal.plan import RehearsalPlan
 from kscheduler.whatif.rehearsal.rehearsed import PENDING, REMOVAL, Evicted, Placed, Room, StillPending
 from kscheduler.whatif.rehearsal.room import devices_in, room_before, room_in
-from kscheduler.whatif.scenario import ClusterObjects, ScenarioError
+from kscheduler.whatif.scenario import ClusterObjects
 
 _WORKERS: Final = 4
 _QUIET_TURNS: Final = 30

@@ -15,8 +15,9 @@ from kscheduler.framework.registry import Registry
 from kscheduler.state.cache import Cache
 from kscheduler.whatif.device_claims.of_new_nodes import slices_like
 from kscheduler.whatif.fields.unknown_fields import nearest_node
+from kscheduler.whatif.files import ScenarioError
 from kscheduler.whatif.rehearsal.wished_nodes import MoreNodes, NodeEdit
-from kscheduler.whatif.scenario import ClusterObjects, ScenarioError
+from kscheduler.whatif.scenario import ClusterObjects
 
 _CORDON = Taint(key=UNSCHEDULABLE, effect="NoSchedule")
 
