@@ -150,7 +150,7 @@ fuzz: $(DEV) ## Run the property tests for long, on two cores: 1,000,000 decisio
 	$(MAKE) --jobs=2 --output-sync=target fuzz-specification fuzz-machines fuzz-properties fuzz-decisions-first fuzz-decisions-second
 
 fuzz-specification: $(DEV)
-	KSCHEDULER_FUZZ=1 $(BIN)/pytest tests/specification tests/explain/suggestions tests/logs tests/app/test_terms.py --ignore $(DECISIONS)
+	KSCHEDULER_FUZZ=1 $(BIN)/pytest tests/specification tests/explain/suggestions tests/telemetry/logs tests/service/test_terms.py --ignore $(DECISIONS)
 
 fuzz-decisions: $(DEV) ## Compare 1,000,000 decisions with the specification, on two cores: about 15 minutes (SEED=)
 	$(MAKE) --jobs=2 --output-sync=target fuzz-decisions-first fuzz-decisions-second

@@ -8,6 +8,6 @@
     counters_memory, decode,    single parts: counters, the first sync, a scrape, a small POST
     exposition, wire
 
-What `kscheduler bench` itself plays is in the wheel, in `kscheduler.simulation.scenarios`: scenarios as data and the
+What `kscheduler bench` itself plays is in the wheel, in `kscheduler.bench`: scenarios as data and the
 player that measures them. The package knows nothing of this folder.
 """

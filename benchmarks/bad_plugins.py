@@ -51,6 +51,7 @@ from kscheduler.aio.collector import LongLived
 from kscheduler.api.codec import convert
 from kscheduler.api.core import Node, Pod
 from kscheduler.assembly import Assembly, Ports
+from kscheduler.bench.cluster import CountedEvents
 from kscheduler.config.loader import from_tree
 from kscheduler.framework.plugin import Plugin, Source
 from kscheduler.framework.pods.pod_info import PodInfo
@@ -59,7 +60,6 @@ from kscheduler.plugins.in_tree import registry
 from kscheduler.scheduling.supervision.circuit import State
 from kscheduler.scheduling.work.concurrency import AdaptiveLimit
 from kscheduler.scheduling.work.workers import Workers
-from kscheduler.simulation.scenarios.service import CountedEvents
 
 API_SECONDS: Final = 0.002
 WORKERS: Final = 16

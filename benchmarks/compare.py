@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks import runs
-from kscheduler.simulation.scenarios import figures
-from kscheduler.simulation.scenarios.catalogue import SCENARIOS
-from kscheduler.simulation.scenarios.figures import Figures
-from kscheduler.simulation.scenarios.scenario import BenchmarkScenario
+from kscheduler.bench import figures
+from kscheduler.bench.catalogue import SCENARIOS
+from kscheduler.bench.figures import Figures
+from kscheduler.bench.scenario import BenchmarkScenario
 
 BASELINE = Path(__file__).parent / "baseline.json"
 TOLERANCE = 0.10

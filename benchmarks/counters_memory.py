@@ -15,7 +15,7 @@ from typing import Any
 from kscheduler.api.codec import convert
 from kscheduler.api.core import LabelSelector, Node, Pod
 from kscheduler.api.selectors import parse_label_selector
-from kscheduler.framework.pods.pod_match import PodMatch
+from kscheduler.framework.pods.affinity_terms import PodMatch
 from kscheduler.state.cache import Cache
 
 NAMESPACES = 50

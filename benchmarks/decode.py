@@ -24,7 +24,7 @@ from kscheduler.client import APIClient, plain_connection
 from kscheduler.client.lists import ListDecoder
 from kscheduler.client.watch import WatchDecoder
 from kscheduler.informers import InformerFactory
-from kscheduler.logs import configure
+from kscheduler.telemetry.logs import configure
 
 
 def pod(number: int, size: int) -> dict[str, Any]:

@@ -15,9 +15,9 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from kscheduler.metrics import Exposition, Gauges, TextFormat, scheduler_source
-from kscheduler.metrics.exposition import render_samples
 from kscheduler.scheduling.observations import Observations
+from kscheduler.service.metrics.scheduler import Gauges, scheduler_source
+from kscheduler.telemetry.exposition import Exposition, TextFormat, render_samples
 
 SCRAPES = 10
 PERIOD_SECONDS = 0.001

@@ -29,6 +29,7 @@ from kscheduler.api.codec import Decoder, convert
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.meta import Condition
 from kscheduler.assembly import Assembly, Ports
+from kscheduler.bench.cluster import CountedEvents
 from kscheduler.config.loader import default_configuration
 from kscheduler.framework.status import SUCCESS, Status
 from kscheduler.plugins.in_tree import registry
@@ -37,7 +38,6 @@ from kscheduler.scheduling.handlers.event_handlers import PodHandler
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.work.concurrency import AdaptiveLimit
 from kscheduler.scheduling.work.workers import Workers
-from kscheduler.simulation.scenarios.service import CountedEvents
 
 NAME = "kscheduler"
 CONFIG = default_configuration(NAME)

@@ -31,7 +31,7 @@ import msgspec
 
 from kscheduler.aio import BackgroundService, running
 from kscheduler.client import APIClient, plain_connection
-from kscheduler.simulation.demo.processes import START_SECONDS, ChildProcess
+from kscheduler.embedded.demo.processes import START_SECONDS, ChildProcess
 
 HALF_OPEN: Final = 500
 RANDOM_REQUESTS: Final = 10_000

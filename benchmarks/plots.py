@@ -25,13 +25,13 @@ import msgspec
 
 from benchmarks.runs import Machine, machine
 from kscheduler import __version__
-from kscheduler.simulation.scenarios import objects
-from kscheduler.simulation.scenarios.apart import play_apart
-from kscheduler.simulation.scenarios.catalogue import SCENARIOS
-from kscheduler.simulation.scenarios.figures import HEADER, row
-from kscheduler.simulation.scenarios.own_scenarios import running_pods
-from kscheduler.simulation.scenarios.scenario import BenchmarkScenario
-from kscheduler.simulation.scenarios.template import Template
+from kscheduler.bench import objects
+from kscheduler.bench.apart import play_apart
+from kscheduler.bench.catalogue import SCENARIOS
+from kscheduler.bench.figures import HEADER, row
+from kscheduler.bench.own_scenarios import running_pods
+from kscheduler.bench.scenario import BenchmarkScenario
+from kscheduler.bench.template import Template
 
 NODE_COUNTS = (100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000)
 RUNNING_COUNTS = (0, 10_000, 50_000, 100_000, 200_000, 350_000, 500_000)

@@ -25,10 +25,10 @@ from kscheduler.config.loader import default_configuration
 from kscheduler.framework.cluster.preemption import PreemptionSearch
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.plugins.in_tree import registry
+from kscheduler.scenario.decide import scenario_ports
+from kscheduler.scenario.scenario import ClusterObjects
 from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.state.cache import Cache
-from kscheduler.whatif.decide import scenario_ports
-from kscheduler.whatif.scenario import ClusterObjects
 
 NAME = "kscheduler"
 WARM_UP = 100

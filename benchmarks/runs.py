@@ -10,9 +10,9 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from kscheduler.simulation.scenarios.apart import play_apart
-from kscheduler.simulation.scenarios.figures import Figures
-from kscheduler.simulation.scenarios.scenario import BenchmarkScenario
+from kscheduler.bench.apart import play_apart
+from kscheduler.bench.figures import Figures
+from kscheduler.bench.scenario import BenchmarkScenario
 
 _REFERENCE_ROUNDS = 15
 

@@ -28,16 +28,15 @@ import msgspec
 
 from benchmarks import scale_objects
 from benchmarks.scale_objects import Tree
-from kscheduler import logs
 from kscheduler.aio.collector import LongLived
-from kscheduler.aio.services import BackgroundService, running
+from kscheduler.aio.tasks import BackgroundService, running
 from kscheduler.api.kinds import NODES, PODS, Kind
+from kscheduler.bench.cluster import SCHEDULER_NAME, ServiceInProcess, StandIn
+from kscheduler.bench.figures import resident_mebibytes
 from kscheduler.client.rest import APIClient
 from kscheduler.client.watch import WatchDecoder, WatchEvent
 from kscheduler.informers.reflector import Reflector
-from kscheduler.simulation.scenarios.cluster import StandIn
-from kscheduler.simulation.scenarios.meter import resident_mebibytes
-from kscheduler.simulation.scenarios.service import SCHEDULER_NAME, ServiceInProcess
+from kscheduler.telemetry import logs
 
 BEAT_SECONDS: Final = 0.005
 BATCH: Final = 32

@@ -29,7 +29,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from kscheduler.simulation.apiserver import EmbeddedAPIServer
+from kscheduler.embedded.apiserver import EmbeddedAPIServer
 
 ROOT: Final = Path(__file__).parents[1]
 POLL_SECONDS: Final = 0.002

@@ -26,8 +26,8 @@ from kscheduler.api.kinds import (
 )
 from kscheduler.api.meta import KubeObject
 from kscheduler.api.well_known import HOSTNAME, ZONE
-from kscheduler.simulation.scenarios.objects import EBS, PREFERRED, REQUIRED
-from kscheduler.simulation.scenarios.service import SCHEDULER_NAME
+from kscheduler.bench.cluster import SCHEDULER_NAME
+from kscheduler.bench.objects import EBS, PREFERRED, REQUIRED
 
 Object = dict[str, Any]
 

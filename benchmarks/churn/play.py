@@ -15,15 +15,13 @@ from benchmarks.churn.census import Census, take, take_apart
 from benchmarks.churn.world import Size, World
 from kscheduler.aio.clock import REAL_CLOCK, Clock, VirtualClock
 from kscheduler.aio.collector import LongLived
-from kscheduler.aio.services import BackgroundService, running
-from kscheduler.aio.tasks import TaskSet
+from kscheduler.aio.tasks import BackgroundService, TaskSet, running
+from kscheduler.bench.cluster import ServiceInProcess, StandIn
 from kscheduler.client.events.recorder import EventRecorder
 from kscheduler.client.rest import APIClient
-from kscheduler.logs.caught import caught
-from kscheduler.scheduling.attempt.surroundings import Attempt
+from kscheduler.scheduling.attempt.context import Attempt
 from kscheduler.scheduling.classes.class_engine import ClassEngine
-from kscheduler.simulation.scenarios.cluster import StandIn
-from kscheduler.simulation.scenarios.service import ServiceInProcess
+from kscheduler.telemetry.logs.caught import caught
 
 _SLICE_SECONDS: Final = 0.005
 _NET_SECONDS: Final = 30.0

@@ -4,7 +4,7 @@
     python -m benchmarks.churn.week --pods 150000                as fast as it goes, on a virtual clock: a week
 
 In process, with the real queue, cache, cycle, handlers, preemption, conditions and Events over a cluster that stands in
-(`kscheduler.simulation.scenarios.service`). 200 nodes and 1,500 pods are alive at any time. Per 60 pods: six releases
+(`kscheduler.bench.cluster`). 200 nodes and 1,500 pods are alive at any time. Per 60 pods: six releases
 (image, labels, amounts, ReplicaSet, selectors of spread and affinity), three Jobs, six taints with a timestamp as their
 value, one node that goes with its pods and one of another name that comes; and in turn StatefulSets with new claims,
 pods that fit nowhere, GPU pods and those that preempt them, budgets, namespaces.
@@ -37,8 +37,8 @@ from benchmarks.churn.play import Churn
 from benchmarks.churn.world import Size
 from benchmarks.runs import reference_work
 from kscheduler.aio.clock import REAL_CLOCK, VirtualClock
-from kscheduler.aio.services import BackgroundService
-from kscheduler.simulation.scenarios.meter import resident_mebibytes
+from kscheduler.aio.tasks import BackgroundService
+from kscheduler.bench.figures import resident_mebibytes
 
 MEMORY_TOLERANCE: Final = 0.03
 LAG_SECONDS: Final = 0.05

@@ -30,7 +30,7 @@ from kscheduler.api.kinds import (
     STORAGE_CLASSES,
     Kind,
 )
-from kscheduler.simulation.scenarios.cluster import StandIn
+from kscheduler.bench.cluster import StandIn
 
 _REPLICAS: Final = 8
 _JOB_PODS: Final = 4

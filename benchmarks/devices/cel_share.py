@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kscheduler.api.devices import Device
+from kscheduler.bench.devices import DEVICE_SCENARIOS
+from kscheduler.bench.player import play
 from kscheduler.plugins.dynamic_resources.long_evaluations import PatientCompiler, PatientSelector
-from kscheduler.simulation.scenarios.devices import DEVICE_SCENARIOS
-from kscheduler.simulation.scenarios.player import play
 
 NODES = 1_000
 

@@ -14,13 +14,13 @@ from kscheduler.api.codec import convert
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.devices import DeviceClass, ResourceClaim, ResourceSlice
 from kscheduler.assembly import Assembly, Ports
+from kscheduler.bench.devices import DEVICES, DRIVER, SELECTOR, device
 from kscheduler.config.loader import default_configuration
 from kscheduler.framework.nodes.patience import Patience
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.plugins.in_tree import registry
-from kscheduler.scheduling.attempt.long_searches import SLICE_SECONDS
+from kscheduler.scheduling.attempt.skipping import SLICE_SECONDS
 from kscheduler.scheduling.cycle.schedule import schedule
-from kscheduler.simulation.scenarios.devices import DEVICES, DRIVER, SELECTOR, device
 
 NAME = "kscheduler"
 

@@ -15,7 +15,7 @@ from aiohttp import web
 
 from benchmarks.hand_made import world
 from benchmarks.hand_made.world import Audit, CountingServer
-from kscheduler.simulation.apiserver.faults import InjectedFault
+from kscheduler.embedded.apiserver.faults import InjectedFault
 
 ROOT: Final = Path(__file__).parents[2]
 SHIPPED: Final = ROOT / "deploy" / "examples" / "policies" / "config.yaml"

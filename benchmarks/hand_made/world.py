@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from kscheduler.simulation.apiserver import EmbeddedAPIServer
-from kscheduler.simulation.kinds.resources import NODES, PODS
+from kscheduler.api.machinery.resources import NODES, PODS
+from kscheduler.embedded.apiserver import EmbeddedAPIServer
 
 Object = dict[str, Any]
 

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from kscheduler.simulation.scenarios.devices import DEVICES, DRIVER, PCI_ROOT, SELECTOR, device
+from kscheduler.bench.devices import DEVICES, DRIVER, PCI_ROOT, SELECTOR, device
 
 Object = dict[str, Any]
 

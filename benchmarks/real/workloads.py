@@ -16,7 +16,7 @@ from typing import Any, Final
 from benchmarks.real import devices
 from benchmarks.real.gangs import Gangs
 from kscheduler.api.well_known import HOSTNAME, ZONE
-from kscheduler.simulation.scenarios.objects import PREFERRED, REQUIRED, app_term, spread, weighted
+from kscheduler.bench.objects import PREFERRED, REQUIRED, app_term, spread, weighted
 
 Object = dict[str, Any]
 

@@ -22,12 +22,12 @@ from typing import Any
 import msgspec
 
 from kscheduler.aio.clock import REAL_CLOCK
+from kscheduler.bench.catalogue import SCENARIOS
+from kscheduler.bench.cluster import StandIn
+from kscheduler.bench.figures import Figures
+from kscheduler.bench.player import Player
 from kscheduler.recorder.building import connect, flight_recorder
 from kscheduler.recorder.flight_recorder import FlightRecorder, RecordSettings, tap
-from kscheduler.simulation.scenarios.catalogue import SCENARIOS
-from kscheduler.simulation.scenarios.cluster import StandIn
-from kscheduler.simulation.scenarios.figures import Figures
-from kscheduler.simulation.scenarios.player import Player
 
 USUAL = ("SchedulingBasic", "SchedulingPodAffinity", "TopologySpreading")
 

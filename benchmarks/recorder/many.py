@@ -16,11 +16,11 @@ import time
 from pathlib import Path
 
 from benchmarks.recorder.random_cluster import QuickClock, RandomCluster
-from kscheduler import logs
 from kscheduler.config.loader import default_configuration
 from kscheduler.recorder.building import flight_recorder
 from kscheduler.recorder.flight_recorder import RecordSettings
 from kscheduler.recorder.replaying.replay import Replay, runs_of
+from kscheduler.telemetry import logs
 
 TURNS_AT_A_TIME = 1000
 SEGMENT_BYTES = 1 << 20

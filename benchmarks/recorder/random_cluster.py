@@ -18,14 +18,14 @@ from kscheduler.api.core import Node, Pod
 from kscheduler.api.kinds import KINDS, NODES, POD_DISRUPTION_BUDGETS, PODS, WORKLOAD_KINDS, Kind
 from kscheduler.api.meta import Condition, KubeObject
 from kscheduler.assembly import Assembly, Ports
-from kscheduler.assembly.unconnected import NoStatuses
+from kscheduler.assembly.ports import NoStatuses
+from kscheduler.assembly.reader import PluginOrigin
 from kscheduler.client.errors import NotSentError
 from kscheduler.client.watch import WatchEvent
 from kscheduler.config.loader import LoadedConfig
 from kscheduler.framework.registry import Registry
 from kscheduler.framework.status import SUCCESS, Fault, Status, error
 from kscheduler.informers.informer import Informer
-from kscheduler.loading import PluginOrigin
 from kscheduler.plugins.in_tree import registry
 from kscheduler.recorder.building import connect
 from kscheduler.recorder.flight_recorder import FlightRecorder, tap

@@ -25,7 +25,7 @@ from typing import Any, Final
 from benchmarks.reloads.pair import CONFIG, FILE, NODES, SCHEDULER, WHOLE, version
 from kscheduler.client.access.connection import plain_connection
 from kscheduler.client.rest import APIClient
-from kscheduler.simulation.apiserver import EmbeddedAPIServer
+from kscheduler.embedded.apiserver import EmbeddedAPIServer
 
 PATIENCE_SECONDS: Final = 60.0
 ROOT: Final = Path(__file__).parents[2]

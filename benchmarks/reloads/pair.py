@@ -1,4 +1,4 @@
-"""Two filters in one file that fit together only as a whole, in two versions. `tests/loading` plays them, too.
+"""Two filters in one file that fit together only as a whole, in two versions. `tests/assembly/loading` plays them, too.
 
 Under the first version only node a is left (`ab` and `ad`), under the second only c (`cd` and `cb`). Whoever asks one
 filter of each finds b or d: a pod there was decided by half of a configuration.

@@ -20,7 +20,7 @@ from benchmarks.runs import machine
 from benchmarks.sizing.process import MeasuredReplica, replica
 from benchmarks.sizing.table import Replica, SizeFigures, SizingRun, markdown, write
 from benchmarks.sizing.world import SizingWorld
-from kscheduler.simulation.apiserver import EmbeddedAPIServer
+from kscheduler.embedded.apiserver import EmbeddedAPIServer
 
 SIZES: Final = "100/3000,500/15000,1000/30000"
 PODS_PER_SECOND: Final = 50.0

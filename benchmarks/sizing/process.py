@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from kscheduler.aio import BackgroundService, running
-from kscheduler.simulation.demo.processes import ChildProcess
+from kscheduler.embedded.demo.processes import ChildProcess
 
 READY_SECONDS: Final = 180.0
 QUIET_SHARE: Final = 0.3

@@ -12,9 +12,9 @@ from typing import Final
 
 from benchmarks import scale_objects
 from benchmarks.scale_objects import Tree
-from kscheduler.simulation.apiserver import EmbeddedAPIServer
-from kscheduler.simulation.kinds.resources import NAMESPACES, NODES, PODS
-from kscheduler.simulation.objects.store import Change
+from kscheduler.api.machinery.resources import NAMESPACES, NODES, PODS
+from kscheduler.embedded.apiserver import EmbeddedAPIServer
+from kscheduler.embedded.objects.store import Change
 
 SCHEDULER_NAME: Final = "kscheduler"
 HEARTBEAT_SECONDS: Final = 300.0

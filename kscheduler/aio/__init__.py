@@ -5,13 +5,9 @@ cannot be tested. The idea: every task has an owner, a name and an end (`running
 that is virtual in tests; back-off and rate limit are values that say how long to wait. Nothing here knows Kubernetes.
 """
 
-from kscheduler.aio.backoff import Backoff
-from kscheduler.aio.bell import Bell
 from kscheduler.aio.clock import REAL_CLOCK, Clock, RealClock, VirtualClock, finishes_within
-from kscheduler.aio.ratelimit import TokenBucket
-from kscheduler.aio.services import BackgroundService, ServiceEndedError, running
-from kscheduler.aio.slices import Slicer
-from kscheduler.aio.tasks import TaskSet, TaskSetStatistics
+from kscheduler.aio.rate_limiters import Backoff, TokenBucket
+from kscheduler.aio.tasks import BackgroundService, Bell, ServiceEndedError, Slicer, TaskSet, TaskSetStatistics, running
 
 __all__ = [
     "REAL_CLOCK",

@@ -5,10 +5,11 @@ pod's failure. A `TaskSet` owns such tasks, hands each error to the handler give
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine
-from contextlib import asynccontextmanager
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from kscheduler.aio.clock import REAL_CLOCK, Clock, finishes_within
 
@@ -119,3 +120,144 @@ class TaskSet:
     def statistics(self) -> TaskSetStatistics:
         """A snapshot of the counts."""
         return TaskSetStatistics(len(self._tasks), self._started, self._failed, self._cancelled)
+
+
+# Long-running services, started in order and stopped in reverse, none of which may end unnoticed.
+
+
+class ServiceEndedError(RuntimeError):
+    """A service that should run until it is stopped returned by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class BackgroundService:
+    """A named piece of work that runs until it is stopped."""
+
+    name: str
+    run: Callable[[], Coroutine[Any, Any, object]]
+    """Runs until cancelled."""
+    stop: Callable[[], Awaitable[object]] | None = None
+    """Called before `run` is cancelled, for an orderly end; it bounds its own time."""
+
+
+@asynccontextmanager
+async def running(*services: BackgroundService) -> AsyncIterator[None]:
+    """Run the services while the body runs; stop them in reverse order at its end.
+
+    A service that raises, or returns early (`ServiceEndedError`), cancels the body and all others; the errors come out
+    as an `ExceptionGroup`, as from any `asyncio.TaskGroup`.
+    """
+    async with asyncio.TaskGroup() as group, AsyncExitStack() as ends:
+        for service in services:
+            task = group.create_task(_keep(service), name=service.name)
+            ends.push_async_callback(_end, service, task)
+        yield
+
+
+async def _keep(service: BackgroundService) -> None:
+    await until_cancelled(f"service {service.name}", service.run())
+
+
+async def until_cancelled(name: str, work: Awaitable[object]) -> None:
+    """Await `work`, which should run until this task is cancelled. Raises `ServiceEndedError` if it ends by itself.
+
+    That includes a stray `CancelledError` (the work awaited something that was cancelled): a `TaskGroup` would take it
+    for an orderly end.
+    """
+    try:
+        await work
+    except asyncio.CancelledError as failure:
+        if ends_this_task(failure):
+            raise
+        message = f"{name} ended by itself: something that it awaits was cancelled"
+        raise ServiceEndedError(message) from failure
+    message = f"{name} ended by itself"
+    raise ServiceEndedError(message)
+
+
+async def _end(service: BackgroundService, task: asyncio.Task[None]) -> None:
+    try:
+        if service.stop is not None and not task.done():
+            await service.stop()
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+
+
+# Waiting for something to happen, with a time limit and without a task: a future, set by a caller or by an alarm.
+#
+# `finishes_within` is for work and costs two tasks, too much for a thousand pods a second that each wait briefly for
+# their volumes.
+
+
+class Bell:
+    """Any caller may ring it, one task waits for it. Must be created inside a running loop."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._loop = asyncio.get_running_loop()
+        self._rung: asyncio.Future[None] = self._loop.create_future()
+
+    def ring(self) -> None:
+        """Something has happened: wake the task that waits, or let the next wait return at once."""
+        if not self._rung.done():
+            self._rung.set_result(None)
+
+    async def heard(self, seconds: float) -> None:
+        """Return once the bell has been rung since the last call, or after `seconds`."""
+        if not self._rung.done():
+            alarm = self._clock.call_later(seconds, self.ring)
+            try:
+                await self._rung
+            finally:
+                alarm.cancel()
+        self._rung = self._loop.create_future()
+
+
+# Splits long work into short slices, so that watches, binds and probes get their turn on the event loop.
+
+
+class Slicer:
+    """Says when a slice of work is used up; `await turn()` then lets the event loop run once.
+
+    It measures real time on purpose: a virtual clock stands still while the loop is blocked for real.
+    """
+
+    __slots__ = ("_ends_at", "_seconds")
+
+    def __init__(self, seconds: float = 0.005) -> None:
+        self._seconds = seconds
+        self._ends_at = time.perf_counter() + seconds
+
+    def begin(self) -> None:
+        """Begin a new slice: the work has just waited for something."""
+        self._ends_at = time.perf_counter() + self._seconds
+
+    def used_up(self) -> bool:
+        """Whether the slice is over."""
+        return time.perf_counter() >= self._ends_at
+
+    async def turn(self) -> None:
+        """Let others run, then begin a new slice."""
+        await asyncio.sleep(0)
+        self.begin()
+
+
+# Several pieces of one work at the same time: all results, or one failure and nothing that goes on behind it.
+
+T = TypeVar("T")
+
+
+async def all_of(name: str, works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """The results, in order. The first failure ends the others, which are waited for; it is raised alone.
+
+    `asyncio.gather` would let the others go on, and `asyncio.TaskGroup` raises a group, which no caller looks into.
+    `name` is that of the tasks.
+    """
+    tasks: list[asyncio.Task[T]] = []
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks += (group.create_task(work, name=f"{name}/{index}") for index, work in enumerate(works))
+    except BaseExceptionGroup as failures:
+        raise failures.exceptions[0] from None
+    return [task.result() for task in tasks]

@@ -13,6 +13,9 @@ from typing import Final
 from kscheduler.api.kinds import Kind, single
 from kscheduler.api.meta import Condition, KubeObject, Value
 
+# Groups on the way from root to leaf: as many as a Workload may have templates there.
+DEEPEST_TREE: Final = 4
+
 
 class GangPolicy(Value, frozen=True):
     """All or nothing: so many members at once."""

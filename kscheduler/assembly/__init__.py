@@ -16,9 +16,8 @@ its own workers, informers and clients (`app.parts` does so for the service).
 """
 
 from kscheduler.assembly.assembled import Assembly
-from kscheduler.assembly.followed_groups import group_apis
 from kscheduler.assembly.ports import Ports
 from kscheduler.assembly.profiles_over import handle_over, profiles_over
-from kscheduler.assembly.ruleset import Adoption, Ruleset
+from kscheduler.assembly.ruleset import Adoption, Ruleset, group_apis
 
 __all__ = ["Adoption", "Assembly", "Ports", "Ruleset", "group_apis", "handle_over", "profiles_over"]

@@ -19,13 +19,10 @@ from kscheduler.aio.clock import Alarm, Clock
 from kscheduler.api.core import Pod
 from kscheduler.api.kinds import PODS, Kind
 from kscheduler.api.meta import KubeObject, rfc3339
-from kscheduler.assembly.followed_groups import group_apis
-from kscheduler.assembly.pod_classes import PodClasses, classes_are_on, pod_classes
 from kscheduler.assembly.ports import Ports
 from kscheduler.assembly.profiles_over import built_profiles, handle_over
-from kscheduler.assembly.ruleset import Adoption, Ruleset
-from kscheduler.assembly.watchers import handlers_of
-from kscheduler.assembly.writers import claim_commits_of, evictions_of
+from kscheduler.assembly.ruleset import Adoption, PodClasses, Ruleset, classes_are_on, group_apis, pod_classes
+from kscheduler.assembly.writers import claim_commits_of, evictions_of, handlers_of
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.loader import LoadedConfig
 from kscheduler.config.types import KubeSchedulerConfiguration
@@ -35,14 +32,11 @@ from kscheduler.framework.plugin_listener import PluginListener
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.registry import Registry
 from kscheduler.informers.informer import Informer
-from kscheduler.logs import get_logger, verbose
-from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.scheduling.attempt.attempt import Scheduler
-from kscheduler.scheduling.attempt.judges import judges_of
-from kscheduler.scheduling.attempt.surroundings import PreemptionRunner, Surroundings
+from kscheduler.scheduling.attempt.context import PreemptionRunner, Surroundings, judges_of
 from kscheduler.scheduling.failures.failures import FailureHandler, failed_condition
 from kscheduler.scheduling.failures.infeasible import KnownInfeasible
-from kscheduler.scheduling.groups.group_reports import GroupReports
+from kscheduler.scheduling.groups.group_status_writer import GroupReports
 from kscheduler.scheduling.handlers.event_handlers import NodeHandler, PodHandler
 from kscheduler.scheduling.plugin_reports import PluginReports
 from kscheduler.scheduling.pod_log.lines import WAKING
@@ -57,9 +51,10 @@ from kscheduler.scheduling.supervision.held_pods import HeldPods
 from kscheduler.scheduling.supervision.holds import SHORTEST_SECONDS, Held
 from kscheduler.scheduling.supervision.supervisor import Quarantine, Supervisor
 from kscheduler.state.cache import Cache
-from kscheduler.state.holding.pods_in_pre_bind import PodsInPreBind
-from kscheduler.state.holding.waiting_pods import WaitingPodTable
 from kscheduler.state.queue.scheduling_queue import QueuePolicy, SchedulingQueue
+from kscheduler.state.waiting_pods import PodsInPreBind, WaitingPodTable
+from kscheduler.telemetry.logs import get_logger, verbose
+from kscheduler.telemetry.logs.caught import Boundary, count_caught
 
 _log = get_logger(__name__)
 

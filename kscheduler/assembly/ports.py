@@ -1,43 +1,99 @@
 """What a scheduler needs from outside, in one value.
 
-A port is a small protocol or a function. Each has a default without effect, so that a test or a what-if names only the
-ports that it uses. `observations` and `log` are ports too: the implementation of another port (such as the writer of
-Bindings) counts and logs in the same place as the inner parts.
+A port is a small protocol or a function. Each has a default without effect, so that a test or a what-if names only
+the ports that it uses. `observations` and `log` are ports too: the implementation of another port (such as the writer
+of Bindings) counts and logs in the same place as the inner parts.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from kscheduler.aio.clock import REAL_CLOCK
 from kscheduler.api.core import Pod
-from kscheduler.assembly.unconnected import (
-    NoBinder,
-    NoEvents,
-    NoEviction,
-    NoStatuses,
-    no_extenders,
-    no_pod,
-    nobody_waits,
-)
+from kscheduler.api.meta import Condition
 from kscheduler.config.types import Extender
 from kscheduler.framework.cluster.client import ClusterClient
-from kscheduler.framework.cluster.lister import ListerOf, nothing_listed
+from kscheduler.framework.cluster.lister import NO_WORKLOADS, ListerOf, WorkloadListers, nothing_listed
 from kscheduler.framework.cluster.preemption import DisruptionBudgets
 from kscheduler.framework.cluster.volumes import VolumeWriter
-from kscheduler.framework.cluster.workload_listers import NO_WORKLOADS, WorkloadListers
 from kscheduler.framework.handle import Writer
+from kscheduler.framework.status import Status, error
 from kscheduler.scheduling.claims.claim_storage import ClaimStorage
 from kscheduler.scheduling.eviction.evictions import NominationWriter
 from kscheduler.scheduling.eviction.victims import VictimWriter
 from kscheduler.scheduling.extenders.answers import Extenders
 from kscheduler.scheduling.failures.failures import FailureSink
-from kscheduler.scheduling.groups.group_reports import GroupStatusSink, NoGroupStatuses
+from kscheduler.scheduling.groups.group_status_writer import GroupStatusSink, NoGroupStatuses
 from kscheduler.scheduling.journal import NO_JOURNAL, Journal
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.pod_log import PodLog
 from kscheduler.scheduling.reports import EventSink
 from kscheduler.scheduling.taken_pods import TakenPods
+
+# Ports without effect: nothing is written, nothing is notified, and there is nothing to read.
+#
+# Only the binder returns an error: a cycle over copied state may choose victims and report failures, and both end here.
+# But a Binding that was never sent must not look like a success.
+
+
+class NoBinder:
+    """Refuses every Binding. Implements `framework.handle.Writer`."""
+
+    async def bind(self, pod: Pod, node_name: str) -> Status:
+        """Refuse."""
+        return error(f"nobody binds pods here: {pod.key} stays off {node_name}")
+
+
+class NoEviction:
+    """Finds every victim gone already. Implements `scheduling.eviction.victims.VictimWriter`."""
+
+    async def evict_pod(self, pod: Pod, condition: Condition) -> bool:
+        """Nothing to delete."""
+        del pod, condition
+        return False
+
+
+class NoEvents:
+    """Drops Events. Implements `scheduling.reports.EventSink`."""
+
+    def record(self, regarding: Any, **fields: Any) -> None:
+        """Pass."""
+
+
+class NoStatuses:
+    """Drops conditions and nominations. Implements `assembly.ports.StatusPort`."""
+
+    def report(self, pod: Pod, condition: Condition, note: str, nominated_node_name: str | None = None) -> None:
+        """Pass."""
+
+    def report_class(self, name: Hashable, members: Collection[str], condition: Condition) -> None:
+        """Pass."""
+
+    def withdraw(self, uid: str) -> None:
+        """Nothing is kept."""
+
+    async def settled(self, uid: str) -> None:
+        """Nothing is under way."""
+
+    async def patch_pod_status(self, pod: Pod, condition: Condition | None, nominated_node_name: str) -> bool:
+        """Nothing had to be changed."""
+        del pod, condition, nominated_node_name
+        return False
+
+
+def no_pod(_key: str) -> Pod | None:
+    """There is no pod of this key."""
+    return None
+
+
+def nobody_waits() -> None:
+    """Wake no worker on an arrival."""
+
+
+def no_extenders(_extenders: Sequence[Extender]) -> Extenders | None:
+    """Extenders are not called."""
+    return None
 
 
 class StatusPort(FailureSink, NominationWriter, Protocol):

@@ -11,15 +11,67 @@ notices. `Assembly.adopt` then only exchanges values: between two decisions, wit
     judges     what is kept by profile and class                 begins empty
 """
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
-from kscheduler.assembly.pod_classes import PodClasses
 from kscheduler.config.loader import LoadedConfig
 from kscheduler.framework.registry import Registry
-from kscheduler.scheduling.attempt.judges import Judges
+from kscheduler.scheduling.attempt.context import Judges
+from kscheduler.scheduling.classes.signatures import Signatures
 from kscheduler.scheduling.profiles import Profiles
-from kscheduler.state.queue.scheduling_queue import QueuePolicy
+from kscheduler.state.group_apis import OTHER_APIS, GroupAPI, kubernetes_apis
+from kscheduler.state.nominator import NominatedPods
+from kscheduler.state.queue.gated_pods import HintsAlike, no_hints_alike
+from kscheduler.state.queue.scheduling_queue import ClassOf, QueuePolicy, no_class
+
+# Which APIs pod groups may come from: Kubernetes' own by its feature gate, others by the configuration.
+
+GATE = "GenericWorkload"
+POLICY_GATE = "PodGroupPreemptionPolicy"
+COMPOSITE_GATE = "CompositePodGroup"
+
+
+def group_apis(config: LoadedConfig) -> tuple[GroupAPI, ...]:
+    """The APIs in the order in which a pod's group is looked for; none: every pod is by itself."""
+    return (*_own(config), *(OTHER_APIS[name] for name in config.configuration.pod_group_apis))
+
+
+def _own(config: LoadedConfig) -> tuple[GroupAPI, ...]:
+    if not config.gates.enabled(GATE):
+        return ()
+    enabled = config.gates.enabled
+    return kubernetes_apis(has_policy=enabled(POLICY_GATE), has_composites=enabled(COMPOSITE_GATE))
+
+
+# Whether pods that all plugins treat alike share a place in the queue, a verdict and the results of a cycle.
+
+CLASSES_VARIABLE: Final = "KSCHEDULER_CLASSES"
+"""Environment variable: `off` evaluates every pod by itself, for comparisons and to exclude classes as a cause."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodClasses:
+    """Which pods are alike, for queue, hints and cycles."""
+
+    class_of: ClassOf = no_class
+    """The class of a pod, for the queue and for the record of classes that fit on no node."""
+    hints_alike: HintsAlike = no_hints_alike
+    """The class of a pod as far as hints are concerned."""
+    are_kept: bool = False
+    """Whether the class engine keeps the results of a cycle."""
+
+
+def classes_are_on() -> bool:
+    """Whether the environment leaves classes on."""
+    return os.environ.get(CLASSES_VARIABLE, "") != "off"
+
+
+def pod_classes(profiles: Profiles, nominator: NominatedPods) -> PodClasses:
+    """The classes that result from the signatures of all plugins."""
+    signatures = Signatures(profiles, nominator)
+    return PodClasses(signatures.class_of, signatures.hints_alike, are_kept=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,17 +1,52 @@
 """Those who write beside the cycles: evictions and claims. Built before the profiles, whose plugins hold them."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
 
 from kscheduler.aio.clock import Clock
+from kscheduler.api.kinds import NAMESPACES, NODES, PODS, Kind
 from kscheduler.assembly.ports import Ports
+from kscheduler.informers.informer import Handler
 from kscheduler.scheduling.claims.claim_commits import ClaimCommits, ClaimPorts
 from kscheduler.scheduling.eviction.evictions import AsyncEvictions, EvictionPorts
 from kscheduler.scheduling.eviction.victims import Victims
+from kscheduler.scheduling.handlers.dependency_handlers import (
+    NamespaceHandler,
+    PodGroupHandler,
+    device_handlers,
+    storage_handlers,
+)
+from kscheduler.scheduling.handlers.event_handlers import NodeHandler, PodHandler
 from kscheduler.scheduling.journal import EvictionStep
+from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.reports import Reporter
 from kscheduler.state.cache import Cache
-from kscheduler.state.holding.pods_in_pre_bind import PodsInPreBind
-from kscheduler.state.holding.waiting_pods import WaitingPodTable
+from kscheduler.state.queue.scheduling_queue import SchedulingQueue
+from kscheduler.state.waiting_pods import PodsInPreBind, WaitingPodTable
+
+# The handlers of all kinds that decide about placements.
+
+
+def handlers_of(
+    pods: PodHandler,
+    nodes: NodeHandler,
+    cache: Cache,
+    queue: SchedulingQueue,
+    clock: Clock,
+    observations: Observations,
+) -> Mapping[Kind, Handler[Any]]:
+    """The handlers, by kind, that turn watch events into changes of cache and queue."""
+    seen = queue, clock, observations
+    table = cache.pod_groups
+    return {
+        PODS: pods,
+        NODES: nodes,
+        NAMESPACES: NamespaceHandler(cache.counters, *seen),
+        **storage_handlers(cache.volumes, *seen),
+        **device_handlers(cache.devices, *seen),
+        **{api.kind: PodGroupHandler(api, table, *seen) for api in table.apis},
+    }
+
 
 Activate = Callable[[Collection[str]], None]
 """Wakes pods by their keys."""

@@ -8,27 +8,23 @@ from dataclasses import dataclass
 from typing import Any
 
 from kscheduler.cel.checking.checker import Checker
-from kscheduler.cel.checking.declarations import declared
+from kscheduler.cel.checking.declarations import Names, declared
 from kscheduler.cel.checking.library_signatures import library_signatures
-from kscheduler.cel.checking.names import Names
 from kscheduler.cel.checking.standard_signatures import standard_signatures
 from kscheduler.cel.checking.validators import validate
 from kscheduler.cel.functions.lists import list_functions
 from kscheduler.cel.functions.standard import standard_functions
 from kscheduler.cel.functions.strings import string_functions
 from kscheduler.cel.kubernetes.library import kubernetes_functions
-from kscheduler.cel.planning.attributes import Run
-from kscheduler.cel.planning.constants import PlanError
-from kscheduler.cel.planning.dispatch import Dispatcher
-from kscheduler.cel.planning.frame import CostLimitError, Frame
+from kscheduler.cel.planning.attributes import CostLimitError, EvaluationRules, Frame, Run
+from kscheduler.cel.planning.calls import Dispatcher, PlanError
 from kscheduler.cel.planning.planner import ExpressionPlanner
-from kscheduler.cel.planning.rules import EvaluationRules
 from kscheduler.cel.source import NO_LOCATION, Issues, SourceText
 from kscheduler.cel.steps import TooManyStepsError, limited, spend
+from kscheduler.cel.syntax.literals import SyntaxProblemError
 from kscheduler.cel.syntax.nodes import SyntaxNode
 from kscheduler.cel.syntax.parser import DEEPEST, TooDeepError, parse
 from kscheduler.cel.syntax.visitor import Visitor
-from kscheduler.cel.syntax.words import SyntaxProblemError
 from kscheduler.cel.types import Type
 from kscheduler.cel.values.kinds import ErrorValue, PanicError
 

@@ -56,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.print_help(sys.stderr)
         return 2
     if words[0] == verb and verb not in VERBS:
-        from kscheduler.cli.unknown_verbs import OF_KSCHEDULER, unknown_verb
+        from kscheduler.cli.refusal import OF_KSCHEDULER, unknown_verb
 
         parser.error(unknown_verb(verb, VERBS, OF_KSCHEDULER))
     try:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kscheduler.api.core import Pod
+from kscheduler.api.defaults.pods import default_new_pod
 from kscheduler.cli.asking_flags import address_of, by_the_servers_version, choose_cluster, serving_of
 from kscheduler.client.access.connection import load_connection
 from kscheduler.client.rest import APIClient
@@ -15,15 +16,14 @@ from kscheduler.explain.questions.live import (
     read_groups,
     read_priority_classes,
 )
-from kscheduler.explain.questions.membership import unfollowed
-from kscheduler.explain.questions.serving import Serving
-from kscheduler.explain.rehearsals.planning import cluster_of_file
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
-from kscheduler.simulation.objects.defaults.pods import default_new_pod
-from kscheduler.whatif.files import ScenarioError
-from kscheduler.whatif.object_files import names_of
-from kscheduler.whatif.scenario import ClusterObjects
-from kscheduler.whatif.unreadable import notes_of, readable
+from kscheduler.scenario.files import ScenarioError
+from kscheduler.scenario.membership import unfollowed
+from kscheduler.scenario.object_files import names_of
+from kscheduler.scenario.scenario import ClusterObjects
+from kscheduler.scenario.serving import Serving
+from kscheduler.scenario.unreadable import notes_of, readable
+from kscheduler.simulate.planning import cluster_of_file
 
 
 @dataclass(slots=True)

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypedDict
 
+from kscheduler.api.releases import VERSION, followed
 from kscheduler.cli.named_config import (
     add_feature_gates,
     add_plugin_flags,
@@ -22,14 +23,12 @@ from kscheduler.cli.named_config import (
 from kscheduler.cli.parser import AppendText, StoreText
 from kscheduler.config.errors import ConfigError
 from kscheduler.config.types import OWN_SCHEDULER_NAME
-from kscheduler.upstream.release import VERSION
-from kscheduler.upstream.versions import followed
-from kscheduler.whatif.files import STANDARD_INPUT, ScenarioError
+from kscheduler.scenario.files import STANDARD_INPUT, ScenarioError
 
 if TYPE_CHECKING:
+    from kscheduler.assembly.configured import Configured
     from kscheduler.client.rest import APIClient
-    from kscheduler.explain.questions.serving import Serving
-    from kscheduler.loading import Configured
+    from kscheduler.scenario.serving import Serving
 
 EXIT_CODES: Final = "1 the API server did not answer; 2 flags or files that cannot be used."
 
@@ -130,7 +129,7 @@ def _is_same_file(one: str, other: str) -> bool:
 
 
 def _say(text: str) -> None:
-    from kscheduler.explain.text.printable import printable
+    from kscheduler.text import printable
 
     print(f"kscheduler: {printable(text)}", file=sys.stderr, flush=True)
 
@@ -170,7 +169,7 @@ def serving_of(args: argparse.Namespace, version: str = "") -> "Serving":
 
     `version`: of Kubernetes, where it is known and no flag says it.
     """
-    from kscheduler.explain.questions.serving import serving
+    from kscheduler.scenario.serving import serving
 
     if version:
         configured = _configured(args, version)

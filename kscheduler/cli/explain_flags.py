@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from kscheduler.api.groups import GROUP_PREFIXES
 from kscheduler.cli.asking_flags import add_asked_cluster, refuse_standard_input_twice
 from kscheduler.cli.parser import AppendText, StoreText, text
-from kscheduler.whatif.files import ScenarioError
+from kscheduler.scenario.files import ScenarioError
 
 if TYPE_CHECKING:
-    from kscheduler.whatif.object_files import Document
+    from kscheduler.scenario.object_files import Document
 
 POD_PREFIXES = ("pod", "pods", "po")
 WORKLOAD_PREFIXES = {
@@ -134,7 +134,7 @@ def new_objects_of(args: argparse.Namespace) -> "tuple[list[Document], list[str]
 
     Read once: whoever answers in the end needs it, and standard input has it once.
     """
-    from kscheduler.explain.questions.new_objects import read_new_objects  # most questions have no manifests
+    from kscheduler.scenario.new_objects import read_new_objects  # most questions have no manifests
 
     if args.new_objects is None:
         args.new_objects = read_new_objects(args.filename)

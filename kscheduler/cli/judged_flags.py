@@ -9,14 +9,13 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final, NoReturn
 
+from kscheduler.api.releases import BEHAVIOURS, SEE_OTHER_VERSION
 from kscheduler.cli.flags import DEPRECATED, add_flags, ignored_flags, mistaken_settings
 from kscheduler.cli.log_flags import add_log_flags, without_effect
 from kscheduler.cli.serving_flags import serving_of, serving_warnings
 from kscheduler.config.errors import ConfigError
 from kscheduler.config.feature_gates import gate_refusals
 from kscheduler.config.unhonoured import RULES
-from kscheduler.upstream.behaviours import BEHAVIOURS
-from kscheduler.upstream.versions import SEE_OTHER_VERSION
 
 _GATES: Final = "--feature-gates="
 _OF_THE_KUBELET: Final = "$("

@@ -40,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0 if words else 2
     if words[0] not in VERBS:
         from kscheduler.cli import VERBS as COMMANDS
-        from kscheduler.cli.unknown_verbs import OF_KUBECTL, unknown_verb
+        from kscheduler.cli.refusal import OF_KUBECTL, unknown_verb
 
         elsewhere = {**{command: f"`kscheduler {command}`" for command in COMMANDS}, **OF_KUBECTL}
         sys.stderr.write(f"kubectl kscheduler: {unknown_verb(words[0], VERBS, elsewhere)}\n{_help()}")

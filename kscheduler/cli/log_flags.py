@@ -22,7 +22,7 @@ from kscheduler.config.errors import ConfigError, Problem
 from kscheduler.config.feature_gates import FeatureGates
 
 if TYPE_CHECKING:
-    from kscheduler.logs import ModuleLevel, SplitStream
+    from kscheduler.telemetry.logs import ModuleLevel, SplitStream
 
 FORMATS: Final = ("json", "text")
 MOST: Final = 2**31 - 1
@@ -32,9 +32,9 @@ OWN_MODULES: Final = (
     *("api-server", "assembled", "attempt", "audit", "catch_up", "claim_commits", "config", "dump", "election"),
     *("event_handlers", "evictions", "extenders", "factory", "overfill", "taken_pods"),
     *("failures", "informer", "kscheduler", "log_flags", "loop_lag", "plugin_reports", "pods", "recorder", "reflector"),
-    *("retired_plugins", "run", "server", "status_writer", "truth_check", "workers"),
+    *("context", "run", "server", "status_writer", "truth_check", "workers"),
     *("node_cost", "plugin_listers", "refreshed_plugins", "group_attempt", "group_status_writer"),
-    *("permit_waits", "incomplete_waits", "shadow", "follower", "flight_recorder", "segment_thread"),
+    *("long_waits", "shadow", "follower", "flight_recorder", "segment_thread"),
     *("quarantined_profiles", "rereading", "writes"),
 )
 """The modules that log by themselves. A pattern may also mean those of libraries and of users' plugins."""
@@ -49,7 +49,7 @@ def verbosity(text: str) -> int:
 
 def modules(text: str) -> "tuple[ModuleLevel, ...]":
     """Patterns and levels. Raises `ArgumentTypeError`."""
-    from kscheduler.logs import parse_modules
+    from kscheduler.telemetry.logs import parse_modules
 
     try:
         return parse_modules(text)
@@ -130,7 +130,7 @@ def _add_streams(group: Any, name: str) -> None:
 
 def configure_logs(args: argparse.Namespace) -> None:
     """Set up logging. Raises `ConfigError` if flags contradict each other, or if a gate that they need is off."""
-    from kscheduler import logs
+    from kscheduler.telemetry import logs
 
     try:
         gates = by_first_that_takes_it(args, lambda version: feature_gates(args, version))
@@ -171,7 +171,7 @@ def _stream_flags(args: argparse.Namespace, kind: str) -> list[str]:
 
 
 def _split(args: argparse.Namespace, kind: str) -> "SplitStream | None":
-    from kscheduler.logs import DEFAULT_FLUSH_SECONDS, SplitStream
+    from kscheduler.telemetry.logs import DEFAULT_FLUSH_SECONDS, SplitStream
 
     if not getattr(args, f"log_{kind}_split_stream"):
         return None
@@ -193,7 +193,7 @@ def without_effect(args: argparse.Namespace, kind: str = "json") -> dict[str, st
 
 def _warn(args: argparse.Namespace, kind: str) -> None:
     """Name the flags that change nothing."""
-    from kscheduler.logs import get_logger
+    from kscheduler.telemetry.logs import get_logger
 
     log = get_logger(__name__)
     for flag, reason in without_effect(args, kind).items():

@@ -5,16 +5,14 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from kscheduler.api.releases import BEHAVIOURS, SEE_OTHER_VERSION, VERSION
 from kscheduler.cli.debugging import add_debug_flag, begin_debugging
 from kscheduler.cli.parser import text
 from kscheduler.config.errors import ConfigError, SeveralMistakesError
 from kscheduler.config.feature_gates import FeatureGates, parse_feature_gates
-from kscheduler.upstream.behaviours import BEHAVIOURS
-from kscheduler.upstream.release import VERSION
-from kscheduler.upstream.versions import SEE_OTHER_VERSION
 
 if TYPE_CHECKING:
-    from kscheduler.loading import ConfigurationReader, Configured
+    from kscheduler.assembly.configured import ConfigurationReader, Configured
 
 T = TypeVar("T")
 
@@ -77,7 +75,7 @@ def add_plugin_flags(parser: Any) -> None:
 
 def configuration_reader(args: argparse.Namespace, gates: FeatureGates) -> "ConfigurationReader":
     """The reader for a command line with `--plugin` and `--plugin-directory`."""
-    from kscheduler.loading import ConfigurationReader  # brings numpy: `--help` and completion go without
+    from kscheduler.assembly.configured import ConfigurationReader
 
     begin_debugging(args)
     enables = getattr(args, "enable_plugins", False)
@@ -129,7 +127,7 @@ def check_built(configured: "Configured", *, runs_here: bool = True) -> None:
 
     `runs_here`: whether the service runs on this machine, where the files that it reads must be.
     """
-    from kscheduler.whatif.profile_check import unusable
+    from kscheduler.assembly.profiles_over import unusable
 
     failure = unusable(configured.config, configured.registry, runs_here=runs_here)
     if failure is not None:

@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 FAILED, BAD_INPUT = 1, 2
@@ -18,7 +18,7 @@ INSTALL_SIMULATION: Final = (
 
 def refuse(message: object) -> int:
     """Print the problems on stderr, a line each, and return the exit code for them."""
-    from kscheduler.config.escaping import escaped
+    from kscheduler.config.durations import escaped
 
     for line in str(message).split("\n"):
         print(f"kscheduler: {escaped(line)}", file=sys.stderr)
@@ -38,7 +38,7 @@ def refusing(answer: Callable[[argparse.Namespace], int], args: argparse.Namespa
     from kscheduler.api.codec import UndecodableError
     from kscheduler.client.errors import ClientError, ConfigurationError  # whose package brings aiohttp
     from kscheduler.config.errors import ConfigError
-    from kscheduler.whatif.files import ScenarioError
+    from kscheduler.scenario.files import ScenarioError
 
     try:
         return answer(args)
@@ -49,7 +49,35 @@ def refusing(answer: Callable[[argparse.Namespace], int], args: argparse.Namespa
 
 
 def _complain(problem: str, code: int) -> int:
-    from kscheduler.explain.text.printable import printable_lines
+    from kscheduler.text import printable_lines
 
     refuse(printable_lines(problem))
     return code
+
+
+# What to say of a word that is no verb: its name in the other program, or the verb that was meant.
+#
+# The same questions have two names: `kscheduler explain` and `simulate` are `kubectl kscheduler why` and `whatif`.
+
+OF_KSCHEDULER: Final[Mapping[str, str]] = {
+    "why": "`kscheduler explain` (or `kubectl kscheduler why`)",
+    "whatif": "`kscheduler simulate` (or `kubectl kscheduler whatif`)",
+    "top": "`kubectl kscheduler top`",
+    "nodes": "`kubectl kscheduler nodes`",
+}
+"""By verb of the kubectl plugin, what `kscheduler` says instead."""
+OF_KUBECTL: Final[Mapping[str, str]] = {
+    "explain": "`kubectl kscheduler why` (or `kscheduler explain`)",
+    "simulate": "`kubectl kscheduler whatif` (or `kscheduler simulate`)",
+}
+_ALIKE: Final = 0.6
+
+
+def unknown_verb(word: str, verbs: Collection[str], elsewhere: Mapping[str, str]) -> str:
+    """What is wrong with the word, and what was meant as far as that can be guessed. `elsewhere`: by verb the words."""
+    if word in elsewhere:
+        return f"there is no {word} here: it is {elsewhere[word]}"
+    from difflib import get_close_matches
+
+    near = get_close_matches(word, verbs, n=1, cutoff=_ALIKE)
+    return f"there is no {word!r}" + (f": did you mean {near[0]}?" if near else "")

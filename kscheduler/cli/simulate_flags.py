@@ -4,10 +4,9 @@ import argparse
 
 from kscheduler.cli.asking_flags import EXIT_CODES, add_asked_cluster, add_objects_file, refuse_standard_input_twice
 from kscheduler.cli.parser import AppendText, StoreText
-from kscheduler.explain.rehearsals.from_flags import labelled, more_nodes, tainted
-from kscheduler.explain.rehearsals.wishes import MOST_NEW_PODS, Wishes, new_objects_of
-from kscheduler.whatif.files import ScenarioError
-from kscheduler.whatif.rehearsal.wished_nodes import refuse_too_many_nodes
+from kscheduler.scenario.files import ScenarioError
+from kscheduler.simulate.wished_nodes import refuse_too_many_nodes
+from kscheduler.simulate.wishes import MOST_NEW_PODS, Wishes, labelled, more_nodes, new_objects_of, tainted
 
 _DESCRIPTION = """\
 Show what would happen if pods of -f came, or nodes came, went, were changed, cordoned or drained: the scheduler's own

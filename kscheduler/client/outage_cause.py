@@ -29,7 +29,7 @@ from kscheduler.client.errors import (
     ProxyNameError,
 )
 from kscheduler.client.http.http1 import CutResponseError, EncodedResponseError, MalformedResponseError, NotHTTPError
-from kscheduler.logs.clean import short_line
+from kscheduler.telemetry.logs.clean import short_line
 
 
 class Cause(StrEnum):

@@ -33,7 +33,7 @@ from kscheduler.client.outage_cause import (
     cause_of_refusal,
     is_about_new_connections,
 )
-from kscheduler.logs.throttle import Throttle
+from kscheduler.telemetry.logs.storms import Throttle
 
 UNREADY_SECONDS: Final = 30.0
 """After this long without a success the scheduler is not ready."""

@@ -54,7 +54,7 @@ from kscheduler.client.resource_path import owner_of_request
 from kscheduler.client.rest_statistics import RESTCounters, RESTStatistics
 from kscheduler.client.retry_after import retry_after_of
 from kscheduler.client.write_failures import WriteFailures
-from kscheduler.logs.clean import short_line
+from kscheduler.telemetry.logs.clean import short_line
 
 JSON = "application/json"
 STRATEGIC_MERGE = "application/strategic-merge-patch+json"

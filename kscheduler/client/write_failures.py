@@ -12,10 +12,10 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from kscheduler.bounded.recently_used import RecentlyUsed
+from kscheduler.bounded import RecentlyUsed
 from kscheduler.client.errors import APIError, ClientError, NetworkError
 from kscheduler.client.resource_path import RequestOwner
-from kscheduler.logs.clean import short_line
+from kscheduler.telemetry.logs.clean import short_line
 
 MOST: Final = 64
 LONGEST_TEXT: Final = 300

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from kscheduler.api.well_known import DEFAULT_SCHEDULER_NAME
 from kscheduler.config.durations import seconds
 from kscheduler.config.feature_gates import FeatureGates
+from kscheduler.config.in_tree_plugins import DEFAULT_PLUGINS
 from kscheduler.config.plugin_args import (
     ARGS_KINDS,
     DEFAULT_RESOURCES,
@@ -36,7 +37,6 @@ from kscheduler.config.types import (
     Plugins,
     PluginSet,
 )
-from kscheduler.upstream.default_plugins import DEFAULT_PLUGINS
 
 _Filled = TypeVar("_Filled", bound=Settings)
 

@@ -6,8 +6,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from kscheduler.config.durations import Duration
-from kscheduler.config.escaping import escaped
+from kscheduler.config.durations import Duration, escaped
 
 T = TypeVar("T")
 

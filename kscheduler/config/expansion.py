@@ -12,9 +12,9 @@ from typing import Final
 
 from kscheduler.api.well_known import MAX_NODE_SCORE
 from kscheduler.config.errors import ConfigError, Problem
+from kscheduler.config.in_tree_plugins import IN_TREE_PLUGINS
+from kscheduler.config.other_projects import advice
 from kscheduler.config.types import PluginEntry, Plugins, PluginSet
-from kscheduler.upstream.extension_points import IN_TREE_PLUGINS
-from kscheduler.upstream.other_projects import advice
 
 Implements = Callable[[str, str], bool]
 """`implements(plugin name, point)`, where the point is a key of `POINTS`. A plugin without any point does not exist."""

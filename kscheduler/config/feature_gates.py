@@ -1,7 +1,7 @@
 """Feature gates: all that kube-scheduler knows, and `--feature-gates`.
 
 kube-scheduler accepts every gate of Kubernetes, because it is built from the same libraries as all other components.
-The table (`upstream/feature_gates_1_36.json`) has all gates, with stage, default, lock and needs; another version of
+The table (`config/feature_gates_1_36.json`) has all gates, with stage, default, lock and needs; another version of
 Kubernetes is another file.
 
 Setting an unknown or a locked gate is an error that names the gate, in kube-scheduler's words; so is switching on one
@@ -20,10 +20,8 @@ from typing import Final
 
 import msgspec
 
+from kscheduler.api.releases import BEHAVIOURS, VERSION, Behaviours, had_by
 from kscheduler.config.errors import ConfigError, Problem
-from kscheduler.upstream.behaviours import BEHAVIOURS, Behaviours
-from kscheduler.upstream.release import VERSION
-from kscheduler.upstream.versions import had_by
 
 
 class Stage(Enum):
@@ -57,7 +55,7 @@ class _Entry(msgspec.Struct, forbid_unknown_fields=True):
 @cache
 def gates_of(version: str) -> Mapping[str, Gate]:
     """Every gate of a version of Kubernetes, by name. Raises `FileNotFoundError` for a version without a table."""
-    path = Path(__file__).parents[1] / "upstream" / f"feature_gates_{version.replace('.', '_')}.json"
+    path = Path(__file__).parent / f"feature_gates_{version.replace('.', '_')}.json"
     entries = msgspec.json.decode(path.read_bytes(), type=dict[str, _Entry])
     gates = (Gate(name, entry.stage, entry.default, entry.locked, entry.needs) for name, entry in entries.items())
     return MappingProxyType({gate.name: gate for gate in gates})

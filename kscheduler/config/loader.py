@@ -12,6 +12,7 @@ import msgspec
 import yaml
 from msgspec.structs import replace
 
+from kscheduler.api.releases import BEHAVIOURS, VERSION, had_by
 from kscheduler.config.defaults import apply_defaults
 from kscheduler.config.durations import Duration
 from kscheduler.config.errors import MOST_PROBLEMS_SHOWN, ConfigError, Problem, config_error, shown
@@ -33,9 +34,6 @@ from kscheduler.config.types import (
     PluginSet,
 )
 from kscheduler.config.validation.configuration import validate
-from kscheduler.upstream.behaviours import BEHAVIOURS
-from kscheduler.upstream.release import VERSION
-from kscheduler.upstream.versions import had_by
 
 STANDARD_INPUT = "standard input"
 """How messages name the file `-`."""

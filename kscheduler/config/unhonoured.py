@@ -14,9 +14,9 @@ from typing import Any, Final
 from kscheduler.config.errors import shown
 from kscheduler.config.extenders import decides
 from kscheduler.config.loader import LoadedConfig, default_configuration
+from kscheduler.config.other_projects import near_plugin, of_others
 from kscheduler.config.plugin_args import HTTPSource, LoadAwareArgs
 from kscheduler.config.types import Extender, Plugins, PluginSet
-from kscheduler.upstream.other_projects import near_plugin, of_others
 
 
 @dataclass(frozen=True, slots=True)

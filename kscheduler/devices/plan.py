@@ -5,14 +5,12 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from kscheduler.api.devices import ALL, EXACT_COUNT, DeviceClass, ResourceClaim
-from kscheduler.devices.errors import AllocationError
-from kscheduler.devices.features import AllocatorFeatures
 from kscheduler.devices.ids import AllocatedState
 from kscheduler.devices.limits.capacity import CapacityError, consumption, has_room, is_allowed
 from kscheduler.devices.limits.constraints import Constraint, constraint_of
 from kscheduler.devices.pools import NodeIdentity, Pool, PoolDevice, reaches
 from kscheduler.devices.selection import DeviceSelection, Selections
-from kscheduler.devices.wanted import Wanted, wanted_of
+from kscheduler.devices.wanted import AllocationError, AllocatorFeatures, Wanted, wanted_of
 
 T = TypeVar("T")
 Parts = Generator[None, None, T]

@@ -6,10 +6,9 @@ from dataclasses import dataclass, field
 from kscheduler.api.core import NodeSelector
 from kscheduler.api.devices import CounterSet, Device, ResourceSlice
 from kscheduler.api.selectors import NodeTerm, parse_node_term
-from kscheduler.bounded.recently_used import RecentlyUsed, RecentlyUsedByWeight
-from kscheduler.bounded.weights import weight_of
-from kscheduler.devices.features import AllocatorFeatures
+from kscheduler.bounded import RecentlyUsed, RecentlyUsedByWeight, weight_of
 from kscheduler.devices.ids import DeviceID, PoolID
+from kscheduler.devices.wanted import AllocatorFeatures
 
 
 @dataclass(frozen=True, slots=True)

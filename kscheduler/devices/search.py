@@ -10,13 +10,12 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from kscheduler.api.devices import DeviceTaint, DeviceToleration
-from kscheduler.devices.errors import AllocationError
-from kscheduler.devices.features import AllocatorFeatures
 from kscheduler.devices.ids import AllocatedState, DeviceID
 from kscheduler.devices.limits.capacity import Amount, CapacityError, consumption, has_room, is_allowed
 from kscheduler.devices.limits.counters import PoolCounters
 from kscheduler.devices.plan import MOST_RESULTS, ClaimPlan, Parts, Request, is_selectable
 from kscheduler.devices.pools import NodeIdentity, Pool, PoolDevice
+from kscheduler.devices.wanted import AllocationError, AllocatorFeatures
 
 
 class SearchEnd(Enum):

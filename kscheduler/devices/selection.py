@@ -8,13 +8,11 @@ looks at is nobody's error.
 from collections.abc import Generator, Sequence
 from typing import Final, Protocol
 
+from kscheduler.api.device_selectors import SelectorBudgetError, SelectorCompileError, SelectorRuntimeError
 from kscheduler.api.devices import Device, DeviceClass, DeviceSelector
-from kscheduler.bounded.recently_used import RecentlyUsed, RecentlyUsedByWeight
-from kscheduler.bounded.weights import weight_of
-from kscheduler.devices.errors import AllocationError
-from kscheduler.devices.features import AllocatorFeatures
+from kscheduler.bounded import RecentlyUsed, RecentlyUsedByWeight, weight_of
 from kscheduler.devices.pools import PoolDevice
-from kscheduler.devices.selectors import SelectorBudgetError, SelectorCompileError, SelectorRuntimeError
+from kscheduler.devices.wanted import AllocationError, AllocatorFeatures
 
 _KEPT_SELECTIONS: Final = 64
 _KEPT_BYTES: Final = 16 * 2**20

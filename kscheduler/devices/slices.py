@@ -7,9 +7,9 @@ from functools import cached_property
 from typing import Final, Optional
 
 from kscheduler.api.devices import ResourceSlice
-from kscheduler.devices.features import AllocatorFeatures
 from kscheduler.devices.ids import PoolID
 from kscheduler.devices.pools import NodeIdentity, Pool, in_order, is_relevant, newest_of, pool_of
+from kscheduler.devices.wanted import AllocatorFeatures
 
 _MOST_NODES: Final = 1 << 14
 """Whose pools are kept; then they are worked out anew."""

@@ -19,8 +19,8 @@ from kscheduler.client.errors import APIError, ClientError, NetworkError
 from kscheduler.client.events.recorder import EventReference
 from kscheduler.client.outage_cause import advice_about_failure
 from kscheduler.election.lease import StoredLease
-from kscheduler.logs import get_logger
-from kscheduler.logs.throttle import RecurringTrouble
+from kscheduler.telemetry.logs import get_logger
+from kscheduler.telemetry.logs.storms import RecurringTrouble
 
 _log = get_logger("election")
 

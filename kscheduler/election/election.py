@@ -18,8 +18,8 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from kscheduler.aio.bell import Bell
 from kscheduler.aio.clock import Clock
+from kscheduler.aio.tasks import Bell
 from kscheduler.client.errors import APIError, ClientError, UnknownOutcomeError
 from kscheduler.election.announcements import Announcements
 from kscheduler.election.fence import Fence

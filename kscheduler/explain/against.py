@@ -7,8 +7,8 @@ from typing import Any
 from kscheduler.explain.rejections import plugin_rejections
 from kscheduler.explain.situation import NO_SITUATION, Situation
 from kscheduler.framework.status import Status
-from kscheduler.whatif.decide import Decision
-from kscheduler.whatif.fields.unknown_fields import nearest_node
+from kscheduler.scenario.decide import Decision
+from kscheduler.scenario.fields import nearest_node
 
 Tree = dict[str, Any]
 

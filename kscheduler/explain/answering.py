@@ -14,14 +14,13 @@ from kscheduler.explain.situation import NO_SITUATION, Situation
 from kscheduler.explain.suggestions.as_lines import suggestions_text
 from kscheduler.explain.suggestions.asked import suggested
 from kscheduler.explain.suggestions.of_group import suggested_for_group
+from kscheduler.explain.suggestions.search_time import SearchTime
+from kscheduler.explain.suggestions.suggestion import Suggestion
 from kscheduler.explain.text.as_text import decision_text
 from kscheduler.explain.text.comparison import comparison_text
-from kscheduler.explain.text.layout import PLAIN, Style
-from kscheduler.explain.text.printable import json_line, printable
-from kscheduler.whatif.decide import Decision
-from kscheduler.whatif.decide_group import GroupDecision
-from kscheduler.whatif.suggestions.search_time import SearchTime
-from kscheduler.whatif.suggestions.suggestion import Suggestion
+from kscheduler.scenario.decide import Decision
+from kscheduler.scenario.decide_group import GroupDecision
+from kscheduler.text import PLAIN, Style, json_line, printable
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,12 +15,12 @@ from kscheduler.explain.outcome import cycle_outcome, outcome_of
 from kscheduler.explain.situation import NO_SITUATION, Situation
 from kscheduler.explain.suggestions.as_json import suggestion_trees
 from kscheduler.explain.suggestions.missing_claims import missing_claims
+from kscheduler.explain.suggestions.suggestion import Suggestion
 from kscheduler.framework.cluster.preemption import PreemptionSearch
 from kscheduler.framework.reasons.diagnosis import Diagnosis
 from kscheduler.framework.status import Code, Status
+from kscheduler.scenario.decide import Decision
 from kscheduler.scheduling.record import SchedulingRecord
-from kscheduler.whatif.decide import Decision
-from kscheduler.whatif.suggestions.suggestion import Suggestion
 
 Tree = dict[str, Any]
 

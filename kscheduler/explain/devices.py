@@ -8,8 +8,8 @@ from kscheduler.api.devices import AllocationResult, ResourceClaim
 from kscheduler.framework.cluster.claim_writing import PodReservation
 from kscheduler.framework.cluster.devices import DeviceChooser
 from kscheduler.framework.status import StatusError
+from kscheduler.scenario.decide import Decision
 from kscheduler.scheduling.record import SchedulingRecord
-from kscheduler.whatif.decide import Decision
 
 Tree = dict[str, Any]
 

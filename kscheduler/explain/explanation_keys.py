@@ -9,11 +9,11 @@ from kscheduler.explain.rejections import NamedDetail, PluginRejections, named_d
 from kscheduler.explain.situation import Situation
 from kscheduler.framework.cluster.preemption import Candidate, PreemptionSearch
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.framework.rules.ties import TIE_RULE
+from kscheduler.framework.rules.scoring import TIE_RULE
 from kscheduler.framework.status import Code
+from kscheduler.scenario.decide import Decision, pods_going, without_nomination
 from kscheduler.scheduling.cycle.rejection_details import raw_scores
 from kscheduler.scheduling.record import SchedulingRecord
-from kscheduler.whatif.decide import Decision, pods_going, without_nomination
 
 Tree = dict[str, Any]
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from kscheduler.config.extenders import extender_name, is_asked_about
 from kscheduler.config.types import Extender
+from kscheduler.scenario.decide import Decision
 from kscheduler.scheduling.extenders.answers import ExtenderAnswers
-from kscheduler.whatif.decide import Decision
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,13 +13,13 @@ from kscheduler.api.meta import Condition
 from kscheduler.explain.devices import reserved_devices
 from kscheduler.explain.in_service import InService
 from kscheduler.explain.suggestions.of_group import group_suggestion_lines, group_suggestion_trees
+from kscheduler.explain.suggestions.suggestion import Suggestion
 from kscheduler.explain.text.group_head import group_head, reported_condition
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.framework.status import Status
+from kscheduler.scenario.decide_group import GroupDecision
 from kscheduler.scheduling.groups.group_cycle import MemberResult, TriedPlacement
-from kscheduler.scheduling.groups.group_outcome import group_condition
-from kscheduler.whatif.decide_group import GroupDecision
-from kscheduler.whatif.suggestions.suggestion import Suggestion
+from kscheduler.scheduling.groups.group_preemption import group_condition
 
 Tree = dict[str, Any]
 

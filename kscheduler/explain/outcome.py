@@ -3,7 +3,7 @@
 from enum import Enum
 
 from kscheduler.explain.situation import Situation, Standing
-from kscheduler.whatif.decide import Decision
+from kscheduler.scenario.decide import Decision
 
 
 class Outcome(Enum):

@@ -9,9 +9,9 @@ from typing import Any
 
 from kscheduler.framework.per_node_declaration import place_of
 from kscheduler.framework.plugin import Plugin
+from kscheduler.scenario.decide import Decision
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.supervision.supervised import unsupervised
-from kscheduler.whatif.decide import Decision
 
 
 def source_of(profile: Profile | None, name: str, method: str = "filter") -> str:

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from kscheduler.framework.reasons.details import Detail
 from kscheduler.framework.status import Status
+from kscheduler.scenario.decide import Decision
 from kscheduler.scheduling.cycle.rejection_details import rejection_details
 from kscheduler.scheduling.record import SchedulingRecord
-from kscheduler.whatif.decide import Decision
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,9 @@ from kscheduler.api.storage import SELECTED_NODE, PersistentVolumeClaim, Storage
 from kscheduler.api.well_known import DEFAULT_SCHEDULER_NAME
 from kscheduler.explain.in_service import InService, service_lines
 from kscheduler.framework.cluster.volumes import claim_name
+from kscheduler.scenario.fields import nearest
 from kscheduler.scheduling.failures.failures import SCHEDULER_ERROR
-from kscheduler.scheduling.truth.prebind_waits import DeviceWait
-from kscheduler.whatif.fields.unknown_fields import nearest
+from kscheduler.scheduling.truth.pending import DeviceWait
 
 ASK_THE_SERVICE: Final = "only the running service knows: `kubectl kscheduler why POD` asks it, as GET /explain does"
 

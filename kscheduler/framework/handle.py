@@ -10,20 +10,18 @@ from typing import Protocol
 
 from kscheduler.aio.clock import REAL_CLOCK, Clock
 from kscheduler.api.core import Pod
+from kscheduler.api.releases import BEHAVIOURS, VERSION, Behaviours
 from kscheduler.framework.cluster.claim_writing import ClaimWriter
 from kscheduler.framework.cluster.client import ClusterClient
 from kscheduler.framework.cluster.devices import Devices
-from kscheduler.framework.cluster.lister import ListerOf, nothing_listed
+from kscheduler.framework.cluster.lister import NO_WORKLOADS, ListerOf, WorkloadListers, nothing_listed
 from kscheduler.framework.cluster.pod_groups import NO_POD_GROUPS, PodGroupView
 from kscheduler.framework.cluster.preemption import NO_EVICTIONS, DisruptionBudgets, Evictions
 from kscheduler.framework.cluster.topology import TopologyCounters
 from kscheduler.framework.cluster.volumes import Volumes, VolumeWriter
-from kscheduler.framework.cluster.workload_listers import NO_WORKLOADS, WorkloadListers
 from kscheduler.framework.nodes.node_table import NodeTable
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import Status
-from kscheduler.upstream.behaviours import BEHAVIOURS, Behaviours
-from kscheduler.upstream.release import VERSION
 
 
 class ClusterView(Protocol):

@@ -26,10 +26,14 @@ from typing import Any, ClassVar, Final, Protocol
 
 from kscheduler.api import well_known
 from kscheduler.framework.cluster.claim_writing import Deallocation
-from kscheduler.framework.cluster.group_preemption import GroupTrial, PodGroupPostFilterResult
-from kscheduler.framework.cluster.placements import GroupPlacement, ProposedPlacement
 from kscheduler.framework.cluster.pod_groups import GroupDefinition, PlacementProgress
-from kscheduler.framework.cluster.preemption import Preemption
+from kscheduler.framework.cluster.preemption import (
+    GroupPlacement,
+    GroupTrial,
+    PodGroupPostFilterResult,
+    Preemption,
+    ProposedPlacement,
+)
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import ClusterEventWithHint
 from kscheduler.framework.nodes.moved_pods import MovedPods

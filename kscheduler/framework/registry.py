@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from kscheduler.config.in_tree_plugins import IN_TREE_PLUGINS, IN_TREE_POINTS
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.plugin import Plugin
-from kscheduler.upstream.extension_points import IN_TREE_PLUGINS, IN_TREE_POINTS
 
 PluginFactory = Callable[[Any, Handle], Plugin]
 """`factory(args, handle)`: builds a plugin for one profile. Raises `ValueError` for arguments it cannot take."""

@@ -38,7 +38,7 @@ from kscheduler.client.errors import APIError, ClientError, CredentialsError, Ne
 from kscheduler.client.rest import APIClient
 from kscheduler.informers.informer import Informer
 from kscheduler.informers.progress import PAGE_SIZE
-from kscheduler.logs import get_logger
+from kscheduler.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
 

@@ -23,7 +23,7 @@ from kscheduler.client.errors import ClientError
 from kscheduler.client.rest import APIClient
 from kscheduler.informers.audit import METADATA_ONLY
 from kscheduler.informers.factory import InformerFactory
-from kscheduler.logs import get_logger
+from kscheduler.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
 

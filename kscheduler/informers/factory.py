@@ -18,8 +18,7 @@ from typing import Any, Literal
 import msgspec
 
 from kscheduler.aio import REAL_CLOCK, Clock, finishes_within
-from kscheduler.aio.bell import Bell
-from kscheduler.aio.services import until_cancelled
+from kscheduler.aio.tasks import Bell, until_cancelled
 from kscheduler.api.kinds import KINDS, Kind
 from kscheduler.client.errors import APIError, ClientError
 from kscheduler.client.rest import APIClient
@@ -29,7 +28,7 @@ from kscheduler.informers.rereading import Rereader
 from kscheduler.informers.transform import Transform
 from kscheduler.informers.unreadable import HoldsRoom, rule_for
 from kscheduler.informers.view_age import OLD_VIEW_SECONDS
-from kscheduler.logs import get_logger
+from kscheduler.telemetry.logs import get_logger
 
 log = get_logger(__name__)
 

@@ -23,8 +23,8 @@ from kscheduler.informers.store import Store
 from kscheduler.informers.transform import Transform, default_transform
 from kscheduler.informers.unreadable import Retain, rule_for
 from kscheduler.informers.view_age import ViewAge, ViewAgeStatistics
-from kscheduler.logs import get_logger
-from kscheduler.logs.caught import Boundary, count_caught
+from kscheduler.telemetry.logs import get_logger
+from kscheduler.telemetry.logs.caught import Boundary, count_caught
 
 log = get_logger(__name__)
 

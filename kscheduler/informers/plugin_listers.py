@@ -23,8 +23,8 @@ from kscheduler.framework.cluster.lister import Changed, Lister, check_kind, che
 from kscheduler.framework.events import ActionType, ClusterEvent
 from kscheduler.informers.factory import InformerFactory
 from kscheduler.informers.informer import Informer, InformerStatistics
-from kscheduler.logs import get_logger
-from kscheduler.logs.caught import Boundary, count_caught
+from kscheduler.telemetry.logs import get_logger
+from kscheduler.telemetry.logs.caught import Boundary, count_caught
 
 _log = get_logger(__name__)
 

@@ -29,7 +29,7 @@ from kscheduler.client.rest import APIClient
 from kscheduler.client.watch import Bookmark, Decoded, Garbled, Undecodable, WatchDecoder, WatchError, WatchEvent
 from kscheduler.informers.informer import Informer
 from kscheduler.informers.progress import ListOrWatch, NextStep, Progress, Want, error_of
-from kscheduler.logs import get_logger
+from kscheduler.telemetry.logs import get_logger
 
 log = get_logger(__name__)
 

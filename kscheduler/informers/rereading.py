@@ -29,7 +29,7 @@ from kscheduler.client.lists import ListDecoder
 from kscheduler.client.rest import APIClient
 from kscheduler.client.watch import Undecodable
 from kscheduler.informers.informer import UNNAMED, Informer
-from kscheduler.logs import get_logger
+from kscheduler.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
 

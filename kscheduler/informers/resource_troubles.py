@@ -15,7 +15,7 @@ from typing import Final
 from kscheduler.client.outage_cause import Cause, advice_about
 from kscheduler.client.reachability import DOUBT_SECONDS, LINE_SECONDS, LogLine
 from kscheduler.informers.reflector import LONGEST_WAIT_SECONDS
-from kscheduler.logs.throttle import RecurringTrouble
+from kscheduler.telemetry.logs.storms import RecurringTrouble
 
 _ADVICE: Final = {
     "forbidden": "RBAC must grant verbs list and watch on these resources to this identity, as the ClusterRole in "

@@ -38,7 +38,7 @@ from kscheduler.api.devices import (
     ResourceSlice,
 )
 from kscheduler.api.meta import Condition, KubeObject, OwnerReference
-from kscheduler.api.old_annotation import honor
+from kscheduler.api.names import honor
 from kscheduler.api.well_known import LAST_APPLIED
 from kscheduler.informers.shared import Shared, SharedText
 

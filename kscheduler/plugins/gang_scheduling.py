@@ -14,13 +14,18 @@ from typing import Final
 
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import KubeObject
-from kscheduler.framework.activation import activate_later
-from kscheduler.framework.cluster.incomplete_groups import why_incomplete
-from kscheduler.framework.cluster.pod_groups import GroupDefinition, GroupKey, PlacementProgress, has_quorum
+from kscheduler.framework.cluster.pod_groups import (
+    GroupDefinition,
+    GroupKey,
+    PlacementProgress,
+    has_quorum,
+    why_incomplete,
+)
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint, Resource
 from kscheduler.framework.handle import Handle, PluginArgs
 from kscheduler.framework.plugin import PermitResult, Plugin
+from kscheduler.framework.plugin_listener import activate_later
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Code, Status, error, unresolvable, unschedulable
 

@@ -16,7 +16,7 @@ from kscheduler.plugins.node_ports import NodePorts
 from kscheduler.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
 from kscheduler.plugins.node_resources_fit import NodeResourcesFit
 from kscheduler.plugins.node_unschedulable import NodeUnschedulable
-from kscheduler.plugins.placements import PodGroupPodsCount, TopologyPlacementGenerator
+from kscheduler.plugins.pod_group_pods_count import PodGroupPodsCount
 from kscheduler.plugins.pod_topology_spread import PodTopologySpread
 from kscheduler.plugins.policies.catalogue import POLICIES
 from kscheduler.plugins.priority_sort import PrioritySort
@@ -26,6 +26,7 @@ from kscheduler.plugins.storage.volume_binding import VolumeBinding
 from kscheduler.plugins.storage.volume_restrictions import VolumeRestrictions
 from kscheduler.plugins.storage.volume_zone import VolumeZone
 from kscheduler.plugins.taint_toleration import TaintToleration
+from kscheduler.plugins.topology_placement_generator import TopologyPlacementGenerator
 
 IN_TREE: tuple[type[Plugin], ...] = (
     SchedulingGates,

@@ -23,7 +23,7 @@ from kscheduler.framework.plugin import Plugin, PreFilterResult, Source
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.reasons.details import Detail
 from kscheduler.framework.reasons.wording import requirement_facts, requirement_text, term_text
-from kscheduler.framework.rules.normalize import default_normalize
+from kscheduler.framework.rules.scoring import default_normalize
 from kscheduler.framework.status import SKIP, SUCCESS, Status, error, unresolvable
 
 Preferences = tuple[tuple[NodeTerm, int], ...]

@@ -20,7 +20,7 @@ from kscheduler.framework.nodes.label_column import Mask
 from kscheduler.framework.nodes.node_table import NodeTable, Rows, Scores
 from kscheduler.framework.plugin import MAX_NODE_SCORE, Plugin, Source
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.framework.rules.resource_scoring import Amounts, usage
+from kscheduler.framework.rules.scoring import Amounts, usage
 from kscheduler.framework.status import SKIP, SUCCESS, Status
 
 Fractions = NDArray[np.float64]

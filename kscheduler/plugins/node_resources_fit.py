@@ -29,8 +29,8 @@ from kscheduler.config.plugin_args import (
     ScoringStrategy,
 )
 from kscheduler.framework.cluster.device_amounts import device_amounts
-from kscheduler.framework.cluster.placements import ProposedPlacement
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
+from kscheduler.framework.cluster.preemption import ProposedPlacement
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint, Resource
 from kscheduler.framework.handle import Handle
@@ -52,7 +52,7 @@ from kscheduler.framework.pods.requests import (
 )
 from kscheduler.framework.reasons.details import Detail
 from kscheduler.framework.reasons.wording import amount_text
-from kscheduler.framework.rules.resource_scoring import (
+from kscheduler.framework.rules.scoring import (
     Usage,
     by_shape,
     least_allocated,

@@ -16,7 +16,7 @@ from kscheduler.framework.plugin import PASS_ALL, Plugin, Source
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.reasons.details import Detail
 from kscheduler.framework.reasons.wording import taint_facts, taint_text
-from kscheduler.framework.rules.tolerations import NO_SCHEDULE, any_tolerates
+from kscheduler.framework.rules.node_match import NO_SCHEDULE, any_tolerates
 
 _CORDONED = Taint(UNSCHEDULABLE, "", NO_SCHEDULE)
 """What a pod must tolerate to run on a cordoned node. It has no value, so no comparison (`Lt`, `Gt`) ever covers it."""

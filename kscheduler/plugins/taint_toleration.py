@@ -20,13 +20,13 @@ from kscheduler.framework.plugin import PASS_ALL, Plugin, Source
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.reasons.details import Detail, grouped
 from kscheduler.framework.reasons.wording import taint_facts, taint_text
-from kscheduler.framework.rules.normalize import default_normalize
-from kscheduler.framework.rules.tolerations import (
+from kscheduler.framework.rules.node_match import (
     COMPARISON_OPERATORS,
     PREFER_NO_SCHEDULE,
     any_tolerates,
     has_untolerated,
 )
+from kscheduler.framework.rules.scoring import default_normalize
 
 
 class TaintToleration(Plugin):

@@ -10,13 +10,13 @@ from typing import Any
 from kscheduler.aio.clock import Clock
 from kscheduler.api.kinds import Kind
 from kscheduler.assembly.assembled import Assembly, Informers
-from kscheduler.loading import PluginOrigin
-from kscheduler.recorder.file.directory import new_run
+from kscheduler.assembly.reader import PluginOrigin
 from kscheduler.recorder.flight_recorder import Attempts, FlightRecorder, RecordSettings
-from kscheduler.recorder.redaction.redacting import NO_REDACTION, KeyedRedaction
+from kscheduler.recorder.redaction import NO_REDACTION, KeyedRedaction
 from kscheduler.recorder.replaying.described import described
 from kscheduler.recorder.segment_thread import SegmentThread, WriteSettings
-from kscheduler.recorder.snapshots.taking import take
+from kscheduler.recorder.segments import new_run
+from kscheduler.recorder.snapshot import take
 
 LARGEST_SEGMENT = 64 << 20
 _SHARE = 8

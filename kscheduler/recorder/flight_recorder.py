@@ -23,18 +23,16 @@ from kscheduler.framework.cluster.preemption import Preemption
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.framework.status import Status
-from kscheduler.logs import get_logger
-from kscheduler.logs.caught import Boundary, count_caught
-from kscheduler.recorder.entries import Digest, Entry, How, Item, Op, Output, Verb, batch_of
-from kscheduler.recorder.extender_answers import pack_answers
+from kscheduler.recorder.entries import Digest, Entry, How, Item, Op, Output, Verb, batch_of, pack_answers, reserved_by
 from kscheduler.recorder.packing import ObjectPacker
-from kscheduler.recorder.redaction.redacting import NO_REDACTION, Redaction
-from kscheduler.recorder.reservations import reserved_by
+from kscheduler.recorder.redaction import NO_REDACTION, Redaction
 from kscheduler.recorder.segment_thread import Batch, NewSegment, SegmentThread, ThreadStatistics
 from kscheduler.recorder.step_clock import StepClock
 from kscheduler.scheduling.extenders.answers import ExtenderAnswers
 from kscheduler.scheduling.failures.failures import Failure
 from kscheduler.scheduling.journal import AttemptFailure, Decided, EvictionStep, Journal
+from kscheduler.telemetry.logs import get_logger
+from kscheduler.telemetry.logs.caught import Boundary, count_caught
 
 _log = get_logger(__name__)
 

@@ -16,7 +16,7 @@ import msgspec
 from kscheduler.api.core import Node, Pod, PodSpec, PodStatus
 from kscheduler.api.kinds import Kind
 from kscheduler.api.meta import KubeObject, ObjectMeta
-from kscheduler.recorder.redaction.redacting import NO_REDACTION, Redaction
+from kscheduler.recorder.redaction import NO_REDACTION, Redaction
 
 MOST_SPECS: Final = 4096
 """Specs of pods that are known by number in a segment; then the numbers begin anew."""

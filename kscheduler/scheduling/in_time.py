@@ -40,18 +40,17 @@ from types import FrameType
 from typing import Final
 
 from kscheduler.aio.clock import Clock
-from kscheduler.bounded.recently_used import RecentlyUsed
-from kscheduler.framework.cluster.cycle_of_group import CycleOfGroup
-from kscheduler.framework.decision_time import DECISION_ENDED, DECISION_TIME, DecisionEndedError
+from kscheduler.bounded import RecentlyUsed
+from kscheduler.framework.cluster.pod_groups import CycleOfGroup
 from kscheduler.framework.nodes.node_table import Rows
 from kscheduler.framework.nodes.patience import Patience
-from kscheduler.framework.plugin_time import PLUGIN_TIME
+from kscheduler.framework.plugin_time import DECISION_ENDED, DECISION_TIME, PLUGIN_TIME, DecisionEndedError
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.pod_weight import largest_parts
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.framework.status import Fault, error
 from kscheduler.scheduling.classes.class_engine import ClassEngine
-from kscheduler.scheduling.cycle.sampling import NodeSampler
+from kscheduler.scheduling.cycle.evaluator import NodeSampler
 from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.scheduling.extenders.answers import ExtenderAnswers
 from kscheduler.scheduling.profile import Profile
@@ -94,9 +93,9 @@ _KEEPERS: Final = (
     "kscheduler.plugins.default_preemption.budgets",
     "kscheduler.plugins.default_preemption.remembered",
     "kscheduler.plugins.dynamic_resources.",
-    "kscheduler.plugins.inter_pod_affinity.own_domains",
-    "kscheduler.plugins.pod_topology_spread.deduced",
-    "kscheduler.plugins.pod_topology_spread.key_columns",
+    "kscheduler.plugins.inter_pod_affinity.domains",
+    "kscheduler.plugins.pod_topology_spread.default_selector",
+    "kscheduler.plugins.pod_topology_spread.domains",
     "kscheduler.plugins.pod_topology_spread.layout",
     "kscheduler.plugins.storage.",
     "kscheduler.scheduling.classes.",

@@ -54,7 +54,7 @@ class AttemptFailure(Protocol):
 
 
 class Decided(Protocol):
-    """An attempt: `attempt.surroundings.Attempt`."""
+    """An attempt: `attempt.context.Attempt`."""
 
     @property
     def queued(self) -> QueuedPodInfo:

@@ -17,16 +17,16 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from kscheduler.api.core import Pod
-from kscheduler.bounded.recently_used import RecentlyUsed
+from kscheduler.bounded import RecentlyUsed
 from kscheduler.framework.plugin import Point
 from kscheduler.framework.plugin_answers import text_of, with_place
 from kscheduler.framework.plugin_time import PLUGIN_TIME
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.logs import get_logger
-from kscheduler.logs.caught import Boundary, count_caught
-from kscheduler.logs.throttle import Throttle, cause_in, without_values
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.supervision.alarm import TimeBudgetError
+from kscheduler.telemetry.logs import get_logger
+from kscheduler.telemetry.logs.caught import Boundary, count_caught
+from kscheduler.telemetry.logs.storms import Throttle, cause_in, without_values
 
 _log = get_logger(__name__)
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from kscheduler.api.releases import BEHAVIOURS, VERSION, Behaviours
 from kscheduler.config.types import Extender
 from kscheduler.devices.counting import NodeDevices
 from kscheduler.framework.cluster.devices import DeviceCounter
@@ -35,8 +36,6 @@ from kscheduler.scheduling.runtime.queue_calls import call_pre_enqueue
 from kscheduler.scheduling.supervision.supervised import unsupervised
 from kscheduler.scheduling.supervision.supervisor import Quarantine, Supervisor
 from kscheduler.state.queue.hints import Registrations
-from kscheduler.upstream.behaviours import BEHAVIOURS, Behaviours
-from kscheduler.upstream.release import VERSION
 
 
 @dataclass(frozen=True, slots=True)

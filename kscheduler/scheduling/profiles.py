@@ -7,9 +7,11 @@ from itertools import starmap
 from operator import attrgetter
 from typing import Any, Final, cast
 
+from kscheduler.api.releases import Behaviours
 from kscheduler.config.errors import ConfigError, Problem, config_error
 from kscheduler.config.expansion import Expanded, entry_problems, expand, plugins_needed, queue_sort_problems
 from kscheduler.config.extenders import EXTENDER, deciding
+from kscheduler.config.in_tree_plugins import IN_TREE_PLUGINS, IN_TREE_POINTS
 from kscheduler.config.loader import POD_GROUP_POST_FILTER
 from kscheduler.config.types import KubeSchedulerConfiguration, KubeSchedulerProfile
 from kscheduler.framework.cluster.lister import KeptListers
@@ -24,8 +26,8 @@ from kscheduler.framework.status import Status, error
 from kscheduler.framework.traits import PluginTraits, is_in_tree, points_of, traits_of
 from kscheduler.scheduling.profile import Profile, WeightedPlacementScore, WeightedScore
 from kscheduler.scheduling.registered_events import EVERY_EVENT
-from kscheduler.scheduling.runtime.building import call_factory
 from kscheduler.scheduling.runtime.guard import PluginFailure
+from kscheduler.scheduling.runtime.lifecycle_calls import call_factory
 from kscheduler.scheduling.runtime.points import is_right_answer
 from kscheduler.scheduling.runtime.queue_calls import (
     HintCalls,
@@ -33,20 +35,17 @@ from kscheduler.scheduling.runtime.queue_calls import (
     call_changed_gating_objects,
     call_gating_objects,
     call_may_let_in,
+    sort_keys_of,
     unobserved,
 )
-from kscheduler.scheduling.runtime.sort_order import sort_keys_of
 from kscheduler.scheduling.supervision.supervised import SupervisedPlugin, unsupervised
 from kscheduler.scheduling.supervision.supervisor import DEFAULT_BUDGET_SECONDS, OnFailure, PluginLimits, Supervisor
 from kscheduler.state.queue.backoff import BackoffPolicy
-from kscheduler.state.queue.gates.awaited_objects import ObjectGateCalls
-from kscheduler.state.queue.gates.gated_pods import Gate, HintsAlike, MayLetIn, no_hints_alike
+from kscheduler.state.queue.entrance import OnIncoming
+from kscheduler.state.queue.gated_pods import Gate, HintsAlike, MayLetIn, ObjectGateCalls, no_hints_alike
 from kscheduler.state.queue.hints import HintTable, Registrations
 from kscheduler.state.queue.places import SortKey
-from kscheduler.state.queue.policy import OnIncoming
 from kscheduler.state.queue.scheduling_queue import ClassOf, QueuePolicy, no_class
-from kscheduler.upstream.behaviours import Behaviours
-from kscheduler.upstream.extension_points import IN_TREE_PLUGINS, IN_TREE_POINTS
 
 _POINT_OF = {point.key: point for point in Point}
 

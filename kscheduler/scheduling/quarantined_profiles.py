@@ -14,16 +14,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
 from kscheduler.api.meta import rfc3339
-from kscheduler.bounded.recently_used import RecentlyUsed
+from kscheduler.bounded import RecentlyUsed
 from kscheduler.framework.plugin import Plugin
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.logs import get_logger
-from kscheduler.logs.throttle import Throttle
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.reports import Reporter
 from kscheduler.scheduling.supervision.circuit import State
 from kscheduler.scheduling.supervision.holds import STRIKES
 from kscheduler.scheduling.supervision.supervisor import OnFailure, Quarantine
+from kscheduler.telemetry.logs import get_logger
+from kscheduler.telemetry.logs.storms import Throttle
 
 P = TypeVar("P")
 

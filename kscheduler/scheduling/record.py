@@ -64,7 +64,7 @@ class SchedulingRecord:
     post_filter: Status | None = None
     """How PostFilter ended; `None` if it did not run."""
     questions: tuple[str, ...] = ()
-    """The nodes that extenders must be asked about: then the status is a success without a node (`cycle.narrowing`)."""
+    """The nodes that extenders must be asked about: then the status is a success without a node."""
     victim_questions: tuple[Candidate, ...] = ()
     """The candidates for preemption that extenders must be asked about: then PostFilter has chosen none."""
     nominated_node_name: str | None = None

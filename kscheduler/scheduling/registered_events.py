@@ -4,11 +4,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final, cast
 
+from kscheduler.api.releases import Behaviours
 from kscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, Resource, data_of
 from kscheduler.framework.plugin import EnqueueExtensions, Plugin
 from kscheduler.framework.traits import PluginTraits
-from kscheduler.scheduling.runtime.building import call_events_to_register
-from kscheduler.upstream.behaviours import Behaviours
+from kscheduler.scheduling.runtime.lifecycle_calls import call_events_to_register
 
 EVERY_EVENT: Final = tuple(
     ClusterEventWithHint(ClusterEvent(resource, ActionType.ALL))

@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from typing import Final
 
-from kscheduler.counts.histogram import Histogram
 from kscheduler.framework.plugin_listener import NOBODY, SLOW_CALL_SECONDS, PluginListener
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Status
 from kscheduler.scheduling.observations import OF_POD, Observations
 from kscheduler.scheduling.runtime.points import FILTER, POST_FILTER, PRE_ENQUEUE, PRE_FILTER, PRE_SCORE, SCORE
+from kscheduler.telemetry.series import Histogram
 
 EXTENSION_POINTS: Final = (PRE_FILTER.label, FILTER.label, PRE_SCORE.label, SCORE.label)
 SAMPLED_EVERY: Final = 100 // Observations.PLUGIN_SAMPLE_PERCENT

@@ -23,10 +23,10 @@ from typing import Final
 
 from kscheduler.aio.clock import Clock
 from kscheduler.api.core import Pod
-from kscheduler.bounded.recently_used import RecentlyUsed
-from kscheduler.logs import get_logger
-from kscheduler.logs.throttle import Throttle
+from kscheduler.bounded import RecentlyUsed
 from kscheduler.scheduling.observations import Observations
+from kscheduler.telemetry.logs import get_logger
+from kscheduler.telemetry.logs.storms import Throttle
 
 _log = get_logger(__name__)
 

@@ -25,8 +25,6 @@ from aiohttp import hdrs, web
 from multidict import CIMultiDict
 
 from kscheduler.api.addresses import is_loopback, is_named_safely
-from kscheduler.logs import get_logger
-from kscheduler.logs.verbosity import verbose
 from kscheduler.server import browser_login
 from kscheduler.server.connections import ConnectionPlaces
 from kscheduler.server.login import refusals
@@ -35,6 +33,8 @@ from kscheduler.server.login.client_certificates import ClientCertificate, certi
 from kscheduler.server.login.permissions import OpenPaths, Permissions
 from kscheduler.server.login.reviews import ReviewError
 from kscheduler.server.waiting_pods import WAITING_PODS
+from kscheduler.telemetry.logs import get_logger
+from kscheduler.telemetry.logs.verbosity import verbose
 
 _log = get_logger("server")
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
-from kscheduler.logs.clean import short_line
+from kscheduler.telemetry.logs.clean import short_line
 
 Check = Callable[[], str | None]
 """`None` if the check passes, otherwise the reason in one line."""

@@ -18,9 +18,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from kscheduler.logs import get_logger
 from kscheduler.server.connections import ConnectionPlaces, MakeHandler, Phase, ServedConnection
 from kscheduler.server.turnstile import Turn, Turnstile
+from kscheduler.telemetry.logs import get_logger
 
 _log = get_logger("server")
 

@@ -11,10 +11,10 @@ from aiohttp import hdrs, web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from kscheduler.aio.clock import REAL_CLOCK, Clock
-from kscheduler.logs import get_logger
-from kscheduler.logs.caught import Boundary, count_caught
-from kscheduler.logs.clean import short_line
-from kscheduler.logs.throttle import Throttle
+from kscheduler.telemetry.logs import get_logger
+from kscheduler.telemetry.logs.caught import Boundary, count_caught
+from kscheduler.telemetry.logs.clean import short_line
+from kscheduler.telemetry.logs.storms import Throttle
 
 _log = get_logger("server")
 

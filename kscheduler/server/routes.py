@@ -13,9 +13,6 @@ from aiohttp import hdrs, web
 from aiohttp.typedefs import Middleware
 
 from kscheduler import __version__
-from kscheduler.logs import get_logger
-from kscheduler.logs.caught import Boundary, count_caught
-from kscheduler.metrics import Exposition, TextFormat, accepts
 from kscheduler.server.access import HEALTH, Access, DelegatedAccess
 from kscheduler.server.browser_login import EVENTS, UI, TokenJudge
 from kscheduler.server.connections import ConnectionPlaces
@@ -25,6 +22,9 @@ from kscheduler.server.login.refusals import status_answer
 from kscheduler.server.malformed import SERVED_BY
 from kscheduler.server.turnstile import Turnstile
 from kscheduler.server.waiting_pods import WAITING_PODS, WaitingPodsEndpoint
+from kscheduler.telemetry.exposition import Exposition, TextFormat, accepts
+from kscheduler.telemetry.logs import get_logger
+from kscheduler.telemetry.logs.caught import Boundary, count_caught
 
 _log = get_logger("server")
 _JSON = "application/json"

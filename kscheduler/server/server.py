@@ -8,15 +8,15 @@ from typing import cast
 from aiohttp import web
 
 from kscheduler.aio.clock import REAL_CLOCK, Clock
-from kscheduler.counts.series import LabelValues, MetricSeries
-from kscheduler.logs import get_logger
-from kscheduler.metrics.samples import Numbers, Sample, gauge
 from kscheduler.server.access import Access
 from kscheduler.server.connections import ConnectionPlaces, Limits
 from kscheduler.server.listener import Address, CannotListenError, ContextNow, Listener
 from kscheduler.server.malformed import FailedHandshakes, MalformedRequests, RequestHandler
 from kscheduler.server.routes import Endpoints, Offer, application
 from kscheduler.server.turnstile import Turnstile
+from kscheduler.telemetry.logs import get_logger
+from kscheduler.telemetry.samples import Numbers, Sample, gauge
+from kscheduler.telemetry.series import LabelValues, MetricSeries
 
 _log = get_logger("server")
 

@@ -19,18 +19,16 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from kscheduler.api.core import Node, Pod
+from kscheduler.api.releases import BEHAVIOURS, VERSION, Behaviours
 from kscheduler.framework.nodes.node_info import NodeInfo
 from kscheduler.framework.nodes.node_table import NodeTable
 from kscheduler.framework.pods.pod_info import PodInfo, WholeResizePodInfo
 from kscheduler.state.devices.device_table import DeviceTable
-from kscheduler.state.nominations.nominated_columns import NominatedColumns
-from kscheduler.state.nominations.nominator import NominatedPods
-from kscheduler.state.pod_groups.group_apis import GroupAPI
-from kscheduler.state.pod_groups.group_table import PodGroupTable
+from kscheduler.state.group_apis import GroupAPI
+from kscheduler.state.nominator import NominatedColumns, NominatedPods
+from kscheduler.state.pod_groups import PodGroupTable
 from kscheduler.state.storage.volumes import VolumeTable
 from kscheduler.state.topology.counters import TopologyCounts
-from kscheduler.upstream.behaviours import BEHAVIOURS, Behaviours
-from kscheduler.upstream.release import VERSION
 
 
 @dataclass(slots=True)

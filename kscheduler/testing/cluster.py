@@ -13,18 +13,17 @@ import msgspec
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.kinds import Kind
 from kscheduler.api.meta import KubeObject
+from kscheduler.assembly.configured import ConfigurationReader, Configured
+from kscheduler.assembly.plugin_files import content_of, factory_of, run_file
 from kscheduler.config.types import API_VERSION, KIND, OWN_SCHEDULER_NAME
 from kscheduler.explain.text.as_text import decision_text
 from kscheduler.framework.cluster.client import ClusterClient
 from kscheduler.framework.plugin import Plugin
 from kscheduler.framework.registry import PluginFactory, Registry
-from kscheduler.loading import ConfigurationReader, Configured
-from kscheduler.loading.declared import factory_of
-from kscheduler.loading.plugin_file import content_of, run_file
 from kscheduler.plugins import in_tree
+from kscheduler.scenario.decide import Decision, prepare
+from kscheduler.scenario.scenario import ClusterObjects, Scenario
 from kscheduler.testing.running_cluster import RunningCluster, warn_of_misspelt
-from kscheduler.whatif.decide import Decision, prepare
-from kscheduler.whatif.scenario import ClusterObjects, Scenario
 
 
 class UndecidedError(AssertionError):

@@ -20,19 +20,19 @@ from kscheduler.api.core import Node, Pod
 from kscheduler.api.kinds import NODES, PODS, Kind
 from kscheduler.api.meta import Condition
 from kscheduler.assembly import Assembly, Ports
-from kscheduler.assembly.unconnected import NoEvents, NoStatuses
+from kscheduler.assembly.configured import Configured
+from kscheduler.assembly.ports import NoEvents, NoStatuses
 from kscheduler.framework.cluster.client import ClusterClient
 from kscheduler.framework.cluster.lister import Lister
 from kscheduler.framework.handle import WaitingPods
 from kscheduler.framework.status import SUCCESS, Status
-from kscheduler.loading import Configured
+from kscheduler.scenario.listed_kinds import ListedKinds, OwnObjects, ShownObjects
+from kscheduler.scenario.scenario import ClusterObjects
 from kscheduler.scheduling.beside.refreshed_plugins import RefreshedPlugins
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.profiles import misspelt
 from kscheduler.scheduling.work.concurrency import AdaptiveLimit
 from kscheduler.scheduling.work.workers import Workers
-from kscheduler.whatif.listed_kinds import ListedKinds, OwnObjects, ShownObjects
-from kscheduler.whatif.scenario import ClusterObjects
 
 WORKERS: Final = 4
 _SETTLING_TURNS: Final = 100

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from kscheduler.aio import REAL_CLOCK, VirtualClock
-from kscheduler.aio.bell import Bell
+from kscheduler.aio.tasks import Bell
 
 
 async def test_a_ring_is_heard_at_once_and_leaves_nobody_asleep() -> None:

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from kscheduler.aio.together import all_of
+from kscheduler.aio.tasks import all_of
 
 
 async def after(turns: int, value: int) -> int:

@@ -13,10 +13,10 @@ from kscheduler.assembly import Adoption, Assembly, Ports
 from kscheduler.config.errors import ConfigError
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.loader import LoadedConfig
-from kscheduler.counts.series import Counter, Histograms
 from kscheduler.framework.plugin import UNSIGNABLE
 from kscheduler.framework.status import SUCCESS, Status
-from kscheduler.scheduling.attempt.surroundings import Attempt
+from kscheduler.scheduling.attempt.context import Attempt
+from kscheduler.telemetry.series import Counter, Histograms
 from tests.assembly.configurations import loaded, profile_tree, registry
 from tests.builders import make_node, make_pod
 

@@ -21,7 +21,7 @@ from kscheduler.config.errors import ConfigError
 from kscheduler.config.loader import LoadedConfig
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Status, error
-from kscheduler.scheduling.attempt.surroundings import Attempt
+from kscheduler.scheduling.attempt.context import Attempt
 from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.state.queue.scheduling_queue import GATED
 from tests.assembly.configurations import NAMES, configurations, loaded, profile_tree, registry

@@ -12,7 +12,7 @@ from kscheduler.api.core import Pod
 from kscheduler.api.kinds import DEVICE_KINDS, NAMESPACES, NODES, PODS, STORAGE_KINDS
 from kscheduler.assembly import Assembly, Ports, profiles_over
 from kscheduler.assembly.assembled import EXPECTATION
-from kscheduler.assembly.pod_classes import CLASSES_VARIABLE
+from kscheduler.assembly.ruleset import CLASSES_VARIABLE
 from kscheduler.config.errors import ConfigError
 from kscheduler.config.feature_gates import parse_feature_gates
 from kscheduler.config.loader import default_configuration
@@ -22,7 +22,7 @@ from kscheduler.framework.registry import Registry
 from kscheduler.framework.status import SUCCESS, Status
 from kscheduler.informers.informer import Informer
 from kscheduler.plugins.in_tree import registry
-from kscheduler.scheduling.attempt.surroundings import Attempt
+from kscheduler.scheduling.attempt.context import Attempt
 from kscheduler.state.cache import Cache
 from tests.builders import make_node, make_pod, pod_info
 

@@ -40,7 +40,7 @@ PARTS = frozenset(
 """What the assembly makes, by the name that is called."""
 
 EXCEPTIONS = {
-    "tests/app/log/test_logs_page.py": (("PluginReports",), "writes every line that the page names"),
+    "tests/service/log/test_logs_page.py": (("PluginReports",), "writes every line that the page names"),
     "tests/state/queue/test_costly_pods.py": (("SchedulingQueue",), "judges the queue alone"),
     "tests/scheduling/eviction/stage.py": (
         ("AsyncEvictions", "EvictionPorts", "Reporter", "Victims"),

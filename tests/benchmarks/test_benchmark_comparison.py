@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks import compare, runs
-from kscheduler.simulation.scenarios.catalogue import SCENARIOS
-from kscheduler.simulation.scenarios.figures import Figures
+from kscheduler.bench.catalogue import SCENARIOS
+from kscheduler.bench.figures import Figures
 
 MACHINE = runs.Machine("a CPU", 2, 16, "3.11", "2.2", 0.1, 1000.0)
 

@@ -15,14 +15,14 @@ from benchmarks.churn.play import Churn
 from benchmarks.churn.week import Interval, verdict
 from benchmarks.churn.world import Size
 from kscheduler.aio.clock import VirtualClock
-from kscheduler.bounded.recently_used import RecentlyUsed
+from kscheduler.bounded import RecentlyUsed
 from kscheduler.client.events import series as event_series
 from kscheduler.framework.nodes import amount_numbers, per_taint_set
 from kscheduler.framework.pods import affinity_terms, requests
 from kscheduler.informers import shared
 from kscheduler.plugins.default_preemption import remembered
-from kscheduler.plugins.pod_topology_spread import deduced, layout
-from kscheduler.scheduling.classes import class_columns, class_engine, pod_templates
+from kscheduler.plugins.pod_topology_spread import default_selector, layout
+from kscheduler.scheduling.classes import class_columns, class_engine, signatures
 from kscheduler.scheduling.pod_log import recent_attempts
 from kscheduler.state.storage import attached_volumes
 from kscheduler.state.topology import counters as topology
@@ -38,11 +38,11 @@ BOUNDS = (
     (amount_numbers, "_KEPT"),
     (attached_volumes, "_MOST_UNASKED"),
     (class_columns, "_KEPT_AMOUNTS"),
-    (deduced, "_LEAST_SWEPT"),
+    (default_selector, "_LEAST_SWEPT"),
     (event_series, "FINISH_SECONDS"),
     (layout, "_MOST"),
     (per_taint_set, "KEPT_TABLES"),
-    (pod_templates, "_KEPT_DRAWERS"),
+    (signatures, "_KEPT_DRAWERS"),
     (recent_attempts, "MOST_ATTEMPTS"),
     (recent_attempts, "MOST_PREEMPTIONS"),
     (remembered, "_MOST_SEEN"),

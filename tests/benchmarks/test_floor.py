@@ -18,7 +18,7 @@ from benchmarks.real.run import EVENTS_PATH as EVENTS
 from benchmarks.real.run import PODS_PATH as PODS
 from benchmarks.real.run import create_all
 from benchmarks.real.workloads import NAMESPACE, SCHEDULER_NAME, WORKLOADS, node
-from kscheduler.simulation.apiserver import EmbeddedAPIServer
+from kscheduler.embedded.apiserver import EmbeddedAPIServer
 
 
 def test_nodes_take_turns_until_each_is_full() -> None:

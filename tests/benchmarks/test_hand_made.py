@@ -9,7 +9,7 @@ from benchmarks.hand_made import world
 from benchmarks.hand_made.__main__ import COLUMNS, row
 from benchmarks.hand_made.play import SHIPPED, Run
 from benchmarks.hand_made.scripts import SCRIPTS, any_one, cpu_of, in_turn
-from kscheduler.simulation.kinds.resources import PODS
+from kscheduler.api.machinery.resources import PODS
 
 
 @pytest.fixture

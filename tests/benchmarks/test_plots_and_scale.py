@@ -12,9 +12,9 @@ from benchmarks.real import loop_lag
 from benchmarks.runs import Machine
 from kscheduler import __version__
 from kscheduler.api.kinds import NODES, PODS, Kind
+from kscheduler.bench.catalogue import SCENARIOS
+from kscheduler.bench.scenario import CreatePods
 from kscheduler.client.watch import WatchDecoder, WatchEvent
-from kscheduler.simulation.scenarios.catalogue import SCENARIOS
-from kscheduler.simulation.scenarios.scenario import CreatePods
 
 HERE = Machine(cpu="cpu", cores=1, memory_gib=1, python="3", numpy="2", load=0.0, reference_us=1.0)
 

@@ -5,7 +5,7 @@ from typing import Final
 
 import pytest
 
-from kscheduler.loading import ConfigurationReader
+from kscheduler.assembly.configured import ConfigurationReader
 from kscheduler.testing import Cluster, make_node, make_pod
 
 FOLDER: Final = Path(__file__).parents[2] / "benchmarks" / "policies"

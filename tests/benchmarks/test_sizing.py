@@ -12,7 +12,7 @@ from benchmarks.sizing import table
 from benchmarks.sizing.__main__ import SIZES, parse_sizes
 from benchmarks.sizing.table import Replica, SizeFigures, SizingRun
 from benchmarks.sizing.world import SizingWorld, replaced_per_second
-from kscheduler.simulation.apiserver import EmbeddedAPIServer
+from kscheduler.embedded.apiserver import EmbeddedAPIServer
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "operations.md").read_text()

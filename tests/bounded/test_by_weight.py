@@ -3,8 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kscheduler.bounded.recently_used import LARGEST_SHARE, LIGHT_BYTES, RecentlyUsedByWeight
-from kscheduler.bounded.weights import weight_of
+from kscheduler.bounded import LARGEST_SHARE, LIGHT_BYTES, RecentlyUsedByWeight, weight_of
 
 BUDGET = 10 * LIGHT_BYTES
 KEYS, WEIGHTS = st.integers(0, 9), st.sampled_from([1, LIGHT_BYTES, LIGHT_BYTES + 1, 2 * LIGHT_BYTES, BUDGET])

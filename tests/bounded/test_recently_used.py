@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kscheduler.bounded.recently_used import RecentlyUsed
+from kscheduler.bounded import RecentlyUsed
 
 KEYS = st.integers(0, 6)
 STEPS = st.lists(st.tuples(st.sampled_from(["put", "set", "use", "get", "pop"]), KEYS), max_size=80)

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kscheduler.bounded.within_budget import WithinBudget
+from kscheduler.bounded import WithinBudget
 
 STEPS = st.lists(
     st.tuples(st.sampled_from(["put", "put", "take", "get", "clear"]), st.integers(0, 6), st.integers(0, 12)),

@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from kscheduler.assembly.plugin_files import UnusablePluginError, run_file
 from kscheduler.cli import debugging
 from kscheduler.cli.debugging import DebuggerKeptOutError, begin_debugging, debuggers_in_service, prompt_problem
 from kscheduler.cli.flags import add_flags, resolve
@@ -25,7 +26,6 @@ from kscheduler.config.errors import ConfigError
 from kscheduler.framework.plugin import Plugin
 from kscheduler.framework.plugin_time import PLUGIN_TIME
 from kscheduler.framework.status import SUCCESS
-from kscheduler.loading.plugin_file import UnusablePluginError, run_file
 from kscheduler.testing import Cluster, make_node, make_pod
 
 SERVICE = argparse.Namespace(debug_plugins=False)

@@ -32,7 +32,7 @@ sys.exit(main())
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=["SIGINT", "SIGTERM", "SIGHUP"])
 @pytest.mark.parametrize(
-    "module", ["argparse", "kscheduler.cli.commands.run", "structlog", "yaml", "kscheduler.app", "numpy", "aiohttp"]
+    "module", ["argparse", "kscheduler.cli.commands.run", "structlog", "yaml", "kscheduler.service", "numpy", "aiohttp"]
 )
 def test_a_signal_while_something_is_imported_ends_the_process_in_silence(
     module: str, number: signal.Signals, tmp_path: Path
@@ -47,7 +47,7 @@ def test_a_signal_while_something_is_imported_ends_the_process_in_silence(
     assert "Traceback" not in ended.stderr
 
 
-@pytest.mark.parametrize("module", ["argparse", "kscheduler.cli.commands.run", "kscheduler.app", "numpy"])
+@pytest.mark.parametrize("module", ["argparse", "kscheduler.cli.commands.run", "kscheduler.service", "numpy"])
 def test_a_dump_that_is_asked_for_too_early_is_no_end(module: str) -> None:
     argv = ["kscheduler", "run", "--port", "0", "--kubeconfig", "/nope"]
     program = PROGRAM.format(module=module, number=int(signal.SIGUSR2), argv=argv)

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from kscheduler.app.asking.questions import PLAY_SECONDS
 from kscheduler.cli import VERBS as COMMANDS
 from kscheduler.cli.kubectl_plugin import VERBS, complete, main
-from kscheduler.cli.unknown_verbs import OF_KSCHEDULER, OF_KUBECTL
+from kscheduler.cli.refusal import OF_KSCHEDULER, OF_KUBECTL
+from kscheduler.service.asking.questions import PLAY_SECONDS
 
 
 def test_each_verb_has_its_help_and_may_ask_the_service(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,8 +11,8 @@ import kscheduler
 from kscheduler.cli.flags import add_flags
 from kscheduler.cli.log_flags import OWN_MODULES, add_log_flags, configure_logs
 from kscheduler.config.errors import ConfigError
-from kscheduler.logs import flush, get_logger, verbose
-from tests.logs.logging_left_alone import logging_left_alone
+from kscheduler.telemetry.logs import flush, get_logger, verbose
+from tests.telemetry.logs.logging_left_alone import logging_left_alone
 
 
 def parsed(*flags: str) -> argparse.Namespace:
@@ -188,7 +188,7 @@ def own_loggers() -> set[str]:
     """The last part of the name of each logger in the sources of the service."""
     names = set()
     for path in Path(kscheduler.__file__).parent.rglob("*.py"):
-        if "simulation" in path.parts:  # its processes are no scheduler
+        if {"embedded", "bench"} & set(path.parts):  # its processes are no scheduler
             continue
         for name in re.findall(r"get_logger\(([^)]+)\)", path.read_text(encoding="utf-8")):
             if name == "__name__":

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from kscheduler.assembly.plugin_files import run_file
 from kscheduler.cli import main
-from kscheduler.loading.plugin_file import run_file
 from kscheduler.plugins import in_tree
 from kscheduler.testing import make_node, make_pod
 from kscheduler.testing.trial import refreshing, steps

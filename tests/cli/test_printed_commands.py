@@ -8,7 +8,7 @@ import pytest
 
 from kscheduler.cli import build_parser, kubectl_plugin
 from kscheduler.cli.commands import cluster
-from kscheduler.simulation.demo.cluster import asking_commands
+from kscheduler.embedded.demo.cluster import asking_commands
 
 VALUES = {
     "nodes": "3",

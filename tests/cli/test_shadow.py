@@ -8,9 +8,9 @@ import pytest
 
 from kscheduler.cli import main
 from kscheduler.cli.commands import shadow
-from kscheduler.explain.shadow.as_page import shadow_page
-from kscheduler.explain.shadow.as_text import shadow_text
-from kscheduler.whatif.shadow.verdict import KSCHEDULER, KUBE_SCHEDULER
+from kscheduler.shadow.as_page import shadow_page
+from kscheduler.shadow.as_text import shadow_text
+from kscheduler.shadow.verdict import KSCHEDULER, KUBE_SCHEDULER
 
 
 def parsed(*words: str) -> argparse.Namespace:
@@ -93,7 +93,7 @@ def test_the_report_of_nothing_says_so() -> None:
 def test_a_shadow_that_could_not_read_the_cluster_does_not_end_as_if_all_were_equal(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kscheduler.app.shadowing.service.SYNC_SECONDS", 0.1)
+    monkeypatch.setattr("kscheduler.service.shadowing.service.SYNC_SECONDS", 0.1)
     flags = ("--master", "http://127.0.0.1:1", "--duration", "100ms", "--insecure-port", "off", "-o", "json")
     assert main(["shadow", *flags]) == 1
     report = json.loads(capsys.readouterr().out)

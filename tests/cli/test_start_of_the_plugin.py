@@ -12,7 +12,7 @@ build_parser(sys.argv[1])
 print(*sorted(sys.modules))
 """
 _OF_A_SCHEDULER = (
-    *("numpy", "kscheduler.scheduling", "kscheduler.plugins", "kscheduler.state", "kscheduler.simulation"),
+    *("numpy", "kscheduler.scheduling", "kscheduler.plugins", "kscheduler.state", "kscheduler.embedded"),
     *("kscheduler.config.loader", "kscheduler.assembly", "structlog", "kubernetes_asyncio"),
 )
 

@@ -7,8 +7,8 @@ import sys
 import pytest
 
 from kscheduler import __version__
+from kscheduler.api.releases import RELEASE
 from kscheduler.cli import main
-from kscheduler.upstream.release import RELEASE
 
 
 def test_it_tells_what_is_installed_and_whose_rules_it_follows(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from kscheduler.api.releases import BEHAVIOURS
 from kscheduler.cli import main
 from kscheduler.config.feature_gates import gates_of
-from kscheduler.upstream.behaviours import BEHAVIOURS
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 POST_FILTER = "plugins: {podGroupPostFilter: {enabled: []}}"

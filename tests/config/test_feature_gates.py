@@ -2,6 +2,7 @@
 
 import pytest
 
+from kscheduler.api.releases import BEHAVIOURS, VERSION
 from kscheduler.config.errors import ConfigError
 from kscheduler.config.feature_gates import (
     DEFAULT_GATES,
@@ -13,8 +14,6 @@ from kscheduler.config.feature_gates import (
     gates_of,
     parse_feature_gates,
 )
-from kscheduler.upstream.behaviours import BEHAVIOURS
-from kscheduler.upstream.release import VERSION
 
 
 def test_without_settings_every_gate_has_its_default() -> None:

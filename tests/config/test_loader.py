@@ -11,8 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kscheduler.api.core import NodeSelectorRequirement
+from kscheduler.api.releases import VERSION
 from kscheduler.config.errors import ConfigError
 from kscheduler.config.feature_gates import parse_feature_gates
+from kscheduler.config.in_tree_plugins import IN_TREE_POINTS
 from kscheduler.config.loader import (
     LoadedConfig,
     default_configuration,
@@ -32,8 +34,6 @@ from kscheduler.config.plugin_args import (
     PodTopologySpreadArgs,
     VolumeBindingArgs,
 )
-from kscheduler.upstream.extension_points import IN_TREE_POINTS
-from kscheduler.upstream.release import VERSION
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from kscheduler.config.changes import LONGEST_TOLD, MOST_TOLD, told_changes
 from kscheduler.config.loader import LoadedConfig
-from kscheduler.config.told_changes import LONGEST_TOLD, MOST_TOLD, told_changes
 from tests.config.test_changes import loaded
 
 

@@ -2,12 +2,12 @@
 
 import pytest
 
+from kscheduler.api.releases import VERSION
 from kscheduler.config.feature_gates import FeatureGates, parse_feature_gates
 from kscheduler.config.loader import default_configuration, dump_default, load_bytes
+from kscheduler.config.other_projects import of_others
 from kscheduler.config.unhonoured import RULES, unhonoured
 from kscheduler.plugins.in_tree import registry
-from kscheduler.upstream.other_projects import of_others
-from kscheduler.upstream.release import VERSION
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 

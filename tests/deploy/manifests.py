@@ -13,8 +13,8 @@ from typing import Final
 
 import yaml
 
+from kscheduler.api.releases import BEHAVIOURS
 from kscheduler.config.feature_gates import ALL_OF_A_STAGE, NOT_BUILT, gates_of, parse_feature_gates
-from kscheduler.upstream.behaviours import BEHAVIOURS
 from tests.deploy import dashboard, helm, values_table
 
 DEPLOY: Final = helm.ROOT / "deploy"

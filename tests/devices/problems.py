@@ -16,6 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from kscheduler.api.codec import convert
+from kscheduler.api.device_selectors import SelectorRuntimeError
 from kscheduler.api.devices import (
     AllocationResult,
     DeviceAllocationResult,
@@ -24,14 +25,13 @@ from kscheduler.api.devices import (
     ResourceClaim,
     ResourceSlice,
 )
-from kscheduler.devices.allocator import AllocationError, Allocator, FailedOnThisNodeError
-from kscheduler.devices.features import AllocatorFeatures
+from kscheduler.api.releases import BEHAVIOURS
+from kscheduler.devices.allocator import Allocator
 from kscheduler.devices.ids import AllocatedState
 from kscheduler.devices.selection import Selections
-from kscheduler.devices.selectors import SelectorRuntimeError
 from kscheduler.devices.slices import SliceIndex
-from kscheduler.state.devices.allocated_devices import AllocatedDevices
-from kscheduler.upstream.behaviours import BEHAVIOURS
+from kscheduler.devices.wanted import AllocationError, AllocatorFeatures, FailedOnThisNodeError
+from kscheduler.state.devices.claims import AllocatedDevices
 from tests.devices.generated import problem
 from tests.devices.predicates import KNOWN, KnownPredicates
 from tests.specification.devices.allocation import (

@@ -12,10 +12,10 @@ from typing import Any, Final
 from kscheduler.api.codec import convert
 from kscheduler.api.devices import DeviceClass, ResourceClaim, ResourceSlice
 from kscheduler.devices.allocator import Allocator
-from kscheduler.devices.features import AllocatorFeatures
 from kscheduler.devices.ids import AllocatedState, DeviceID
 from kscheduler.devices.selection import Selections
 from kscheduler.devices.slices import SliceIndex
+from kscheduler.devices.wanted import AllocatorFeatures
 from tests.devices.building import DRIVER, Json, claim, first_of, wants, wants_all
 from tests.devices.predicates import PREDICATES, KnownPredicates
 

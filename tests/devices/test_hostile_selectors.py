@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kscheduler.api.device_selectors import SelectorCompileError, SelectorCompiler, SelectorError, SelectorRuntimeError
 from kscheduler.api.devices import Device
-from kscheduler.devices.selectors import SelectorCompileError, SelectorCompiler, SelectorError, SelectorRuntimeError
 
 DEVICE = Device(name="gpu-0")
 LONGEST = 10 * 1024

@@ -7,13 +7,12 @@ import pytest
 
 from kscheduler.api.codec import convert
 from kscheduler.api.devices import DeviceClass, ResourceClaim, ResourceSlice
-from kscheduler.devices.errors import AllocationError
-from kscheduler.devices.explaining.obstacles import ClaimObstacles, Obstacles
-from kscheduler.devices.features import AllocatorFeatures
+from kscheduler.api.releases import BEHAVIOURS
+from kscheduler.devices.obstacles import ClaimObstacles, Obstacles
 from kscheduler.devices.pools import NodeIdentity
 from kscheduler.devices.selection import Selections
 from kscheduler.devices.slices import SliceIndex
-from kscheduler.upstream.behaviours import BEHAVIOURS
+from kscheduler.devices.wanted import AllocationError, AllocatorFeatures
 from tests.devices.generated import problem
 from tests.devices.predicates import KnownPredicates
 from tests.devices.problems import Answer, allocated, state_of

@@ -2,9 +2,9 @@
 
 import pytest
 
+from kscheduler.api.device_selectors import Release, SelectorCompileError, SelectorCompiler, SelectorRuntimeError
 from kscheduler.api.devices import Device
 from kscheduler.cel.kubernetes.quantities import parse
-from kscheduler.devices.selectors import Release, SelectorCompileError, SelectorCompiler, SelectorRuntimeError
 
 DRIVER, GPU = "gpu.example.com", Device(name="gpu")
 

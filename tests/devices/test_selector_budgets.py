@@ -6,15 +6,15 @@ from functools import reduce
 
 import pytest
 
-from kscheduler.api.devices import Device
-from kscheduler.cel.environment import MOST_STEPS
-from kscheduler.devices.selectors import (
+from kscheduler.api.device_selectors import (
     SelectorBudgetError,
     SelectorCompileError,
     SelectorCompiler,
     SelectorError,
     SelectorRuntimeError,
 )
+from kscheduler.api.devices import Device
+from kscheduler.cel.environment import MOST_STEPS
 from kscheduler.plugins.dynamic_resources.long_evaluations import BUDGET_COST, BUDGET_STEPS
 
 HOLD_SECONDS = 0.2

@@ -7,11 +7,11 @@ import pytest
 
 from kscheduler.api.codec import convert
 from kscheduler.api.devices import ResourceSlice
-from kscheduler.devices.features import AllocatorFeatures
+from kscheduler.api.releases import BEHAVIOURS
 from kscheduler.devices.ids import PoolID
 from kscheduler.devices.pools import Pool
 from kscheduler.devices.slices import SliceIndex
-from kscheduler.upstream.behaviours import BEHAVIOURS
+from kscheduler.devices.wanted import AllocatorFeatures
 from tests.devices.generated import problem
 
 NODES = ("n0", "n1", "n2")

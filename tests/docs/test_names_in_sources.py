@@ -158,11 +158,11 @@ def test_every_name_that_looks_like_code_is_in_the_code() -> None:
 @pytest.mark.parametrize(
     ("dotted", "answer"),
     [
-        ("kscheduler.bounded.recently_used", True),
-        ("bounded.recently_used.RecentlyUsed", True),
-        ("recently_used.RecentlyUsed.use", True),
-        ("within_budget.WithinBudget.weight", True),
-        ("recently_used.Nothing", False),
+        ("kscheduler.bounded", True),
+        ("kscheduler.bounded.RecentlyUsed", True),
+        ("bounded.RecentlyUsed.use", True),
+        ("bounded.WithinBudget.weight", True),
+        ("bounded.Nothing", False),
         ("kscheduler.no_such_module", False),
         ("numpy.flatnonzero", None),
         ("status.phase", None),

@@ -5,9 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from kscheduler.app import App
-from kscheduler.app.config_file import LOOK_SECONDS
-from kscheduler.app.signals import ENDING
 from kscheduler.client.access.connection import plain_connection
 from kscheduler.client.outage_cause import Cause
 from kscheduler.client.reachability import QUIET_SECONDS, STORM, UNREADY_SECONDS
@@ -16,8 +13,11 @@ from kscheduler.config.types import KubeSchedulerConfiguration
 from kscheduler.server import Limits
 from kscheduler.server.access import HEALTH
 from kscheduler.server.waiting_pods import WAITING_PODS
-from tests.metrics.series_stories import everything
-from tests.metrics.test_upstream_series import is_listed
+from kscheduler.service import App
+from kscheduler.service.config_file import LOOK_SECONDS
+from kscheduler.service.signals import ENDING
+from tests.telemetry.metrics.series_stories import everything
+from tests.telemetry.metrics.test_upstream_series import is_listed
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "operations.md").read_text()

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlsplit
 
-from kscheduler.simulation.apiserver import EmbeddedAPIServer
-from kscheduler.simulation.apiserver.faults import InjectedFault
-from kscheduler.simulation.controllers import catalogue
-from kscheduler.simulation.controllers.engine.loop import running_controllers
-from kscheduler.simulation.kinds.resources import USUAL, ServedKinds
+from kscheduler.api.machinery.resources import USUAL, ServedKinds
+from kscheduler.embedded.apiserver import EmbeddedAPIServer
+from kscheduler.embedded.apiserver.faults import InjectedFault
+from kscheduler.embedded.controllers import catalogue
+from kscheduler.embedded.controllers.engine.loop import running_controllers
 from tests.controlplane import binaries, kscheduler_process, kube_scheduler, kubeconfig
 from tests.controlplane.process import Process
 from tests.controlplane.rest import Api

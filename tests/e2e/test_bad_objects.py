@@ -7,8 +7,8 @@ import pytest
 
 from tests.e2e.conftest import create_namespace
 from tests.e2e.servers import Server
-from tests.simulation.refusals.bad_cases import CASES
-from tests.simulation.refusals.bad_objects import NAMESPACE, RECORDED, Object, answer, masked, recorded
+from tests.embedded.refusals.bad_cases import CASES
+from tests.embedded.refusals.bad_objects import NAMESPACE, RECORDED, Object, answer, masked, recorded
 
 
 @pytest.mark.kubernetes_1_36("the refusals were recorded from the API server of 1.36")

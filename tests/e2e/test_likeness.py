@@ -5,12 +5,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from kscheduler.upstream.versions import followed
+from kscheduler.api.releases import followed
 from tests.controlplane.rest import Api
 from tests.e2e.conftest import create_namespace
 from tests.e2e.servers import Server
-from tests.simulation.likeness import published, requests, stored
-from tests.simulation.likeness.exchanges import NAMESPACE, Answer, Recording, Request, Row, Send, outcome
+from tests.embedded.likeness import published, requests, stored
+from tests.embedded.likeness.exchanges import NAMESPACE, Answer, Recording, Request, Row, Send, outcome
 
 
 def sender(api: Api) -> Send:

@@ -9,7 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from kscheduler.aio.clock import VirtualClock
-from kscheduler.aio.services import BackgroundService, running
+from kscheduler.aio.tasks import BackgroundService, running
 from kscheduler.client.errors import FencedError, NetworkError
 from kscheduler.election import LeaseLostError, Role
 from kscheduler.election.lease import LeaseRecord, StoredLease

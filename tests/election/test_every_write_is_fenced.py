@@ -18,8 +18,6 @@ from kscheduler.api.core import PodExtendedResourceClaimStatus
 from kscheduler.api.devices import ResourceClaimConsumerReference
 from kscheduler.api.meta import Condition
 from kscheduler.api.storage import PersistentVolume, PersistentVolumeClaim
-from kscheduler.app import Options
-from kscheduler.app.parts import Parts
 from kscheduler.client import writes
 from kscheduler.client.access.connection import plain_connection
 from kscheduler.client.errors import FencedError
@@ -30,7 +28,9 @@ from kscheduler.client.writes.pod_status import PodStatusPatcher
 from kscheduler.client.writes.pods import PodWriter
 from kscheduler.client.writes.volumes import ApiVolumeWriter
 from kscheduler.config.loader import default_configuration
-from kscheduler.simulation.apiserver import EmbeddedAPIServer
+from kscheduler.embedded.apiserver import EmbeddedAPIServer
+from kscheduler.service import Options
+from kscheduler.service.parts import Parts
 from tests.builders import make_pod
 
 READS = {"get_pod", "get_claim"}
@@ -92,7 +92,7 @@ async def test_every_client_that_the_scheduler_can_reach_is_guarded_or_known() -
 
 
 async def test_without_election_there_is_no_fence() -> None:
-    from tests.app.running import alone
+    from tests.service.running import alone
 
     found = Parts(Options(alone()), plain_connection("http://127.0.0.1:1"))
     assert found.client._guard is None

@@ -24,8 +24,8 @@ from kscheduler.election.watchdog import Watchdog, end_process
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import ObjectMeta
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.framework.decision_time import DECISION_TIME
-from kscheduler.logs import configure
+from kscheduler.framework.plugin_time import DECISION_TIME
+from kscheduler.telemetry.logs import configure
 
 configure(json=True)
 DECISION_TIME.pod = PodInfo(Pod(metadata=ObjectMeta(namespace="shop", name="giant")))

@@ -9,9 +9,9 @@ from kscheduler.api.meta import Condition
 from kscheduler.explain.as_json import decision_tree
 from kscheduler.explain.situation import Situation, Standing
 from kscheduler.explain.text.as_text import Style, decision_text, style_of
-from kscheduler.explain.text.printable import printable
-from kscheduler.whatif.decide import Decision, decide
-from kscheduler.whatif.scenario import parse_scenario
+from kscheduler.scenario.decide import Decision, decide
+from kscheduler.scenario.scenario import parse_scenario
+from kscheduler.text import printable
 from tests.explain.scenarios import Tree, node_tree, pod_tree, scenario_line
 
 CORDONED = node_tree("closed", unschedulable=True)

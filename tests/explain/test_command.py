@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from kscheduler.api.machinery.resources import BY_KEY, NODES, PODS
 from kscheduler.cli.commands import explain
-from kscheduler.simulation.apiserver import EmbeddedAPIServer
-from kscheduler.simulation.apiserver.faults import InjectedFault
-from kscheduler.simulation.kinds.resources import BY_KEY, NODES, PODS
+from kscheduler.embedded.apiserver import EmbeddedAPIServer
+from kscheduler.embedded.apiserver.faults import InjectedFault
 from tests.explain.scenarios import node_tree, pod_tree, scenario_line
 
 

@@ -11,11 +11,11 @@ from kscheduler.config.loader import default_configuration
 from kscheduler.explain.as_json import decision_tree
 from kscheduler.explain.groups import group_text, group_tree
 from kscheduler.explain.questions.question import question_about
-from kscheduler.explain.questions.serving import Serving
 from kscheduler.explain.text.as_text import decision_text
-from kscheduler.whatif.decide import cluster_cache, decide, prepare_over, profile_of
-from kscheduler.whatif.decide_group import decide_group
-from kscheduler.whatif.scenario import GroupScenario, parse_line, parse_scenario
+from kscheduler.scenario.decide import cluster_cache, decide, prepare_over, profile_of
+from kscheduler.scenario.decide_group import decide_group
+from kscheduler.scenario.scenario import GroupScenario, parse_line, parse_scenario
+from kscheduler.scenario.serving import Serving
 from tests.explain.scenarios import Tree, node_tree, pod_tree
 from tests.explain.schema import assert_valid
 

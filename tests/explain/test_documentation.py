@@ -9,10 +9,10 @@ import pytest
 from kscheduler.cli import build_parser
 from kscheduler.explain.as_json import schema_text
 from kscheduler.explain.outcome import Outcome
-from kscheduler.explain.rehearsals.in_json import simulation_schema
-from kscheduler.whatif.scenario import ClusterObjects
-from kscheduler.whatif.suggestions.suggestion import ChangeKind
-from kscheduler.whatif.wanted_pods import WORKLOADS
+from kscheduler.explain.suggestions.suggestion import ChangeKind
+from kscheduler.scenario.new_pods import WORKLOADS
+from kscheduler.scenario.scenario import ClusterObjects
+from kscheduler.simulate.in_json import simulation_schema
 from tests.explain.test_command import run
 
 PAGE = (Path(__file__).parents[2] / "docs" / "explain.md").read_text(encoding="utf-8")

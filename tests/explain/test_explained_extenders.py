@@ -9,11 +9,11 @@ import pytest
 
 from kscheduler.cli import main
 from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.scenario.decide import prepare
+from kscheduler.scenario.extenders import decide_asking
+from kscheduler.scenario.scenario import parse_scenario
 from kscheduler.scheduling.extenders.answers import UNASKED, ExtenderAnswers
-from kscheduler.scheduling.extenders.rounds import MOST_ROUNDS, MOVED_ON
-from kscheduler.whatif.asking import decide_asking
-from kscheduler.whatif.decide import prepare
-from kscheduler.whatif.scenario import parse_scenario
+from kscheduler.scheduling.extenders.asking import MOST_ROUNDS, MOVED_ON
 from tests.builders import Tree
 from tests.explain.scenarios import node_tree, pod_tree, scenario_line
 from tests.explain.schema import assert_valid

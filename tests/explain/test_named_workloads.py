@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from kscheduler.api.machinery.resources import NODES, PODS
 from kscheduler.cli import main
-from kscheduler.simulation.apiserver import EmbeddedAPIServer
-from kscheduler.simulation.kinds.resources import NODES, PODS
+from kscheduler.embedded.apiserver import EmbeddedAPIServer
 from tests.explain.scenarios import Tree, node_tree, pod_tree
 from tests.explain.test_command import run, run_beside
 

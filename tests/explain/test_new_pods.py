@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 import yaml
 
-from kscheduler.simulation.apiserver import EmbeddedAPIServer
-from kscheduler.simulation.apiserver.faults import InjectedFault
-from kscheduler.simulation.kinds.resources import BY_KEY, NODES, PODS
-from tests.explain.rehearsals.test_claims_to_devices import device_class, gpus
+from kscheduler.api.machinery.resources import BY_KEY, NODES, PODS
+from kscheduler.embedded.apiserver import EmbeddedAPIServer
+from kscheduler.embedded.apiserver.faults import InjectedFault
 from tests.explain.scenarios import Tree, node_tree, pod_tree
 from tests.explain.test_command import run
+from tests.simulate.test_claims_to_devices import device_class, gpus
 
 OURS = ("--scheduler-name", "default-scheduler")
 CONTAINER = {"name": "c", "image": "app", "resources": {"limits": {"cpu": "2"}}}

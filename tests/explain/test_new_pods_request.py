@@ -8,14 +8,14 @@ from typing import Any
 import msgspec
 import pytest
 
+from kscheduler.api.defaults.pods import default_new_pod
+from kscheduler.api.new_objects import objections
 from kscheduler.config.loader import default_configuration
 from kscheduler.explain.questions.as_if import NewObjectRules
 from kscheduler.explain.questions.new_pods_request import questions_of_request, read_new_pods_request
-from kscheduler.explain.questions.serving import Serving
-from kscheduler.simulation.objects.defaults.pods import default_new_pod
-from kscheduler.simulation.objects.new_objects import objections
-from kscheduler.whatif.files import ScenarioError
-from kscheduler.whatif.scenario import ClusterObjects
+from kscheduler.scenario.files import ScenarioError
+from kscheduler.scenario.scenario import ClusterObjects
+from kscheduler.scenario.serving import Serving
 
 _CONTAINER = {"name": "c", "image": "x", "resources": {"requests": {"cpu": "1"}}}
 _CLAIM = {"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from kscheduler.assembly.plugin_files import run_file
 from kscheduler.cli import main
-from kscheduler.loading.plugin_file import run_file
 from kscheduler.plugins import in_tree
 from kscheduler.scheduling.runtime.guard import PluginFailure
 from kscheduler.scheduling.supervision.supervisor import cause_of

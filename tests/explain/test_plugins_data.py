@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from kscheduler.simulation.apiserver import EmbeddedAPIServer
-from kscheduler.simulation.apiserver.faults import InjectedFault
-from kscheduler.simulation.kinds.resources import NODES, PODS
+from kscheduler.api.machinery.resources import NODES, PODS
+from kscheduler.embedded.apiserver import EmbeddedAPIServer
+from kscheduler.embedded.apiserver.faults import InjectedFault
 from kscheduler.testing import Cluster, make_node, make_pod
 from tests.explain.scenarios import node_tree, pod_tree
 from tests.explain.test_command import run, run_beside

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from kscheduler.explain.as_json import decision_tree
 from kscheduler.explain.text.as_text import decision_text
-from kscheduler.whatif.decide import Decision, decide
-from kscheduler.whatif.files import ScenarioError
-from kscheduler.whatif.scenario import parse_scenario, read_scenarios
+from kscheduler.scenario.decide import Decision, decide
+from kscheduler.scenario.files import ScenarioError
+from kscheduler.scenario.scenario import parse_scenario, read_scenarios
 from tests.explain.scenarios import node_tree, pod_tree, scenario_line
 
 TWO = b"\n".join([scenario_line(name="one"), b"", scenario_line(name="two"), b""])

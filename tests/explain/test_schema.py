@@ -20,8 +20,8 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.reasons.details import Detail
 from kscheduler.framework.registry import Registry
 from kscheduler.plugins.in_tree import IN_TREE
-from kscheduler.whatif.decide import decide
-from kscheduler.whatif.scenario import parse_scenario
+from kscheduler.scenario.decide import decide
+from kscheduler.scenario.scenario import parse_scenario
 from tests.explain.scenarios import node_tree, pod_tree, scenario_line
 from tests.explain.schema import SCHEMA, VALIDATOR, assert_valid
 

@@ -8,8 +8,8 @@ import pytest
 
 from kscheduler.api.core import Pod
 from kscheduler.api.kinds import Kind
-from kscheduler.whatif.listed_kinds import ListedKinds
-from kscheduler.whatif.scenario import ClusterObjects
+from kscheduler.scenario.listed_kinds import ListedKinds
+from kscheduler.scenario.scenario import ClusterObjects
 
 WIDGETS = Kind("test.io", "v1", "widgets", "Widget", Pod, namespaced=True)
 

@@ -13,10 +13,10 @@ from structlog.testing import capture_logs
 
 import kscheduler
 from kscheduler.aio.clock import REAL_CLOCK
+from kscheduler.assembly.plugin_files import FIRST_SECONDS, BeingLoaded, HangReports
 from kscheduler.framework.plugin import Plugin, PreFilterResult
 from kscheduler.framework.plugin_time import PLUGIN_TIME
 from kscheduler.framework.status import SUCCESS
-from kscheduler.loading.hanging import FIRST_SECONDS, BeingLoaded, HangReports
 from kscheduler.scheduling.in_time import TimedCycles
 from kscheduler.scheduling.supervision.alarm import TimeBudgetError
 from kscheduler.scheduling.supervision.supervised import BudgetedCall, SupervisedPlugin
@@ -160,11 +160,11 @@ def test_a_test_of_a_plugin_may_stop_in_it() -> None:
 
 WAITS: Final = re.compile(r"finishes_within\(|wait_for\(|_threads\.call\(")
 NO_PLUGINS_CODE: Final = {
-    "app/reloading.py": ("files.note_reading", "_wait_until_asked", "files.has_changed", "call(look"),
-    "app/followed_version.py": ("self._wait()",),
-    "app/shadowing/service.py": ("follower.begun", "wait_for_sync", "wait_for_first(FIRST_DATA_SECONDS)"),
-    "app/service.py": ("wait_for_sync", "followed_version.wait_for_first()"),
-    "scheduling/attempt/permit.py": ("_wait(decided)",),  # up to deadlines that were asked for
+    "service/reloading.py": ("files.note_reading", "_wait_until_asked", "files.has_changed", "call(look"),
+    "service/followed_version.py": ("self._wait()",),
+    "service/shadowing/service.py": ("follower.begun", "wait_for_sync", "wait_for_first(FIRST_DATA_SECONDS)"),
+    "service/service.py": ("wait_for_sync", "followed_version.wait_for_first()"),
+    "scheduling/attempt/binding_cycle.py": ("_wait(decided)",),  # up to deadlines that were asked for
     "scheduling/beside/refreshed_plugins.py": ("all_tried()", "END_SECONDS"),
     "scheduling/failures/status_writer.py": ("_until_sent", "self._changed"),
     "scheduling/truth/truth_check.py": ("self._requested",),
@@ -175,7 +175,7 @@ NO_PLUGINS_CODE: Final = {
 def test_whoever_limits_the_time_of_plugins_code_asks_how_long_it_may_be() -> None:
     root = Path(kscheduler.__file__).parent
     forgotten = []
-    for folder in ("app", "loading", "scheduling", "testing", "whatif"):
+    for folder in ("service", "assembly", "scheduling", "testing", "scenario", "explain", "simulate"):
         for path in sorted((root / folder).rglob("*.py")):
             name = str(path.relative_to(root))
             for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):

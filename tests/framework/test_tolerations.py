@@ -3,7 +3,7 @@
 import pytest
 
 from kscheduler.api.core import Taint, Toleration
-from kscheduler.framework.rules.tolerations import canonical_integer, has_untolerated, tolerates
+from kscheduler.framework.rules.node_match import canonical_integer, has_untolerated, tolerates
 
 GREATER, LESS = Toleration("left", "Gt", "10", "NoSchedule"), Toleration("left", "Lt", "10", "NoSchedule")
 

@@ -4,7 +4,7 @@ import pytest
 
 from kscheduler.api.core import LabelSelector
 from kscheduler.api.selectors import Selector, parse_label_selector
-from kscheduler.framework.pods.pod_match import PodMatch
+from kscheduler.framework.pods.affinity_terms import PodMatch
 from kscheduler.framework.reasons.wording import bytes_text, match_text
 
 

@@ -23,22 +23,20 @@ from typing import Any, Final
 import msgspec
 
 from kscheduler.aio.clock import REAL_CLOCK
-from kscheduler.aio.services import BackgroundService, running
+from kscheduler.aio.tasks import BackgroundService, running
 from kscheduler.api.kinds import NAMESPACES, NODES, POD_DISRUPTION_BUDGETS, PODS, WORKLOAD_KINDS, Kind
 from kscheduler.assembly import Assembly, Ports
+from kscheduler.assembly.configured import ConfigurationReader
+from kscheduler.bench.cluster import CountedEvents, StandIn, StandInClaims
 from kscheduler.client.watch import Undecodable, WatchDecoder, WatchEvent
 from kscheduler.config.feature_gates import parse_feature_gates
 from kscheduler.informers.informer import Informer
-from kscheduler.loading import ConfigurationReader
 from kscheduler.scheduling.eviction.disruption_budgets import StoredBudgets
 from kscheduler.scheduling.failures.status_writer import StatusWriter
 from kscheduler.scheduling.groups.group_status_writer import GroupStatusWriter
 from kscheduler.scheduling.handlers.workloads import StoredWorkloads
 from kscheduler.scheduling.work.concurrency import AdaptiveLimit
 from kscheduler.scheduling.work.workers import Workers
-from kscheduler.simulation.scenarios.claims import StandInClaims
-from kscheduler.simulation.scenarios.cluster import StandIn
-from kscheduler.simulation.scenarios.service import CountedEvents
 from tests.hostile.cases import PLAYED_KINDS
 from tests.hostile.crafted import Made
 from tests.hostile.sound import Tree

@@ -14,7 +14,7 @@ import pytest
 
 from kscheduler.api.codec import Decoder
 from kscheduler.api.meta import ObjectMeta
-from kscheduler.simulation.objects.new_objects import objections
+from kscheduler.api.new_objects import objections
 from tests.hostile.cases import CASES, LARGEST, PLAYED_KINDS, Case
 from tests.hostile.play import HostileCluster, Round, play, slowness
 from tests.hostile.shapes import steps

@@ -14,6 +14,8 @@ from kscheduler.api.core import Pod
 from kscheduler.api.kinds import NODES, PODS
 from kscheduler.api.meta import ObjectMeta
 from kscheduler.client import APIClient, PodWriter, plain_connection
+from kscheduler.embedded.apiserver import EmbeddedAPIServer
+from kscheduler.embedded.apiserver.faults import InjectedFault
 from kscheduler.informers import Informer, InformerFactory
 from kscheduler.informers.audit import (
     AUDIT_SECONDS,
@@ -26,8 +28,6 @@ from kscheduler.informers.audit import (
     _decoder,
     reaches,
 )
-from kscheduler.simulation.apiserver import EmbeddedAPIServer
-from kscheduler.simulation.apiserver.faults import InjectedFault
 from tests.builders import node_tree
 from tests.client.scripted import reply, scripted_server
 

@@ -12,13 +12,13 @@ from kscheduler.aio.clock import REAL_CLOCK
 from kscheduler.api.kinds import PODS
 from kscheduler.client.access.connection import plain_connection
 from kscheduler.client.rest import APIClient
+from kscheduler.embedded.apiserver import EmbeddedAPIServer
+from kscheduler.embedded.apiserver.faults import InjectedFault
 from kscheduler.informers import catch_up
 from kscheduler.informers.catch_up import CatchUp
 from kscheduler.informers.factory import InformerFactory
-from kscheduler.simulation.apiserver import EmbeddedAPIServer
-from kscheduler.simulation.apiserver.faults import InjectedFault
-from tests.app.running import put
 from tests.builders import pod_tree
+from tests.service.running import put
 
 SECONDS = 20.0
 Lines = list[dict[str, object]]

@@ -12,9 +12,9 @@ from kscheduler.api.core import Node, Pod
 from kscheduler.api.kinds import NODES, PODS
 from kscheduler.api.meta import Condition
 from kscheduler.client import APIClient, APIError, EventRecorder, PodWriter, UnknownOutcomeError, plain_connection
+from kscheduler.embedded.apiserver import EmbeddedAPIServer
+from kscheduler.embedded.apiserver.faults import InjectedFault
 from kscheduler.informers import InformerFactory
-from kscheduler.simulation.apiserver import EmbeddedAPIServer
-from kscheduler.simulation.apiserver.faults import InjectedFault
 
 
 class Seen:

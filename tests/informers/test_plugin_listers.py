@@ -13,11 +13,11 @@ from kscheduler.api.kinds import NODES, PODS, Kind
 from kscheduler.api.meta import CustomObject
 from kscheduler.client.access.connection import plain_connection
 from kscheduler.client.rest import APIClient
+from kscheduler.embedded.apiserver import EmbeddedAPIServer
 from kscheduler.framework.cluster.lister import KeptListers, nothing_listed
 from kscheduler.framework.events import ActionType, ClusterEvent
 from kscheduler.informers.factory import InformerFactory
 from kscheduler.informers.plugin_listers import LOOK_SECONDS, PluginListers
-from kscheduler.simulation.apiserver import EmbeddedAPIServer
 from tests.builders import make_node
 
 JOBS = Kind("batch", "v1", "jobs", "Job", CustomObject, namespaced=True)

@@ -8,6 +8,7 @@ import pytest
 
 from kscheduler.api.codec import convert
 from kscheduler.api.core import Node, Pod, PodStatus
+from kscheduler.api.releases import BEHAVIOURS
 from kscheduler.config.feature_gates import RESIZE_PREEMPTION
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint, Resource
@@ -16,7 +17,6 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Code
 from kscheduler.plugins.deferred_pod_scheduling import DeferredPodScheduling
 from kscheduler.plugins.node_resources_fit import NodeResourcesFit
-from kscheduler.upstream.behaviours import BEHAVIOURS
 from tests.plugins.made import HANDLE, node, requesting, table
 
 PLUGIN = DeferredPodScheduling(None, HANDLE)

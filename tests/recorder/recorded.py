@@ -7,12 +7,11 @@ from benchmarks.recorder.random_cluster import RandomCluster
 from kscheduler.config.loader import LoadedConfig, default_configuration
 from kscheduler.framework.registry import Registry
 from kscheduler.recorder.building import flight_recorder
-from kscheduler.recorder.file.blocks import BlockReader
-from kscheduler.recorder.file.directory import segments_in
 from kscheduler.recorder.flight_recorder import RecordSettings
 from kscheduler.recorder.replaying.described import configured_as
 from kscheduler.recorder.replaying.replay import Replay, runs_of
 from kscheduler.recorder.replaying.replayed_scheduler import Configure
+from kscheduler.recorder.segments import BlockReader, segments_in
 
 TEND_EVERY = 50
 """Turns after which the recorder does what is due: the half seconds of a service."""

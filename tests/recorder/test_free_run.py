@@ -5,9 +5,9 @@ from typing import Final
 from kscheduler.api.groups import POD_GROUPS
 from kscheduler.api.kinds import NODES, PODS, Kind
 from kscheduler.api.meta import KubeObject
+from kscheduler.assembly.configured import Configured
 from kscheduler.config.feature_gates import parse_feature_gates
 from kscheduler.config.loader import default_configuration
-from kscheduler.loading import Configured
 from kscheduler.recorder.alternatives.free_run import FreeRun, Happening
 from kscheduler.recorder.step_clock import MICROS
 from tests.builders import make_node, make_pod

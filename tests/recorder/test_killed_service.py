@@ -4,14 +4,13 @@ import asyncio
 from collections import Counter
 from pathlib import Path
 
+from kscheduler.embedded.apiserver import EmbeddedAPIServer
 from kscheduler.recorder.entries import Op
-from kscheduler.recorder.file.directory import segments_in
-from kscheduler.recorder.segment_reader import SegmentReader
-from kscheduler.simulation.apiserver import EmbeddedAPIServer
-from tests.app.process.test_signals import SECONDS, scheduler
-from tests.app.running import node_of, put, until
+from kscheduler.recorder.segments import SegmentReader, segments_in
 from tests.builders import node_tree, pod_tree
 from tests.recorder.recorded import replayed
+from tests.service.process.test_signals import SECONDS, scheduler
+from tests.service.running import node_of, put, until
 
 COUNT = 60
 ROOM = 40

@@ -6,15 +6,15 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from kscheduler.assembly.configured import Configured
 from kscheduler.config.feature_gates import parse_feature_gates
 from kscheduler.config.loader import load_bytes
-from kscheduler.explain.recordings.in_json import replay_schema
-from kscheduler.explain.recordings.other_policy import comparison_text, comparison_tree
-from kscheduler.explain.text.layout import Style
-from kscheduler.loading import Configured
 from kscheduler.recorder.alternatives.comparing import PolicyComparison, Recorded, compared, rules_apart
 from kscheduler.recorder.replaying.described import configured_with
 from kscheduler.recorder.replaying.replay import last_run_of, runs_of
+from kscheduler.recorder.report.in_json import replay_schema
+from kscheduler.recorder.report.other_policy import comparison_text, comparison_tree
+from kscheduler.text import Style
 from tests.recorder.recorded import record
 
 SAME = "profiles: [{schedulerName: kscheduler}]"

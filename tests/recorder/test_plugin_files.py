@@ -9,9 +9,9 @@ import pytest
 
 from benchmarks.recorder.random_cluster import RandomCluster
 from kscheduler.api.kinds import PODS
+from kscheduler.assembly.configured import ConfigurationReader
 from kscheduler.cli import main
 from kscheduler.config.feature_gates import FeatureGates
-from kscheduler.loading import ConfigurationReader
 from tests.recorder.recorded import record
 
 ODD = """from kscheduler.framework.per_node import plugin

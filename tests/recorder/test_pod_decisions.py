@@ -8,13 +8,13 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from kscheduler.cli import main
-from kscheduler.explain.recordings.in_json import replay_schema
-from kscheduler.explain.recordings.of_pod import pod_decisions_text
-from kscheduler.explain.recordings.times import time_text
 from kscheduler.recorder.entries import Entry, How, Op, Output
-from kscheduler.recorder.file.directory import segments_in
 from kscheduler.recorder.replaying.pod_decisions import PodDecision, PodDecisions, _awaited_under
 from kscheduler.recorder.replaying.replay import Replay, runs_of
+from kscheduler.recorder.report.in_json import replay_schema
+from kscheduler.recorder.report.of_pod import pod_decisions_text
+from kscheduler.recorder.report.times import time_text
+from kscheduler.recorder.segments import segments_in
 from tests.recorder.recorded import record
 
 Captured = pytest.CaptureFixture[str]

@@ -21,11 +21,10 @@ from kscheduler.recorder import flight_recorder as recorder_module
 from kscheduler.recorder import segment_thread
 from kscheduler.recorder.building import flight_recorder
 from kscheduler.recorder.entries import Op
-from kscheduler.recorder.file.directory import room_for, segment_path, segments_in
 from kscheduler.recorder.flight_recorder import FlightRecorder, RecordSettings
 from kscheduler.recorder.packing import ObjectPacker
 from kscheduler.recorder.replaying.replay import last_run_of, runs_of
-from kscheduler.recorder.segment_reader import SegmentReader
+from kscheduler.recorder.segments import SegmentReader, room_for, segment_path, segments_in
 from kscheduler.recorder.step_clock import StepClock
 from tests.recorder.recorded import record, replayed
 

@@ -19,8 +19,7 @@ from kscheduler.cli import main
 from kscheduler.cli.record_flags import RedactionKeyError, add_record_flags, record_settings
 from kscheduler.config.loader import load_bytes
 from kscheduler.recorder.flight_recorder import RecordSettings
-from kscheduler.recorder.redaction.pseudonyms import Pseudonyms, numbers_in
-from kscheduler.recorder.redaction.redacted_objects import STAY, STAY_OF, ObjectRedaction
+from kscheduler.recorder.redacted_objects import STAY, STAY_OF, ObjectRedaction, Pseudonyms, numbers_in
 from kscheduler.recorder.replaying.replay import _OF_GROUPS
 from tests.recorder.recorded import record, replayed, written
 

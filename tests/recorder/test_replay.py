@@ -11,8 +11,8 @@ import pytest
 from benchmarks.recorder.random_cluster import RandomCluster
 from kscheduler.api.core import Pod
 from kscheduler.api.kinds import NODES, PODS
-from kscheduler.recorder.file.directory import segments_in
 from kscheduler.recorder.replaying.replay import RecordingError, Replay, beginning_of, runs_of
+from kscheduler.recorder.segments import segments_in
 from kscheduler.state.queue.queue_snapshot import elements_of
 from tests.recorder.recorded import record, replayed
 
@@ -150,8 +150,8 @@ def test_a_decision_that_differs_is_told_and_the_recorded_one_is_followed(
     recording: tuple[Path, RandomCluster], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The spread of pods over zones decides nothing here, so some pods go elsewhere."""
+    from kscheduler.assembly.configured import Configured
     from kscheduler.config.loader import load_bytes
-    from kscheduler.loading import Configured
     from kscheduler.recorder.replaying.described import Described
 
     def configure(recorded: Described) -> Configured:

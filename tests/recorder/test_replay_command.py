@@ -12,11 +12,11 @@ from kscheduler.cli import build_parser, main
 from kscheduler.cli.commands import replay
 from kscheduler.config.feature_gates import parse_feature_gates
 from kscheduler.config.loader import default_configuration, load_bytes
-from kscheduler.explain.recordings.in_json import replay_schema
-from kscheduler.explain.recordings.in_text import replay_text
-from kscheduler.explain.text.layout import PLAIN
-from kscheduler.recorder.file.directory import segments_in
 from kscheduler.recorder.replaying.replay import Report
+from kscheduler.recorder.report.in_json import replay_schema
+from kscheduler.recorder.report.in_text import replay_text
+from kscheduler.recorder.segments import segments_in
+from kscheduler.text import PLAIN
 from tests.recorder.recorded import record
 
 OTHER = """apiVersion: kubescheduler.config.k8s.io/v1

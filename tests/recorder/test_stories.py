@@ -20,20 +20,20 @@ from kscheduler.api.kinds import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, S
 from kscheduler.api.meta import ObjectMeta
 from kscheduler.api.storage import BIND_COMPLETED, PersistentVolume, PersistentVolumeClaim, StorageClass
 from kscheduler.assembly import Ports
+from kscheduler.assembly.configured import ConfigurationReader
 from kscheduler.config.feature_gates import FeatureGates, parse_feature_gates
 from kscheduler.config.loader import default_configuration
-from kscheduler.explain.recordings.state import state_tree
-from kscheduler.explain.recordings.times import MICROS, time_text
 from kscheduler.framework.cluster.preemption import Candidate
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import Status, unschedulable
-from kscheduler.loading import ConfigurationReader
 from kscheduler.recorder.entries import Op
 from kscheduler.recorder.flight_recorder import FlightRecorder
-from kscheduler.recorder.redaction.redacting import NO_REDACTION, KeyedRedaction
+from kscheduler.recorder.redaction import NO_REDACTION, KeyedRedaction
 from kscheduler.recorder.replaying.described import configured_as
 from kscheduler.recorder.replaying.replay import Report
 from kscheduler.recorder.replaying.replayed_scheduler import ReplayedScheduler
+from kscheduler.recorder.report.state import state_tree
+from kscheduler.recorder.report.times import MICROS, time_text
 from kscheduler.recorder.segment_thread import SegmentThread, WriteSettings
 from kscheduler.scheduling import in_time
 from kscheduler.scheduling.extenders.answers import UNASKED, ExtenderAnswers, VictimAnswers

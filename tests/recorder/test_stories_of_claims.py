@@ -22,11 +22,10 @@ from kscheduler.config.loader import default_configuration
 from kscheduler.informers.store import Store
 from kscheduler.plugins.in_tree import registry
 from kscheduler.recorder.entries import Op
-from kscheduler.recorder.file.directory import segments_in
 from kscheduler.recorder.replaying.replay import Report
-from kscheduler.recorder.segment_reader import SegmentReader
-from kscheduler.recorder.snapshots.putting_back import PuttingBack
-from kscheduler.recorder.snapshots.taking import SchedulerSnapshot, take
+from kscheduler.recorder.restored_state import PuttingBack
+from kscheduler.recorder.segments import SegmentReader, segments_in
+from kscheduler.recorder.snapshot import SchedulerSnapshot, take
 from tests.plugins.dynamic_resources.stage import allocation, claim, device_class, devices_of
 from tests.recorder.recorded import record, replayed
 from tests.recorder.test_stories import Judges, VolumeStory

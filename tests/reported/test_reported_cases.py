@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from kscheduler.cli import main
-from kscheduler.simulation.apiserver import EmbeddedAPIServer
+from kscheduler.embedded.apiserver import EmbeddedAPIServer
 from tests.client.http.test_proxied import CERTIFICATES, Tunnels
 from tests.explain.input.test_forms_of_files import node
 

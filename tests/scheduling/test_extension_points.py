@@ -5,17 +5,15 @@ from pathlib import Path
 
 import pytest
 
+from kscheduler.api.releases import BEHAVIOURS, VERSION
 from kscheduler.config.defaults import default_plugins
 from kscheduler.config.errors import ConfigError
 from kscheduler.config.expansion import POINTS, expand
 from kscheduler.config.feature_gates import FeatureGates
+from kscheduler.config.in_tree_plugins import DEFAULT_PLUGINS, IN_TREE_POINTS
+from kscheduler.config.other_projects import OTHER_PLUGINS, SCHEDULER_PLUGINS, advice
 from kscheduler.framework.plugin import Point
 from kscheduler.plugins.in_tree import IN_TREE, registry
-from kscheduler.upstream.behaviours import BEHAVIOURS
-from kscheduler.upstream.default_plugins import DEFAULT_PLUGINS
-from kscheduler.upstream.extension_points import IN_TREE_POINTS
-from kscheduler.upstream.other_projects import OTHER_PLUGINS, SCHEDULER_PLUGINS, advice
-from kscheduler.upstream.release import VERSION
 from tests.builders import Tree
 from tests.scheduling.test_profiles import build, named, only
 

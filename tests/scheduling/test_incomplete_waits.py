@@ -5,18 +5,17 @@ from collections.abc import Iterator
 import structlog
 
 from kscheduler.aio.clock import VirtualClock
-from kscheduler.framework.cluster.incomplete_groups import why_incomplete
-from kscheduler.framework.cluster.pod_groups import GroupDefinition, GroupKey
+from kscheduler.framework.cluster.pod_groups import GroupDefinition, GroupKey, why_incomplete
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS
-from kscheduler.scheduling.incomplete_waits import IncompleteWaits
+from kscheduler.scheduling.long_waits import IncompleteWaits
 from kscheduler.scheduling.truth.pending import PendingPods
-from kscheduler.state.pod_groups.group_apis import SCHEDULER_PLUGINS, VOLCANO, kubernetes_apis
-from kscheduler.state.pod_groups.group_table import PodGroupTable
+from kscheduler.state.group_apis import SCHEDULER_PLUGINS, VOLCANO, kubernetes_apis
+from kscheduler.state.pod_groups import PodGroupTable
 from kscheduler.state.queue.backoff import BackoffPolicy
+from kscheduler.state.queue.entrance import QueuePolicy
 from kscheduler.state.queue.group_queue import IncompleteGroup
 from kscheduler.state.queue.hints import HintTable
-from kscheduler.state.queue.policy import QueuePolicy
 from kscheduler.state.queue.scheduling_queue import SchedulingQueue
 from tests.builders import make_pod
 from tests.server.status_page.page_scene import StoredPods

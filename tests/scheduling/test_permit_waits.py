@@ -4,8 +4,8 @@ import structlog
 
 from kscheduler.aio.clock import VirtualClock
 from kscheduler.framework.status import SUCCESS
-from kscheduler.scheduling.permit_waits import PermitWaits
-from kscheduler.state.holding.waiting_pods import HeldPod, WaitingPodTable
+from kscheduler.scheduling.long_waits import PermitWaits
+from kscheduler.state.waiting_pods import HeldPod, WaitingPodTable
 from tests.builders import pod_info
 
 

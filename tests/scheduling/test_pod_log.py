@@ -9,16 +9,16 @@ from kscheduler.client.errors import NotSentError
 from kscheduler.framework.cluster.preemption import Preemption
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
-from kscheduler.logs.verbosity import set_verbosity
 from kscheduler.scheduling.failures.failures import SCHEDULER_ERROR, UNSCHEDULABLE, Failure
 from kscheduler.scheduling.pod_log import PodLog
+from kscheduler.scheduling.pod_log.lines import FIRST_NAMES, MOST_CLASSES
 from kscheduler.scheduling.pod_log.pod_log import MOST_GATES_TOLD, MOST_REMEMBERED
 from kscheduler.scheduling.pod_log.repeated_errors import MOST_CAUSES
-from kscheduler.scheduling.pod_log.together import FIRST_NAMES, MOST_CLASSES
 from kscheduler.state.queue.places import BACKOFF
+from kscheduler.telemetry.logs.verbosity import set_verbosity
 from tests.builders import make_pod
-from tests.logs.logging_left_alone import logging_left_alone
 from tests.scheduling.attempt.test_binding import ELSEWHERE, LOST, POD, bound, refusal
+from tests.telemetry.logs.logging_left_alone import logging_left_alone
 
 Lines = list[dict[str, object]]
 

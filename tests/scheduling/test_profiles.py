@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from kscheduler.aio.clock import VirtualClock
+from kscheduler.api.releases import VERSION
 from kscheduler.assembly import Ports, profiles_over
 from kscheduler.config.errors import ConfigError
 from kscheduler.config.feature_gates import FeatureGates
@@ -25,7 +26,6 @@ from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.profiles import Profiles, queue_policy
 from kscheduler.state.cache import Cache
-from kscheduler.upstream.release import VERSION
 from tests.builders import Tree, pod_info
 from tests.scheduling.attempt.test_binding import ScriptedPods
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from kscheduler.api.releases import BEHAVIOURS
 from kscheduler.assembly.profiles_over import profiles_over
 from kscheduler.config.feature_gates import RESIZE_PREEMPTION, parse_feature_gates
 from kscheduler.config.loader import default_configuration
@@ -13,7 +14,6 @@ from kscheduler.framework.events import _ACTION_LABELS, ActionType, ClusterEvent
 from kscheduler.plugins.in_tree import registry
 from kscheduler.scheduling.registered_events import EVERY_EVENT
 from kscheduler.state.cache import Cache
-from kscheduler.upstream.behaviours import BEHAVIOURS
 
 POD_KINDS = (Resource.POD, Resource.ASSIGNED_POD, Resource.UNSCHEDULABLE_POD)
 

@@ -6,9 +6,10 @@ from contextlib import AsyncExitStack
 import aiohttp
 import pytest
 
-from kscheduler.metrics import Exposition, Gauges, scheduler_source
 from kscheduler.scheduling.observations import Observations
 from kscheduler.server import Endpoints, Health, Limits, Port, Server
+from kscheduler.service.metrics.scheduler import Gauges, scheduler_source
+from kscheduler.telemetry.exposition import Exposition
 from tests.server.site import PLAIN, Condition, Site, StartSite
 
 

@@ -13,10 +13,10 @@ import msgspec
 from yarl import URL
 
 from kscheduler.aio import VirtualClock
-from kscheduler.app.login import Login, LoginConnections
 from kscheduler.client.access.connection import Connection, plain_connection
 from kscheduler.client.rest import APIClient
-from kscheduler.metrics import Exposition
+from kscheduler.embedded.apiserver import EmbeddedAPIServer
+from kscheduler.embedded.objects.access.reviews import token_request
 from kscheduler.server import (
     Address,
     Endpoints,
@@ -30,9 +30,9 @@ from kscheduler.server import (
     WaitingPodsEndpoint,
 )
 from kscheduler.server.routes import PageForBrowsers
-from kscheduler.simulation.apiserver import EmbeddedAPIServer
-from kscheduler.simulation.objects.access.reviews import token_request
-from kscheduler.state.holding.waiting_pods import WaitingPodTable
+from kscheduler.service.login import Login, LoginConnections
+from kscheduler.state.waiting_pods import WaitingPodTable
+from kscheduler.telemetry.exposition import Exposition
 from tests.server.pki import trusting
 
 NOTE = "pods: shop/checkout-7 cannot be decoded"

@@ -8,9 +8,9 @@ from typing import Protocol
 
 import aiohttp
 
-from kscheduler.metrics import Exposition
 from kscheduler.scheduling.observations import Observations
 from kscheduler.server import Address, Limits, LoopbackAccess, Offer, Port, Server
+from kscheduler.telemetry.exposition import Exposition
 
 PLAIN = Port("insecure", Address("127.0.0.1", 0), Offer.EVERYTHING_WITHOUT_LOGIN, lambda _places: LoopbackAccess())
 """Plain HTTP on loopback, for everything."""

@@ -10,14 +10,14 @@ import aiohttp
 import pytest
 import structlog
 
-from kscheduler.app import App, Options
 from kscheduler.client.access.connection import plain_connection
 from kscheduler.config.loader import default_configuration
-from kscheduler.metrics import Exposition
 from kscheduler.server import Endpoints, Health, HTTPServing, LoopbackAccess, PermitTokenFile, Server
 from kscheduler.server.access import HEALTH
 from kscheduler.server.waiting_pods import WAITING_PODS, WaitingPodsEndpoint
-from kscheduler.state.holding.waiting_pods import WaitingPodTable
+from kscheduler.service import App, Options
+from kscheduler.state.waiting_pods import WaitingPodTable
+from kscheduler.telemetry.exposition import Exposition
 from tests.server.site import PLAIN
 
 SECRET = "correct horse battery staple"

@@ -6,12 +6,12 @@ import pytest
 import structlog
 from aiohttp import web
 
-from kscheduler.logs.caught import Boundary, caught
-from kscheduler.metrics import Exposition
 from kscheduler.server import Server
 from kscheduler.server.handlers import Handler
 from kscheduler.server.health import Health
 from kscheduler.server.routes import Endpoints, ServedPage
+from kscheduler.telemetry.exposition import Exposition
+from kscheduler.telemetry.logs.caught import Boundary, caught
 from tests.server.site import PLAIN
 
 

@@ -5,8 +5,8 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from kscheduler.metrics import Numbers
 from kscheduler.server import Limits
+from kscheduler.telemetry.samples import Numbers
 from tests.server.site import Site, StartSite
 
 GET = b"GET /livez HTTP/1.1\r\nHost: x\r\n"

@@ -6,9 +6,9 @@ import pytest
 import structlog
 
 from kscheduler.aio import VirtualClock
-from kscheduler.metrics import Numbers
 from kscheduler.server import Limits
 from kscheduler.server.malformed import MalformedRequests
+from kscheduler.telemetry.samples import Numbers
 from tests.server.site import Site, StartSite
 from tests.server.test_limits import closed_by_server
 

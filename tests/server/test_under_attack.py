@@ -11,8 +11,8 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 import aiohttp
 import pytest
 
+from kscheduler.embedded.apiserver.faults import InjectedFault
 from kscheduler.server import Limits
-from kscheduler.simulation.apiserver.faults import InjectedFault
 from tests.server.pki import trusting
 from tests.server.secure_site import SecureSite, secure_site
 

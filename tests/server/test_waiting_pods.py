@@ -11,9 +11,9 @@ import pytest
 from kscheduler.aio import VirtualClock
 from kscheduler.api.addresses import is_loopback
 from kscheduler.framework.status import Code
-from kscheduler.metrics import Exposition
 from kscheduler.server import Endpoints, Health, PermitTokenFile, Server, WaitingPodsEndpoint
-from kscheduler.state.holding.waiting_pods import HeldPod, WaitingPodTable
+from kscheduler.state.waiting_pods import HeldPod, WaitingPodTable
+from kscheduler.telemetry.exposition import Exposition
 from tests.builders import pod_info
 from tests.server.site import PLAIN
 

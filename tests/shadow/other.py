@@ -18,9 +18,9 @@ from kscheduler.explain.against import against
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.plugins.in_tree import registry
 from kscheduler.scheduling.cycle.schedule import schedule
+from kscheduler.shadow.follower import Follower, ShadowSettings
+from kscheduler.shadow.verdict import KSCHEDULER, Comparison, DifferenceKind, FollowedScheduler
 from kscheduler.state.cache import Cache
-from kscheduler.whatif.shadow.follower import Follower, ShadowSettings
-from kscheduler.whatif.shadow.verdict import KSCHEDULER, Comparison, DifferenceKind, FollowedScheduler
 
 NAME = "kscheduler"
 

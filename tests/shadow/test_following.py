@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kscheduler.api.core import Node
 from kscheduler.api.kinds import NODES, PODS
 from kscheduler.framework.nodes.node_table import NodeTable
-from kscheduler.whatif.shadow.verdict import (
+from kscheduler.shadow.verdict import (
     KSCHEDULER,
     KUBE_SCHEDULER,
     Comparison,

@@ -2,9 +2,9 @@
 
 from kscheduler.api.kinds import PODS
 from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.shadow.moves import BoundPod, NodeMove, PodUpdate, Removal
+from kscheduler.shadow.tape import TapedChange
 from kscheduler.state.cache import Cache
-from kscheduler.whatif.shadow.moves import BoundPod, NodeMove, PodUpdate, Removal
-from kscheduler.whatif.shadow.tape import TapedChange
 from tests.builders import make_node, make_pod
 from tests.shadow.other import being_deleted, on_node
 

@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kscheduler.api.kinds import NODES, PODS
-from kscheduler.whatif.shadow import tape as tapes
-from kscheduler.whatif.shadow.tape import Tape
+from kscheduler.shadow import tape as tapes
+from kscheduler.shadow.tape import Tape
 from tests.builders import make_node, make_pod
 
 

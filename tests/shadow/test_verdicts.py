@@ -2,8 +2,8 @@
 
 import pytest
 
-from kscheduler.whatif.shadow.sums import Sums
-from kscheduler.whatif.shadow.verdict import (
+from kscheduler.shadow.sums import Sums
+from kscheduler.shadow.verdict import (
     KSCHEDULER,
     KUBE_SCHEDULER,
     Comparison,

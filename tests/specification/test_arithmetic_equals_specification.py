@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kscheduler.framework.rules.resource_scoring import Usage, by_shape, percent, points_by_utilization
+from kscheduler.framework.rules.scoring import Usage, by_shape, percent, points_by_utilization
 from kscheduler.plugins.node_resources_balanced_allocation import evenness
 from tests.specification import scores
 from tests.specification.requests_by_hand import MOST

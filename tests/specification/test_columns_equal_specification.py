@@ -19,7 +19,7 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.nodes.node_table import Rows
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.framework.rules.tolerations import COMPARISON_OPERATORS
+from kscheduler.framework.rules.node_match import COMPARISON_OPERATORS
 from kscheduler.framework.status import Code
 from kscheduler.plugins.image_locality import ImageLocality
 from kscheduler.plugins.node_affinity import NodeAffinity

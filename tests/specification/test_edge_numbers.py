@@ -16,7 +16,7 @@ from kscheduler.config.plugin_args import InterPodAffinityArgs, NodeResourcesFit
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.framework.rules.resource_scoring import points_by_utilization
+from kscheduler.framework.rules.scoring import points_by_utilization
 from kscheduler.plugins.inter_pod_affinity import InterPodAffinity
 from kscheduler.plugins.node_resources_balanced_allocation import evenness
 from kscheduler.plugins.node_resources_fit import NodeResourcesFit

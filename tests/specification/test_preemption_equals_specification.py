@@ -14,11 +14,11 @@ from kscheduler.config.loader import default_configuration
 from kscheduler.framework.cluster.preemption import PreemptionSearch
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.plugins.in_tree import registry
+from kscheduler.scenario.decide import scenario_ports
+from kscheduler.scenario.scenario import ClusterObjects
 from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.scheduling.profile import Profile
 from kscheduler.state.cache import Cache
-from kscheduler.whatif.decide import scenario_ports
-from kscheduler.whatif.scenario import ClusterObjects
 from tests.builders import Tree, make_node, make_pod
 from tests.specification import cases
 from tests.specification.preemption_rules import World, best, candidates, priority

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from kscheduler.framework.nodes.arrivals import Arrivals
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.state.cache import Cache
-from kscheduler.state.nominations.nominator import NominatedPods
+from kscheduler.state.nominator import NominatedPods
 from tests.builders import make_node, make_pod
 
 NODES = ("a", "b", "c")

@@ -4,10 +4,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kscheduler.api.core import Pod
+from kscheduler.api.releases import BEHAVIOURS
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.state.cache import Cache
-from kscheduler.state.nominations.nominator import NominatedPods
-from kscheduler.upstream.behaviours import BEHAVIOURS
+from kscheduler.state.nominator import NominatedPods
 from tests.builders import make_node, make_pod
 
 

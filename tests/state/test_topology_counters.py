@@ -14,9 +14,8 @@ from kscheduler.api.codec import convert
 from kscheduler.api.core import LabelSelector, Namespace, Pod
 from kscheduler.api.selectors import Selector, parse_label_selector
 from kscheduler.framework.cluster.topology import HeldTerm
-from kscheduler.framework.pods.affinity_terms import AffinityTerm
+from kscheduler.framework.pods.affinity_terms import AffinityTerm, PodMatch
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.framework.pods.pod_match import PodMatch
 from kscheduler.state.cache import Cache
 from kscheduler.state.topology import held_terms
 from kscheduler.state.topology.counters import TopologyCounts

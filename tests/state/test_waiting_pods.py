@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from kscheduler.framework.status import Code
-from kscheduler.state.holding.waiting_pods import HeldPod, WaitingPodTable
+from kscheduler.state.waiting_pods import HeldPod, WaitingPodTable
 from tests.builders import pod_info
 
 

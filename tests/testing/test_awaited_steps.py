@@ -12,7 +12,7 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.plugin import PERMIT_TIMEOUT_SECONDS, PermitResult, Plugin
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Code, Status, unschedulable
-from kscheduler.scheduling.attempt.plugin_steps import END_SECONDS, POST_BIND_SECONDS
+from kscheduler.scheduling.attempt.binding_cycle import END_SECONDS, POST_BIND_SECONDS
 from kscheduler.testing import Cluster, make_node, make_pod
 
 

@@ -15,13 +15,13 @@ from typing import Any
 
 import msgspec
 
-from kscheduler.api.devices import Device
-from kscheduler.devices.selectors import (
+from kscheduler.api.device_selectors import (
     CompiledSelector,
     SelectorCompileError,
     SelectorCompiler,
     SelectorRuntimeError,
 )
+from kscheduler.api.devices import Device
 
 SHOWN = 20
 

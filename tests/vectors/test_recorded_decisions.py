@@ -36,11 +36,11 @@ from typing import Any
 
 import pytest
 
+from kscheduler.api.releases import BEHAVIOURS
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.explain.as_json import decision_tree
-from kscheduler.upstream.behaviours import BEHAVIOURS
-from kscheduler.whatif.decide import decide
-from kscheduler.whatif.scenario import read_scenarios
+from kscheduler.scenario.decide import decide
+from kscheduler.scenario.scenario import read_scenarios
 from tests.explain.schema import assert_valid, untold, weighed
 
 HERE = Path(__file__).parent

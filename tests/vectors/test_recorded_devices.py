@@ -11,11 +11,11 @@ from typing import Any, Final
 
 import pytest
 
+from kscheduler.api.releases import BEHAVIOURS
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.explain.as_json import decision_tree
-from kscheduler.upstream.behaviours import BEHAVIOURS
-from kscheduler.whatif.decide import decide
-from kscheduler.whatif.scenario import read_scenarios
+from kscheduler.scenario.decide import decide
+from kscheduler.scenario.scenario import read_scenarios
 from tests.specification.devices.allocation import Specification
 from tests.vectors.test_recorded_decisions import FOLDERS
 

@@ -17,8 +17,8 @@ import pytest
 
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.explain.groups import outcome_tree
-from kscheduler.whatif.decide_group import GroupDecision, decide_group
-from kscheduler.whatif.scenario import GroupScenario, read_source
+from kscheduler.scenario.decide_group import GroupDecision, decide_group
+from kscheduler.scenario.scenario import GroupScenario, read_source
 
 FILE = Path(__file__).parent / "1.37" / "group_preemption.jsonl.gz"
 Tree = dict[str, Any]

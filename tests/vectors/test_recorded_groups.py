@@ -19,8 +19,8 @@ import pytest
 
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.explain.groups import group_tree, outcome_tree
-from kscheduler.whatif.decide_group import decide_group
-from kscheduler.whatif.scenario import GroupScenario, read_source
+from kscheduler.scenario.decide_group import decide_group
+from kscheduler.scenario.scenario import GroupScenario, read_source
 
 FILE = Path(__file__).parent / "1.37" / "pod_groups.jsonl.gz"
 GATES = FeatureGates(version="1.37")

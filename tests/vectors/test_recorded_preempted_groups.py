@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from kscheduler.config.feature_gates import FeatureGates
-from kscheduler.whatif.decide import decide
-from kscheduler.whatif.scenario import Scenario, read_source
+from kscheduler.scenario.decide import decide
+from kscheduler.scenario.scenario import Scenario, read_source
 
 FILE = Path(__file__).parent / "1.37" / "preempted_groups.jsonl.gz"
 Tree = dict[str, Any]

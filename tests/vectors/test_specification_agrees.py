@@ -19,7 +19,7 @@ from kscheduler.api.core import Node, Pod
 from kscheduler.api.workloads import ReplicaSet, ReplicationController, StatefulSet
 from kscheduler.config.plugin_args import NodeAffinityArgs, NodeResourcesFitArgs, PodTopologySpreadArgs
 from kscheduler.config.types import KubeSchedulerProfile
-from kscheduler.whatif.scenario import Scenario, read_scenarios
+from kscheduler.scenario.scenario import Scenario, read_scenarios
 from tests.specification import pod_affinity, rules
 from tests.specification.rules import Place, Verdict
 from tests.specification.spread import rules as spread_rules

@@ -5,8 +5,7 @@ from typing import Any
 
 from kscheduler.cel import types
 from kscheduler.cel.checking.assignment import Assignment, Comparisons, instance
-from kscheduler.cel.checking.declarations import Function, Functions, Overload
-from kscheduler.cel.checking.names import Names
+from kscheduler.cel.checking.declarations import Function, Functions, Names, Overload
 from kscheduler.cel.source import Issues
 from kscheduler.cel.steps import spend
 from kscheduler.cel.syntax.maker import Numbering

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import re2
 
-from kscheduler.bounded.within_budget import WithinBudget
+from kscheduler.bounded import WithinBudget
 from kscheduler.cel.steps import afford, spend
 
 _MOST_KEPT, _MOST_KEPT_BYTES = 256, 16 << 20

@@ -16,6 +16,7 @@ from kscheduler.cel.types import Type
 from kscheduler.cel.values import arithmetic
 from kscheduler.cel.values.comparing import compare, is_zero
 from kscheduler.cel.values.converting import convert
+from kscheduler.cel.values.go_text import shown
 from kscheduler.cel.values.kinds import (
     ANY_MAP,
     NO_SUCH_OVERLOAD,
@@ -27,7 +28,6 @@ from kscheduler.cel.values.kinds import (
     Optional,
     Timestamp,
 )
-from kscheduler.cel.values.show import shown
 from kscheduler.cel.values.times import WallClock, in_zone
 from kscheduler.cel.values.typing import size_of
 

@@ -5,8 +5,8 @@ from typing import Any
 from kscheduler.cel.functions import Implementation
 from kscheduler.cel.functions.string_format import format_string
 from kscheduler.cel.steps import spend
+from kscheduler.cel.values.go_text import shown
 from kscheduler.cel.values.kinds import ErrorValue
-from kscheduler.cel.values.show import shown
 
 _LETTERS_PER_STEP = 64
 """That are written, at least; a step writes many more, but they take memory."""

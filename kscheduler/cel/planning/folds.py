@@ -4,11 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 from kscheduler.cel.functions.lists import iterable_error
-from kscheduler.cel.planning.attributes import Run
-from kscheduler.cel.planning.frame import UNSET, Frame
+from kscheduler.cel.planning.attributes import UNSET, Frame, Run
 from kscheduler.cel.steps import spend
+from kscheduler.cel.values.go_text import shown
 from kscheduler.cel.values.kinds import ANY_MAP, ErrorValue, Map, MutableList, MutableMap, Optional
-from kscheduler.cel.values.show import shown
 from kscheduler.cel.values.typing import go_type
 
 _LIST_COST, _MAP_COST, _STRUCT_COST = 10, 30, 40

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import Any
 
 from kscheduler.cel.checking.messages import MESSAGES
+from kscheduler.cel.values.converting import unconvertible
 from kscheduler.cel.values.kinds import ANY_MAP, DurationValue, ErrorValue, Map, Opaque, Timestamp, Uint
-from kscheduler.cel.values.native import unconvertible
 from kscheduler.cel.values.typing import type_of
 
 _INTEGERS: dict[str, tuple[type, int, int, str]] = {

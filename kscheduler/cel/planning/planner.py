@@ -6,14 +6,28 @@ from typing import Any
 from kscheduler.cel.checking.checker import Checked, Reference
 from kscheduler.cel.checking.messages import TYPE_NAMES
 from kscheduler.cel.planning import calls, folds
-from kscheduler.cel.planning.attributes import Attribute, Conditional, Qualifier, Rooted, Run, charged
-from kscheduler.cel.planning.constants import CONVERSIONS, PlanError, member_keys, membership, with_regex
+from kscheduler.cel.planning.attributes import (
+    Attribute,
+    Conditional,
+    EvaluationRules,
+    Frame,
+    Qualifier,
+    Rooted,
+    Run,
+    charged,
+    index_error,
+)
+from kscheduler.cel.planning.calls import (
+    CONVERSIONS,
+    Binding,
+    Dispatcher,
+    PlanError,
+    member_keys,
+    membership,
+    with_regex,
+)
 from kscheduler.cel.planning.costs import cost_of
-from kscheduler.cel.planning.dispatch import Binding, Dispatcher
-from kscheduler.cel.planning.frame import Frame
 from kscheduler.cel.planning.messages import construct
-from kscheduler.cel.planning.qualifying import index_error
-from kscheduler.cel.planning.rules import EvaluationRules
 from kscheduler.cel.syntax.nodes import Call, Fold, Ident, ListNode, Literal, MapNode, Select, StructNode, SyntaxNode
 from kscheduler.cel.values.kinds import ErrorValue, PanicError
 

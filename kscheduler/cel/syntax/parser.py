@@ -4,8 +4,8 @@ The depths are those of CEL's parser, which counts how often each rule of its gr
 """
 
 from kscheduler.cel.steps import spend
-from kscheduler.cel.syntax.tree import Token, Tree
-from kscheduler.cel.syntax.words import SyntaxProblemError, split
+from kscheduler.cel.syntax.literals import SyntaxProblemError, split
+from kscheduler.cel.syntax.nodes import Token, Tree
 
 _STEPS_PER_WORD = 20
 DEEPEST = 250

@@ -17,10 +17,11 @@ from kscheduler.cel.syntax.nodes import (
     Select,
     StructNode,
     SyntaxNode,
+    Token,
+    Tree,
     Unspecified,
 )
 from kscheduler.cel.syntax.parser import DEEPEST, TooDeepError
-from kscheduler.cel.syntax.tree import Token, Tree
 from kscheduler.cel.values.kinds import Uint
 
 _RESERVED = frozenset(

@@ -3,6 +3,11 @@
 import math
 import unicodedata
 from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from kscheduler.cel.steps import spend
+from kscheduler.cel.types import Type
+from kscheduler.cel.values.kinds import ANY_MAP, DurationValue, ErrorValue, Opaque, Optional, Timestamp
 
 _ESCAPES = {
     "\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v",
@@ -143,3 +148,43 @@ def moment(seconds: int, nanos: int, offset: int, zone: str) -> str:
     minutes = abs(offset) // 60
     east = f"{'-' if offset < 0 else '+'}{minutes // 60:02d}{minutes % 60:02d}"
     return f"{local.year:04d}-{local:%m-%d %H:%M:%S}{fraction} {east} {zone or east}"
+
+
+# Values as Go's `%v` prints them in error texts.
+
+
+def shown(value: Any) -> str:  # noqa: C901 : one kind after the other
+    """`%v` of a value."""
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return value
+        case None:
+            return "0"
+        case int():
+            return str(int(value))
+        case float():
+            return float_g(value)
+        case bytes():
+            return f"[{' '.join(str(byte) for byte in value)}]"
+        case list():
+            spend(len(value))
+            return f"[{', '.join(shown(element) for element in value)}]"
+        case DurationValue():
+            return duration(value.nanos)
+        case Timestamp():
+            return moment(value.seconds, value.nanos, value.offset, value.zone)
+        case Optional():
+            return f"optional({shown(value.value)})" if value.present else "optional.none()"
+        case Type():
+            return str(value)
+        case ErrorValue():
+            return value.message
+        case Opaque():
+            return value.text()
+    if isinstance(value, ANY_MAP):
+        spend(len(value))
+        entries = ((key, value.find(key)) for key in value.keys())  # noqa: SIM118 : no dict
+        return f"{{{', '.join(f'{shown(key)}: {shown(found[0])}' for key, found in entries if found)}}}"
+    return str(value)

@@ -12,8 +12,8 @@ from kscheduler.cli.refusal import refuse
 from kscheduler.config.errors import ConfigError
 
 if TYPE_CHECKING:
-    from kscheduler.simulation.scenarios.figures import Figures
-    from kscheduler.simulation.scenarios.scenario import BenchmarkScenario
+    from kscheduler.bench.figures import Figures
+    from kscheduler.bench.scenario import BenchmarkScenario
 
 _FAILED, _INTERRUPTED = 1, 130
 _DESCRIPTION = """\
@@ -61,10 +61,10 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
 
 def run(args: argparse.Namespace) -> int:
     """Play the scenarios. 0: all measured pods were bound; 1: not all; 2: bad flags; 130: interrupted."""
-    from kscheduler.loading import ConfigurationReader
-    from kscheduler.simulation.scenarios.catalogue import SCENARIOS
-    from kscheduler.simulation.scenarios.template import TemplateError
-    from kscheduler.whatif.profile_check import profile_problems
+    from kscheduler.assembly.configured import ConfigurationReader
+    from kscheduler.assembly.profiles_over import profile_problems
+    from kscheduler.bench.catalogue import SCENARIOS
+    from kscheduler.bench.template import TemplateError
 
     try:
         chosen = [scenario.resized(args.nodes, args.pods) for scenario in _chosen(SCENARIOS, args.scenario)]
@@ -90,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _chosen(scenarios: "Mapping[str, BenchmarkScenario]", names: Sequence[str]) -> "list[BenchmarkScenario]":
     """The scenarios of these names; all if there are no names. Raises `TemplateError`."""
-    from kscheduler.simulation.scenarios.template import TemplateError
+    from kscheduler.bench.template import TemplateError
 
     for name in names:
         if name not in scenarios:
@@ -108,8 +108,8 @@ def _print_list(chosen: "Sequence[BenchmarkScenario]") -> int:
 
 
 def _play(chosen: "Sequence[BenchmarkScenario]", plugins: Sequence[str], *, as_json: bool) -> int:
-    from kscheduler.simulation.scenarios import figures
-    from kscheduler.simulation.scenarios.apart import play_apart
+    from kscheduler.bench import figures
+    from kscheduler.bench.apart import play_apart
 
     if not as_json:
         print(figures.HEADER, flush=True)

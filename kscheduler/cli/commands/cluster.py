@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from kscheduler.api.releases import VERSION
 from kscheduler.cli.debugging import FLAG
 from kscheduler.cli.embedded_flags import taken_port, wrong_count, wrong_place
 from kscheduler.cli.interruption import signals_as_usual
@@ -15,10 +16,9 @@ from kscheduler.cli.parser import port, text
 from kscheduler.cli.record_flags import RedactionKeyError, add_record_flags, redaction_key
 from kscheduler.cli.refusal import missing_extra, refuse
 from kscheduler.config.errors import ConfigError
-from kscheduler.upstream.release import VERSION
 
 if TYPE_CHECKING:
-    from kscheduler.simulation.demo.cluster import ClusterOptions
+    from kscheduler.embedded.demo.cluster import ClusterOptions
 
 _FAILED, _INTERRUPTED = 1, 130
 _DESCRIPTION = """\
@@ -105,9 +105,9 @@ def run(args: argparse.Namespace) -> int:
     if wrong:
         return refuse("\n".join(wrong))
     try:
-        from kscheduler.simulation.controllers import catalogue
-        from kscheduler.simulation.demo.cluster import serve_cluster
-        from kscheduler.simulation.demo.processes import DemoFailedError
+        from kscheduler.embedded.controllers import catalogue
+        from kscheduler.embedded.demo.cluster import serve_cluster
+        from kscheduler.embedded.demo.processes import DemoFailedError
     except ModuleNotFoundError as error:
         return missing_extra("cluster", error)
     # Each exit code has its own `return`: 2 for what can be known before the start, 1 and 130 for what happens later.
@@ -134,7 +134,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _options(args: argparse.Namespace, scheduling: "_Scheduling") -> "ClusterOptions":
-    from kscheduler.simulation.demo.cluster import BOTH_NAMES, ClusterOptions  # an extra may be missing
+    from kscheduler.embedded.demo.cluster import BOTH_NAMES, ClusterOptions  # an extra may be missing
 
     return ClusterOptions(
         nodes=args.nodes,

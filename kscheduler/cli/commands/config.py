@@ -24,15 +24,15 @@ from kscheduler.cli.named_config import (
 from kscheduler.cli.parser import StoreText
 from kscheduler.cli.refusal import refuse
 from kscheduler.config.conversion.converting import convert
+from kscheduler.config.durations import escaped
 from kscheduler.config.errors import ConfigError, shown
-from kscheduler.config.escaping import escaped
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.loader import STANDARD_INPUT, LoadedConfig, data_of, dump_default
 from kscheduler.config.types import OWN_SCHEDULER_NAME
 from kscheduler.config.unhonoured import RULES, unhonoured
 
 if TYPE_CHECKING:
-    from kscheduler.loading import Configured
+    from kscheduler.assembly.configured import Configured
 
 _CHECK = """\
 Read a KubeSchedulerConfiguration as the service would. All mistakes are reported at once, a line for each, with exit

@@ -32,7 +32,7 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
 
 def run(args: argparse.Namespace) -> int:
     """Play the demo. 0: passed; 1: failed; 2: bad flags or not installed; 130: interrupted."""
-    from kscheduler import logs
+    from kscheduler.telemetry import logs
 
     wrong = [*wrong_count("--nodes", args.nodes, 1), *wrong_count("--pods", args.pods, 1)]
     wrong = wrong or list(taken_port("127.0.0.1", args.port))
@@ -42,8 +42,8 @@ def run(args: argparse.Namespace) -> int:
         # The cluster is another process: check here that its packages are installed.
         import jsonpatch  # noqa: F401
 
-        from kscheduler.simulation.demo.play import DemoOptions, play
-        from kscheduler.simulation.demo.processes import DemoFailedError
+        from kscheduler.embedded.demo.play import DemoOptions, play
+        from kscheduler.embedded.demo.processes import DemoFailedError
     except ModuleNotFoundError as error:
         return missing_extra("demo", error)
     signals_as_usual()  # imports are done: from here on the demo ends in order

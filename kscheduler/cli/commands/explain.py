@@ -15,6 +15,8 @@ import asyncio
 import sys
 from collections.abc import Iterable, Iterator
 
+from kscheduler.api.defaults.pods import default_new_pod
+from kscheduler.api.new_objects import objections
 from kscheduler.cli.asking_flags import address_of, by_the_servers_version, choose_cluster, serving_of
 from kscheduler.cli.explain_flags import (
     add_parser,
@@ -33,18 +35,14 @@ from kscheduler.explain.as_json import schema_text
 from kscheduler.explain.questions.as_if import NewObjectRules
 from kscheduler.explain.questions.from_files import Asked, questions_from
 from kscheduler.explain.questions.live import live_question, new_pod_questions
-from kscheduler.explain.questions.named_group import live_group_question
-from kscheduler.explain.questions.named_workload import live_pod_of
+from kscheduler.explain.questions.named import live_group_question, live_pod_of
 from kscheduler.explain.questions.question import GroupQuestion, Question
-from kscheduler.explain.questions.serving import Serving
 from kscheduler.explain.suggestions.kubectl_flags import KubectlFlags
-from kscheduler.explain.text.layout import Style, style_of
-from kscheduler.explain.text.printable import json_line, printable
-from kscheduler.simulation.objects.defaults.pods import default_new_pod
-from kscheduler.simulation.objects.new_objects import objections
-from kscheduler.whatif.decide import Decision
-from kscheduler.whatif.decide_group import GroupDecision
-from kscheduler.whatif.files import ScenarioError
+from kscheduler.scenario.decide import Decision
+from kscheduler.scenario.decide_group import GroupDecision
+from kscheduler.scenario.files import ScenarioError
+from kscheduler.scenario.serving import Serving
+from kscheduler.text import Style, json_line, printable, style_of
 
 __all__ = ["add_parser", "run"]
 _EXPLAINED = 0
@@ -115,7 +113,7 @@ async def _answered(
 ) -> list[Answered]:
     decides = None
     if args.ask_extenders:
-        from kscheduler.explain.questions.asking_extenders import DecidingWithExtenders  # rarely needed, and large
+        from kscheduler.scenario.extenders import DecidingWithExtenders  # rarely needed, and large
 
         decides = DecidingWithExtenders(client)
     answers, problems = [], []

@@ -15,8 +15,7 @@ from kscheduler.cli.refusal import refusing
 from kscheduler.explain.pending.as_answer import pending_text, pending_tree
 from kscheduler.explain.pending.reasons import pending_reasons
 from kscheduler.explain.suggestions.kubectl_flags import KubectlFlags
-from kscheduler.explain.text.layout import style_of
-from kscheduler.explain.text.printable import json_line, printable
+from kscheduler.text import json_line, printable, style_of
 
 __all__ = ["add_parser", "run"]
 _ANSWERED = 0

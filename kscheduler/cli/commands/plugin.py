@@ -25,7 +25,7 @@ from kscheduler.config.errors import ConfigError
 from kscheduler.config.types import OWN_SCHEDULER_NAME
 
 if TYPE_CHECKING:
-    from kscheduler.loading import Configured
+    from kscheduler.assembly.configured import Configured
 
 _SILENT_SECONDS: Final = 5.0
 _NEW = """\
@@ -158,9 +158,9 @@ def _is_taken(name: str) -> bool:
     """Whether a plugin of kube-scheduler, of kscheduler or of an installed package has the name."""
     from importlib.metadata import entry_points
 
-    from kscheduler.loading.reader import GROUP
+    from kscheduler.assembly.reader import GROUP
+    from kscheduler.config.in_tree_plugins import IN_TREE_PLUGINS
     from kscheduler.plugins import in_tree
-    from kscheduler.upstream.extension_points import IN_TREE_PLUGINS
 
     return name in in_tree.registry() or name in IN_TREE_PLUGINS or bool(entry_points(group=GROUP, name=name))
 
@@ -231,7 +231,7 @@ def _print_table(rows: Sequence[dict[str, Any]]) -> None:
 
 
 def _check(args: argparse.Namespace) -> int:
-    from kscheduler.loading.plugin_file import UnusablePluginError, content_of, run_file
+    from kscheduler.assembly.plugin_files import UnusablePluginError, content_of, run_file
     from kscheduler.scheduling.runtime.guard import PluginFailure
     from kscheduler.testing.trial import Severity, Trial
 

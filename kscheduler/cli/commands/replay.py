@@ -26,8 +26,8 @@ from kscheduler.cli.parser import StoreText
 from kscheduler.cli.refusal import refuse
 
 if TYPE_CHECKING:
+    from kscheduler.assembly.configured import Configured
     from kscheduler.config.feature_gates import FeatureGates
-    from kscheduler.loading import Configured
     from kscheduler.recorder.alternatives.comparing import Recorded
     from kscheduler.recorder.replaying.replay import Replay
 
@@ -86,8 +86,8 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 def run(args: argparse.Namespace) -> int:
     """Print the answer and return the exit code; a problem is a line on standard error."""
     from kscheduler.config.errors import ConfigError
-    from kscheduler.recorder.file.blocks import SegmentError
     from kscheduler.recorder.replaying.replay import RecordingError
+    from kscheduler.recorder.segments import SegmentError
 
     if args.schema:
         return _print_schema()
@@ -107,18 +107,17 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _print_schema() -> int:
-    from kscheduler.explain.recordings.in_json import replay_schema
+    from kscheduler.recorder.report.in_json import replay_schema
 
     sys.stdout.write(replay_schema())
     return _EQUAL
 
 
 def _run(args: argparse.Namespace) -> int:
-    from kscheduler.explain.recordings.in_json import replay_tree
-    from kscheduler.explain.recordings.in_text import replay_text, state_text
-    from kscheduler.explain.recordings.state import state_tree
-    from kscheduler.explain.text.layout import style_of
-    from kscheduler.explain.text.printable import json_line
+    from kscheduler.recorder.report.in_json import replay_tree
+    from kscheduler.recorder.report.in_text import replay_text, state_text
+    from kscheduler.recorder.report.state import state_tree
+    from kscheduler.text import json_line, style_of
 
     if args.pod and (args.config or args.plugin or args.each_segment):
         return refuse("--pod shows what was recorded; it goes with --until alone")
@@ -151,12 +150,11 @@ def _run(args: argparse.Namespace) -> int:
 
 def _of_pod(args: argparse.Namespace) -> int:
     """Raises `RecordingError`, `SegmentError`, `ValueError`, `OSError`."""
-    from kscheduler.explain.recordings.of_pod import pod_decisions_text, pod_decisions_tree
-    from kscheduler.explain.recordings.times import time_text
-    from kscheduler.explain.text.layout import style_of
-    from kscheduler.explain.text.printable import json_line, printable
     from kscheduler.recorder.replaying.pod_decisions import PodDecisions
     from kscheduler.recorder.replaying.replay import runs_of
+    from kscheduler.recorder.report.of_pod import pod_decisions_text, pod_decisions_tree
+    from kscheduler.recorder.report.times import time_text
+    from kscheduler.text import json_line, printable, style_of
 
     until = _until(args)
     read = PodDecisions(args.pod, until)
@@ -178,14 +176,14 @@ def _of_pod(args: argparse.Namespace) -> int:
 
 
 def _say_that_it_ends_before(until: str, last: int) -> None:
-    from kscheduler.explain.recordings.times import time_text
+    from kscheduler.recorder.report.times import time_text
 
     print(f"kscheduler: --until {until}: the recording ends at {time_text(last)}, which is shown", file=sys.stderr)
 
 
 def _why_no_state(replay: "Replay", args: argparse.Namespace) -> str:
-    from kscheduler.explain.recordings.times import time_text
     from kscheduler.recorder.replaying.replay import beginning_of, runs_of
+    from kscheduler.recorder.report.times import time_text
 
     if replay.report.astray:
         return "--until: there is no state to show at this time: the replay could not go on before it"
@@ -195,14 +193,13 @@ def _why_no_state(replay: "Replay", args: argparse.Namespace) -> str:
 
 def _compare(args: argparse.Namespace) -> int:
     """Raises as `_replayed`."""
+    from kscheduler.assembly.profiles_over import profile_problems
     from kscheduler.config.errors import ConfigError
-    from kscheduler.explain.recordings.other_policy import comparison_text, comparison_tree
-    from kscheduler.explain.text.layout import style_of
-    from kscheduler.explain.text.printable import json_line
     from kscheduler.recorder.alternatives.comparing import Recorded, compared
     from kscheduler.recorder.replaying.described import configured_with
     from kscheduler.recorder.replaying.replay import RecordingError, last_run_of
-    from kscheduler.whatif.profile_check import profile_problems
+    from kscheduler.recorder.report.other_policy import comparison_text, comparison_tree
+    from kscheduler.text import json_line, style_of
 
     if args.until is not None:
         raise RecordingError("--until shows what was recorded; it does not go with --config or --plugin")
@@ -228,6 +225,7 @@ def _compare(args: argparse.Namespace) -> int:
 
 def _recorded_configuration(recorded: "Recorded", args: argparse.Namespace) -> "Configured":
     """With the plugins of `--plugin` in place of those that cannot be loaded any more. Raises `RecordingError`."""
+    from kscheduler.assembly.profiles_over import profile_problems
     from kscheduler.config.errors import ConfigError
     from kscheduler.recorder.replaying.described import (
         changed_plugins,
@@ -236,7 +234,6 @@ def _recorded_configuration(recorded: "Recorded", args: argparse.Namespace) -> "
         not_as_recorded,
     )
     from kscheduler.recorder.replaying.replay import RecordingError
-    from kscheduler.whatif.profile_check import profile_problems
 
     described, first = recorded.description, ""
     ways: list[Callable[[], Configured]] = [partial(configured_as, described)]
@@ -288,8 +285,8 @@ def _replayed(args: argparse.Namespace) -> "Replay":
 
 
 def _until(args: argparse.Namespace) -> int | None:
-    from kscheduler.explain.recordings.times import parse_time
     from kscheduler.recorder.replaying.replay import beginning_of, runs_of
+    from kscheduler.recorder.report.times import parse_time
 
     if args.until is None:
         return None

@@ -21,9 +21,9 @@ from kscheduler.cli.standard_streams import open_missing
 from kscheduler.config.durations import seconds
 
 if TYPE_CHECKING:
-    from kscheduler.app import ConfigSource
-    from kscheduler.app.options import ReadUnder
-    from kscheduler.loading import Configured
+    from kscheduler.assembly.configured import Configured
+    from kscheduler.service import ConfigSource
+    from kscheduler.service.options import ReadUnder
 
 LEAST_ALARM_BYTES = 1 << 20
 
@@ -164,8 +164,8 @@ def _all_at_once(resolved: Resolved, failure: Exception) -> Exception:
     """All that `kscheduler config check` finds, where the start has ended at the first profile that cannot be built, or
     at the extenders.
     """
+    from kscheduler.assembly.profiles_over import unusable
     from kscheduler.config.errors import ConfigError
-    from kscheduler.whatif.profile_check import unusable
 
     if not isinstance(failure, ConfigError):
         return failure
@@ -173,7 +173,7 @@ def _all_at_once(resolved: Resolved, failure: Exception) -> Exception:
 
 
 def _warn(resolved: Resolved, args: argparse.Namespace) -> None:
-    from kscheduler import logs
+    from kscheduler.telemetry import logs
 
     log = logs.get_logger(__name__)
     for warning in resolved.warnings:
@@ -195,12 +195,12 @@ def _write_config(resolved: Resolved, path: str) -> int:
 
 def _serve(resolved: Resolved, args: argparse.Namespace) -> int:
     with collector_pauses():
-        from kscheduler import app
+        from kscheduler import service
         from kscheduler.election import LeaseLostError
-        from kscheduler.scheduling.truth.truth_keeping import Periods
+        from kscheduler.scheduling.truth.truth_check import Periods
         from kscheduler.server.listener import CannotListenError
 
-    options = app.Options(
+    options = service.Options(
         config=resolved.config,
         master=args.master,
         context=args.context,
@@ -219,7 +219,7 @@ def _serve(resolved: Resolved, args: argparse.Namespace) -> int:
         periods=Periods(args.cache_check_period.seconds, args.store_audit_period.seconds),
     )
     try:
-        event_loop.run(_served(app.run(options)))
+        event_loop.run(_served(service.run(options)))
     except LeaseLostError:
         return 1  # the log says why; a fresh process becomes a follower
     except OSError as failure:
@@ -239,8 +239,8 @@ def _who_names_kubeconfig(args: argparse.Namespace, resolved: Resolved) -> str:
 
 async def _served(service: Coroutine[Any, Any, None]) -> None:
     """Run the service to its end. A task that ignores its cancellation, a plugin's, does not keep the process alive."""
-    from kscheduler import logs
     from kscheduler.aio.tasks import end_others
+    from kscheduler.telemetry import logs
 
     code = 1
     try:
@@ -266,7 +266,7 @@ def _read_under(args: argparse.Namespace, resolved: Resolved) -> "ReadUnder":
 
 def _source(args: argparse.Namespace, resolved: Resolved) -> "ConfigSource | None":
     """The files to be read again. Standard input has ended; without `--config` and `--plugin` there are none."""
-    from kscheduler.app import ConfigSource
+    from kscheduler.service import ConfigSource
 
     if args.config == "-" or not (args.config or args.plugin) or args.config_reload == "off":
         return None

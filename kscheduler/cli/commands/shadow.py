@@ -28,12 +28,12 @@ from kscheduler.cli.parser import duration, port, text
 from kscheduler.cli.refusal import refuse
 from kscheduler.cli.serving_flags import address_and_port, why_not_listening
 from kscheduler.config.durations import seconds
-from kscheduler.explain.text.printable import printable
 from kscheduler.server.serving import HTTPServing
+from kscheduler.text import printable
 
 if TYPE_CHECKING:
-    from kscheduler.app.shadowing import ShadowOptions
-    from kscheduler.whatif.shadow.verdict import FollowedScheduler
+    from kscheduler.service.shadowing import ShadowOptions
+    from kscheduler.shadow.verdict import FollowedScheduler
 
 DEFAULT_PORT: Final = 10262
 _NOTHING_READ: Final = 1
@@ -171,9 +171,9 @@ def _run(args: argparse.Namespace) -> int:
 
 
 async def _follow(args: argparse.Namespace) -> bool:
-    from kscheduler.app.shadowing import run_shadow
     from kscheduler.client.access.connection import load_connection
     from kscheduler.client.reading import ReadingClient
+    from kscheduler.service.shadowing import run_shadow
 
     served = serving_of(args)  # a mistake in a file is told before anything is asked
     choose_cluster(args, served)
@@ -184,7 +184,7 @@ async def _follow(args: argparse.Namespace) -> bool:
 
 
 def _options(args: argparse.Namespace, served: Any) -> "ShadowOptions":
-    from kscheduler.app.shadowing.options import ShadowOptions, following
+    from kscheduler.service.shadowing.options import ShadowOptions, following
 
     return ShadowOptions(
         config=following(served.config, tuple(args.follow_scheduler)),
@@ -204,7 +204,7 @@ def _options(args: argparse.Namespace, served: Any) -> "ShadowOptions":
 def _followed(args: argparse.Namespace) -> "FollowedScheduler":
     from dataclasses import replace
 
-    from kscheduler.whatif.shadow.verdict import KSCHEDULER, KUBE_SCHEDULER
+    from kscheduler.shadow.verdict import KSCHEDULER, KUBE_SCHEDULER
 
     followed = KSCHEDULER if args.followed == "kscheduler" else KUBE_SCHEDULER
     given = args.followed_percentage
@@ -219,8 +219,8 @@ def _say(text: str) -> None:
 
 
 def _show(output: str, tree: dict[str, Any]) -> None:
-    from kscheduler.explain.shadow.as_text import shadow_text
-    from kscheduler.explain.shadow.as_tree import shadow_json
-    from kscheduler.explain.text.layout import style_of
+    from kscheduler.shadow.as_text import shadow_text
+    from kscheduler.shadow.as_tree import shadow_json
+    from kscheduler.text import style_of
 
     print(shadow_json(tree).decode() if output == "json" else shadow_text(tree, style_of(sys.stdout)), flush=True)

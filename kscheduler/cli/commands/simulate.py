@@ -10,20 +10,19 @@ docs/simulate.md describes what is played and what is not.
 import argparse
 import sys
 
+from kscheduler.api.defaults.pods import default_new_pod
+from kscheduler.api.new_objects import objections
 from kscheduler.cli.asked_cluster import asked_cluster
 from kscheduler.cli.asking_flags import choose_cluster, namespace_of, serving_of
 from kscheduler.cli.refusal import refusing
 from kscheduler.cli.simulate_flags import add_parser, check, read_manifests, wishes_of
 from kscheduler.explain.questions.as_if import NewObjectRules
-from kscheduler.explain.rehearsals.in_json import simulation_schema, simulation_tree
-from kscheduler.explain.rehearsals.in_text import simulation_text
-from kscheduler.explain.rehearsals.planning import planned
-from kscheduler.explain.rehearsals.wishes import templates_in
-from kscheduler.explain.text.layout import style_of
-from kscheduler.explain.text.printable import json_line, printable
-from kscheduler.simulation.objects.defaults.pods import default_new_pod
-from kscheduler.simulation.objects.new_objects import objections
-from kscheduler.whatif.rehearsal.rehearse import rehearse
+from kscheduler.simulate.in_json import simulation_schema, simulation_tree
+from kscheduler.simulate.in_text import simulation_text
+from kscheduler.simulate.planning import planned
+from kscheduler.simulate.rehearse import rehearse
+from kscheduler.simulate.wishes import templates_in
+from kscheduler.text import json_line, printable, style_of
 
 __all__ = ["add_parser", "run"]
 _PLAYED = 0

@@ -18,7 +18,7 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
 def run(args: argparse.Namespace) -> int:
     """Print it."""
     from kscheduler import __version__
-    from kscheduler.upstream.release import NEWEST_SERVER, OLDEST_SERVER, RELEASE
+    from kscheduler.api.releases import NEWEST_SERVER, OLDEST_SERVER, RELEASE
 
     found = {
         "version": __version__,

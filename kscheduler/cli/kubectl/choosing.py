@@ -20,7 +20,7 @@ from kscheduler.cli.kubectl.service import (
 from kscheduler.cli.refusal import refuse
 from kscheduler.client.access.connection import load_connection
 from kscheduler.client.errors import ClientError, ConfigurationError
-from kscheduler.explain.text.printable import printable, printable_lines
+from kscheduler.text import printable, printable_lines
 
 ENVIRONMENT: Final = "KSCHEDULER_SERVICE"
 WHO_DECIDES: Final = "the running service is asked first; where it cannot be asked, this process decides by itself"

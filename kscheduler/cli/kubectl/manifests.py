@@ -9,13 +9,13 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from kscheduler.api.kinds import RESOURCE_CLAIM_TEMPLATES
+from kscheduler.api.priority import PRIORITY_CLASSES_PATH, listed_classes
 from kscheduler.cli.kubectl.service import ServiceDoor
-from kscheduler.explain.questions.new_objects import admitted_pod, makes_pods
-from kscheduler.explain.rehearsals.wishes import NewObjects, classes_for, templates_in
-from kscheduler.whatif.files import ScenarioError
-from kscheduler.whatif.new_pods import new_pods
-from kscheduler.whatif.object_files import Document
-from kscheduler.whatif.priority import PRIORITY_CLASSES_PATH, listed_classes
+from kscheduler.scenario.files import ScenarioError
+from kscheduler.scenario.new_objects import admitted_pod, makes_pods
+from kscheduler.scenario.new_pods import new_pods
+from kscheduler.scenario.object_files import Document
+from kscheduler.simulate.wishes import NewObjects, classes_for, templates_in
 
 Tree = dict[str, Any]
 MOST_ASKED_AT_ONCE: Final = 16

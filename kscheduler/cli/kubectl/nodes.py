@@ -10,8 +10,7 @@ from kscheduler.cli.kubectl.service import ServiceDoor
 from kscheduler.cli.parser import text
 from kscheduler.cli.refusal import refusing
 from kscheduler.explain.node_use.as_table import ORDERS, unknown_nodes, uses_text
-from kscheduler.explain.text.layout import style_of
-from kscheduler.explain.text.printable import json_line, printable
+from kscheduler.text import json_line, printable, style_of
 
 Tree = dict[str, Any]
 
@@ -56,7 +55,7 @@ def _decide(args: argparse.Namespace) -> int:
 def _decided(args: argparse.Namespace) -> int:
     from kscheduler.cli.asked_cluster import asked_cluster
     from kscheduler.explain.node_use.uses import node_uses, uses_tree
-    from kscheduler.explain.questions.served_cluster import served_cluster
+    from kscheduler.scenario.serving import served_cluster
 
     found = asked_cluster(args)
     found.leave_out_unreadable()

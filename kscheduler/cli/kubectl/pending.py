@@ -15,8 +15,7 @@ from kscheduler.cli.pending_flags import namespace_asked
 from kscheduler.config.types import OWN_SCHEDULER_NAME
 from kscheduler.explain.pending.freed import freed_text
 from kscheduler.explain.suggestions.kubectl_flags import KubectlFlags
-from kscheduler.explain.text.layout import BOLD, DIM, INDENT, Style, age_of, nodes, style_of, wrapped
-from kscheduler.explain.text.printable import json_line, printable
+from kscheduler.text import BOLD, DIM, INDENT, Style, age_of, json_line, nodes, printable, style_of, wrapped
 
 Tree = dict[str, Any]
 

@@ -21,8 +21,7 @@ from kscheduler.cli.asking_flags import add_cluster
 from kscheduler.cli.kubectl.choosing import add_choice, answer
 from kscheduler.cli.kubectl.service import NotAskedError, ServiceDoor
 from kscheduler.cli.refusal import refuse
-from kscheduler.explain.text.layout import BOLD, RED, Style, age_of, aligned, style_of
-from kscheduler.explain.text.printable import printable
+from kscheduler.text import BOLD, RED, Style, age_of, aligned, printable, style_of
 
 Tree = dict[str, Any]
 Labels = tuple[tuple[str, str], ...]

@@ -14,12 +14,11 @@ from kscheduler.cli.kubectl.manifests import objects_besides
 from kscheduler.cli.kubectl.service import ServiceDoor, WrongQuestionError
 from kscheduler.cli.refusal import refusing
 from kscheduler.config.reading.yaml_tree import parse_yaml
-from kscheduler.explain.rehearsals.in_json import rehearsed_of
-from kscheduler.explain.rehearsals.in_text import simulation_text
-from kscheduler.explain.rehearsals.wishes import NewObjects, Wishes
-from kscheduler.explain.text.layout import style_of
-from kscheduler.explain.text.printable import json_line, printable
-from kscheduler.whatif.files import ScenarioError
+from kscheduler.scenario.files import ScenarioError
+from kscheduler.simulate.in_json import rehearsed_of
+from kscheduler.simulate.in_text import simulation_text
+from kscheduler.simulate.wishes import NewObjects, Wishes
+from kscheduler.text import json_line, printable, style_of
 
 Tree = dict[str, Any]
 

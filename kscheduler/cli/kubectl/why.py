@@ -9,7 +9,7 @@ from kscheduler.cli.kubectl.choosing import WHO_DECIDES, add_choice, answer, not
 from kscheduler.cli.kubectl.service import ServiceDoor
 from kscheduler.cli.refusal import refusing
 from kscheduler.explain.suggestions.kubectl_flags import KubectlFlags
-from kscheduler.explain.text.printable import json_line, printable
+from kscheduler.text import json_line, printable
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argparse.ArgumentParser:
@@ -48,7 +48,7 @@ async def _whom(args: argparse.Namespace, door: ServiceDoor) -> dict[str, str]:
     if group := explain_flags.group_in(args.pod or ""):
         return {"podGroup": f"{namespace_of(args)}/{group}"}
     if workload := explain_flags.workload_in(args.pod or ""):
-        from kscheduler.explain.questions.named_workload import live_pod_of  # most questions name the pod
+        from kscheduler.explain.questions.named import live_pod_of  # most questions name the pod
 
         async with door.own_client() as client:
             pod, which = await live_pod_of(client, namespace_of(args), workload)

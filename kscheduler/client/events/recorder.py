@@ -21,9 +21,8 @@ from typing import NamedTuple
 import msgspec
 
 from kscheduler.aio import REAL_CLOCK, Backoff, Clock, TokenBucket, finishes_within
-from kscheduler.aio.services import until_cancelled
 from kscheduler.aio.shared_places import SharedPlaces
-from kscheduler.aio.tasks import TaskSet
+from kscheduler.aio.tasks import TaskSet, until_cancelled
 from kscheduler.api.core import Pod
 from kscheduler.api.kinds import PODS, Kind
 from kscheduler.api.meta import KubeObject, Value
@@ -32,9 +31,9 @@ from kscheduler.client.errors import APIError, ClientError, NetworkError
 from kscheduler.client.events.series import Series, SeriesBook, SeriesKey
 from kscheduler.client.events.work_queue import WorkQueueCounts, WorkQueueStatistics
 from kscheduler.client.rest import STRATEGIC_MERGE, APIClient
-from kscheduler.logs import get_logger, one_line
-from kscheduler.logs.caught import Boundary, count_caught
-from kscheduler.logs.throttle import Throttle
+from kscheduler.telemetry.logs import get_logger, one_line
+from kscheduler.telemetry.logs.caught import Boundary, count_caught
+from kscheduler.telemetry.logs.storms import Throttle
 
 log = get_logger(__name__)
 

@@ -11,7 +11,7 @@ regarding instead of the note; our own condition patches would then end a series
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kscheduler.bounded.recently_used import RecentlyUsed
+from kscheduler.bounded import RecentlyUsed
 
 FINISH_SECONDS = 360.0
 REFRESH_SECONDS = 1800.0

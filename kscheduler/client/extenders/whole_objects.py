@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from kscheduler.aio.together import all_of
+from kscheduler.aio.tasks import all_of
 from kscheduler.api.core import Node, Pod
 from kscheduler.client.errors import ClientError
 

@@ -7,6 +7,7 @@ mandatory. Plugins that are newer than policies stay as they are by default.
 
 from typing import Any, Final
 
+from kscheduler.api.releases import VERSION
 from kscheduler.api.well_known import DEFAULT_SCHEDULER_NAME
 from kscheduler.config.conversion.located import Fields, Notes, objects_in, texts_in
 from kscheduler.config.conversion.profiles import (
@@ -18,10 +19,9 @@ from kscheduler.config.conversion.profiles import (
     weigh_hard_affinity,
 )
 from kscheduler.config.durations import Duration
+from kscheduler.config.in_tree_plugins import IN_TREE_POINTS
+from kscheduler.config.other_projects import OTHER_PLUGINS
 from kscheduler.config.types import API_VERSION, KIND, Extender, ExtenderTLSConfig
-from kscheduler.upstream.extension_points import IN_TREE_POINTS
-from kscheduler.upstream.other_projects import OTHER_PLUGINS
-from kscheduler.upstream.release import VERSION
 
 _GENERAL: Final = ("NodeResourcesFit", "NodeName", "NodePorts", "NodeAffinity")
 _PREDICATES: Final[dict[str, tuple[str, ...]]] = {

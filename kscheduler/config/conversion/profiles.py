@@ -11,6 +11,8 @@ from typing import Any, Final
 
 from kscheduler.config.conversion.located import Fields, Notes, objects_in, plain, texts_in
 from kscheduler.config.errors import shown
+from kscheduler.config.in_tree_plugins import IN_TREE_PLUGINS
+from kscheduler.config.other_projects import OTHER_PLUGINS
 from kscheduler.config.plugin_args import (
     ARGS_KINDS,
     LEAST_ALLOCATED,
@@ -19,8 +21,6 @@ from kscheduler.config.plugin_args import (
     SYSTEM_DEFAULTING,
 )
 from kscheduler.config.types import API_VERSION, Plugins
-from kscheduler.upstream.extension_points import IN_TREE_PLUGINS
-from kscheduler.upstream.other_projects import OTHER_PLUGINS
 
 STRATEGIES: Final = {
     "NodeResourcesLeastAllocated": LEAST_ALLOCATED,

@@ -9,13 +9,13 @@ meaning here: the weights of `nodeorder`, the packing of `binpack`, the switches
 from collections.abc import Iterator
 from typing import Any, Final
 
+from kscheduler.api.releases import VERSION
 from kscheduler.config.conversion.located import Fields, Notes, objects_in
 from kscheduler.config.conversion.profiles import ProfileDraft, new_profile, set_strategy
+from kscheduler.config.in_tree_plugins import IN_TREE_POINTS
+from kscheduler.config.other_projects import OTHER_PLUGINS
 from kscheduler.config.plugin_args import MOST_ALLOCATED
 from kscheduler.config.types import API_VERSION, KIND
-from kscheduler.upstream.extension_points import IN_TREE_POINTS
-from kscheduler.upstream.other_projects import OTHER_PLUGINS
-from kscheduler.upstream.release import VERSION
 
 SCHEDULER_NAME: Final = "volcano"
 _READ: Final = ("binpack", "nodeorder", "predicates")

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from kscheduler.config.durations import Duration, seconds
 from kscheduler.config.errors import Problem, duplicate, forbidden, invalid, required, unsupported
 from kscheduler.config.feature_gates import FeatureGates
+from kscheduler.config.in_tree_plugins import IN_TREE_PLUGINS
 from kscheduler.config.plugin_args import ARGS_KINDS
 from kscheduler.config.types import (
     API_VERSION,
@@ -29,7 +30,6 @@ from kscheduler.config.validation.names import (
     qualified_name_faults,
     subdomain_faults,
 )
-from kscheduler.upstream.extension_points import IN_TREE_PLUGINS
 
 REMOVED_PLUGINS = frozenset(("AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"))
 """Removed since v1beta3; NodeVolumeLimits does their work."""

@@ -11,8 +11,8 @@ from typing import Final
 
 from kscheduler.api.devices import CapacityRequestPolicy, CapacityRequestPolicyRange, DeviceCapacity
 from kscheduler.api.quantity import MAX_INT64, Quantity, nano_value
-from kscheduler.devices.features import AllocatorFeatures
 from kscheduler.devices.ids import Consumed
+from kscheduler.devices.wanted import AllocatorFeatures
 
 NANO: Final = 10**9
 MILLI: Final = 10**6

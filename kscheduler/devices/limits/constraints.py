@@ -8,9 +8,8 @@ from collections.abc import Hashable
 from typing import Final, Protocol
 
 from kscheduler.api.devices import Device, DeviceAttribute, DeviceConstraint
-from kscheduler.devices.features import AllocatorFeatures
 from kscheduler.devices.ids import DeviceID
-from kscheduler.devices.wanted import Wanted
+from kscheduler.devices.wanted import AllocatorFeatures, Wanted
 
 Values = frozenset[tuple[str, Hashable]]
 """Values of an attribute, with their type."""

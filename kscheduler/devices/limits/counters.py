@@ -8,9 +8,9 @@ from collections.abc import Hashable
 from typing import Final
 
 from kscheduler.api.quantity import nano_value
-from kscheduler.devices.features import AllocatorFeatures
 from kscheduler.devices.ids import AllocatedState
 from kscheduler.devices.pools import Pool, PoolDevice
+from kscheduler.devices.wanted import AllocatorFeatures
 
 Counted = dict[tuple[str, str], int]
 """Counter set and counter to an amount, in billionths."""

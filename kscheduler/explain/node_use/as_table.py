@@ -4,10 +4,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from kscheduler.api.well_known import NOT_READY, UNSCHEDULABLE
-from kscheduler.explain.text.layout import BOLD, PLAIN, RED, YELLOW, Style, aligned, nodes
-from kscheduler.explain.text.printable import printable
 from kscheduler.framework.reasons.wording import share_texts
-from kscheduler.whatif.fields.unknown_fields import nearest_node
+from kscheduler.scenario.fields import nearest_node
+from kscheduler.text import BOLD, PLAIN, RED, YELLOW, Style, aligned, nodes, printable
 
 Tree = dict[str, Any]
 

@@ -11,10 +11,9 @@ from kscheduler.explain.situation import NO_SITUATION
 from kscheduler.explain.suggestions.as_json import suggestion_trees
 from kscheduler.explain.suggestions.commands import command_note, command_of
 from kscheduler.explain.suggestions.in_words import suggestion_text
-from kscheduler.explain.text.layout import BOLD, DIM, INDENT, PLAIN, Style, age_of, nodes, wrapped
-from kscheduler.explain.text.printable import printable
-from kscheduler.whatif.fields.unknown_fields import nearest
-from kscheduler.whatif.scenario import ClusterObjects, Scenario
+from kscheduler.scenario.fields import nearest
+from kscheduler.scenario.scenario import ClusterObjects, Scenario
+from kscheduler.text import BOLD, DIM, INDENT, PLAIN, Style, age_of, nodes, printable, wrapped
 
 Tree = dict[str, Any]
 

@@ -12,24 +12,23 @@ from typing import Final
 import msgspec
 
 from kscheduler.api.core import Pod
-from kscheduler.explain.questions.membership import how_to_follow, unfollowed_group_of
-from kscheduler.explain.questions.served_cluster import served_cluster
-from kscheduler.explain.questions.serving import Serving
 from kscheduler.explain.situation import near_name
 from kscheduler.explain.suggestions.asked import wants_devices
+from kscheduler.explain.suggestions.for_many import HelpForMany, asked_by, help_for_many
+from kscheduler.explain.suggestions.search_time import SearchTime, SharedTime
+from kscheduler.explain.suggestions.suggestion import Suggestion
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import Code
+from kscheduler.scenario.decide import scenario_ports
+from kscheduler.scenario.membership import how_to_follow, unfollowed_group_of
+from kscheduler.scenario.owners import owners_in
+from kscheduler.scenario.scenario import ClusterObjects
+from kscheduler.scenario.serving import Serving, served_cluster
 from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.scheduling.failures.failures import SCHEDULER_ERROR
 from kscheduler.scheduling.profiles import Profiles
-from kscheduler.scheduling.truth.prebind_waits import binding_timeout, waits_of
+from kscheduler.scheduling.truth.pending import binding_timeout, waits_of
 from kscheduler.state.cache import Cache
-from kscheduler.whatif.decide import scenario_ports
-from kscheduler.whatif.owners import owners_in
-from kscheduler.whatif.scenario import ClusterObjects
-from kscheduler.whatif.suggestions.for_many import HelpForMany, asked_by, help_for_many
-from kscheduler.whatif.suggestions.search_time import SearchTime, SharedTime
-from kscheduler.whatif.suggestions.suggestion import Suggestion
 
 _MOST_MESSAGES: Final = 3
 """Different messages to the members of a group that are told, those of most members first."""

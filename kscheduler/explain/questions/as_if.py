@@ -11,19 +11,19 @@ from kscheduler.api.core import Pod
 from kscheduler.api.devices import ResourceClaimTemplate
 from kscheduler.api.kinds import KINDS, PODS, RESOURCE_CLAIM_TEMPLATES
 from kscheduler.api.meta import KubeObject
+from kscheduler.api.new_objects import UncheckableObjectError
 from kscheduler.api.storage import PersistentVolumeClaim, StorageClass, default_class
-from kscheduler.explain.questions.new_objects import place_of
 from kscheduler.explain.questions.question import Question, question_about, with_claim_templates
-from kscheduler.explain.questions.serving import Serving
 from kscheduler.explain.situation import ObjectKey
-from kscheduler.whatif.device_claims.from_templates import specs_of_made, with_claims
-from kscheduler.whatif.files import ScenarioError
-from kscheduler.whatif.manifests import KIND_BY_NAME, DefaultPod, Manifests, default_pod_here, read_object, sorted_out
-from kscheduler.whatif.new_pods import NewPod, misspelt_in_new, new_pods
-from kscheduler.whatif.object_files import Document
-from kscheduler.whatif.scenario import ClusterObjects
-from kscheduler.whatif.unreadable import unreadable_quantity
-from kscheduler.whatif.wanted_pods import WORKLOADS
+from kscheduler.scenario.device_claims import specs_of_made, with_claims
+from kscheduler.scenario.files import ScenarioError
+from kscheduler.scenario.manifests import KIND_BY_NAME, DefaultPod, Manifests, default_pod_here, read_object, sorted_out
+from kscheduler.scenario.new_objects import place_of
+from kscheduler.scenario.new_pods import WORKLOADS, NewPod, misspelt_in_new, new_pods
+from kscheduler.scenario.object_files import Document
+from kscheduler.scenario.scenario import ClusterObjects
+from kscheduler.scenario.serving import Serving
+from kscheduler.scenario.unreadable import unreadable_quantity
 
 Tree = dict[str, Any]
 
@@ -43,7 +43,7 @@ def objections_to(document: Document, rules: NewObjectRules) -> list[str]:
     """What an API server would say against a new object, with its place. Raises `ScenarioError`: it cannot be read."""
     try:
         return [f"{place_of(document)}: {each}" for each in rules.objections(document.tree)]
-    except ScenarioError as problem:
+    except UncheckableObjectError as problem:
         raise ScenarioError(f"{place_of(document)}: {problem}") from None
 
 

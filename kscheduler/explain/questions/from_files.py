@@ -9,10 +9,15 @@ from kscheduler.api.core import Node, Pod
 from kscheduler.api.kinds import PODS
 from kscheduler.assembly import group_apis
 from kscheduler.explain.questions.as_if import NewObjectRules, new_pods_of, questions_about_new
-from kscheduler.explain.questions.membership import asked_group_of, waiting_group_of
-from kscheduler.explain.questions.named_group import members_of, no_member
-from kscheduler.explain.questions.named_workload import Workload, member_to_ask, no_pods, pods_of, which_of
-from kscheduler.explain.questions.new_objects import read_new_objects
+from kscheduler.explain.questions.named import (
+    Workload,
+    member_to_ask,
+    members_of,
+    no_member,
+    no_pods,
+    pods_of,
+    which_of,
+)
 from kscheduler.explain.questions.question import (
     GroupQuestion,
     Question,
@@ -21,16 +26,18 @@ from kscheduler.explain.questions.question import (
     with_claim_templates,
     with_gate_owners,
 )
-from kscheduler.explain.questions.serving import Serving
 from kscheduler.framework.cluster.pod_groups import GroupKey
-from kscheduler.state.pod_groups.group_table import PodGroupTable
-from kscheduler.whatif.files import ScenarioError, named_files
-from kscheduler.whatif.gate_owners import gate_owners
-from kscheduler.whatif.known_kinds import known
-from kscheduler.whatif.manifests import MOST_TOLD, Manifests, sorted_out
-from kscheduler.whatif.object_files import Document, names_of, nothing_in
-from kscheduler.whatif.scenario import ClusterObjects, GroupScenario, read_source
-from kscheduler.whatif.unreadable import LeftOut, notes_of, readable
+from kscheduler.scenario.files import ScenarioError, named_files
+from kscheduler.scenario.known_kinds import known
+from kscheduler.scenario.manifests import MOST_TOLD, Manifests, sorted_out
+from kscheduler.scenario.membership import asked_group_of, waiting_group_of
+from kscheduler.scenario.new_objects import read_new_objects
+from kscheduler.scenario.object_files import Document, names_of, nothing_in
+from kscheduler.scenario.owners import gate_owners
+from kscheduler.scenario.scenario import ClusterObjects, GroupScenario, read_source
+from kscheduler.scenario.serving import Serving
+from kscheduler.scenario.unreadable import LeftOut, notes_of, readable
+from kscheduler.state.pod_groups import PodGroupTable
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,13 +13,12 @@ from kscheduler.api.core import Node, Pod
 from kscheduler.api.devices import ResourceClaimTemplate
 from kscheduler.api.kinds import DEVICE_TAINT_RULES, KINDS, NODES, PODS, RESOURCE_CLAIM_TEMPLATES, Kind
 from kscheduler.api.meta import KubeObject
+from kscheduler.api.priority import PRIORITY_CLASSES_PATH, classes_of, listed_classes
 from kscheduler.assembly import group_apis
 from kscheduler.client.errors import APIError, ClientError
 from kscheduler.client.lists import ListDecoder
 from kscheduler.client.rest import APIClient
 from kscheduler.explain.questions.as_if import NewObjectRules, new_pods_of, questions_about_new
-from kscheduler.explain.questions.membership import asked_group_of, waiting_group_of
-from kscheduler.explain.questions.new_objects import admitted_pod
 from kscheduler.explain.questions.question import (
     OVER,
     GroupQuestion,
@@ -29,17 +28,18 @@ from kscheduler.explain.questions.question import (
     with_claim_templates,
     with_gate_owners,
 )
-from kscheduler.explain.questions.serving import Serving
 from kscheduler.explain.situation import standing_of
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.informers.progress import PAGE_SIZE
-from kscheduler.whatif.files import ScenarioError
-from kscheduler.whatif.gate_owners import gate_owners
-from kscheduler.whatif.new_pods import NewPod
-from kscheduler.whatif.object_files import Document
-from kscheduler.whatif.priority import PRIORITY_CLASSES_PATH, classes_of, listed_classes
-from kscheduler.whatif.scenario import ClusterObjects
-from kscheduler.whatif.unreadable import unreadable_quantity
+from kscheduler.scenario.files import ScenarioError
+from kscheduler.scenario.membership import asked_group_of, waiting_group_of
+from kscheduler.scenario.new_objects import admitted_pod
+from kscheduler.scenario.new_pods import NewPod
+from kscheduler.scenario.object_files import Document
+from kscheduler.scenario.owners import gate_owners
+from kscheduler.scenario.scenario import ClusterObjects
+from kscheduler.scenario.serving import Serving
+from kscheduler.scenario.unreadable import unreadable_quantity
 
 _RETRIES = 2
 """A person waits for the answer: give up after three tries."""

@@ -12,12 +12,12 @@ from msgspec import Meta
 from kscheduler.explain.explanation_keys import API_VERSION
 from kscheduler.explain.questions.as_if import NewObjectRules, new_pods_of, questions_about_new
 from kscheduler.explain.questions.question import Question
-from kscheduler.explain.questions.serving import Serving
-from kscheduler.whatif.fields.unknown_fields import nearest
-from kscheduler.whatif.files import ScenarioError
-from kscheduler.whatif.known_kinds import known
-from kscheduler.whatif.object_files import Document, field_first, flattened
-from kscheduler.whatif.scenario import ClusterObjects
+from kscheduler.scenario.fields import nearest
+from kscheduler.scenario.files import ScenarioError
+from kscheduler.scenario.known_kinds import known
+from kscheduler.scenario.object_files import Document, field_first, flattened
+from kscheduler.scenario.scenario import ClusterObjects
+from kscheduler.scenario.serving import Serving
 
 KIND: Final = "ExplanationRequest"
 LIST_KIND: Final = "ExplanationList"

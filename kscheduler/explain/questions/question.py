@@ -1,25 +1,28 @@
 """A question: a pod, a cluster, a configuration, and what else is known of the pod."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from msgspec.structs import replace
+import msgspec
 
 from kscheduler.api.core import Pod
 from kscheduler.api.devices import ResourceClaimTemplate
-from kscheduler.api.old_annotation import honored
+from kscheduler.api.names import honored
+from kscheduler.assembly import Ports
 from kscheduler.explain.in_service import InService
-from kscheduler.explain.questions.membership import by_itself, unfollowed
-from kscheduler.explain.questions.serving import Serving
 from kscheduler.explain.situation import NO_SITUATION, Situation, Standing, claim_states, standing_of
 from kscheduler.framework.cluster.client import ClusterClient
 from kscheduler.framework.cluster.pod_groups import GroupDefinition, GroupKey
-from kscheduler.scheduling.truth.prebind_waits import DeviceWait, binding_timeout, device_waits
-from kscheduler.whatif.decide import Decision, Prepared, decide, prepare
-from kscheduler.whatif.decide_group import GroupDecision, decide_group
-from kscheduler.whatif.scenario import ClusterObjects, GroupScenario, Scenario
+from kscheduler.scenario.decide import Decision, Prepared, decide, prepare, prepare_over, profile_of
+from kscheduler.scenario.decide_group import GroupDecision, decide_group
+from kscheduler.scenario.membership import asked_group_of, by_itself, unfollowed
+from kscheduler.scenario.scenario import ClusterObjects, GroupScenario, Scenario
+from kscheduler.scenario.serving import Serving
+from kscheduler.scheduling.profile import Profile
+from kscheduler.scheduling.truth.pending import DeviceWait, binding_timeout, device_waits
+from kscheduler.state.cache import Cache
 
 OVER = (Standing.FINISHED, Standing.TERMINATING)
 """No scheduler will schedule such a pod."""
@@ -119,7 +122,7 @@ def question_about(
         origin=origin,
         not_judged=alone,
     )
-    unplaced = replace(pod, spec=replace(pod.spec, node_name=""))
+    unplaced = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=""))
     judged, config, of_group = by_itself(unplaced, served.for_pod(pod.spec.scheduler_name))
     is_bound = standing is Standing.BOUND
     scenario = Scenario(objects, judged, config, where=where, plugins=served.registry, was_on_node=is_bound)
@@ -171,3 +174,52 @@ def question_about_group(
         unserved=unserved,
     )
     return GroupQuestion(scenario, (*notes, note))
+
+
+# Questions about the pods of a running service, answered over its own cache, profiles and queue.
+#
+# Asked in a copy of the service: the cache is changed on the way.
+
+WHERE = "the running service"
+
+
+@dataclass(frozen=True, slots=True)
+class RunningScheduler:
+    """A service at one moment."""
+
+    objects: ClusterObjects
+    """What the watches have shown."""
+    cache: Cache
+    profiles: Mapping[str, Profile]
+    """Those in force, by scheduler name."""
+    served: Serving
+    groups: tuple[GroupDefinition, ...]
+    ports: Ports
+    in_service: Callable[[Pod], InService]
+    unserved_groups: tuple[str, ...] = ()
+    """Kinds of groups that are followed and that the API server does not have."""
+
+    def question(self, pod: Pod, *, of_group: bool = False) -> Question | GroupQuestion:
+        """About one of its pods; one that waits with its group is asked about with it, and `of_group` anyone."""
+        key = asked_group_of(pod, self.served, is_named=of_group)
+        if key is not None:
+            question = question_about_group(
+                key, self.objects, self.groups, self.served, WHERE, unserved=self.unserved_groups
+            )
+            return dataclasses.replace(question, in_service=self.in_service(pod))
+        of_pod = question_about(pod, self.objects, self.served, WHERE)
+        return dataclasses.replace(
+            of_pod, situation=dataclasses.replace(of_pod.situation, in_service=self.in_service(pod))
+        )
+
+    def answer(self, question: Question | GroupQuestion) -> Decision | GroupDecision:
+        """Judge as the service would at this moment. Raises `ScenarioError`."""
+        if isinstance(question, GroupQuestion):
+            return question.answer()
+        scenario = question.scenario
+        if question.situation.standing in OVER:
+            return Decision(scenario)
+        profile = self.profiles.get(scenario.pod.spec.scheduler_name)
+        if profile is None:  # served by nobody here: the default plugins under its name
+            profile = profile_of(scenario, self.cache, self.served.registry, self.ports)
+        return prepare_over(scenario, self.cache, profile).decide()

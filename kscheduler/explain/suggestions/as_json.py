@@ -8,8 +8,8 @@ import msgspec
 from kscheduler.explain.situation import Situation, Standing
 from kscheduler.explain.suggestions.commands import command_note, command_of
 from kscheduler.explain.suggestions.in_words import suggestion_text
-from kscheduler.whatif.scenario import Scenario
-from kscheduler.whatif.suggestions.suggestion import Suggestion
+from kscheduler.explain.suggestions.suggestion import Suggestion
+from kscheduler.scenario.scenario import Scenario
 
 Tree = dict[str, Any]
 

@@ -7,10 +7,9 @@ from kscheduler.explain.situation import Situation, Standing
 from kscheduler.explain.suggestions.commands import command_note, command_of
 from kscheduler.explain.suggestions.in_words import suggestion_text
 from kscheduler.explain.suggestions.missing_claims import missing_claims
-from kscheduler.explain.text.layout import BOLD, DIM, INDENT, Style, nodes, wrapped
-from kscheduler.explain.text.printable import printable
-from kscheduler.whatif.scenario import Scenario
-from kscheduler.whatif.suggestions.suggestion import OF_THE_POD, Suggestion
+from kscheduler.explain.suggestions.suggestion import OF_THE_POD, Suggestion
+from kscheduler.scenario.scenario import Scenario
+from kscheduler.text import BOLD, DIM, INDENT, Style, nodes, printable, wrapped
 
 _MOST: Final = 5
 

@@ -7,14 +7,14 @@ from kscheduler.api.core import Pod
 from kscheduler.explain.extenders import extender_roles
 from kscheduler.explain.outcome import Outcome, cycle_outcome
 from kscheduler.explain.situation import NO_SITUATION, Situation, Standing
+from kscheduler.explain.suggestions.search import suggestions
+from kscheduler.explain.suggestions.search_time import SearchTime
+from kscheduler.explain.suggestions.suggestion import ChangeKind, Step, Suggestion
 from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.scenario.decide import Decision
+from kscheduler.scenario.listed_kinds import listed_budgets
+from kscheduler.scenario.owners import owners_in
 from kscheduler.state.cache import Cache
-from kscheduler.whatif.budgets import listed_budgets
-from kscheduler.whatif.decide import Decision
-from kscheduler.whatif.owners import owners_in
-from kscheduler.whatif.suggestions.search import suggestions
-from kscheduler.whatif.suggestions.search_time import SearchTime
-from kscheduler.whatif.suggestions.suggestion import ChangeKind, Step, Suggestion
 
 _WITHOUT = (Outcome.PLACED, None)
 _OVER = (Standing.BOUND, Standing.FINISHED, Standing.TERMINATING)

@@ -17,8 +17,8 @@ from kscheduler.api.core import Pod, Volume
 from kscheduler.api.kinds import RESOURCE_CLAIM_TEMPLATES
 from kscheduler.explain.situation import Situation
 from kscheduler.explain.suggestions.makers import maker_of, owner_kind_of
-from kscheduler.whatif.scenario import ClusterObjects
-from kscheduler.whatif.suggestions.suggestion import ChangeKind, Suggestion
+from kscheduler.explain.suggestions.suggestion import ChangeKind, Suggestion
+from kscheduler.scenario.scenario import ClusterObjects
 
 _OF_CLAIMS: Final = (ChangeKind.CLAIM_CLASS, ChangeKind.CLAIM_SIZE)
 OF_DEVICES: Final = (

@@ -17,11 +17,11 @@ from kscheduler.api.core import Pod
 from kscheduler.api.groups import POD_GROUPS
 from kscheduler.api.well_known import NOT_READY, UNREACHABLE
 from kscheduler.explain.situation import NO_SITUATION, Situation, Standing
+from kscheduler.explain.suggestions.changed import ADD, ObjectChange, Operation
 from kscheduler.explain.suggestions.claim_origins import OF_DEVICES, made_from_a_template, only_in_the_file, shared_with
 from kscheduler.explain.suggestions.makers import TEMPLATES_MANAGER, PodMaker, maker_of, nothing_to_run
-from kscheduler.whatif.scenario import ClusterObjects
-from kscheduler.whatif.suggestions.changed import ADD, ObjectChange, Operation
-from kscheduler.whatif.suggestions.suggestion import ChangeKind, Step, Suggestion
+from kscheduler.explain.suggestions.suggestion import ChangeKind, Step, Suggestion
+from kscheduler.scenario.scenario import ClusterObjects
 
 _IN_PLACE: Final = (ChangeKind.GATE, ChangeKind.TOLERATION)
 _KEEPS_ITS_PODS: Final = ("StatefulSet", "ReplicaSet", "ReplicationController")

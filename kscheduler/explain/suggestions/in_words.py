@@ -5,12 +5,12 @@ from typing import Any, Final
 
 import msgspec
 
-from kscheduler.devices.explaining.named_attributes import AttributeValues
+from kscheduler.devices.obstacle_details import AttributeValues
 from kscheduler.explain.suggestions.makers import TEMPLATES_MANAGER
+from kscheduler.explain.suggestions.pod_changes.requests_lowered import quantity_text
+from kscheduler.explain.suggestions.suggestion import ChangeKind, Step, Suggestion
 from kscheduler.framework.reasons.wording import amount_text
-from kscheduler.plugins.dynamic_resources.obstacles_in_words import values_text
-from kscheduler.whatif.suggestions.pod_changes.requests_lowered import quantity_text
-from kscheduler.whatif.suggestions.suggestion import ChangeKind, Step, Suggestion
+from kscheduler.plugins.dynamic_resources.details import values_text
 
 Facts = Mapping[str, Any]
 _MOST_NAMED: Final = 5

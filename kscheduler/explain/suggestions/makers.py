@@ -12,7 +12,7 @@ from typing import Final
 
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import OwnerReference
-from kscheduler.whatif.scenario import ClusterObjects
+from kscheduler.scenario.scenario import ClusterObjects
 
 _CHANGEABLE: Final = {
     "Deployment": "apps",

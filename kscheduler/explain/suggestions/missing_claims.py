@@ -4,8 +4,8 @@ from collections.abc import Collection, Iterator
 from typing import Final
 
 from kscheduler.explain.suggestions.claim_origins import set_that_makes
-from kscheduler.whatif.fields.unknown_fields import nearest
-from kscheduler.whatif.scenario import Scenario
+from kscheduler.scenario.fields import nearest
+from kscheduler.scenario.scenario import Scenario
 
 _WAITS: Final = "it waits for what does not exist"
 _MOST_NAMESPACES: Final = 3

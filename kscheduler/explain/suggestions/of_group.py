@@ -18,15 +18,15 @@ from kscheduler.explain.suggestions.commands import (
     commands_of_members,
     maker_in_the_way,
 )
+from kscheduler.explain.suggestions.group_search import group_suggestions
 from kscheduler.explain.suggestions.in_words import suggestion_text
 from kscheduler.explain.suggestions.makers import PodMaker, nothing_to_run
 from kscheduler.explain.suggestions.missing_claims import missing_claims
-from kscheduler.explain.text.layout import nodes
-from kscheduler.whatif.decide_group import GroupDecision
-from kscheduler.whatif.scenario import Scenario
-from kscheduler.whatif.suggestions.group_search import group_suggestions
-from kscheduler.whatif.suggestions.search_time import SearchTime
-from kscheduler.whatif.suggestions.suggestion import ChangeKind, Suggestion
+from kscheduler.explain.suggestions.search_time import SearchTime
+from kscheduler.explain.suggestions.suggestion import ChangeKind, Suggestion
+from kscheduler.scenario.decide_group import GroupDecision
+from kscheduler.scenario.scenario import Scenario
+from kscheduler.text import nodes
 
 Tree = dict[str, Any]
 

@@ -14,7 +14,15 @@ from kscheduler.explain.own_plugins import permit_lines, source_of
 from kscheduler.explain.rejections import named_details
 from kscheduler.explain.situation import NO_SITUATION, Situation, Standing, situation_lines
 from kscheduler.explain.text.comparison import runner_up_lines
-from kscheduler.explain.text.layout import (
+from kscheduler.explain.text.points import point_lines, tie_lines
+from kscheduler.explain.text.preemption import preemption_lines
+from kscheduler.explain.text.rejected_nodes import detail_lines, rejection_lines
+from kscheduler.framework.status import Code, Status
+from kscheduler.scenario.decide import Decision, pods_going, without_nomination
+from kscheduler.scheduling.failures.failures import SCHEDULER_ERROR
+from kscheduler.scheduling.record import SchedulingRecord
+from kscheduler.scheduling.supervision.holds import HELD_BACK
+from kscheduler.text import (
     BOLD,
     DIM,
     GREEN,
@@ -25,18 +33,11 @@ from kscheduler.explain.text.layout import (
     Style,
     aligned,
     nodes,
+    printable,
+    some,
     style_of,
     wrapped,
 )
-from kscheduler.explain.text.points import point_lines, tie_lines
-from kscheduler.explain.text.preemption import preemption_lines
-from kscheduler.explain.text.printable import printable, some
-from kscheduler.explain.text.rejected_nodes import detail_lines, rejection_lines
-from kscheduler.framework.status import Code, Status
-from kscheduler.scheduling.failures.failures import SCHEDULER_ERROR
-from kscheduler.scheduling.record import SchedulingRecord
-from kscheduler.scheduling.supervision.holds import HELD_BACK
-from kscheduler.whatif.decide import Decision, pods_going, without_nomination
 
 __all__ = ["Style", "decision_text", "style_of"]
 

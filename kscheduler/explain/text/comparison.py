@@ -4,8 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from kscheduler.explain.against import Against
-from kscheduler.explain.text.layout import BOLD, INDENT, PLAIN, Style, aligned, wrapped
-from kscheduler.explain.text.printable import printable
+from kscheduler.text import BOLD, INDENT, PLAIN, Style, aligned, printable, wrapped
 
 _MOST: Final = 4
 """Plugins that are named for the second node."""

@@ -7,9 +7,8 @@ from kscheduler.api.groups import INITIALLY_SCHEDULED
 from kscheduler.api.meta import Condition
 from kscheduler.explain.in_service import InService, service_lines
 from kscheduler.framework.status import Status
-from kscheduler.scheduling.groups.group_outcome import group_condition
-from kscheduler.whatif.decide_group import GroupDecision
-from kscheduler.whatif.of_groups.facts import foreign_text
+from kscheduler.scenario.decide_group import GroupDecision, foreign_text
+from kscheduler.scheduling.groups.group_preemption import group_condition
 
 _SAID_BY_THE_QUEUE: Final = ("active", "backoff", "extenderLine")
 _KEPT_OUT: Final = ("gated", "incomplete")

@@ -3,10 +3,9 @@
 from collections.abc import Iterator
 from typing import Final
 
-from kscheduler.explain.text.layout import INDENT, Style, aligned
-from kscheduler.explain.text.printable import printable, some
-from kscheduler.framework.rules.ties import TIE_RULE
+from kscheduler.framework.rules.scoring import TIE_RULE
 from kscheduler.scheduling.record import SchedulingRecord
+from kscheduler.text import INDENT, Style, aligned, printable, some
 
 _NARROWEST_NODE: Final = 6
 _EXAMPLES: Final = 3

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Final
 
-from kscheduler.explain.text.printable import printable
 from kscheduler.framework.cluster.preemption import Candidate, PreemptionSearch
 from kscheduler.scheduling.record import SchedulingRecord
+from kscheduler.text import printable
 
 _INDENT: Final = "  "
 _OTHERS: Final = 5

@@ -6,11 +6,10 @@ from typing import Final
 
 from kscheduler.explain.own_plugins import source_of
 from kscheduler.explain.rejections import NamedDetail, plugin_rejections
-from kscheduler.explain.text.layout import INDENT, aligned, nodes
-from kscheduler.explain.text.printable import printable, some
 from kscheduler.framework.status import Code, Status
+from kscheduler.scenario.decide import Decision
 from kscheduler.scheduling.record import SchedulingRecord
-from kscheduler.whatif.decide import Decision
+from kscheduler.text import INDENT, aligned, nodes, printable, some
 
 _EXAMPLES: Final = 3
 """How many nodes are named for each reason."""

@@ -20,16 +20,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kscheduler.api.core import NodeSelector
-from kscheduler.api.devices import IMPLICIT_EXTENDED_RESOURCE, Device, DeviceClass, ResourceSlice
-from kscheduler.api.selectors import NodeTerm, parse_node_term
-from kscheduler.devices.ids import DeviceID, PoolID
-from kscheduler.devices.selectors import (
+from kscheduler.api.device_selectors import (
     CompiledSelector,
     Release,
     SelectorCompileError,
     SelectorCompiler,
     SelectorRuntimeError,
 )
+from kscheduler.api.devices import IMPLICIT_EXTENDED_RESOURCE, Device, DeviceClass, ResourceSlice
+from kscheduler.api.selectors import NodeTerm, parse_node_term
+from kscheduler.devices.ids import DeviceID, PoolID
 from kscheduler.framework.cluster.devices import Devices
 from kscheduler.framework.nodes.node_table import NodeTable, Rows
 from kscheduler.framework.pods.requests import is_extended

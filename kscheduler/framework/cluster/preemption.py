@@ -1,19 +1,46 @@
 """Preemption as plugins see it: the instruction that PostFilter returns, disruption budgets, evictions under way.
 
-Choosing victims is a function of the cluster view (a plugin does it in PostFilter); evicting them needs the API server
-and takes time. So the plugin answers with a `Preemption`, the cycle's record carries it, and the attempt that ran the
-cycle starts it; the preemptor stays out of the queue while it is under way. A cycle that only answers a question
-(what-if, explain) reads the record and evicts no pod.
+Choosing victims is a function of the cluster view (a plugin does it in PostFilter); evicting them needs the API
+server and takes time. So the plugin answers with a `Preemption`, the cycle's record carries it, and the attempt that
+ran the cycle starts it; the preemptor stays out of the queue while it is under way. A cycle that only answers a
+question (what-if, explain) reads the record and evicts no pod.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from kscheduler.api.policy import PodDisruptionBudget
-from kscheduler.framework.cluster.pod_groups import GroupKey
+from kscheduler.framework.cluster.claim_writing import Deallocation
+from kscheduler.framework.cluster.pod_groups import GroupDefinition, GroupKey
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.nodes.node_table import NodeTable, Rows
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Status
+
+# Placements: the parts of the cluster that a pod group may be placed in as a whole.
+#
+# With a topology constraint there is one for each value of a label (a rack, a zone), without one a single placement of
+# all nodes. A group is tried in each of them, and the placement with the most points is taken.
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GroupPlacement:
+    """Nodes that a group may be placed on."""
+
+    name: str
+    """The value of the label; empty for all nodes."""
+    rows: Rows
+    """The nodes' rows: intp, ascending."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ProposedPlacement:
+    """A placement that the group fits into, with the nodes that its members would get there."""
+
+    placement: GroupPlacement
+    assignments: Sequence[tuple[PodInfo, str]]
+    """Members with the names of their nodes; members that have a node already are not among them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,3 +209,64 @@ class DisruptionBudgets(Protocol):
     def listed(self) -> Sequence[PodDisruptionBudget]:
         """The budgets of all namespaces; a changed budget is another object."""
         ...
+
+
+# Making room for a pod group that was not placed, as plugins see it: the trial, and the instruction they return.
+
+
+class GroupTrial(Protocol):
+    """A group that was rejected, and a view of the cluster in which pods may be taken away.
+
+    All changes are undone when the plugins have answered. Nothing is evicted, and nobody else sees the view.
+    """
+
+    @property
+    def group(self) -> GroupDefinition:
+        """What the group asks for."""
+        ...
+
+    @property
+    def members(self) -> Sequence[PodInfo]:
+        """The members that have no node."""
+        ...
+
+    def state_of(self, member: PodInfo) -> CycleState | None:
+        """What plugins have left in the member's own cycle, before this; `None`: it was not tried."""
+        ...
+
+    @property
+    def nodes(self) -> NodeTable:
+        """The nodes with their pods; who is taken out is not there."""
+        ...
+
+    def take_out(self, pods: Collection[PodInfo]) -> None:
+        """These pods, each on a node, count nowhere from now on."""
+        ...
+
+    def place(self) -> Status:
+        """Run the group's cycle once more, over the view as it is. Success: `assignments` has nodes for members."""
+        ...
+
+    def assignments(self) -> Sequence[tuple[PodInfo, str]]:
+        """The members that `place` found a node for, in the order in which they were tried."""
+        ...
+
+    def put_back(self, pods: Collection[PodInfo]) -> Status:
+        """Put pods back that were taken out. If the assigned members do not fit beside them any more, on the nodes of
+        their assignments, the pods are taken out again: Unschedulable. An Error leaves them where they are.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PodGroupPostFilterResult:
+    """What a plugin has found for a group that was rejected."""
+
+    status: Status
+    """Success: room is being made. UnschedulableAndUnresolvable: no other plugin is called."""
+    nominations: Mapping[str, str] = field(default_factory=dict)
+    """With Success: by UID of a member its node from now on; empty takes a nomination back."""
+    preemption: Preemption | None = None
+    """With Success: the victims to evict; the attempt starts it."""
+    deallocations: Sequence[Deallocation] = ()
+    """Whatever the status: claims of members that give their devices back; the attempt starts it."""

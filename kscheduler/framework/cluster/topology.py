@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from kscheduler.api.core import Pod
 from kscheduler.framework.nodes.node_table import NodeTable
+from kscheduler.framework.pods.affinity_terms import PodMatch
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.framework.pods.pod_match import PodMatch
 
 CountColumn = NDArray[np.int64]
 """A number per row of the table."""

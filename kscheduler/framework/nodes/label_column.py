@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kscheduler.api.selectors import Operator, Requirement, parse_int64
-from kscheduler.bounded.recently_used import RecentlyUsed, RecentlyUsedByWeight
+from kscheduler.bounded import RecentlyUsed, RecentlyUsedByWeight
 
 Mask = NDArray[np.bool_]
 

@@ -22,7 +22,7 @@ from kscheduler.api.core import Node, Taint
 from kscheduler.api.quantity import MAX_INT64
 from kscheduler.api.selectors import NodeTerm, Requirement
 from kscheduler.api.well_known import HOSTNAME, ZONE
-from kscheduler.bounded.recently_used import RecentlyUsed
+from kscheduler.bounded import RecentlyUsed
 from kscheduler.framework.nodes.amount_numbers import AmountNumbers
 from kscheduler.framework.nodes.change_log import ChangeLog
 from kscheduler.framework.nodes.interned import Interned

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kscheduler.api.core import Taint, Toleration
-from kscheduler.bounded.recently_used import RecentlyUsed, RecentlyUsedByWeight
-from kscheduler.bounded.weights import weight_of
+from kscheduler.bounded import RecentlyUsed, RecentlyUsedByWeight, weight_of
 from kscheduler.framework.nodes.interned import Interned
 from kscheduler.framework.nodes.node_table import NodeTable
 

@@ -1,8 +1,8 @@
 """The requests of a pod (component-helpers/resource).
 
 Regular containers add up; an ordinary init container needs its own request plus those of the sidecars started before
-it, and the pod needs the larger of both. Pod-level requests replace the sum for cpu, memory and hugepages; overhead is
-added. A running pod counts the maximum of the spec, the status and the kubelet's allocation, so that a resize in
+it, and the pod needs the larger of both. Pod-level requests replace the sum for cpu, memory and hugepages; overhead
+is added. A running pod counts the maximum of the spec, the status and the kubelet's allocation, so that a resize in
 progress never overcommits the node: in 1.36 the sum of each container's maximum (`BY_CONTAINER`), from 1.37 on the
 maximum of three sums (`BY_POD`).
 
@@ -18,12 +18,62 @@ from typing import Final
 
 from kscheduler.api.core import Container, ContainerStatus, Pod, ResourceList, ResourceRequirements
 from kscheduler.api.quantity import MAX_INT64, nano_value
-from kscheduler.bounded.recently_used import RecentlyUsed, RecentlyUsedByWeight
-from kscheduler.bounded.weights import weight_of
+from kscheduler.bounded import RecentlyUsed, RecentlyUsedByWeight, weight_of
+
+# What a pod's spec requests and allows itself, for `/metrics/resources` (component-helpers/resource).
+#
+# Unlike the sums that decisions are made with, these are of the spec alone and of every resource that it names. Amounts
+# are exact, in billionths.
+
+Nanos = dict[str, int]
+
+
+def spec_requests(pod: Pod) -> Nanos:
+    """Requests, with the pod's overhead."""
+    total = _aggregated(pod, lambda container: container.resources.requests)
+    if pod.spec.resources is not None:
+        total.update(_nanos(supported_at_pod_level(pod.spec.resources.requests)))
+    add_amounts(total, _nanos(pod.spec.overhead))
+    return total
+
+
+def spec_limits(pod: Pod) -> Nanos:
+    """Limits, with the pod's overhead where there is a limit at all: without one nothing is limited."""
+    total = _aggregated(pod, lambda container: container.resources.limits)
+    if pod.spec.resources is not None:
+        total.update(_nanos(supported_at_pod_level(pod.spec.resources.limits)))
+    for name, amount in _nanos(pod.spec.overhead).items():
+        if total.get(name):
+            total[name] += amount
+    return total
+
+
+def _aggregated(pod: Pod, amounts_of: Callable[[Container], ResourceList]) -> Nanos:
+    """Regular containers and sidecars together, or an init container with the sidecars before it if that is more."""
+    total: Nanos = {}
+    for container in pod.spec.containers:
+        add_amounts(total, _nanos(amounts_of(container)))
+    sidecars: Nanos = {}
+    most: Nanos = {}
+    for container in pod.spec.init_containers:
+        level = _nanos(amounts_of(container))
+        if container.restart_policy == "Always":
+            add_amounts(total, level)
+            add_amounts(sidecars, level)
+            level = sidecars
+        else:
+            add_amounts(level, sidecars)
+        raise_amounts(most, level)
+    raise_amounts(total, most)
+    return total
+
+
+def _nanos(resources: Mapping[str, str | int | float]) -> Nanos:
+    return {name: nano_value(quantity) for name, quantity in resources.items()}
+
 
 Requests = Mapping[str, int]
 """Resource name to amount: cpu in thousandths, everything else in units."""
-Nanos = dict[str, int]
 NanosOf = Callable[[ResourceList], Nanos]
 """The amounts of all resources, or of those that matter; a new dictionary."""
 RequestOf = Callable[[Container], Nanos]
@@ -54,7 +104,7 @@ class Resizing(Enum):
 def accounted_requests(pod: Pod, resizing: Resizing) -> Requests:
     """The amounts that a pod uses on its node, resizes in progress included. Shared by like pods: do not modify."""
     sums = _sums_of_like(pod, resizing)
-    return sums.accounted if sums is not None else _rounded(_pod_nanos(pod, resizing, _nanos))
+    return sums.accounted if sums is not None else _rounded(_pod_nanos(pod, resizing, _requests_nanos))
 
 
 def both_accounted(pod: Pod, resizing: Resizing) -> tuple[Requests, tuple[int, int]]:
@@ -62,7 +112,7 @@ def both_accounted(pod: Pod, resizing: Resizing) -> tuple[Requests, tuple[int, i
     sums = _sums_of_like(pod, resizing)
     if sums is not None:
         return sums.accounted, sums.nonzero
-    return _rounded(_pod_nanos(pod, resizing, _nanos)), _nonzero(pod, resizing)
+    return _rounded(_pod_nanos(pod, resizing, _requests_nanos)), _nonzero(pod, resizing)
 
 
 def nonzero_accounted(pod: Pod, resizing: Resizing) -> tuple[int, int]:
@@ -76,7 +126,7 @@ def nonzero_requests(pod: Pod, resizing: Resizing, *, pod_level: bool) -> Reques
 
     With pod-level requests set (and used), a default applies only to resources that the whole pod does not request.
     """
-    return _rounded(_nonzero_nanos(pod, resizing, _nanos, pod_level=pod_level))
+    return _rounded(_nonzero_nanos(pod, resizing, _requests_nanos, pod_level=pod_level))
 
 
 def _nonzero_nanos(pod: Pod, resizing: Resizing, nanos: NanosOf, *, pod_level: bool) -> Nanos:
@@ -128,7 +178,7 @@ def _sums_of_like(pod: Pod, resizing: Resizing) -> _Sums | None:
     key = id(spec.containers), id(status.container_statuses), resizing
     sums = _sums.get(key)
     if sums is None:
-        accounted = _rounded(_pod_nanos(pod, resizing, _nanos))
+        accounted = _rounded(_pod_nanos(pod, resizing, _requests_nanos))
         sums = _Sums(spec.containers, status.container_statuses, accounted, _nonzero(pod, resizing))
         _sums[key] = sums
     return sums
@@ -312,7 +362,7 @@ def _pending_resize(pod: Pod) -> str:
     return next((each.reason for each in pod.status.conditions if each.type == "PodResizePending"), "")
 
 
-def _nanos(resources: ResourceList) -> Nanos:
+def _requests_nanos(resources: ResourceList) -> Nanos:
     return {name: nano_value(quantity) for name, quantity in resources.items()}
 
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from kscheduler.api.core import TopologySpreadConstraint
 from kscheduler.api.selectors import Operator, Requirement, Selector, parse_label_selector
-from kscheduler.framework.pods.pod_match import PodMatch
+from kscheduler.framework.pods.affinity_terms import PodMatch
 
 DO_NOT_SCHEDULE: Final = "DoNotSchedule"
 SCHEDULE_ANYWAY: Final = "ScheduleAnyway"

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from kscheduler.api.core import Taint
 from kscheduler.api.selectors import NodeTerm, Operator, Requirement, Selector
-from kscheduler.framework.pods.pod_match import PodMatch
+from kscheduler.framework.pods.affinity_terms import PodMatch
 from kscheduler.framework.pods.requests import CPU, EPHEMERAL_STORAGE, MEMORY
 
 _BYTES: Final = (MEMORY, EPHEMERAL_STORAGE)

@@ -11,15 +11,14 @@ one. The members keep the nodes of that one placement; the group's cycle is not 
 from collections.abc import Sequence
 from typing import Final
 
-from kscheduler.framework.cluster.group_preemption import GroupTrial, PodGroupPostFilterResult
 from kscheduler.framework.cluster.pod_groups import GroupDefinition, PodGroupView
-from kscheduler.framework.cluster.preemption import PreemptingGroup, Preemption
+from kscheduler.framework.cluster.preemption import GroupTrial, PodGroupPostFilterResult, PreemptingGroup, Preemption
 from kscheduler.framework.nodes.occupants import OccupantColumns
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Status, unresolvable, unschedulable
 from kscheduler.plugins.default_preemption.budgets import BudgetRules
-from kscheduler.plugins.default_preemption.eligibility import NEVER, is_preempted
-from kscheduler.plugins.default_preemption.units import VictimUnit, most_important_first, pods_of, units_of, worth
+from kscheduler.plugins.default_preemption.choice import NEVER, is_preempted
+from kscheduler.plugins.default_preemption.unit_search import VictimUnit, most_important_first, pods_of, units_of, worth
 
 DOMAIN: Final = "cluster"
 """Stands for the node in the instruction: victims may be anywhere."""

@@ -9,8 +9,15 @@ import numpy as np
 
 from kscheduler.api.meta import KubeObject
 from kscheduler.config.plugin_args import DefaultPreemptionArgs
-from kscheduler.framework.cluster.group_preemption import GroupTrial, PodGroupPostFilterResult
-from kscheduler.framework.cluster.preemption import Candidate, Preemption, PreemptionSearch, VictimReview, outbid_by
+from kscheduler.framework.cluster.preemption import (
+    Candidate,
+    GroupTrial,
+    PodGroupPostFilterResult,
+    Preemption,
+    PreemptionSearch,
+    VictimReview,
+    outbid_by,
+)
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.dry_run import DryRun
 from kscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint, Resource
@@ -22,15 +29,11 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.reasons.diagnosis import Diagnosis, FitError, Rejection
 from kscheduler.framework.status import SUCCESS, Code, Status, error, unresolvable, unschedulable
 from kscheduler.plugins.default_preemption.budgets import BudgetRules
-from kscheduler.plugins.default_preemption.choice import Candidates, choose
-from kscheduler.plugins.default_preemption.eligibility import not_eligible
+from kscheduler.plugins.default_preemption.choice import Candidates, Shortlist, choose, not_eligible
 from kscheduler.plugins.default_preemption.for_groups import preempt
 from kscheduler.plugins.default_preemption.remembered import RememberedRows, RowMemory
-from kscheduler.plugins.default_preemption.reviewed import choose_listed, still_allowed
-from kscheduler.plugins.default_preemption.shortlist import Shortlist
-from kscheduler.plugins.default_preemption.unit_search import GroupedRows, search_units
-from kscheduler.plugins.default_preemption.units import count_groups, worth
-from kscheduler.plugins.default_preemption.victims import Tried, VictimSearch, rejection
+from kscheduler.plugins.default_preemption.unit_search import GroupedRows, count_groups, search_units, worth
+from kscheduler.plugins.default_preemption.victims import Tried, VictimSearch, choose_listed, rejection, still_allowed
 
 NOT_HELPFUL: Final = unresolvable("Preemption is not helpful for scheduling")
 NO_CANDIDATE: Final = unschedulable("no candidate node for preemption")

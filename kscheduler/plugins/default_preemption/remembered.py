@@ -18,8 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kscheduler.api.policy import PodDisruptionBudget
-from kscheduler.bounded.recently_used import RecentlyUsed, RecentlyUsedByWeight
-from kscheduler.bounded.weights import weight_of
+from kscheduler.bounded import RecentlyUsed, RecentlyUsedByWeight, weight_of
 from kscheduler.framework.nodes.change_log import ChangeLog
 from kscheduler.framework.nodes.node_table import NodeTable, Rows
 from kscheduler.framework.nodes.occupants import Items

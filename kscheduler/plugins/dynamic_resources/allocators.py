@@ -5,17 +5,16 @@ from functools import cached_property, partial
 from typing import Final, cast
 
 from kscheduler.api.core import Node
+from kscheduler.api.device_selectors import Release, SelectorCompiler
 from kscheduler.api.devices import DeviceClass, ResourceClaim, ResourceSlice
 from kscheduler.config.durations import Duration
 from kscheduler.devices.allocator import Allocator
 from kscheduler.devices.counting import NodeDevices, count_devices
-from kscheduler.devices.errors import AllocationError
-from kscheduler.devices.explaining.obstacles import Obstacles
-from kscheduler.devices.features import AllocatorFeatures
+from kscheduler.devices.obstacles import Obstacles
 from kscheduler.devices.pools import PoolDevice
 from kscheduler.devices.selection import Selections
-from kscheduler.devices.selectors import Release, SelectorCompiler
 from kscheduler.devices.slices import SliceIndex
+from kscheduler.devices.wanted import AllocationError, AllocatorFeatures
 from kscheduler.framework.cluster.devices import Devices
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.nodes.patience import Patience

@@ -8,7 +8,7 @@ from kscheduler.api.meta import KubeObject
 from kscheduler.framework.cluster.devices import Claims
 from kscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint, Resource
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.plugins.dynamic_resources.pod_claims import ClaimNotReadyError, pod_claims
+from kscheduler.plugins.dynamic_resources.in_cycle import ClaimNotReadyError, pod_claims
 
 _EITHER = ActionType.ADD | ActionType.UPDATE
 

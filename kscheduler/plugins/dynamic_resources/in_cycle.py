@@ -1,16 +1,123 @@
 """What PreFilter finds out about a pod's claims, and what Filter adds."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from kscheduler.api.core import Pod, PodResourceClaim
 from kscheduler.api.devices import AllocationResult, ResourceClaim
 from kscheduler.api.selectors import NodeTerm, parse_node_term
+from kscheduler.framework.cluster.devices import Claims, Devices
 from kscheduler.framework.nodes.node_info import NodeInfo
-from kscheduler.framework.status import Fault, StatusError
+from kscheduler.framework.status import Fault, Status, StatusError, error, unresolvable
 from kscheduler.plugins.dynamic_resources.extended import ExtendedResources
 from kscheduler.plugins.dynamic_resources.kept_answers import Answer
 from kscheduler.plugins.dynamic_resources.search import DeviceSearch
+
+# Whether the requests of a claim can be served at all, whatever the node.
+
+
+def unservable(claim: ResourceClaim, devices: Devices, *, has_alternatives: bool) -> Status | None:
+    """Why the claim cannot be served: the first problem of its requests, in order; `None` without one.
+
+    `has_alternatives`: whether requests may name alternatives (gate DRAPrioritizedList).
+    """
+    for request in claim.spec.devices.requests:
+        where = f"resource claim {claim.key}, request {request.name}"
+        if request.exactly is not None:
+            classes = [(request.name, request.exactly.device_class_name)]
+        elif not request.first_available:
+            return unresolvable(f"{where}: unknown request type")
+        elif not has_alternatives:
+            return unresolvable(f"{where}: has subrequests, but the DRAPrioritizedList feature is disabled")
+        else:
+            classes = [(f"{request.name}/{each.name}", each.device_class_name) for each in request.first_available]
+        for name, class_name in classes:
+            if not class_name:
+                return error(f"request {name}: unsupported request type", fault=Fault.CLAIM)
+            if devices.device_class(class_name) is None:
+                return unresolvable(f"request {name}: device class {class_name} does not exist")
+    return None
+
+
+# The claims of a pod, by name or made from a template, or the reason why the pod must wait for them.
+#
+# entry names a claim          that claim, whoever owns it
+# entry names a template       the claim that a controller made for this pod; `status.resourceClaimStatuses` names it.
+#                              No name there: this pod needs no claim for the entry
+
+
+class ClaimNotReadyError(LookupError):
+    """A claim of the pod is not there yet, or is going, or is another pod's. The text is kube-scheduler's."""
+
+    def __init__(self, text: str, claim: str = "") -> None:
+        super().__init__(text)
+        self.claim = claim
+        """Its key; empty where the pod names none."""
+
+
+def pod_claims(pod: Pod, claims: Claims) -> Sequence[ResourceClaim]:
+    """The claims of a pod in its order. Raises `ClaimNotReadyError` for the first that is not ready."""
+    return [claim for _, claim in named_claims(pod, claims)]
+
+
+def named_claims(pod: Pod, claims: Claims) -> Iterator[tuple[str, ResourceClaim]]:
+    """The claims of a pod in its order, each with the name of its entry. Raises `ClaimNotReadyError`."""
+    for entry in pod.spec.resource_claims:
+        name = claim_name(pod, entry)
+        if name is None:
+            continue
+        key = f"{pod.metadata.namespace}/{name}"
+        claim = claims.get(key)
+        if claim is None:
+            raise ClaimNotReadyError(f'could not find ResourceClaim "{key}"', key)
+        if claim.metadata.deletion_timestamp is not None:
+            raise ClaimNotReadyError(f'resourceclaim "{name}" is being deleted', key)
+        if entry.resource_claim_name is None and not is_made_for(pod, claim):
+            text = f"ResourceClaim {key} was not created for Pod {pod.key} (Pod is not owner)"
+            raise ClaimNotReadyError(text, key)
+        yield entry.name, claim
+
+
+def claim_name(pod: Pod, entry: PodResourceClaim) -> str | None:
+    """The name of the claim that an entry stands for; `None`: none is needed. Raises `ClaimNotReadyError`."""
+    if entry.resource_claim_name is not None:
+        return entry.resource_claim_name
+    if entry.resource_claim_template_name is None:
+        text = f'pod "{pod.key}", spec.resourceClaim "{entry.name}": none of the supported fields are set'
+        raise ClaimNotReadyError(text)
+    for made in pod.status.resource_claim_statuses:
+        if made.name == entry.name:
+            return made.resource_claim_name
+    raise ClaimNotReadyError(f'pod "{pod.key}": ResourceClaim not created yet')
+
+
+def is_made_for(pod: Pod, claim: ResourceClaim) -> bool:
+    """Whether the pod is the claim's controller."""
+    return any(owner.controller and owner.uid == pod.metadata.uid for owner in claim.metadata.owner_references)
+
+
+def is_reserved_for(pod: Pod, claim: ResourceClaim) -> bool:
+    """Whether the pod may use the claim already."""
+    return any(consumer.uid == pod.metadata.uid for consumer in claim.status.reserved_for)
+
+
+def missing_claim(pod: Pod, claims: Claims) -> Status | None:
+    """Why the pod must wait for its claims; `None` if it need not."""
+    try:
+        pod_claims(pod, claims)
+    except ClaimNotReadyError as problem:
+        return unresolvable(str(problem))
+    return None
+
+
+def awaited_claims(pod: Pod, claims: Claims) -> Sequence[str] | None:
+    """The key of the first claim that is not ready, none where the pod itself must change; `None`: all are ready."""
+    try:
+        pod_claims(pod, claims)
+    except ClaimNotReadyError as problem:
+        return [problem.claim] if problem.claim else []
+    return None
 
 
 @dataclass(slots=True)
@@ -104,3 +211,34 @@ def reachable_from(claim: ResourceClaim, allocation: AllocationResult) -> Sequen
         many = f"the node selector of its allocation has {len(terms):,} terms, and {MOST_TERMS:,} are evaluated at most"
         raise StatusError(f"resource claim {claim.key}: {many}", Fault.CLAIM)
     return [parse_node_term(term) for term in terms]
+
+
+# Points of a node: how far in front in their lists the alternatives stand that claims get there.
+#
+# A request may name alternatives (`firstAvailable`), best first. Each alternative that is allocated adds 8 less its
+# place in the list; requests without alternatives add nothing.
+
+MOST_ALTERNATIVES: Final = 8
+"""How long a list of alternatives may be, by the API."""
+
+
+def points(state: ClaimsInCycle, found: Sequence[AllocationResult]) -> int:
+    """The points of a node where the claims without devices get `found`, in order."""
+    results = iter(found)
+    return sum(_points(claim, state.allocation_of(claim) or next(results)) for claim in state.claims)
+
+
+def has_alternatives(claims: Iterable[ResourceClaim]) -> bool:
+    """Whether any request names alternatives: without any, all nodes have 0 points."""
+    return any(request.first_available for claim in claims for request in claim.spec.devices.requests)
+
+
+def _points(claim: ResourceClaim, allocation: AllocationResult) -> int:
+    allocated = {result.request for result in allocation.devices.results if "/" in result.request}
+    return sum(
+        MOST_ALTERNATIVES - place
+        for request in claim.spec.devices.requests
+        if request.exactly is None
+        for place, alternative in enumerate(request.first_available)
+        if f"{request.name}/{alternative.name}" in allocated
+    )

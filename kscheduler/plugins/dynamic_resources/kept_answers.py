@@ -16,7 +16,7 @@ import numpy as np
 
 from kscheduler.api.core import Node
 from kscheduler.api.devices import AllocationResult, ResourceClaim
-from kscheduler.bounded.recently_used import RecentlyUsed, RecentlyUsedByWeight
+from kscheduler.bounded import RecentlyUsed, RecentlyUsedByWeight
 from kscheduler.devices.slices import SliceIndex
 from kscheduler.framework.cluster.devices import Devices
 from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows

@@ -16,9 +16,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from kscheduler.api.devices import Device
-from kscheduler.bounded.within_budget import WithinBudget
-from kscheduler.devices.selectors import (
+from kscheduler.api.device_selectors import (
     COMPILED_BYTES,
     COMPILED_KEPT,
     CompiledSelector,
@@ -27,6 +25,8 @@ from kscheduler.devices.selectors import (
     SelectorCompiler,
     SelectorRuntimeError,
 )
+from kscheduler.api.devices import Device
+from kscheduler.bounded import WithinBudget
 
 BUDGET_STEPS: Final = 20_000
 """What a compilation may take on the event loop: ten milliseconds. Most selectors need a tenth of it."""

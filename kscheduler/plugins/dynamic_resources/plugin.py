@@ -29,9 +29,9 @@ from kscheduler.framework.cluster.claim_writing import (
     PodReservation,
     ReservedClaim,
 )
-from kscheduler.framework.cluster.cycle_of_group import CycleOfGroup
 from kscheduler.framework.cluster.devices import NO_DEVICES_KNOWN, Devices
-from kscheduler.framework.cluster.group_preemption import GroupTrial, PodGroupPostFilterResult
+from kscheduler.framework.cluster.pod_groups import CycleOfGroup
+from kscheduler.framework.cluster.preemption import GroupTrial, PodGroupPostFilterResult
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import ClusterEventWithHint
 from kscheduler.framework.handle import Handle
@@ -54,23 +54,24 @@ from kscheduler.framework.pods.requests import resize_is_deferred
 from kscheduler.framework.reasons.details import Detail
 from kscheduler.framework.reasons.diagnosis import Diagnosis
 from kscheduler.framework.rules.device_readiness import DeviceFailedError, is_overdue, is_ready
-from kscheduler.framework.rules.normalize import default_normalize
+from kscheduler.framework.rules.scoring import default_normalize
 from kscheduler.framework.status import SKIP, SUCCESS, Status, StatusError, error, unresolvable, unschedulable
-from kscheduler.plugins.dynamic_resources import extended, scoring
+from kscheduler.plugins.dynamic_resources import extended, in_cycle
 from kscheduler.plugins.dynamic_resources.allocators import Allocators
 from kscheduler.plugins.dynamic_resources.details import claim_details, held_by_less_important
 from kscheduler.plugins.dynamic_resources.events import DeviceEvents
-from kscheduler.plugins.dynamic_resources.in_cycle import ChosenByGroup, ClaimsInCycle, reachable_from
-from kscheduler.plugins.dynamic_resources.kept_answers import Answer
-from kscheduler.plugins.dynamic_resources.look_ahead import LookAhead
-from kscheduler.plugins.dynamic_resources.pod_claims import (
+from kscheduler.plugins.dynamic_resources.in_cycle import (
+    ChosenByGroup,
     ClaimNotReadyError,
+    ClaimsInCycle,
     awaited_claims,
     missing_claim,
     pod_claims,
+    reachable_from,
+    unservable,
 )
-from kscheduler.plugins.dynamic_resources.requests import unservable
-from kscheduler.plugins.dynamic_resources.search import NOT_AVAILABLE, REASONS, UnfinishedError
+from kscheduler.plugins.dynamic_resources.kept_answers import Answer
+from kscheduler.plugins.dynamic_resources.search import NOT_AVAILABLE, REASONS, LookAhead, UnfinishedError
 
 _PREPARED: Final = PreFilterResult(SUCCESS)
 _NOTHING_TO_WRITE: Final = PreFlightResult(SKIP, allow_parallel=True)
@@ -328,12 +329,12 @@ class DynamicResources(Plugin):
         del pod
         points = np.zeros(len(rows), dtype=np.int64)
         state = cycle.find(ClaimsInCycle)
-        if state is None or not self._has_alternatives or not scoring.has_alternatives(state.claims):
+        if state is None or not self._has_alternatives or not in_cycle.has_alternatives(state.claims):
             return points
         for place, row in enumerate(rows.tolist()):
             found = state.found_on(nodes.info(row))
             if found is not None:
-                points[place] = scoring.points(state, found)
+                points[place] = in_cycle.points(state, found)
         return points
 
     def normalize(self, cycle: CycleState, pod: PodInfo, rows: Rows, scores: Scores) -> Scores:

@@ -1,8 +1,8 @@
 """Pods by topology domain: a count for each value of a node label, and the count that each row sees.
 
-The counters keep the sums of their columns by domain (`TopologyCounters.by_domain`); this module adds up the sums that
-belong to one topology key. Where each node is a domain of its own (`own_domains`), it adds up the columns themselves.
-Dry runs move pods on many rows at once; each row sees only its own moves.
+The counters keep the sums of their columns by domain (`TopologyCounters.by_domain`); this module adds up the sums
+that belong to one topology key. Where each node is a domain of its own (`own_domains`), it adds up the columns
+themselves. Dry runs move pods on many rows at once; each row sees only its own moves.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,12 +11,47 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from kscheduler.bounded import RecentlyUsed
 from kscheduler.framework.cluster.topology import CountColumn, TopologyCounters
 from kscheduler.framework.nodes.label_column import Mask
 from kscheduler.framework.nodes.moved_pods import MovedPods, RowCounts
 from kscheduler.framework.nodes.node_table import NodeTable, Rows
 from kscheduler.framework.nodes.row_index import compact, values_at
-from kscheduler.plugins.inter_pod_affinity.own_domains import OwnDomains
+
+# Topology keys under which each node is a domain of its own, as host names are.
+#
+# The problem: anti-affinity is mostly by host name. With five hundred Deployments, the sums over five thousand domains
+# are as large as the counts that they are made of, and would have to be read and kept besides. The idea: where every
+# node
+# has a value of the label and no two nodes share one, the count of a node is the count of its domain, so the row serves
+# as the number of the domain.
+#
+# The answer holds for one table until a node is added, removed or has other labels (`node_columns_version`).
+
+_MOST_KEYS: Final = 64
+
+
+class OwnDomains:
+    """The answers for the topology keys used lately."""
+
+    def __init__(self) -> None:
+        self._known: RecentlyUsed[str, tuple[NodeTable, int, bool]] = RecentlyUsed(_MOST_KEYS)
+
+    def has(self, nodes: NodeTable, key: str) -> bool:
+        """Whether every live node has this label, each with a value that no other live node has."""
+        known = self._known.get(key)
+        if known is not None and known[0] is nodes and known[1] == nodes.node_columns_version:
+            return known[2]
+        answer = _is_one_node_each(nodes, key)
+        self._known[key] = nodes, nodes.node_columns_version, answer
+        return answer
+
+
+def _is_one_node_each(nodes: NodeTable, key: str) -> bool:
+    numbers, values = nodes.label_values(key, nodes.rows())
+    nodes_in = np.bincount(numbers, minlength=len(values))
+    return not nodes_in[0] and int(nodes_in.max()) <= 1
+
 
 _ALL: Final = slice(None)
 

@@ -6,9 +6,8 @@ from kscheduler.api.core import Node, Pod
 from kscheduler.api.meta import KubeObject
 from kscheduler.framework.cluster.topology import TopologyCounters
 from kscheduler.framework.events import QueueingHint
-from kscheduler.framework.pods.affinity_terms import affinity_terms
+from kscheduler.framework.pods.affinity_terms import PodMatch, affinity_terms
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.framework.pods.pod_match import PodMatch
 
 
 def satisfies_itself(counters: TopologyCounters, pod: PodInfo) -> bool:

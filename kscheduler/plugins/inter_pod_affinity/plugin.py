@@ -37,13 +37,13 @@ from kscheduler.plugins.inter_pod_affinity.details import not_near, repelled, to
 from kscheduler.plugins.inter_pod_affinity.domains import (
     ByKey,
     DomainCounts,
+    OwnDomains,
     by_key,
     counts_any,
     weights_by_key,
     with_moved,
     with_moved_rows,
 )
-from kscheduler.plugins.inter_pod_affinity.own_domains import OwnDomains
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ The problem: each cycle judges the pod's constraints over all rows, though of al
 have changed since the last cycle. The idea: domains and counting rows are worked out once per list of constraints and
 kept until a node is added, removed or changed. Pods of one template share their parsed constraints, so the list itself
 is the key. What is left for a cycle is one pass that adds up pods. What depends on the topology keys alone is shared by
-all lists (`key_columns`).
+all lists (`domains`).
 
 Limit: nothing is kept for a list that belongs to a single pod.
 """
@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 
 from kscheduler.api.well_known import HOSTNAME
-from kscheduler.bounded.within_budget import WithinBudget
+from kscheduler.bounded import WithinBudget
 from kscheduler.framework.cluster.topology import TopologyCounters
 from kscheduler.framework.nodes.label_column import Mask
 from kscheduler.framework.nodes.node_table import NodeTable, Rows
@@ -25,12 +25,14 @@ from kscheduler.framework.pods.spread_constraint import SpreadConstraint
 from kscheduler.plugins.pod_topology_spread.domains import (
     Counts,
     DomainNumbers,
+    Feasible,
+    KeyColumn,
+    KeyColumns,
     counting_rows,
     counts_at,
     existing_domains,
     rows_with_all_keys,
 )
-from kscheduler.plugins.pod_topology_spread.key_columns import Feasible, KeyColumn, KeyColumns
 
 _BUDGET_BYTES: Final = 64 * 2**20
 _OWN_BYTES: Final = 2048

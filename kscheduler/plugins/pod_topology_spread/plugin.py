@@ -7,7 +7,7 @@ from kscheduler.api.core import Node, Pod, TopologySpreadConstraint
 from kscheduler.api.meta import KubeObject
 from kscheduler.api.well_known import HOSTNAME, ZONE
 from kscheduler.config.plugin_args import SYSTEM_DEFAULTING, PodTopologySpreadArgs
-from kscheduler.framework.cluster.workload_listers import NO_WORKLOADS
+from kscheduler.framework.cluster.lister import NO_WORKLOADS
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint, Resource
 from kscheduler.framework.handle import Handle
@@ -22,10 +22,10 @@ from kscheduler.framework.pods.spread_constraint import (
     parse_spread_constraint,
 )
 from kscheduler.framework.reasons.details import Detail
-from kscheduler.framework.rules.tolerations import COMPARISON_OPERATORS
+from kscheduler.framework.rules.node_match import COMPARISON_OPERATORS
 from kscheduler.framework.status import SKIP, SUCCESS, Status, error
-from kscheduler.plugins.pod_topology_spread import hints
-from kscheduler.plugins.pod_topology_spread.deduced import DeducedConstraints
+from kscheduler.plugins.pod_topology_spread import details
+from kscheduler.plugins.pod_topology_spread.default_selector import DeducedConstraints
 from kscheduler.plugins.pod_topology_spread.details import spread_details
 from kscheduler.plugins.pod_topology_spread.filtering import MISSING_LABEL, TOO_UNEVEN, HardSpread, hard_spread
 from kscheduler.plugins.pod_topology_spread.layout import Layout, Layouts
@@ -177,10 +177,10 @@ class PodTopologySpread(Plugin):
 
     def _after_pod_change(self, pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
         before, after = (version if isinstance(version, Pod) else None for version in (old, new))
-        if any(version is not None and not hints.is_involved(version, pod) for version in (before, after)):
+        if any(version is not None and not details.is_involved(version, pod) for version in (before, after)):
             return QueueingHint.SKIP
-        return hints.after_pod_change(pod, self._constraints(pod, DO_NOT_SCHEDULE), before, after)
+        return details.after_pod_change(pod, self._constraints(pod, DO_NOT_SCHEDULE), before, after)
 
     def _after_node_change(self, pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
         before, after = (version if isinstance(version, Node) else None for version in (old, new))
-        return hints.after_node_change(pod, self._constraints(pod, DO_NOT_SCHEDULE), before, after)
+        return details.after_node_change(pod, self._constraints(pod, DO_NOT_SCHEDULE), before, after)

@@ -22,7 +22,7 @@ from kscheduler.framework.nodes.node_table import Codes, Mask, NodeTable, Rows, 
 from kscheduler.framework.plugin import Plugin, PreFilterResult, Source
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.reasons.details import Detail, grouped
-from kscheduler.framework.rules.normalize import default_normalize
+from kscheduler.framework.rules.scoring import default_normalize
 from kscheduler.framework.status import SKIP, SUCCESS, Status
 
 Wanted = tuple[tuple[str, str], ...]

@@ -2,7 +2,7 @@
 
 The hand-made scheduler asks its source while a pod waits, once per pod. Here the numbers are fetched beside the cycle,
 each `refreshInterval`; a decision never waits for them, and a source that is slow, away or hostile costs nothing but
-its own answer (`http_source` has the bounds).
+its own answer (`measurements` has the bounds).
 
 Numbers become points among the nodes that fit: the best gets 100 and no other does, the worst 0; or on a fixed scale
 from `worst` to `best`. A node that the source does not name gets `missingScore`.
@@ -28,8 +28,7 @@ from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows, Scores
 from kscheduler.framework.plugin import MAX_NODE_SCORE, PASS_ALL, Plugin, PreFilterResult, RefreshError, Source
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SKIP, SUCCESS
-from kscheduler.plugins.policies.http_source import fetched, in_thread_if_large
-from kscheduler.plugins.policies.prometheus import queried
+from kscheduler.plugins.policies.measurements import fetched, in_thread_if_large, queried
 
 _UNKNOWN: Final = float("nan")
 

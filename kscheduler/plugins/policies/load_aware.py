@@ -30,7 +30,7 @@ from kscheduler.framework.nodes.occupants import started_at
 from kscheduler.framework.plugin import Plugin, RefreshError, Source
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.requests import CPU
-from kscheduler.framework.rules.resource_scoring import Usage, least_allocated, usage
+from kscheduler.framework.rules.scoring import Usage, least_allocated, usage
 from kscheduler.plugins.policies.measurements import (
     Measurement,
     Measurements,

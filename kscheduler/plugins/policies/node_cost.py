@@ -15,14 +15,14 @@ from typing import Final
 import numpy as np
 
 from kscheduler.api.core import Node
-from kscheduler.bounded.recently_used import RecentlyUsed
+from kscheduler.bounded import RecentlyUsed
 from kscheduler.config.plugin_args import LabelPrices, NodeCostArgs
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.nodes.node_table import NodeTable, Rows, Scores
 from kscheduler.framework.plugin import MAX_NODE_SCORE, Plugin, Source
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.logs import get_logger
+from kscheduler.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
 

@@ -18,7 +18,7 @@ from kscheduler.framework.handle import Handle
 from kscheduler.framework.nodes.node_table import NodeTable, Rows, Scores, stable_hash
 from kscheduler.framework.plugin import MAX_NODE_SCORE, Plugin
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.framework.rules.ties import mix
+from kscheduler.framework.rules.scoring import mix
 
 _NUMBERS: Final = np.uint64(MAX_NODE_SCORE + 1)
 _UPPER_HALF: Final = np.uint64(32)

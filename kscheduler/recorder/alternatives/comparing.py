@@ -8,16 +8,15 @@ from typing import Any
 
 from kscheduler.api.core import Pod
 from kscheduler.api.kinds import PODS
+from kscheduler.assembly.configured import Configured
 from kscheduler.config.feature_gates import FeatureGates
-from kscheduler.loading import Configured
 from kscheduler.recorder.alternatives.free_run import FreeRun, Happening
 from kscheduler.recorder.alternatives.measures import Measured, PodPlacement
 from kscheduler.recorder.entries import Op, Verb
-from kscheduler.recorder.file.directory import SegmentName
 from kscheduler.recorder.packing import ObjectUnpacker
 from kscheduler.recorder.replaying.described import Described, configured_as
 from kscheduler.recorder.replaying.replay import Beginning, RecordingError
-from kscheduler.recorder.segment_reader import SegmentReader
+from kscheduler.recorder.segments import SegmentName, SegmentReader
 from kscheduler.scheduling.journal import EvictionStep
 
 

@@ -18,15 +18,15 @@ from kscheduler.api.core import Pod
 from kscheduler.api.kinds import NODES, PODS, Kind
 from kscheduler.api.meta import KubeObject
 from kscheduler.assembly import Assembly
+from kscheduler.assembly.configured import Configured
 from kscheduler.assembly.profiles_over import that_only_decide
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.informers.store import Store
-from kscheduler.loading import Configured
 from kscheduler.recorder.alternatives.measures import Measured, PodPlacement, nodes_in_use
 from kscheduler.recorder.replaying.ports_of_replay import recorded_ports
 from kscheduler.recorder.replaying.service_steps import decide, decide_group, tell
 from kscheduler.recorder.step_clock import MICROS, ReplayedClock
-from kscheduler.scheduling.attempt.surroundings import Attempt
+from kscheduler.scheduling.attempt.context import Attempt
 from kscheduler.scheduling.eviction.evictions import RunningPreemption
 from kscheduler.scheduling.failures.failures import Failure
 from kscheduler.scheduling.journal import AttemptFailure, EvictionStep, Journal

@@ -7,11 +7,12 @@ from typing import Any
 import msgspec
 
 from kscheduler import __version__
+from kscheduler.assembly.configured import ConfigurationReader, Configured
+from kscheduler.assembly.reader import PluginOrigin
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.loader import LoadedConfig, dump
 from kscheduler.config.types import KubeSchedulerProfile, PluginEntry, Plugins, PluginSet
-from kscheduler.loading import ConfigurationReader, Configured, PluginOrigin
-from kscheduler.recorder.redaction.redacting import REDACTED
+from kscheduler.recorder.redaction import REDACTED
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,7 @@ from typing import Any
 import yaml
 
 from kscheduler.recorder.entries import OUTCOMES, UNTIMED, Entry, How, Op, Output
-from kscheduler.recorder.file.blocks import SegmentError
-from kscheduler.recorder.file.directory import SegmentName
-from kscheduler.recorder.segment_reader import SegmentReader
+from kscheduler.recorder.segments import SegmentError, SegmentName, SegmentReader
 
 _ASKED, _SEARCHED = "extenders are asked", "a search for devices goes on"
 _EITHER = "extenders are asked, or a search goes on"

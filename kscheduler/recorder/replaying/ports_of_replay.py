@@ -11,7 +11,7 @@ from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.informers.store import Store
 from kscheduler.recorder.entries import Output
 from kscheduler.recorder.flight_recorder import failed_output, preempts_output
-from kscheduler.recorder.redaction.pseudonyms import numbers_in
+from kscheduler.recorder.redacted_objects import numbers_in
 from kscheduler.scheduling.eviction.disruption_budgets import StoredBudgets
 from kscheduler.scheduling.handlers.workloads import StoredWorkloads
 from kscheduler.scheduling.journal import AttemptFailure, Journal

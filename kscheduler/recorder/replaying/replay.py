@@ -15,8 +15,6 @@ from kscheduler.api.groups import COMPOSITE_POD_GROUPS, POD_GROUPS
 from kscheduler.api.kinds import KINDS, Kind
 from kscheduler.config.errors import ConfigError
 from kscheduler.recorder.entries import DECISIONS, OUTCOMES, Digest, Entry, Op, outcome
-from kscheduler.recorder.file.blocks import SegmentError
-from kscheduler.recorder.file.directory import SegmentName, name_of, others_in, runs_in
 from kscheduler.recorder.packing import ObjectUnpacker
 from kscheduler.recorder.replaying.comparing import DecisionDifference, in_words, subject_of
 from kscheduler.recorder.replaying.described import (
@@ -33,8 +31,8 @@ from kscheduler.recorder.replaying.replayed_scheduler import (
     ReplayedScheduler,
     UnrecordedError,
 )
-from kscheduler.recorder.segment_reader import SegmentReader
-from kscheduler.state.pod_groups.group_apis import OTHER_APIS
+from kscheduler.recorder.segments import SegmentError, SegmentName, SegmentReader, name_of, others_in, runs_in
+from kscheduler.state.group_apis import OTHER_APIS
 
 MOST_KEPT: Final = 100
 """Differences that are kept in words; the others are counted."""

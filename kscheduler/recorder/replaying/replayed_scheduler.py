@@ -14,6 +14,7 @@ from kscheduler.api.core import Pod
 from kscheduler.api.kinds import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, RESOURCE_CLAIMS, Kind
 from kscheduler.api.meta import KubeObject
 from kscheduler.assembly import Assembly, Ports
+from kscheduler.assembly.configured import Configured
 from kscheduler.assembly.profiles_over import that_only_decide
 from kscheduler.config.extenders import decides, is_asked_about
 from kscheduler.config.loader import LoadedConfig
@@ -25,18 +26,27 @@ from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.framework.registry import Registry
 from kscheduler.framework.status import Code, Fault, Status
 from kscheduler.informers.store import Store
-from kscheduler.loading import Configured
 from kscheduler.plugins.default_preemption import DefaultPreemption
-from kscheduler.recorder.entries import Digest, Entry, How, Op, Output, Verb
-from kscheduler.recorder.extender_answers import unpack_answers
+from kscheduler.recorder.entries import (
+    Digest,
+    Entry,
+    How,
+    Op,
+    Output,
+    RecordedClaimWriter,
+    Reserved,
+    Verb,
+    hold,
+    take,
+    unpack_answers,
+)
 from kscheduler.recorder.packing import ObjectUnpacker
 from kscheduler.recorder.replaying.described import Described, changed_plugins, configured_as, read_description
 from kscheduler.recorder.replaying.ports_of_replay import OutputJournal, RecordedLister, recorded_ports
 from kscheduler.recorder.replaying.service_steps import decide, decide_group, tell
-from kscheduler.recorder.reservations import RecordedClaimWriter, Reserved, hold, take
-from kscheduler.recorder.snapshots.putting_back import PuttingBack
+from kscheduler.recorder.restored_state import PuttingBack
 from kscheduler.recorder.step_clock import ReplayedClock
-from kscheduler.scheduling.attempt.surroundings import Attempt
+from kscheduler.scheduling.attempt.context import Attempt
 from kscheduler.scheduling.eviction.evictions import RunningPreemption
 from kscheduler.scheduling.extenders.answers import ExtenderAnswers
 from kscheduler.scheduling.failures.failures import SCHEDULER_ERROR, UNSCHEDULABLE, Failure

@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
-from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.scheduling.attempt.attempt import Scheduler
+from kscheduler.scheduling.attempt.context import Attempt
 from kscheduler.scheduling.attempt.group_attempt import GroupConsultation
-from kscheduler.scheduling.attempt.surroundings import Attempt
 from kscheduler.scheduling.extenders.answers import ExtenderAnswers
 from kscheduler.scheduling.groups.member_answers import MemberAnswers
 from kscheduler.state.queue.queued_group import QueuedPodGroup
+from kscheduler.telemetry.logs.caught import Boundary, count_caught
 
 
 def tell(handler: Any, method: str, *args: Any) -> None:

@@ -8,7 +8,7 @@ The later steps talk to the API server.
                     a pod that concerns extenders is not judged yet: it gets a turn, or stands in line
     prepare         for a pod that must wait, in a task of its own:
       (ask extenders, then decide: only for a pod that concerns them, see `consulting`)
-      (search for devices, then decide: only where that takes long, see `long_searches`)
+      (search for devices, then decide: only where that takes long, see `skipping`)
       announce        write the node to the pod's status, where a cluster autoscaler can see it
       await_permit    wait for the plugins that answered Wait
       pre_bind        let plugins prepare volumes and the like
@@ -21,25 +21,21 @@ If a step after assume fails: Unreserve in reverse order, forget the pod in the 
 from collections.abc import Mapping
 from dataclasses import replace
 
-from kscheduler.counts.histogram import Histogram
 from kscheduler.framework import events
-from kscheduler.framework.activation import PodsToActivate
 from kscheduler.framework.nodes.patience import Patience
+from kscheduler.framework.plugin_listener import PodsToActivate
 from kscheduler.framework.pods.pod_info import PodInfo, placed
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.framework.status import Code, Fault, Status, error
-from kscheduler.logs import get_logger, verbose
-from kscheduler.scheduling.attempt import permit, plugin_steps, pre_binding
-from kscheduler.scheduling.attempt.announcing import announce
-from kscheduler.scheduling.attempt.consulting import ExtenderConsultation
+from kscheduler.scheduling.attempt import binding, binding_cycle
+from kscheduler.scheduling.attempt.binding import PreBindPlan
+from kscheduler.scheduling.attempt.binding_cycle import announce
+from kscheduler.scheduling.attempt.context import Attempt, Judges, Surroundings
+from kscheduler.scheduling.attempt.extenders import ExtenderConsultation
 from kscheduler.scheduling.attempt.group_attempt import GroupAttempts, GroupConsultation
-from kscheduler.scheduling.attempt.judges import Judges
-from kscheduler.scheduling.attempt.long_searches import LongSearches, patience_for
-from kscheduler.scheduling.attempt.pre_binding import PreBindPlan
-from kscheduler.scheduling.attempt.skipping import PodSkipping
-from kscheduler.scheduling.attempt.surroundings import Attempt, Surroundings
+from kscheduler.scheduling.attempt.skipping import LongSearches, PodSkipping, patience_for
 from kscheduler.scheduling.classes.class_engine import ClassEngine
-from kscheduler.scheduling.cycle.sampling import NodeSampler
+from kscheduler.scheduling.cycle.evaluator import NodeSampler
 from kscheduler.scheduling.extenders.answers import Extenders
 from kscheduler.scheduling.failures.failures import (
     Failure,
@@ -64,6 +60,8 @@ from kscheduler.scheduling.runtime.points import (
 )
 from kscheduler.scheduling.stopwatch import ObservedStopwatch
 from kscheduler.state.queue.queued_group import QueuedPodGroup
+from kscheduler.telemetry.logs import get_logger, verbose
+from kscheduler.telemetry.series import Histogram
 
 _log = get_logger(__name__)
 
@@ -95,7 +93,7 @@ class Scheduler:
         self.lines = self._consultation.lines
         """Pods that wait until extenders can be asked about them."""
         self._groups = GroupAttempts(context, cycles, self._skipping, lambda: self._judges, self)
-        self.awaited = plugin_steps.AwaitedSteps(context.clock)
+        self.awaited = binding_cycle.AwaitedSteps(context.clock)
         """Coroutines of plugins that no worker waits for."""
 
     def adopt(self, judges: Judges) -> None:
@@ -274,10 +272,10 @@ class Scheduler:
         pod = attempt.queued.pod
         self._context.cache.assume_pod(pod, attempt.node_name)
         began = self._now()
-        status = plugin_steps.run_reserve(attempt)
+        status = binding_cycle.run_reserve(attempt)
         began = self._measure(attempt, RESERVE.label, status.code, began)
         if status.is_success:
-            status = plugin_steps.run_permit(attempt, self._context)
+            status = binding_cycle.run_permit(attempt, self._context)
             self._measure(attempt, PERMIT.label, status.code if attempt.held is None else Code.WAIT, began)
         if not status.is_success:
             self.release(attempt)
@@ -329,7 +327,7 @@ class Scheduler:
         )
         try:
             with self.awaited.asked(attempt, held):
-                verdict = await permit.verdict_of(held, self._context.clock)
+                verdict = await binding_cycle.verdict_of(held, self._context.clock)
         finally:
             self._end_permit(attempt)
         self._context.observations.permit_wait(verdict.code.label, self._now() - began)
@@ -358,7 +356,7 @@ class Scheduler:
             log, plugins = self._context.log, [plugin.name for group in plan.groups for plugin in group]
             log.waiting(pod, attempt.node_name, PRE_BIND.label, plugins)
             state, node_name, listener = attempt.record.state, attempt.node_name, attempt.profile.listener
-            status = await pre_binding.run(plan, state, pod, node_name, attempt.entry, listener)
+            status = await binding.run(plan, state, pod, node_name, attempt.entry, listener)
             log.wait_over(pod, attempt.node_name, PRE_BIND.label, status.code.label, self._now() - began)
         self._measure(attempt, PRE_BIND.label, status.code, began)
         attempt.is_pre_bound = status.is_success
@@ -375,7 +373,7 @@ class Scheduler:
         if attempt.plan is None:
             profile, began = attempt.profile, self._now()
             state, pod = attempt.record.state, attempt.queued.pod
-            attempt.plan = pre_binding.plan_of(profile.pre_bind, state, pod, attempt.node_name, profile.listener)
+            attempt.plan = binding.plan_of(profile.pre_bind, state, pod, attempt.node_name, profile.listener)
             self._measure(attempt, PRE_BIND_PRE_FLIGHT.label, attempt.plan.code, began)
         return attempt.plan
 
@@ -385,7 +383,7 @@ class Scheduler:
         """Run PreBind (if it has not run), Bind, PostBind. After a failure: release the node, requeue the pod."""
         if await self._may_bind(attempt):
             began = self._now()
-            self._end_bind(attempt, await plugin_steps.run_bind(attempt), began)
+            self._end_bind(attempt, await binding_cycle.run_bind(attempt), began)
 
     def is_bound_outside(self, attempt: Attempt) -> bool:
         """Whether an extender binds the pod. It may take seconds, so no worker waits for it: see `bind_outside`."""
@@ -455,7 +453,7 @@ class Scheduler:
 
     def _post_bind(self, attempt: Attempt) -> None:
         began = self._now()
-        plugin_steps.run_post_bind(attempt, self.awaited)
+        binding_cycle.run_post_bind(attempt, self.awaited)
         self._measure(attempt, POST_BIND.label, Code.SUCCESS, began)
 
     # --- failing ------------------------------------------------------------------------------------------------------
@@ -502,7 +500,7 @@ class Scheduler:
         """Undo what was reserved and assumed for the pod."""
         began = self._now()
         self._leave_pre_bind(attempt)
-        plugin_steps.run_unreserve(attempt)
+        binding_cycle.run_unreserve(attempt)
         self._measure(attempt, UNRESERVE.label, Code.SUCCESS, began)
         self._forget(attempt.queued.pod)
 

@@ -20,27 +20,21 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, Protocol
 
-from kscheduler.framework.cluster.cycle_of_group import CycleOfGroup
-from kscheduler.framework.cluster.pod_groups import GroupDefinition
+from kscheduler.framework.cluster.pod_groups import CycleOfGroup, GroupDefinition
 from kscheduler.framework.nodes.node_table import Rows
 from kscheduler.framework.nodes.patience import RestOfSearch
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.framework.status import Code, Fault, Status, error
-from kscheduler.logs import get_logger, verbose
-from kscheduler.logs.caught import Boundary, count_caught
-from kscheduler.scheduling.attempt.judges import Judges
-from kscheduler.scheduling.attempt.long_searches import SLICE_SECONDS, patience_for
-from kscheduler.scheduling.attempt.skipping import PodSkipping
-from kscheduler.scheduling.attempt.surroundings import Attempt, Surroundings
-from kscheduler.scheduling.cycle.visiting_ties import TieBreakingSampler
+from kscheduler.scheduling.attempt.context import Attempt, Judges, Surroundings
+from kscheduler.scheduling.attempt.skipping import SLICE_SECONDS, PodSkipping, patience_for
+from kscheduler.scheduling.cycle.node_search import TieBreakingSampler
 from kscheduler.scheduling.extenders.answers import Extenders
 from kscheduler.scheduling.failures.failures import SCHEDULER_ERROR, UNSCHEDULABLE, Failure
 from kscheduler.scheduling.groups.composite_cycle import place_group, tree_inputs
-from kscheduler.scheduling.groups.group_checks import problem_of
 from kscheduler.scheduling.groups.group_cycle import GroupInputs, GroupResult, MemberResult, TriedPlacement
-from kscheduler.scheduling.groups.group_outcome import group_condition, member_verdict
-from kscheduler.scheduling.groups.group_preemption import run_group_post_filter
+from kscheduler.scheduling.groups.group_preemption import group_condition, member_verdict, run_group_post_filter
+from kscheduler.scheduling.groups.group_trial import problem_of
 from kscheduler.scheduling.groups.member_answers import AT_A_TIME, MemberAnswers, first_answers
 from kscheduler.scheduling.in_time import GroupBudget, TimedCycles
 from kscheduler.scheduling.observations import GroupAttemptResult
@@ -49,6 +43,8 @@ from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.scheduling.runtime.points import POD_GROUP_POST_FILTER
 from kscheduler.state.queue.queued_group import GroupOutcome, QueuedPodGroup
+from kscheduler.telemetry.logs import get_logger, verbose
+from kscheduler.telemetry.logs.caught import Boundary, count_caught
 
 MOST_SEARCHES: Final = 64
 """How often a group is tried anew after a long search in one attempt."""

@@ -18,20 +18,20 @@ from typing import Any, Final
 
 from kscheduler.aio.clock import Clock, finishes_within
 from kscheduler.aio.tasks import ends_this_task
-from kscheduler.counts.series import LabelValues, MetricSeries
 from kscheduler.framework.plugin import REFRESH_SECONDS, RefreshError, RefreshPlugin
 from kscheduler.framework.plugin_listener import PluginListener
 from kscheduler.framework.plugin_time import PLUGIN_TIME
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.logs import get_logger
-from kscheduler.logs.throttle import Throttle
 from kscheduler.scheduling.profile import Profile, with_whole
 from kscheduler.scheduling.runtime.guard import PluginFailure
+from kscheduler.scheduling.runtime.lifecycle_calls import call_refresh, is_of_source
 from kscheduler.scheduling.runtime.points import REFRESH
-from kscheduler.scheduling.runtime.refreshing import call_refresh, is_of_source
 from kscheduler.scheduling.supervision.alarm import TimeBudgetError
 from kscheduler.scheduling.supervision.supervised import unsupervised
 from kscheduler.scheduling.supervision.supervisor import Quarantine, cause_of
+from kscheduler.telemetry.logs import get_logger
+from kscheduler.telemetry.logs.storms import Throttle
+from kscheduler.telemetry.series import LabelValues, MetricSeries
 
 _log = get_logger(__name__)
 

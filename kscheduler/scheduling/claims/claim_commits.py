@@ -29,15 +29,14 @@ from kscheduler.framework.cluster.claim_writing import ClaimRules, Deallocation,
 from kscheduler.framework.cluster.devices import Claims
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Status, error
-from kscheduler.logs import get_logger
-from kscheduler.logs.caught import Boundary, count_caught
-from kscheduler.scheduling.claims import freeing
+from kscheduler.scheduling.claims import claim_write
 from kscheduler.scheduling.claims.claim_storage import ClaimStorage, failure_text, fault_of, is_not_found
-from kscheduler.scheduling.claims.claim_write import ClaimWrite, ClaimWriteError
-from kscheduler.scheduling.claims.condition_wait import ConditionWait
+from kscheduler.scheduling.claims.claim_write import ClaimWrite, ClaimWriteError, ConditionWait
 from kscheduler.scheduling.journal import NO_JOURNAL, Journal
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.reports import Reporter
+from kscheduler.telemetry.logs import get_logger
+from kscheduler.telemetry.logs.caught import Boundary, count_caught
 
 _log = get_logger(__name__)
 
@@ -278,7 +277,7 @@ class ClaimCommits:
         meta = claim.metadata
         try:
             if reserved.mappings:
-                await freeing.delete(self._ports.storage, self._ports.clock, claim)
+                await claim_write.delete(self._ports.storage, self._ports.clock, claim)
                 return
             released = await self._ports.storage.release(meta.namespace, meta.name, meta.uid, pod.uid)
             self._assume(released.claim)
@@ -301,8 +300,8 @@ class ClaimCommits:
         ports, claim, pod = self._ports, deallocation.claim, deallocation.pod
         try:
             if deallocation.is_deletion:
-                await freeing.delete(ports.storage, ports.clock, claim)
-            elif not await freeing.deallocate(ports.storage, ports.clock, deallocation):
+                await claim_write.delete(ports.storage, ports.clock, claim)
+            elif not await claim_write.deallocate(ports.storage, ports.clock, deallocation):
                 _log.debug("claim_has_changed", claim=claim.key, pod=pod.key)
         except (ClientError, UndecodableError) as failure:
             _log.warning("claim_not_freed", claim=claim.key, pod=pod.key, err=str(failure))

@@ -5,27 +5,30 @@
          '---- 409: it has changed (five tries) ------------------+
          '---- timeout, reset, 5xx: it may have been written -----'
 
-The outcome must be certain: as long as a write may still be applied, its devices are taken. A claim that was read with
-our allocation and reservation is written. One without them, after a write that may have been applied, is written again
-with the version that was just read: of the two writes the API server applies one. As for Bindings, three answers 5xx
-count as refused if the claim then is as it was before; the pod must not wait for a broken webhook.
+The outcome must be certain: as long as a write may still be applied, its devices are taken. A claim that was read
+with our allocation and reservation is written. One without them, after a write that may have been applied, is written
+again with the version that was just read: of the two writes the API server applies one. As for Bindings, three
+answers 5xx count as refused if the claim then is as it was before; the pod must not wait for a broken webhook.
 
 kube-scheduler's first try goes without reading, from its cache; ours reads, because a claim is sent back whole.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import Enum, StrEnum
 from typing import Final
 
-from kscheduler.aio.backoff import Backoff
 from kscheduler.aio.clock import Clock
+from kscheduler.aio.rate_limiters import Backoff
 from kscheduler.api.codec import UndecodableError
 from kscheduler.api.devices import AllocationResult, ResourceClaim, ResourceClaimConsumerReference
 from kscheduler.api.meta import rfc3339
-from kscheduler.client.errors import ClientError, FencedError
+from kscheduler.client.errors import APIError, ClientError, FencedError
 from kscheduler.client.writes.claims import StoredClaim
-from kscheduler.framework.status import Fault
+from kscheduler.framework.cluster.claim_writing import Deallocation, PodReservation
+from kscheduler.framework.cluster.devices import Claims
+from kscheduler.framework.rules.device_readiness import DeviceFailedError, devices_with_conditions, is_overdue, is_ready
+from kscheduler.framework.status import SUCCESS, Fault, Status, error
 from kscheduler.scheduling.claims.claim_storage import (
     CONFLICT_SECONDS,
     CONFLICT_TRIES,
@@ -39,6 +42,113 @@ from kscheduler.scheduling.claims.claim_storage import (
     leaves_doubt,
     was_not_sent,
 )
+from kscheduler.scheduling.observations import Observations
+from kscheduler.scheduling.reports import Reporter
+
+# How far a claim's devices are, as PreBind waits for them, and the word for it in metrics.
+
+TIMEOUT = "device binding timeout"
+
+
+class WaitResult(StrEnum):
+    """How a wait ended: the label `status` of kube-scheduler's metrics."""
+
+    SUCCESS = "success"
+    FAILURE = "failure"
+    TIMEOUT = "timeout"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """What is known now."""
+
+    is_ready: bool = False
+    result: WaitResult = WaitResult.SUCCESS
+    problem: str = ""
+    """Why the wait is over without success."""
+
+
+WAITING = Readiness()
+READY = Readiness(is_ready=True)
+
+
+def readiness(claim: ResourceClaim, timeout_seconds: float, now: float) -> Readiness:
+    """Of all devices of a claim. `now` is Unix time."""
+    try:
+        if is_ready(claim):
+            return READY
+    except DeviceFailedError as failure:
+        return Readiness(result=WaitResult.FAILURE, problem=str(failure))
+    if is_overdue(claim, timeout_seconds, now):
+        return Readiness(result=WaitResult.TIMEOUT, problem=f"{TIMEOUT}: claim={claim.metadata.name}")
+    return WAITING
+
+
+# PreBind's wait for the devices of a pod: looked at at once and every five seconds, until all are ready.
+#
+# What is looked at is the claim as the watch shows it. The wait ends with the first failure condition, when devices
+# were allocated longer ago than the timeout, or when the wait itself has lasted as long.
+
+POLL_SECONDS = 5.0
+
+
+class ConditionWait:
+    """Waits for the devices of one pod."""
+
+    def __init__(self, claims: Claims, reporter: Reporter, observations: Observations, clock: Clock) -> None:
+        self._claims = claims
+        self._reporter = reporter
+        self._observations = observations
+        self._clock = clock
+
+    async def until_ready(self, reservation: PodReservation, timeout_seconds: float) -> Status:
+        """Success, or an Error with kube-scheduler's text. Without binding conditions there is nothing to wait for."""
+        if not any(any(devices_with_conditions(reserved.claim)) for reserved in reservation.claims):
+            return SUCCESS
+        pod = reservation.pod.pod
+        self._reporter.waits_for_devices(pod, reservation.node_name)
+        began = self._clock.monotonic()
+        found = Readiness(result=WaitResult.ERROR, problem="the wait was cancelled")
+        try:
+            found = await self._wait(reservation, timeout_seconds, began + timeout_seconds)
+        finally:
+            self._observe(reservation, found.result, self._clock.monotonic() - began)
+        return SUCCESS if found.is_ready else error(found.problem)
+
+    async def _wait(self, reservation: PodReservation, timeout_seconds: float, deadline: float) -> Readiness:
+        while True:
+            found = self._look(reservation, timeout_seconds)
+            if found.is_ready or found.problem:
+                return found
+            left = deadline - self._clock.monotonic()
+            if left <= 0:
+                text = f"{TIMEOUT}: context deadline exceeded"
+                return Readiness(result=WaitResult.TIMEOUT, problem=text)
+            await self._clock.sleep(min(POLL_SECONDS, left))
+
+    def _look(self, reservation: PodReservation, timeout_seconds: float) -> Readiness:
+        """The state of the first claim that is not ready."""
+        for reserved in reservation.claims:
+            claim = self._claims.get(reserved.claim.key)
+            if claim is None:
+                problem = f'could not find ResourceClaim "{reserved.claim.key}"'
+                return Readiness(result=WaitResult.ERROR, problem=problem)
+            reserved.claim = claim
+            found = readiness(claim, timeout_seconds, self._clock.time())
+            if not found.is_ready:
+                return found
+        return READY
+
+    def _observe(self, reservation: PodReservation, result: WaitResult, seconds: float) -> None:
+        profile = reservation.pod.pod.spec.scheduler_name
+        for reserved in reservation.claims:
+            allocation = reserved.claim.status.allocation
+            for device in allocation.devices.results if allocation is not None else ():
+                self._observations.waited_for_device(profile, device.driver, result.value, seconds)
+            for device in devices_with_conditions(reserved.claim):
+                self._observations.device_with_conditions(profile, device.driver, result.value)
+
 
 MOST_SERVER_ERRORS: Final = 3
 """5xx answers to the same write after which it counts as refused, if the claim does not show it."""
@@ -181,3 +291,57 @@ class ClaimWrite:
 
     def _now(self) -> str:
         return rfc3339(self.clock.time())
+
+
+# Taking an allocation away from a claim that keeps its pod from every node; deleting a claim for extended resources.
+#
+# kube-scheduler does this within the cycle, with its cached claim: if the claim has changed meanwhile, the API server
+# answers 409, and the pod is tried again. Here it runs beside the cycle. The claim is read anew, and is left alone
+# unless it has the same devices and nobody but the pod has it reserved; whoever changed it has caused an event for the
+# pod.
+
+
+async def deallocate(storage: ClaimStorage, clock: Clock, deallocation: Deallocation) -> bool:
+    """Clear the claim's status. Returns whether that was done. Raises `ClientError`, `UndecodableError`."""
+    claim, pod = deallocation.claim, deallocation.pod
+    for tries_left in reversed(range(CONFLICT_TRIES)):
+        try:
+            stored = await storage.get_claim(claim.metadata.namespace, claim.metadata.name)
+            if not _is_as_seen(stored.claim, claim, pod.metadata.uid):
+                return False
+            await storage.free(stored)
+        except APIError as failure:
+            if is_not_found(failure):
+                return False
+            if not (failure.is_conflict and tries_left):
+                raise
+            await clock.sleep(CONFLICT_SECONDS)
+        else:
+            return True
+    return False
+
+
+def _is_as_seen(stored: ResourceClaim, seen: ResourceClaim, pod_uid: str) -> bool:
+    is_same = stored.metadata.uid == seen.metadata.uid
+    has_devices = devices_of(stored.status.allocation) == devices_of(seen.status.allocation)
+    return is_same and has_devices and all(consumer.uid == pod_uid for consumer in stored.status.reserved_for)
+
+
+async def delete(storage: ClaimStorage, clock: Clock, claim: ResourceClaim) -> None:
+    """Delete the claim, whatever it holds, if it is there. Raises `ClientError`, `UndecodableError`."""
+    for tries_left in reversed(range(CONFLICT_TRIES)):
+        try:
+            stored = await storage.get_claim(claim.metadata.namespace, claim.metadata.name)
+            if stored.claim.metadata.uid != claim.metadata.uid:
+                return
+            if stored.is_protected:
+                await storage.unprotect(stored)
+            await storage.delete(claim)
+        except APIError as failure:
+            if is_not_found(failure):
+                return
+            if not (failure.is_conflict and tries_left):
+                raise
+            await clock.sleep(CONFLICT_SECONDS)
+        else:
+            return

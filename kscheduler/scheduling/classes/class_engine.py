@@ -18,8 +18,7 @@ from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
-from kscheduler.bounded.recently_used import LARGEST_SHARE
-from kscheduler.bounded.weights import weight_of
+from kscheduler.bounded import LARGEST_SHARE, weight_of
 from kscheduler.framework.nodes.node_table import NodeTable
 from kscheduler.framework.plugin import (
     UNSIGNABLE,
@@ -35,12 +34,12 @@ from kscheduler.scheduling.classes.class_columns import (
     UnkeepableError,
 )
 from kscheduler.scheduling.classes.known_class import KnownClass, Stretch
-from kscheduler.scheduling.classes.pod_templates import PodTemplates
+from kscheduler.scheduling.classes.signatures import PodTemplates
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.runtime.cycle_calls import call_pre_filter, call_pre_score
 from kscheduler.scheduling.runtime.guard import PluginFailure
 from kscheduler.scheduling.runtime.points import PRE_FILTER, PRE_SCORE, SIGNATURES
-from kscheduler.scheduling.runtime.signing import Signer, signatures_of, signer_of
+from kscheduler.scheduling.runtime.queue_calls import Signer, signatures_of, signer_of
 from kscheduler.scheduling.runtime.timing import UNTIMED, CallTimer
 from kscheduler.state.cache import Cache
 

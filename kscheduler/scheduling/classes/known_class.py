@@ -26,8 +26,7 @@ from kscheduler.framework.plugin import FilterPlugin, PreFilterPlugin, PreScoreP
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.reasons.diagnosis import Rejection
 from kscheduler.scheduling.classes.class_columns import FEW_ROWS, Answers, Column, FilterColumn, ScoreColumn
-from kscheduler.scheduling.classes.leaders import Leaders
-from kscheduler.scheduling.classes.normalized_points import NormalizedPoints
+from kscheduler.scheduling.classes.leaders import Leaders, NormalizedPoints
 from kscheduler.scheduling.profile import WeightedScore
 from kscheduler.scheduling.record import PluginScores
 from kscheduler.scheduling.runtime.status_text import split_rows

@@ -17,8 +17,8 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.reasons.diagnosis import Rejection
 from kscheduler.framework.status import SUCCESS, Status
 from kscheduler.scheduling.cycle.evaluator import NO_ROWS
-from kscheduler.scheduling.cycle.filters import Filters
 from kscheduler.scheduling.cycle.nominations import count_in, count_out, counting_plugins, move, row_wise_plugins
+from kscheduler.scheduling.cycle.passes import Filters
 from kscheduler.scheduling.runtime.guard import PluginFailure
 from kscheduler.scheduling.runtime.timing import Uncounted
 

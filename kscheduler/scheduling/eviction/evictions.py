@@ -36,8 +36,8 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Final, Protocol
 
-from kscheduler.aio.backoff import Backoff
 from kscheduler.aio.clock import Clock
+from kscheduler.aio.rate_limiters import Backoff
 from kscheduler.aio.shared_places import FixedRoom, SharedPlaces
 from kscheduler.aio.tasks import TaskSet
 from kscheduler.api.core import Pod
@@ -45,14 +45,14 @@ from kscheduler.api.meta import Condition
 from kscheduler.client.errors import APIError, ClientError
 from kscheduler.framework.cluster.preemption import Preemption
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.logs import get_logger
-from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.scheduling.eviction.sightings import Sightings
 from kscheduler.scheduling.eviction.victims import Victims
 from kscheduler.scheduling.journal import NO_JOURNAL, EvictionStep, Journal
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.pod_log.recent_attempts import RecentAttempts
-from kscheduler.state.nominations.nominator import NominatedPods
+from kscheduler.state.nominator import NominatedPods
+from kscheduler.telemetry.logs import get_logger
+from kscheduler.telemetry.logs.caught import Boundary, count_caught
 
 _log = get_logger(__name__)
 

@@ -22,8 +22,7 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.requests import resize_is_deferred
 from kscheduler.scheduling.pod_log import PodLog
 from kscheduler.scheduling.reports import Reporter
-from kscheduler.state.holding.pods_in_pre_bind import PodsInPreBind
-from kscheduler.state.holding.waiting_pods import WaitingPodTable
+from kscheduler.state.waiting_pods import PodsInPreBind, WaitingPodTable
 
 DISRUPTION_TARGET: Final = "DisruptionTarget"
 PREEMPTION_BY_SCHEDULER: Final = "PreemptionByScheduler"

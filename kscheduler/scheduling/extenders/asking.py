@@ -18,28 +18,95 @@ that the pod fits on *then*, as far as the answers allow them.
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
-from kscheduler.aio.together import all_of
+from kscheduler.aio.tasks import all_of
 from kscheduler.api.core import Pod
 from kscheduler.client.extenders.caller import CallGivenUpError
 from kscheduler.client.extenders.messages import VictimsOnNode
 from kscheduler.client.extenders.whole_objects import ObjectReadError
 from kscheduler.config.extenders import EXTENDER
 from kscheduler.framework.cluster.preemption import Candidate, ReviewedCandidate
+from kscheduler.framework.nodes.node_table import NodeTable
 from kscheduler.framework.nodes.occupants import started_at
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import Status, error
-from kscheduler.scheduling.extenders.answer_rules import Victims
-from kscheduler.scheduling.extenders.answers import UNASKED, ExtenderAnswers, ExtenderPoints, VictimAnswers
-from kscheduler.scheduling.extenders.bind_outcomes import UNKNOWN_PLACE, BindOutcomes, PodPlace, not_seen
+from kscheduler.scheduling.extenders.answers import (
+    UNASKED,
+    ExtenderAnswers,
+    ExtenderPoints,
+    Extenders,
+    VictimAnswers,
+    Victims,
+)
 from kscheduler.scheduling.extenders.http_extender import (
+    UNKNOWN_PLACE,
     BindFailure,
+    BindOutcomes,
     ExtenderFailure,
     HTTPExtender,
     ObjectSource,
+    PodPlace,
     SentPod,
+    not_seen,
 )
+from kscheduler.scheduling.record import SchedulingRecord
+
+# Deciding in rounds: judge the pod, ask extenders what the cycle wants to know, and judge it again with the answers.
+#
+#     cycle --> questions? --> ask --> cycle with the answers --> questions? ... at most `MOST_ROUNDS` times
+#        '--> no: that is the decision                '--> no: that is the decision
+#
+# Each cycle runs on the nodes as they are then, and nothing is assumed while extenders think. Questions about nodes are
+# asked again only if none of the nodes that extenders left fits any more.
+
+MOST_ROUNDS: Final = 4
+"""How often extenders are asked about a pod in one attempt: about nodes, and about victims if no node is left."""
+MOVED_ON: Final = f"none of the nodes that extenders left fits any more, though they were asked {MOST_ROUNDS} times"
+
+Judge = Callable[[ExtenderAnswers], tuple[SchedulingRecord, NodeTable] | None]
+"""Runs the cycle with these answers: its record, and the nodes that were judged; `None` ends it without a decision."""
+
+
+async def decide_in_rounds(
+    extenders: Extenders, pod: PodInfo, first: ExtenderAnswers, judge: Judge
+) -> ExtenderAnswers | None:
+    """Judge until no question is left. The last record of `judge` is the decision: act on it before any await.
+
+    `first`: what is known before the first question. Returns the answers behind the decision; `None` if `judge` has
+    ended it. A record that still has questions about nodes after the last round becomes an error (`MOVED_ON`); one
+    about victims says that no node fits, and evicts nobody.
+    """
+    answers = first
+    for rounds in range(MOST_ROUNDS + 1):
+        judged = judge(answers)
+        if judged is None:
+            return None
+        record, nodes = judged
+        if not (record.questions or record.victim_questions):
+            break
+        if rounds < MOST_ROUNDS:
+            answers = await _asked(extenders, pod, record, nodes, answers)
+        elif record.questions:
+            record.status = error(MOVED_ON, plugin=EXTENDER)
+    return answers
+
+
+async def _asked(
+    extenders: Extenders, pod: PodInfo, record: SchedulingRecord, nodes: NodeTable, before: ExtenderAnswers
+) -> ExtenderAnswers:
+    if record.questions:
+        found = await extenders.about_nodes(pod, record.questions)
+        return replace(found, victims=before.victims, asked_of=found.asked_of | before.asked_of)
+    return replace(before, victims=await _about_victims(extenders, pod, record.victim_questions, nodes))
+
+
+async def _about_victims(
+    extenders: Extenders, pod: PodInfo, candidates: Sequence[Candidate], nodes: NodeTable
+) -> VictimAnswers:
+    """Ask with the pods as they are on the candidates' nodes now: an extender may name others of them as victims."""
+    infos = {each.node_name: nodes.info(nodes.row_of(each.node_name)) for each in candidates}
+    return await extenders.about_victims(pod, candidates, {name: dict(info.pods) for name, info in infos.items()})
 
 
 def _reviewed(candidate: Candidate, left: Victims, pods_on: Mapping[str, Mapping[str, PodInfo]]) -> ReviewedCandidate:
@@ -202,7 +269,7 @@ class HTTPExtenders:
     async def bind(self, pod: Pod, node_name: str) -> Status | None:
         """Have the extender bind the pod that is configured for it. `None`: the profile's plugins bind it.
 
-        Returns when it is certain where the pod is (`bind_outcomes`).
+        Returns when it is certain where the pod is (`http_extender`).
         """
         binder = self._binder_of(pod)
         if binder is None:

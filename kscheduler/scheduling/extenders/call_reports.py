@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable
 from enum import StrEnum
 from typing import Final
 
-from kscheduler.counts.series import Histograms
-from kscheduler.logs import get_logger
-from kscheduler.logs.throttle import Throttle
+from kscheduler.telemetry.logs import get_logger
+from kscheduler.telemetry.logs.storms import Throttle
+from kscheduler.telemetry.series import Histograms
 
 _log = get_logger("extenders")
 

@@ -30,15 +30,15 @@ from kscheduler.framework.pods.pod_info import PodInfo, placed
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.framework.reasons.diagnosis import Diagnosis, FitError, Rejection
 from kscheduler.framework.status import Code, Fault, Status
-from kscheduler.logs import get_logger, verbose
 from kscheduler.scheduling.journal import NO_JOURNAL, Journal
 from kscheduler.scheduling.pod_log import PodLog
 from kscheduler.scheduling.pod_log.lines import OUTCOMES
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.scheduling.resizes import DeferredResizes
-from kscheduler.state.nominations.nominator import NominatedPods
+from kscheduler.state.nominator import NominatedPods
 from kscheduler.state.queue.bundles import Bundle
 from kscheduler.state.queue.scheduling_queue import SchedulingQueue
+from kscheduler.telemetry.logs import get_logger, verbose
 
 _log = get_logger(__name__)
 

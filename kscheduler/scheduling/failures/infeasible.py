@@ -9,8 +9,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import replace
 from typing import Final
 
-from kscheduler.bounded.recently_used import RecentlyUsed, RecentlyUsedByWeight
-from kscheduler.bounded.weights import weight_of
+from kscheduler.bounded import RecentlyUsed, RecentlyUsedByWeight, weight_of
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.scheduling.failures.failures import Failure
 

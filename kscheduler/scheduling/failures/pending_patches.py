@@ -1,14 +1,15 @@
 """Status patches that are not sent yet, and which one comes next. Pure: time is an argument, patches are results.
 
-    put         at most one pending patch per pod: the newest condition and nominated node; a part that the newer patch
+    put         at most one pending patch per pod: the newest condition and nominated node; a part that the newer
+                patch
                 does not set is inherited from the older one
     put_class   one condition per class of parked pods; its members are looked up when the class's turn comes
 
-A patch is *news* if other programs act on it (a nomination, a first condition, another reason: autoscalers read these)
-and is sent at `NEWS_PER_SECOND`. A patch that only changes a text is sent at `TEXTS_PER_SECOND`, because one event may
-change the text of a hundred thousand pods, and no program waits for it. A patch that the pod shows already costs no
-request. At most one patch of a pod is in flight, because two could overtake each other: a newer one waits behind it.
-A patch whose namespace has no turn (`set_aside`) keeps no other waiting; it has had its share of the rate.
+A patch is *news* if other programs act on it (a nomination, a first condition, another reason: autoscalers read
+these) and is sent at `NEWS_PER_SECOND`. A patch that only changes a text is sent at `TEXTS_PER_SECOND`, because one
+event may change the text of a hundred thousand pods, and no program waits for it. A patch that the pod shows already
+costs no request. At most one patch of a pod is in flight, because two could overtake each other: a newer one waits
+behind it. A patch whose namespace has no turn (`set_aside`) keeps no other waiting; it has had its share of the rate.
 
 Patches and class conditions have serial numbers, so that a class's condition never replaces a newer one of a single
 pod. Memory: a patch per judged pod, a condition per class, and the keys of the one class whose turn it is.
@@ -22,8 +23,53 @@ from typing import Final
 
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import Condition
-from kscheduler.bounded.recently_used import RecentlyUsed
-from kscheduler.scheduling.failures.patch_rate import PatchRate
+from kscheduler.bounded import RecentlyUsed
+
+# The rate of patches: a mean rate and a burst, both reduced while the API server answers 429.
+#
+# A token bucket: each 429 halves its rate, and a minute without one restores it. Pure arithmetic; monotonic time is an
+# argument.
+
+RECOVERY_SECONDS: Final = 60.0
+"""The time from rate 0 back to the full rate."""
+LEAST_SHARE: Final = 0.02
+"""However often the server refuses, this share of the rate remains, to find out when it has recovered."""
+_ROUNDING: Final = 1e-6
+"""Tokens: a smaller shortage counts as none, because a wait too short to move the clock would never end."""
+
+
+class PatchRate:
+    """A token bucket that slows down."""
+
+    def __init__(self, per_second: float, burst: int, now: float = 0.0) -> None:
+        self._full = per_second
+        self._burst = float(burst)
+        self._rate = per_second
+        self._tokens = float(burst)
+        self._filled_at = now
+
+    def delay(self, now: float) -> float:
+        """Seconds until the next patch may be sent; 0 if it may be sent now."""
+        self._fill(now)
+        missing = 1.0 - self._tokens
+        return missing / self._rate if missing > _ROUNDING else 0.0
+
+    def take(self, now: float) -> None:
+        """A patch is sent."""
+        self._fill(now)
+        self._tokens -= 1.0
+
+    def slow_down(self, now: float) -> None:
+        """The server is overloaded: half the rate from now on, and no burst."""
+        self._fill(now)
+        self._rate = max(self._full * LEAST_SHARE, self._rate / 2)
+        self._tokens = min(self._tokens, 0.0)
+
+    def _fill(self, now: float) -> None:
+        seconds, self._filled_at = now - self._filled_at, now
+        self._tokens = min(self._burst, self._tokens + seconds * self._rate)
+        self._rate = min(self._full, self._rate + seconds * self._full / RECOVERY_SECONDS)
+
 
 NEWS_PER_SECOND: Final = 500.0
 NEWS_AT_ONCE: Final = 1000

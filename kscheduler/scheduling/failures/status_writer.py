@@ -24,21 +24,20 @@ from collections.abc import Callable, Collection, Hashable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from kscheduler.aio.backoff import Backoff
 from kscheduler.aio.clock import REAL_CLOCK, Clock, finishes_within
+from kscheduler.aio.rate_limiters import Backoff
 from kscheduler.aio.shared_places import FixedRoom, SeveralOwners, SharedPlaces
 from kscheduler.aio.tasks import TaskSet
 from kscheduler.api.codec import UndecodableError
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import Condition
-from kscheduler.bounded.recently_used import RecentlyUsed, RecentlyUsedByWeight
-from kscheduler.bounded.weights import weight_of
+from kscheduler.bounded import RecentlyUsed, RecentlyUsedByWeight, weight_of
 from kscheduler.client.errors import APIError, ClientError, CredentialsError, NotSentError
-from kscheduler.logs import get_logger
-from kscheduler.logs.caught import Boundary, count_caught
-from kscheduler.logs.throttle import Throttle
 from kscheduler.scheduling.failures.pending_patches import PendingPatches, PodPatch
 from kscheduler.scheduling.reports import EventSink
+from kscheduler.telemetry.logs import get_logger
+from kscheduler.telemetry.logs.caught import Boundary, count_caught
+from kscheduler.telemetry.logs.storms import Throttle
 
 _log = get_logger(__name__)
 

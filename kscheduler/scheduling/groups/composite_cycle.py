@@ -17,8 +17,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from time import perf_counter
 
-from kscheduler.framework.cluster.placements import GroupPlacement
 from kscheduler.framework.cluster.pod_groups import GroupDefinition, GroupKey, PodGroupView
+from kscheduler.framework.cluster.preemption import GroupPlacement
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Code, Status, error, unschedulable
 from kscheduler.scheduling.groups.group_cycle import (
@@ -29,11 +29,11 @@ from kscheduler.scheduling.groups.group_cycle import (
     Tentative,
     TriedPlacement,
     as_unschedulable,
+    do_not_wait_for_each_other,
     feasible,
     with_untried,
 )
 from kscheduler.scheduling.groups.group_placement import best_of, find_placement, none_fits, place_pods, placements_of
-from kscheduler.scheduling.groups.own_nominations import do_not_wait_for_each_other
 
 _Results = dict[GroupKey, GroupResult]
 OnTried = Callable[[Sequence[TriedPlacement]], None]

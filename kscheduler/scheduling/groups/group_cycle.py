@@ -5,32 +5,74 @@
              '-> Unschedulable: nobody is tried       Unschedulable: stop <-----------'
 
 The members are assumed in the live cache, and all of it is undone in reverse before this returns: nothing awaits in
-between, so nobody sees it. (A fork would have to copy the columns, the counters and what classes know.) Whoever gets a
-node is assumed once more by its ordinary attempt, in the same turn. A gang that has its minCount goes on with the rest:
-a later member that fits nowhere does not fail the group. No member preempts by itself.
+between, so nobody sees it. (A fork would have to copy the columns, the counters and what classes know.) Whoever gets
+a node is assumed once more by its ordinary attempt, in the same turn. A gang that has its minCount goes on with the
+rest: a later member that fits nowhere does not fail the group. No member preempts by itself.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
 
+from kscheduler.api.core import Pod, PodSpec
+from kscheduler.api.meta import ObjectMeta
 from kscheduler.framework.cluster.claim_writing import Deallocation
-from kscheduler.framework.cluster.cycle_of_group import CycleOfGroup
-from kscheduler.framework.cluster.placements import GroupPlacement
-from kscheduler.framework.cluster.pod_groups import GroupDefinition, PlacementProgress
-from kscheduler.framework.cluster.preemption import Preemption
+from kscheduler.framework.cluster.pod_groups import CycleOfGroup, GroupDefinition, PlacementProgress
+from kscheduler.framework.cluster.preemption import GroupPlacement, Preemption
+from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.nodes.node_table import Rows
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.reasons.diagnosis import Diagnosis, FitError, Rejection
 from kscheduler.framework.status import SUCCESS, Code, Status, error, unschedulable
-from kscheduler.scheduling.groups.own_nominations import do_not_wait_for_each_other
-from kscheduler.scheduling.groups.reservations import reserve, unreserve
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.record import SchedulingRecord
-from kscheduler.scheduling.runtime.attempt_calls import call_placement_feasible
+from kscheduler.scheduling.runtime.attempt_calls import call_placement_feasible, call_reserve, call_unreserve
 from kscheduler.state.cache import Cache
+from kscheduler.state.nominator import NominatedPods
+
+# The nominations of members, while their group is being tried.
+#
+# kube-scheduler looks up what a nominated pod requests in its queue, and members that are being tried are not there: it
+# finds a pod without requests, labels and priority. So members with a priority above 0 do not leave room for each other
+# at all, and others leave room for one more pod, however small. That is sensible: a member goes to its own nominated
+# node
+# first, and the others may share out the rest in another way than the last attempt did.
+#
+# A member's own nomination is as it was; it is counted with its requests again as soon as the member is requeued.
+
+
+def do_not_wait_for_each_other(nominator: NominatedPods, members: Iterable[PodInfo]) -> None:
+    """Let the nominations of the members stand for pods without requests, until each is nominated anew."""
+    for member in members:
+        node_name = nominator.nominated_node(member)
+        if node_name:
+            nominator.nominate(_without_requests(member.pod), node_name)
+
+
+def _without_requests(pod: Pod) -> PodInfo:
+    meta = ObjectMeta(name=pod.metadata.name, namespace=pod.metadata.namespace, uid=pod.metadata.uid)
+    return PodInfo(Pod(metadata=meta, spec=PodSpec(scheduling_group=pod.spec.scheduling_group)))
+
+
+# Reserve, and its reverse: each plugin of the profile has its turn.
+
+
+def reserve(profile: Profile, state: CycleState, pod: PodInfo, node_name: str) -> Status:
+    """One plugin after the other, until one does not succeed."""
+    for plugin in profile.reserve:
+        status = call_reserve(plugin, profile.listener, state, pod, node_name)
+        if not status.is_success:
+            return status
+    return SUCCESS
+
+
+def unreserve(profile: Profile, state: CycleState, pod: PodInfo, node_name: str) -> None:
+    """All plugins with Reserve, in reverse order, whether they have reserved or not."""
+    for plugin in reversed(profile.reserve):
+        call_unreserve(plugin, profile.listener, state, pod, node_name)
+
 
 GROUP_UNSCHEDULABLE: Final = "pod group is unschedulable"
 

@@ -17,10 +17,10 @@ from typing import Final
 
 import numpy as np
 
-from kscheduler.framework.cluster.placements import GroupPlacement, ProposedPlacement
+from kscheduler.framework.cluster.preemption import GroupPlacement, ProposedPlacement
 from kscheduler.framework.nodes.node_table import Rows, stable_hash
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.framework.rules.ties import mix
+from kscheduler.framework.rules.scoring import mix
 from kscheduler.framework.status import Code, Status, unschedulable
 from kscheduler.scheduling.groups.group_cycle import (
     GROUP_UNSCHEDULABLE,

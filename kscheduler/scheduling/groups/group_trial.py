@@ -2,26 +2,27 @@
 
     take_out   the pods count nowhere
     place      the group's cycle; members that have a node keep the CycleState of their own cycle
-    put_back   the pods count again, in these states, too; then each member in turn on its node: Filter, assume, Reserve
+    put_back   the pods count again, in these states, too; then each member in turn on its node: Filter, assume,
+               Reserve
     end        whatever is still out is put back, each node's pods in their old order
 
 Nothing awaits between the beginning and `end`, so nobody else sees any of it (as in `group_cycle`). A fork would have
-to copy the columns, the counters and what classes know. The states were made with the members before them in place and
-no later ones, as in kube-scheduler.
+to copy the columns, the counters and what classes know. The states were made with the members before them in place
+and no later ones, as in kube-scheduler.
 
 A pod put back far from all members cannot matter if filters look only at the row that they judge: then nobody is
 asked. That is what makes a search in a large cluster cheap. It is so for pods without volumes and devices, as long as
-no plugin counts pods beyond the row. Limit: taking out and putting back costs about 50 us per pod of lower priority in
-the whole cluster.
+no plugin counts pods beyond the row. Limit: taking out and putting back costs about 50 us per pod of lower priority
+in the whole cluster.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
-from kscheduler.framework.cluster.cycle_of_group import CycleOfGroup
-from kscheduler.framework.cluster.pod_groups import GroupDefinition
+from kscheduler.framework.cluster.pod_groups import DEFAULT_POLICY, CycleOfGroup, GroupDefinition
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.dry_run import DryRun
 from kscheduler.framework.nodes.node_table import NodeTable, Rows
@@ -29,10 +30,56 @@ from kscheduler.framework.plugin import Source
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Status, unschedulable
 from kscheduler.scheduling.cycle.schedule import dry_run_of
-from kscheduler.scheduling.groups.group_cycle import GroupInputs, GroupResult
-from kscheduler.scheduling.groups.reservations import reserve, unreserve
+from kscheduler.scheduling.groups.group_cycle import GroupInputs, GroupResult, reserve, unreserve
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.state.cache import Cache
+
+# What must hold of a pod group before it is tried; the texts are kube-scheduler's.
+
+
+def problem_of(
+    group: GroupDefinition,
+    members: Sequence[PodInfo],
+    scheduled: Iterable[PodInfo],
+    profiles: Container[str],
+) -> str:
+    """Why the group must not be tried; empty if it may. `members` are to be tried, `scheduled` have a node."""
+    checks = _checks(group, members[0])
+    for pod in chain(members, scheduled):
+        for check in checks:
+            problem = check(pod)
+            if problem:
+                return problem
+    name = members[0].pod.spec.scheduler_name
+    return "" if name in profiles else f'profile not found for scheduler name "{name}"'
+
+
+def _checks(group: GroupDefinition, first: PodInfo) -> tuple[Callable[[PodInfo], str], ...]:
+    """What all members must have in common. Groups of other APIs have no priority: members agree among themselves."""
+    all_pods = "all pods in a single pod group should have the same"
+    priority = first.priority if group.priority is None else group.priority
+
+    def scheduler_name(pod: PodInfo) -> str:
+        own, others = pod.pod.spec.scheduler_name, first.pod.spec.scheduler_name
+        return "" if own == others else f'{all_pods} .spec.schedulerName set, got: "{own}" and "{others}"'
+
+    def same_priority(pod: PodInfo) -> str:
+        if pod.priority == priority:
+            return ""
+        return f"{all_pods} priority as the pod group's priority, got {pod.priority} and {priority}"
+
+    def preemption_policy(pod: PodInfo) -> str:
+        own, others = policy_of(pod), group.preemption_policy or policy_of(first)
+        whose = " as the pod group's preemption policy" if group.preemption_policy else ""
+        return "" if own == others else f"{all_pods} preemption policy{whose}, got {own} and {others}"
+
+    return scheduler_name, same_priority, preemption_policy
+
+
+def policy_of(pod: PodInfo) -> str:
+    """The pod's preemption policy."""
+    return pod.pod.spec.preemption_policy or DEFAULT_POLICY
+
 
 _DOES_NOT_FIT = unschedulable()
 _OF_ROWS = frozenset((Source.AMOUNTS, Source.ROW, Source.IMAGES))
@@ -49,7 +96,7 @@ class _Assigned:
 
 
 class LiveGroupTrial:
-    """Implements `framework.cluster.group_preemption.GroupTrial`. Call `end` in any case."""
+    """Implements `framework.cluster.preemption.GroupTrial`. Call `end` in any case."""
 
     def __init__(
         self, inputs: GroupInputs, place: Callable[[GroupInputs], GroupResult], before: GroupResult | None = None

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from kscheduler.aio.together import all_of
+from kscheduler.aio.tasks import all_of
 from kscheduler.config.extenders import EXTENDER
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import error

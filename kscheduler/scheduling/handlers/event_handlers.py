@@ -5,8 +5,8 @@
         whose resize is deferred         also into the queue, where the feature gate is on (`DeferredResizes`)
     node                                 into the cache; wakes pods in the queue
 
-There is no order between kinds: a pod may appear before its node, and exist after it. Handlers never await, so an event
-is applied completely before the next decision.
+There is no order between kinds: a pod may appear before its node, and exist after it. Handlers never await, so an
+event is applied completely before the next decision.
 """
 
 from collections.abc import Callable, Collection
@@ -15,12 +15,10 @@ from kscheduler.aio.clock import Clock
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.quantity import QuantityError
 from kscheduler.framework import events
-from kscheduler.framework.events import ActionType, Resource
+from kscheduler.framework.events import ActionType, ClusterEvent, Resource
 from kscheduler.framework.nodes.node_info import MOST_RESOURCES
 from kscheduler.framework.pods.pod_info import PodInfo, placed
 from kscheduler.framework.pods.queued_pod import is_edited
-from kscheduler.logs import get_logger, verbose
-from kscheduler.scheduling.handlers.node_changes import node_update_event
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.pod_log import PodLog
 from kscheduler.scheduling.pod_log.lines import STEPS
@@ -28,9 +26,44 @@ from kscheduler.scheduling.resizes import DeferredResizes
 from kscheduler.scheduling.supervision.held_pods import HeldPods
 from kscheduler.scheduling.taken_pods import TakenPods
 from kscheduler.state.cache import Cache
-from kscheduler.state.holding.waiting_pods import WaitingPodTable
-from kscheduler.state.queue.pod_changes import pod_update_events
+from kscheduler.state.queue.hints import pod_update_events
 from kscheduler.state.queue.scheduling_queue import SchedulingQueue
+from kscheduler.state.waiting_pods import WaitingPodTable
+from kscheduler.telemetry.logs import get_logger, verbose
+
+# From two versions of a node to one cluster event, with a bit per changed property.
+
+
+def node_update_event(old: Node, new: Node) -> ClusterEvent | None:
+    """One event with a bit per changed property; `None` if no relevant property has changed, as in a heartbeat."""
+    action = ActionType(0)
+    for bit, changed in _EXTRACTORS:
+        if changed(old, new):
+            action |= bit
+    return ClusterEvent(Resource.NODE, action) if action else None
+
+
+def _conditions_by_type(node: Node) -> dict[str, str]:
+    return {condition.type: condition.status for condition in node.status.conditions}
+
+
+_EXTRACTORS: tuple[tuple[ActionType, Callable[[Node, Node], bool]], ...] = (
+    (ActionType.UPDATE_NODE_TAINT, lambda old, new: old.spec.unschedulable and not new.spec.unschedulable),
+    (ActionType.UPDATE_NODE_ALLOCATABLE, lambda old, new: old.status.allocatable != new.status.allocatable),
+    (ActionType.UPDATE_NODE_LABEL, lambda old, new: old.metadata.labels != new.metadata.labels),
+    (ActionType.UPDATE_NODE_TAINT, lambda old, new: old.spec.taints != new.spec.taints),
+    (ActionType.UPDATE_NODE_CONDITION, lambda old, new: _conditions_by_type(old) != _conditions_by_type(new)),
+    (ActionType.UPDATE_NODE_ANNOTATION, lambda old, new: old.metadata.annotations != new.metadata.annotations),
+    (
+        ActionType.UPDATE_NODE_DECLARED_FEATURE,
+        lambda old, new: old.status.declared_features != new.status.declared_features,
+    ),
+    (
+        ActionType.UPDATE_NODE_PREEMPTION_POLICY,
+        lambda old, new: old.spec.pod_preemption_policy != new.spec.pod_preemption_policy,
+    ),
+)
+
 
 _log = get_logger(__name__)
 

@@ -4,7 +4,7 @@
 user's text.
 """
 
-from kscheduler.scheduling.observations.label_values import (
+from kscheduler.scheduling.observations.declared_series import (
     OF_GROUP,
     OF_POD,
     SINGLE_POD,

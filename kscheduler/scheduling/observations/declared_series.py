@@ -2,12 +2,44 @@
 
 Current states (pods per queue, cache sizes) are not kept here: the collector reads them from their owners. Metrics of
 parts that are not built (batching) are absent, as in kube-scheduler until something is observed under one of their
-labels. The two metrics of preemption have no label: kube-scheduler exposes them from the start and dashboards divide by
-them, so they start here at zero.
+labels. The two metrics of preemption have no label: kube-scheduler exposes them from the start and dashboards divide
+by them, so they start here at zero.
 """
 
-from kscheduler.counts.histogram import exponential_bounds
-from kscheduler.counts.series import Counter, Histograms, MetricSeries
+from enum import StrEnum
+from typing import Final
+
+from kscheduler.telemetry.series import Counter, Histograms, MetricSeries, exponential_bounds
+
+# Label values that the scheduler's metrics have in common: how attempts end, and whose they are.
+
+SINGLE_POD: Final = "pod"
+"""The `type` label of a pod that belongs to no pod group."""
+OF_POD: Final = "pod"
+OF_GROUP: Final = "podgroup"
+"""Who preempts, as metrics name it."""
+
+
+class AttemptResult(StrEnum):
+    """How a scheduling attempt ended: kube-scheduler's `result` label."""
+
+    SCHEDULED = "scheduled"
+    UNSCHEDULABLE = "unschedulable"
+    ERROR = "error"
+
+    __hash__ = str.__hash__  # as fast as a string's: Enum implements its own in Python
+
+
+class GroupAttemptResult(StrEnum):
+    """How an attempt to place a pod group ended."""
+
+    SCHEDULED = "scheduled"
+    UNSCHEDULABLE = "unschedulable"
+    WAITING_ON_PREEMPTION = "waiting_on_preemption"
+    ERROR = "error"
+
+    __hash__ = str.__hash__
+
 
 _ATTEMPT_SECONDS = exponential_bounds(0.001, 2, 15)
 _POINT_SECONDS = exponential_bounds(0.0001, 2, 12)

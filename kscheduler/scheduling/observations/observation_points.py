@@ -3,18 +3,17 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import ClassVar
 
-from kscheduler.counts.histogram import Histogram
-from kscheduler.counts.series import Counter, Histograms
+from kscheduler.api.releases import Behaviours
 from kscheduler.framework.status import Fault
-from kscheduler.scheduling.observations.declared_series import DeclaredSeries
-from kscheduler.scheduling.observations.label_values import (
+from kscheduler.scheduling.observations.declared_series import (
     OF_GROUP,
     OF_POD,
     SINGLE_POD,
     AttemptResult,
+    DeclaredSeries,
     GroupAttemptResult,
 )
-from kscheduler.upstream.behaviours import Behaviours
+from kscheduler.telemetry.series import Counter, Histogram, Histograms
 
 _MOST_DRIVERS = 100
 """Drivers with a label of their own."""

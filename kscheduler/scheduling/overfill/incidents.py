@@ -23,8 +23,6 @@ from kscheduler.framework.nodes.change_log import ChangeLog
 from kscheduler.framework.nodes.node_info import NodeInfo
 from kscheduler.framework.nodes.node_table import Rows
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.logs import get_logger
-from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.scheduling.overfill.excess import (
     Excess,
     excesses,
@@ -35,6 +33,8 @@ from kscheduler.scheduling.overfill.excess import (
 )
 from kscheduler.scheduling.taken_pods import TakenPods
 from kscheduler.state.cache import Cache
+from kscheduler.telemetry.logs import get_logger
+from kscheduler.telemetry.logs.caught import Boundary, count_caught
 
 _log = get_logger("kscheduler.overfill")
 

@@ -10,11 +10,11 @@ from kscheduler.api.core import Pod
 from kscheduler.api.kinds import NODES
 from kscheduler.client.events.recorder import reference_to
 from kscheduler.framework.nodes.node_info import NodeInfo
-from kscheduler.logs import get_logger
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.overfill.excess import HOST_PORTS, resource_label, shown_amount
 from kscheduler.scheduling.overfill.incidents import Overfill, OverfillCause
 from kscheduler.scheduling.reports import EventSink
+from kscheduler.telemetry.logs import get_logger
 
 _log = get_logger("kscheduler.overfill")
 

@@ -22,21 +22,24 @@ count any more, so the incident is over. Repair is for kubelets that are late, a
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, Protocol
 
 from kscheduler.aio.clock import Clock
-from kscheduler.aio.ratelimit import TokenBucket
+from kscheduler.aio.rate_limiters import TokenBucket
+from kscheduler.aio.tasks import BackgroundService
 from kscheduler.api.core import Pod
 from kscheduler.client.errors import APIError, ClientError
 from kscheduler.framework.nodes.node_info import NodeInfo
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.logs import get_logger
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.overfill.excess import HOST_PORTS, contested_claims, excess_left, share_of
 from kscheduler.scheduling.overfill.incidents import LOOK_SECONDS, OverfillCause, OverfilledNodes
-from kscheduler.scheduling.overfill.overfill_reports import OverfillReporter
+from kscheduler.scheduling.overfill.overfill_reports import OverfillReporter, summary_of
+from kscheduler.scheduling.reports import EventSink
+from kscheduler.scheduling.taken_pods import TakenPods
 from kscheduler.state.cache import Cache
+from kscheduler.telemetry.logs import get_logger
 
 _log = get_logger("kscheduler.overfill")
 
@@ -208,3 +211,56 @@ def comes_back_elsewhere(pod: Pod) -> bool:
     """Whether a controller makes another pod, which may go to any node."""
     owner = pod.metadata.controller
     return owner is not None and owner.kind not in _COME_BACK_HERE
+
+
+# Assembling what looks for overfilled nodes: the background services and what `/readyz?verbose` and metrics show.
+
+MOST_NOTES: Final = 10
+
+
+class OverfillKeeping:
+    """Looks for overfilled nodes; repairs them where that is wanted."""
+
+    def __init__(
+        self,
+        cache: Cache,
+        profiles: Collection[str],
+        taken: TakenPods,
+        events: EventSink,
+        evictor: UnstartedPodEvictor | None,
+        observations: Observations,
+        clock: Clock,
+    ) -> None:
+        """`profiles`: our scheduler names, as they are now. `evictor`: `None` where nothing is to be repaired."""
+        reporter = OverfillReporter(events, observations, next(iter(profiles)))
+        self.nodes = OverfilledNodes(cache, profiles, taken, reporter, clock)
+        self._taken = taken
+        self._repair = None
+        if evictor is not None:
+            self._repair = OverfillRepair(cache, self.nodes, evictor, reporter, observations, clock)
+        self._shown: dict[tuple[str, str], float] = {}
+
+    def begin_scheduling(self) -> None:
+        """This process binds pods from now on, and speaks for all replicas."""
+        self._taken.is_scheduling = self.nodes.is_reporting = True
+
+    def services_beside_cache(self) -> tuple[BackgroundService, ...]:
+        """What runs as soon as the cache is filled, also on a replica that stands by."""
+        return (BackgroundService("overfilled nodes", self.nodes.run),)
+
+    def services_beside_workers(self) -> tuple[BackgroundService, ...]:
+        """What runs only while pods are scheduled."""
+        return () if self._repair is None else (BackgroundService("repair of overfilled nodes", self._repair.run),)
+
+    def notes(self) -> Iterable[str]:
+        """Lines for `/readyz?verbose`: the longest incidents first."""
+        incidents = sorted(self.nodes.incidents(), key=lambda overfill: overfill.since)
+        for overfill in incidents[:MOST_NOTES]:
+            yield f"node {overfill.node_name} is overfilled: {summary_of(overfill)}"
+        if len(incidents) > MOST_NOTES:
+            yield f"{len(incidents) - MOST_NOTES} more resources of nodes are overfilled"
+
+    def counts(self) -> Mapping[tuple[str, str], float]:
+        """Overfilled nodes by (resource, cause), for the gauge. What has been there stays at zero."""
+        self._shown = {**dict.fromkeys(self._shown, 0.0), **self.nodes.nodes_by_cause()}
+        return self._shown

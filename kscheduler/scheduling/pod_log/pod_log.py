@@ -8,22 +8,20 @@ from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from kscheduler.api.core import Pod
-from kscheduler.bounded.recently_used import RecentlyUsed
+from kscheduler.bounded import RecentlyUsed
 from kscheduler.framework import events
 from kscheduler.framework.cluster.preemption import Preemption, PreemptionSearch
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.framework.status import Fault
-from kscheduler.logs import get_logger, verbose
-from kscheduler.scheduling.pod_log.decision import lines_of
-from kscheduler.scheduling.pod_log.lines import LINES, MOVES, OUTCOMES, STEPS, WAKING
+from kscheduler.scheduling.pod_log.lines import LINES, MOVES, OUTCOMES, STEPS, WAKING, TurnedDownTogether, lines_of
 from kscheduler.scheduling.pod_log.recent_attempts import RecentAttempts
 from kscheduler.scheduling.pod_log.repeated_errors import Found, RepeatedErrors
-from kscheduler.scheduling.pod_log.together import TurnedDownTogether
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.state.queue.bundles import Bundle, Element
 from kscheduler.state.queue.places import BACKOFF, GATED, UNSCHEDULABLE
 from kscheduler.state.queue.queued_group import QueuedPodGroup
+from kscheduler.telemetry.logs import get_logger, verbose
 
 _log = get_logger("kscheduler.pods")
 

@@ -15,9 +15,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from kscheduler.bounded.recently_used import RecentlyUsed
+from kscheduler.bounded import RecentlyUsed
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
-from kscheduler.logs.throttle import cause_in
+from kscheduler.telemetry.logs.storms import cause_in
 
 QUIET_SECONDS: Final = 60.0
 """Between two lines about one cause."""

@@ -9,9 +9,13 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
-from kscheduler.framework.cluster.group_preemption import GroupTrial, PodGroupPostFilterResult
-from kscheduler.framework.cluster.placements import GroupPlacement, ProposedPlacement
 from kscheduler.framework.cluster.pod_groups import GroupDefinition, PlacementProgress
+from kscheduler.framework.cluster.preemption import (
+    GroupPlacement,
+    GroupTrial,
+    PodGroupPostFilterResult,
+    ProposedPlacement,
+)
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.nodes.node_table import Scores
 from kscheduler.framework.plugin import (

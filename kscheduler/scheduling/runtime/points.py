@@ -12,9 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from kscheduler.framework.cluster.group_preemption import PodGroupPostFilterResult
-from kscheduler.framework.cluster.placements import GroupPlacement
-from kscheduler.framework.cluster.preemption import Preemption
+from kscheduler.framework.cluster.preemption import GroupPlacement, PodGroupPostFilterResult, Preemption
 from kscheduler.framework.events import ClusterEventWithHint, QueueingHint
 from kscheduler.framework.nodes.node_table import Codes, Scores
 from kscheduler.framework.plugin import (

@@ -35,7 +35,7 @@ from enum import StrEnum
 from time import time
 from typing import Final
 
-from kscheduler.bounded.recently_used import RecentlyUsed
+from kscheduler.bounded import RecentlyUsed
 from kscheduler.scheduling.supervision.holds import (
     FIRST_BACKOFF_SECONDS,
     HELD_BACK,

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from kscheduler.api.meta import rfc3339
-from kscheduler.bounded.recently_used import RecentlyUsed
+from kscheduler.bounded import RecentlyUsed
 
 STRIKES: Final = 3
 """So many pods, of a namespace that was held back before, must be slow again."""

@@ -177,7 +177,7 @@ ALARM.is_called_from(BudgetedCall.__call__.__code__)
 
 
 class BudgetedSteps:
-    """A plugin's coroutine, as `runtime.steps` drives it: each of its steps runs within the budget."""
+    """A plugin's coroutine, as `runtime.timing` drives it: each of its steps runs within the budget."""
 
     def __init__(
         self,

@@ -10,14 +10,14 @@ from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Mapping
 from dataclasses import asdict
 from typing import Any, Final
 
-from kscheduler.aio.slices import Slicer
+from kscheduler.aio.tasks import Slicer
 from kscheduler.framework.nodes.node_info import NodeInfo
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
-from kscheduler.logs import get_logger
 from kscheduler.scheduling.truth.truth import PodsStored
 from kscheduler.state.cache import Cache
 from kscheduler.state.queue.scheduling_queue import SchedulingQueue
+from kscheduler.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
 

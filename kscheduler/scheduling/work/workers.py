@@ -10,7 +10,7 @@ node. A pod that an extender binds leaves its worker, too: the limit follows the
 A place is held while a Binding is on time. One that is late, or sleeps before it is sent again, gives its place back
 (`aio.shared_places`): its worker goes on waiting for the outcome, which stays an attempt under way, and another worker
 takes over. From then on the namespace is slow: its pods are decided and bound beside the places, a few at a time, and
-the others stand in a line of their own, undecided (`standing_pods`). So what hangs for one namespace delays no other.
+the others stand in a line of their own, undecided (`concurrency`). So what hangs for one namespace delays no other.
 If nobody else is on time it may be the server: then the limit follows the late answers, and bounds the late Bindings.
 """
 
@@ -24,18 +24,17 @@ from kscheduler.aio.clock import Clock
 from kscheduler.aio.shared_places import SharedPlaces
 from kscheduler.aio.tasks import TaskSet, ends_this_task
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
-from kscheduler.logs import get_logger
-from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.scheduling.attempt.attempt import Scheduler
+from kscheduler.scheduling.attempt.context import Attempt
 from kscheduler.scheduling.attempt.group_attempt import GroupConsultation
-from kscheduler.scheduling.attempt.surroundings import Attempt
 from kscheduler.scheduling.extenders.answers import Extenders
 from kscheduler.scheduling.journal import NO_JOURNAL, Journal
 from kscheduler.scheduling.profile import Profile
-from kscheduler.scheduling.work.concurrency import AdaptiveLimit
-from kscheduler.scheduling.work.standing_pods import StandingPods
+from kscheduler.scheduling.work.concurrency import AdaptiveLimit, StandingPods
 from kscheduler.state.queue.queued_group import QueuedPodGroup
 from kscheduler.state.queue.scheduling_queue import FLUSH_UNSCHEDULABLE_SECONDS, SchedulingQueue
+from kscheduler.telemetry.logs import get_logger
+from kscheduler.telemetry.logs.caught import Boundary, count_caught
 
 _log = get_logger(__name__)
 

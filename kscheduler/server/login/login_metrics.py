@@ -6,10 +6,9 @@ No user's name becomes a label: as upstream, names are folded into a few kinds.
 from collections.abc import Iterable
 from typing import Any, Final
 
-from kscheduler.counts.histogram import exponential_bounds
-from kscheduler.counts.series import Counter, Histograms, MetricSeries
-from kscheduler.metrics.samples import Sample, counter, gauge, histograms, untyped
 from kscheduler.server.login.remembered import Remembered
+from kscheduler.telemetry.samples import Sample, counter, gauge, histograms, untyped
+from kscheduler.telemetry.series import Counter, Histograms, MetricSeries, exponential_bounds
 
 _SECONDS: Final = exponential_bounds(0.001, 2, 15)
 _REVIEW_SECONDS: Final = (0.25, 0.5, 0.7, 1.0, 1.5, 3.0, 5.0, 10.0)

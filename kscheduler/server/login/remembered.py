@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine, Hashable
 from typing import Any, Generic, TypeVar
 
 from kscheduler.aio.clock import REAL_CLOCK, Clock
-from kscheduler.bounded.recently_used import RecentlyUsed
+from kscheduler.bounded import RecentlyUsed
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")

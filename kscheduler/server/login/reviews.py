@@ -15,9 +15,9 @@ from kscheduler.aio.clock import REAL_CLOCK, Clock
 from kscheduler.client.errors import APIError, ClientError
 from kscheduler.client.outage_cause import advice_about_failure
 from kscheduler.client.rest import APIClient
-from kscheduler.counts.series import Counter, Histograms
-from kscheduler.logs import get_logger
-from kscheduler.logs.throttle import RecurringTrouble, Throttle
+from kscheduler.telemetry.logs import get_logger
+from kscheduler.telemetry.logs.storms import RecurringTrouble, Throttle
+from kscheduler.telemetry.series import Counter, Histograms
 
 _log = get_logger("server")
 

@@ -23,9 +23,9 @@ from typing import Any, Final
 import msgspec
 from aiohttp import hdrs, web
 
-from kscheduler.logs import get_logger
-from kscheduler.logs.verbosity import set_verbosity
 from kscheduler.server.handlers import Handler
+from kscheduler.telemetry.logs import get_logger
+from kscheduler.telemetry.logs.verbosity import set_verbosity
 
 _log = get_logger("server")
 

@@ -11,9 +11,9 @@ from typing import Final
 from aiohttp import hdrs, web
 from prometheus_client.utils import floatToGoString
 
-from kscheduler.aio.slices import Slicer
+from kscheduler.aio.tasks import Slicer
 from kscheduler.api.core import Pod
-from kscheduler.framework.pods.pod_resources import spec_limits, spec_requests
+from kscheduler.framework.pods.requests import spec_limits, spec_requests
 from kscheduler.server.handlers import Handler
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 from kscheduler.aio.clock import Clock
-from kscheduler.bounded.recently_used import RecentlyUsed
-from kscheduler.logs import get_logger
-from kscheduler.logs.caught import Boundary, count_caught
+from kscheduler.bounded import RecentlyUsed
 from kscheduler.server.status_page.sources import LiveAnswers, Refused, Tree
+from kscheduler.telemetry.logs import get_logger
+from kscheduler.telemetry.logs.caught import Boundary, count_caught
 
 _log = get_logger("server")
 

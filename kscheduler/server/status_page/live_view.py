@@ -17,9 +17,7 @@ from typing import Any, Final
 
 import msgspec
 
-from kscheduler.aio.slices import Slicer
-from kscheduler.logs import get_logger
-from kscheduler.logs.caught import Boundary, count_caught
+from kscheduler.aio.tasks import Slicer
 from kscheduler.server.status_page.drawing import drawn
 from kscheduler.server.status_page.facts import heat as heat_map
 from kscheduler.server.status_page.facts.heat import Cells, HeatMap
@@ -27,6 +25,8 @@ from kscheduler.server.status_page.facts.overview import OverviewReader, Pending
 from kscheduler.server.status_page.kept_answers import ReasonChanges
 from kscheduler.server.status_page.rendering import Templates
 from kscheduler.server.status_page.sources import PageSources
+from kscheduler.telemetry.logs import get_logger
+from kscheduler.telemetry.logs.caught import Boundary, count_caught
 
 _log = get_logger("server")
 

@@ -5,11 +5,11 @@ from urllib.parse import parse_qsl
 
 from aiohttp import web
 
-from kscheduler.logs import get_logger
 from kscheduler.server import browser_login
 from kscheduler.server.browser_login import COOKIE, LONGEST_TOKEN, UI, TokenJudge
 from kscheduler.server.status_page.page_headers import html_page, see_other
 from kscheduler.server.status_page.rendering import Templates
+from kscheduler.telemetry.logs import get_logger
 
 _log = get_logger("server")
 _FORM: Final = "application/x-www-form-urlencoded"

@@ -185,6 +185,6 @@ def _clean(value: object) -> object:
     text = value if len(value) <= LONGEST_TEXT else cut(value, LONGEST_TEXT)
     if text.isprintable():
         return text
-    from kscheduler.explain.text.printable import printable  # not at the start: a service that nobody asks needs none
+    from kscheduler.text import printable  # not at the start: a service that nobody asks needs none
 
     return printable(text)

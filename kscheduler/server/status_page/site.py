@@ -22,7 +22,7 @@ from urllib.parse import quote
 import msgspec
 from aiohttp import hdrs, web
 
-from kscheduler.aio.services import BackgroundService
+from kscheduler.aio.tasks import BackgroundService
 from kscheduler.server.browser_login import EVENTS, UI, TokenJudge
 from kscheduler.server.status_page import rendering
 from kscheduler.server.status_page.facts.answer import shown_answer

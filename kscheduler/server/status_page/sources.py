@@ -12,8 +12,8 @@ from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.pod_log.recent_attempts import RecentAttempts
 from kscheduler.scheduling.truth.truth import PodsStored
 from kscheduler.state.cache import Cache
-from kscheduler.state.holding.waiting_pods import WaitingPodTable
 from kscheduler.state.queue.scheduling_queue import SchedulingQueue
+from kscheduler.state.waiting_pods import WaitingPodTable
 
 Tree = dict[str, Any]
 
@@ -102,7 +102,7 @@ class PageSources:
     clock: Clock
     answers: LiveAnswers | None = None
     prebind_waits: Callable[[Pod], str] = lambda _: ""
-    """What a pod waits for on the node that it has got (`scheduling.truth.prebind_waits`)."""
+    """What a pod waits for on the node that it has got (`scheduling.truth.pending`)."""
 
 
 MOST_NOTES: Final = 20

@@ -9,7 +9,7 @@ write is newer than what the watch shows, until the watch has caught up. What a 
 UID: its allocation as readers see it, else the pending one. Implements `framework.cluster.devices.Claims`.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from itertools import islice
@@ -17,9 +17,60 @@ from typing import Final
 
 from kscheduler.api.core import Pod
 from kscheduler.api.devices import EXTENDED_RESOURCE_CLAIM, AllocationResult, ResourceClaim
-from kscheduler.devices.ids import AllocatedState, PoolID
+from kscheduler.devices.ids import AllocatedState, DeviceID, PoolID, held_by
 from kscheduler.framework.cluster.devices import ClaimListener
-from kscheduler.state.devices.allocated_devices import AllocatedDevices
+
+# The devices that claims hold, added up.
+#
+# A device that is not shared is held or not; should two claims hold it all the same (other schedulers make mistakes),
+# it is free when both have given it back. Of a shared device each share has an identity, and an amount of each
+# capacity.
+# Devices with admin access are left out: whoever has that takes nothing away from others.
+
+
+class AllocatedDevices:
+    """Devices, shares and amounts."""
+
+    def __init__(self) -> None:
+        self._devices: Counter[DeviceID] = Counter()
+        self._shares: dict[DeviceID, Counter[str]] = {}
+        self._consumed: dict[DeviceID, Counter[str]] = {}
+        self._state = AllocatedState(self._devices.keys(), self._shares, self._consumed)
+
+    def add(self, allocation: AllocationResult) -> None:
+        """Count what a claim holds."""
+        self._count(allocation, 1)
+
+    def remove(self, allocation: AllocationResult) -> None:
+        """Stop counting it."""
+        self._count(allocation, -1)
+
+    def state(self) -> AllocatedState:
+        """Views of what is counted: they follow each change."""
+        return self._state
+
+    def _count(self, allocation: AllocationResult, sign: int) -> None:
+        held = held_by(allocation)
+        for device in held.devices:
+            self._devices[device] += sign
+            if not self._devices[device]:
+                del self._devices[device]
+        for device, share in held.shared:
+            _add(self._shares, device, {share: sign})
+        for device, amounts in held.consumed:
+            _add(self._consumed, device, {name: sign * amount for name, amount in amounts.items()})
+
+
+def _add(counts: dict[DeviceID, Counter[str]], device: DeviceID, amounts: dict[str, int]) -> None:
+    """Add the amounts; what has come to nothing is left out."""
+    counted = counts.setdefault(device, Counter())
+    counted.update(amounts)
+    for name in amounts:
+        if not counted[name]:
+            del counted[name]
+    if not counted:
+        del counts[device]
+
 
 _LONGEST_LOG: Final = 4096
 

@@ -25,16 +25,14 @@ from typing import Final, NamedTuple
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import KubeObject
 from kscheduler.framework import events
-from kscheduler.framework.cluster.incomplete_groups import why_incomplete
-from kscheduler.framework.cluster.pod_groups import GroupKey, PodGroupView, has_quorum
+from kscheduler.framework.cluster.pod_groups import GroupKey, PodGroupView, has_quorum, why_incomplete
 from kscheduler.framework.events import ClusterEvent
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.state.queue.backoff import expiration_without_hope, is_backing_off
-from kscheduler.state.queue.entrance import Entrance
+from kscheduler.state.queue.entrance import Entrance, QueuePolicy
 from kscheduler.state.queue.hints import QueueingStrategy
 from kscheduler.state.queue.places import ACTIVE, BACKOFF, GATED, Places
-from kscheduler.state.queue.policy import QueuePolicy
 from kscheduler.state.queue.queued_group import GroupOutcome, QueuedPodGroup
 
 INCOMPLETE: Final = "incomplete"

@@ -32,14 +32,12 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.state.queue.backoff import is_backing_off
 from kscheduler.state.queue.bundles import Bundle, Element
-from kscheduler.state.queue.entrance import Entrance
-from kscheduler.state.queue.gates.gated_pods import GatedPods
+from kscheduler.state.queue.entrance import ClassOf, Entrance, QueuePolicy, no_class
+from kscheduler.state.queue.gated_pods import GatedPods
 from kscheduler.state.queue.group_queue import INCOMPLETE, PENDING, GroupQueue, IncompleteGroup
-from kscheduler.state.queue.hints import QueueingStrategy
+from kscheduler.state.queue.hints import QueueingStrategy, is_own_write, looks_alike, pod_update_events
 from kscheduler.state.queue.in_flight import InFlight, SeenEvent
 from kscheduler.state.queue.places import ACTIVE, BACKOFF, GATED, UNSCHEDULABLE, Places
-from kscheduler.state.queue.pod_changes import is_own_write, looks_alike, pod_update_events
-from kscheduler.state.queue.policy import ClassOf, QueuePolicy, no_class
 from kscheduler.state.queue.queue_snapshot import (
     QueueSnapshot,
     WaitingElement,

@@ -8,9 +8,31 @@ An assumed object has the resource version of the object it was made from, which
 Versions are compared for equality only, never by order.
 """
 
+from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar
 
 from kscheduler.api.meta import KubeObject
+from kscheduler.framework.cluster.volumes import Subject
+
+# An index from a value to the names of the objects that have it, in order of arrival.
+
+Names = dict[str, dict[str, None]]
+"""Value to names."""
+
+
+def file(index: Names, value: str, name: str) -> None:
+    """Add the named object under the value."""
+    index.setdefault(value, {})[name] = None
+
+
+def unfile(index: Names, value: str, name: str) -> None:
+    """Remove the named object from the value's entry, if it is there."""
+    names = index.get(value)
+    if names is not None:
+        names.pop(name, None)
+        if not names:
+            del index[value]
+
 
 T = TypeVar("T", bound=KubeObject)
 
@@ -70,3 +92,41 @@ class AssumeCache(Generic[T]):
 
 def _same_version(obj: KubeObject, other: KubeObject) -> bool:
     return obj.metadata.resource_version == other.metadata.resource_version
+
+
+# Listeners for changes of claims, volumes and pods.
+#
+# Thousands of pods may wait for their volumes at a time, and each event concerns one or two of them: waking all of them
+# each time would have quadratic cost. So listeners are filed under the subjects that they wait for.
+
+Listener = Callable[[], None]
+
+
+class VolumeListeners:
+    """Listeners by subject."""
+
+    def __init__(self) -> None:
+        self._listeners: dict[Subject, list[Listener]] = {}
+
+    def __len__(self) -> int:
+        return sum(map(len, self._listeners.values()))
+
+    def add(self, subjects: Iterable[Subject], listener: Listener) -> Callable[[], None]:
+        """Call `listener` after each change of the subjects; returns a function that ends the subscription."""
+        filed = tuple(subjects)
+        for subject in filed:
+            self._listeners.setdefault(subject, []).append(listener)
+        return lambda: self._remove(filed, listener)
+
+    def notify(self, subject: Subject) -> None:
+        """Call the listeners of a subject that has changed."""
+        if self._listeners:
+            for listener in tuple(self._listeners.get(subject, ())):
+                listener()
+
+    def _remove(self, subjects: Iterable[Subject], listener: Listener) -> None:
+        for subject in subjects:
+            listeners = self._listeners[subject]
+            listeners.remove(listener)
+            if not listeners:
+                del self._listeners[subject]

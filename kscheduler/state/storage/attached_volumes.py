@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from kscheduler.framework.cluster.volumes import UNLIMITED_ROOM, CountColumn
 from kscheduler.framework.nodes.node_table import NodeTable, Rows
 from kscheduler.framework.nodes.row_index import compact, values_at
-from kscheduler.state.storage.csi_nodes import NO_LIMITS
+from kscheduler.state.storage.attachable import NO_LIMITS
 
 NO_LIMIT: Final = -1
 _MOST_UNASKED: Final = 256

@@ -33,13 +33,9 @@ from kscheduler.framework.cluster.volumes import (
 )
 from kscheduler.framework.nodes.node_table import NodeTable, Rows
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.state.storage.assume_cache import AssumeCache
-from kscheduler.state.storage.attachable import attachable_volumes
+from kscheduler.state.storage.assume_cache import AssumeCache, Names, VolumeListeners, file, unfile
+from kscheduler.state.storage.attachable import CSINodes, VolumeAttachments, attachable_volumes
 from kscheduler.state.storage.attached_volumes import NO_VOLUMES, AttachedVolumes, NodeAttachments
-from kscheduler.state.storage.csi_nodes import CSINodes
-from kscheduler.state.storage.name_index import Names, file, unfile
-from kscheduler.state.storage.volume_attachments import VolumeAttachments
-from kscheduler.state.storage.volume_listeners import VolumeListeners
 from kscheduler.state.storage.volume_use import VolumeUse, names_claims_only
 
 _NO_ROWS: Final[Rows] = np.zeros(0, dtype=np.intp)

@@ -20,15 +20,14 @@ import numpy as np
 
 from kscheduler.api.core import Namespace, Pod
 from kscheduler.framework.cluster.topology import CountColumn, DomainSums, HeldTerm
-from kscheduler.framework.decision_time import DECISION_TIME, DecisionEndedError
 from kscheduler.framework.nodes.node_table import NodeTable
+from kscheduler.framework.plugin_time import DECISION_TIME, DecisionEndedError
+from kscheduler.framework.pods.affinity_terms import PodMatch
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.framework.pods.pod_match import PodMatch
 from kscheduler.state.topology.columns import BUDGET_BYTES, RecentColumns
-from kscheduler.state.topology.groups import PodGroups
+from kscheduler.state.topology.groups import NamespaceLabels, PodGroups
 from kscheduler.state.topology.held_terms import HeldTerms, TermsOfOneKind
 from kscheduler.state.topology.index import MatchIndex
-from kscheduler.state.topology.namespaces import NamespaceLabels
 
 _NO_LABELS: Final[Mapping[str, str]] = {}
 _LEAST_QUESTIONS: Final = 512

@@ -9,11 +9,42 @@ further; it is built when the label is first used, like the columns of node labe
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
+from kscheduler.api.core import Namespace
 from kscheduler.api.selectors import Operator, Requirement
-from kscheduler.bounded.recently_used import RecentlyUsed
-from kscheduler.framework.decision_time import DECISION_TIME, DecisionEndedError
+from kscheduler.bounded import RecentlyUsed
+from kscheduler.framework.plugin_time import DECISION_TIME, DecisionEndedError
+from kscheduler.framework.pods.affinity_terms import PodMatch
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.framework.pods.pod_match import PodMatch
+
+# The namespaces' labels, as namespace selectors see them.
+
+
+class NamespaceLabels:
+    """Labels by name."""
+
+    def __init__(self) -> None:
+        self._labels: dict[str, Mapping[str, str]] = {}
+
+    def set(self, namespace: Namespace) -> bool:
+        """Add or update a namespace. Returns whether its labels have changed."""
+        name, labels = namespace.metadata.name, namespace.metadata.labels
+        if self._labels.get(name) == labels:
+            return False
+        self._labels[name] = labels
+        return True
+
+    def remove(self, name: str) -> bool:
+        """Remove a namespace. Returns whether it was known."""
+        return self._labels.pop(name, None) is not None
+
+    def of(self, name: str) -> Mapping[str, str] | None:
+        """A namespace's labels; `None` if it is unknown."""
+        return self._labels.get(name)
+
+    def names(self) -> tuple[str, ...]:
+        """The names of all that are known."""
+        return tuple(self._labels)
+
 
 _KEPT_POSTINGS = 16
 """Label keys per namespace with a posting list."""

@@ -10,7 +10,7 @@ label.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Generic, TypeVar
 
-from kscheduler.framework.pods.pod_match import PodMatch
+from kscheduler.framework.pods.affinity_terms import PodMatch
 from kscheduler.state.topology.groups import narrowest
 
 T = TypeVar("T")

@@ -13,7 +13,6 @@ from kscheduler.framework.plugin import Plugin
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.registry import Registry
 from kscheduler.framework.traits import PluginTraits, traits_of
-from kscheduler.scheduling.runtime.building import call_factory
 from kscheduler.scheduling.runtime.cycle_calls import (
     call_filter,
     call_normalize,
@@ -22,6 +21,7 @@ from kscheduler.scheduling.runtime.cycle_calls import (
     call_score,
 )
 from kscheduler.scheduling.runtime.guard import PluginFailure
+from kscheduler.scheduling.runtime.lifecycle_calls import call_factory
 from kscheduler.scheduling.runtime.points import STATUS
 from kscheduler.scheduling.runtime.timing import UNTIMED
 from kscheduler.scheduling.supervision.alarm import TimeBudgetError

@@ -17,8 +17,8 @@ from kscheduler.framework.plugin_time import PLUGIN_TIME
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.registry import Registry
 from kscheduler.scheduling.runtime.guard import Fate, PluginCall, PluginFailure
+from kscheduler.scheduling.runtime.lifecycle_calls import is_of_source
 from kscheduler.scheduling.runtime.points import REFRESH
-from kscheduler.scheduling.runtime.refreshing import is_of_source
 from kscheduler.scheduling.supervision.supervised import SupervisedPlugin
 from kscheduler.scheduling.supervision.supervisor import DEFAULT_BUDGET_SECONDS, cause_of
 from kscheduler.testing.answers import APIServerAnswers

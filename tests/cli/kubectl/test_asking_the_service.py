@@ -18,19 +18,19 @@ import pytest
 import yaml
 from aiohttp import web
 
-from kscheduler.app import App, Options
+from kscheduler.api.machinery.api_errors import Object
 from kscheduler.cli.kubectl.pending import pending_lines
 from kscheduler.cli.kubectl.service import service_address
 from kscheduler.cli.kubectl.top import TopReading, samples_in, screen, without_common_beginning
 from kscheduler.cli.kubectl_plugin import main
-from kscheduler.explain.text.layout import PLAIN, Style
+from kscheduler.embedded.apiserver import EmbeddedAPIServer
 from kscheduler.server.login.authentication import BEHIND_PROXY
 from kscheduler.server.serving import HTTPServing
-from kscheduler.simulation.apiserver import EmbeddedAPIServer
-from kscheduler.simulation.kinds.api_errors import Object
-from tests.app.running import SECONDS, alone, node_of, put, running, until
+from kscheduler.service import App, Options
+from kscheduler.text import PLAIN, Style
 from tests.builders import node_tree, pod_tree
-from tests.explain.rehearsals.test_claims_to_devices import device_class, from_template, gpus, new_pod, template
+from tests.service.running import SECONDS, alone, node_of, put, running, until
+from tests.simulate.test_claims_to_devices import device_class, from_template, gpus, new_pod, template
 
 Tree = dict[str, Any]
 
@@ -335,7 +335,7 @@ print("imported", *sys.modules)
 sys.exit(code)
 """
 _OF_A_SCHEDULER = (
-    *("numpy", "kscheduler.scheduling", "kscheduler.plugins", "kscheduler.state", "kscheduler.simulation"),
+    *("numpy", "kscheduler.scheduling", "kscheduler.plugins", "kscheduler.state", "kscheduler.embedded"),
     *("kscheduler.config.loader", "kscheduler.assembly", "structlog", "kubernetes_asyncio"),
 )
 

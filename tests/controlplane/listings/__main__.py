@@ -1,7 +1,7 @@
 """Tables of Kubernetes' own facts, listed by its Go code: `python -m tests.controlplane.listings gates|points|events`.
 
-    gates    every feature gate of kube-scheduler: `kscheduler/upstream/feature_gates_1_36.json`, one to a line
-    points   what each in-tree plugin implements: to be compared with `kscheduler/upstream/extension_points.py`
+    gates    every feature gate of kube-scheduler: `kscheduler/config/feature_gates_1_36.json`, one to a line
+    points   what each in-tree plugin implements: to be compared with `kscheduler/config/in_tree_plugins.py`
     events   what each registers: `tests/scheduling/upstream_events_1_37.json`
 
 The programs are compiled against the Go module of the control plane, so its go.mod says which version they list, or the

@@ -1,6 +1,6 @@
 // Lists the extension points that each in-tree plugin of kube-scheduler implements, as JSON.
 //
-// kscheduler/upstream/extension_points.py is compared with this; `python -m tests.controlplane.listings` runs it. Plugins
+// kscheduler/config/in_tree_plugins.py is compared with this; `python -m tests.controlplane.listings` runs it. Plugins
 // are built as kube-scheduler builds them, with no cluster behind them, and asked for each interface.
 package main
 

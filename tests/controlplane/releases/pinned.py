@@ -21,8 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from kscheduler.upstream.release import VERSION
-from kscheduler.upstream.versions import followed
+from kscheduler.api.releases import VERSION, followed
 from tests.controlplane.toolchain import find_go, run_go
 
 FOLDER: Final = Path(__file__).parent

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kscheduler.upstream.release import NEWEST_SERVER, OLDEST_SERVER, RELEASE
+from kscheduler.api.releases import NEWEST_SERVER, OLDEST_SERVER, RELEASE
 from tests.controlplane import binaries, toolchain
 from tests.controlplane.releases import every_release, pinned
 from tests.controlplane.releases.every_release import Outcome, read_results, try_all

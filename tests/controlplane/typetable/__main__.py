@@ -6,9 +6,9 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from kscheduler.simulation.kinds.resources import LATER, RESOURCES, ServedResource
-from kscheduler.simulation.typed import api_types
-from kscheduler.simulation.typed.api_types import TypeTable
+from kscheduler.api.machinery.resources import LATER, RESOURCES, ServedResource
+from kscheduler.api.typed import api_types
+from kscheduler.api.typed.api_types import TypeTable
 from tests.controlplane.binaries import cache_folder
 from tests.controlplane.releases.pinned import FOLDER, MODULE
 from tests.controlplane.toolchain import find_go, run_go

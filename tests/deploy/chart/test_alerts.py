@@ -8,13 +8,13 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from kscheduler.app import App
 from kscheduler.client.access.connection import plain_connection
-from kscheduler.metrics.flight_recorder import IS_RECORDING, LOST
+from kscheduler.recorder.metrics import IS_RECORDING, LOST
+from kscheduler.service import App
 from tests.deploy import helm, prometheus
 from tests.deploy.chart.alert_cases import CASES, AlertCase, Series
 from tests.deploy.chart.monitored import IN_USE
-from tests.metrics.series_stories import plain
+from tests.telemetry.metrics.series_stories import plain
 
 ROOT: Final = Path(__file__).parents[3]
 RUNBOOK: Final = (ROOT / "docs" / "runbook.md").read_text()

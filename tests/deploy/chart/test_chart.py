@@ -11,14 +11,14 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from kscheduler.api.releases import VERSION
+from kscheduler.assembly.configured import ConfigurationReader
+from kscheduler.assembly.profiles_over import profile_problems
 from kscheduler.cli.commands import run, shadow
 from kscheduler.config.errors import ConfigError
 from kscheduler.config.feature_gates import parse_feature_gates
 from kscheduler.config.loader import load_file
 from kscheduler.config.unhonoured import unhonoured
-from kscheduler.loading import ConfigurationReader
-from kscheduler.upstream.release import VERSION
-from kscheduler.whatif.profile_check import profile_problems
 from tests.deploy import helm
 from tests.deploy.chart.operator_schemas import SPECS
 from tests.e2e.groups.crds import RULES

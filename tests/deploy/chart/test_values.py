@@ -7,9 +7,9 @@ from typing import Any, Final
 import pytest
 import yaml
 
+from kscheduler.api.releases import BEHAVIOURS
 from kscheduler.config.errors import ConfigError
 from kscheduler.config.feature_gates import NOT_BUILT, gates_of, parse_feature_gates
-from kscheduler.upstream.behaviours import BEHAVIOURS
 from tests.deploy import helm, values_table
 
 SOURCE: Final = values_table.VALUES.read_text()

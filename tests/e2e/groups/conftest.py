@@ -6,7 +6,7 @@ from typing import Self
 
 import pytest
 
-from kscheduler.simulation.kinds.resources import served_kinds
+from kscheduler.api.machinery.resources import served_kinds
 from tests.controlplane import binaries, kscheduler_process, kubeconfig
 from tests.controlplane.controlplane import Settings
 from tests.controlplane.process import Process

@@ -10,7 +10,7 @@ import pytest
 from tests.cli.test_upstream_flags import KUBE_SCHEDULER_FLAGS
 from tests.controlplane import binaries
 from tests.controlplane.releases import pinned
-from tests.metrics.test_upstream_series import SERIES
+from tests.telemetry.metrics.test_upstream_series import SERIES
 
 SECONDS = 60.0
 _FLAG = re.compile(r"^ +(?:-\w, )?--([a-z0-9-]+)", re.MULTILINE)

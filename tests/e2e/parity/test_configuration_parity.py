@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 import yaml
 
+from kscheduler.assembly.profiles_over import profile_problems
 from kscheduler.config.errors import ConfigError
 from kscheduler.config.feature_gates import gates_of, parse_feature_gates
 from kscheduler.config.loader import load_bytes, to_tree
-from kscheduler.whatif.profile_check import profile_problems
 from tests.controlplane.binaries import find
 from tests.controlplane.kubeconfig import write
 from tests.controlplane.process import POLL_SECONDS

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from kscheduler.upstream.extension_points import IN_TREE_POINTS
+from kscheduler.config.in_tree_plugins import IN_TREE_POINTS
 from tests.controlplane.process import wait_until
 from tests.controlplane.releases import pinned
 from tests.e2e.conftest import clean, create_namespace
@@ -28,7 +28,7 @@ from tests.e2e.parity.metrics_page import Labels, Page, number_differences, shap
 from tests.e2e.recorder import Recorder
 from tests.e2e.scenario import Scenario
 from tests.e2e.servers import RealServer, Server
-from tests.metrics.test_upstream_series import OURS, is_listed
+from tests.telemetry.metrics.test_upstream_series import OURS, is_listed
 
 AFTER_EACH_STEP = (
     "scheduler_schedule_attempts_total",

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from kscheduler.api.releases import BEHAVIOURS
 from kscheduler.config.errors import ConfigError
 from kscheduler.config.expansion import POINTS
 from kscheduler.config.feature_gates import Stage, gates_of, parse_feature_gates
-from kscheduler.upstream.behaviours import BEHAVIOURS
-from kscheduler.upstream.extension_points import IN_TREE_POINTS
+from kscheduler.config.in_tree_plugins import IN_TREE_POINTS
 from tests.controlplane.binaries import find
 from tests.controlplane.kubeconfig import write
 from tests.controlplane.releases import pinned

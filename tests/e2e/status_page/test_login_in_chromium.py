@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 from playwright.sync_api import Browser, expect
 
-from kscheduler.simulation.objects.access.reviews import token_request
+from kscheduler.embedded.objects.access.reviews import token_request
 from tests.controlplane.kscheduler_process import HTTPS
 from tests.e2e.status_page import shop
 from tests.e2e.status_page.browser import looking

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 from uuid import uuid4
 
-from kscheduler.simulation.apiserver import EmbeddedAPIServer
+from kscheduler.embedded.apiserver import EmbeddedAPIServer
 from tests.controlplane import kscheduler_process, kubeconfig
 from tests.controlplane.kscheduler_process import PLAIN, http_port, own_page
 from tests.controlplane.process import Process, wait_until

@@ -8,10 +8,10 @@ import aiohttp
 import pytest
 
 from kscheduler.api.groups import SCHEDULER_PLUGINS_LABEL
+from kscheduler.api.machinery.resources import CUSTOM_RESOURCE_DEFINITIONS, NODES, POD_GROUPS, PODS, served_kinds
 from kscheduler.cli import main
-from kscheduler.simulation.apiserver import EmbeddedAPIServer
-from kscheduler.simulation.demo.group_kinds import group_definitions
-from kscheduler.simulation.kinds.resources import CUSTOM_RESOURCE_DEFINITIONS, NODES, POD_GROUPS, PODS, served_kinds
+from kscheduler.embedded.apiserver import EmbeddedAPIServer
+from kscheduler.embedded.demo.workload import group_definitions
 from tests.explain.scenarios import Tree, node_tree, pod_tree
 from tests.explain.test_command import run, run_beside
 

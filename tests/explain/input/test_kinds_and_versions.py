@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from kscheduler.api.machinery.resources import KNOWN
+from kscheduler.api.served_kinds import SERVED
 from kscheduler.cli import kubectl_plugin, main
-from kscheduler.simulation.kinds.resources import KNOWN
-from kscheduler.upstream.api_kinds import SERVED
-from kscheduler.whatif.known_kinds import known
-from kscheduler.whatif.object_files import Document
+from kscheduler.scenario.known_kinds import known
+from kscheduler.scenario.object_files import Document
 from tests.explain.input.test_forms_of_files import node, pod
 
 Tree = dict[str, Any]

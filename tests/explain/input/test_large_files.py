@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kscheduler.whatif import documents, files
+from kscheduler.scenario import documents, files
 from tests.explain.input.test_files import written
 from tests.explain.scenarios import node_tree, scenario_line
 from tests.explain.test_command import run

@@ -5,10 +5,10 @@ from typing import Any, get_type_hints
 import pytest
 from msgspec import Struct
 
-from kscheduler.simulation.typed.api_types import ApiType, type_of_kind
-from kscheduler.whatif.fields.workload_fields import FIELDS
-from kscheduler.whatif.new_pods import misspelt_in_new
-from kscheduler.whatif.object_files import Document
+from kscheduler.api.typed.api_types import ApiType, type_of_kind
+from kscheduler.scenario.fields import FIELDS
+from kscheduler.scenario.new_pods import misspelt_in_new
+from kscheduler.scenario.object_files import Document
 
 Tree = dict[str, Any]
 

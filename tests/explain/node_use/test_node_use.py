@@ -8,8 +8,8 @@ from kscheduler.config.loader import default_configuration
 from kscheduler.explain.node_use.as_table import uses_text
 from kscheduler.explain.node_use.uses import node_uses, uses_tree
 from kscheduler.plugins.in_tree import registry
-from kscheduler.whatif.decide import cluster_cache
-from kscheduler.whatif.scenario import ClusterObjects
+from kscheduler.scenario.decide import cluster_cache
+from kscheduler.scenario.scenario import ClusterObjects
 from tests.builders import node_tree, pod_tree
 
 Tree = dict[str, Any]

@@ -8,8 +8,8 @@ import pytest
 from kscheduler.explain.against import Against, against, against_tree
 from kscheduler.explain.situation import NO_SITUATION, Situation, Standing
 from kscheduler.explain.text.comparison import comparison_text
-from kscheduler.whatif.decide import decide
-from kscheduler.whatif.scenario import parse_scenario
+from kscheduler.scenario.decide import decide
+from kscheduler.scenario.scenario import parse_scenario
 from tests.explain.scenarios import Tree, node_tree, pod_tree, scenario_line
 from tests.explain.test_command import run
 

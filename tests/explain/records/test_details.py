@@ -6,8 +6,8 @@ import pytest
 
 from kscheduler.explain.as_json import decision_tree
 from kscheduler.explain.text.as_text import decision_text
-from kscheduler.whatif.decide import decide
-from kscheduler.whatif.scenario import parse_scenario
+from kscheduler.scenario.decide import decide
+from kscheduler.scenario.scenario import parse_scenario
 from tests.explain.scenarios import Tree, node_tree, pod_tree, scenario_line
 
 ZONE = "topology.kubernetes.io/zone"

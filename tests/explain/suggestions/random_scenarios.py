@@ -12,8 +12,8 @@ from typing import Any
 from kscheduler.api.well_known import DEFAULT_SCHEDULER_NAME
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.loader import default_configuration
-from kscheduler.whatif.decide import Decision, decide
-from kscheduler.whatif.scenario import parse_scenario
+from kscheduler.scenario.decide import Decision, decide
+from kscheduler.scenario.scenario import parse_scenario
 
 Tree = dict[str, Any]
 

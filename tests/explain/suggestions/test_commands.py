@@ -11,9 +11,9 @@ from kscheduler.explain.situation import NO_SITUATION, Situation, Standing
 from kscheduler.explain.suggestions.as_json import suggestion_trees
 from kscheduler.explain.suggestions.as_lines import suggestions_text
 from kscheduler.explain.suggestions.asked import suggested
-from kscheduler.explain.text.layout import PLAIN
-from kscheduler.whatif.decide import decide
-from kscheduler.whatif.scenario import parse_scenario
+from kscheduler.scenario.decide import decide
+from kscheduler.scenario.scenario import parse_scenario
+from kscheduler.text import PLAIN
 from tests.explain.scenarios import Tree, node_tree, pod_tree
 
 TAINT = {"key": "team", "value": "a b", "effect": "NoSchedule"}

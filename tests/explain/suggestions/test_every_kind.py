@@ -13,8 +13,8 @@ from kscheduler.cli import main
 from kscheduler.explain.situation import NO_SITUATION
 from kscheduler.explain.suggestions.as_json import suggestion_trees
 from kscheduler.explain.suggestions.asked import suggested
-from kscheduler.whatif.decide import decide
-from kscheduler.whatif.scenario import parse_scenario
+from kscheduler.scenario.decide import decide
+from kscheduler.scenario.scenario import parse_scenario
 from tests.explain.scenarios import Tree, node_tree, pod_tree
 from tests.explain.suggestions.applied import applied, suggestions_for
 from tests.explain.suggestions.random_scenarios import decided, feasible
@@ -715,7 +715,7 @@ def test_a_label_that_some_node_has_is_no_mistake() -> None:
 
 
 def test_where_there_are_very_many_pods_their_labels_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kscheduler.whatif.suggestions.pod_changes.near_labels._MOST_PODS", 1)
+    monkeypatch.setattr("kscheduler.explain.suggestions.pod_changes.near_labels._MOST_PODS", 1)
     databases = [pod_tree(name, nodeName="a") for name in ("one", "two")]
     for each in databases:
         each["metadata"]["labels"] = {"app": "database"}

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from kscheduler.api.codec import convert
 from kscheduler.api.core import Pod
+from kscheduler.explain.suggestions.for_many import HelpForMany, help_for_many
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.whatif.decide import decide
-from kscheduler.whatif.scenario import parse_scenario
-from kscheduler.whatif.suggestions.for_many import HelpForMany, help_for_many
+from kscheduler.scenario.decide import decide
+from kscheduler.scenario.scenario import parse_scenario
 from tests.explain.scenarios import Tree, node_tree, pod_tree
 
 

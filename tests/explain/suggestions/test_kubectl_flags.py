@@ -11,10 +11,10 @@ import pytest
 import yaml
 
 from kscheduler.cli import main
+from kscheduler.embedded.apiserver import EmbeddedAPIServer
 from kscheduler.explain.suggestions.kubectl_flags import KubectlFlags
-from kscheduler.simulation.apiserver import EmbeddedAPIServer
-from tests.app.running import put
 from tests.builders import node_tree, pod_tree
+from tests.service.running import put
 
 PATCH = """'[{"op":"add","path":"/spec/nodeSelector","value":{"note":"a | kubectl && kubectl get it'"'"'s"}}]'"""
 

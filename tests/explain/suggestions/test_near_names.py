@@ -12,11 +12,11 @@ from kscheduler.api.core import Pod
 from kscheduler.explain.situation import NO_SITUATION
 from kscheduler.explain.suggestions.as_json import suggestion_trees
 from kscheduler.explain.suggestions.asked import suggested
+from kscheduler.explain.suggestions.for_many import help_for_many
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.whatif.decide import Decision, decide
-from kscheduler.whatif.manifests import Manifests, default_pod_here
-from kscheduler.whatif.scenario import parse_scenario
-from kscheduler.whatif.suggestions.for_many import help_for_many
+from kscheduler.scenario.decide import Decision, decide
+from kscheduler.scenario.manifests import Manifests, default_pod_here
+from kscheduler.scenario.scenario import parse_scenario
 from tests.explain.scenarios import Tree, node_tree, pod_tree
 from tests.explain.suggestions.test_commands import asked, owned_by
 from tests.explain.suggestions.test_every_kind import scenario, suggested_for

@@ -6,8 +6,8 @@ from typing import Any
 from kscheduler.explain.situation import NO_SITUATION
 from kscheduler.explain.suggestions.as_json import suggestion_trees
 from kscheduler.explain.suggestions.asked import suggested
-from kscheduler.whatif.decide import decide
-from kscheduler.whatif.scenario import parse_scenario
+from kscheduler.scenario.decide import decide
+from kscheduler.scenario.scenario import parse_scenario
 from tests.explain.scenarios import Tree, node_tree, pod_tree
 from tests.explain.suggestions.applied import applied
 from tests.explain.suggestions.test_of_groups import by_kind, gang

@@ -16,16 +16,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kscheduler.api.groups import SCHEDULER_PLUGINS_LABEL, VOLCANO_ANNOTATION
+from kscheduler.api.machinery.resources import PODS, served_kinds
 from kscheduler.api.well_known import DEFAULT_SCHEDULER_NAME
 from kscheduler.config.loader import default_configuration
+from kscheduler.embedded.apiserver import EmbeddedAPIServer
 from kscheduler.explain.answering import answered
 from kscheduler.explain.questions.question import GroupQuestion
 from kscheduler.framework.cluster.pod_groups import GroupDefinition, GroupKey
-from kscheduler.simulation.apiserver import EmbeddedAPIServer
-from kscheduler.simulation.kinds.resources import PODS, served_kinds
-from kscheduler.state.pod_groups.group_apis import SCHEDULER_PLUGINS, VOLCANO
-from kscheduler.whatif.decide_group import GroupDecision, decide_group
-from kscheduler.whatif.scenario import GroupScenario, parse_line
+from kscheduler.scenario.decide_group import GroupDecision, decide_group
+from kscheduler.scenario.scenario import GroupScenario, parse_line
+from kscheduler.state.group_apis import SCHEDULER_PLUGINS, VOLCANO
 from tests.explain.scenarios import Tree, node_tree, pod_tree
 from tests.explain.suggestions.random_scenarios import AS_1_37
 

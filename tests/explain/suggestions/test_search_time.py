@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from kscheduler.cli import main
+from kscheduler.explain.suggestions import search_time
+from kscheduler.explain.suggestions.search import suggestions
+from kscheduler.explain.suggestions.search_time import SearchTime
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.whatif.suggestions import search_time
-from kscheduler.whatif.suggestions.search import suggestions
-from kscheduler.whatif.suggestions.search_time import SearchTime
 from tests.explain.pending.test_pending import NODE, pod
 from tests.explain.suggestions.random_scenarios import Tree, decided
 

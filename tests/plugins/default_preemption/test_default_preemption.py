@@ -23,8 +23,7 @@ from kscheduler.framework.status import SUCCESS, Code
 from kscheduler.informers.store import Store
 from kscheduler.plugins.default_preemption import DefaultPreemption
 from kscheduler.plugins.default_preemption.budgets import BudgetRules
-from kscheduler.plugins.default_preemption.choice import Candidates
-from kscheduler.plugins.default_preemption.shortlist import Shortlist
+from kscheduler.plugins.default_preemption.choice import Candidates, Shortlist
 from kscheduler.plugins.default_preemption.victims import VictimSearch
 from kscheduler.plugins.node_resources_fit import NodeResourcesFit
 from kscheduler.scheduling.cycle.schedule import schedule

@@ -10,7 +10,7 @@ from kscheduler.framework.cluster.preemption import Candidate, PreemptionSearch,
 from kscheduler.framework.plugin import PostFilterResult
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import Code
-from kscheduler.plugins.default_preemption.reviewed import choose_listed
+from kscheduler.plugins.default_preemption.victims import choose_listed
 from tests.builders import make_pod
 from tests.plugins.default_preemption.test_default_preemption import World, preemptor
 

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kscheduler.plugins.default_preemption.choice import Candidates
-from kscheduler.plugins.default_preemption.shortlist import Shortlist
+from kscheduler.plugins.default_preemption.choice import Candidates, Shortlist
 
 
 def candidates(broken_by_row: dict[int, int]) -> Candidates:

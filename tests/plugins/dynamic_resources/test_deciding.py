@@ -7,6 +7,7 @@ import pytest
 
 from kscheduler.api.codec import convert
 from kscheduler.api.devices import DeviceClaim, ResourceClaim
+from kscheduler.api.releases import BEHAVIOURS
 from kscheduler.config.feature_gates import RESIZE_PREEMPTION
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.reasons.diagnosis import Diagnosis
@@ -14,7 +15,6 @@ from kscheduler.framework.status import Code, Fault, StatusError
 from kscheduler.plugins.dynamic_resources.in_cycle import MOST_TERMS
 from kscheduler.scheduling.runtime.guard import PluginFailure
 from kscheduler.scheduling.runtime.points import FILTER
-from kscheduler.upstream.behaviours import BEHAVIOURS
 from tests.plugins.dynamic_resources.stage import (
     DRIVER,
     Stage,

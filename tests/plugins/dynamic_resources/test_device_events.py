@@ -6,11 +6,11 @@ import pytest
 
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import KubeObject
+from kscheduler.api.releases import BEHAVIOURS
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.framework.events import ActionType, ClusterEvent, QueueingHint, Resource
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.plugins.node_resources_fit import NodeResourcesFit
-from kscheduler.upstream.behaviours import BEHAVIOURS
 from tests.builders import make_pod
 from tests.plugins.dynamic_resources.stage import Stage, allocation, claim, device_class, devices_of, user
 

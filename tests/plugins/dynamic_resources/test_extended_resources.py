@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from kscheduler.api.core import Pod
+from kscheduler.api.releases import BEHAVIOURS
 from kscheduler.framework.cluster.claim_writing import PodReservation
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import Code
 from kscheduler.plugins.dynamic_resources.extended import IN_MEMORY
 from kscheduler.plugins.node_resources_fit import NodeResourcesFit
-from kscheduler.upstream.behaviours import BEHAVIOURS
 from tests.builders import make_node, make_pod
 from tests.plugins.dynamic_resources.stage import Stage, Tree, claim, device_class, devices_of, exactly, user
 

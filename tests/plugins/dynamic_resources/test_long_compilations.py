@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from kscheduler.devices.selectors import SelectorCompileError, SelectorCompiler
+from kscheduler.api.device_selectors import SelectorCompileError, SelectorCompiler
 from kscheduler.plugins.dynamic_resources.long_evaluations import PatientCompiler, StillEvaluatingError
 from tests.plugins.dynamic_resources.stage import DRIVER, user
 from tests.plugins.dynamic_resources.test_kept_answers import left_by

@@ -7,8 +7,8 @@ from concurrent.futures import Future
 
 import pytest
 
+from kscheduler.api.device_selectors import SelectorCompiler, SelectorRuntimeError
 from kscheduler.api.devices import Device, ResourceClaim
-from kscheduler.devices.selectors import SelectorCompiler, SelectorRuntimeError
 from kscheduler.plugins.dynamic_resources import long_evaluations
 from kscheduler.plugins.dynamic_resources.long_evaluations import (
     BUDGET_COST,

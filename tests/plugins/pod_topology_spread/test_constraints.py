@@ -12,17 +12,17 @@ from kscheduler.api.codec import convert
 from kscheduler.api.core import Node
 from kscheduler.api.meta import OwnerReference
 from kscheduler.config.plugin_args import PodTopologySpreadArgs
-from kscheduler.framework.cluster.workload_listers import NO_WORKLOADS, WorkloadListers
+from kscheduler.framework.cluster.lister import NO_WORKLOADS, WorkloadListers
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.nodes.node_table import NodeTable, Rows, Scores
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import Code
 from kscheduler.plugins.pod_topology_spread import PodTopologySpread
-from kscheduler.plugins.pod_topology_spread.go_log import go_log
+from kscheduler.plugins.pod_topology_spread.scoring import go_log
+from kscheduler.scenario.listed_kinds import listed_workloads
+from kscheduler.scenario.scenario import ClusterObjects
 from kscheduler.state.cache import Cache
-from kscheduler.whatif.scenario import ClusterObjects
-from kscheduler.whatif.workloads import listed_workloads
 from tests.builders import make_node, make_pod, pod_info
 
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"

@@ -10,8 +10,8 @@ from kscheduler.framework.nodes.moved_pods import MovedPods
 from kscheduler.framework.nodes.node_table import NodeTable
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.plugins.pod_topology_spread import layout
+from kscheduler.plugins.pod_topology_spread.domains import Feasible
 from kscheduler.plugins.pod_topology_spread.filtering import hard_spread
-from kscheduler.plugins.pod_topology_spread.key_columns import Feasible
 from kscheduler.plugins.pod_topology_spread.layout import Layout, Layouts
 from kscheduler.state.cache import Cache
 from tests.builders import make_node, pod_info

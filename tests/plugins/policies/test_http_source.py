@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from kscheduler.config.durations import seconds
 from kscheduler.config.plugin_args import HTTPSource
 from kscheduler.framework.plugin import RefreshError
-from kscheduler.plugins.policies import http_source
-from kscheduler.plugins.policies.http_source import fetched
+from kscheduler.plugins.policies import measurements
+from kscheduler.plugins.policies.measurements import fetched
 from tests.plugins.policies.servers import http_server
 
 
@@ -45,7 +45,7 @@ async def test_the_body_comes_with_the_token_of_the_file(tmp_path: Path) -> None
 async def test_what_is_no_plain_answer_is_an_error(
     response: web.Response, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http_source, "MOST_BYTES", 1_000)
+    monkeypatch.setattr(measurements, "MOST_BYTES", 1_000)
 
     async def answer(_: web.Request) -> web.Response:
         return response
@@ -99,7 +99,7 @@ async def test_the_schedulers_own_token_is_sent_to_nobody(tmp_path: Path, monkey
     mounted.mkdir()
     (mounted / "token").write_text("abc")
     link.symlink_to(mounted / "token")
-    monkeypatch.setattr(http_source, "OWN_CREDENTIALS", (mounted,))
+    monkeypatch.setattr(measurements, "OWN_CREDENTIALS", (mounted,))
     with pytest.raises(RefreshError, match="own token is sent to nobody else"):
         await fetched(HTTPSource("http://127.0.0.1:1", bearer_token_file=str(link)))
 
@@ -137,7 +137,7 @@ async def test_a_mount_that_hangs_holds_one_thread_and_not_the_loop(
         answers.wait(20)
         return {}, True
 
-    monkeypatch.setattr(http_source, "_credentials", hanging)
+    monkeypatch.setattr(measurements, "_credentials", hanging)
     source = HTTPSource("http://127.0.0.1:1", bearer_token_file=str(token), timeout=seconds(0.05))
     try:
         with pytest.raises(RefreshError, match="token could not be read within 50ms"):
@@ -163,5 +163,5 @@ async def test_a_large_answer_is_parsed_beside_the_loop() -> None:
         return threading.current_thread().name
 
     here = threading.current_thread().name
-    assert await http_source.in_thread_if_large(where, b"x" * http_source.LARGE_BYTES) == here
-    assert await http_source.in_thread_if_large(where, b"x" * (http_source.LARGE_BYTES + 1)) != here
+    assert await measurements.in_thread_if_large(where, b"x" * measurements.LARGE_BYTES) == here
+    assert await measurements.in_thread_if_large(where, b"x" * (measurements.LARGE_BYTES + 1)) != here

@@ -6,17 +6,17 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from kscheduler.app import App, Options
 from kscheduler.config.loader import from_tree
+from kscheduler.embedded.apiserver import EmbeddedAPIServer
+from kscheduler.scenario.decide import prepare
+from kscheduler.scenario.scenario import ClusterObjects, Scenario
 from kscheduler.server.serving import HTTPServing
-from kscheduler.simulation.apiserver import EmbeddedAPIServer
+from kscheduler.service import App, Options
 from kscheduler.testing import make_node, make_pod
-from kscheduler.whatif.decide import prepare
-from kscheduler.whatif.scenario import ClusterObjects, Scenario
-from tests.app.running import answer, node_of, put, running, until
 from tests.builders import Tree, node_tree, pod_tree
 from tests.plugins.policies.servers import http_server
 from tests.plugins.policies.worlds import HEAD
+from tests.service.running import answer, node_of, put, running, until
 
 COST: Final = "hightower.com/cost"
 

@@ -16,8 +16,7 @@ from kscheduler.client.errors import NetworkError
 from kscheduler.config.errors import ConfigError
 from kscheduler.framework.cluster.client import ClusterClient
 from kscheduler.framework.plugin import RefreshError
-from kscheduler.plugins.policies.measurements import Measurement, parsed_metrics
-from kscheduler.plugins.policies.prometheus import samples
+from kscheduler.plugins.policies.measurements import Measurement, parsed_metrics, samples
 from kscheduler.testing import make_node, make_pod
 from tests.plugins.policies.servers import MetricsServer, http_server, moment, vector
 from tests.plugins.policies.worlds import PolicyWorld

@@ -7,19 +7,19 @@ import pytest
 
 from kscheduler.api.codec import convert
 from kscheduler.api.core import Pod
-from kscheduler.api.old_annotation import honor, honored
-from kscheduler.app import Options
+from kscheduler.api.names import honor, honored
 from kscheduler.config.changes import restart_problems
 from kscheduler.config.loader import from_tree
+from kscheduler.embedded.apiserver import EmbeddedAPIServer
 from kscheduler.explain.questions.question import question_about
-from kscheduler.explain.questions.serving import Serving
 from kscheduler.explain.situation import Standing
+from kscheduler.scenario.decide import decide
+from kscheduler.scenario.scenario import ClusterObjects, parse_scenario
+from kscheduler.scenario.serving import Serving
 from kscheduler.server.serving import HTTPServing
-from kscheduler.simulation.apiserver import EmbeddedAPIServer
-from kscheduler.whatif.decide import decide
-from kscheduler.whatif.scenario import ClusterObjects, parse_scenario
-from tests.app.running import node_of, put, running, until
+from kscheduler.service import Options
 from tests.builders import Tree, make_node, make_pod, node_tree, pod_tree
+from tests.service.running import node_of, put, running, until
 
 KEY = "scheduler.alpha.kubernetes.io/name"
 HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}

@@ -7,12 +7,12 @@ from typing import Any, Final
 import pytest
 import yaml
 
+from kscheduler.assembly.configured import ConfigurationReader
+from kscheduler.assembly.profiles_over import profile_problems
 from kscheduler.cli import main
 from kscheduler.config.errors import ConfigError
 from kscheduler.config.loader import default_configuration, from_tree
-from kscheduler.loading import ConfigurationReader
 from kscheduler.plugins.policies.catalogue import POLICIES
-from kscheduler.whatif.profile_check import profile_problems
 
 ROOT: Final = Path(__file__).parents[3]
 PAGE: Final = (ROOT / "docs" / "policies.md").read_text(encoding="utf-8")

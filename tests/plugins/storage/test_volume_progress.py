@@ -8,7 +8,7 @@ from kscheduler.api.codec import convert
 from kscheduler.api.storage import PersistentVolume, PersistentVolumeClaim
 from kscheduler.framework.cluster.volumes import CLAIM, POD, VOLUME
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.plugins.storage.volume_binding.progress import Undertaking
+from kscheduler.plugins.storage.volume_binding.claims import Undertaking
 from kscheduler.state.cache import Cache
 from tests.builders import make_node, make_pod
 

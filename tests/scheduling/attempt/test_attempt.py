@@ -14,8 +14,8 @@ from kscheduler.framework.plugin import PermitResult, Plugin, PostFilterResult
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.reasons.diagnosis import Diagnosis
 from kscheduler.framework.status import SKIP, SUCCESS, Code, Status, error, unschedulable
-from kscheduler.scheduling.attempt.surroundings import Attempt
-from kscheduler.state.holding.waiting_pods import HeldPod
+from kscheduler.scheduling.attempt.context import Attempt
+from kscheduler.state.waiting_pods import HeldPod
 from tests.builders import make_pod, pod_info
 from tests.scheduling.around import SchedulerHarness
 from tests.scheduling.plugins_for_tests import Answer, AroundBinding, Looks, cluster, profile

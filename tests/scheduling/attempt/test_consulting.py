@@ -10,9 +10,9 @@ from kscheduler.api.core import Pod
 from kscheduler.framework.cluster.preemption import Candidate, ReviewedCandidate
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Status, error, unschedulable
-from kscheduler.scheduling.attempt.extender_lines import TURNS_PER_LINE
+from kscheduler.scheduling.attempt.extenders import TURNS_PER_LINE
 from kscheduler.scheduling.extenders.answers import UNASKED, ExtenderAnswers, Extenders, VictimAnswers
-from kscheduler.scheduling.extenders.rounds import MOST_ROUNDS, MOVED_ON
+from kscheduler.scheduling.extenders.asking import MOST_ROUNDS, MOVED_ON
 from kscheduler.scheduling.pod_log.lines import OUTCOMES
 from tests.builders import make_node, make_pod
 from tests.scheduling.around import SchedulerHarness

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from kscheduler.api.storage import BOUND_BY_CONTROLLER, SELECTED_NODE
-from kscheduler.simulation.apiserver.faults import InjectedFault
+from kscheduler.embedded.apiserver.faults import InjectedFault
 from tests.scheduling.attempt.volume_cluster import (
     CLAIMS_PATH,
     PODS_PATH,

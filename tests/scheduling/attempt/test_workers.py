@@ -12,7 +12,7 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.plugin import PermitResult, Plugin
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Code, Status
-from kscheduler.scheduling.attempt import plugin_steps
+from kscheduler.scheduling.attempt import binding_cycle
 from tests.builders import make_pod
 from tests.scheduling.around import SchedulerHarness
 from tests.scheduling.plugins_for_tests import AroundBinding, TurnsDown, cluster, profile
@@ -265,7 +265,7 @@ async def test_a_bug_in_a_binding_is_logged_once_with_its_traceback(monkeypatch:
     async def has_a_bug(*_: object) -> Status:
         raise LookupError("nobody thought of that")
 
-    monkeypatch.setattr(plugin_steps, "run_bind", has_a_bug)
+    monkeypatch.setattr(binding_cycle, "run_bind", has_a_bug)
     harness = SchedulerHarness(profile(GatedBind()), cluster("node"), workers=1)
     harness.add(make_pod("p"))
     with structlog.testing.capture_logs() as lines:

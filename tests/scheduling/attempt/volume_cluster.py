@@ -23,14 +23,13 @@ from kscheduler.client import APIClient, PodWriter, plain_connection
 from kscheduler.client.rest import MERGE
 from kscheduler.client.writes.volumes import ApiVolumeWriter
 from kscheduler.config.loader import default_configuration
+from kscheduler.embedded.apiserver import EmbeddedAPIServer
 from kscheduler.informers import InformerFactory
 from kscheduler.plugins.in_tree import registry
-from kscheduler.scheduling.attempt.binding import BindingWriter
-from kscheduler.scheduling.attempt.volume_writer import VolumeBindingWriter
+from kscheduler.scheduling.attempt.binding import BindingWriter, VolumeBindingWriter
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.work.concurrency import AdaptiveLimit
 from kscheduler.scheduling.work.workers import Workers
-from kscheduler.simulation.apiserver import EmbeddedAPIServer
 from tests.scheduling.around import ReportedFailures
 
 Tree = dict[str, Any]

@@ -11,8 +11,7 @@ import aiohttp
 import structlog
 
 from kscheduler.aio.clock import VirtualClock
-from kscheduler.aio.services import BackgroundService, running
-from kscheduler.aio.tasks import end_others
+from kscheduler.aio.tasks import BackgroundService, end_others, running
 from kscheduler.assembly import Assembly, Ports
 from kscheduler.config.loader import default_configuration
 from kscheduler.framework.plugin import REFRESH_SECONDS, Plugin, RefreshError

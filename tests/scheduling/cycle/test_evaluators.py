@@ -15,10 +15,9 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.reasons.diagnosis import Rejection
 from kscheduler.framework.status import SUCCESS, Code, unresolvable, unschedulable
 from kscheduler.scheduling.classes.class_engine import ClassEngine
-from kscheduler.scheduling.cycle import fallback
-from kscheduler.scheduling.cycle.by_class import ClassEvaluator
+from kscheduler.scheduling.cycle import post_filter
+from kscheduler.scheduling.cycle.by_class import ClassEvaluator, PlainEvaluator
 from kscheduler.scheduling.cycle.evaluator import CycleInputs, Evaluator, Filtered
-from kscheduler.scheduling.cycle.plain import PlainEvaluator
 from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.runtime.timing import UNTIMED
@@ -198,7 +197,7 @@ def test_who_gets_which_evaluator() -> None:
     kept, unsigned = profile(KeptTurnsDown("KeptNo")), profile(Unsigned("Unsigned"))
 
     def given_to(judges: Profile, engine: ClassEngine | None) -> type[Evaluator]:
-        evaluator, found = fallback.pre_filtered(inputs(judges, view), CycleState(), engine)
+        evaluator, found = post_filter.pre_filtered(inputs(judges, view), CycleState(), engine)
         assert found.status.is_success
         return type(evaluator)
 
@@ -223,7 +222,7 @@ def test_a_pre_filter_that_does_not_let_all_through_is_asked_again_with_all_othe
     prepares, turns_down = KeptPrepares(), KeptTurnsDown("KeptNo", "a")
     judges = profile(prepares, live, turns_down)
     state, alone = CycleState(), CycleState()
-    evaluator, found = fallback.pre_filtered(inputs(judges, view), state, ClassEngine(judges, view))
+    evaluator, found = post_filter.pre_filtered(inputs(judges, view), state, ClassEngine(judges, view))
     assert (live.looked, prepares.looked) == (2, 2)
     assert type(evaluator) is PlainEvaluator
     assert found == plain(judges, view).pre_filtered(alone)

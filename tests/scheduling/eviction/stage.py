@@ -16,9 +16,8 @@ from kscheduler.scheduling.journal import NO_JOURNAL, Journal
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.pod_log import PodLog
 from kscheduler.scheduling.reports import Reporter
-from kscheduler.state.holding.pods_in_pre_bind import PodsInPreBind
-from kscheduler.state.holding.waiting_pods import WaitingPodTable
-from kscheduler.state.nominations.nominator import NominatedPods
+from kscheduler.state.nominator import NominatedPods
+from kscheduler.state.waiting_pods import PodsInPreBind, WaitingPodTable
 from tests.builders import make_pod
 from tests.scheduling.around import RecordedEvents
 

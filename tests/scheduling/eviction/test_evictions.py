@@ -8,7 +8,7 @@ from kscheduler.client.errors import NotSentError
 from kscheduler.framework.status import Code
 from kscheduler.scheduling.eviction.evictions import PREEMPTIONS_AT_ONCE
 from kscheduler.scheduling.eviction.sightings import LONGEST_LAG_SECONDS
-from kscheduler.state.holding.waiting_pods import HeldPod
+from kscheduler.state.waiting_pods import HeldPod
 from tests.scheduling.eviction.stage import FORBIDDEN, MESSAGE, Stage, turns
 
 PREEMPTED = "Normal Preempted: Preempted by pod uid-of-big on node n"

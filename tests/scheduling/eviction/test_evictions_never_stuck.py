@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.state.holding.waiting_pods import HeldPod
+from kscheduler.state.waiting_pods import HeldPod
 from tests.scheduling.eviction.stage import FORBIDDEN, Stage, turns
 
 Step = Callable[[], None]

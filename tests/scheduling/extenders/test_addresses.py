@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from kscheduler.app import Options, run
 from kscheduler.config.errors import ConfigError
 from kscheduler.config.loader import load_bytes
 from kscheduler.config.types import Extender, ExtenderTLSConfig
 from kscheduler.scheduling.extenders.addresses import unusable_extenders
 from kscheduler.server.serving import HTTPServing
+from kscheduler.service import Options, run
 from tests.server.pki import Authority
 
 URL = "extenders[0].urlPrefix"

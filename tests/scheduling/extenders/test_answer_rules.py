@@ -4,7 +4,7 @@ import pytest
 
 from kscheduler.client.extenders.messages import FilterAnswer, VictimsOnNode
 from kscheduler.framework.status import Status, unresolvable, unschedulable
-from kscheduler.scheduling.extenders.answer_rules import (
+from kscheduler.scheduling.extenders.answers import (
     MOST_POINTS,
     MOST_WORDS,
     ExtenderClaimError,

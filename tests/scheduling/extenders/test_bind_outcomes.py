@@ -16,7 +16,7 @@ from kscheduler.client.extenders.caller import (
 )
 from kscheduler.framework.status import Fault, Status
 from kscheduler.scheduling.extenders.asking import HTTPExtenders
-from kscheduler.scheduling.extenders.bind_outcomes import MOST_SECONDS, UNKNOWN_PLACE, BindOutcomes, PodPlace
+from kscheduler.scheduling.extenders.http_extender import MOST_SECONDS, UNKNOWN_PLACE, BindOutcomes, PodPlace
 from tests.builders import make_pod
 from tests.scheduling.extenders.fake_extenders import NamedObjects, fake_extender
 

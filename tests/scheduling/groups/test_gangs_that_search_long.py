@@ -3,7 +3,7 @@
 import pytest
 
 from kscheduler.aio.clock import VirtualClock
-from kscheduler.plugins.dynamic_resources.look_ahead import LookAhead
+from kscheduler.plugins.dynamic_resources.search import LookAhead
 from kscheduler.scheduling.attempt import group_attempt
 from kscheduler.scheduling.attempt.group_attempt import SEARCHED_TOO_LONG
 from tests.plugins.dynamic_resources.stage import devices_of, exactly

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import error, unschedulable
-from kscheduler.scheduling.attempt.extender_lines import TURNS_PER_LINE
+from kscheduler.scheduling.attempt.extenders import TURNS_PER_LINE
 from kscheduler.scheduling.extenders.answers import ExtenderAnswers, ExtenderPoints
 from kscheduler.scheduling.groups.member_answers import MOST_QUESTIONS, MemberAnswers, merged
 from kscheduler.scheduling.record import SchedulingRecord

@@ -6,10 +6,9 @@ from kscheduler.aio.clock import VirtualClock
 from kscheduler.api.meta import Condition
 from kscheduler.client.errors import NotSentError
 from kscheduler.framework.cluster.pod_groups import GroupDefinition, GroupKey
-from kscheduler.scheduling.groups.group_reports import GroupReports
-from kscheduler.scheduling.groups.group_status_writer import GroupStatusWriter
-from kscheduler.state.pod_groups.group_apis import KUBERNETES, VOLCANO
-from kscheduler.state.pod_groups.group_table import PodGroupTable
+from kscheduler.scheduling.groups.group_status_writer import GroupReports, GroupStatusWriter
+from kscheduler.state.group_apis import KUBERNETES, VOLCANO
+from kscheduler.state.pod_groups import PodGroupTable
 from tests.scheduling.groups.world import ReportedGroups
 
 KEY = GroupKey("scheduling.k8s.io", "default", "g")

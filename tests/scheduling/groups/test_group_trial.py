@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kscheduler.scenario.decide_group import decide_group
+from kscheduler.scenario.scenario import GroupScenario
 from kscheduler.scheduling.groups.group_cycle import GroupInputs, GroupResult
 from kscheduler.scheduling.groups.group_preemption import run_group_post_filter
-from kscheduler.whatif.decide_group import decide_group
-from kscheduler.whatif.scenario import GroupScenario
 from tests.vectors.test_recorded_group_preemption import LINES
 
 COLUMNS = ("allocatable", "requested", "nonzero_requested", "pod_count", "is_live")
@@ -48,6 +48,6 @@ def test_everything_is_as_before(scenario: GroupScenario, monkeypatch: pytest.Mo
         compared += 1
         return searched
 
-    monkeypatch.setattr("kscheduler.whatif.decide_group.run_group_post_filter", watched)
+    monkeypatch.setattr("kscheduler.scenario.decide_group.run_group_post_filter", watched)
     decision = decide_group(scenario)
     assert compared or decision.status is None or not decision.status.is_rejected

@@ -9,9 +9,8 @@ import structlog
 
 from kscheduler.config.feature_gates import parse_feature_gates
 from kscheduler.config.loader import from_tree
-from kscheduler.framework.cluster.group_preemption import GroupTrial, PodGroupPostFilterResult
-from kscheduler.framework.cluster.placements import GroupPlacement
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
+from kscheduler.framework.cluster.preemption import GroupPlacement, GroupTrial, PodGroupPostFilterResult
 from kscheduler.framework.plugin import Plugin
 from kscheduler.framework.status import SUCCESS, unschedulable
 from kscheduler.plugins.in_tree import registry

@@ -6,8 +6,8 @@ import numpy as np
 
 from kscheduler.config.feature_gates import parse_feature_gates
 from kscheduler.config.loader import from_tree
-from kscheduler.framework.cluster.placements import GroupPlacement, ProposedPlacement
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
+from kscheduler.framework.cluster.preemption import GroupPlacement, ProposedPlacement
 from kscheduler.framework.handle import Handle, PluginArgs
 from kscheduler.framework.nodes.node_table import Scores
 from kscheduler.framework.plugin import Plugin

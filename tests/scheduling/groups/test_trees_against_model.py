@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from kscheduler.config.feature_gates import parse_feature_gates
 from kscheduler.config.loader import default_configuration
-from kscheduler.whatif.decide_group import GroupDecision, decide_group
-from kscheduler.whatif.scenario import GroupScenario, parse_line
+from kscheduler.scenario.decide_group import GroupDecision, decide_group
+from kscheduler.scenario.scenario import GroupScenario, parse_line
 
 CONFIG = default_configuration(
     "default-scheduler",

@@ -5,9 +5,8 @@ import pytest
 from kscheduler.api.quantity import QuantityError
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import Status
-from kscheduler.scheduling.handlers.event_handlers import NodeHandler, PodHandler
-from kscheduler.scheduling.handlers.node_changes import node_update_event
-from kscheduler.state.holding.waiting_pods import HeldPod
+from kscheduler.scheduling.handlers.event_handlers import NodeHandler, PodHandler, node_update_event
+from kscheduler.state.waiting_pods import HeldPod
 from tests.builders import Tree, make_node, make_pod, pod_info
 from tests.scheduling.around import SchedulerHarness
 from tests.scheduling.plugins_for_tests import TurnsDown, cluster, profile

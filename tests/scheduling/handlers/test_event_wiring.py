@@ -35,7 +35,7 @@ from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows
 from kscheduler.framework.plugin import Plugin
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.registry import Registry
-from kscheduler.scheduling.handlers.storage_handlers import STORAGE_RESOURCES
+from kscheduler.scheduling.handlers.dependency_handlers import STORAGE_RESOURCES
 from kscheduler.scheduling.observations import Observations
 from tests.builders import Tree, make_node, make_pod
 from tests.scheduling.plugins_for_tests import profile

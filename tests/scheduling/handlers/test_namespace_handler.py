@@ -4,7 +4,7 @@ from kscheduler.api.codec import convert
 from kscheduler.api.core import LabelSelector, Namespace
 from kscheduler.api.kinds import NAMESPACES
 from kscheduler.api.selectors import Selector, parse_label_selector
-from kscheduler.framework.pods.pod_match import PodMatch
+from kscheduler.framework.pods.affinity_terms import PodMatch
 from tests.builders import make_node, make_pod
 from tests.scheduling.around import SchedulerHarness
 from tests.scheduling.plugins_for_tests import TurnsDown, cluster, profile

@@ -16,7 +16,7 @@ from kscheduler.api.kinds import DEVICE_KINDS, NAMESPACES, NODES, PODS, STORAGE_
 from kscheduler.api.meta import KubeObject
 from kscheduler.client.watch import WatchEvent
 from kscheduler.informers.informer import Informer
-from kscheduler.whatif.scenario import ClusterObjects
+from kscheduler.scenario.scenario import ClusterObjects
 
 Tree = dict[str, Any]
 """A JSON object."""

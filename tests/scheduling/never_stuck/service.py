@@ -30,7 +30,7 @@ from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.framework.status import SUCCESS, Status, error
 from kscheduler.informers.informer import Informer
 from kscheduler.plugins.in_tree import registry
-from kscheduler.scheduling.attempt.surroundings import Attempt
+from kscheduler.scheduling.attempt.context import Attempt
 from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.scheduling.failures.failures import failure_of_record
 from kscheduler.scheduling.handlers.workloads import StoredWorkloads

@@ -24,14 +24,14 @@ from kscheduler.assembly import profiles_over
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import Code
 from kscheduler.plugins.in_tree import registry
+from kscheduler.scenario.decide import cluster_cache, scenario_ports
+from kscheduler.scenario.scenario import ClusterObjects
 from kscheduler.scheduling.cycle.schedule import find_feasible, schedule
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.profiles import Profiles
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.state.cache import Cache
 from kscheduler.state.queue.scheduling_queue import ACTIVE, BACKOFF, GATED, UNSCHEDULABLE
-from kscheduler.whatif.decide import cluster_cache, scenario_ports
-from kscheduler.whatif.scenario import ClusterObjects
 from tests.scheduling.never_stuck.service import CONFIG, Service
 
 _NOBODY = Pod()

@@ -6,8 +6,8 @@ import pytest
 
 from kscheduler.framework.nodes.node_info import NodeInfo
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.logs.caught import Boundary, caught
 from kscheduler.scheduling.overfill.incidents import Overfill
+from kscheduler.telemetry.logs.caught import Boundary, caught
 from tests.builders import Tree, make_node, make_pod
 from tests.scheduling.overfill.overfilled import OURS, Looking, looking
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import structlog
 
-from kscheduler.aio.services import BackgroundService, running
+from kscheduler.aio.tasks import BackgroundService, running
 from kscheduler.api.core import Pod
 from kscheduler.client.errors import APIError, ClientError, NotSentError, StatusAnswer
 from kscheduler.framework.nodes.node_info import NodeInfo

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import structlog
 
+from kscheduler.assembly.plugin_files import run_file
 from kscheduler.framework.nodes.node_info import NodeInfo
 from kscheduler.framework.per_node import PerNodeFactory, plugin
 from kscheduler.framework.plugin import Plugin, Source
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import StatusError
-from kscheduler.loading.plugin_file import run_file
 from kscheduler.scheduling.classes.class_engine import ClassEngine
 from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.testing import Cluster

@@ -19,7 +19,7 @@ from tests.scheduling.runtime.plugin_cluster import PluginCluster
 
 SOURCES = Path(kscheduler.__file__).parent
 RUNTIME = "scheduling/runtime"
-BELOW_THE_SERVICE = ("framework", "state", "scheduling", "whatif", "explain")
+BELOW_THE_SERVICE = ("framework", "state", "scheduling", "scenario", "simulate", "explain")
 METHODS = (plugin_contract._PARAMETERS.keys() | {"details"}) - {"status"}
 """What plugins are called for; `status`, an attribute of much else, is looked for by its argument."""
 NO_PLUGINS = {
@@ -95,10 +95,10 @@ BROAD_HANDLERS = {
     "scheduling/claims/claim_commits.py": "a bug about one claim is that pod's failure, and what it took is given back",
     "scheduling/overfill/incidents.py": "a bug about one node ends the look at none of the others",
     "scheduling/runtime/guard.py": "the three guards: in a cycle, anywhere else, around a coroutine",
-    "scheduling/runtime/steps.py": "what is thrown into a coroutine is the coroutine's",
+    "scheduling/runtime/timing.py": "what is thrown into a coroutine is the coroutine's",
     "scheduling/truth/truth_check.py": "an event handler, at one object",
-    "whatif/shadow/follower.py": "a change of one object costs a shadow one comparison",
-    "whatif/listed_kinds.py": "a plugin that is told of an object: a note of the explanation says so",
+    "shadow/follower.py": "a change of one object costs a shadow one comparison",
+    "scenario/listed_kinds.py": "a plugin that is told of an object: a note of the explanation says so",
     "state/queue/heap.py": "an order that raises leaves the heap as it was, and it is raised again",
 }
 

@@ -19,7 +19,7 @@ from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.plugin_reports import MOST_CAUSES, PluginReports
 from kscheduler.scheduling.runtime import guard, queue_calls
-from kscheduler.scheduling.runtime.steps import Steps
+from kscheduler.scheduling.runtime.timing import Steps
 from kscheduler.scheduling.stopwatch import ObservedStopwatch
 from tests.builders import make_node, make_pod, pod_info
 from tests.scheduling.plugins_for_tests import TurnsDown, cluster, profile

@@ -19,7 +19,7 @@ from kscheduler.framework.per_node import plugin
 from kscheduler.framework.plugin import Plugin
 from kscheduler.framework.plugin_answers import WrongAnswerError
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.scheduling.runtime.steps import Steps
+from kscheduler.scheduling.runtime.timing import Steps
 from kscheduler.scheduling.supervision.alarm import ALARM, BudgetAlarm, TimeBudgetError
 from kscheduler.scheduling.supervision.supervised import BudgetedCall, SupervisedPlugin
 from kscheduler.state.cache import Cache

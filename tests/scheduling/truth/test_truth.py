@@ -14,7 +14,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from kscheduler.aio import slices
+from kscheduler.aio import tasks
 from kscheduler.aio.clock import VirtualClock
 from kscheduler.api.codec import UndecodableError, convert
 from kscheduler.api.core import Node, Pod
@@ -673,7 +673,7 @@ async def test_a_slice_is_two_milliseconds_of_work_each_time(
         world.cache.remove_pod(pod.metadata.uid)
     ticks = itertools.count()
     each_look = SLICE_SECONDS / 20
-    monkeypatch.setattr(slices, "time", SimpleNamespace(perf_counter=lambda: next(ticks) * each_look))
+    monkeypatch.setattr(tasks, "time", SimpleNamespace(perf_counter=lambda: next(ticks) * each_look))
     rests = 0
     checking = asyncio.ensure_future(world.check.check())
     await asyncio.sleep(0)

@@ -7,9 +7,9 @@ from http.cookies import SimpleCookie
 import aiohttp
 import pytest
 
-from kscheduler.logs.caught import Boundary, caught
 from kscheduler.server import browser_login
 from kscheduler.server.browser_login import COOKIE, LONGEST_TOKEN, local_path
+from kscheduler.telemetry.logs.caught import Boundary, caught
 from tests.server.pki import trusting
 from tests.server.secure_site import READER, SecureSite, secure_site, token_of
 from tests.server.status_page.page_scene import page_scene

@@ -7,10 +7,10 @@ import pytest
 
 from kscheduler.client.access.connection import plain_connection
 from kscheduler.client.errors import ConfigurationError
+from kscheduler.embedded.apiserver.faults import InjectedFault
 from kscheduler.server import HTTPServing
 from kscheduler.server.login.authorities import AuthenticationSettings
 from kscheduler.server.login.permissions import AuthorizationSettings
-from kscheduler.simulation.apiserver.faults import InjectedFault
 from tests.server.secure_site import NOTE, READER, secure_site, token_of
 
 CLOSED = ("/metrics", "/configz", "/", "/nowhere", "/livez/ping", "/debug/stacks", "/waiting-pods")

@@ -7,16 +7,16 @@ import threading
 import aiohttp
 import pytest
 
-from kscheduler.app import Options
+from kscheduler.config.changes import with_settings
 from kscheduler.config.loader import default_configuration
-from kscheduler.config.overrides import with_settings
-from kscheduler.logs import verbosity
+from kscheduler.embedded.apiserver import EmbeddedAPIServer
 from kscheduler.server.pages.debugging import sample
 from kscheduler.server.serving import HTTPServing
-from kscheduler.simulation.apiserver import EmbeddedAPIServer
-from tests.app.running import alone, answer, put, running, until
+from kscheduler.service import Options
+from kscheduler.telemetry.logs import verbosity
 from tests.builders import node_tree, pod_tree
 from tests.server.secure_site import READER, secure_site, token_of
+from tests.service.running import alone, answer, put, running, until
 
 PATHS = ("/debug/cache", "/debug/queue", "/debug/stacks", "/debug/profile?seconds=0.1")
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from kscheduler.app import App
+from kscheduler.embedded.apiserver import EmbeddedAPIServer
 from kscheduler.server.pages.openapi import description
-from kscheduler.simulation.apiserver import EmbeddedAPIServer
-from tests.app.running import SECONDS, answer, put, running
+from kscheduler.service import App
 from tests.builders import node_tree, pod_tree
+from tests.service.running import SECONDS, answer, put, running
 
 Tree = dict[str, Any]
 NOT_FOR_READING = ("/", "/debug/flags/v", "/waiting-pods", "/simulate")

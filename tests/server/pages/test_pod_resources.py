@@ -7,11 +7,11 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from kscheduler.api.core import Pod
-from kscheduler.framework.pods.pod_resources import spec_limits, spec_requests
+from kscheduler.embedded.apiserver import EmbeddedAPIServer
+from kscheduler.framework.pods.requests import spec_limits, spec_requests
 from kscheduler.server.pages.pod_resources import lines_of, unit_of
-from kscheduler.simulation.apiserver import EmbeddedAPIServer
-from tests.app.running import answer, put, running
 from tests.builders import pod_tree
+from tests.service.running import answer, put, running
 
 UNITS = {
     "cpu": "cores", "memory": "bytes", "storage": "bytes", "ephemeral-storage": "bytes", "hugepages-2Mi": "bytes",

@@ -7,13 +7,13 @@ import pytest
 from kscheduler.api.codec import convert
 from kscheduler.api.core import Pod
 from kscheduler.api.devices import DeviceClass, ResourceClaim, ResourceSlice
-from kscheduler.app.monitors.offered_devices import MOST_NAMES, OfferedDevices
 from kscheduler.server.status_page.facts.devices import MOST_HOLDERS, DeviceTotals, claims_of
 from kscheduler.server.status_page.facts.heat import HeatMap, Offered, most_offered
 from kscheduler.server.status_page.facts.node_story import node_story
 from kscheduler.server.status_page.facts.overview import OverviewReader
 from kscheduler.server.status_page.facts.pod_story import pod_story
 from kscheduler.server.status_page.rendering import Templates
+from kscheduler.service.monitors.devices import MOST_NAMES, OfferedDevices
 from tests.builders import make_pod
 from tests.server.status_page.page_scene import PageScene, page_scene
 

@@ -17,10 +17,10 @@ from kscheduler.assembly import profiles_over
 from kscheduler.config.loader import from_tree
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.plugins.in_tree import registry
+from kscheduler.scenario.decide import scenario_ports
+from kscheduler.scenario.scenario import ClusterObjects
 from kscheduler.scheduling.profile import Profile
 from kscheduler.state.cache import Cache
-from kscheduler.whatif.decide import scenario_ports
-from kscheduler.whatif.scenario import ClusterObjects
 from tests.builders import Tree, make_node, make_pod
 from tests.specification.engine.plugins import Balks, BalksToo, ByItself, Fragile, Rates
 

@@ -13,11 +13,11 @@ from kscheduler.framework.handle import Handle
 from kscheduler.framework.nodes.node_table import Rows
 from kscheduler.framework.plugin import UNSIGNABLE
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.framework.rules.tolerations import COMPARISON_OPERATORS
+from kscheduler.framework.rules.node_match import COMPARISON_OPERATORS
 from kscheduler.framework.status import Code
 from kscheduler.plugins.pod_topology_spread import PodTopologySpread
-from kscheduler.whatif.scenario import ClusterObjects
-from kscheduler.whatif.workloads import listed_workloads
+from kscheduler.scenario.listed_kinds import listed_workloads
+from kscheduler.scenario.scenario import ClusterObjects
 from tests.specification import cases
 from tests.specification.rules import Verdict
 from tests.specification.spread.clusters import (

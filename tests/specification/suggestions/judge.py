@@ -8,7 +8,7 @@ import msgspec
 
 from kscheduler.api.codec import convert
 from kscheduler.api.core import Pod
-from kscheduler.whatif.scenario import ClusterObjects
+from kscheduler.scenario.scenario import ClusterObjects
 from tests.builders import Tree
 from tests.specification.decisions.naive_decisions import NaiveCluster, Policy, Scene, whole_pod_problem
 from tests.specification.volumes import rules as volume_rules

@@ -15,9 +15,9 @@ from kscheduler.config.loader import default_configuration
 from kscheduler.explain.situation import NO_SITUATION
 from kscheduler.explain.suggestions.as_json import suggestion_trees
 from kscheduler.explain.suggestions.asked import suggested
-from kscheduler.whatif.decide import decide
-from kscheduler.whatif.scenario import parse_scenario
-from kscheduler.whatif.suggestions.suggestion import FAR
+from kscheduler.explain.suggestions.suggestion import FAR
+from kscheduler.scenario.decide import decide
+from kscheduler.scenario.scenario import parse_scenario
 from tests.builders import Tree
 from tests.explain.suggestions.applied import applied, does_harm
 from tests.specification import cases

@@ -2,7 +2,7 @@
 
 from kscheduler.api.codec import convert
 from kscheduler.api.devices import DeviceClass
-from kscheduler.state.devices.extended_resources import ExtendedResourceClasses
+from kscheduler.state.devices.device_table import ExtendedResourceClasses
 
 OLD, NEW = "2026-01-01T00:00:00Z", "2026-02-01T00:00:00Z"
 IMPLICIT = "deviceclass.resource.kubernetes.io/"

@@ -19,8 +19,8 @@ from kscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWi
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.framework.status import SUCCESS, Status, unresolvable
-from kscheduler.state.pod_groups.group_apis import KUBERNETES
-from kscheduler.state.pod_groups.group_table import PodGroupTable
+from kscheduler.state.group_apis import KUBERNETES
+from kscheduler.state.pod_groups import PodGroupTable
 from kscheduler.state.queue.backoff import BackoffPolicy
 from kscheduler.state.queue.hints import HintTable
 from kscheduler.state.queue.queued_group import GroupOutcome, QueuedPodGroup

@@ -14,7 +14,7 @@ from kscheduler.framework.events import NODE_ADD, ActionType, ClusterEvent, Clus
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Status, unresolvable
 from kscheduler.state.queue.backoff import BackoffPolicy
-from kscheduler.state.queue.gates.awaited_objects import ObjectGateCalls
+from kscheduler.state.queue.gated_pods import ObjectGateCalls
 from kscheduler.state.queue.hints import HintTable
 from kscheduler.state.queue.scheduling_queue import GATED, QueuePolicy, SchedulingQueue
 from tests.builders import make_node, make_pod

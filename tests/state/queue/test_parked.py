@@ -6,7 +6,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from kscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, Resource
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.state.queue.hints import HintTable, QueueingStrategy
-from kscheduler.state.queue.parked import Parked
+from kscheduler.state.queue.places import Parked
 from tests.builders import pod_info
 
 KEYS = st.sampled_from([f"default/pod-{number}" for number in range(8)])

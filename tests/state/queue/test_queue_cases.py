@@ -18,10 +18,9 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.framework.status import Status, unresolvable
 from kscheduler.scheduling.runtime.queue_calls import HintCalls, unobserved
-from kscheduler.state.pod_groups.group_apis import KUBERNETES
-from kscheduler.state.pod_groups.group_table import PodGroupTable
-from kscheduler.state.queue.hints import HintTable, QueueingStrategy
-from kscheduler.state.queue.pod_changes import pod_update_events
+from kscheduler.state.group_apis import KUBERNETES
+from kscheduler.state.pod_groups import PodGroupTable
+from kscheduler.state.queue.hints import HintTable, QueueingStrategy, pod_update_events
 from kscheduler.state.queue.queued_group import GroupOutcome, QueuedPodGroup
 from kscheduler.state.queue.scheduling_queue import BACKOFF, GATED, UNSCHEDULABLE, SchedulingQueue
 from tests.builders import Tree, make_pod, pod_info, queued_pod

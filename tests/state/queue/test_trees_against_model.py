@@ -6,14 +6,15 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from kscheduler.framework.cluster.pod_groups import DEEPEST_TREE, GroupDefinition, GroupKey, has_quorum
+from kscheduler.api.groups import DEEPEST_TREE
+from kscheduler.framework.cluster.pod_groups import GroupDefinition, GroupKey, has_quorum
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Status, unresolvable
-from kscheduler.state.pod_groups.group_apis import kubernetes_apis
-from kscheduler.state.pod_groups.group_table import PodGroupTable
+from kscheduler.state.group_apis import kubernetes_apis
+from kscheduler.state.pod_groups import PodGroupTable
 from kscheduler.state.queue.backoff import BackoffPolicy
+from kscheduler.state.queue.entrance import QueuePolicy
 from kscheduler.state.queue.hints import HintTable
-from kscheduler.state.queue.policy import QueuePolicy
 from kscheduler.state.queue.queued_group import GroupOutcome, QueuedPodGroup
 from kscheduler.state.queue.scheduling_queue import SchedulingQueue
 from tests.builders import make_pod

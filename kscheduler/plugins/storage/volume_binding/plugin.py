@@ -17,7 +17,7 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from kscheduler.aio.bell import Bell
+from kscheduler.aio.tasks import Bell
 from kscheduler.api.storage import (
     BOUND_BY_CONTROLLER,
     SELECTED_NODE,
@@ -45,7 +45,7 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.reasons.details import Detail
 from kscheduler.framework.status import SKIP, SUCCESS, Status, error
 from kscheduler.plugins.storage.volume_binding import events
-from kscheduler.plugins.storage.volume_binding.claims import PodClaims, pod_claims
+from kscheduler.plugins.storage.volume_binding.claims import PodClaims, Undertaking, pod_claims
 from kscheduler.plugins.storage.volume_binding.details import claim_details, unready_claims
 from kscheduler.plugins.storage.volume_binding.placement import (
     BIND_CONFLICT,
@@ -56,7 +56,6 @@ from kscheduler.plugins.storage.volume_binding.placement import (
     Storage,
     place,
 )
-from kscheduler.plugins.storage.volume_binding.progress import Undertaking
 from kscheduler.plugins.storage.volume_binding.scoring import CapacityScore
 
 CHECK_SECONDS: Final = 1.0

@@ -11,8 +11,7 @@ import numpy as np
 from kscheduler.api.core import LabelSelector, Node, NodeSelectorTerm
 from kscheduler.api.selectors import NodeTerm, Operator, Requirement, Selector, parse_label_selector, parse_node_term
 from kscheduler.api.storage import PersistentVolume, TopologySelectorTerm, VolumeNodeAffinity
-from kscheduler.bounded.recently_used import RecentlyUsed, RecentlyUsedByWeight
-from kscheduler.bounded.weights import weight_of
+from kscheduler.bounded import RecentlyUsed, RecentlyUsedByWeight, weight_of
 from kscheduler.framework.cluster.volumes import Volumes
 from kscheduler.framework.nodes.label_column import Mask
 from kscheduler.framework.nodes.node_table import NodeTable, Rows

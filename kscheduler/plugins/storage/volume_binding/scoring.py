@@ -21,7 +21,7 @@ from kscheduler.api.storage import STORAGE, CSIStorageCapacity, PersistentVolume
 from kscheduler.config.plugin_args import UtilizationShapePoint
 from kscheduler.framework.nodes.label_column import Mask
 from kscheduler.framework.nodes.node_table import Rows, Scores
-from kscheduler.framework.rules.resource_scoring import points_by_utilization
+from kscheduler.framework.rules.scoring import points_by_utilization
 from kscheduler.plugins.storage.volume_binding.placement import Choice, Placement, Storage, reported_capacities
 from kscheduler.plugins.storage.volume_binding.reach import selected
 

@@ -112,7 +112,7 @@ def shown_answer(tree: Tree, pod_name: str) -> ShownAnswer:
 
 def _helping(suggestions: Sequence[Tree]) -> tuple[Helping, ...]:
     """Each change of what the pod asks for; of nodes to change, and of pods to delete, the best with its like."""
-    from kscheduler.whatif.suggestions.suggestion import OF_THE_POD  # not at the start: nobody has asked yet
+    from kscheduler.explain.suggestions.suggestion import OF_THE_POD  # not at the start: nobody has asked yet
 
     of_the_pod = {kind.value for kind in OF_THE_POD}
 

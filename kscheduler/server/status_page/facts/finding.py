@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from kscheduler.aio.slices import Slicer
+from kscheduler.aio.tasks import Slicer
 from kscheduler.server.status_page.facts.heat import Cells, share_of_cpu, share_of_memory
 from kscheduler.server.status_page.sources import PageSources
 

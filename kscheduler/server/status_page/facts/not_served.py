@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Final
 
-from kscheduler.aio.slices import Slicer
+from kscheduler.aio.tasks import Slicer
 from kscheduler.server.status_page.sources import PageSources
 
 MOST_NAMES: Final = 20
@@ -38,6 +38,6 @@ async def not_served(sources: PageSources) -> tuple[NotServed, ...]:
 
 def near_name(name: str, profiles: tuple[str, ...]) -> str:
     """The served name that a misspelt one may mean; empty if none is near."""
-    from kscheduler.whatif.fields.unknown_fields import nearest  # not at the start: few pods need it
+    from kscheduler.scenario.fields import nearest  # not at the start: few pods need it
 
     return nearest(name, profiles)

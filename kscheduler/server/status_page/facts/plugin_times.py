@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Final
 
-from kscheduler.counts.histogram import Histogram
 from kscheduler.scheduling.observations import Observations
+from kscheduler.telemetry.series import Histogram
 
 MOST_ROWS: Final = 20
 

@@ -1,0 +1,236 @@
+"""What questions to the running service cost it: `python -m benchmarks.explain.live_questions`.
+
+A scheduler in process as the service has it (queue, workers, cache, real time), pods that arrive at a steady rate and
+are bound at once, and beside that a question each second, answered by copies of the process. Rounds without questions,
+with explanations (of a pod that fits nowhere, with suggestions), with explanations that each have a copy of their own,
+and with rehearsals take turns. Latency is from the time at which a pod was to arrive to its binding, so whoever comes
+while the loop stands still waits, too. On a machine with other work only the ratios within a run mean anything, and the
+CPU time and the page faults of the loop more than latencies.
+"""
+
+import argparse
+import asyncio
+import json
+import resource
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
+from statistics import median
+from types import SimpleNamespace
+from typing import Any, Final, NamedTuple, cast
+
+import msgspec
+import numpy as np
+
+from benchmarks.explain.suggestions import cluster, pod_tree
+from kscheduler.aio.clock import REAL_CLOCK
+from kscheduler.aio.collector import setting_aside
+from kscheduler.api.core import Pod
+from kscheduler.api.kinds import KINDS, NODES, PODS, Kind
+from kscheduler.assembly import Assembly, Ports
+from kscheduler.framework.status import SUCCESS, Status
+from kscheduler.informers.store import Store
+from kscheduler.plugins.in_tree import registry
+from kscheduler.scenario.scenario import parse_scenario
+from kscheduler.scheduling.work.concurrency import AdaptiveLimit
+from kscheduler.scheduling.work.workers import Workers
+from kscheduler.service.asking import questions
+from kscheduler.service.asking.copied_service import CopiedQuestion, CopiedService
+from kscheduler.service.asking.live_copy import LiveAnswer, LiveCopy
+from kscheduler.service.asking.no_answers import CopyLimits
+from kscheduler.service.parts import Parts
+
+Tree = dict[str, Any]
+
+_WORKERS: Final = 16
+_ALIVE: Final = 2_000
+"""New pods that stay; older ones go, so that nodes never fill up."""
+_QUESTION_SECONDS: Final = 1.0
+
+
+class Service:
+    """As much of a service as decides."""
+
+    def __init__(self, nodes: int, pods: int) -> None:
+        line = json.dumps({"objects": cluster(nodes, pods, cpu="100m"), "pod": pod_tree("x", "1", 1)})
+        scenario = parse_scenario(line.encode(), "benchmark:1")
+        self.stores: dict[str, Store[Any]] = {kind.resource: Store() for kind in KINDS.values()}
+        self.latencies: list[float] = []
+        self._began: dict[str, float] = {}
+        self._alive: deque[str] = deque()
+        wake: Callable[[], None] = lambda: self.workers.wake()  # noqa: E731, PLW0108  they come after the queue
+        ports = Ports(binder=self, pod_of=self.stores[PODS.resource].get, on_arrival=wake)
+        self.assembly = Assembly(scenario.config, registry(), ports, REAL_CLOCK)
+        queue, scheduler = self.assembly.queue, self.assembly.scheduler
+        self.workers = Workers(_WORKERS, queue, scheduler, AdaptiveLimit(_WORKERS, _WORKERS), REAL_CLOCK)
+        for node in scenario.objects.nodes:
+            self.stores[NODES.resource].put(node.key, node)
+            self.assembly.node_handler.on_add(node, initial=True)
+        for pod in scenario.objects.pods:
+            self.show(pod)
+
+    @property
+    def parts(self) -> Parts:
+        """What the questions read of a service."""
+        informers = SimpleNamespace(informer=self._informer)
+        own = {"claim_templates": {}, "unserved_groups": lambda: ()}
+        return cast("Parts", SimpleNamespace(assembly=self.assembly, informers=informers, clock=REAL_CLOCK, **own))
+
+    def _informer(self, kind: Kind) -> Any:
+        return SimpleNamespace(store=self.stores[kind.resource])
+
+    def show(self, pod: Pod) -> None:
+        """The watch shows a pod."""
+        self.stores[PODS.resource].put(pod.key, pod)
+        self.assembly.pod_handler.on_add(pod, initial=False)
+
+    def arrive(self, pod: Pod, at: float) -> None:
+        """A new pod, which was to arrive at a time of `perf_counter`."""
+        self._began[pod.key] = at
+        self.show(pod)
+        self._alive.append(pod.key)
+        if len(self._alive) > _ALIVE:
+            gone = self.stores[PODS.resource].get(self._alive.popleft())
+            if gone is not None:
+                self.stores[PODS.resource].remove(gone.key)
+                self.assembly.pod_handler.on_delete(gone)
+
+    async def bind(self, pod: Pod, node_name: str) -> Status:
+        """The Binding succeeds, and the watch shows it."""
+        self.latencies.append(time.perf_counter() - self._began.pop(pod.key, time.perf_counter()))
+        bound = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=node_name))
+        self.stores[PODS.resource].put(pod.key, bound)
+        asyncio.get_running_loop().call_soon(self.assembly.pod_handler.on_update, pod, bound)
+        return SUCCESS
+
+
+def _new_pod(number: int) -> Pod:
+    tree = pod_tree(f"new-{number}", "10m", number % 20, schedulerName="default-scheduler")
+    return parse_scenario(json.dumps({"pod": tree}).encode(), "benchmark:2").pod
+
+
+def _body(count: int) -> bytes:
+    """A request to rehearse so many pods."""
+    tree = pod_tree("rehearsed", "500m", 3, schedulerName="default-scheduler")
+    tree["spec"]["containers"][0]["image"] = "shop/rehearsed:1"
+    return json.dumps({"objects": [{"apiVersion": "v1", "kind": "Pod", **tree}], "replicas": count}).encode()
+
+
+Ask = Callable[[], Awaitable[LiveAnswer]]
+
+
+class _Round(NamedTuple):
+    """Of the service, in one round."""
+
+    p50: float
+    """Of the latencies, in ms."""
+    p99: float
+    cpu: float
+    """us of the loop's CPU per pod."""
+    faults: float
+    """Page faults of the loop's thread a second."""
+
+
+async def _round(
+    service: Service, seconds: float, rate: float, question: Ask | None, base: int
+) -> tuple[_Round, list[float]]:
+    """What the service noticed, and how long the questions took in seconds."""
+    service.latencies.clear()
+    took: list[float] = []
+    loop = asyncio.get_running_loop()
+    ends = loop.time() + seconds
+
+    async def ask() -> None:
+        while question is not None and loop.time() < ends:
+            began = time.perf_counter()
+            answer = (await question()).body
+            assert answer.startswith(b"200\n"), answer[:500]
+            took.append(time.perf_counter() - began)
+            await asyncio.sleep(max(_QUESTION_SECONDS - (time.perf_counter() - began), 0.0))
+
+    asking = asyncio.ensure_future(ask())
+    pods = [_new_pod(base + number) for number in range(int(seconds * rate))]
+    begins, cpu, faults = time.perf_counter(), time.thread_time(), _faults()
+    for number, pod in enumerate(pods):
+        due = begins + number / rate
+        await asyncio.sleep(max(due - time.perf_counter(), 0.0))
+        service.arrive(pod, due)
+    await asyncio.sleep(0.5)
+    cpu, faults = time.thread_time() - cpu, _faults() - faults
+    await asking
+    p50, p99 = np.percentile(service.latencies, [50, 99]) * 1e3
+    return _Round(float(p50), float(p99), cpu / len(pods) * 1e6, faults / seconds), took
+
+
+def _faults() -> int:
+    return resource.getrusage(resource.RUSAGE_THREAD).ru_minflt
+
+
+_EXPLAIN: Final[Tree] = {
+    "pod_key": "default/huge",
+    "against_node": "",
+    "leads": True,
+    "as_text": False,
+    "with_suggestions": True,
+}
+
+
+async def _play(args: argparse.Namespace) -> None:
+    service = Service(args.nodes, args.pods)
+    service.show(parse_scenario(json.dumps({"pod": pod_tree("huge", "900", 1)}).encode(), "benchmark:3").pod)
+    state = CopiedService(service.parts, lambda: True)
+    live = LiveCopy(state, limits=CopyLimits(seconds=60.0))
+    explain = CopiedQuestion(questions.__name__, "explain", _EXPLAIN).encoded()
+    simulate = CopiedQuestion(questions.__name__, "simulate", {"body": _body(args.rehearsed)}).encoded()
+    kinds: dict[str, Ask | None] = {
+        "no questions": None,
+        "explain": lambda: live.ask(explain, state.facts([_EXPLAIN["pod_key"]])),
+        "explain, a copy each": lambda: live.ask(explain, fresh=True),
+        f"simulate {args.rehearsed} pods": lambda: live.ask(simulate),
+    }
+    service.assembly.queue.begin_scheduling()
+    work = [asyncio.ensure_future(each) for each in (service.workers.run(), service.workers.keep_flushing())]
+    found: dict[str, list[_Round]] = {name: [] for name in kinds}
+    answers: dict[str, list[float]] = {name: [] for name in kinds}
+    forks = dict.fromkeys(kinds, 0)
+    with setting_aside():
+        await _round(service, 3.0, args.rate, None, 10_000_000)  # warms up
+        for number in range(args.rounds):
+            for position, (name, question) in enumerate(kinds.items()):
+                base = (number * len(kinds) + position) * 1_000_000
+                before = live.forks
+                noticed, took = await _round(service, args.seconds, args.rate, question, base)
+                forks[name] += live.forks - before
+                found[name].append(noticed)
+                answers[name] += took
+                print(f"{name:22} p50 {noticed.p50:7.2f} ms  p99 {noticed.p99:7.2f} ms  {len(took)} answers")
+    print(f"\nfork: {live.fork_seconds / max(live.forks, 1) * 1e3:.1f} ms of the loop each, {live.forks} forks")
+    quiet = median(each.p99 for each in found["no questions"])
+    for name, rounds in found.items():
+        p50, p99, cpu, faults = (median(values) for values in zip(*rounds, strict=True))
+        asked = ""
+        if answers[name]:
+            middle, late = np.percentile(answers[name], [50, 99]) * 1e3
+            often = forks[name] / (args.rounds * args.seconds)
+            asked = f"  answer p50 {middle:5.0f} ms, p99 {late:5.0f} ms; {often:.2f} forks a second"
+        print(f"{name:22} medians: p50 {p50:6.2f}, p99 {p99:6.2f} ms = {p99 / quiet:.2f} of quiet{asked}")
+        print(f"{'':22} CPU {cpu:.0f} us a pod, {faults:.0f} page faults a second")
+    await live.aclose()
+    for task in work:
+        task.cancel()
+
+
+def main() -> None:
+    """Print a line per round, then medians."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--nodes", type=int, default=5_000)
+    parser.add_argument("--pods", type=int, default=50_000)
+    parser.add_argument("--rehearsed", type=int, default=1_000)
+    parser.add_argument("--rate", type=float, default=200.0, help="pods a second")
+    parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--rounds", type=int, default=3)
+    asyncio.run(_play(parser.parse_args()))
+
+
+if __name__ == "__main__":
+    main()

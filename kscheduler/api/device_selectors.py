@@ -1,0 +1,340 @@
+"""Selectors of devices: CEL expressions over `device`, compiled and evaluated as kube-scheduler does it.
+
+`device` has a driver, attributes and capacities by domain, and whether it may be allocated several times. A name
+without a domain is in the driver's. Looking up a domain that is not there gives an empty map, but `in` and iteration
+know only the domains that are there. The errors are kube-scheduler's, which decide nothing: a selector that fails ends
+the cycle.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
+
+from kscheduler.api.devices import Device, DeviceAttribute
+from kscheduler.bounded import WithinBudget
+from kscheduler.cel import types
+from kscheduler.cel.checking.declarations import QUANTITY
+from kscheduler.cel.environment import (
+    MOST_STEPS,
+    CompileBudgetError,
+    CompileError,
+    Environment,
+    EvaluationError,
+    LanguageRules,
+    Program,
+    deep_calls,
+)
+from kscheduler.cel.kubernetes import quantities, semvers
+from kscheduler.cel.planning.attributes import EvaluationRules
+from kscheduler.cel.values.converting import unconvertible
+from kscheduler.cel.values.kinds import Optional, StringMap
+from kscheduler.cel.values.typing import type_name
+
+Release = Literal["1.36", "1.37"]
+
+COST_LIMIT = 1_000_000
+"""What one evaluation may cost, `CELSelectorExpressionMaxCost` of resource.k8s.io."""
+
+COMPILED_KEPT, COMPILED_BYTES = 256, 32 * 2**20
+"""Expressions that a compiler keeps: some kilobytes each, if they are as people write them (kube-scheduler keeps ten).
+"""
+_BYTES_PER_NODE = 1_000
+
+DEVICES_KEPT, DEVICES_BYTES = 8192, 32 * 2**20
+"""Devices whose attributes stay ready to be asked about: about two kilobytes each."""
+_BYTES_PER_VALUE = 160
+
+_HINT = (
+    ". consider using CEL optional chaining (.? followed by orValue()) or guarding the check with has() for optional "
+    "fields"
+)
+
+
+class SelectorError(ValueError):
+    """A selector cannot be answered."""
+
+
+class SelectorCompileError(SelectorError):
+    """The expression is not one that can be evaluated; the text is what follows `CEL compile error: `."""
+
+
+class SelectorBudgetError(SelectorCompileError):
+    """The expression takes more steps to compile than it may."""
+
+
+class SelectorRuntimeError(SelectorError):
+    """The expression fails for one device; the text is what follows `CEL runtime error: `. `cost` is None if nothing
+    ran.
+    """
+
+    def __init__(self, message: str, cost: int | None = None) -> None:
+        super().__init__(message)
+        self.cost = cost
+
+
+@dataclass(frozen=True, slots=True)
+class _Rules:
+    """What one release does with selectors where another one does otherwise."""
+
+    language: LanguageRules
+    always_reads_lists: bool
+    """Attributes may be lists, whether the gate is on or off: that matters to new objects in the API server only."""
+    wants_the_type_of_attributes: bool
+    """A result whose type is unknown must have the very type of attributes."""
+    hints_at_optionals: bool
+    """An error about a missing key tells of optional chaining."""
+
+
+_RULES: dict[Release, _Rules] = {
+    "1.36": _Rules(
+        LanguageRules(
+            qualified_locals=True,
+            old_positions=True,
+            shared_decimals=True,
+            bounded_ranges=False,
+            short_includes=True,
+            quoted_fields=False,
+            duration_of_int=True,
+            evaluation=EvaluationRules(optionals_through_go=True, lenient_or=True, old_costs=True),
+        ),
+        always_reads_lists=False,
+        wants_the_type_of_attributes=False,
+        hints_at_optionals=False,
+    ),
+    "1.37": _Rules(
+        LanguageRules(
+            qualified_locals=False,
+            old_positions=False,
+            shared_decimals=False,
+            bounded_ranges=True,
+            short_includes=False,
+            quoted_fields=True,
+            duration_of_int=False,
+            evaluation=EvaluationRules(optionals_through_go=False, lenient_or=False, old_costs=False),
+        ),
+        always_reads_lists=True,
+        wants_the_type_of_attributes=True,
+        hints_at_optionals=True,
+    ),
+}
+
+
+class _Domains(StringMap):
+    """Attributes or capacities by domain; a domain that is not there is found as an empty map."""
+
+    __slots__ = ()
+    GO_TYPE = "cel.mapper"
+    ZERO_IF_EMPTY = False
+    _EMPTY = StringMap({})
+
+    def find(self, key: Any) -> tuple[Any] | None:
+        """The attributes of a domain."""
+        return self.get(key) or (self._EMPTY,)
+
+    def plain(self) -> StringMap:
+        """The same without the default."""
+        return StringMap(self._values)
+
+
+class _DeviceValue(StringMap):
+    """The variable `device`. Its capacities are made when they are asked for: arithmetic may change them."""
+
+    __slots__ = ("_capacities",)
+
+    def __init__(self, values: dict[str, Any], capacities: dict[str, dict[str, quantities.Quantity]]) -> None:
+        super().__init__(values)
+        self._capacities = capacities
+
+    def get(self, key: Any) -> tuple[Any] | None:
+        """A field."""
+        if key == "capacity" and self._values[key] is None:
+            fresh = {
+                domain: StringMap({name: quantity.fresh() for name, quantity in amounts.items()})
+                for domain, amounts in self._capacities.items()
+            }
+            self._values["capacity"] = _Domains(fresh)
+        return super().get(key)
+
+    def find(self, key: Any) -> tuple[Any] | None:
+        """A field."""
+        return self.get(key)
+
+
+class _Prepared:
+    """What is the same in all evaluations of a device."""
+
+    __slots__ = ("capacities", "fields", "weight")
+
+    def __init__(self, driver: str, device: Device, *, lists: bool) -> None:
+        attributes: dict[str, dict[str, Any]] = {}
+        for name, attribute in device.attributes.items():
+            domain, identifier = _split(name, driver)
+            attributes.setdefault(domain, {})[identifier] = _value(name, attribute, lists=lists)
+        self.capacities: dict[str, dict[str, quantities.Quantity]] = {}
+        for name, capacity in device.capacity.items():
+            domain, identifier = _split(name, driver)
+            self.capacities.setdefault(domain, {})[identifier] = quantities.read(capacity.value)
+        self.fields = {
+            "driver": driver,
+            "allowMultipleAllocations": bool(device.allow_multiple_allocations),
+            "attributes": _Domains({domain: StringMap(values) for domain, values in attributes.items()}),
+            "capacity": None,
+        }
+
+        values = sum(
+            len(value) if isinstance(value, list) else 1 for each in attributes.values() for value in each.values()
+        )
+        self.weight = 1_000 + _BYTES_PER_VALUE * (values + len(device.capacity))
+        """About how many bytes it takes."""
+
+    def variable(self) -> _DeviceValue:
+        """The variable for one evaluation."""
+        return _DeviceValue(dict(self.fields), self.capacities)
+
+
+def _split(name: str, driver: str) -> tuple[str, str]:
+    domain, slash, identifier = name.partition("/")
+    return (domain, identifier) if slash else (driver, name)
+
+
+def _value(name: str, attribute: DeviceAttribute, *, lists: bool) -> Any:
+    if lists:
+        for values in (attribute.int_values, attribute.bool_values, attribute.string_values):
+            if values is not None:
+                return list(values)
+        if attribute.version_values is not None:
+            return [_version(name, text) for text in attribute.version_values]
+    for value in (attribute.int_value, attribute.bool_value, attribute.string_value):
+        if value is not None:
+            return value
+    if attribute.version_value is not None:
+        return _version(name, attribute.version_value)
+    message = f"attribute {name}: unsupported attribute value"
+    raise SelectorRuntimeError(message)
+
+
+def _version(name: str, text: str) -> semvers.Semver:
+    try:
+        return semvers.parse(text)
+    except semvers.VersionError as error:
+        message = f"attribute {name}: parse semantic version: {error}"
+        raise SelectorRuntimeError(message) from None
+
+
+class CompiledSelector:
+    """An expression that can be asked about devices."""
+
+    def __init__(self, expression: str, program: Program, compiler: "SelectorCompiler") -> None:
+        self.expression = expression
+        self._program, self._compiler = program, compiler
+
+    @property
+    def weight(self) -> int:
+        """About how many bytes it takes."""
+        return 4 * len(self.expression) + _BYTES_PER_NODE * self._program.nodes
+
+    @property
+    def result_type(self) -> str:
+        """The type of the answer: bool, or that of attributes."""
+        return str(self._program.result_type)
+
+    def matches(self, driver: str, device: Device) -> bool:
+        """Whether the expression is true for a device of `driver`. Raises `SelectorRuntimeError`."""
+        return self.evaluate(driver, device)[0]
+
+    def evaluate(self, driver: str, device: Device, limit: int = COST_LIMIT) -> tuple[bool, int]:
+        """The answer and what it cost. Raises `SelectorRuntimeError`, also where it would cost more than `limit`."""
+        return self.evaluation(driver, device, limit)()
+
+    def evaluation(self, driver: str, device: Device, limit: int = COST_LIMIT) -> Callable[[], tuple[bool, int]]:
+        """What `evaluate` does, to be called in any thread. Raises `SelectorRuntimeError` for unreadable devices."""
+        return partial(self._run, self._compiler.prepared(driver, device).variable(), limit)
+
+    def _run(self, variable: _DeviceValue, limit: int) -> tuple[bool, int]:
+        if not self._program.deep:
+            return self._evaluate(variable, limit)
+        with deep_calls():
+            return self._evaluate(variable, limit)
+
+    def _evaluate(self, variable: _DeviceValue, limit: int) -> tuple[bool, int]:
+        try:
+            value, cost = self._program.evaluate({"device": variable}, limit)
+        except EvaluationError as error:
+            raise self._compiler.failed(str(error), error.cost) from None
+        described = type_name(value)
+        while type(value) is Optional and value.present:
+            value = value.value
+        if type(value) is bool:
+            return value, cost
+        reason = "optional.none() dereference" if type(value) is Optional else unconvertible(value, "bool")
+        message = f"CEL result of type {described} could not be converted to bool: {reason}"
+        raise self._compiler.failed(message, cost)
+
+
+class SelectorCompiler:
+    """Compiles selectors as one release of Kubernetes does, and keeps those that were used last."""
+
+    def __init__(self, version: Release, list_attributes: bool = False, consumable_capacity: bool = True) -> None:
+        # `device.allowMultipleAllocations` is known to stored expressions whether the gate is on or off.
+        del consumable_capacity
+        self._rules = _RULES[version]
+        self._lists = list_attributes or self._rules.always_reads_lists
+        self._attribute_type = types.DYN if self._lists else types.ANY
+        self._environment = _environment(self._rules.language, self._attribute_type)
+        self._compiled: WithinBudget[str, CompiledSelector] = WithinBudget(COMPILED_BYTES, COMPILED_KEPT)
+        self._devices: WithinBudget[tuple[str, int], tuple[Device, _Prepared]] = WithinBudget(
+            DEVICES_BYTES, DEVICES_KEPT
+        )
+
+    def compile(self, expression: str) -> CompiledSelector:
+        """The selector, kept for the next who asks. Raises `SelectorCompileError`."""
+        selector = self._compiled.take(expression) or self.compile_anew(expression)
+        self._compiled.put(expression, selector, selector.weight)
+        return selector
+
+    def compile_anew(self, expression: str, most_steps: int = MOST_STEPS) -> CompiledSelector:
+        """May be called in any thread. Raises `SelectorCompileError`, `SelectorBudgetError`."""
+        try:
+            program = self._environment.compile(expression, self._check_result, most_steps)
+        except CompileBudgetError as error:
+            raise SelectorBudgetError(str(error)) from None
+        except CompileError as error:
+            raise SelectorCompileError(str(error)) from None
+        return CompiledSelector(expression, program, self)
+
+    def _check_result(self, described: types.Type) -> str:
+        if self._rules.wants_the_type_of_attributes:
+            fine = described.kind in ("bool", self._attribute_type.kind)
+        else:
+            fine = described is types.BOOL or described is types.ANY or (self._lists and described is types.DYN)
+        return "" if fine else f"must evaluate to bool or the unknown type, not {described}"
+
+    def prepared(self, driver: str, device: Device) -> _Prepared:
+        """What is the same in all evaluations of a device. Raises `SelectorRuntimeError`."""
+        key = driver, id(device)
+        known = self._devices.get(key)
+        if known is None:
+            known = device, self._prepare(driver, device)
+            # The entry keeps the device, so that no other one gets its id.
+            self._devices.put(key, known, known[1].weight)
+        return known[1]
+
+    def _prepare(self, driver: str, device: Device) -> _Prepared:
+        return _Prepared(driver, device, lists=self._lists)
+
+    def failed(self, message: str, cost: int | None) -> SelectorRuntimeError:
+        """The error, with the release's hint where a key is missing."""
+        hint = _HINT if self._rules.hints_at_optionals and "no such key:" in message else ""
+        return SelectorRuntimeError(message + hint, cost)
+
+
+def _environment(rules: LanguageRules, attribute: types.Type) -> Environment:
+    fields = {
+        "driver": types.STRING,
+        "allowMultipleAllocations": types.BOOL,
+        "attributes": types.map_of(types.STRING, types.map_of(types.STRING, attribute)),
+        "capacity": types.map_of(types.STRING, types.map_of(types.STRING, QUANTITY)),
+    }
+    name = "kubernetes.DRADevice"
+    return Environment({"device": types.struct(name)}, {name: fields}, rules)

@@ -1,0 +1,167 @@
+"""The release of Kubernetes whose rules are followed, and the API servers that were tried: named here only."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+RELEASE: Final = "v1.36.3"
+"""As an API server reports it (`gitVersion`); the embedded API server and the hollow kubelets do."""
+VERSION: Final = RELEASE.removeprefix("v").rpartition(".")[0]
+"""`1.36`: gates, defaults and decisions are the same in all its patch releases."""
+
+OLDEST_SERVER: Final = "1.34"
+NEWEST_SERVER: Final = "1.37"
+"""API servers on which `make e2e-versions` has run the end-to-end suite: `docs/compatibility.md`."""
+
+
+# What the followed versions of Kubernetes do differently: one value per difference and version.
+#
+# Code asks for a value (`Behaviours.budgets_stop_at_the_first_broken`), never for a version. To drop a version is to
+# drop its column, and then each value that all others share. What differs by a feature gate alone is in the gates'
+# tables.
+#
+# The numbers in brackets (D1, M2, Q3) are those of the differences as docs/compatibility.md lists them.
+
+
+@dataclass(frozen=True, slots=True)
+class Behaviours:
+    """How kube-scheduler of one version decides where another one does not decide so."""
+
+    version: str
+    """`1.37`: the same in all patch releases."""
+    sums_whole_resizes: bool
+    """D1. Requests of a pod in a resize: the largest of three sums over all containers, not the sum of the largest."""
+    scales_by_image_volumes: bool
+    """D2. ImageLocality's upper threshold grows with image volumes, as with containers."""
+    budgets_stop_at_the_first_broken: bool
+    """D3. A victim that breaks a budget uses up nothing of the budgets behind that one."""
+    has_pod_group_post_filter: bool
+    """C1. Configurations may name plugins at the extension point `podGroupPostFilter`."""
+    node_name_narrows: bool
+    """D8. NodeName restricts the search to the named node in PreFilter."""
+    knows_bind_mount_options: bool
+    """D12. Pods whose containers set `bindMountOptions` need a node that declares VolumeBindMountOptions."""
+    allocates_as_1_37: bool
+    """Devices: counters by driver and pool, distinct attributes among all devices, capacities that are refused."""
+    names_claims_to_deallocate: bool
+    """M1. DynamicResources says `no new claims to deallocate` where it has nothing to say."""
+    tells_of_preemption: bool
+    """M2. The message of a pod that preempts tells the node and the number of victims."""
+    pod_events_are_narrow: bool
+    """Q2, Q3. Plugins are woken by what they register: by assigned pods, or by the pod itself, not by both."""
+    event_names: Mapping[str, str]
+    """Q1. Labels of cluster events in metrics, by kscheduler's own names: those of 1.36, and of what came later."""
+    handled_event_names: Mapping[str, str]
+    """Q1. The same where the handling of an event is timed: there a pod that changes is not its own target."""
+    counts_victims_at_once: bool
+    """D10. Metrics count a preemption's victims when they are chosen, also if all of them are terminating already."""
+    counts_entities: bool
+    """Metrics count what the queue holds (`queued_entities`, and how many come into it), besides its pods."""
+    claims_stay_pending: bool
+    """Devices of a claim stay pending until all claims of its pod are written, not until their own claim is."""
+    gated_pods_wait_for_the_flush: bool
+    """Q4. The flush of pods that have waited for five minutes looks at gated pods once in that time."""
+    nominates_gated_pods: bool
+    """Others leave room for a pod on the node that its status names, also while its scheduling gates are closed."""
+
+
+_NAMES_OF_1_36: Final[Mapping[str, str]] = MappingProxyType(
+    {f"{pod}UpdatePodScaleUp": f"{pod}Update" for pod in ("AssignedPod", "UnschedulablePod")}
+)
+_CHANGES_OF_ITSELF: Final = (
+    "Label",
+    "ScaleDown",
+    "ScaleUp",
+    "Toleration",
+    "SchedulingGatesEliminated",
+    "GeneratedResourceClaim",
+)
+_NAMES_OF_1_37: Final = {f"UnschedulablePod{done}": f"UnscheduledPod{done}" for done in ("Add", "Update", "Delete")}
+_EVENT_NAMES_OF_1_37: Final[Mapping[str, str]] = MappingProxyType(
+    _NAMES_OF_1_37
+    | {f"UnschedulablePodUpdatePod{change}": f"TargetPodUpdatePod{change}" for change in _CHANGES_OF_ITSELF}
+)
+_HANDLED_NAMES_OF_1_37: Final[Mapping[str, str]] = MappingProxyType(
+    _NAMES_OF_1_37
+    | {f"UnschedulablePodUpdatePod{change}": f"UnscheduledPodUpdatePod{change}" for change in _CHANGES_OF_ITSELF}
+)
+
+BEHAVIOURS: Final = MappingProxyType(
+    {
+        each.version: each
+        for each in (
+            Behaviours(
+                version="1.36",
+                sums_whole_resizes=False,
+                scales_by_image_volumes=False,
+                budgets_stop_at_the_first_broken=False,
+                has_pod_group_post_filter=False,
+                node_name_narrows=False,
+                knows_bind_mount_options=False,
+                allocates_as_1_37=False,
+                names_claims_to_deallocate=True,
+                tells_of_preemption=False,
+                pod_events_are_narrow=False,
+                event_names=_NAMES_OF_1_36,
+                handled_event_names=_NAMES_OF_1_36,
+                counts_victims_at_once=False,
+                counts_entities=False,
+                claims_stay_pending=False,
+                gated_pods_wait_for_the_flush=False,
+                nominates_gated_pods=False,
+            ),
+            Behaviours(
+                version="1.37",
+                sums_whole_resizes=True,
+                scales_by_image_volumes=True,
+                budgets_stop_at_the_first_broken=True,
+                has_pod_group_post_filter=True,
+                node_name_narrows=True,
+                knows_bind_mount_options=True,
+                allocates_as_1_37=True,
+                names_claims_to_deallocate=False,
+                tells_of_preemption=True,
+                pod_events_are_narrow=True,
+                event_names=_EVENT_NAMES_OF_1_37,
+                handled_event_names=_HANDLED_NAMES_OF_1_37,
+                counts_victims_at_once=True,
+                counts_entities=True,
+                claims_stay_pending=True,
+                gated_pods_wait_for_the_flush=True,
+                nominates_gated_pods=True,
+            ),
+        )
+    }
+)
+"""By version, oldest first."""
+
+
+# Version numbers as API servers tell them, and which of the followed versions belongs to one.
+
+SEE_OTHER_VERSION: Final = "see --emulated-version"
+
+
+def followed(server_version: str) -> str | None:
+    """The newest followed version that is not newer than the API server; `None` where that cannot be read."""
+    minor = minor_of(server_version)
+    if minor is None:
+        return None
+    return next((version for version in reversed(BEHAVIOURS) if numbers_of(version) <= minor), next(iter(BEHAVIOURS)))
+
+
+def had_by(versions: Iterable[str]) -> str:
+    """Said of what the version in question does not have, and these do."""
+    return f"Kubernetes {', '.join(versions)} has it: {SEE_OTHER_VERSION}"
+
+
+def minor_of(server_version: str) -> tuple[int, int] | None:
+    """(1, 36) of `v1.36.3`; `None` for anything else."""
+    match = re.match(r"v?(\d{1,4})\.(\d{1,4})(?!\d)", server_version)
+    return (int(match[1]), int(match[2])) if match else None
+
+
+def numbers_of(version: str) -> tuple[int, ...]:
+    """(1, 36) of `1.36`."""
+    return tuple(int(part) for part in version.split("."))

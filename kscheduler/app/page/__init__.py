@@ -1,1 +1,0 @@
-"""The status page over the running service: what it reads, and who answers its questions."""

@@ -1,0 +1,352 @@
+"""Plays and measures a scenario.
+
+A loop does the work of the workers: pop, decide, bind; in between the watch delivers changes. The API server answers at
+once, so one worker is as fast as many. Pods that wait for their volumes are prepared in tasks of their own, and the
+event loop gets a turn every 5 ms, as in the service.
+"""
+
+import asyncio
+import gc
+import time
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+from kscheduler.aio.clock import REAL_CLOCK
+from kscheduler.aio.collector import LongLived
+from kscheduler.aio.tasks import BackgroundService, TaskSet, running
+from kscheduler.api.core import Pod
+from kscheduler.api.kinds import NAMESPACES, PODS
+from kscheduler.api.meta import KubeObject
+from kscheduler.api.well_known import HOSTNAME, ZONE
+from kscheduler.bench.cluster import ServiceInProcess, StandIn
+from kscheduler.bench.disturbance import Churning, Disturbance, deleting
+from kscheduler.bench.figures import Figures, Meter, resident_mebibytes
+from kscheduler.bench.scenario import (
+    DEFAULT_NAMESPACE,
+    BenchmarkScenario,
+    Churn,
+    CreateNamespaces,
+    CreateNodes,
+    CreateObjects,
+    CreatePods,
+    DeletePods,
+    Operation,
+)
+from kscheduler.bench.template import Template, TemplateError, template
+from kscheduler.config.feature_gates import parse_feature_gates
+from kscheduler.framework.pods.queued_pod import QueuedPodInfo
+from kscheduler.recorder.flight_recorder import FlightRecorder
+from kscheduler.scheduling.attempt.context import Attempt
+from kscheduler.scheduling.attempt.group_attempt import GroupConsultation
+from kscheduler.scheduling.journal import NO_JOURNAL
+from kscheduler.state.queue.queued_group import QueuedPodGroup
+
+SLICE_SECONDS: Final = 0.005
+"""As in `scheduling.work.workers`."""
+STALL_SECONDS: Final = 120.0
+"""The scenario is given up if no pod is bound for this long while work is in progress."""
+_MICROSECONDS: Final = 1e6
+
+
+async def play(scenario: BenchmarkScenario, plugins: Sequence[str] = ()) -> Figures:
+    """Play the scenario in this process, with plugins as of `--plugin`. Raises `TemplateError` at a standstill."""
+    return await Player(scenario, plugins).play()
+
+
+class Player:
+    """A run of a scenario; afterwards `cluster` has its final state."""
+
+    def __init__(
+        self,
+        scenario: BenchmarkScenario,
+        plugins: Sequence[str] = (),
+        recorded_by: Callable[[StandIn], FlightRecorder] | None = None,
+    ) -> None:
+        """`recorded_by` makes a flight recorder that hears the cluster first."""
+        self.scenario = scenario
+        self.cluster = StandIn()
+        self.recorder = recorded_by(self.cluster) if recorded_by is not None else None
+        self._journal = NO_JOURNAL if self.recorder is None else self.recorder
+        clock = REAL_CLOCK if self.recorder is None else self.recorder.clock
+        gates = parse_feature_gates(",".join(f"{gate}=true" for gate in scenario.gates), version=scenario.version)
+        self.service = ServiceInProcess(self.cluster, clock=clock, plugins=plugins, gates=gates, journal=self._journal)
+        self._waiting = TaskSet("waiting", self.service.clock)
+        self.meter = Meter()
+        self._phase = Meter()
+        """The current operation's meter; discarded unless its pods are measured."""
+        self._resident = 0.0
+        self._nodes: list[str] = []
+        self._keys: dict[str, list[str]] = defaultdict(list)
+        """Keys of pods by namespace, in the order of their creation."""
+        self._coming: deque[Pod] = deque()
+        """Pods of the current operation that have not arrived yet."""
+        self._disturbances: list[Disturbance] = []
+        self._due: list[float] = []
+        self._awaited: set[str] = set()
+        """UIDs of pods of the current operation without a node."""
+        self._slice_ends = self._flush_at = 0.0
+        self.cluster.on_bound = self._awaited.discard
+
+    async def play(self) -> Figures:
+        """Perform all operations in order; may be called once. Raises `TemplateError`."""
+        service, problem = self.service, None
+        services = (
+            BackgroundService("long-lived objects", LongLived(service.clock).run),
+            BackgroundService("conditions", service.status_writer.run),
+            BackgroundService("conditions of groups", service.group_writer.run),
+            BackgroundService("evictions", service.evictions.run),
+        )
+        async with running(*services):
+            await asyncio.sleep(0)  # let them begin: long-lived objects are frozen while the cluster is filled, too
+            try:
+                for number, operation in enumerate(self.scenario.operations, start=1):
+                    await self._perform(operation, f"namespace-{number}")
+            except TemplateError as found:
+                problem = found  # raised below, by itself rather than in an exception group
+            finally:
+                await self._waiting.cancel_all()
+        if problem is not None:
+            raise problem
+        self._audit()
+        return self._figures()
+
+    # --- operations ---------------------------------------------------------------------------------------------------
+
+    async def _perform(self, operation: Operation, own_namespace: str) -> None:
+        """Perform an operation, and wait until its pods are bound or given up."""
+        # Only CreatePods schedules; churn and deletions are registered here and take place while it does.
+        match operation:
+            case CreateNodes():
+                self._create_nodes(operation)
+            case CreateNamespaces():
+                self._create_namespaces(operation)
+            case CreateObjects():
+                for index in range(operation.count):
+                    made = self._make(operation.template, index, operation.namespace)
+                    self.cluster.create(operation.template.kind, made)
+            case CreatePods():
+                await self._create_pods(operation, own_namespace)
+            case Churn():
+                every = operation.interval_seconds * self.scenario.pace
+                self._disturb(Churning(operation, every, own_namespace, self._make))
+            case DeletePods():
+                self._disturb(deleting(operation, self.scenario.pace, self._keys))
+
+    def _disturb(self, disturbance: Disturbance) -> None:
+        self._disturbances.append(disturbance)
+        self._due.append(disturbance.every)
+
+    def _create_nodes(self, operation: CreateNodes) -> None:
+        for index in range(operation.count):
+            node = self._make(operation.template, index, "")
+            name = node.metadata.name
+            zone = {ZONE: operation.zones[index % len(operation.zones)]} if operation.zones else {}
+            node.metadata.labels = {**node.metadata.labels, HOSTNAME: name, **zone}
+            self.cluster.create(operation.template.kind, node)
+            self._nodes.append(name)
+            for companion in operation.companions:
+                namespace = DEFAULT_NAMESPACE if companion.kind.namespaced else ""
+                self.cluster.create(companion.kind, self._make(companion, index, namespace, node=name))
+
+    def _create_namespaces(self, operation: CreateNamespaces) -> None:
+        made = template(NAMESPACES, f"{operation.prefix}-$index", {"metadata": {"labels": dict(operation.labels)}})
+        for index in range(operation.count):
+            self.cluster.create(NAMESPACES, self._make(made, index, ""))
+
+    async def _create_pods(self, operation: CreatePods, own_namespace: str) -> None:
+        pods = list(self._pods(operation, operation.namespace or own_namespace))
+        gc.collect()  # freeze the present objects, as the service's first full collection would do
+        if operation.arrival == "pending":
+            self._awaited.update(pod.metadata.uid for pod in pods)
+        phase = self._phase = self.meter if operation.measured else Meter()
+        before = len(self._awaited)
+        phase.start()
+        self._coming.extend(pods)
+        self._arrive(operation.at_once or len(pods))
+        await self._schedule(operation)
+        phase.stop()
+        phase.bound += before - len(self._awaited)
+        self._resident = resident_mebibytes()
+        self._give_up_on_rest(operation)
+
+    def _give_up_on_rest(self, operation: CreatePods) -> None:
+        """Raises `TemplateError` if pods that are not measured found no node; for measured pods the figures tell."""
+        if self._awaited and not operation.measured:
+            raise TemplateError(f"{self.scenario.name}: {len(self._awaited)} pods found no node before it began")
+        self._awaited.clear()
+        self._coming.clear()
+
+    # --- objects ------------------------------------------------------------------------------------------------------
+
+    def _pods(self, operation: CreatePods, namespace: str) -> Iterator[Pod]:
+        """The pods of an operation; their companions are created on the way."""
+        for index in range(operation.count):
+            values = self._values(operation, index)
+            values["namespace"] = namespace.replace("$set", values["set"])
+            if operation.per_set and index % operation.per_set == 0:
+                for made in operation.of_set:
+                    of_set = {**values, "index": values["set"], "member": str(operation.per_set)}
+                    self.cluster.create(made.kind, made.make(of_set | {"pod": "", "poduid": ""}))
+            values["pod"], values["poduid"] = operation.template.name(values), operation.template.uid(values)
+            for companion in operation.companions:
+                self.cluster.create(companion.kind, companion.make(values))
+            pod: Pod = operation.template.make(values)
+            if operation.arrival == "running":
+                pod.spec = msgspec.structs.replace(pod.spec, node_name=values["node"])
+            self._keys[values["namespace"]].append(pod.key)
+            yield pod
+
+    def _values(self, operation: CreatePods, index: int) -> dict[str, str]:
+        member, group = divmod(index, operation.sets)
+        if operation.per_set:
+            group, member = divmod(index, operation.per_set)
+        if operation.one_per_node:
+            group, member = divmod(index, len(self._nodes))
+        node = self._nodes[index % len(self._nodes)]
+        return {"index": str(index), "set": str(group), "member": str(member), "node": node}
+
+    def _make(self, made_of: Template, index: int, namespace: str, node: str = "") -> KubeObject:
+        values = {"index": str(index), "set": str(index), "member": "0", "node": node, "namespace": namespace}
+        values |= {"pod": "", "poduid": ""}
+        made: KubeObject = made_of.make(values)
+        return made
+
+    # --- scheduling ---------------------------------------------------------------------------------------------------
+
+    async def _schedule(self, operation: CreatePods) -> None:
+        """Try ready pods until all measured pods are bound, or no pod is ready and no work is in progress."""
+        last, progress = len(self._awaited), time.monotonic()
+        while not operation.measured or self._awaited:
+            if not await self._try_next():
+                if self._is_idle():
+                    return
+                await self._take_turn()
+            if len(self._awaited) != last:
+                last, progress = len(self._awaited), time.monotonic()
+                self._arrive(operation.at_once - last + len(self._coming))
+                self._disturb_if_due(operation)
+            elif time.monotonic() - progress > STALL_SECONDS:
+                raise TemplateError(f"{self.scenario.name}: standstill with {last} pods to go")
+
+    def _arrive(self, count: int) -> None:
+        """Let `count` pods arrive."""
+        began = time.perf_counter()
+        for _ in range(min(count, len(self._coming))):
+            self.cluster.create(PODS, self._coming.popleft())
+        self._phase.arriving += time.perf_counter() - began
+
+    def _is_idle(self) -> bool:
+        is_writing = self.service.claims is not None and len(self.service.claims) > 0
+        return not len(self.service.evictions) and not is_writing and not self._waiting.statistics().running
+
+    async def _try_next(self) -> bool:
+        """Make an attempt and deliver its watch events; whether a pod was ready."""
+        phase, now = self._phase, time.perf_counter
+        began = now()
+        self._journal.begins()
+        queued = self.service.queue.pop_next(self.service.clock.time())
+        if queued is None:
+            return False
+        tried = len(queued) if isinstance(queued, QueuedPodGroup) else 1
+        attempts = self._decide(queued)
+        decided = now()
+        phase.attempts.extend([(decided - began) / tried] * tried)
+        phase.rejected += tried - len(attempts)
+        for attempt in attempts:
+            feasible = len(attempt.record.feasible)
+            phase.scored_nodes += feasible if feasible > 1 else 0
+            await self._bind(attempt)
+        bound = now()
+        self.cluster.deliver()
+        shown = now()
+        phase.binding += bound - decided
+        phase.watching += shown - bound
+        if shown >= self._slice_ends:
+            await self._take_turn()
+        return True
+
+    def _decide(self, queued: QueuedPodInfo | QueuedPodGroup) -> Sequence[Attempt]:
+        if isinstance(queued, QueuedPodGroup):
+            attempts = self.service.scheduler.decide_group(queued)
+            if isinstance(attempts, GroupConsultation):
+                raise TypeError("no extenders are asked in scenarios")
+            self._journal.decided_group(queued.key.text, attempts)
+            return attempts
+        attempt = self.service.scheduler.decide(queued)
+        self._journal.decided(queued, attempt)
+        return () if attempt is None else (attempt,)
+
+    async def _bind(self, attempt: Attempt) -> None:
+        if self.service.scheduler.must_wait(attempt):
+            self._waiting.spawn(attempt.queued.key, self._prepare(attempt))
+        else:
+            await self.service.scheduler.bind(attempt)
+
+    async def _prepare(self, attempt: Attempt) -> None:
+        if await self.service.scheduler.prepare(attempt):
+            await self.service.scheduler.bind(attempt)
+
+    async def _take_turn(self) -> None:
+        """Give the event loop a turn; then deliver watch events and flush finished back-offs."""
+        await asyncio.sleep(0)
+        self.cluster.deliver()
+        now = time.perf_counter()
+        self._slice_ends = now + SLICE_SECONDS
+        if now >= self._flush_at:
+            self._journal.begins()
+            self.service.queue.flush_backoff(self.service.clock.time())
+            self._journal.flushed_backoff()
+            self._flush_at = now + 1.0
+
+    def _disturb_if_due(self, operation: CreatePods) -> None:
+        if not operation.measured:
+            return
+        bound = operation.count - len(self._awaited)
+        for number, disturbance in enumerate(self._disturbances):
+            while self._due[number] <= bound:
+                self._due[number] += disturbance.every
+                disturbance.step(self.cluster)
+        self.cluster.deliver()
+
+    # --- the result ---------------------------------------------------------------------------------------------------
+
+    def _audit(self) -> None:
+        """Raises `TemplateError` if a handler failed or a node is overcommitted: then the figures are worthless."""
+        failed = sum(informer.statistics().handler_errors for informer in self.cluster.informers.values())
+        if failed:
+            raise TemplateError(f"{self.scenario.name}: {failed} events could not be handled; the log tells")
+        nodes = self.service.cache.nodes
+        rows = nodes.rows()
+        over = (nodes.requested[:, rows] > nodes.allocatable[:, rows]).any(axis=0)
+        if over.any() or (nodes.pod_count[rows] > nodes.allowed_pods[rows]).any():
+            raise TemplateError(f"{self.scenario.name}: a node is over its allocatable")
+
+    def _figures(self) -> Figures:
+        meter, scenario = self.meter, self.scenario
+        decisions = max(meter.bound, 1)
+        deciding = sum(meter.attempts)
+        where = {
+            "arriving": meter.arriving,
+            "deciding": deciding,
+            "binding": meter.binding,
+            "watching": meter.watching,
+            "all": meter.wall,
+        }
+        return Figures(
+            scenario=scenario.name,
+            nodes=scenario.nodes,
+            pods=scenario.pods,
+            bound=meter.bound,
+            rejected=meter.rejected,
+            decisions_per_second=round(meter.bound / meter.wall, 1) if meter.wall else 0.0,
+            goal=scenario.goal,
+            cpu_us_per_decision=round(meter.cpu / decisions * _MICROSECONDS, 1),
+            p50_us=round(meter.quantile(0.5) * _MICROSECONDS, 1),
+            p99_us=round(meter.quantile(0.99) * _MICROSECONDS, 1),
+            rss_mib=round(self._resident, 1),
+            scored_nodes_per_decision=round(meter.scored_nodes / decisions, 1),
+            seconds={name: round(seconds, 4) for name, seconds in where.items()},
+        )

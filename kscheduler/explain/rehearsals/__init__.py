@@ -1,1 +1,0 @@
-"""Rehearsals: what is asked, from flags and files, and the answer in words and JSON."""

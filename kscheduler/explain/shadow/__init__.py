@@ -1,1 +1,0 @@
-"""What is said of a shadow's comparisons: one tree, and text and a page made from it."""

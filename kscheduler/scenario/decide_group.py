@@ -1,0 +1,287 @@
+"""Decide about a pod group in a cluster from a file: PreEnqueue of each member, then the group's cycle, as the service.
+
+The members are tried in the order of the file, as if they had arrived in that order. A group below a composite one is
+answered with its whole tree, for that is what the service tries.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Final
+
+from kscheduler.api.core import Pod
+from kscheduler.api.quantity import QuantityError
+from kscheduler.assembly import group_apis
+from kscheduler.config.extenders import extender_name, is_asked_about
+from kscheduler.framework.cluster.pod_groups import NOT_THERE, CycleOfGroup, GroupDefinition, GroupKey, why_incomplete
+from kscheduler.framework.cluster.preemption import Preemption
+from kscheduler.framework.nodes.node_table import Rows
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.pods.queued_pod import QueuedPodInfo
+from kscheduler.framework.status import Status, error
+from kscheduler.scenario.decide import cluster_cache, profiles_at, scenario_ports
+from kscheduler.scenario.fields import nearest
+from kscheduler.scenario.files import ScenarioError
+from kscheduler.scenario.scenario import GroupScenario
+from kscheduler.scenario.unreadable import unreadable_quantity
+from kscheduler.scheduling.cycle.node_search import TieBreakingSampler
+from kscheduler.scheduling.cycle.schedule import schedule
+from kscheduler.scheduling.groups.composite_cycle import place_group, tree_inputs
+from kscheduler.scheduling.groups.group_cycle import GroupInputs, GroupResult, MemberResult, TriedPlacement
+from kscheduler.scheduling.groups.group_preemption import member_verdict, run_group_post_filter
+from kscheduler.scheduling.groups.group_trial import problem_of
+from kscheduler.scheduling.groups.member_answers import MemberAnswers
+from kscheduler.scheduling.profiles import Profiles
+from kscheduler.scheduling.record import SchedulingRecord
+from kscheduler.state.cache import Cache
+from kscheduler.state.pod_groups import PodGroupTable
+from kscheduler.state.queue.queued_group import member_order
+
+# What is known of a pod group beside the decision about it: who is on a node, who is missing, who counts nowhere.
+
+_MOST_NAMED: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class GroupFacts:
+    """The group that is asked about. The fields are those of `GroupDecision` with these names."""
+
+    definition: GroupDefinition | None
+    on_nodes: Mapping[str, str]
+    foreign: tuple[Pod, ...]
+    ended: tuple[Pod, ...]
+
+    @property
+    def known(self) -> dict[str, Any]:
+        """The fields by name."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+
+def group_facts(scenario: GroupScenario, cache: Cache, served: Collection[str]) -> GroupFacts:
+    """The facts, from a cache that holds the cluster and its groups."""
+    table = cache.pod_groups
+    named = [(pod, key) for pod in scenario.objects.pods if (key := table.key_of(pod)) and key.text == scenario.group]
+    # Of a group whose members are gone its own object is left.
+    keys = dict.fromkeys(key for _, key in named)
+    keys |= dict.fromkeys(group.key for group in scenario.definitions if group.key.text == scenario.group)
+    placed = {pod.name: node for key in keys for pod, node in table.assignments(key)}
+    foreign = tuple(
+        pod for pod, _ in named if not (pod.spec.node_name or pod.is_terminal) and pod.spec.scheduler_name not in served
+    )
+    known = (table.definition(key) for key in keys)
+    ended = tuple(pod for pod, _ in named if pod.is_terminal)
+    return GroupFacts(next((each for each in known if each is not None), None), placed, foreign, ended)
+
+
+def why_kept_out(group: GroupFacts, table: PodGroupTable, key: GroupKey) -> str:
+    """Why the group is not tried, in one sentence; empty: its members' gates say it.
+
+    `key`: of the group that a waiting member names.
+    """
+    if lacks := why_incomplete(table.definition, key, lambda missing: _absence(table, missing)):
+        return lacks
+    definition = table.definition(key)
+    there = table.count_all(key)
+    if definition is None or definition.parent is not None or there >= definition.least:
+        return ""
+    return f"{there} of {definition.least} members are there{foreign_text(group.foreign)}"
+
+
+def none_waits(group: GroupFacts) -> str:
+    """That no member waits for a node, and whether the group has as many as it needs at least.
+
+    A group whose members have ended lacks none. The service keeps no pods that have ended, so it may know of none.
+    """
+    count, least = len(group.on_nodes), 1 if group.definition is None else group.definition.least
+    said = [f"{count} {'member is on a node' if count == 1 else 'members are on nodes'}"] if count else []
+    for phase, verb in (("Succeeded", "succeeded"), ("Failed", "failed")):
+        if number := sum(pod.status.phase == phase for pod in group.ended):
+            said.append(f"{number} {'has' if number == 1 else 'have'} {verb}")
+    if not said:
+        said = ["its members have ended or been deleted, or are not made yet"]
+    minimum = f"its minimum is {least}" if group.definition is not None else "the group itself does not exist"
+    is_short = 0 < count < least and not group.ended
+    missing = f", so {least - count} more would have to be created" if is_short else ""
+    return f"no member waits: {', '.join(said)}, and {minimum}{missing}{foreign_text(group.foreign)}"
+
+
+def foreign_text(foreign: Collection[Pod]) -> str:
+    """Who names the group and does not count, as the end of a sentence; empty for nobody."""
+    if not foreign:
+        return ""
+    first = [f"{pod.metadata.name} names scheduler {pod.spec.scheduler_name}" for pod in foreign][:_MOST_NAMED]
+    more = f", and {len(foreign) - _MOST_NAMED} more name another" if len(foreign) > _MOST_NAMED else ""
+    counts = "does not count before it has a node" if len(foreign) == 1 else "do not count before they have a node"
+    return f"; {', '.join(first)}{more}, which is not served here, and {counts}"
+
+
+def _absence(table: PodGroupTable, missing: GroupKey) -> str:
+    """With a group of nearly the same name, which only somebody who asks is told: it is looked for among all."""
+    absence = table.absence(missing)
+    if absence != NOT_THERE:
+        return absence
+    kind = missing._replace(name="")
+    near = nearest(missing.name, [key.name for group in table.groups() if (key := group.key)._replace(name="") == kind])
+    return f"{absence}; do you mean {near}?" if near else absence
+
+
+NOBODY_ASKED: Final = MemberAnswers({})
+"""As if no extender were configured."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDecision:
+    """The outcome of a scenario about a group."""
+
+    scenario: GroupScenario
+    error: str = ""
+    """An internal error instead of a decision."""
+    pre_enqueue: Mapping[str, Status] | None = None
+    """By name of the member, if any may not enter the queue: then the group is not tried."""
+    status: Status | None = None
+    """How the group's cycle has ended."""
+    members: tuple[MemberResult, ...] = ()
+    """By member what becomes of it; a success has a node in its record."""
+    placements: tuple[TriedPlacement, ...] = ()
+    """The placements that it was tried in; none where groups are not tried in placements."""
+    groups: tuple[tuple[GroupDefinition, Status], ...] = ()
+    """Of a tree: its groups of pods, each with how it has ended there; empty for a group without a parent."""
+    preemption: Preemption | None = None
+    """Whom it would evict."""
+    lacks: str = ""
+    """Why no member can be tried: a group that is missing, a circle, a tree that is too deep, members that are missing;
+    or that none waits.
+    """
+    definition: GroupDefinition | None = None
+    """What the group asks for that was asked about; `None`: it is not known."""
+    on_nodes: Mapping[str, str] = field(default_factory=dict)
+    """By name of its members that have a node, the node."""
+    foreign: tuple[Pod, ...] = ()
+    """Pods that name the group and are for schedulers that are not served here: they count once they have a node."""
+    ended: tuple[Pod, ...] = ()
+    """Pods that name the group and have succeeded or failed."""
+    notes: tuple[str, ...] = field(default=())
+    inputs: GroupInputs | None = field(default=None, repr=False)
+    """What it was judged on, for further trials; none of a group that is not known or cannot be tried."""
+
+
+def decide_group(scenario: GroupScenario, answers: MemberAnswers | None = None) -> GroupDecision:
+    """Judge the group. Raises `ScenarioError` where an object or the configuration cannot be used.
+
+    `answers` of HTTP extenders: if they have a question afterwards, the decision is none yet. Without them it is as if
+    no extender were configured, and a note says so.
+    """
+    apis = group_apis(scenario.config)
+    if not apis:
+        raise ScenarioError(f"{scenario.where}: podGroup: pod groups are off: set the feature gate GenericWorkload")
+    served = [profile.scheduler_name for profile in scenario.config.configuration.profiles]
+    cache = cluster_cache(scenario.objects, None, scenario.config.gates, scenario.where, apis, served)
+    for known in scenario.definitions:
+        cache.pod_groups.put(known)
+    cache.pod_groups.is_served = lambda key: key.resource not in scenario.unserved
+    ports = scenario_ports(scenario.objects)
+    profiles = profiles_at(scenario.where, cache, scenario.config, scenario.plugins, ports)
+    members = _members(scenario, cache, profiles)
+    group = group_facts(scenario, cache, served)
+    if not members and (group.on_nodes or group.ended or group.definition is not None):
+        return GroupDecision(scenario, lacks=none_waits(group), **group.known)
+    if not members:
+        raise ScenarioError(f"{scenario.where}: podGroup: no pod without a node is in group {scenario.group}")
+    gates = {pod.name: profiles[pod.pod.spec.scheduler_name].run_pre_enqueue(pod) for pod in members}
+    key = cache.pod_groups.key_of(members[0].pod)
+    root = cache.pod_groups.root_of(key) if key is not None else None
+    definition = cache.pod_groups.definition(root) if root is not None else None
+    if any(not status.is_success for status in gates.values()):
+        inputs = None if definition is None else _inputs(definition, members, cache, profiles, NOBODY_ASKED)
+        lacks = why_kept_out(group, cache.pod_groups, key) if key is not None else ""
+        return GroupDecision(scenario, pre_enqueue=gates, inputs=inputs, lacks=lacks, **group.known)
+    if definition is None:
+        return GroupDecision(scenario, error=f"the group {scenario.group} is not among objects.podgroups")
+    decision = _tried(scenario, cache, profiles, definition, members, NOBODY_ASKED if answers is None else answers)
+    decision = replace(decision, **group.known)
+    return decision if answers is not None else replace(decision, notes=_not_asked(members, profiles))
+
+
+def _not_asked(members: Sequence[PodInfo], profiles: Profiles) -> tuple[str, ...]:
+    """A note for each extender that has a say about members."""
+    concerned = {
+        extender_name(extender): None
+        for pod in members
+        for extender in profiles[pod.pod.spec.scheduler_name].extenders
+        if is_asked_about(extender, pod.pod)
+    }
+    text = "has a say about members and was not asked: --ask-extenders asks it"
+    return tuple(f"extender {name} {text}" for name in concerned)
+
+
+def _tried(
+    scenario: GroupScenario,
+    cache: Cache,
+    profiles: Profiles,
+    definition: GroupDefinition,
+    members: list[PodInfo],
+    answers: MemberAnswers,
+) -> GroupDecision:
+    problem = problem_of(definition, members, cache.pod_groups.scheduled(definition.key), profiles)
+    if problem:
+        status = error(problem)
+        return GroupDecision(scenario, status=status, members=tuple(MemberResult(pod, status) for pod in members))
+    inputs = _inputs(definition, members, cache, profiles, answers)
+    result: GroupResult = place_group(inputs)
+    run_group_post_filter(inputs, result, place_group)
+    verdicts = tuple(member_verdict(part, member) for part in result.parts for member in part.members)
+    is_tree = definition.key.is_composite
+    groups = [(part.group, part.status) for part in result.parts if is_tree and part.group is not None]
+    return GroupDecision(
+        scenario,
+        status=result.status,
+        members=verdicts,
+        preemption=result.preemption,
+        inputs=inputs,
+        placements=tuple(result.placements),
+        groups=tuple(groups),
+    )
+
+
+def _inputs(
+    definition: GroupDefinition, members: list[PodInfo], cache: Cache, profiles: Profiles, answers: MemberAnswers
+) -> GroupInputs:
+    profile = profiles[members[0].pod.spec.scheduler_name]
+    alone, sampler = replace(profile, post_filter=()), TieBreakingSampler()
+
+    def judge(pod: PodInfo, rows: Rows | None, trial: CycleOfGroup) -> SchedulingRecord:
+        record = schedule(alone, pod, cache, sampler=sampler, answers=answers.of(pod), within=rows, group=trial)
+        answers.check(record)
+        return record
+
+    return tree_inputs(GroupInputs(definition, members, profile, cache, judge), cache.pod_groups)
+
+
+def _members(scenario: GroupScenario, cache: Cache, profiles: Profiles) -> list[PodInfo]:
+    """The members without a node, in the order in which they are tried; all pods without one are known as members."""
+    waiting: list[QueuedPodInfo] = []
+    tree = _tree_of(scenario, cache)
+    for index, pod in enumerate(scenario.objects.pods):
+        if pod.spec.node_name or pod.is_terminal or pod.spec.scheduler_name not in profiles:
+            continue
+        info = PodInfo(pod)
+        try:
+            _ = info.requests, info.nonzero_requests, info.accounted
+            cache.nominator.add(info)
+        except QuantityError as problem:
+            text = unreadable_quantity(pod) or problem
+            raise ScenarioError(f"{scenario.where}: objects.pods[{index}].{text} ({pod.key})") from None
+        cache.pod_groups.add_member(info)
+        key = cache.pod_groups.key_of(pod)
+        if key is not None and (key.text == scenario.group or key in tree):
+            waiting.append(QueuedPodInfo(info, timestamp=float(index)))
+    return [member.pod for member in sorted(waiting, key=member_order)]
+
+
+def _tree_of(scenario: GroupScenario, cache: Cache) -> Collection[GroupKey]:
+    """The groups of pods in the tree of the group that is asked about; empty if it has no parent, or is in no tree."""
+    groups, asked = cache.pod_groups, scenario.group
+    for definition in groups.groups():
+        root = groups.root_of(definition.key) if definition.key.text == asked else None
+        if root is not None and root.is_composite:
+            return groups.leaves(root)
+    return ()

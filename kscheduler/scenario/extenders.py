@@ -1,0 +1,127 @@
+"""Deciding a scenario with its HTTP extenders, as far as they may be called: they are never given a pod to bind."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import msgspec
+
+from kscheduler.api.core import Node, Pod
+from kscheduler.client.extenders.whole_objects import ObjectReader, ObjectReadError, WholeObjects
+from kscheduler.config.types import Extender
+from kscheduler.framework.nodes.node_table import NodeTable
+from kscheduler.framework.status import Code
+from kscheduler.scenario.decide import Decision, Prepared
+from kscheduler.scenario.decide_group import GroupDecision, decide_group
+from kscheduler.scenario.scenario import ClusterObjects, GroupScenario
+from kscheduler.scheduling.extenders.addresses import ExtenderSet
+from kscheduler.scheduling.extenders.answers import ExtenderAnswers, Extenders
+from kscheduler.scheduling.extenders.asking import decide_in_rounds
+from kscheduler.scheduling.extenders.http_extender import UNKNOWN_PLACE, PodPlace
+from kscheduler.scheduling.groups.member_answers import AT_A_TIME, first_answers
+from kscheduler.scheduling.record import SchedulingRecord
+
+# Deciding a scenario with its HTTP extenders, as far as somebody asks them: they are never given a pod to bind.
+
+
+async def decide_asking(prepared: Prepared, extenders: Extenders) -> Decision:
+    """Judge the scenario's pod, and ask extenders what the service would ask."""
+    first = extenders.first_answers(prepared.pod)
+    if first is None:
+        return prepared.decide()
+    decisions: list[Decision] = []
+
+    def judge(answers: ExtenderAnswers) -> tuple[SchedulingRecord, NodeTable] | None:
+        decision = prepared.decide(answers)
+        decisions.append(decision)
+        if decision.record is None or decision.cache is None:
+            return None  # an error, or a pod that may not enter the queue
+        return decision.record, decision.cache.nodes
+
+    await decide_in_rounds(extenders, prepared.pod, first, judge)
+    decision = decisions[-1]
+    record = decision.record
+    if record is not None and record.status.code is Code.ERROR:  # still asked after the last round
+        return replace(decision, record=None, error=record.status.message)
+    return decision
+
+
+async def decide_group_asking(scenario: GroupScenario, extenders: Extenders) -> GroupDecision:
+    """The same about a pod group. Raises `ScenarioError`."""
+    decision = decide_group(scenario)
+    members = decision.inputs.members if decision.inputs is not None else ()
+    answers, turns = first_answers(extenders, members), asyncio.Semaphore(AT_A_TIME)
+    while answers:
+        decision = decide_group(scenario, answers)
+        if answers.question is None:
+            break
+        await answers.ask(extenders, members, turns)
+    return decision
+
+
+# Questions answered with the help of HTTP extenders (`--ask-extenders`), which are never given a pod to bind.
+
+_ENCODER = msgspec.json.Encoder()
+
+
+class DecidingWithExtenders:
+    """Decides scenarios, and asks their extenders. Implements `Decides`."""
+
+    def __init__(self, reader: ObjectReader | None) -> None:
+        """`reader` reads whole objects of a live cluster; without it extenders are sent what the files say, as far as
+        scheduling reads it.
+        """
+        self._reader = reader
+
+    async def __call__(self, prepared: Prepared) -> Decision:
+        """Decide about a pod."""
+        scenario = prepared.scenario
+        async with self._extenders(scenario.config.configuration.extenders, scenario.objects) as asking:
+            return prepared.decide() if asking is None else await decide_asking(prepared, asking)
+
+    async def group(self, scenario: GroupScenario) -> GroupDecision:
+        """Decide about a pod group."""
+        async with self._extenders(scenario.config.configuration.extenders, scenario.objects) as asking:
+            return decide_group(scenario) if asking is None else await decide_group_asking(scenario, asking)
+
+    @asynccontextmanager
+    async def _extenders(
+        self, configured: Sequence[Extender], objects: ClusterObjects
+    ) -> AsyncIterator[Extenders | None]:
+        if not configured:
+            yield None
+            return
+        whole = _ScenarioObjects(objects, self._reader)
+        extender_set = ExtenderSet(configured, whole, may_bind=lambda: False, place_of=_unknown, logs=False)
+        try:
+            yield extender_set.asking
+        finally:
+            await extender_set.close()
+
+
+async def _unknown(_pod: Pod) -> PodPlace:
+    return UNKNOWN_PLACE
+
+
+class _ScenarioObjects:
+    """Objects as the live cluster has them, or as the scenario has them."""
+
+    def __init__(self, objects: ClusterObjects, reader: ObjectReader | None) -> None:
+        self._nodes: dict[str, Node] = {node.metadata.name: node for node in objects.nodes}
+        self._whole = WholeObjects(reader, self._nodes.get) if reader is not None else None
+
+    async def pod(self, pod: Pod) -> msgspec.Raw:
+        """The pod; one that does not exist yet is known from its manifest only."""
+        if self._whole is not None:
+            try:
+                return await self._whole.pod(pod)
+            except ObjectReadError:
+                pass
+        return msgspec.Raw(_ENCODER.encode(pod))
+
+    async def nodes(self, names: Sequence[str]) -> Sequence[msgspec.Raw]:
+        """The nodes."""
+        if self._whole is not None:
+            return await self._whole.nodes(names)
+        return [msgspec.Raw(_ENCODER.encode(self._nodes[name])) for name in names]

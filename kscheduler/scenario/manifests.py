@@ -1,0 +1,253 @@
+"""A cluster from manifests: the output of `kubectl get ... -o yaml`, or files written by hand.
+
+Objects from a server are complete. Manifests written by hand lack the API server's defaults; those that a scheduler
+needs are filled in for objects without a UID, for pods by the function `default_pod` (of the embedded API server).
+"""
+
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from kscheduler.api.codec import UndecodableError, convert
+from kscheduler.api.devices import ResourceClaimTemplate
+from kscheduler.api.groups import POD_GROUPS
+from kscheduler.api.kinds import KINDS, RESOURCE_CLAIM_TEMPLATES, Kind
+from kscheduler.api.meta import KubeObject
+from kscheduler.api.priority import PRIORITY_CLASS, SYSTEM_PRIORITIES, default_priority_class
+from kscheduler.framework.cluster.pod_groups import GroupDefinition
+from kscheduler.scenario.fields import misspelt, nearest
+from kscheduler.scenario.files import ScenarioError
+from kscheduler.scenario.object_files import Document
+from kscheduler.scenario.scenario import ClusterObjects
+from kscheduler.state.group_apis import OTHER_APIS, GroupAPI, kubernetes_apis
+
+Tree = dict[str, Any]
+DefaultPod = Callable[[Tree], None]
+"""Fills the defaults into a pod in place. Raises `TypeError` if a field has the wrong type."""
+
+KIND_BY_NAME: Final[Mapping[str, Kind]] = {kind.name: kind for kind in KINDS.values()}
+_OF_KUBERNETES: Final = kubernetes_apis(has_policy=False, has_composites=True)
+_GROUP_APIS: Final = {(api.kind.group_version, api.kind.name): api for api in (*_OF_KUBERNETES, *OTHER_APIS.values())}
+"""By `apiVersion` and `kind`."""
+_NO_CLASSES: Final[Mapping[str, Tree]] = {}
+CLAIM_TEMPLATE: Final = RESOURCE_CLAIM_TEMPLATES.name
+"""No rule reads it, but claims are made from it."""
+
+
+MOST_TOLD: Final = 20
+"""Objects of one kind of problem that are named."""
+_OF_DEVICES: Final = ("resourceclaims", "resourceslices", "deviceclasses")
+DUMPED: Final = ("nodes", "pods", "resourceclaims", "resourceclaimtemplates", "resourceslices", "deviceclasses")
+"""What kubectl is to print of a cluster whose pods claim devices."""
+
+
+@dataclass(slots=True)
+class Manifests:
+    """The objects of a file, sorted for a scheduler."""
+
+    objects: dict[str, list[KubeObject]] = field(default_factory=lambda: {plural: [] for plural in KINDS})
+    """By resource name."""
+    priority_classes: dict[str, Tree] = field(default_factory=dict)
+    claim_templates: list[ResourceClaimTemplate] = field(default_factory=list)
+    groups: list[GroupDefinition] = field(default_factory=list)
+    """Pod groups of all APIs."""
+    others: list[Document] = field(default_factory=list)
+    """Objects of kinds that a scheduler does not read, such as Deployments and Jobs."""
+    notes: list[str] = field(default_factory=list)
+    namespace: str = "default"
+    """Of objects that name none."""
+    unread: dict[tuple[str, str], str] = field(default_factory=dict)
+    """By kind and key what is wrong with objects that cannot be read, with their place."""
+
+    def told_unread(self) -> list[str]:
+        """What is wrong with them, a bounded number."""
+        told = list(self.unread.values())
+        more = len(told) - MOST_TOLD
+        return [*told[:MOST_TOLD], f"and {more} more objects cannot be read"] if more > 0 else told
+
+    def leave_out_doubled(self) -> None:
+        """Of objects that are there twice, as in two dumps of one cluster, keep the last, and note it."""
+        doubled: list[str] = []
+        for plural, listed in self.objects.items():
+            kept = {each.key if each.metadata.name else id(each): each for each in listed}
+            if len(kept) < len(listed):
+                counts = Counter(each.key for each in listed)
+                doubled += [f"{plural} {key}" for key, count in counts.items() if count > 1]
+                self.objects[plural] = list(kept.values())
+        if doubled:
+            more = f" and {len(doubled) - MOST_TOLD} more" if len(doubled) > MOST_TOLD else ""
+            listed_names = ", ".join(doubled[:MOST_TOLD])
+            self.notes.append(f"given more than once, of which the last counts: {listed_names}{more}")
+
+    def cluster(self) -> ClusterObjects:
+        """The objects in the form of a scenario."""
+        fields: dict[str, Any] = {plural: tuple(found) for plural, found in self.objects.items()}
+        return ClusterObjects(**fields, resourceclaimtemplates=tuple(self.claim_templates))
+
+    def note_others(self, besides: Container[str] = ()) -> None:
+        """Add a note with the kinds that were not read. `besides`: those that are read elsewhere, such as Jobs."""
+        counts = Counter(kind for each in self.others if (kind := str(each.tree.get("kind"))) not in besides)
+        if counts:
+            listed = ", ".join(f"{kind} ({count})" for kind, count in sorted(counts.items()))
+            self.notes.append(f"kinds that no scheduling rule reads are skipped: {listed}")
+
+    def note_no_devices(self, where: str) -> None:
+        """Add a note if pods claim devices, and what that takes is not among the objects: it was not printed."""
+        pods = [pod for pod in self.cluster().pods if pod.spec.resource_claims and not pod.is_terminal]
+        if not pods or any(self.objects[plural] for plural in _OF_DEVICES):
+            return
+        more = f" and {len(pods) - 1} more" if pods[1:] else ""
+        self.notes.append(
+            f"{where}: {pods[0].key}{more} claim devices, and it has no claim, slice or class: `kubectl get "
+            f"{','.join(DUMPED)} -A -o yaml` prints them, too"
+        )
+
+    def note_no_nodes(self, where: str) -> None:
+        """Add a note if there is no node, so that no pod could fit: it may have been forgotten."""
+        if not self.objects["nodes"]:
+            note = "no node is among its objects, and without nodes no pod fits: `kubectl get nodes` prints them"
+            self.notes.append(f"{where}: {note}")
+
+
+def sorted_out(
+    documents: Iterable[Document],
+    default_pod: DefaultPod,
+    *,
+    namespace: str = "default",
+    apis: Iterable[GroupAPI] = (),
+    classes: Mapping[str, Tree] = _NO_CLASSES,
+) -> Manifests:
+    """The objects of some documents. One that cannot be read is left out and noted: the others are read.
+
+    `namespace`: of objects that name none. `apis`: of groups, those that are followed, as their gates have them.
+    `classes`: the PriorityClasses that are known besides, by name. Raises `ScenarioError` if none can be read.
+    """
+    found = Manifests(namespace=namespace, priority_classes=dict(classes))
+    group_apis = {**_GROUP_APIS, **{(api.kind.group_version, api.kind.name): api for api in apis}}
+    every = list(documents)
+    for document in every:
+        if document.tree.get("kind") == PRIORITY_CLASS:
+            found.priority_classes[_named(document.tree)[1]] = document.tree
+    for document in every:
+        try:
+            _sort_in(document, found, group_apis, default_pod)
+        except ScenarioError as problem:
+            namespace_of, name = _named(document.tree)
+            found.unread[str(document.tree.get("kind")), f"{namespace_of or namespace}/{name}"] = str(problem)
+    if found.unread and len(found.unread) == len(every):
+        raise ScenarioError("\n".join(found.told_unread()))
+    found.notes.extend(f"{text}: it is left out" for text in found.told_unread())
+    found.leave_out_doubled()
+    return found
+
+
+def _sort_in(
+    document: Document, found: Manifests, group_apis: Mapping[tuple[str, str], GroupAPI], default_pod: DefaultPod
+) -> None:
+    """Raises `ScenarioError`."""
+    name = str(document.tree.get("kind"))
+    kind, group_api = KIND_BY_NAME.get(name), group_apis.get((str(document.tree.get("apiVersion")), name))
+    if kind is not None:
+        found.objects[kind.plural].append(read_object(document, kind, found, default_pod))
+    elif group_api is not None:
+        group = read_object(document, group_api.kind, found, default_pod)
+        found.groups.append(group_api.definition_of(group))
+    elif name == CLAIM_TEMPLATE:
+        template = read_object(document, RESOURCE_CLAIM_TEMPLATES, found, default_pod)
+        assert isinstance(template, ResourceClaimTemplate)  # noqa: S101  it was read as one
+        found.claim_templates.append(template)
+    elif name != PRIORITY_CLASS:
+        found.others.append(document)
+
+
+def _named(tree: Tree) -> tuple[str, str]:
+    """Namespace and name, as far as they are there."""
+    metadata = tree.get("metadata")
+    known = metadata if isinstance(metadata, dict) else {}
+    return str(known.get("namespace") or ""), str(known.get("name") or "")
+
+
+def read_object(document: Document, kind: Kind, found: Manifests, default_pod: DefaultPod) -> KubeObject:
+    """An object, with defaults unless it comes from a server. Raises `ScenarioError`."""
+    tree = document.tree
+    metadata = tree.setdefault("metadata", {})
+    where = f"{document.where} ({kind.name} {metadata.get('name', '') if isinstance(metadata, dict) else ''})"
+    if not isinstance(metadata, dict):
+        raise ScenarioError(f"{where}: metadata: expected an object")
+    if not (metadata.get("name") or metadata.get("generateName")):
+        raise ScenarioError(f"{where}: metadata.name: is missing")
+    if kind.namespaced:
+        metadata.setdefault("namespace", found.namespace)
+    found.notes.extend(f"{where}: {problem}" for problem in misspelt(tree, kind.type) if not is_header(problem))
+    if not metadata.get("uid"):
+        _fill_in(tree, kind, found, default_pod, where)
+    try:
+        return convert(tree, kind.type)
+    except UndecodableError as error:
+        raise ScenarioError(f"{where}: {error}") from None
+
+
+def is_header(problem: str) -> bool:
+    """Whether the field is `apiVersion` or `kind`, which no struct has."""
+    return problem.partition(" ")[0] in ("apiVersion", "kind")
+
+
+def _fill_in(tree: Tree, kind: Kind, found: Manifests, default_pod: DefaultPod, where: str) -> None:
+    metadata = tree["metadata"]
+    match kind.name:
+        case "Pod":
+            default_pod_here(tree, found, default_pod, where)
+        case "Node":
+            status = tree.setdefault("status", {})
+            if isinstance(status, dict) and "allocatable" not in status:
+                status["allocatable"] = status.get("capacity") or {}
+        case "Namespace":
+            labels = metadata.setdefault("labels", {})
+            if isinstance(labels, dict):
+                labels.setdefault("kubernetes.io/metadata.name", metadata.get("name", ""))
+        case "PodGroup" | "CompositePodGroup" if kind.group == POD_GROUPS.group:
+            _give_group_priority(tree, found, where)
+        case "StorageClass":
+            tree.setdefault("volumeBindingMode", "Immediate")
+
+
+def default_pod_here(tree: Tree, found: Manifests, default_pod: DefaultPod, where: str) -> None:
+    """Fill in a pod's defaults and its priority. Raises `ScenarioError`."""
+    spec = tree.setdefault("spec", {})
+    if not isinstance(spec, dict):
+        raise ScenarioError(f"{where}: spec: expected an object")
+    try:
+        default_pod(tree)
+    except (TypeError, AttributeError, KeyError) as error:
+        raise ScenarioError(f"{where}: {error}") from None
+    if spec.get("priority") is None:
+        _give_priority(spec, found, where)
+
+
+def _give_group_priority(tree: Tree, found: Manifests, where: str) -> None:
+    """Set the priority of the group's class, which its members must have, too; its preemption policy is its own."""
+    spec = tree.setdefault("spec", {})
+    if not isinstance(spec, dict) or spec.get("priority") is not None:
+        return
+    given = dict(spec)
+    _give_priority(given, found, where)
+    if "priority" in given:
+        spec["priority"] = given["priority"]
+
+
+def _give_priority(spec: Tree, found: Manifests, where: str) -> None:
+    """Set the priority as the API server's admission does: from the pod's class, or else the default class."""
+    name = str(spec.get("priorityClassName") or "")
+    chosen = found.priority_classes.get(name)
+    if not name:
+        chosen = default_priority_class(found.priority_classes.values())
+    if chosen is not None:
+        spec["priority"] = chosen.get("value", 0)
+        spec.setdefault("preemptionPolicy", chosen.get("preemptionPolicy", "PreemptLowerPriority"))
+    elif name in SYSTEM_PRIORITIES:
+        spec["priority"] = SYSTEM_PRIORITIES[name]
+    elif name:
+        near = nearest(name, (*found.priority_classes, *SYSTEM_PRIORITIES))
+        meant = f"; do you mean {near}? An API server refuses pods of a class that does not exist" if near else ""
+        found.notes.append(f"{where}: PriorityClass {name} is not known here: priority 0 is presumed{meant}")

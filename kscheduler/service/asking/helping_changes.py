@@ -1,0 +1,85 @@
+"""What would help pods that wait for the same reason, worked out in a copy of the process."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from kscheduler.api.core import Pod
+from kscheduler.api.kinds import PODS, REPLICA_SETS, STATEFUL_SETS
+from kscheduler.explain.situation import NO_SITUATION
+from kscheduler.explain.suggestions.as_json import suggestion_trees
+from kscheduler.explain.suggestions.changed import ObjectChange
+from kscheduler.explain.suggestions.for_many import help_for_many, most_alike
+from kscheduler.explain.suggestions.pod_changes.pod_relaxations import demands
+from kscheduler.explain.suggestions.search_time import SharedTime
+from kscheduler.explain.suggestions.suggestion import ChangeKind, Step, Suggestion
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.scenario.owners import owners_in
+from kscheduler.scenario.scenario import ClusterObjects, Scenario
+from kscheduler.scheduling.profile import Profile
+from kscheduler.service.parts import Parts
+
+Tree = dict[str, Any]
+
+
+def pending_of(parts: Parts, keys: Iterable[str]) -> Iterable[tuple[PodInfo, Profile]]:
+    """Those of the pods that are there, without a node, and served; without their nominations."""
+    for key in keys:
+        pod: Pod | None = parts.informers.informer(PODS).store.get(key)
+        profile = None if pod is None else parts.assembly.profiles.get(pod.spec.scheduler_name)
+        if pod is None or profile is None or pod.spec.node_name or pod.is_terminal:
+            continue
+        status = msgspec.structs.replace(pod.status, nominated_node_name="")
+        yield PodInfo(msgspec.structs.replace(pod, status=status)), profile
+
+
+def helping_changes(parts: Parts, reasons: Iterable[Sequence[str]]) -> dict[str, Tree]:
+    """The change that frees most pods of each reason, by the key of the reason's first pod.
+
+    `pod`: for which it was tried. `alike`: how many of the `looked` pods have its spec, `tried` how many were placed.
+    Where the search was left off, `leftOff` says why, alone where nothing was found. Each reason has its part of the
+    time, so that others are answered whatever its pods are.
+    """
+    objects = ClusterObjects(
+        replicasets=tuple(parts.informers.informer(REPLICA_SETS).store.list()),
+        statefulsets=tuple(parts.informers.informer(STATEFUL_SETS).store.list()),
+    )
+    budgets, owners = parts.assembly.ports.budgets, owners_in(objects.replicasets)
+    found: dict[str, Tree] = {}
+    asked = list(reasons)
+    times = SharedTime(len(asked))
+    for keys in asked:
+        time, pods = times.part(), [*pending_of(parts, keys)]
+        if not pods or parts.assembly.queue.group_of(pods[0][0].pod) is not None:
+            continue  # a group is decided about as a whole
+        cache, first = parts.assembly.cache, keys[0]
+        # A pod that may not even enter the queue (its claim was deleted since) says nothing about the others.
+        pods.sort(key=lambda entry: not entry[1].run_pre_enqueue(entry[0]).is_success)
+        best = help_for_many(pods[0][1], [pod for pod, _ in pods], cache, budgets, owners, time)
+        left_off = {"leftOff": time.left_off} if time.left_off else {}
+        if best is None and left_off:
+            found[first] = left_off
+        elif best is not None:
+            scenario = Scenario(objects, best.example.pod, parts.assembly.config)
+            (tree,) = suggestion_trees((best.suggestion,), scenario, NO_SITUATION)
+            counts = {"frees": best.frees, "tried": best.tried, "alike": best.alike, "looked": len(pods)}
+            found[first] = {"pod": best.example.key, **tree, **counts, **left_off}
+    return found
+
+
+def gates_to_remove(parts: Parts, keys: Iterable[str]) -> Tree | None:
+    """What must be done first for most of a reason's pods, if they have scheduling gates; it does not suffice.
+
+    As a change is, of 0 nodes. Who has set the gates is not known here: the watch leaves that out.
+    """
+    pods = [pod for pod, _ in pending_of(parts, keys)]
+    example = most_alike(pods)[0] if pods else None
+    if example is None or not example.pod.spec.scheduling_gates:
+        return None
+    gate = next(each for each in demands(example, parts.assembly.cache) if each.kind is ChangeKind.GATE)
+    change = ObjectChange("pods", example.namespace, example.pod.metadata.name, gate.patch)
+    suggestion = Suggestion((Step(gate.kind, (change,), gate.size, gate.facts),), (change,), 0)
+    scenario = Scenario(ClusterObjects(), example.pod, parts.assembly.config)
+    (tree,) = suggestion_trees((suggestion,), scenario, NO_SITUATION)
+    return {"pod": example.key, **tree, "isFirstStep": True}

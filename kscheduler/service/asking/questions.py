@@ -1,0 +1,196 @@
+"""The questions themselves: called in a child of a copy of the service, imported with the first one.
+
+`as_of` is when the copy was made, in seconds of the wall clock. Each returns the status of HTTP, a line end and the
+body; what is wrong with the question is a sentence of text.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from time import perf_counter
+from typing import Final
+
+import numpy.ma  # noqa: F401  `np.unique` imports it when it is first called: each copy would do so anew
+
+from kscheduler.api.defaults.pods import default_new_pod
+from kscheduler.api.groups import GROUP_PREFIXES
+from kscheduler.api.new_objects import objections
+from kscheduler.api.priority import classes_of
+from kscheduler.explain.answering import Answer, answered
+from kscheduler.explain.explanation_keys import API_VERSION
+from kscheduler.explain.node_use.uses import node_uses, uses_tree
+from kscheduler.explain.questions.as_if import NewObjectRules
+from kscheduler.explain.questions.named import member_to_ask, members_of, no_member
+from kscheduler.explain.questions.new_pods_request import LIST_KIND, questions_of_request, read_new_pods_request
+from kscheduler.explain.questions.question import (
+    WHERE,
+    GroupQuestion,
+    Question,
+    question_about_group,
+    with_claim_templates,
+)
+from kscheduler.explain.suggestions.search_time import SharedTime
+from kscheduler.scenario.files import ScenarioError
+from kscheduler.server.pages.questions import POD_GROUP
+from kscheduler.service.asking.helping_changes import helping_changes as of_reasons
+from kscheduler.service.asking.live_state import hold, live_objects, live_pod, running_about, running_scheduler
+from kscheduler.service.parts import Parts
+from kscheduler.simulate.from_request import read_request, serving_of_request, wishes_of
+from kscheduler.simulate.in_json import simulation_tree
+from kscheduler.simulate.plan import HeldCluster
+from kscheduler.simulate.planning import planned
+from kscheduler.simulate.rehearse import rehearse
+from kscheduler.text import json_line
+
+PLAY_SECONDS: Final = 6.0
+"""Of the deadline of a copy (`CopyLimits.seconds`): the rest is for the answer, on a machine that is busy."""
+_TOLD_AGE_SECONDS: Final = 1.0
+"""An answer about an older state says so."""
+_OK: Final = 200
+_BAD_REQUEST: Final = 400
+_NOT_FOUND: Final = 404
+_UNPROCESSABLE: Final = 422
+
+
+def explain(
+    parts: Parts,
+    as_of: float,
+    *,
+    pod_key: str,
+    against_node: str,
+    leads: bool,
+    as_text: bool,
+    with_suggestions: bool,
+) -> bytes:
+    """Where a pod goes and why, as `kscheduler explain` says it.
+
+    `pod_key`: as `server.pages.questions.Questions.explain` has it.
+    """
+    namespace, _, name = pod_key.partition("/")
+    of_group = name.startswith(f"{POD_GROUP}/")
+    if of_group:
+        group = name.removeprefix(f"{POD_GROUP}/")
+        pod = member_to_ask(members_of(live_objects(parts).pods, namespace, group))
+        if pod is None:
+            return _explain_without_members(parts, as_of, namespace, group, leads=leads, as_text=as_text)
+        pod_key = pod.key
+    else:
+        pod = live_pod(parts, namespace, name)
+    if pod is None:
+        hint = f"; of a pod group: podGroup=NAMESPACE/{name}" if namespace in GROUP_PREFIXES else ""
+        return _answer(_NOT_FOUND, f"the service knows no pod {pod_key}{hint}")
+    running = running_about(parts, pod, as_of, leads=leads, of_group=of_group)
+    if against_node and not running.cache.has_node(against_node):
+        return _answer(_NOT_FOUND, f"the service knows no node {against_node}")
+    question = running.question(pod, of_group=of_group)
+    if isinstance(question, Question):
+        question = with_claim_templates(question, parts.claim_templates.get(pod.key, {}))
+    if against_node and isinstance(question, GroupQuestion):
+        return _answer(_UNPROCESSABLE, f"{pod_key} is decided with its pod group: nodes of one member are not compared")
+    try:
+        answer = answered(
+            question, running.answer(question), against_node=against_node, with_suggestions=with_suggestions
+        )
+    except ScenarioError as problem:
+        return _answer(_UNPROCESSABLE, str(problem))
+    return _explained(answer, parts, as_of, as_text=as_text)
+
+
+def _explain_without_members(
+    parts: Parts, as_of: float, namespace: str, group: str, *, leads: bool, as_text: bool
+) -> bytes:
+    """Of a group that exists and that no pod of the service's names: those that have ended are not kept."""
+    running = running_scheduler(parts, as_of, leads=leads)
+    keys = (each.key for each in running.groups if each.key.text == f"{namespace}/{group}")
+    key = next(keys, None)
+    if key is None:
+        return _answer(_NOT_FOUND, f"the service knows no pod group {namespace}/{group}: {no_member(namespace, group)}")
+    question = question_about_group(key, running.objects, running.groups, running.served, WHERE)
+    return _explained(answered(question, question.answer()), parts, as_of, as_text=as_text)
+
+
+def explain_new(parts: Parts, as_of: float, *, body: bytes, leads: bool, as_text: bool) -> bytes:
+    """Where pods that do not exist yet would go, as `kscheduler explain -f` says it."""
+    try:
+        request = read_new_pods_request(body)
+        running = running_scheduler(parts, as_of, leads=leads)
+        if request.against and not running.cache.has_node(request.against):
+            return _answer(_NOT_FOUND, f"the service knows no node {request.against}")
+        rules = NewObjectRules(default_new_pod, objections, classes_of(running.objects.pods))
+        questions = questions_of_request(request, running.objects, running.served, rules)
+        times, answers = SharedTime(len(questions)), []
+        for question in questions:
+            hold(parts, running.objects, question.scenario.objects)
+            decision = running.answer(question)
+            time = times.part()
+            answers.append(
+                answered(
+                    question,
+                    decision,
+                    against_node=request.against,
+                    with_suggestions=request.suggestions,
+                    time=time,
+                )
+            )
+    except ScenarioError as problem:
+        return _answer(_BAD_REQUEST, str(problem))
+    aged = [replace(each, notes=(*each.notes, *_age_notes(parts, as_of))) for each in answers]
+    if as_text:
+        return _answer(_OK, _text_of(aged))
+    listed = {"apiVersion": API_VERSION, "kind": LIST_KIND, "items": [each.as_tree() for each in aged]}
+    return _answer(_OK, f"{json_line(listed)}\n")
+
+
+def _explained(answer: Answer, parts: Parts, as_of: float, *, as_text: bool) -> bytes:
+    answer = replace(answer, notes=(*answer.notes, *_age_notes(parts, as_of)))
+    return _answer(_OK, _text_of([answer]) if as_text else f"{answer.as_json()}\n")
+
+
+def _text_of(answers: Sequence[Answer]) -> str:
+    """The texts, and each note once."""
+    notes = dict.fromkeys(note for each in answers for note in each.notes)
+    lines = "".join(f"note: {note}\n" for note in notes)
+    texts = "\n\n".join(each.as_text() for each in answers)
+    return f"{texts}\n{lines}"
+
+
+def nodes(parts: Parts, as_of: float) -> bytes:
+    """How full each node is, and which waiting pods it has rejected."""
+    assembly = parts.assembly
+    uses = node_uses(assembly.cache, assembly.profiles, live_objects(parts).pods)
+    return _answer(_OK, f"{json_line(uses_tree(uses, _age_notes(parts, as_of)))}\n")
+
+
+def helping_changes(parts: Parts, as_of: float, *, reasons: Sequence[Sequence[str]]) -> bytes:
+    """The change that frees most pods of each reason, by the key of its first pod: as on the status page."""
+    del as_of
+    return _answer(_OK, json_line(of_reasons(parts, reasons)))
+
+
+def simulate(parts: Parts, as_of: float, *, body: bytes) -> bytes:
+    """What would happen if, as `kscheduler simulate -o json` says it."""
+    began = perf_counter()
+    try:
+        request = read_request(body)
+        running = running_scheduler(parts, as_of, leads=True, in_order=True)
+        wishes = wishes_of(request, (node.metadata.name for node in running.objects.nodes))
+        served = serving_of_request(request, running.served)
+        cluster = HeldCluster(running.cache, running.objects)
+        rules = NewObjectRules(default_new_pod, objections)
+        seconds = PLAY_SECONDS - (perf_counter() - began)
+        plan, notes = planned(wishes, running.objects, running.groups, served, WHERE, rules, cluster, seconds)
+        rehearsed = rehearse(plan)
+    except ScenarioError as problem:
+        return _answer(_BAD_REQUEST, str(problem))
+    return _answer(_OK, f"{json_line(simulation_tree(rehearsed, [*notes, *_age_notes(parts, as_of)]))}\n")
+
+
+def _age_notes(parts: Parts, as_of: float) -> Iterator[str]:
+    age_seconds = parts.clock.time() - as_of
+    if age_seconds > _TOLD_AGE_SECONDS:
+        at = datetime.fromtimestamp(as_of, UTC).strftime("%H:%M:%SZ")
+        yield f"as of {at}, {age_seconds:.0f} s before this answer"
+
+
+def _answer(status: int, text: str) -> bytes:
+    return f"{status}\n{text}".encode(errors="backslashreplace")

@@ -1,0 +1,122 @@
+"""Which kube-scheduler is followed: that of the API server's version, unless `--emulated-version` names one.
+
+    /version answers --> the newest followed version that is not newer --> the configuration in force, read again under
+    that version's gates and defaults --> adopted between two decisions, as a changed file is (`reloading`)
+
+The first decision waits for the first answer, for some seconds. A cluster that is upgraded is followed within minutes,
+without a restart. While its API servers are of two versions the answer may go back and forth, and so do the rules.
+
+A configuration that the other version does not take (a feature gate that is gone) keeps the rules as they are: the log
+and `/readyz?verbose` say why. It is tried again with each answer, whenever a file has changed, and at SIGHUP.
+"""
+
+import asyncio
+from typing import Final
+
+from kscheduler.aio.clock import finishes_within
+from kscheduler.api.releases import followed
+from kscheduler.config.errors import ConfigError
+from kscheduler.service.parts import Parts
+from kscheduler.service.reloading import ConfigReloader
+from kscheduler.telemetry.logs import get_logger
+from kscheduler.telemetry.logs.caught import Boundary, count_caught
+
+_log = get_logger("kscheduler")
+
+FIRST_ANSWER_SECONDS: Final = 10.0
+"""How long the first decision waits for the API server's version."""
+
+
+class FollowedVersion:
+    """Keeps the rules equal to those of the API server's version."""
+
+    def __init__(self, parts: Parts, reloader: ConfigReloader, *, is_given: bool) -> None:
+        """`is_given`: the version was given, and stays."""
+        self._parts = parts
+        self._reloader = reloader
+        self._is_given = is_given
+        self._wanted = ""
+        self._refused = ""
+        """The version that the configuration does not take."""
+        self._reason = self._before_refusal = ""
+        """Why not, as it was told, and the version that went on."""
+        self._asked = asyncio.Event()
+        self._settled = asyncio.Event()
+        if not is_given:
+            parts.server_version.on_answer = self._learn
+            reloader.wanted_version = lambda: self._refused
+            reloader.on_read = self._asked.set
+            self._wanted = followed(parts.server_version.text) or ""
+            if self._wanted:  # a term before this one has been told
+                self._asked.set()
+
+    @property
+    def in_force(self) -> str:
+        """The version that is followed."""
+        return self._parts.assembly.config.gates.version
+
+    @property
+    def why(self) -> str:
+        """Why that version is followed, for the log."""
+        told = self._parts.server_version.text
+        if self._is_given:
+            return "it was given: --emulated-version, or a program's own configuration"
+        if self._refused:
+            return f"the configuration does not fit Kubernetes {self._refused}: see version_not_followed"
+        if followed(told) is None:
+            return "the API server has not told its version: it is the default"
+        if self._wanted == self.in_force:
+            return f"the API server is {told}"
+        return f"the API server is {told}, and its rules are about to be taken over"
+
+    async def wait_for_first(self) -> bool:
+        """Wait until the API server's version is followed; whether it is."""
+        if self._is_given:
+            return True
+        return await finishes_within(self._wait(), FIRST_ANSWER_SECONDS, self._parts.clock)
+
+    async def _wait(self) -> None:
+        await self._settled.wait()
+
+    def _learn(self, server_version: str) -> None:
+        self._wanted = followed(server_version) or self._wanted
+        self._asked.set()
+
+    async def run(self) -> None:
+        """Follow until cancelled."""
+        while True:
+            await self._asked.wait()
+            self._asked.clear()
+            if not self._wanted:
+                continue
+            if self._wanted != self.in_force:
+                await self._follow(self._wanted)
+            elif self._refused:
+                self._followed(self._wanted, self._before_refusal)
+            self._settled.set()
+
+    async def _follow(self, version: str) -> None:
+        """Take the version's rules over. Never raises: whatever happens, the service goes on as before."""
+        before = self.in_force
+        try:
+            await self._reloader.follow(version)
+        except ConfigError as failure:
+            self._refuse(version, str(failure))
+        except Exception as failure:  # noqa: BLE001  a boundary (`logs.caught`)
+            count_caught(Boundary.CONFIG)
+            _log.exception("version_not_followed", version=version, decides_as=self.in_force)
+            self._parts.server_version.not_followed = f"{version}: a bug of kscheduler: {failure}"
+        else:
+            self._followed(version, before)
+
+    def _followed(self, version: str, before: str) -> None:
+        self._refused = self._reason = self._parts.server_version.not_followed = ""
+        _log.info("version_followed", decides_as=version, before=before)
+
+    def _refuse(self, version: str, reason: str) -> None:
+        if (self._refused, self._reason) == (version, reason):
+            return  # it was told
+        self._refused, self._reason, self._before_refusal = version, reason, self.in_force
+        advice = f"correct the configuration or its feature gates, or give --emulated-version {self.in_force}"
+        _log.error("version_not_followed", version=version, decides_as=self.in_force, reason=reason, advice=advice)
+        self._parts.server_version.not_followed = f"{version}, decisions are as in {self.in_force}: {reason}; {advice}"

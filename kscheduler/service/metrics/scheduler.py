@@ -1,0 +1,319 @@
+"""The scheduler's own series: the counts of `Observations`, and gauges that are read from their owners."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from kscheduler.client.events.work_queue import SECONDS_BUCKETS, WorkQueueStatistics
+from kscheduler.informers.audit import AuditStatistics
+from kscheduler.scheduling.beside.refreshed_plugins import DATA_AGE, REFRESHES
+from kscheduler.scheduling.failures.status_writer import StatusStatistics
+from kscheduler.scheduling.observations import Observations
+from kscheduler.scheduling.truth.truth_check import TruthStatistics
+from kscheduler.telemetry.samples import (
+    Distribution,
+    Distributions,
+    Numbers,
+    Sample,
+    Source,
+    counter,
+    gauge,
+    gauge_by,
+    histograms,
+)
+from kscheduler.telemetry.series import LabelValues, MetricSeries
+
+PENDING_PODS = MetricSeries(
+    "scheduler_pending_pods",
+    "Pods without a node: active, backoff (both back-off queues), unschedulable (without the gated), gated.",
+    ("queue",),
+)
+QUEUED_ENTITIES = MetricSeries(
+    "scheduler_queued_entities",
+    "What waits in the queue, by kind (Kubernetes 1.37): pods, and groups of pods that are scheduled together.",
+    ("queue", "type"),
+)
+CACHE_SIZE = MetricSeries(
+    "scheduler_cache_size", "Objects in the cache; assumed_pods are those whose binding is not confirmed.", ("type",)
+)
+UNSCHEDULABLE_PODS = MetricSeries(
+    "scheduler_unschedulable_pods", "Waiting pods that a plugin rejected.", ("plugin", "profile")
+)
+INFLIGHT_EVENTS = MetricSeries(
+    "scheduler_inflight_events", "Events kept for pods that are being decided or bound.", ("event",)
+)
+GOROUTINES = MetricSeries(
+    "scheduler_goroutines", "Concurrent pieces of work (asyncio tasks here), such as binding.", ("operation",)
+)
+PENDING_API_CALLS = MetricSeries(
+    "scheduler_pending_async_api_calls",
+    "Requests that no decision waits for and that are not sent yet.",
+    ("call_type",),
+)
+
+
+QUARANTINED_PLUGINS = MetricSeries(
+    "kscheduler_plugin_quarantined",
+    "By plugin that is not in-tree: 1 while it is quarantined (its circuit is open or half-open), otherwise 0.",
+    ("plugin", "profile", "on_failure"),
+)
+
+
+EXTENDER_PODS = MetricSeries(
+    "kscheduler_extender_pods",
+    "Pods that concern HTTP extenders: asked about now, or waiting for their turn. `extender`: all that they need.",
+    ("extender", "state"),
+)
+PODS_AT_PERMIT = MetricSeries(
+    "kscheduler_pods_at_permit",
+    "Pods that have a node and wait until this Permit plugin lets them through.",
+    ("plugin",),
+)
+GATED_PODS = MetricSeries(
+    "kscheduler_gated_pods",
+    "Single pods that this plugin keeps out of the queue. DynamicResources: a claim, or its template, is missing.",
+    ("plugin",),
+)
+GROUP_MEMBERS = MetricSeries(
+    "kscheduler_pod_group_members",
+    "Pods that wait together with their pod group, of whichever API, by queue.",
+    ("queue",),
+)
+DEVICE_POOLS = MetricSeries(
+    "kscheduler_device_pools",
+    "Pools of devices: complete, or incomplete (not all of its ResourceSlices are published).",
+    ("driver", "state"),
+)
+DEVICES = MetricSeries(
+    "kscheduler_devices",
+    "Devices in the newest slices of their pools: taken (claims have them, or shares of them), or free.",
+    ("driver", "state"),
+)
+EXTENDED_RESOURCES = MetricSeries(
+    "kscheduler_extended_resources",
+    "Extended resources of all nodes: allocatable, and requested by the pods on them.",
+    ("resource", "state"),
+)
+OVERFILLED_NODES = MetricSeries(
+    "kscheduler_overfilled_nodes",
+    "Nodes whose pods request more of a resource than the node has now, by what has caused it.",
+    ("resource", "cause"),
+)
+
+
+def _no_values() -> Mapping[str, float]:
+    return {}
+
+
+def _no_triples() -> Mapping[tuple[str, str, str], float]:
+    return {}
+
+
+def _no_pairs() -> Mapping[tuple[str, str], float]:
+    return {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gauges:
+    """Functions that return current values, called on the loop at each scrape; each must be linear in its answer.
+
+    A field without a function has no series.
+    """
+
+    pending_pods: Callable[[], Mapping[str, float]] = _no_values
+    """By queue: `active`, `backoff`, `unschedulable`, `gated`."""
+    queued_entities: Callable[[], Mapping[tuple[str, str], float]] = _no_pairs
+    """By (queue, type)."""
+    cache_size: Callable[[], Mapping[str, float]] = _no_values
+    """By type: `nodes`, `pods`, `assumed_pods`."""
+    unschedulable_pods: Callable[[], Mapping[tuple[str, str], float]] = _no_pairs
+    """By (plugin, profile)."""
+    inflight_events: Callable[[], Mapping[str, float]] = _no_values
+    """By event label, and `PodPopped` for the pods themselves."""
+    goroutines: Callable[[], Mapping[str, float]] = _no_values
+    """By operation, such as `binding`."""
+    pending_api_calls: Callable[[], Mapping[str, float]] = _no_values
+    """By type: `pod_status_patch`. Bindings are sent at once."""
+    extender_pods: Callable[[], Mapping[tuple[str, str], float]] = _no_pairs
+    """By (names of extenders, state): `asked`, `waiting`."""
+    pods_at_permit: Callable[[], Mapping[str, float]] = _no_values
+    """By plugin that has not let them through."""
+    gated_pods: Callable[[], Mapping[str, float]] = _no_values
+    """By plugin; `DynamicResources` always."""
+    group_members: Callable[[], Mapping[str, float]] = _no_values
+    """By queue; empty where groups are not followed."""
+    device_pools: Callable[[], Mapping[tuple[str, str], float]] = _no_pairs
+    """By (driver, state): `complete`, `incomplete`."""
+    devices: Callable[[], Mapping[tuple[str, str], float]] = _no_pairs
+    """By (driver, state): `taken`, `free`."""
+    extended_resources: Callable[[], Mapping[tuple[str, str], float]] = _no_pairs
+    """By (resource, state): `allocatable`, `requested`."""
+    quarantined_plugins: Callable[[], Mapping[tuple[str, str, str], float]] = _no_triples
+    """By (plugin, profile, policy)."""
+    overfilled_nodes: Callable[[], Mapping[tuple[str, str], float]] = _no_pairs
+    """By (resource, cause)."""
+
+
+def scheduler_source(observations: Observations, gauges: Gauges) -> Source:
+    """All `scheduler_*` series, and `kscheduler_*` ones that `Observations` counts."""
+    parked: dict[LabelValues, float] = {}
+    gated: dict[str, float] = {}
+
+    def copy() -> Iterable[Sample]:
+        # Plugins that no longer reject any pods stay at zero, so that lines in graphs fall instead of ending.
+        parked.update(dict.fromkeys(parked, 0.0))
+        parked.update(((plugin, profile), pods) for (plugin, profile), pods in gauges.unschedulable_pods().items())
+        gated.update(dict.fromkeys(gated, 0.0))
+        gated.update(gauges.gated_pods())
+        return [
+            *(counter(metric) for metric in observations.counters),
+            *(histograms(metric) for metric in observations.histograms),
+            gauge_by(PENDING_PODS, gauges.pending_pods()),
+            gauge(QUEUED_ENTITIES, {tuple(labels): waiting for labels, waiting in gauges.queued_entities().items()}),
+            gauge_by(CACHE_SIZE, gauges.cache_size()),
+            gauge(UNSCHEDULABLE_PODS, parked),
+            gauge_by(INFLIGHT_EVENTS, gauges.inflight_events()),
+            gauge_by(GOROUTINES, gauges.goroutines()),
+            gauge(EXTENDER_PODS, {tuple(labels): pods for labels, pods in gauges.extender_pods().items()}),
+            gauge_by(PODS_AT_PERMIT, gauges.pods_at_permit()),
+            gauge_by(GATED_PODS, gated),
+            gauge_by(GROUP_MEMBERS, gauges.group_members()),
+            gauge(DEVICE_POOLS, {tuple(labels): pools for labels, pools in gauges.device_pools().items()}),
+            gauge(DEVICES, {tuple(labels): count for labels, count in gauges.devices().items()}),
+            gauge(EXTENDED_RESOURCES, {tuple(labels): sums for labels, sums in gauges.extended_resources().items()}),
+            gauge_by(PENDING_API_CALLS, gauges.pending_api_calls()),
+            gauge(OVERFILLED_NODES, {tuple(labels): nodes for labels, nodes in gauges.overfilled_nodes().items()}),
+            gauge(
+                QUARANTINED_PLUGINS, {tuple(labels): is_on for labels, is_on in gauges.quarantined_plugins().items()}
+            ),
+        ]
+
+    return copy
+
+
+# Series about the status writer.
+
+PENDING = MetricSeries(
+    "kscheduler_status_patches_pending", "Pods whose newest condition or nomination is not sent yet."
+)
+CLASSES = MetricSeries(
+    "kscheduler_status_classes_pending", "Classes of parked pods whose newest condition is not sent yet."
+)
+PATCHES = MetricSeries(
+    "kscheduler_status_patches_total",
+    "Patches of pod statuses: sent, unchanged (the pod showed it already), retried, dropped (refused for good).",
+    ("outcome",),
+)
+
+
+def status_source(statistics: Callable[[], StatusStatistics]) -> Source:
+    """Pending and finished status patches."""
+
+    def copy() -> Iterable[Sample]:
+        counts = statistics()
+        outcomes = {
+            "sent": counts.sent,
+            "unchanged": counts.unchanged,
+            "retried": counts.retried,
+            "dropped": counts.dropped,
+        }
+        return [
+            gauge(PENDING, {(): counts.pending + counts.sending}),
+            gauge(CLASSES, {(): counts.classes}),
+            Numbers("counter", PATCHES, {(outcome,): count for outcome, count in outcomes.items()}),
+        ]
+
+    return copy
+
+
+# `workqueue_*`, as in every controller of Kubernetes, for our queue of Kubernetes Events.
+#
+# In kube-scheduler these are the queues of the controllers that keep its serving certificates; they will come with TLS.
+# Pending status patches are in `scheduler_pending_async_api_calls`, pods in `scheduler_pending_pods`.
+
+_NAME = ("name",)
+DEPTH = MetricSeries("workqueue_depth", "Items that wait in the queue.", _NAME)
+ADDS = MetricSeries("workqueue_adds_total", "Items put into the queue.", _NAME)
+RETRIES = MetricSeries("workqueue_retries_total", "Tries again.", _NAME)
+WAITED = MetricSeries("workqueue_queue_duration_seconds", "Time that items waited in the queue.", _NAME)
+WORKED = MetricSeries("workqueue_work_duration_seconds", "Time that it took to deal with items.", _NAME)
+UNFINISHED = MetricSeries(
+    "workqueue_unfinished_work_seconds", "Time that work under way has taken so far, added up.", _NAME
+)
+LONGEST = MetricSeries("workqueue_longest_running_processor_seconds", "The longest time of work under way.", _NAME)
+
+
+def work_queue_source(statistics: Callable[[], WorkQueueStatistics]) -> Source:
+    """The series of a queue."""
+
+    def copy() -> Iterable[Sample]:
+        queue = statistics()
+        waited, worked = Distribution((queue.name,), *queue.waited), Distribution((queue.name,), *queue.worked)
+        return [
+            gauge_by(DEPTH, {queue.name: queue.depth}),
+            Numbers("counter", ADDS, {(queue.name,): queue.adds}),
+            Numbers("counter", RETRIES, {(queue.name,): queue.retries}),
+            Distributions(WAITED, SECONDS_BUCKETS, [waited]),
+            Distributions(WORKED, SECONDS_BUCKETS, [worked]),
+            gauge_by(UNFINISHED, {queue.name: queue.unfinished_seconds}),
+            gauge_by(LONGEST, {queue.name: queue.longest_seconds}),
+        ]
+
+    return copy
+
+
+# Plugins' own data, as `scheduling.beside` fetches them.
+
+Values = Callable[[], Mapping[LabelValues, float]]
+
+
+def plugin_data_source(results: Values, ages: Values) -> Source:
+    """Refreshes by result, and the age of the data; no series while no plugin has data of its own."""
+    return lambda: [Numbers("counter", REFRESHES, results()), gauge(DATA_AGE, ages())]
+
+
+# Series about consistency: cache against stores, stores against the API server.
+
+CHECKS = MetricSeries("kscheduler_cache_checks_total", "Comparisons of the cache with the informers' stores.")
+CACHE_DRIFT = MetricSeries(
+    "kscheduler_cache_drift_objects_total",
+    "Objects in the cache or the queue that were not as the stores have them, by what was wrong.",
+    ("kind", "what"),
+)
+UNMENDED = MetricSeries(
+    "kscheduler_cache_drift_unmended_total", "Of those, objects that were wrong still after the repair."
+)
+AUDITS = MetricSeries(
+    "kscheduler_store_audits_total",
+    "Comparisons of an informer's store with the API server, by outcome.",
+    ("resource", "outcome"),
+)
+STORE_DRIFT = MetricSeries(
+    "kscheduler_store_drift_objects_total",
+    "Objects that were not in an informer's store as the API server has them, by what was wrong.",
+    ("resource", "what"),
+)
+
+
+def truth_source(check: Callable[[], TruthStatistics], audits: Callable[[], Iterable[AuditStatistics]]) -> Source:
+    """The results of both checks."""
+
+    def copy() -> Iterable[Sample]:
+        checked, audited = check(), tuple(audits())
+        outcomes: dict[LabelValues, float] = {
+            (audit.resource, outcome): count for audit in audited for outcome, count in audit.audits.items()
+        }
+        drift: dict[LabelValues, float] = {
+            (audit.resource, difference): count for audit in audited for difference, count in audit.drift.items()
+        }
+        cached: dict[LabelValues, float] = {
+            (kind, difference): count for (kind, difference), count in checked.drift.items()
+        }
+        return [
+            Numbers("counter", CHECKS, {(): checked.checks}),
+            Numbers("counter", CACHE_DRIFT, cached),
+            Numbers("counter", UNMENDED, {(): checked.unmended}),
+            Numbers("counter", AUDITS, outcomes),
+            Numbers("counter", STORE_DRIFT, drift),
+        ]
+
+    return copy

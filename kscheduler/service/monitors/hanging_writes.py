@@ -1,0 +1,181 @@
+"""Names the namespaces whose writes hang, or are refused again and again: in the log, `/readyz?verbose` and a metric.
+
+Nobody else waits for them (`aio.shared_places`), so nothing else would tell: a webhook that does not answer for one
+namespace leaves its pods unbound, and the scheduler is ready. Once a second all places are looked at; what has been
+unanswered for `LONG_SECONDS` is told, and told again each minute while it lasts. A client knows the requests; whoever
+sends many of them, as workers do, knows what waits before it is sent, too. Reads are not told: no object waits for one.
+
+Why they hang is told as far as the API server has said it; its first answer may come after the first line, when it has
+given up on a webhook, and then that is told at once.
+
+Limits: at most `MOST_TOLD` at a time, those with the most writes; the others are counted.
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from kscheduler.aio.clock import Clock
+from kscheduler.aio.shared_places import SharedPlaces, SlowOwner
+from kscheduler.bounded import RecentlyUsed
+from kscheduler.client.resource_path import RequestOwner
+from kscheduler.client.write_failures import WriteFailure, WriteFailures, advice_on_hanging
+from kscheduler.scheduling.work.workers import Workers
+from kscheduler.telemetry.logs import get_logger
+from kscheduler.telemetry.logs.storms import RecurringTrouble
+from kscheduler.telemetry.samples import Sample, gauge
+from kscheduler.telemetry.series import LabelValues, MetricSeries
+
+_log = get_logger("writes")
+
+LOOK_SECONDS: Final = 1.0
+LONG_SECONDS: Final = 5.0
+LINE_SECONDS: Final = 60.0
+MOST_TOLD: Final = 10
+_MOST_KEPT: Final = 1024
+BINDING: Final = "create pods/binding"
+STATUS_PATCH: Final = "patch pods/status"
+EVENT: Final = "create events"
+PREEMPTION: Final = "preemption"
+"""All requests of a preemption, by the preemptor's namespace."""
+
+HANGING_WRITES: Final = MetricSeries(
+    "kscheduler_hanging_writes",
+    "Writes of a namespace that hang or are refused again and again, with those that wait behind them; the ten "
+    "namespaces and kinds with the most.",
+    ("namespace", "write"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class HangingWrites:
+    """The writes of one kind in one namespace that hang now."""
+
+    namespace: str
+    write: str
+    unanswered: int
+    waiting: int
+    seconds: float
+    """How long the oldest has been unanswered, since it was first sent."""
+
+
+class HangingWritesMonitor:
+    """Looks once a second."""
+
+    def __init__(
+        self,
+        workers: Workers,
+        clients: Iterable[SharedPlaces],
+        clock: Clock,
+        senders: Mapping[str, tuple[SharedPlaces, Callable[[Hashable], int]]] | None = None,
+        *,
+        is_outage: Callable[[], bool] = bool,
+        failures: Iterable[WriteFailures] = (),
+    ) -> None:
+        """`clients`: the places of the clients. `senders`: by kind of write, the places of those who send it, by
+        namespace, and how many wait there before they ask for a place. `is_outage`: whether all requests fail, which
+        is told by others and is no namespace's doing. `failures`: what the clients were answered.
+        """
+        self._failures = tuple(failures)
+        self._is_outage = is_outage
+        self._senders = {BINDING: (workers.places, workers.standing.waiting), **(senders or {})}
+        self._clients = tuple(clients)
+        self._clock = clock
+        self.long_seconds = LONG_SECONDS
+        self._since: dict[tuple[str, str], float] = {}
+        """By namespace and kind, since when it lasts. Ends with it."""
+        self._troubles: RecentlyUsed[tuple[str, str], RecurringTrouble] = RecentlyUsed(_MOST_KEPT)
+        """What was told of it; also after its end, as it may begin again at once."""
+        self._webhooks: dict[tuple[str, str], str] = {}
+        """By namespace and kind, the webhook that was told. Ends with it."""
+
+    async def run(self) -> None:
+        """Look until cancelled."""
+        while True:
+            self.look()
+            await self._clock.sleep(LOOK_SECONDS)
+
+    def hanging(self) -> list[HangingWrites]:
+        """What hangs now, the most first."""
+        found: dict[tuple[str, str], HangingWrites] = {}
+        for write, (places, waiting) in self._senders.items():
+            for slow in places.statistics():
+                _add(found, str(slow.owner), write, slow, waiting(slow.owner))
+        for places in self._clients:
+            for slow in places.statistics():
+                if isinstance(slow.owner, RequestOwner) and not slow.owner.is_read:
+                    _add(found, *slow.owner, slow, 0)
+        long = [one for one in found.values() if one.seconds >= self.long_seconds]
+        return sorted(long, key=lambda one: (-one.unanswered - one.waiting, one.namespace, one.write))
+
+    def look(self) -> None:
+        """Find what is late, and log what is new, what lasts, and what is over."""
+        for places, _ in self._senders.values():
+            places.look()
+        for places in self._clients:
+            places.look()
+        now, hanging = self._clock.monotonic(), self.hanging()
+        for one in () if self._is_outage() else hanging[:MOST_TOLD]:
+            key = one.namespace, one.write
+            self._since.setdefault(key, now - one.seconds)
+            trouble = self._troubles.use(key)
+            if trouble is None:
+                trouble = self._troubles[key] = RecurringTrouble(LINE_SECONDS)
+            failure = self._last_failure(one, now)
+            webhook = failure.webhook if failure is not None else ""
+            if trouble.is_due(now, at_once=webhook != self._webhooks.get(key, "") and webhook != ""):
+                self._webhooks[key] = webhook
+                _log.warning(
+                    "writes_hang",
+                    namespace=one.namespace,
+                    write=one.write,
+                    unanswered=one.unanswered,
+                    waiting=one.waiting,
+                    seconds=round(one.seconds, 3),
+                    namespaces=len({each.namespace for each in hanging}),
+                    err=failure.text if failure is not None else f"no answer for {one.seconds:.0f} s",
+                    advice=advice_on_hanging(one.write, failure),
+                    **trouble.take_untold(),
+                )
+        still = {(one.namespace, one.write) for one in hanging}
+        for namespace, write in self._since.keys() - still:
+            since, trouble = self._since.pop((namespace, write)), self._troubles.get((namespace, write))
+            self._webhooks.pop((namespace, write), None)
+            if trouble is not None and trouble.ends():
+                _log.info("writes_hang_no_more", namespace=namespace, write=write, seconds=round(now - since, 3))
+
+    def _last_failure(self, hanging: HangingWrites, now: float) -> WriteFailure | None:
+        """What the API server has said of them since they hang. A preemption writes several kinds."""
+        write = "" if hanging.write == PREEMPTION else hanging.write
+        since = min(now - hanging.seconds, self._since.get((hanging.namespace, hanging.write), now))
+        known = (each.last(hanging.namespace, write, since) for each in self._failures)
+        return max((each for each in known if each is not None), key=lambda each: each.at, default=None)
+
+    def notes(self) -> Iterable[str]:
+        """A line for `/readyz?verbose` for each namespace and kind of write, at most `MOST_TOLD`."""
+        now = self._clock.monotonic()
+        for one in self.hanging()[:MOST_TOLD]:
+            failure = self._last_failure(one, now)
+            who = f"look at the admission webhook {failure.webhook}" if failure is not None and failure.webhook else ""
+            behind = (
+                f"{round(one.seconds)} s, {one.waiting} wait behind them; "
+                f"{who or 'look at its admission webhooks and quotas'}"
+            )
+            yield f"namespace {one.namespace}: {one.unanswered} writes ({one.write}) hang or are refused since {behind}"
+
+    def samples(self) -> Iterable[Sample]:
+        """A gauge for each namespace and kind of write, at most `MOST_TOLD`."""
+        told: dict[LabelValues, float] = {
+            (one.namespace, one.write): float(one.unanswered + one.waiting) for one in self.hanging()[:MOST_TOLD]
+        }
+        return [gauge(HANGING_WRITES, told)]
+
+
+def _add(found: dict[tuple[str, str], HangingWrites], namespace: str, write: str, slow: SlowOwner, behind: int) -> None:
+    """What the sender of a write knows and what its client knows is the same request."""
+    other = found.get((namespace, write))
+    unanswered, waiting, seconds = slow.beside, slow.waiting + behind, slow.seconds
+    if other is not None:
+        unanswered, seconds = max(unanswered, other.unanswered), max(seconds, other.seconds)
+        waiting += other.waiting
+    found[namespace, write] = HangingWrites(namespace, write, unanswered, waiting, seconds)

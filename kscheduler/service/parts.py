@@ -1,0 +1,432 @@
+"""The parts of a scheduler that talk to an API server, and the assembly whose ports they implement.
+
+    informers --handlers--> assembly --pop--> workers --decide, bind--> client
+                               ^                 '--failures--> status writer, Events
+                               '--compared with the stores-- truth keeping
+
+`kscheduler.assembly` joins everything that decides. All of its writes go through `client`, whose fence lets nothing out
+while this process does not lead; only an extender that binds writes by itself, and is asked behind the same fence.
+"""
+
+import asyncio
+import socket
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import chain
+from typing import Final
+
+from kscheduler.aio.clock import Clock
+from kscheduler.aio.rate_limiters import TokenBucket
+from kscheduler.api.core import Node, Pod
+from kscheduler.api.devices import ResourceClaimTemplate
+from kscheduler.api.kinds import (
+    DEVICE_KINDS,
+    DEVICE_TAINT_RULES,
+    NAMESPACES,
+    NODES,
+    POD_DISRUPTION_BUDGETS,
+    PODS,
+    STORAGE_KINDS,
+    WORKLOAD_KINDS,
+    Kind,
+)
+from kscheduler.assembly import Adoption, Assembly, Ports, Ruleset, group_apis
+from kscheduler.bounded import RecentlyUsed, RecentlyUsedByWeight, weight_of
+from kscheduler.client.access.connection import Connection, host_of
+from kscheduler.client.errors import APIError
+from kscheduler.client.events.recorder import EventRecorder
+from kscheduler.client.reachability import APIServerReachability
+from kscheduler.client.rest import APIClient
+from kscheduler.client.writes.claims import ApiClaimWriter
+from kscheduler.client.writes.pod_groups import PodGroupStatusPatcher
+from kscheduler.client.writes.pod_status import PodStatusPatcher
+from kscheduler.client.writes.pods import PodWriter
+from kscheduler.client.writes.volumes import ApiVolumeWriter
+from kscheduler.framework.cluster.pod_groups import GroupKey
+from kscheduler.informers.catch_up import CatchUp
+from kscheduler.informers.factory import InformerFactory
+from kscheduler.informers.informer import InformerStatistics
+from kscheduler.informers.plugin_listers import PluginListers
+from kscheduler.informers.transform import AnnotatedPodTransform
+from kscheduler.recorder.building import connect, flight_recorder
+from kscheduler.recorder.flight_recorder import FlightRecorder, tap
+from kscheduler.scheduling.attempt.binding import BindingWriter, VolumeBindingWriter
+from kscheduler.scheduling.attempt.context import RetiredPlugins
+from kscheduler.scheduling.beside.refreshed_plugins import RefreshedPlugins
+from kscheduler.scheduling.eviction.disruption_budgets import StoredBudgets
+from kscheduler.scheduling.failures.status_writer import StatusWriter
+from kscheduler.scheduling.groups.group_status_writer import GroupStatusWriter
+from kscheduler.scheduling.handlers.workloads import StoredWorkloads
+from kscheduler.scheduling.journal import NO_JOURNAL, Journal
+from kscheduler.scheduling.long_waits import IncompleteWaits, PermitWaits
+from kscheduler.scheduling.observations import Observations
+from kscheduler.scheduling.overfill.repair import OverfillKeeping
+from kscheduler.scheduling.pod_log import PodLog
+from kscheduler.scheduling.profile import Profile
+from kscheduler.scheduling.taken_pods import TakenPods
+from kscheduler.scheduling.truth.truth_check import Periods, TruthKeeping
+from kscheduler.scheduling.work.concurrency import AdaptiveLimit
+from kscheduler.scheduling.work.workers import Workers
+from kscheduler.service.extender_connections import ExtenderConnections
+from kscheduler.service.leadership import EarlierTerm, Leadership, fence_of
+from kscheduler.service.monitors.api_server_monitor import APIServerMonitor
+from kscheduler.service.monitors.hanging_writes import EVENT, PREEMPTION, STATUS_PATCH, HangingWritesMonitor
+from kscheduler.service.monitors.memory_watch import MemoryWatch, cgroup_limit, limit_with_alarm, resident_bytes
+from kscheduler.service.options import Options
+from kscheduler.service.removed_profiles import RemovedProfiles
+from kscheduler.service.server_version import ServerVersion
+
+WATCHED: Final = (NODES, PODS, NAMESPACES, *WORKLOAD_KINDS, *STORAGE_KINDS, POD_DISRUPTION_BUDGETS, *DEVICE_KINDS)
+"""The resources that the plugins read."""
+QUEUED_EVENTS: Final = 10_000
+"""Events that may wait behind the binds: a burst of bindings keeps its "Scheduled" Events, and memory stays bounded."""
+MOST_WORKERS_PER_PARALLELISM: Final = 4
+"""The workers adapt between 1 and this many times `parallelism`."""
+CONNECTIONS_OF_PLUGINS: Final = 8
+"""For what plugins ask the API server by themselves."""
+MOST_ASKED_PODS: Final = 64
+_TEMPLATES_BYTES: Final = 8 * 2**20
+"""Whose claim templates are kept: more than are asked about at a time."""
+CONNECTIONS_BESIDE_BINDS: Final = 32
+"""For conditions, evictions, volumes and lists: a storm of such requests must not delay the binds."""
+
+
+class Parts:
+    """All parts of a service, built and connected, but not running yet."""
+
+    def __init__(self, options: Options, connection: Connection, earlier: EarlierTerm | None = None) -> None:
+        """`earlier`: of this process, which has lost its lease. Raises `ConfigError` if a profile cannot be built."""
+        self._options = options
+        self._configuration = options.config.configuration
+        self.origins = options.origins
+        """Where the plugins in force were loaded from."""
+        self.clock = options.clock
+        self.observations = Observations()
+        self.pod_log = PodLog()
+        self.taken = TakenPods(self.observations, self.clock, self._may_write)
+        self.limit = AdaptiveLimit(self._configuration.parallelism, self._most_workers)
+        host, now = host_of(connection.base_url), self.clock.monotonic()
+        self.reachability = earlier.reachability if earlier is not None else APIServerReachability(host, now)
+        fence = fence_of(options)
+        elector = earlier.elector if earlier is not None else None
+        self.leadership = (
+            Leadership(options, connection, self.reachability, fence, elector) if fence is not None else None
+        )
+        self.client = self._build_client(options, connection)
+        self.plugin_client = self._build_plugin_client(connection)
+        self.event_client = APIClient(connection, clock=self.clock, reachability=self.reachability)
+        self.recorder = self._build_recorder()
+        self.election = self.leadership.election(self.recorder) if self.leadership is not None else None
+        """`None`: `leaderElect` is off, and this process schedules at once."""
+        self.status_writer = self._build_status_writer()
+        self.group_status_writer = GroupStatusWriter(PodGroupStatusPatcher(self.client, self.clock), self.clock)
+        annotated = {"pods": AnnotatedPodTransform()} if self._configuration.honor_scheduler_name_annotation else None
+        self.group_kinds = {api.kind.resource: api.kind for api in group_apis(options.config)}
+        """The kinds of pod groups that are followed, by resource."""
+        kinds = (*WATCHED, *self.group_kinds.values())
+        self.informers = InformerFactory(
+            self.client,
+            kinds,
+            transforms=annotated,
+            clock=self.clock,
+            may_be_absent=(DEVICE_TAINT_RULES,),
+            views=earlier.views if earlier is not None else None,
+            holds_room=lambda uid: self.assembly.cache.is_assumed(uid),  # noqa: PLW0108  it comes after the informers
+        )
+        self.catch_up = CatchUp(self.client, self.informers, PODS, self.clock)
+        self.api_server_monitor = APIServerMonitor(self.reachability, self.event_client, self.informers, self.clock)
+        self.server_version = ServerVersion(
+            self.client, self.clock, earlier.server_version if earlier is not None else ""
+        )
+        self.claim_templates: RecentlyUsed[str, Mapping[str, ResourceClaimTemplate | None]] = RecentlyUsedByWeight(
+            MOST_ASKED_PODS, _TEMPLATES_BYTES, lambda _, templates: weight_of(templates)
+        )
+        """Those that pods name which somebody has asked about, as they were then: nobody watches them."""
+        self.exchanging = asyncio.Lock()
+        """Held while another configuration is read and taken over: of two at a time one would be lost."""
+        self.plugin_listers = PluginListers(self.plugin_client, self.informers, self.clock)
+        self.server_version.on_change = self._look_for_absent
+        self.flight_recorder = self._build_flight_recorder(options, kinds)
+        """`None`: nothing is recorded."""
+        self.extenders = ExtenderConnections(
+            PodWriter(self.client, self.clock),
+            self.client,
+            self._node,
+            self._pod,
+            self._may_write,
+            self.observations,
+            self.clock,
+            self.pod_log,
+        )
+        self.assembly = Assembly(options.config, options.registry, self._ports(), self._deciding_clock)
+        self.assembly.listen_to(self.informers)
+        if self.flight_recorder is not None:
+            connect(self.flight_recorder, self.assembly, self.informers, kinds, lambda: self.origins)
+        self.plugin_listers.on_event = self.assembly.own_kind_changed
+        queue, scheduler = self.assembly.queue, self.assembly.scheduler
+        self.workers = Workers(self._most_workers, queue, scheduler, self.limit, self._deciding_clock, self._journal)
+        self.refreshed = RefreshedPlugins(self.assembly.profiles.values, self.clock)
+        self.retired = RetiredPlugins(self.assembly.profiles.values, self._profiles_in_use, self.clock)
+        self.refreshed.on_end = self.retired.look
+        self.workers.on_attempt_end = self._attempt_ended
+        self.extenders.in_use = self.workers.extenders_in_use
+        self.extenders.adopt(self.assembly.scheduler.extenders)
+        self.truth = self._build_truth_keeping(options.periods)
+        self.permit_waits = PermitWaits(self.assembly.waiting, self.clock.monotonic)
+        self.incomplete_waits = IncompleteWaits(
+            self.assembly.queue.incomplete_groups, self._groups_version, self.clock.monotonic
+        )
+        self.assembly.cache.pod_groups.is_served = self._serves_group
+        pods = self.informers.informer(PODS).store.list
+        self.removed_profiles = RemovedProfiles(self.assembly.profiles, pods, self.clock.monotonic)
+        self.truth.dump.at_permit = self.permit_waits.by_pod
+        self.truth.dump.in_line = self.assembly.scheduler.lines.in_line
+        self.truth.dump.behind_slow = self.workers.standing.all
+        self.overfill = self._build_overfill_keeping(repairs=options.repairs_overfilled_nodes)
+        self.assembly.on_quarantine = self._quarantine_soon
+        limit = limit_with_alarm(options.memory_alarm, cgroup_limit)
+        clients = self.client, self.event_client, self.plugin_client
+        evictions = self.assembly.evictions.places
+        senders = {
+            STATUS_PATCH: (self.status_writer.places, self.status_writer.waiting),
+            EVENT: (self.recorder.places, lambda _: 0),
+            PREEMPTION: (evictions, lambda _: 0),
+        }
+        places = [client.places for client in clients]
+        self.hanging_writes = HangingWritesMonitor(
+            self.workers,
+            places,
+            self.clock,
+            senders,
+            is_outage=lambda: self.reachability.is_outage(self.clock.monotonic()),
+            failures=[client.write_failures for client in clients],
+        )
+        self.memory = MemoryWatch(resident_bytes, limit, self._plugins_of_users, self.clock)
+
+    def end_of_term(self) -> EarlierTerm:
+        """What the next term begins with. To be called after a lost lease, when everything has ended."""
+        assert self.election is not None  # noqa: S101  # it has lost its lease
+        config, registry = self.assembly.config, self.assembly.registry
+        options = replace(self._options, config=config, registry=registry, origins=self.origins)
+        # A follower that is to hold no cache would hold these objects until it leads.
+        views = {} if config.configuration.delay_cache_until_active else self.informers.views()
+        return EarlierTerm(options, self.election.next_term(), views, self.reachability, self.server_version.text)
+
+    def unserved_groups(self) -> tuple[str, ...]:
+        """Kinds of pod groups that are followed and that the API server does not have."""
+        return tuple(name for name, kind in self.group_kinds.items() if self.informers.informer(kind).resting)
+
+    def _serves_group(self, key: GroupKey) -> bool:
+        """Whether the API server has the kind of the group, as far as discovery has told."""
+        return key.resource not in self.unserved_groups()
+
+    def _groups_version(self) -> object:
+        """As long as it is equal, nothing has happened to any group, nor to their kinds at the API server."""
+        return self.assembly.queue.groups_version(), self.unserved_groups()
+
+    def adopt(self, ruleset: Ruleset) -> Adoption:
+        """Decide by another configuration from now on; never awaits.
+
+        What concerns connections is not read again: `config.changes` refuses a configuration that differs there.
+        """
+        before, self._configuration = self._configuration, ruleset.config.configuration
+        profiles_before = tuple(self.assembly.profiles.values())
+        adoption = self.assembly.adopt(ruleset, self.informers.informer(PODS).store.list())
+        self.removed_profiles.note_removed(adoption.profiles_removed)
+        self.recorder.report_as(self._instance())
+        if before.parallelism != self._configuration.parallelism:
+            self.limit.begin_anew(self._configuration.parallelism, self._most_workers)
+            self.client.allow(self._most_workers + CONNECTIONS_BESIDE_BINDS)
+            self.workers.grow_to(self._most_workers)
+        self.refreshed.look()
+        self.retired.retire(profiles_before)
+        self.extenders.adopt(ruleset.judges.extenders)
+        self._wake_worker()
+        return adoption
+
+    async def wait_for_sync(self, seconds: float) -> tuple[str, ...]:
+        """Wait for the first list of each kind; returns what is missing, and why."""
+        return await self.informers.wait_for_sync(seconds) or await self.plugin_listers.wait_for_sync(seconds)
+
+    def informer_statistics(self) -> Sequence[InformerStatistics]:
+        """A snapshot of each informer, those of plugins' own kinds last."""
+        return (*self.informers.statistics(), *self.plugin_listers.statistics())
+
+    def _profiles_in_use(self) -> Iterable[Profile]:
+        """The profiles whose plugins an attempt or a refresh has."""
+        return chain(self.workers.profiles_in_use(), self.refreshed.profiles_in_use())
+
+    def _plugins_of_users(self) -> Sequence[str]:
+        """The plugins that are not in-tree, sorted."""
+        return sorted({plugin for plugin, _, _ in self.assembly.supervised()})
+
+    def _quarantine_soon(self) -> None:
+        """A plugin must be called no more. The decision that found it out is under way, so it is exchanged after it."""
+        asyncio.get_running_loop().call_soon(self._quarantine)
+        self.workers.end_slice()
+
+    def _quarantine(self) -> None:
+        ruleset = self.assembly.draft_quarantines()
+        if ruleset is not None:
+            self.adopt(ruleset)
+
+    @property
+    def _most_workers(self) -> int:
+        return MOST_WORKERS_PER_PARALLELISM * self._configuration.parallelism
+
+    def _is_binding_hard(self) -> bool:
+        """Whether the binds use all of the API server's capacity: then conditions and Events can wait a little."""
+        return not self.limit.has_room()
+
+    def _instance(self) -> str:
+        return f"{self._configuration.profiles[0].scheduler_name}-{socket.gethostname()}"
+
+    def _build_client(self, options: Options, connection: Connection) -> APIClient:
+        return APIClient(
+            connection,
+            bucket=_bucket(options),
+            max_connections=self._most_workers + CONNECTIONS_BESIDE_BINDS,
+            clock=self.clock,
+            reachability=self.reachability,
+            guard=self.leadership.fence if self.leadership is not None else None,
+        )
+
+    def _build_plugin_client(self, connection: Connection) -> APIClient:
+        """For plugins' own requests. An aggregated API that is away says nothing about the API server's health."""
+        return APIClient(
+            connection,
+            max_connections=CONNECTIONS_OF_PLUGINS,
+            clock=self.clock,
+            guard=self.leadership.fence if self.leadership is not None else None,
+        )
+
+    @property
+    def has_lost(self) -> bool:
+        """Whether this process has lost its lease: nothing that it has begun can be brought to an end."""
+        return self.election is not None and self.election.has_lost
+
+    def _build_recorder(self) -> EventRecorder:
+        return EventRecorder(
+            self.event_client,
+            reporting_instance=self._instance(),
+            clock=self.clock,
+            queue_size=QUEUED_EVENTS,
+            is_busy=self._is_binding_hard,
+        )
+
+    def _build_status_writer(self) -> StatusWriter:
+        return StatusWriter(
+            PodStatusPatcher(self.client, self.clock),
+            self.recorder,
+            self._pod,
+            clock=self.clock,
+            is_busy=self._is_binding_hard,
+            on_call=partial(self.observations.async_api_call, "pod_status_patch"),
+        )
+
+    def _ports(self) -> Ports:
+        """The ports, all implemented by the API server."""
+        pods = PodWriter(self.client, self.clock)
+        return Ports(
+            binder=BindingWriter(
+                pods, self.clock, self.observations, self._throttled, self.pod_log, self.taken, self._bind_pauses
+            ),
+            evictor=pods,
+            statuses=self.status_writer,
+            group_statuses=self.group_status_writer,
+            events=self.recorder,
+            volume_writer=VolumeBindingWriter(ApiVolumeWriter(self.client)),
+            claim_storage=ApiClaimWriter(self.client),
+            pod_of=self._pod,
+            workloads=StoredWorkloads(*(self.informers[kind].store for kind in WORKLOAD_KINDS)),
+            budgets=StoredBudgets(self.informers[POD_DISRUPTION_BUDGETS].store),
+            lister=self.plugin_listers.lister,
+            client=self.plugin_client,
+            extenders=self.extenders,
+            on_arrival=self._wake_worker,
+            observations=self.observations,
+            taken=self.taken,
+            log=self.pod_log,
+            journal=self._journal,
+        )
+
+    def _build_flight_recorder(self, options: Options, kinds: Sequence[Kind]) -> FlightRecorder | None:
+        if options.record is None:
+            return None
+        recorder = flight_recorder(options.record, self.clock)
+        tap(recorder, self.informers, kinds)  # before the handlers that change the state
+        return recorder
+
+    @property
+    def _journal(self) -> Journal:
+        return NO_JOURNAL if self.flight_recorder is None else self.flight_recorder
+
+    @property
+    def _deciding_clock(self) -> Clock:
+        return self.clock if self.flight_recorder is None else self.flight_recorder.clock
+
+    def _wake_worker(self) -> None:
+        """Wake a worker. A method, because the queue that calls it is built before the workers."""
+        self.workers.wake()
+
+    def _throttled(self, namespace: str, refusal: APIError) -> None:
+        """A Binding was answered with 429."""
+        if refusal.is_overload:
+            self.limit.refused()
+        elif not self.workers.places.others_on_time():
+            self.limit.refused_for(namespace, self.clock.monotonic())
+
+    def _bind_pauses(self, uid: str) -> None:
+        """A Binding sleeps before it is sent again. A method, likewise."""
+        self.workers.pauses(uid)
+
+    def _pod(self, key: str) -> Pod | None:
+        found: Pod | None = self.informers.informer(PODS).store.get(key)
+        return found
+
+    def _node(self, name: str) -> Node | None:
+        found = self.assembly.cache.node_info(name)
+        return found.node if found is not None else None
+
+    def _look_for_absent(self) -> None:
+        """The API server was upgraded: it may serve what the rules of its version read. They are taken over at once."""
+        self.informers.look_for_absent()
+        self.plugin_listers.look_for_absent()
+
+    def _may_write(self) -> bool:
+        """Whether this process leads: writes of others on our behalf pass no fence of our client."""
+        return self.leadership is None or self.leadership.fence.is_open()
+
+    def _attempt_ended(self) -> None:
+        """What a configuration before this one needed is closed once no attempt has it."""
+        self.retired.look()
+        self.extenders.look()
+
+    def _build_overfill_keeping(self, *, repairs: bool) -> OverfillKeeping:
+        evictor = PodWriter(self.client, self.clock) if repairs else None
+        watched = self.assembly.cache, self.assembly.profiles, self.taken
+        return OverfillKeeping(*watched, self.recorder, evictor, self.observations, self.clock)
+
+    def _build_truth_keeping(self, periods: Periods) -> TruthKeeping:
+        assembly = self.assembly
+        handlers = assembly.pod_handler, assembly.node_handler
+        return TruthKeeping(
+            self.informers,
+            assembly.cache,
+            assembly.queue,
+            assembly.profiles,
+            handlers,
+            self.client,
+            self.clock,
+            periods,
+            self._journal,
+        )
+
+
+def _bucket(options: Options) -> TokenBucket | None:
+    """The rate limit that the user set, if any (negative means none): without it, the workers adapt to the server."""
+    connection = options.config.configuration.client_connection
+    if not options.config.is_given("clientConnection.qps") or connection.qps < 0:
+        return None
+    return TokenBucket(connection.qps, connection.burst, options.clock)

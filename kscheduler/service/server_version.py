@@ -1,0 +1,120 @@
+"""The API server's version: asked for at the start and every ten minutes, as clusters are upgraded under a scheduler.
+
+Outside of the range of versions that this kscheduler was run on, a warning names both versions, once for each version
+that is met, and `/readyz?verbose` has a note. It schedules all the same: what it reads has been stable for years, and
+a scheduler that refuses to start after an upgrade of the cluster is worse than one that is not tested there.
+
+In a control plane whose API servers are upgraded one by one the answer may go back and forth; each change is one line.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from kscheduler import __version__
+from kscheduler.aio.clock import Clock
+from kscheduler.api.releases import NEWEST_SERVER, OLDEST_SERVER, VERSION, followed, minor_of, numbers_of
+from kscheduler.client.rest import APIClient
+from kscheduler.client.server_version import UNKNOWN, server_version_of
+from kscheduler.telemetry.logs import get_logger
+
+_log = get_logger("kscheduler")
+
+AGAIN_SECONDS: Final = 600.0
+UNTOLD_AGAIN_SECONDS: Final = 10.0
+"""While the last question was not answered."""
+
+
+def _do_nothing() -> None:
+    """Nothing depends on it."""
+
+
+def _tell_nobody(_version: str) -> None:
+    """The version is not of interest."""
+
+
+class ServerVersion:
+    """Knows the API server's version."""
+
+    def __init__(self, client: APIClient, clock: Clock, known: str = "") -> None:
+        """`known`: what this process was told before."""
+        self._client = client
+        self._clock = clock
+        self.text = known
+        """As the API server tells it (`v1.36.3`); empty until the first answer, `unknown` while there is none."""
+        self._warned_of: set[str] = set()
+        self.not_followed = ""
+        """The version whose rules are not followed although the API server has it, and why; empty: all is well."""
+        self.on_answer: Callable[[str], None] = _tell_nobody
+        """Called with each answer."""
+        self.on_change: Callable[[], None] = _do_nothing
+        """Called when the answer is another one than before, before `on_answer`."""
+
+    async def run(self) -> None:
+        """Ask until cancelled."""
+        while True:
+            answer = await server_version_of(self._client)
+            self.learn(answer)
+            await self._clock.sleep(UNTOLD_AGAIN_SECONDS if answer == UNKNOWN else AGAIN_SECONDS)
+
+    def learn(self, answer: str) -> None:
+        """Take over an answer, and log what is new about it. A failed question changes nothing that is known."""
+        if answer == UNKNOWN:
+            self.text = self.text or UNKNOWN
+            return
+        self._take(answer)
+        self.on_answer(answer)
+
+    def _take(self, answer: str) -> None:
+        before, self.text = self.text, answer
+        if before not in {"", UNKNOWN, answer}:
+            _log.info("server_version_changed", server_version=answer, before=before)
+            self.on_change()
+        problem = skew_of(answer)
+        # Versions are few; a server that tells a new one each time must not fill the memory.
+        if problem and answer not in self._warned_of and len(self._warned_of) < 100:
+            self._warned_of.add(answer)
+            reason, advice = problem
+            _log.warning(
+                "server_version_not_tested",
+                server_version=answer,
+                version=__version__,
+                decides_as=followed(answer) or VERSION,
+                tested=tested(),
+                reason=reason,
+                advice=advice,
+            )
+
+    def notes(self) -> Iterable[str]:
+        """Lines for `/readyz?verbose` while the version is outside of the range, or is not followed."""
+        if self.not_followed:
+            yield f"the API server's version is {self.not_followed}"
+        problem = skew_of(self.text)
+        if problem:
+            ours = f"kscheduler {__version__} was tested on {tested()}"
+            yield f"{ours}, the API server's version is {self.text}: {problem[0]}"
+
+
+def tested() -> str:
+    """The range, as in `1.34 to 1.37`."""
+    return f"{OLDEST_SERVER} to {NEWEST_SERVER}"
+
+
+def skew_of(server_version: str) -> tuple[str, str] | None:
+    """What is wrong with a version outside of the range, and advice; `None` inside, or if it cannot be read.
+
+    Providers append their own: `v1.35.2-gke.1000`, `v1.34.1+k3s1`.
+    """
+    minor = minor_of(server_version)
+    if minor is None:
+        return None
+    if minor < numbers_of(OLDEST_SERVER):
+        return (
+            "the API server is older than each one that this version was run on",
+            "upgrade the cluster; until then look for resources that it does not have in /readyz?verbose",
+        )
+    if minor > numbers_of(NEWEST_SERVER):
+        return (
+            "the API server is newer than each one that this version was run on",
+            f"upgrade kscheduler; until then fields that are newer than {NEWEST_SERVER} count for nothing",
+        )
+    return None

@@ -1,0 +1,79 @@
+"""A shadow's report as an HTML page: no script, no outside assets; it loads itself again each ten seconds."""
+
+from collections.abc import Iterator
+from html import escape
+from typing import Final
+
+from kscheduler.shadow.as_text import KINDS, percent_text, points_table, shadow_text
+from kscheduler.shadow.as_tree import Tree
+
+STYLE: Final = """\
+:root{color-scheme:light dark}
+body{font:15px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem}
+table{border-collapse:collapse;margin:.5rem 0 1.5rem}
+th,td{text-align:left;padding:.2rem .8rem .2rem 0;vertical-align:top;border-bottom:1px solid #8884}
+td.n{text-align:right;font-variant-numeric:tabular-nums}
+pre{white-space:pre-wrap;margin:.2rem 0}
+"""
+
+
+def shadow_page(tree: Tree) -> str:
+    """The page."""
+    follows = ", ".join(map(escape, tree["follows"]["schedulers"]))
+    agreement = tree["agreement"]
+    share = "nothing compared yet" if agreement is None else f"agreement {percent_text(agreement)}"
+    return "".join(
+        (
+            '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta http-equiv="refresh" content="10">',
+            f"<title>Shadow of {follows}</title><style>{STYLE}</style></head><body><main>",
+            f"<h1>Shadow of {follows}</h1>",
+            f"<p>{tree['compared']} bindings compared, {tree['differences']} differences: {share}.</p>",
+            '<p><a href="shadow.json">As JSON</a></p>',
+            *_kinds(tree),
+            *_reasons(tree),
+            *_examples(tree),
+            f"<h2>The whole report</h2><pre>{escape(shadow_text(tree))}</pre></main></body></html>",
+        )
+    )
+
+
+def _kinds(tree: Tree) -> Iterator[str]:
+    yield "<h2>Comparisons by kind</h2><table><thead><tr><th>pods</th><th>kind</th><th>meaning</th></tr></thead><tbody>"
+    for kind, meaning in KINDS.items():
+        yield f'<tr><td class="n">{tree["kinds"][kind]}</td><td>{kind}</td><td>{meaning}</td></tr>'
+    yield "</tbody></table>"
+
+
+def _reasons(tree: Tree) -> Iterator[str]:
+    if not tree["reasons"]:
+        return
+    yield "<h2>Why pods would have gone elsewhere</h2><table><thead><tr><th>pods</th><th>kind</th><th>reason</th>"
+    yield "<th>for example</th></tr></thead><tbody>"
+    for each in tree["reasons"]:
+        pods = ", ".join(map(escape, each["examples"]))
+        yield f'<tr><td class="n">{each["pods"]}</td><td>{each["kind"]}</td><td>{escape(each["reason"])}</td>'
+        yield f"<td>{pods}</td></tr>"
+    yield "</tbody></table>"
+
+
+def _examples(tree: Tree) -> Iterator[str]:
+    for kind in KINDS:
+        verdicts = tree["examples"].get(kind, [])
+        if not verdicts:
+            continue
+        yield f"<h2>{kind}: the last {len(verdicts)}</h2><table><thead><tr><th>pod</th><th>theirs</th><th>ours</th>"
+        yield "<th>why</th></tr></thead><tbody>"
+        for verdict in reversed(verdicts):
+            cells = (verdict["pod"], verdict["theirs"], verdict["ours"] or "no node")
+            yield f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}<td>{_why(verdict)}</td></tr>"
+        yield "</tbody></table>"
+
+
+def _why(verdict: Tree) -> str:
+    if verdict["order"] is not None:
+        return escape(f"{verdict['order']['text']} (view {verdict['order']['tries']})")
+    parts = [escape(verdict["reason"] or verdict["message"] or "")]
+    against = verdict["against"]
+    if against is not None and (table := points_table(against)):
+        parts.append(f"<pre>{escape(chr(10).join(table))}</pre>")
+    return "".join(parts)

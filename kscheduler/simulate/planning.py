@@ -1,0 +1,308 @@
+"""What a rehearsal is to be about, over the objects of a file or of a cluster."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from math import inf
+from time import perf_counter
+from typing import Any, Final
+
+import msgspec
+
+from kscheduler.api.core import Node, Pod
+from kscheduler.api.kinds import PODS
+from kscheduler.api.meta import KubeObject
+from kscheduler.api.priority import classes_of
+from kscheduler.assembly import group_apis
+from kscheduler.explain.questions.as_if import NewObjectRules, locally_defaulted, merged, objections_to
+from kscheduler.framework.cluster.pod_groups import GroupDefinition
+from kscheduler.scenario.files import ScenarioError
+from kscheduler.scenario.known_kinds import known
+from kscheduler.scenario.manifests import (
+    KIND_BY_NAME,
+    DefaultPod,
+    Manifests,
+    read_object,
+    sorted_out,
+)
+from kscheduler.scenario.membership import groups_not_followed, unfollowed
+from kscheduler.scenario.new_pods import WORKLOADS, NewPod, all_new_pods, misspelt_in_new, on_each_node
+from kscheduler.scenario.object_files import names_of, nothing_in, read_objects
+from kscheduler.scenario.scenario import ClusterObjects
+from kscheduler.scenario.serving import Serving
+from kscheduler.scenario.unreadable import LeftOut, notes_of, readable, unreadable_quantity
+from kscheduler.simulate.plan import HeldCluster, RehearsalPlan
+from kscheduler.simulate.running_already import RunningWorkloads
+from kscheduler.simulate.wished_nodes import NodeEdit
+from kscheduler.simulate.wishes import (
+    MOST_NEW_PODS,
+    NewObjects,
+    Wishes,
+    makes_no_pods,
+    may_make_none,
+    why_no_pods,
+)
+from kscheduler.state.group_apis import GroupAPI
+
+Tree = dict[str, Any]
+MOST_PROBLEMS: Final = 20
+"""That are told of new objects, a line each."""
+
+
+def cluster_of_file(given: Sequence[str], served: Serving, default_pod: DefaultPod) -> Manifests:
+    """The objects that kubectl has printed into files. Raises `ScenarioError`."""
+    notes: list[str] = []
+    documents = read_objects(given, notes)
+    if not documents:
+        raise nothing_in(given)
+    documents = known(documents, notes)
+    found = sorted_out(documents, default_pod, apis=group_apis(served.config))
+    found.notes[:0] = notes
+    found.note_others()
+    found.note_no_nodes(names_of(given))
+    found.note_no_devices(names_of(given))
+    return found
+
+
+def planned(
+    wishes: Wishes,
+    objects: ClusterObjects,
+    groups: Iterable[GroupDefinition],
+    served: Serving,
+    where: str,
+    rules: NewObjectRules,
+    running: HeldCluster | None = None,
+    seconds: float = inf,
+) -> tuple[RehearsalPlan, list[str]]:
+    """The plan, and notes for the reader. Raises `ScenarioError`.
+
+    `running`: a service's own cache, which holds these objects. `seconds`: how long it may be played.
+    """
+    ends_at = perf_counter() + seconds
+    wishes, unread = _what_a_server_would_take(wishes, rules)
+    left_out: list[LeftOut] = []
+    if running is None:  # whose cache has left them out
+        objects, left_out = readable(objects)
+    added = Manifests(priority_classes={**classes_of(objects.pods), **rules.classes})
+
+    def nodes() -> tuple[Node, ...]:
+        """As they would be at the beginning: a DaemonSet has pods on nodes that come, and none on those that go."""
+        every = {node.metadata.name: node for node in (*objects.nodes, *added.cluster().nodes)}
+        changed = msgspec.structs.replace(objects, nodes=tuple(every.values()))
+        return _plan_of_nodes(wishes, changed, served, where).nodes()
+
+    made = _new_pods(wishes, objects, rules, added, seconds, group_apis(served.config), nodes)
+    pods = _named_apart(made, objects)
+    served = served.following(pod.spec.scheduler_name for pod in pods)
+    cluster = merged(objects, added)
+    if wishes.capacity and not pods:
+        raise ScenarioError("capacity counts pods like the first new one: give one")
+    plan = RehearsalPlan(
+        objects=cluster,
+        config=served.config,
+        where=where,
+        new_pods=tuple(pods),
+        groups=(*groups, *added.groups),
+        plugins=served.registry,
+        more_nodes=wishes.more_nodes,
+        given_nodes=_names(added.objects["nodes"]) - _names(objects.nodes),
+        gone_nodes=wishes.gone_nodes,
+        cordoned=wishes.cordoned,
+        drained=wishes.drained,
+        edits=wishes.edits,
+        counts_capacity=wishes.capacity,
+        running=running,
+        seconds=ends_at - perf_counter(),
+        left_out=tuple(each.name for each in left_out),
+    )
+    plan.nodes()
+    concerned = [pod for pod in (*pods, *objects.pods) if not pod.is_terminal]
+    notes = [
+        *notes_of(left_out, where),
+        *unread,
+        *added.notes,
+        *plan.without_effect(),
+        *served.presumptions(where),
+        *_not_served(pods, served),
+        *unfollowed(concerned, served.config),
+        *groups_not_followed(added.groups, concerned, served.config),
+    ]
+    return plan, notes
+
+
+def _plan_of_nodes(wishes: Wishes, objects: ClusterObjects, served: Serving, where: str) -> RehearsalPlan:
+    """What becomes of the nodes alone."""
+    return RehearsalPlan(
+        objects=objects,
+        config=served.config,
+        where=where,
+        more_nodes=wishes.more_nodes,
+        gone_nodes=wishes.gone_nodes,
+        cordoned=wishes.cordoned,
+        drained=wishes.drained,
+        edits=wishes.edits,
+    )
+
+
+def _new_pods(
+    wishes: Wishes,
+    objects: ClusterObjects,
+    rules: NewObjectRules,
+    added: Manifests,
+    seconds: float,
+    apis: Sequence[GroupAPI],
+    nodes: Callable[[], Sequence[Node]],
+) -> list[Pod]:
+    """The pods of all manifests, each with its copies; other objects go to `added`. Raises `ScenarioError`."""
+    ends_at = perf_counter() + seconds
+    pods: list[Pod] = []
+    problems: list[str] = []
+    makes_none: list[str] = []
+    running = RunningWorkloads(objects)
+    for manifests in wishes.new_objects:
+        news = list(_new_of(manifests, wishes, added, rules.default_pod, apis, len(pods), nodes, running))
+        on_running = list(running.notes_on(news))
+        added.notes.extend(on_running)
+        for new in news:
+            if perf_counter() > ends_at:
+                raise ScenarioError(
+                    f"{new.where}: to make the new pods alone takes more than {seconds:.1f} s: ask for fewer"
+                )
+            pod = locally_defaulted(new, added, rules.default_pod)
+            problem = unreadable_quantity(pod)
+            problems += [f"{new.where}: {problem}"] if problem else []
+            pods.append(pod)
+            pods.extend(_named(pod, name) for name in new.copies)
+            added.notes.extend(new.notes)
+        if not (news or on_running or any(map(may_make_none, manifests.documents))):
+            makes_none.append(f"{manifests.where}: {why_no_pods(manifests.documents, wishes.replicas)}")
+    _refuse(problems)
+    if makes_none and not pods:
+        if not (any(added.objects.values()) or added.groups or added.claim_templates):
+            raise ScenarioError("\n".join(makes_none))
+    elif len(wishes.new_objects) > 1:
+        added.notes.extend(makes_none)
+    return pods
+
+
+def _names(nodes: Iterable[KubeObject]) -> frozenset[str]:
+    return frozenset(node.metadata.name for node in nodes)
+
+
+def _what_a_server_would_take(wishes: Wishes, rules: NewObjectRules) -> tuple[Wishes, list[str]]:
+    """The wishes without what cannot be read, and a note for each. Raises `ScenarioError` for what would be refused."""
+    named = rules.objections({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": wishes.namespace}})
+    if named:
+        raise ScenarioError(f"namespace: {named[0].removeprefix('metadata.name: ')}")
+    for edit in wishes.edits:
+        found = rules.objections(_as_node(edit))
+        if found:
+            raise ScenarioError(f"node {edit.node}: {'; '.join(found)}")
+    problems: list[str] = []
+    unread: list[str] = []
+    sound: list[NewObjects] = []
+    for manifests in wishes.new_objects:
+        documents = []
+        for document in manifests.documents:
+            try:
+                problems += objections_to(document, rules)
+                documents.append(document)
+            except ScenarioError as problem:
+                unread.append(str(problem))
+        sound.append(replace(manifests, documents=tuple(documents)))
+    _refuse(problems)
+    if not unread:
+        return wishes, []
+    if not any(each.documents for each in sound):
+        _refuse(unread)
+    return replace(wishes, new_objects=sound), [f"{each}: it is left out" for each in unread]
+
+
+def _refuse(problems: Iterable[str]) -> None:
+    """Raises `ScenarioError` with the problems, if there are any: each once, a bounded number."""
+    lines = list(dict.fromkeys(problems))
+    if lines:
+        left_off = len(lines) - MOST_PROBLEMS
+        more = [f"and {left_off} more"] if left_off > 0 else []
+        raise ScenarioError("\n".join([*lines[:MOST_PROBLEMS], *more]))
+
+
+def _as_node(edit: NodeEdit) -> Tree:
+    """A node with nothing but what is set."""
+    labels = {key: value or "" for key, value in (edit.labels or {}).items()}
+    tree: Tree = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": edit.node, "labels": labels}}
+    if edit.taint is not None and not edit.removes_taint:
+        tree["spec"] = {"taints": [msgspec.to_builtins(edit.taint)]}
+    return tree
+
+
+def _new_of(
+    given: NewObjects,
+    wishes: Wishes,
+    added: Manifests,
+    default_pod: DefaultPod,
+    apis: Sequence[GroupAPI],
+    made_before: int,
+    nodes: Callable[[], Sequence[Node]],
+    running: RunningWorkloads,
+) -> Iterable[NewPod]:
+    """`made_before`: pods that other manifests make. `nodes`: as DaemonSets find them."""
+    documents = list(given.documents)
+    added.notes.extend(given.notes)
+    for document in documents:
+        added.notes.extend(misspelt_in_new(document))
+        if wishes.replicas is None and (note := makes_no_pods(document)):
+            added.notes.append(note)
+    besides = [each for each in documents if each.tree.get("kind") != PODS.name]
+    others = sorted_out(besides, default_pod, namespace=wishes.namespace, apis=apis, classes=added.priority_classes)
+    others.note_others(WORKLOADS)
+    added.notes.extend(others.notes)
+    added.priority_classes |= others.priority_classes
+    added.groups.extend(others.groups)
+    added.claim_templates.extend(others.claim_templates)
+    for plural, listed in others.objects.items():
+        added.objects[plural].extend(listed)
+    news: list[NewPod] = []
+    made = made_before
+    for new in all_new_pods(documents, wishes.namespace, wishes.replicas):
+        if running.is_there(new):  # before its claims, which are there, too
+            continue
+        for document in new.besides:
+            kind = KIND_BY_NAME[str(document.tree["kind"])]
+            added.objects[kind.plural].append(read_object(document, kind, added, default_pod))
+        is_daemon = new.workload is not None and new.workload[0] == "DaemonSet"
+        before = len(news)
+        for each in on_each_node(new, nodes()) if is_daemon else (new,):
+            if is_daemon and running.is_there(each):
+                continue
+            made += 1 + len(each.copies)
+            if made > MOST_NEW_PODS:  # before any is made of a manifest: each takes memory
+                raise ScenarioError(f"{new.where}: more than {MOST_NEW_PODS} new pods: ask for fewer")
+            news.append(each)
+        if len(news) == before:  # whose notes come with them
+            added.notes.extend(new.notes)
+    return news
+
+
+def _named(pod: Pod, name: str) -> Pod:
+    return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, name=name))
+
+
+def _named_apart(pods: Sequence[Pod], objects: ClusterObjects) -> list[Pod]:
+    """The pods with UIDs of their own. Raises `ScenarioError` for a name that is taken."""
+    taken = {pod.key for pod in objects.pods}
+    twice: list[Pod] = []
+    for pod in pods:
+        if pod.key in taken:
+            twice.append(pod)
+        taken.add(pod.key)
+    _refuse(f"pod {pod.key} exists already: give the new one another name or namespace" for pod in twice)
+    return [
+        msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, uid=f"new-{pod.key}"))
+        for pod in pods
+    ]
+
+
+def _not_served(pods: Iterable[Pod], served: Serving) -> list[str]:
+    others = sorted({pod.spec.scheduler_name for pod in pods} - set(served.names))
+    names = ", ".join(served.names)
+    return [f"new pods of scheduler {name} are left alone: served here is {names} ({served.source})" for name in others]

@@ -1,5 +1,0 @@
-"""The API server over HTTP: paths, verbs, watches, discovery, tables, and injected faults."""
-
-from kscheduler.simulation.apiserver.server import EmbeddedAPIServer
-
-__all__ = ["EmbeddedAPIServer"]

@@ -1,1 +1,0 @@
-"""Facts about objects that several controllers need; pure."""

@@ -1,1 +1,0 @@
-"""What is refused in any object, whatever its kind, and in Events."""

@@ -1,1 +1,0 @@
-"""Pod groups: what they ask for, and their members by state."""

@@ -1,1 +1,0 @@
-"""Pods that PreEnqueue keeps out, and whom of them an event may let in."""

@@ -1,1 +1,0 @@
-"""What is told of pod groups beside the decision about them."""

@@ -1,0 +1,342 @@
+"""A copy of the process answers: exactly, alone, within bounds, and nothing is left behind."""
+
+import asyncio
+import gc
+import logging
+import os
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kscheduler.service.asking.live_copy import life_after, rest_after
+from kscheduler.service.asking.no_answers import (
+    AnswerTooLargeError,
+    CopyBusyError,
+    CopyFailedError,
+    CopyLimits,
+    CopyRefusedError,
+    CopyTimeoutError,
+)
+from kscheduler.service.asking.room import MemoryRoom, cgroup_used
+from tests.service.asking.asked import LiveClosures, Run, my_pid, until_asked
+
+
+def test_a_question_sees_the_state_of_its_moment_and_what_it_changes_stays_in_the_copy(run: Run) -> None:
+    state = {"pods": 3}
+
+    def question() -> bytes:
+        state["pods"] += 1
+        return str(state["pods"]).encode()
+
+    async def main() -> None:
+        async with LiveClosures() as live:
+            assert await live.answer(question) == b"4"
+            state["pods"] = 10
+            assert (await live.whole_answer(question, fresh=True)).body == b"11"
+            assert state["pods"] == 10
+
+    run(main())
+
+
+def test_a_question_may_run_an_event_loop_of_its_own(run: Run) -> None:
+    async def inner() -> bytes:
+        reading, writing = asyncio.Event(), []
+        asyncio.get_running_loop().call_later(0, reading.set)
+        await reading.wait()
+        writing.append(b"waited")
+        return b"".join(writing)
+
+    async def main() -> None:
+        async with LiveClosures() as live:
+            assert await live.answer(lambda: asyncio.run(inner())) == b"waited"
+
+    run(main())
+
+
+def test_a_copy_has_no_descriptor_but_nowhere_its_channel_and_what_ends_with_it(run: Run) -> None:
+    ours, theirs = socket.socketpair()
+
+    def question() -> bytes:
+        found = {entry.name: str(entry.readlink()) for entry in Path("/proc/self/fd").iterdir() if entry.exists()}
+        where = sorted(where.partition(":")[0] for where in found.values())
+        return repr(where).encode()
+
+    async def main() -> None:
+        async with LiveClosures() as live:
+            assert await live.answer(question) == b"['/dev/null', '/dev/null', '/dev/null', 'pipe', 'socket']"
+
+    run(main())
+    ours.sendall(b"still ours")
+    assert theirs.recv(100) == b"still ours"
+    ours.close()
+    theirs.close()
+
+
+_NOWHERE = ("127.0.0.1", 9)
+_FORBIDDEN: dict[str, Callable[[], object]] = {
+    "a connection": lambda: socket.create_connection(_NOWHERE),
+    "asyncio's connection": lambda: asyncio.run(_connect()),
+    "a datagram": lambda: socket.socket(type=socket.SOCK_DGRAM).sendto(b"x", _NOWHERE),
+    "a server": lambda: socket.create_server(("127.0.0.1", 0)),
+    "a program": lambda: subprocess.run(["/bin/true"], check=True),
+    "a shell": lambda: os.system("true"),
+    "another process": os.fork,
+    "a file": lambda: Path("written").write_text("x"),
+    "a file's end": lambda: Path("written").unlink(),
+    "a signal to its parent": lambda: os.kill(os.getppid(), signal.SIGTERM),
+}
+
+
+async def _connect() -> None:
+    await asyncio.open_connection(*_NOWHERE)
+
+
+@pytest.mark.parametrize("attempt", _FORBIDDEN.values(), ids=_FORBIDDEN)
+def test_a_copy_cannot_reach_outside(
+    attempt: Callable[[], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    def question() -> bytes:
+        attempt()
+        return b"it did"
+
+    async def main() -> None:
+        async with LiveClosures() as live:
+            with pytest.raises(CopyFailedError, match="must not reach outside its process"):
+                await live.answer(question)
+
+    asyncio.run(main())
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_lock_that_another_thread_holds_at_the_fork_does_not_hold_up_the_copy(run: Run) -> None:
+    held, done = threading.Event(), threading.Event()
+    handler = logging.StreamHandler()
+
+    def hold() -> None:
+        with handler.lock or threading.Lock():
+            held.set()
+            done.wait()
+
+    def question() -> bytes:
+        handler.handle(logging.makeLogRecord({"msg": "said by a copy"}))
+        return b"done"
+
+    async def main() -> None:
+        async with LiveClosures() as live:
+            assert await live.answer(question) == b"done"
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait()
+    try:
+        run(main())
+    finally:
+        done.set()
+        thread.join()
+
+
+def test_what_a_question_raises_is_told(run: Run) -> None:
+    async def main() -> None:
+        async with LiveClosures() as live:
+            with pytest.raises(CopyFailedError, match="ZeroDivisionError: integer"):
+                await live.answer(lambda: bytes(1 % 0))
+
+    run(main())
+
+
+def test_a_copy_that_is_killed_is_told_with_its_signal(run: Run) -> None:
+    def question() -> bytes:
+        signal.raise_signal(signal.SIGKILL)
+        return b""
+
+    async def main() -> None:
+        async with LiveClosures() as live:
+            with pytest.raises(CopyFailedError, match=r"without an answer \(signal 9\)"):
+                await live.answer(question)
+
+    run(main())
+
+
+def test_a_copy_that_takes_too_long_is_killed_and_the_next_question_is_answered(run: Run) -> None:
+    def question() -> bytes:
+        time.sleep(60)
+        return b""
+
+    async def main() -> None:
+        async with LiveClosures(limits=CopyLimits(seconds=2.0)) as live:
+            with pytest.raises(CopyTimeoutError, match=r"no answer within 2 s"):
+                await live.answer(question)
+            assert await live.answer(lambda: b"next") == b"next"
+
+    run(main())
+
+
+def test_an_answer_that_is_too_large_is_not_taken(run: Run) -> None:
+    async def main() -> None:
+        async with LiveClosures(limits=CopyLimits(answer_bytes=1 << 20)) as live:
+            assert len(await live.answer(lambda: bytes(1 << 20))) == 1 << 20
+            with pytest.raises(AnswerTooLargeError, match="more than 1 MiB"):
+                await live.answer(lambda: bytes((1 << 20) + 1))
+
+    run(main())
+
+
+def test_a_copy_may_not_grow_without_bound(run: Run) -> None:
+    async def main() -> None:
+        async with LiveClosures(limits=CopyLimits(growth_bytes=64 << 20)) as live:
+            with pytest.raises(CopyRefusedError, match="more memory than a copy may have"):
+                await live.answer(lambda: bytes(256 << 20))
+
+    run(main())
+
+
+def test_no_copy_begins_where_memory_is_short_and_one_that_makes_it_short_ends(run: Run) -> None:
+    used = 80
+
+    def question() -> bytes:
+        time.sleep(60)
+        return b""
+
+    async def main() -> None:
+        nonlocal used
+        async with LiveClosures(MemoryRoom(lambda: 100, lambda: used)) as live:
+            with pytest.raises(CopyRefusedError, match="80 % of the memory limit is used"):
+                await live.answer(lambda: b"")
+            used = 50
+            asked = asyncio.ensure_future(live.answer(question))
+            await until_asked()
+            used = 95
+            with pytest.raises(CopyRefusedError, match="more memory than the limit"):
+                await asked
+            assert live.waiting == 0
+
+    run(main())
+
+
+def test_so_many_questions_are_answered_at_once_and_only_so_many_wait(run: Run) -> None:
+    async def main() -> None:
+        async with LiveClosures(limits=CopyLimits(waiting=2, at_once=2)) as live:
+            answers = await asyncio.gather(*(live.answer(my_pid) for _ in range(6)), return_exceptions=True)
+            assert [type(answer) for answer in answers] == [*[bytes] * 4, *[CopyBusyError] * 2]
+            assert len(set(answers[:4])) == 4
+
+    run(main())
+
+
+def test_a_slow_question_does_not_hold_up_the_others(run: Run) -> None:
+    def question() -> bytes:
+        time.sleep(60)
+        return b""
+
+    async def main() -> None:
+        async with LiveClosures() as live:
+            slow = asyncio.ensure_future(live.answer(question))
+            answers = [await live.answer(lambda: b"quick") for _ in range(3)]
+            assert answers == [b"quick"] * 3
+            assert not slow.done()
+            slow.cancel()
+
+    run(main())
+
+
+def test_a_question_waits_only_so_long_for_its_turn(run: Run) -> None:
+    def question() -> bytes:
+        time.sleep(60)
+        return b""
+
+    async def main() -> None:
+        async with LiveClosures(limits=CopyLimits(waiting_seconds=0.05, seconds=0.5, at_once=1)) as live:
+            first = asyncio.ensure_future(live.answer(question))
+            await asyncio.sleep(0)
+            with pytest.raises(CopyBusyError, match="1 questions are before it"):
+                await live.answer(lambda: b"")
+            with pytest.raises(CopyTimeoutError):
+                await first
+
+    run(main())
+
+
+@pytest.mark.parametrize("turns", range(6))
+def test_whoever_goes_away_takes_the_copy_along(run: Run, turns: int) -> None:
+    def question() -> bytes:
+        time.sleep(60)
+        return b""
+
+    async def main() -> None:
+        async with LiveClosures() as live:
+            asking = asyncio.ensure_future(live.answer(question))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            asking.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await asking
+            assert await live.answer(lambda: b"next") == b"next"
+
+    run(main())
+
+
+def test_signals_to_the_service_are_no_business_of_the_copy(run: Run) -> None:
+    """The wakeup descriptor is a socket that both have: a signal to the copy must not look like one to the service."""
+    heard: list[int] = []
+    hears = asyncio.Event()
+
+    def hear(number: int) -> None:
+        heard.append(number)
+        hears.set()
+
+    def question() -> bytes:
+        signal.raise_signal(signal.SIGHUP)
+        signal.raise_signal(signal.SIGTERM)
+        return b"it survived"
+
+    async def main() -> None:
+        async with LiveClosures() as live:
+            loop = asyncio.get_running_loop()
+            for number in (signal.SIGHUP, signal.SIGTERM):
+                loop.add_signal_handler(number, hear, number)
+            with pytest.raises(CopyFailedError, match=f"signal {signal.SIGTERM.value}"):
+                await live.answer(question)
+            await asyncio.sleep(0.05)
+            assert heard == []
+            signal.raise_signal(signal.SIGHUP)
+            await hears.wait()
+            assert heard == [signal.SIGHUP]
+
+    run(main())
+
+
+def test_a_copy_answers_for_so_long_that_forking_takes_little_and_a_slow_fork_does_not_close_the_door() -> None:
+    assert life_after(0.006, has_changed=False) == pytest.approx(6.0)
+    assert life_after(0.006, has_changed=True) == pytest.approx(2.0)
+    assert life_after(0.0003, has_changed=False) == pytest.approx(0.3)
+    assert life_after(1.0, has_changed=False) == 10.0
+    assert life_after(1.0, has_changed=True) == 3.0
+    assert rest_after(0.005) == pytest.approx(0.095)
+    assert rest_after(1.0) == 2.0
+
+
+def test_a_copy_collects_no_garbage(run: Run) -> None:
+    async def main() -> None:
+        async with LiveClosures() as live:
+            assert await live.answer(lambda: str(gc.isenabled()).encode()) == b"False"
+            assert gc.isenabled()
+
+    run(main())
+
+
+def test_memory_that_counts_is_read_from_the_container(tmp_path: Path) -> None:
+    assert cgroup_used(lambda: 7, tmp_path) == 7
+    (tmp_path / "memory").mkdir()
+    (tmp_path / "memory" / "memory.stat").write_text("cache 5\ntotal_rss 50\n")
+    assert cgroup_used(lambda: 7, tmp_path) == 50
+    (tmp_path / "memory.stat").write_text("anon 60\nfile 900\n")
+    assert cgroup_used(lambda: 7, tmp_path) == 60
+    assert cgroup_used(lambda: 70, tmp_path) == 70, "the cgroup's own count lags behind"

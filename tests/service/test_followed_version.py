@@ -1,0 +1,267 @@
+"""The rules are those of the API server's version, as far as they are known and the configuration takes them."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kscheduler.api.kinds import DEVICE_TAINT_RULES
+from kscheduler.api.machinery.resources import served_kinds
+from kscheduler.api.releases import followed
+from kscheduler.assembly.configured import ConfigurationReader
+from kscheduler.config.errors import ConfigError, Problem
+from kscheduler.config.feature_gates import parse_feature_gates
+from kscheduler.embedded.apiserver import EmbeddedAPIServer, discovery
+from kscheduler.embedded.apiserver.faults import InjectedFault
+from kscheduler.server.serving import HTTPServing
+from kscheduler.service import ConfigSource, followed_version
+from kscheduler.service.options import Options, ReadUnder
+from kscheduler.service.service import App
+from tests.builders import node_tree, pod_tree
+from tests.service.log.reading import log_at
+from tests.service.running import alone, answer, node_of, put, running, until
+
+NOTHING_TO_DEALLOCATE = "no new claims to deallocate"
+"""What only 1.36 says of a pod that fits nowhere."""
+
+
+def reading(gates: str = "") -> ReadUnder:
+    """As `kscheduler run` reads without a file."""
+    reader = ConfigurationReader()
+
+    def read(version: str, _data: bytes) -> Any:
+        reader.follow(parse_feature_gates(gates, version=version))
+        return reader.default()
+
+    return read
+
+
+@pytest.mark.parametrize(
+    ("server", "version"),
+    [
+        ("v1.29.0", "1.36"),
+        ("v1.36.3", "1.36"),
+        ("v1.37.1-eks-4", "1.37"),
+        ("v1.38.0", "1.37"),
+        ("v2.0.0", "1.37"),
+        ("unknown", None),
+        ("", None),
+    ],
+)
+def test_the_newest_that_is_not_newer_than_the_server(server: str, version: str | None) -> None:
+    assert followed(server) == version
+
+
+@asynccontextmanager
+async def cluster(read: ReadUnder | None) -> AsyncIterator[tuple[EmbeddedAPIServer, App]]:
+    """A node that is too small for all pods, and a scheduler."""
+    async with EmbeddedAPIServer(seed=1) as server:
+        put(server, "nodes", node_tree("node", cpu="1"))
+        options = Options(alone(), serving=HTTPServing.plain_on_loopback(), read_under=read)
+        async with running(server, options) as (app, _, _):
+            yield server, app
+
+
+async def said_of_a_large_pod(server: EmbeddedAPIServer, name: str) -> str:
+    """The message of its condition."""
+    put(server, "pods", pod_tree(name, requests={"cpu": "9"}))
+
+    def message() -> str:
+        found = server.store.get("pods", "default", name)
+        assert found is not None
+        return "".join(one.get("message", "") for one in found.value.get("status", {}).get("conditions", []))
+
+    await until(server, lambda: bool(message()))
+    return message()
+
+
+def serve(monkeypatch: pytest.MonkeyPatch, release: str) -> None:
+    """API servers that are started from now on say that they are of this release."""
+    answer_of = discovery.version_info
+    monkeypatch.setattr(discovery, "version_info", lambda _release: answer_of(release))
+
+
+@pytest.mark.parametrize(
+    ("read", "because"),
+    [(reading(), "the API server is v1.37.1"), (None, "it was given: --emulated-version, or a program's own")],
+    ids=["the server's", "given"],
+)
+async def test_the_start_says_whose_decisions_are_made_and_why(
+    monkeypatch: pytest.MonkeyPatch, read: ReadUnder | None, because: str
+) -> None:
+    serve(monkeypatch, "v1.37.1")
+    with log_at(0) as log:
+        async with cluster(read):
+            line = await log.until("scheduling")
+    assert line["decides_as"] == ("1.37" if read else "1.36")
+    assert line["because"].startswith(because)
+
+
+@pytest.mark.parametrize(("server_version", "says_so"), [("v1.36.3", True), ("v1.37.1", False)])
+async def test_the_first_decision_is_by_the_servers_version(
+    monkeypatch: pytest.MonkeyPatch, server_version: str, says_so: bool
+) -> None:
+    serve(monkeypatch, server_version)
+    async with cluster(reading()) as (server, app):
+        assert (NOTHING_TO_DEALLOCATE in await said_of_a_large_pod(server, "first")) is says_so
+        version = ".".join(server_version.removeprefix("v").split(".")[:2])
+        assert app.followed_version.in_force == version
+        gates = (await answer(app, "/metrics"))[1]
+        has_gate = 'kubernetes_feature_enabled{name="CompositePodGroup"' in gates
+        assert has_gate is not says_so, "the gates are those of the version"
+
+
+async def test_a_version_that_was_given_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    serve(monkeypatch, "v1.37.1")
+    async with cluster(None) as (server, app):
+        assert NOTHING_TO_DEALLOCATE in await said_of_a_large_pod(server, "first")
+        assert app.followed_version.in_force == "1.36"
+
+
+async def test_an_upgrade_of_the_cluster_is_followed_and_pods_wait_on() -> None:
+    with log_at(0) as log:
+        async with cluster(reading()) as (server, app):
+            assert NOTHING_TO_DEALLOCATE in await said_of_a_large_pod(server, "before")
+            app.parts.server_version.learn("v1.37.1")
+            line = await log.until("version_followed")
+            assert NOTHING_TO_DEALLOCATE not in await said_of_a_large_pod(server, "after")
+            app.parts.server_version.learn("unknown")
+            app.parts.server_version.learn("v1.37.2")
+            assert app.parts.assembly.queue.find("default/before") is not None
+    assert (line["before"], line["decides_as"]) == ("1.36", "1.37")
+    assert len([each for each in log.lines() if each["msg"] == "version_followed"]) == 1
+
+
+async def test_what_the_upgraded_server_serves_besides_is_read_at_once() -> None:
+    """DeviceTaintRules count by the rules of 1.37; five minutes later pods would have been decided without them."""
+    gates = parse_feature_gates("", version="1.37")
+    with log_at(0) as log:
+        async with EmbeddedAPIServer(seed=1, kinds=served_kinds("1.37", gates.enabled)) as server:
+            absent = InjectedFault("answer", method="GET", path="/apis/resource.k8s.io/v1", code=404, count=1000)
+            server.faults.add(absent)
+            put(server, "nodes", node_tree("node"))
+            options = Options(alone(), serving=HTTPServing.plain_on_loopback(), read_under=reading())
+            async with running(server, options) as (app, _, _):
+                await log.until("scheduling")
+                assert app.parts.informers.informer(DEVICE_TAINT_RULES).resting
+                server.faults.clear()
+                app.parts.server_version.learn("v1.37.9")
+                line = await log.until("resource_served")
+                assert line["version"] == "v1"
+
+
+async def test_gates_that_the_version_does_not_have_keep_the_rules_as_they_are() -> None:
+    with log_at(0) as log:
+        async with cluster(reading("GangScheduling=false")) as (server, app):
+            assert NOTHING_TO_DEALLOCATE in await said_of_a_large_pod(server, "before")
+            app.parts.server_version.learn("v1.37.1")
+            line = await log.until("version_not_followed")
+            app.parts.server_version.learn("v1.37.1")
+            assert NOTHING_TO_DEALLOCATE in await said_of_a_large_pod(server, "after")
+            status, body = await answer(app, "/readyz?verbose")
+            assert status == 200
+            assert "decisions are as in 1.36: --feature-gates: unrecognized feature gate: GangScheduling" in body
+            app.parts.server_version.learn("v1.36.9")
+    assert line["level"] == "error"
+    assert len([each for each in log.lines() if each["msg"] == "version_not_followed"]) == 1, "once, not every time"
+
+
+async def test_a_server_that_keeps_its_version_to_itself_is_waited_for_not_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(followed_version, "FIRST_ANSWER_SECONDS", 0.05)
+    with log_at(0) as log:
+        async with EmbeddedAPIServer(seed=1) as server:
+            server.faults.add(InjectedFault("answer", path="/version", code=500, count=100))
+            put(server, "nodes", node_tree("node"))
+            options = Options(alone(), serving=HTTPServing.plain_on_loopback(), read_under=reading())
+            async with running(server, options):
+                line = await log.until("server_version_unknown")
+                began = await log.until("scheduling")
+                put(server, "pods", pod_tree("web"))
+                await until(server, lambda: node_of(server, "web") == "node")
+    assert (line["level"], line["decides_as"]) == ("warning", "1.36")
+    assert began["because"] == "the API server has not told its version: it is the default"
+
+
+class Follows:
+    """A service with a configuration file that 1.37 does not take while it says `# of 1.36`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.file = folder / "config.yaml"
+        self.reader = ConfigurationReader()
+        self.is_taken = False
+        """Whether 1.37 takes it all the same."""
+
+    def write(self, percentage: int, *, is_old: bool) -> None:
+        head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+        remark = "# of 1.36\n" if is_old else ""
+        self.file.write_text(
+            f"{remark}{head}leaderElection: {{leaderElect: false}}\npercentageOfNodesToScore: {percentage}"
+        )
+
+    def read_under(self, version: str, data: bytes) -> Any:
+        if version == "1.37" and b"# of 1.36" in data and not self.is_taken:
+            raise ConfigError([Problem("", "it is of 1.36")])
+        return self.reader.under(parse_feature_gates("", version=version)).read_bytes(data, str(self.file))
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[App]:
+        path = str(self.file)
+        source = ConfigSource(
+            path, lambda data: self.reader.read_bytes(data, path), is_watched=False, follow=self.reader.follow
+        )
+        config = self.reader.read_file(path).config
+        options = Options(config, source, read_under=self.read_under, serving=HTTPServing.plain_on_loopback())
+        async with EmbeddedAPIServer(seed=1) as server, running(server, options) as (app, _, _):
+            yield app
+
+
+async def test_a_corrected_file_is_read_under_the_refused_version_and_another_one_under_that_in_force(
+    tmp_path: Path,
+) -> None:
+    follows = Follows(tmp_path)
+    follows.write(10, is_old=True)
+    with log_at(0) as log:
+        async with follows.running() as app:
+            await log.until("scheduling")
+            app.parts.server_version.learn("v1.37.1")
+            refused = await log.until("version_not_followed")
+            follows.write(20, is_old=True)
+            app.reloader.ask()
+            await log.until("config_taken_over")
+            percentage = app.parts.assembly.config.configuration.percentage_of_nodes_to_score
+            assert (percentage, app.followed_version.in_force) == (20, "1.36")
+            follows.write(30, is_old=False)
+            app.reloader.ask()
+            line = await log.until("version_followed")
+            percentage = app.parts.assembly.config.configuration.percentage_of_nodes_to_score
+            assert (percentage, app.followed_version.in_force) == (30, "1.37")
+            assert (await answer(app, "/readyz?verbose"))[1].count("decisions are as in") == 0
+            follows.write(40, is_old=False)
+            app.reloader.ask()
+            async with asyncio.timeout(20):
+                while app.parts.assembly.config.configuration.percentage_of_nodes_to_score != 40:  # noqa: ASYNC110
+                    await asyncio.sleep(0.005)
+            assert app.followed_version.in_force == "1.37", "later files are read under the version in force"
+    assert refused["reason"] == "it is of 1.36"
+    assert (line["before"], line["decides_as"]) == ("1.36", "1.37")
+    assert len([each for each in log.lines() if each["msg"] == "version_not_followed"]) == 1
+
+
+async def test_asking_tries_a_refused_version_again(tmp_path: Path) -> None:
+    """What the configuration could not be built of may be there by now."""
+    follows = Follows(tmp_path)
+    follows.write(10, is_old=True)
+    with log_at(0) as log:
+        async with follows.running() as app:
+            await log.until("scheduling")
+            app.parts.server_version.learn("v1.37.1")
+            await log.until("version_not_followed")
+            follows.is_taken = True
+            app.reloader.ask()
+            await log.until("version_followed")
+            assert app.followed_version.in_force == "1.37"

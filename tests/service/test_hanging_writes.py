@@ -1,0 +1,162 @@
+"""A namespace whose writes hang is named in log, notes and metric, and nobody else waits for it."""
+
+import pytest
+import structlog
+
+from kscheduler.aio import VirtualClock
+from kscheduler.aio.shared_places import FixedRoom, SharedPlaces
+from kscheduler.client.errors import ClientError, UnknownOutcomeError
+from kscheduler.client.http.http1 import HttpRequest
+from kscheduler.client.resource_path import RequestOwner, owner_of_request
+from kscheduler.client.write_failures import WriteFailures, advice_on_hanging
+from kscheduler.service.monitors.hanging_writes import EVENT, MOST_TOLD, HangingWritesMonitor
+from tests.builders import make_pod
+from tests.election.stand_ins import refusal
+from tests.scheduling.around import SchedulerHarness
+from tests.scheduling.attempt.test_workers import GatedBind, turns, working
+from tests.scheduling.plugins_for_tests import cluster, profile
+
+
+def event_of(namespace: str) -> HttpRequest:
+    return HttpRequest("POST", f"/apis/events.k8s.io/v1/namespaces/{namespace}/events")
+
+
+async def test_the_namespace_the_kind_of_write_and_how_many_wait_are_told_and_the_end() -> None:
+    binder = GatedBind()
+    harness = SchedulerHarness(profile(binder), cluster("node"), workers=8, limit=4)
+    requests = SharedPlaces(FixedRoom(8), harness.clock, owner_of_request)
+    monitor = HangingWritesMonitor(harness.workers, [requests], harness.clock)
+    event = event_of("quiet")
+    async with working(harness):
+        harness.add(*(make_pod(f"p{number}", namespace="hostile") for number in range(60)))
+        await turns()
+        requests.begin_now(event)
+        with structlog.testing.capture_logs() as lines:
+            for _ in range(10):
+                monitor.look()
+                await harness.clock.advance(1.0)
+            told = [(line["namespace"], line["write"], line["unanswered"] + line["waiting"]) for line in lines]
+            assert told == [("hostile", "create pods/binding", 60), ("quiet", "create events", 1)]
+            assert [note.split(":")[0] for note in monitor.notes()] == ["namespace hostile", "namespace quiet"]
+            binder.gate.set()
+            requests.end(event)
+            await turns(200)
+            monitor.look()
+        assert [line["event"] for line in lines[2:]] == ["writes_hang_no_more"] * 2
+        assert not list(monitor.notes())
+        assert len(binder.bound) == 60
+
+
+async def test_what_waits_with_those_who_send_is_counted_once_with_its_requests_and_reads_are_not_told() -> None:
+    clock = VirtualClock()
+    harness = SchedulerHarness(profile(GatedBind()), cluster("node"), clock=clock)
+    requests = SharedPlaces(FixedRoom(8), clock, owner_of_request)
+    events = SharedPlaces(FixedRoom(8), clock, str)
+    monitor = HangingWritesMonitor(harness.workers, [requests], clock, {EVENT: (events, lambda _: 5)})
+    requests.begin_now(event_of("quiet"))
+    requests.begin_now(HttpRequest("GET", "/api/v1/namespaces/quiet/pods/p"))
+    events.begin_now("quiet")
+    events.begin_now("other")
+    await clock.advance(2.0)
+    monitor.look()
+    await clock.advance(10.0)
+    told = [(one.namespace, one.write, one.unanswered, one.waiting) for one in monitor.hanging()]
+    assert told == [("other", EVENT, 1, 5), ("quiet", EVENT, 1, 5)]
+
+
+async def test_ten_are_told_however_many_hang() -> None:
+    clock = VirtualClock()
+    harness = SchedulerHarness(profile(GatedBind()), cluster("node"), clock=clock)
+    requests = SharedPlaces(FixedRoom(64), clock, owner_of_request)
+    monitor = HangingWritesMonitor(harness.workers, [requests], clock)
+    events = [event_of(f"team-{number}") for number in range(40)]
+    for event in events:
+        requests.begin_now(event)
+    await clock.advance(2.0)
+    monitor.look()
+    await clock.advance(10.0)
+    with structlog.testing.capture_logs() as lines:
+        monitor.look()
+    assert len(lines) == len(list(monitor.notes())) == MOST_TOLD
+    assert {line["namespaces"] for line in lines} == {40}
+
+
+async def test_writes_that_hang_and_go_on_in_turn_are_told_once_a_minute_with_a_count() -> None:
+    harness = SchedulerHarness(profile(GatedBind()), cluster("node"), workers=1, limit=1)
+    requests = SharedPlaces(FixedRoom(8), harness.clock, owner_of_request)
+    monitor = HangingWritesMonitor(harness.workers, [requests], harness.clock)
+    event = event_of("flapping")
+    with structlog.testing.capture_logs() as lines:
+        for _ in range(12):
+            requests.begin_now(event)
+            for _ in range(8):
+                await harness.clock.advance(1.0)
+                monitor.look()
+            requests.end(event)
+            await turns(20)
+            for _ in range(2):
+                await harness.clock.advance(1.0)
+                monitor.look()
+    assert [line["event"] for line in lines] == ["writes_hang", "writes_hang_no_more"] * 2
+    assert lines[2]["times_since"] == 5
+
+
+async def test_while_the_api_server_is_away_no_namespace_is_blamed() -> None:
+    harness = SchedulerHarness(profile(GatedBind()), cluster("node"), workers=1, limit=1)
+    requests, is_away = SharedPlaces(FixedRoom(8), harness.clock, owner_of_request), True
+    monitor = HangingWritesMonitor(harness.workers, [requests], harness.clock, is_outage=lambda: is_away)
+    requests.begin_now(event_of("quiet"))
+    with structlog.testing.capture_logs() as lines:
+        for _ in range(20):
+            await harness.clock.advance(1.0)
+            monitor.look()
+        assert lines == []
+        is_away = False
+        monitor.look()
+    assert [line["event"] for line in lines] == ["writes_hang"]
+
+
+async def test_a_line_says_where_to_look_and_names_the_webhook_as_soon_as_the_api_server_has() -> None:
+    """It gives up on a webhook after ten seconds or more: until then nobody knows who does not answer."""
+    clock = VirtualClock()
+    harness = SchedulerHarness(profile(GatedBind()), cluster("node"), clock=clock)
+    requests, failures = SharedPlaces(FixedRoom(8), clock, owner_of_request), WriteFailures()
+    monitor = HangingWritesMonitor(harness.workers, [requests], clock, failures=[failures])
+    binding = HttpRequest("POST", "/api/v1/namespaces/hook/pods/p/binding")
+    owner = owner_of_request(binding)
+    assert owner is not None
+    failures.note(owner, refusal(500, 'failed calling webhook "of-long-ago"'), clock.monotonic() - 60.0)
+    requests.begin_now(binding)
+    with structlog.testing.capture_logs() as lines:
+        for second in range(40):
+            if second == 12:
+                text = 'Internal error occurred: failed calling webhook "slow.example.com": context deadline exceeded'
+                failures.note(owner, refusal(500, text), clock.monotonic())
+            monitor.look()
+            await clock.advance(1.0)
+    first, second_line = lines
+    assert first["err"].startswith("no answer for ")
+    assert "admission webhook that matches pods/binding" in first["advice"]
+    assert "webhook slow.example.com does not answer" in second_line["advice"]
+    assert "slow.example.com" in second_line["err"]
+    assert ["slow.example.com" in note for note in monitor.notes()] == [True]
+
+
+@pytest.mark.parametrize(
+    ("failure", "advice"),
+    [
+        pytest.param(refusal(500, "etcdserver: request timed out"), "etcd is slow", id="etcd"),
+        pytest.param(refusal(504, "Timeout: request did not complete"), "look for an admission webhook", id="unknown"),
+        pytest.param(UnknownOutcomeError("no answer within 30 s"), "look for an admission webhook", id="no answer"),
+        pytest.param(refusal(403, 'failed calling webhook "denies"'), None, id="refused as it is"),
+    ],
+)
+def test_the_advice_follows_what_the_api_server_has_said(failure: ClientError, advice: str | None) -> None:
+    failures = WriteFailures()
+    failures.note(RequestOwner("ns", "create events"), failure, 1.0)
+    last = failures.last("ns", "create events", since=1.0)
+    assert (last is not None) == (advice is not None)
+    assert advice is None or advice in advice_on_hanging("create events", last)
+    assert failures.last("ns", "create events", since=2.0) is None
+    assert failures.last("ns", "", since=0.0) == last, "any kind: a preemption writes several"
+    assert failures.last("other", "create events", since=0.0) is None

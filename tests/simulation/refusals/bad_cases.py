@@ -1,7 +1,0 @@
-"""All cases, in the order of the recording."""
-
-from tests.simulation.refusals.bad_devices import DEVICES
-from tests.simulation.refusals.bad_others import OTHERS
-from tests.simulation.refusals.bad_pods import DECODING, PLACEMENT, POD_UPDATES, PODS
-
-CASES = (*DECODING, *PODS, *PLACEMENT, *POD_UPDATES, *OTHERS, *DEVICES)
