@@ -22,7 +22,7 @@ BUILDER ?=
 # What is built and looked at: images and releases, pages in Chromium, kubectl's sessions.
 SHOWN := $(addprefix tests/e2e/,image status_page transcripts test_plugin_package.py test_release.py)
 MACHINES := $(addprefix tests/scheduling/,never_stuck/test_never_stuck.py never_stuck/test_cases.py \
-	eviction/test_evictions_never_stuck.py truth/test_truth.py)
+	eviction/test_evictions_never_stuck.py drift/test_drift.py)
 
 # Tests start `kscheduler` hundreds of times; without bytecode, compiling it anew is half of each start.
 unexport PYTHONDONTWRITEBYTECODE
@@ -32,7 +32,7 @@ unexport PYTHONDONTWRITEBYTECODE
 	fuzz-specification fuzz-machines fuzz-properties fuzz-decisions \
 	fuzz-decisions-first fuzz-decisions-second clean
 
-help: ## Tell what there is
+help: ## List the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(RUN) ## Watch 1,000 pods being scheduled on an embedded cluster (NODES=, PODS=, KEEP=1 leaves it running)

@@ -22,8 +22,8 @@ others. The stories are short and many: each round plays every way once, beginni
 stretch: a scheduler that decides less often finds its caches colder, and each of its decisions costs more. A profile
 that fails decides nothing either, so `beside gone` is what its pods cost the others, and `beside sound` is that and the
 colder caches. Both are the change divided by the change of those stories, the blocks of all rounds put together. In
-brackets: the middle 90 % of what comes out if rounds are drawn anew at random. Where they are wide, the machine was too
-busy to tell: play more rounds.
+brackets: the middle 90 % of what comes out if rounds are drawn again at random. Where they are wide, the machine was
+too busy to tell: play more rounds.
 
 With `--calls` function calls (Python's and C's) of the thread are compared instead of CPU time: what of our code runs
 while a pod waits, on a machine as busy as you like. It tells nothing of caches. Counting makes the process ten times
@@ -57,7 +57,7 @@ from kscheduler.framework.plugin import Plugin, Source
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Status
 from kscheduler.plugins.in_tree import registry
-from kscheduler.scheduling.supervision.circuit import State
+from kscheduler.scheduling.supervision.circuit_breaker import CircuitState
 from kscheduler.scheduling.work.concurrency import AdaptiveLimit
 from kscheduler.scheduling.work.workers import Workers
 
@@ -137,7 +137,7 @@ class CallCounter:
 
 
 @dataclass(frozen=True)
-class Stretch:
+class ColumnFilters:
     """What pods waited in a stretch of time, in milliseconds."""
 
     latencies: list[float] = field(default_factory=list)
@@ -171,7 +171,7 @@ class Cluster:
     store: dict[str, Pod] = field(default_factory=dict)
     arrived: dict[str, tuple[float, float]] = field(default_factory=dict)
     """By pod: wall time and CPU time of the thread, in seconds."""
-    seen: Stretch = field(default_factory=Stretch)
+    seen: ColumnFilters = field(default_factory=ColumnFilters)
     """Of the pods of `theirs`, since the stretch began."""
     bound_of_mine: int = 0
     added: int = 0
@@ -205,9 +205,9 @@ class Cluster:
 
     def _quarantine(self) -> None:
         """As `app.parts` does it."""
-        ruleset = self.assembly.draft_quarantines()
-        if ruleset is not None:
-            self.assembly.adopt(ruleset, list(self.store.values()))
+        compiled = self.assembly.draft_quarantines()
+        if compiled is not None:
+            self.assembly.apply(compiled, list(self.store.values()))
             self._wake()
 
     async def bind(self, pod: Pod, node_name: str) -> Status:
@@ -247,14 +247,14 @@ class Cluster:
 
     async def arrivals(
         self, seconds: float, rate: float, until: Callable[[], bool] = lambda: False, *, mine: bool = True
-    ) -> Stretch:
+    ) -> ColumnFilters:
         """Pods arrive one by one; returns what was seen of `theirs`, once all of these are bound.
 
         Without `mine` nobody comes in their turns.
 
         After a pause of the machine nothing is made up for: a burst of pods would wait for each other.
         """
-        self.seen = Stretch()
+        self.seen = ColumnFilters()
         began, number = time.perf_counter(), 0
         while time.perf_counter() - began < seconds and not until():
             profile = "theirs" if number % (THEIRS_PER_MINE + 1) else "mine"
@@ -267,7 +267,7 @@ class Cluster:
         return self.seen
 
 
-async def play(way: str, options: argparse.Namespace) -> tuple[dict[str, Stretch], str]:
+async def play(way: str, options: argparse.Namespace) -> tuple[dict[str, ColumnFilters], str]:
     """One story: latencies by stretch, and what was counted."""
     cluster = Cluster(options.nodes, options.on_failure, CallCounter() if options.calls else time.thread_time)
     supervisor = cluster.assembly.profiles["mine"].supervisor
@@ -288,7 +288,7 @@ async def play(way: str, options: argparse.Namespace) -> tuple[dict[str, Stretch
         task.cancel()
     await asyncio.wait(working)
     point = "".join(found.extension_point for found in quarantines()) or "not quarantined"
-    opened = cluster.assembly.ports.observations.plugin_circuit_changes[Moody.name, "mine", State.OPEN.value]
+    opened = cluster.assembly.ports.observations.plugin_circuit_changes[Moody.name, "mine", CircuitState.OPEN.value]
     return stretches, f"opened {opened} times, first after {seconds:.2f} s ({point})"
 
 
@@ -296,13 +296,13 @@ async def play(way: str, options: argparse.Namespace) -> tuple[dict[str, Stretch
 class Rounds:
     """The stories of one way, one per round."""
 
-    stories: list[dict[str, Stretch]] = field(default_factory=list)
+    stories: list[dict[str, ColumnFilters]] = field(default_factory=list)
     counted: str = ""
     """Of the last story."""
 
-    def together(self, name: str) -> Stretch:
+    def together(self, name: str) -> ColumnFilters:
         """The latencies of a stretch in all rounds."""
-        return Stretch([latency for story in self.stories for latency in story[name].latencies])
+        return ColumnFilters([latency for story in self.stories for latency in story[name].latencies])
 
     def change(self, chosen: Sequence[int]) -> float:
         """The usual p99 after as a share of that before, in the chosen rounds."""
@@ -314,14 +314,14 @@ class Rounds:
 
 
 def compared(change: Callable[[Sequence[int]], float], rounds: int) -> str:
-    """A change over all rounds in percent, and between what it lies if rounds are drawn anew (5th and 95th of 100)."""
+    """A change over all rounds in percent, and between what it lies if rounds are drawn again (5th and 95th of 100)."""
     drawn = random.Random(0)
     drawings = [drawn.choices(range(rounds), k=rounds) for _ in range(DRAWINGS)]
     low, high = np.percentile([100 * (change(one) - 1) for one in drawings], [5, 95])
     return f"{100 * (change(range(rounds)) - 1):+6.1f} % [{low:+6.1f},{high:+6.1f}]"
 
 
-def _beside(rounds: Rounds, control: Rounds, chosen: Sequence[int]) -> float:
+def _in_background(rounds: Rounds, control: Rounds, chosen: Sequence[int]) -> float:
     return rounds.change(chosen) / control.change(chosen)
 
 
@@ -329,7 +329,7 @@ def line_of(way: str, rounds: Rounds, controls: Sequence[Rounds]) -> str:
     """A line of the table."""
     together = "".join(str(rounds.together(name)) for name in STRETCHES)
     own = compared(rounds.change, len(rounds.stories))
-    beside = "   ".join(compared(partial(_beside, rounds, control), len(rounds.stories)) for control in controls)
+    beside = "   ".join(compared(partial(_in_background, rounds, control), len(rounds.stories)) for control in controls)
     return f"{way:14}{together}   {own}   {beside}   {rounds.counted}"
 
 

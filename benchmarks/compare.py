@@ -27,7 +27,7 @@ MEMORY_TOLERANCE = 0.20
 
 
 @dataclass(frozen=True)
-class Verdict:
+class LoggedFailure:
     """One scenario, before and now."""
 
     scenario: str
@@ -56,7 +56,7 @@ class Verdict:
 HEADER = f"{'scenario':<54}{'before us':>10}{'now us':>10}{'ratio':>8}{'limit':>8}{'memory':>9}"
 
 
-def compared(before: runs.Run, now: runs.Run) -> list[Verdict]:
+def compared(before: runs.Run, now: runs.Run) -> list[LoggedFailure]:
     """A verdict on each scenario that both runs have in the same size."""
     known = before.rounds()
     speed = _speed(before.machine, now.machine)
@@ -73,7 +73,7 @@ def left_out(before: runs.Run, now: runs.Run) -> list[str]:
     return [name for name, rounds in now.rounds().items() if name not in known or _size(known[name]) != _size(rounds)]
 
 
-def judged(before: list[Figures], now: list[Figures], speed: float) -> Verdict:
+def judged(before: list[Figures], now: list[Figures], speed: float) -> LoggedFailure:
     """One scenario's rounds. `speed`: how many times slower the machine is now."""
     old, new = (runs.median(rounds, "cpu_us_per_decision") for rounds in (before, now))
     ratio = new / old / speed if old else 1.0
@@ -88,7 +88,7 @@ def judged(before: list[Figures], now: list[Figures], speed: float) -> Verdict:
         words.append("larger")
     if min(one.bound for one in now) < min(one.bound for one in before):
         words.append("binds fewer")
-    return Verdict(now[0].scenario, old, new, ratio, limit, memory, tuple(words))
+    return LoggedFailure(now[0].scenario, old, new, ratio, limit, memory, tuple(words))
 
 
 def spread(rounds: list[Figures]) -> float:

@@ -43,7 +43,7 @@ def make_pod(number: int, app: int, node: int) -> Pod:
     return convert({"metadata": metadata, "spec": {"nodeName": f"node-{node}", "containers": [{"name": "c"}]}}, Pod)
 
 
-def question(app: int) -> PodMatch:
+def query(app: int) -> PodMatch:
     selector = parse_label_selector(LabelSelector(match_labels={"app": f"app-{app}"}))
     return PodMatch(frozenset((f"ns-{app % NAMESPACES}",)), None, (selector,))
 
@@ -62,11 +62,11 @@ def main() -> None:
     for pod in pods:
         cache.add_pod(pod)
     print(f"{args.pods:,} pods counted in: {resident_mib() - before:.0f} MiB")
-    questions = [question(app) for app in range(args.selectors)]
+    queries = [query(app) for app in range(args.selectors)]
     for ask in ("first", "second"):
         began = time.perf_counter()
-        counted = sum(int(cache.counters.matching(one).sum()) for one in questions)
-        each = (time.perf_counter() - began) / len(questions) * 1e6
+        counted = sum(int(cache.counters.matching(one).sum()) for one in queries)
+        each = (time.perf_counter() - began) / len(queries) * 1e6
         print(f"{args.selectors:,} selectors, {ask} time: {each:.0f} us each, {resident_mib() - before:.0f} MiB")
         if counted != args.pods:
             raise SystemExit(f"{counted} pods were counted, not {args.pods}")

@@ -92,7 +92,7 @@ class Point(msgspec.Struct):
         return statistics.median(self.cpu_us)
 
 
-class Measured(msgspec.Struct):
+class RunMeasurements(msgspec.Struct):
     """A picture's points, and what else is to be said of them."""
 
     nodes: int
@@ -118,7 +118,7 @@ class Measured(msgspec.Struct):
         return {one.at: one.median for one in points if one.cpu_us}
 
 
-def measure(path: Path, measured: Measured, points: Sequence[Wanted], rounds: int) -> None:
+def measure(path: Path, measured: RunMeasurements, points: Sequence[Wanted], rounds: int) -> None:
     """Play the points that are missing, round by round, and write the file again after each."""
     for number in range(rounds):
         for wanted in points:
@@ -130,16 +130,16 @@ def measure(path: Path, measured: Measured, points: Sequence[Wanted], rounds: in
                 _keep(path, measured)
 
 
-def _keep(path: Path, measured: Measured) -> None:
+def _keep(path: Path, measured: RunMeasurements) -> None:
     """Written whole or not at all: an interrupted run is gone on with."""
     part = path.with_suffix(".part")
     part.write_bytes(msgspec.json.format(msgspec.json.encode(measured), indent=1) + b"\n")
     part.replace(path)
 
 
-def begun(path: Path, nodes: int, pods: int, *, resumes: bool) -> Measured:
+def begun(path: Path, nodes: int, pods: int, *, resumes: bool) -> RunMeasurements:
     """What an interrupted run has left, or nothing yet. Raises `SystemExit` where that was another measurement."""
-    fresh = Measured(nodes, pods, __version__, machine())
+    fresh = RunMeasurements(nodes, pods, __version__, machine())
     if not resumes or not path.exists():
         return fresh
     left = kept(path)
@@ -148,10 +148,10 @@ def begun(path: Path, nodes: int, pods: int, *, resumes: bool) -> Measured:
     return left
 
 
-def kept(path: Path) -> Measured:
+def kept(path: Path) -> RunMeasurements:
     """What was measured before. Raises `SystemExit` with what is wrong."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Measured)
+        return msgspec.json.decode(path.read_bytes(), type=RunMeasurements)
     except (OSError, msgspec.DecodeError) as error:
         raise SystemExit(f"{path}: {error}") from None
 
@@ -159,7 +159,7 @@ def kept(path: Path) -> Measured:
 # --- drawing ----------------------------------------------------------------------------------------------------------
 
 
-def draw(measured: Measured, path: Path) -> None:
+def draw(measured: RunMeasurements, path: Path) -> None:
     """CPU per decision of each line: the median of the rounds, and lightly what lies between the rounds."""
     figure, axes = _empty()
     for line in sorted(measured.lines, key=lambda line: -_last(measured, line)[1]):  # the legend has the lines' order
@@ -175,7 +175,7 @@ def draw(measured: Measured, path: Path) -> None:
     print(path)
 
 
-def growth(measured: Measured) -> Iterator[str]:
+def growth(measured: RunMeasurements) -> Iterator[str]:
     """How many times as much a decision costs on a large cluster, in words."""
     few, many = GROWTH
     for line in measured.lines:
@@ -184,7 +184,7 @@ def growth(measured: Measured) -> Iterator[str]:
             yield f"{line}: {costs[many] / costs[few]:.1f} times as much on {many:,} nodes as on {few:,}"
 
 
-def caption(measured: Measured) -> str:
+def caption(measured: RunMeasurements) -> str:
     """Two lines: what a decision is; where it was measured."""
     here, rounds = measured.machine, [len(one.cpu_us) for points in measured.lines.values() for one in points]
     return (
@@ -194,7 +194,7 @@ def caption(measured: Measured) -> str:
     )
 
 
-def _against_nodes(axes: Any, measured: Measured) -> None:
+def _against_nodes(axes: Any, measured: RunMeasurements) -> None:
     axes.set_title("What a decision costs, by the size of the cluster", loc="left", fontsize=12)
     axes.set_xlabel("nodes; every feasible one is scored")
     axes.set_xscale("log")
@@ -209,7 +209,7 @@ def _against_nodes(axes: Any, measured: Measured) -> None:
     _whole_steps(axes)
 
 
-def _against_running(axes: Any, measured: Measured) -> None:
+def _against_running(axes: Any, measured: RunMeasurements) -> None:
     axes.set_title(f"What a decision costs, by the pods that run already ({measured.nodes:,} nodes)", loc="left")
     axes.set_xlabel("running pods, all like the one that is decided on")
     axes.set_ylim(0, axes.get_ylim()[1] * 1.05)
@@ -230,7 +230,7 @@ def _whole_steps(axes: Any) -> None:
     axes.yaxis.set_major_formatter("{x:,.0f}")
 
 
-def _last(measured: Measured, line: str) -> tuple[int, float]:
+def _last(measured: RunMeasurements, line: str) -> tuple[int, float]:
     """Where the line ends, and microseconds there."""
     return [*measured.costs(line).items()][-1]
 

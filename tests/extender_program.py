@@ -14,7 +14,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 Tree = dict[str, Any]
-Answer = Callable[[Any], Any]
+Explanation = Callable[[Any], Any]
 """From the request's tree to the answer's."""
 
 
@@ -22,17 +22,17 @@ Answer = Callable[[Any], Any]
 class ExtenderProgram:
     """A running extender."""
 
-    answers: Mapping[str, Answer]
+    answers: Mapping[str, Explanation]
     url: str = ""
-    asked: list[tuple[str, Any]] = field(default_factory=list)
+    queried: list[tuple[str, Any]] = field(default_factory=list)
     """Verb and request, in the order of their arrival."""
     opened: threading.Event = field(default_factory=threading.Event)
     """While it is not set, no call is answered."""
     status: int = 200
 
-    def asked_about(self, verb: str) -> list[str]:
+    def queried_about(self, verb: str) -> list[str]:
         """The names of the pods in the calls of a verb."""
-        return [_pod_name(tree) for name, tree in self.asked if name == verb]
+        return [_pod_name(tree) for name, tree in self.queried if name == verb]
 
     def settings(self, **more: Any) -> Tree:
         """Its entry in a configuration: every verb that it answers."""
@@ -53,7 +53,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         verb = self.path.rpartition("/")[2]
         tree = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.program.asked.append((verb, tree))
+        self.program.queried.append((verb, tree))
         self.program.opened.wait()
         body = json.dumps(self.program.answers[verb](tree)).encode()
         self.send_response(self.program.status)
@@ -77,7 +77,7 @@ class _Server(ThreadingHTTPServer):
 
 @contextmanager
 def extender_program(
-    answers: Mapping[str, Answer], *, tls: ssl.SSLContext | None = None, is_open: bool = True
+    answers: Mapping[str, Explanation], *, tls: ssl.SSLContext | None = None, is_open: bool = True
 ) -> Iterator[ExtenderProgram]:
     """Run an extender on a port of the loopback interface."""
     program = ExtenderProgram(answers)
@@ -102,29 +102,29 @@ def extender_program(
 # --- answers ----------------------------------------------------------------------------------------------------------
 
 
-def leaves(*names: str, reason: str = "busy") -> Answer:
+def leaves(*names: str, reason: str = "busy") -> Explanation:
     """Filter: leaves these nodes, whether it was sent names or whole nodes."""
 
     def answer(tree: Tree) -> Tree:
-        asked = _asked_about(tree)
-        failed = {"FailedNodes": {name: reason for name in asked if name not in names}}
+        queried = _queried_about(tree)
+        failed = {"FailedNodes": {name: reason for name in queried if name not in names}}
         if tree.get("NodeNames") is not None:
-            return {"NodeNames": [name for name in asked if name in names], **failed}
+            return {"NodeNames": [name for name in queried if name in names], **failed}
         left = [node for node in tree["Nodes"]["items"] if node["metadata"]["name"] in names]
         return {"Nodes": {"metadata": {}, "items": left}, **failed}
 
     return answer
 
 
-def _asked_about(tree: Tree) -> list[str]:
+def _queried_about(tree: Tree) -> list[str]:
     names: list[str] | None = tree.get("NodeNames")
     return names if names is not None else [node["metadata"]["name"] for node in tree["Nodes"]["items"]]
 
 
-def prefers(name: str, score: int = 10) -> Answer:
+def prefers(name: str, score: int = 10) -> Explanation:
     """Prioritize: gives all its points to one node."""
 
     def answer(tree: Tree) -> list[Tree]:
-        return [{"Host": each, "Score": score if each == name else 0} for each in _asked_about(tree)]
+        return [{"Host": each, "Score": score if each == name else 0} for each in _queried_about(tree)]
 
     return answer

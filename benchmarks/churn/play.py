@@ -57,7 +57,7 @@ class Churn:
 
     @asynccontextmanager
     async def running(self, *more: BackgroundService, collects: bool = True) -> AsyncIterator[None]:
-        """Everything that runs beside the decisions. `collects`: Python's collector is set as in the service."""
+        """Everything that runs in the background. `collects`: Python's collector is set as in the service."""
         service = self.service
         services = [
             BackgroundService("conditions", service.status_writer.run),

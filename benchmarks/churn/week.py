@@ -126,7 +126,7 @@ class Lag:
         return taken
 
 
-class Measured:
+class RunMeasurements:
     """One run."""
 
     def __init__(self, options: argparse.Namespace) -> None:
@@ -279,7 +279,7 @@ def main() -> int:
     parser.add_argument("--census", action="store_true", help="count the entries of all tables after each interval")
     parser.add_argument("--json", metavar="FILE", help="write the intervals and the verdict there")
     options = parser.parse_args()
-    run = Measured(options)
+    run = RunMeasurements(options)
     asyncio.run(run.run())
     judgements = verdict(run.intervals, run.churn.problems(), is_real=run.is_real)
     for one in judgements:

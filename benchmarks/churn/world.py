@@ -147,8 +147,8 @@ class World:
             self._exchange_node,
             self._rare[self._steps % len(self._rare)],
         ]
-        for happens in happening:
-            happens()
+        for apply_external in happening:
+            apply_external()
             yield
 
     def _release_one(self) -> None:

@@ -16,7 +16,7 @@ from kscheduler.api.devices import DeviceClass, ResourceClaim, ResourceSlice
 from kscheduler.assembly import Assembly, Ports
 from kscheduler.bench.devices import DEVICES, DRIVER, SELECTOR, device
 from kscheduler.config.loader import default_configuration
-from kscheduler.framework.nodes.patience import Patience
+from kscheduler.framework.nodes.search_budget import SearchTimeBudget
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.plugins.in_tree import registry
 from kscheduler.scheduling.attempt.skipping import SLICE_SECONDS
@@ -65,9 +65,9 @@ def in_slices(assembly: Assembly) -> list[float]:
 
     profile = assembly.profiles[NAME]
     while True:
-        patience = Patience(SLICE_SECONDS)
-        timed(lambda given=patience: schedule(profile, pod(), assembly.cache, patience=given))  # type: ignore[misc]
-        rest = patience.rest
+        search_budget = SearchTimeBudget(SLICE_SECONDS)
+        timed(lambda given=search_budget: schedule(profile, pod(), assembly.cache, search_budget=given))  # type: ignore[misc]
+        rest = search_budget.rest
         if rest is None:
             return held
         while not timed(lambda left=rest: left.run(SLICE_SECONDS)):  # type: ignore[misc]

@@ -3,9 +3,9 @@
 A scheduler in process as the service has it (queue, workers, cache, real time), pods that arrive at a steady rate and
 are bound at once, and beside that a question each second, answered by copies of the process. Rounds without questions,
 with explanations (of a pod that fits nowhere, with suggestions), with explanations that each have a copy of their own,
-and with rehearsals take turns. Latency is from the time at which a pod was to arrive to its binding, so whoever comes
-while the loop stands still waits, too. On a machine with other work only the ratios within a run mean anything, and the
-CPU time and the page faults of the loop more than latencies.
+and with simulations take turns. Latency is from the time at which a pod was to arrive to its binding, so anyone who
+comes while the loop stands still waits, too. On a machine with other work only the ratios within a run mean anything,
+and the CPU time and the page faults of the loop more than latencies.
 """
 
 import argparse
@@ -34,10 +34,10 @@ from kscheduler.plugins.in_tree import registry
 from kscheduler.scenario.scenario import parse_scenario
 from kscheduler.scheduling.work.concurrency import AdaptiveLimit
 from kscheduler.scheduling.work.workers import Workers
-from kscheduler.service.asking import questions
-from kscheduler.service.asking.copied_service import CopiedQuestion, CopiedService
-from kscheduler.service.asking.live_copy import LiveAnswer, LiveCopy
-from kscheduler.service.asking.no_answers import CopyLimits
+from kscheduler.service.asking import query_functions
+from kscheduler.service.asking.forked_service import ForkedQuery, ForkedService
+from kscheduler.service.asking.live_copy import LiveCopy, LiveResponse
+from kscheduler.service.asking.query_errors import CopyLimits
 from kscheduler.service.parts import Parts
 
 Tree = dict[str, Any]
@@ -45,7 +45,7 @@ Tree = dict[str, Any]
 _WORKERS: Final = 16
 _ALIVE: Final = 2_000
 """New pods that stay; older ones go, so that nodes never fill up."""
-_QUESTION_SECONDS: Final = 1.0
+_QUERY_SECONDS: Final = 1.0
 
 
 class Service:
@@ -116,7 +116,7 @@ def _body(count: int) -> bytes:
     return json.dumps({"objects": [{"apiVersion": "v1", "kind": "Pod", **tree}], "replicas": count}).encode()
 
 
-Ask = Callable[[], Awaitable[LiveAnswer]]
+Ask = Callable[[], Awaitable[LiveResponse]]
 
 
 class _Round(NamedTuple):
@@ -132,7 +132,7 @@ class _Round(NamedTuple):
 
 
 async def _round(
-    service: Service, seconds: float, rate: float, question: Ask | None, base: int
+    service: Service, seconds: float, rate: float, query: Ask | None, base: int
 ) -> tuple[_Round, list[float]]:
     """What the service noticed, and how long the questions took in seconds."""
     service.latencies.clear()
@@ -141,14 +141,14 @@ async def _round(
     ends = loop.time() + seconds
 
     async def ask() -> None:
-        while question is not None and loop.time() < ends:
+        while query is not None and loop.time() < ends:
             began = time.perf_counter()
-            answer = (await question()).body
+            answer = (await query()).body
             assert answer.startswith(b"200\n"), answer[:500]
             took.append(time.perf_counter() - began)
-            await asyncio.sleep(max(_QUESTION_SECONDS - (time.perf_counter() - began), 0.0))
+            await asyncio.sleep(max(_QUERY_SECONDS - (time.perf_counter() - began), 0.0))
 
-    asking = asyncio.ensure_future(ask())
+    querying = asyncio.ensure_future(ask())
     pods = [_new_pod(base + number) for number in range(int(seconds * rate))]
     begins, cpu, faults = time.perf_counter(), time.thread_time(), _faults()
     for number, pod in enumerate(pods):
@@ -157,7 +157,7 @@ async def _round(
         service.arrive(pod, due)
     await asyncio.sleep(0.5)
     cpu, faults = time.thread_time() - cpu, _faults() - faults
-    await asking
+    await querying
     p50, p99 = np.percentile(service.latencies, [50, 99]) * 1e3
     return _Round(float(p50), float(p99), cpu / len(pods) * 1e6, faults / seconds), took
 
@@ -178,15 +178,15 @@ _EXPLAIN: Final[Tree] = {
 async def _play(args: argparse.Namespace) -> None:
     service = Service(args.nodes, args.pods)
     service.show(parse_scenario(json.dumps({"pod": pod_tree("huge", "900", 1)}).encode(), "benchmark:3").pod)
-    state = CopiedService(service.parts, lambda: True)
+    state = ForkedService(service.parts, lambda: True)
     live = LiveCopy(state, limits=CopyLimits(seconds=60.0))
-    explain = CopiedQuestion(questions.__name__, "explain", _EXPLAIN).encoded()
-    simulate = CopiedQuestion(questions.__name__, "simulate", {"body": _body(args.rehearsed)}).encoded()
+    explain = ForkedQuery(query_functions.__name__, "explain", _EXPLAIN).encoded()
+    simulate = ForkedQuery(query_functions.__name__, "simulate", {"body": _body(args.simulation_result)}).encoded()
     kinds: dict[str, Ask | None] = {
         "no questions": None,
         "explain": lambda: live.ask(explain, state.facts([_EXPLAIN["pod_key"]])),
         "explain, a copy each": lambda: live.ask(explain, fresh=True),
-        f"simulate {args.rehearsed} pods": lambda: live.ask(simulate),
+        f"simulate {args.simulation_result} pods": lambda: live.ask(simulate),
     }
     service.assembly.queue.begin_scheduling()
     work = [asyncio.ensure_future(each) for each in (service.workers.run(), service.workers.keep_flushing())]
@@ -196,10 +196,10 @@ async def _play(args: argparse.Namespace) -> None:
     with setting_aside():
         await _round(service, 3.0, args.rate, None, 10_000_000)  # warms up
         for number in range(args.rounds):
-            for position, (name, question) in enumerate(kinds.items()):
+            for position, (name, query) in enumerate(kinds.items()):
                 base = (number * len(kinds) + position) * 1_000_000
                 before = live.forks
-                noticed, took = await _round(service, args.seconds, args.rate, question, base)
+                noticed, took = await _round(service, args.seconds, args.rate, query, base)
                 forks[name] += live.forks - before
                 found[name].append(noticed)
                 answers[name] += took
@@ -208,12 +208,12 @@ async def _play(args: argparse.Namespace) -> None:
     quiet = median(each.p99 for each in found["no questions"])
     for name, rounds in found.items():
         p50, p99, cpu, faults = (median(values) for values in zip(*rounds, strict=True))
-        asked = ""
+        queried = ""
         if answers[name]:
             middle, late = np.percentile(answers[name], [50, 99]) * 1e3
             often = forks[name] / (args.rounds * args.seconds)
-            asked = f"  answer p50 {middle:5.0f} ms, p99 {late:5.0f} ms; {often:.2f} forks a second"
-        print(f"{name:22} medians: p50 {p50:6.2f}, p99 {p99:6.2f} ms = {p99 / quiet:.2f} of quiet{asked}")
+            queried = f"  answer p50 {middle:5.0f} ms, p99 {late:5.0f} ms; {often:.2f} forks a second"
+        print(f"{name:22} medians: p50 {p50:6.2f}, p99 {p99:6.2f} ms = {p99 / quiet:.2f} of quiet{queried}")
         print(f"{'':22} CPU {cpu:.0f} us a pod, {faults:.0f} page faults a second")
     await live.aclose()
     for task in work:

@@ -1,4 +1,4 @@
-"""What a rehearsal costs: `python -m benchmarks.explain.simulate`.
+"""What a simulation costs: `python -m benchmarks.explain.simulate`.
 
 A cluster in process, a quarter full, and new pods of twenty classes; the objects are decoded already. Seconds of CPU
 time from the objects to the answer, the copy of the cluster included.
@@ -10,8 +10,8 @@ import time
 
 from benchmarks.explain.suggestions import cluster, pod_tree
 from kscheduler.scenario.scenario import parse_scenario
-from kscheduler.simulate.plan import RehearsalPlan
-from kscheduler.simulate.rehearse import rehearse
+from kscheduler.simulate.run_simulation import run_simulation
+from kscheduler.simulate.simulation_plan import SimulationPlan
 
 
 def main() -> None:
@@ -32,7 +32,7 @@ def main() -> None:
     print(f"{args.new} new pods, {args.nodes} nodes, {args.pods} pods; s of CPU")
     for _ in range(args.rounds):
         began = time.process_time()
-        answer = rehearse(RehearsalPlan(scenario.objects, scenario.config, "benchmark", new_pods=new))
+        answer = run_simulation(SimulationPlan(scenario.objects, scenario.config, "benchmark", new_pods=new))
         took = time.process_time() - began
         print(f"{took:6.2f}  {len(answer.placed)} placed, {len(answer.waiting)} pending")
 

@@ -27,9 +27,9 @@ from kscheduler.scheduling.cycle.schedule import schedule
 Tree = dict[str, Any]
 
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
-Question = Callable[[int], Tree]
+ExplainQuery = Callable[[int], Tree]
 """The spec of the pod of a number."""
-QUESTIONS: Final[dict[str, Question]] = {
+QUERIES: Final[dict[str, ExplainQuery]] = {
     "no room": lambda _: {},
     "no room, and a label": lambda number: {"nodeSelector": {"disk": f"ssd-{number}"}},
     "no room, and anti-affinity": lambda number: {"affinity": _apart_from(number)},
@@ -109,9 +109,9 @@ def pod_tree(name: str, cpu: str, app: int, **spec: Any) -> Tree:
     return {"metadata": metadata, "spec": {"schedulerName": "default-scheduler", "containers": [container], **spec}}
 
 
-def asking_tree(number: int, question: Question) -> Tree:
+def querying_tree(number: int, query: ExplainQuery) -> Tree:
     """A pod that waits; `cpu`, `memory` and `hostPort` of the question are its container's."""
-    spec = {"cpu": f"{4_000 + number}m", **question(number)}
+    spec = {"cpu": f"{4_000 + number}m", **query(number)}
     cpu, memory, port = spec.pop("cpu"), spec.pop("memory", ""), spec.pop("hostPort", 0)
     tree = pod_tree(f"new-{number}", cpu, number % 20, **spec)
     (container,) = tree["spec"]["containers"]
@@ -134,8 +134,8 @@ def main() -> None:
     gc.freeze()
     print(f"{args.nodes} nodes, {args.pods} pods, {args.rounds} different pods of each kind; ms of CPU")
     every: list[float] = []
-    for name, question in QUESTIONS.items():
-        times, kinds = _asked(decision, question, args.rounds)
+    for name, query in QUERIES.items():
+        times, kinds = _queried(decision, query, args.rounds)
         every += times[1:]
         half, most = np.percentile(times[1:], [50, 99])
         print(f"{name:28}  first {times[0]:6.1f}  p50 {half:6.1f}  p99 {most:6.1f}  {', '.join(kinds) or 'nothing'}")
@@ -143,14 +143,14 @@ def main() -> None:
     print(f"{'all':28}  {'':12}  p50 {half:6.1f}  p99 {most:6.1f}")
 
 
-def _asked(decision: Decision, question: Question, rounds: int) -> tuple[list[float], dict[str, None]]:
+def _queried(decision: Decision, query: ExplainQuery, rounds: int) -> tuple[list[float], dict[str, None]]:
     """Milliseconds of each pod, and the kinds of suggestions that there were."""
     assert decision.profile is not None and decision.cache is not None  # noqa: PT018
     budgets = listed_budgets(decision.scenario.objects)
     times: list[float] = []
     kinds: dict[str, None] = {}
     for number in range(rounds + 1):
-        pod = PodInfo(msgspec.convert(asking_tree(number, question), Pod))
+        pod = PodInfo(msgspec.convert(querying_tree(number, query), Pod))
         schedule(decision.profile, pod, decision.cache)
         gc.collect()
         gc.disable()  # as in a copy of the service

@@ -1,7 +1,7 @@
 """Six schedulers in the way of the scripts that people publish: watch, choose, bind.
 
 Written by us, after the shape that most of them share: a watch of the pods of one namespace, a list of nodes for each
-pod, a choice of a line or two, a Binding, and `except: pass`. What they do not do is the point; do not mend them.
+pod, a choice of a line or two, a Binding, and `except: pass`. What they do not do is the point; do not repair them.
 
     python -m benchmarks.hand_made.scripts cheapest http://127.0.0.1:8001 [http://source]
 """

@@ -36,9 +36,9 @@ class CountingServer(EmbeddedAPIServer):
         super().__init__(seed=1)
         self.requests = 0
 
-    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def _response(self, request: web.BaseRequest) -> web.StreamResponse:
         self.requests += 1
-        return await super()._answer(request)
+        return await super()._response(request)
 
 
 def fill(server: EmbeddedAPIServer) -> None:

@@ -41,7 +41,7 @@ _TIMES: Final = """() => {
 
 
 @dataclass(frozen=True)
-class Stretch:
+class ColumnFilters:
     """Some time with so many browsers."""
 
     cpu_percent: float
@@ -99,7 +99,7 @@ def shown(times: dict[str, float]) -> str:
 
 def print_stretches(browser: Browser, scene: Watched, args: argparse.Namespace) -> None:
     coming = coming_pods()
-    found: dict[int, list[Stretch]] = {0: [], args.browsers: []}
+    found: dict[int, list[ColumnFilters]] = {0: [], args.browsers: []}
     for _ in range(ROUNDS):
         for count, stretches in found.items():
             with following(browser, scene, count):
@@ -123,7 +123,7 @@ def following(browser: Browser, scene: Watched, count: int) -> Iterator[list[Pag
         yield pages
 
 
-def stretch(scene: Watched, args: argparse.Namespace, coming: Iterator[dict[str, Any]]) -> Stretch:
+def stretch(scene: Watched, args: argparse.Namespace, coming: Iterator[dict[str, Any]]) -> ColumnFilters:
     """Pods come for some seconds."""
     before, cpu, began = lag_buckets(scene), cpu_seconds(scene), time.monotonic()
     while (passed := time.monotonic() - began) < args.seconds:
@@ -131,7 +131,7 @@ def stretch(scene: Watched, args: argparse.Namespace, coming: Iterator[dict[str,
         time.sleep(max(0.25 - (time.monotonic() - began - passed), 0))
     used, seconds = cpu_seconds(scene) - cpu, time.monotonic() - began
     counts = {bound: count - before.get(bound, 0) for bound, count in lag_buckets(scene).items()}
-    return Stretch(100 * used / seconds, bound_of(counts, 1.0), bound_of(counts, 0.99))
+    return ColumnFilters(100 * used / seconds, bound_of(counts, 1.0), bound_of(counts, 0.99))
 
 
 def coming_pods() -> Iterator[dict[str, Any]]:

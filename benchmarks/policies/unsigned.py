@@ -1,4 +1,4 @@
-"""The five policies of `columns.py` as functions of one node, asked anew about each node for each pod."""
+"""The five policies of `columns.py` as functions of one node, asked again about each node for each pod."""
 
 from kscheduler.framework.nodes.node_info import NodeInfo
 from kscheduler.framework.per_node import plugin

@@ -33,7 +33,7 @@ class Gangs:
         return {"schedulingGroup": {"podGroupName": self._name(number)}}
 
     def groups(self, nodes: int, pods: int, namespace: str) -> Iterator[tuple[str, Iterable[Object]]]:
-        """The groups of so many pods. Raises ValueError if the last one would wait for ever."""
+        """The groups of so many pods. Raises ValueError if the last one would wait forever."""
         del nodes
         if pods % self.members:
             raise ValueError(f"{pods} pods make no whole gangs of {self.members}")

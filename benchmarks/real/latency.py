@@ -53,14 +53,14 @@ from tests.controlplane.releases import pinned
 from tests.e2e.audit import overcommitted
 
 MIXED = WORKLOADS["mixed"]
-ASKED = "asked"
+QUERIED = "asked"
 """kscheduler that is asked."""
-QUESTION_SECONDS = 1.0
+QUERY_SECONDS = 1.0
 FIRST_BIND_SECONDS = 60.0
 LAST_BIND_SECONDS = 30.0
 
 
-def asked_kscheduler(plane: ControlPlane) -> Process:
+def queried_kscheduler(plane: ControlPlane) -> Process:
     """Its questions are open to everybody on this machine: a login would cost requests of its own."""
     open_paths = ("--authorization-always-allow-paths", "/explain")
     folder, ports = plane.folder / "logs", kscheduler_process.HTTPS
@@ -69,7 +69,7 @@ def asked_kscheduler(plane: ControlPlane) -> Process:
     )
 
 
-class Questions:
+class QueryService:
     """One each second, about the pod that fits nowhere, until it is cancelled."""
 
     def __init__(self, process: Process) -> None:
@@ -89,11 +89,11 @@ class Questions:
                 if answer.status != 200 or '"suggestions"' not in text:
                     raise RuntimeError(f"{answer.status}: {text[:200]}")
                 self.seconds.append(time.monotonic() - began)
-                await asyncio.sleep(max(0.0, began + QUESTION_SECONDS - time.monotonic()))
+                await asyncio.sleep(max(0.0, began + QUERY_SECONDS - time.monotonic()))
 
 
 async def observe(
-    plane: ControlPlane, process: Process, nodes: int, options: argparse.Namespace, questions: Questions | None
+    plane: ControlPlane, process: Process, nodes: int, options: argparse.Namespace, queries: QueryService | None
 ) -> Clock:
     """Fills the cluster, starts the scheduler, lets pods come; returns what the clock saw."""
     clock = Clock()
@@ -107,18 +107,18 @@ async def observe(
             process.start()
             await arrive(http, [MIXED.pod(0)], options.rate, clock)
             await clock.wait_for_binds(1, FIRST_BIND_SECONDS)
-            asking = None
-            if options.asked:
+            querying = None
+            if options.queried:
                 await create_all(http, PODS_PATH, [huge()])
-            if questions is not None:
-                asking = asyncio.create_task(questions.ask(), name="questions")
+            if queries is not None:
+                querying = asyncio.create_task(queries.ask(), name="questions")
             numbers = range(1, 1 + warming + measured)
             await arrive(http, (MIXED.pod(number) for number in numbers), options.rate, clock)
             await clock.wait_for_binds(1 + warming + measured, LAST_BIND_SECONDS)
-            if asking is not None:
-                asking.cancel()
+            if querying is not None:
+                querying.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
-                    await asking
+                    await querying
         finally:
             watch.cancel()
             await asyncio.wait({watch})
@@ -159,10 +159,10 @@ HEADER = f"{'milliseconds':<16}{'nodes':>7}" + "".join(f"{name:>11}" for name in
 
 def measure(name: str, nodes: int, programs: binaries.Binaries, options: argparse.Namespace) -> Figures:
     with control_plane(programs) as plane:
-        process = asked_kscheduler(plane) if name == ASKED else START[name](plane)
-        questions = Questions(process) if name == ASKED else None
+        process = queried_kscheduler(plane) if name == QUERIED else START[name](plane)
+        queries = QueryService(process) if name == QUERIED else None
         try:
-            clock = asyncio.run(observe(plane, process, nodes, options, questions))
+            clock = asyncio.run(observe(plane, process, nodes, options, queries))
             cpu = process.cpu_seconds() * 1_000 / len(clock.bound)
             excess = overcommitted(plane.api.items(NODES_PATH), plane.api.items(PODS_PATH))
         finally:
@@ -176,7 +176,7 @@ def measure(name: str, nodes: int, programs: binaries.Binaries, options: argpars
         watch=sorted((clock.bound[pod] - clock.added[pod]) * 1_000 for pod in late),
         cpu_milliseconds=cpu,
         overcommitted=len(excess),
-        answers=() if questions is None else tuple(sorted(each * 1_000 for each in questions.seconds)),
+        answers=() if queries is None else tuple(sorted(each * 1_000 for each in queries.seconds)),
     )
 
 
@@ -200,7 +200,7 @@ def main() -> int:
     # A run that is terminated stops its servers, as one that is interrupted.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     programs = binaries.find()
-    names = [options.only] if options.only else ["kscheduler", ASKED if options.asked else "kube-scheduler"]
+    names = [options.only] if options.only else ["kscheduler", QUERIED if options.queried else "kube-scheduler"]
     print(f"mixed pods, {options.rate:.0f}/s for {options.seconds:.0f} s, {pinned.chosen().tag}, {os.cpu_count()} CPUs")
     print(HEADER, flush=True)
     rows = []

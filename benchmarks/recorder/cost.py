@@ -94,7 +94,7 @@ def pair(name: str, number: int, args: argparse.Namespace) -> Pair:
     return Pair(found[False], found[True])
 
 
-def told(name: str, pairs: list[Pair]) -> str:
+def reported(name: str, pairs: list[Pair]) -> str:
     """A line about a scenario."""
     ratios = [each.recorded.decisions_per_second / each.without.decisions_per_second for each in pairs]
     slower = 1 - statistics.median(ratios)
@@ -123,7 +123,7 @@ def main() -> None:
         print(msgspec.json.encode(asyncio.run(play(args.one, args.nodes, args.pods, args.record))).decode())
         return
     for name in args.scenario or USUAL:
-        print(told(name, [pair(name, number, args) for number in range(args.rounds)]), flush=True)
+        print(reported(name, [pair(name, number, args) for number in range(args.rounds)]), flush=True)
 
 
 if __name__ == "__main__":

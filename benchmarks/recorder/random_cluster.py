@@ -300,7 +300,7 @@ class RandomCluster:
             },
         }
         self._constrain(tree["spec"], app)
-        self.tell(tree)
+        self.report(tree)
         self._show_pod(_decoded(PODS, tree), "ADDED")
 
     def _constrain(self, spec: dict[str, Any], app: str) -> None:
@@ -324,7 +324,7 @@ class RandomCluster:
         elif chance < 0.46:
             spec["schedulingGates"] = [{"name": "example.com/wait"}]
 
-    def tell(self, pod: dict[str, Any]) -> None:
+    def report(self, pod: dict[str, Any]) -> None:
         """What a story of its own makes of a new pod's manifest."""
 
     def _remove_pod(self) -> None:

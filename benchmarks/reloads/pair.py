@@ -1,7 +1,7 @@
 """Two filters in one file that fit together only as a whole, in two versions. `tests/assembly/loading` plays them, too.
 
-Under the first version only node a is left (`ab` and `ad`), under the second only c (`cd` and `cb`). Whoever asks one
-filter of each finds b or d: a pod there was decided by half of a configuration.
+Under the first version only node a is left (`ab` and `ad`), under the second only c (`cd` and `cb`). Anyone who asks
+one filter of each finds b or d: a pod there was decided by half of a configuration.
 """
 
 from typing import Final

@@ -4,7 +4,7 @@
 
 Two replicas as `kscheduler run` starts them (HTTPS, leader election), on an embedded API server in this process. Each
 size: both start, one after the other; the cluster is at rest; pods come at 50 a second; then all watches are lost with
-their history, so that everything is read anew beside what is held. CPU columns are CPU time from the kernel, not wall
+their history, so that everything is read again beside what is held. CPU columns are CPU time from the kernel, not wall
 time: they stand on a machine that others use as well. Not in it: Prometheus' scrapes, and plugins of your own.
 """
 

@@ -72,7 +72,7 @@ class SizingWorld:
         return self.bound - before
 
     def lose_watches(self) -> None:
-        """All watches end and cannot be resumed: every reflector reads its kind anew."""
+        """All watches end and cannot be resumed: every reflector reads its kind again."""
         self.server.store.compact()
         self.server.watches.streams.drop()
 

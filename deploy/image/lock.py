@@ -1,4 +1,4 @@
-"""Write the lock files of the image anew: `make lock`.
+"""Write the lock files of the image again: `make lock`.
 
     deploy/image/requirements.lock   what the image holds: the project's dependencies and the extras in `EXTRAS`
     deploy/image/build.lock          what makes our own wheel and unpacks the others: the dependency group `image-build`

@@ -7,13 +7,20 @@ that is virtual in tests; back-off and rate limit are values that say how long t
 
 from kscheduler.aio.clock import REAL_CLOCK, Clock, RealClock, VirtualClock, finishes_within
 from kscheduler.aio.rate_limiters import Backoff, TokenBucket
-from kscheduler.aio.tasks import BackgroundService, Bell, ServiceEndedError, Slicer, TaskSet, TaskSetStatistics, running
+from kscheduler.aio.tasks import (
+    BackgroundService,
+    ServiceEndedError,
+    Slicer,
+    TaskSet,
+    TaskSetStatistics,
+    WakeupEvent,
+    running,
+)
 
 __all__ = [
     "REAL_CLOCK",
     "BackgroundService",
     "Backoff",
-    "Bell",
     "Clock",
     "RealClock",
     "ServiceEndedError",
@@ -22,6 +29,7 @@ __all__ = [
     "TaskSetStatistics",
     "TokenBucket",
     "VirtualClock",
+    "WakeupEvent",
     "finishes_within",
     "running",
 ]

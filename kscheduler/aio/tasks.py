@@ -27,7 +27,7 @@ class TaskSetStatistics:
     cancelled: int
 
 
-def ends_this_task(failure: BaseException) -> bool:
+def is_own_cancellation(failure: BaseException) -> bool:
     """Whether an exception from an `await` means that this task itself is being cancelled.
 
     Awaiting a future that was cancelled elsewhere raises `CancelledError` too, but that is a failure of the awaiting
@@ -42,7 +42,7 @@ def ends_this_task(failure: BaseException) -> bool:
 async def end_others(seconds: float, kept: Collection["asyncio.Task[Any]"] = ()) -> list[str]:
     """Cancel all other tasks of the loop but `kept`; returns the names of those that have not ended after this time.
 
-    `asyncio.run` would wait for such a task for ever.
+    `asyncio.run` would wait for such a task forever.
     """
     others = asyncio.all_tasks() - {asyncio.current_task()} - set(kept)
     for task in others:
@@ -167,7 +167,7 @@ async def until_cancelled(name: str, work: Awaitable[object]) -> None:
     try:
         await work
     except asyncio.CancelledError as failure:
-        if ends_this_task(failure):
+        if is_own_cancellation(failure):
             raise
         message = f"{name} ended by itself: something that it awaits was cancelled"
         raise ServiceEndedError(message) from failure
@@ -190,28 +190,28 @@ async def _end(service: BackgroundService, task: asyncio.Task[None]) -> None:
 # their volumes.
 
 
-class Bell:
+class WakeupEvent:
     """Any caller may ring it, one task waits for it. Must be created inside a running loop."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._loop = asyncio.get_running_loop()
-        self._rung: asyncio.Future[None] = self._loop.create_future()
+        self._notified: asyncio.Future[None] = self._loop.create_future()
 
-    def ring(self) -> None:
+    def notify(self) -> None:
         """Something has happened: wake the task that waits, or let the next wait return at once."""
-        if not self._rung.done():
-            self._rung.set_result(None)
+        if not self._notified.done():
+            self._notified.set_result(None)
 
-    async def heard(self, seconds: float) -> None:
+    async def wait(self, seconds: float) -> None:
         """Return once the bell has been rung since the last call, or after `seconds`."""
-        if not self._rung.done():
-            alarm = self._clock.call_later(seconds, self.ring)
+        if not self._notified.done():
+            alarm = self._clock.call_later(seconds, self.notify)
             try:
-                await self._rung
+                await self._notified
             finally:
                 alarm.cancel()
-        self._rung = self._loop.create_future()
+        self._notified = self._loop.create_future()
 
 
 # Splits long work into short slices, so that watches, binds and probes get their turn on the event loop.

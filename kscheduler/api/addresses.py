@@ -2,10 +2,10 @@
 
 Never called is where clouds hand out credentials of the machine.
 
-The problem: whoever may write an address into a configuration makes this process send a request from its own network.
-169.254.169.254 and its neighbours answer such requests with credentials. They are easy to name and hard to recognise,
-because an IPv4 address has many spellings in IPv6: mapped, compatible, translated (NAT64, SIIT), tunnelled (6to4,
-Teredo, ISATAP); and a resolver reads `2852039166` and `0xa9.254.43518`, too.
+The problem: anyone who may write an address into a configuration makes this process send a request from its own
+network. 169.254.169.254 and its neighbours answer such requests with credentials. They are easy to name and hard to
+recognise, because an IPv4 address has many spellings in IPv6: mapped, compatible, translated (NAT64, SIIT), tunnelled
+(6to4, Teredo, ISATAP); and a resolver reads `2852039166` and `0xa9.254.43518`, too.
 
 The idea: take every IPv4 address out of an IPv6 one that any of these schemes would find there, and judge each.
 Limit: a network may translate other prefixes of its own; nobody outside can know them.

@@ -41,7 +41,7 @@ class ObjectMeta(msgspec.Struct, gc=False, rename="camel", omit_defaults=True):
 
     @property
     def controller(self) -> OwnerReference | None:
-        """The owner that makes the object anew when it is gone; at most one is marked so."""
+        """The owner that makes the object again when it is gone; at most one is marked so."""
         return next((owner for owner in self.owner_references if owner.controller), None)
 
 

@@ -47,7 +47,7 @@ class Behaviours:
     """Devices: counters by driver and pool, distinct attributes among all devices, capacities that are refused."""
     names_claims_to_deallocate: bool
     """M1. DynamicResources says `no new claims to deallocate` where it has nothing to say."""
-    tells_of_preemption: bool
+    reports_of_preemption: bool
     """M2. The message of a pod that preempts tells the node and the number of victims."""
     pod_events_are_narrow: bool
     """Q2, Q3. Plugins are woken by what they register: by assigned pods, or by the pod itself, not by both."""
@@ -102,7 +102,7 @@ BEHAVIOURS: Final = MappingProxyType(
                 knows_bind_mount_options=False,
                 allocates_as_1_37=False,
                 names_claims_to_deallocate=True,
-                tells_of_preemption=False,
+                reports_of_preemption=False,
                 pod_events_are_narrow=False,
                 event_names=_NAMES_OF_1_36,
                 handled_event_names=_NAMES_OF_1_36,
@@ -122,7 +122,7 @@ BEHAVIOURS: Final = MappingProxyType(
                 knows_bind_mount_options=True,
                 allocates_as_1_37=True,
                 names_claims_to_deallocate=False,
-                tells_of_preemption=True,
+                reports_of_preemption=True,
                 pod_events_are_narrow=True,
                 event_names=_EVENT_NAMES_OF_1_37,
                 handled_event_names=_HANDLED_NAMES_OF_1_37,

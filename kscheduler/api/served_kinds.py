@@ -37,7 +37,7 @@ scheduling.k8s.io/v1 PriorityClass
 storage.k8s.io/v1 CSIDriver CSINode CSIStorageCapacity StorageClass VolumeAttachment VolumeAttributesClass
 storagemigration.k8s.io/v1 StorageVersionMigration
 """
-_ASKED_FOR: Final = """\
+_QUERIED_FOR: Final = """\
 admissionregistration.k8s.io/v1alpha1 MutatingAdmissionPolicy MutatingAdmissionPolicyBinding
 admissionregistration.k8s.io/v1beta1 MutatingAdmissionPolicy MutatingAdmissionPolicyBinding
 certificates.k8s.io/v1alpha1 ClusterTrustBundle
@@ -65,7 +65,7 @@ def _kinds(text: str) -> frozenset[tuple[str, str]]:
     return frozenset((version, kind) for version, *kinds in lines for kind in kinds)
 
 
-SERVED: Final = _kinds(_SERVED) | _kinds(_ASKED_FOR)
+SERVED: Final = _kinds(_SERVED) | _kinds(_QUERIED_FOR)
 """`apiVersion` and `kind` of what 1.36 or 1.37 serves, some when asked to."""
 _GROUPS: Final = frozenset(version.rpartition("/")[0] for version, _ in SERVED) | frozenset(_FORMER_GROUPS)
 
@@ -73,7 +73,7 @@ _GROUPS: Final = frozenset(version.rpartition("/")[0] for version, _ in SERVED) 
 def _newest() -> dict[tuple[str, str], str]:
     """By group and kind the version that servers serve without being asked to."""
     found: dict[tuple[str, str], str] = {}
-    for served in (_kinds(_ASKED_FOR), _kinds(_SERVED)):
+    for served in (_kinds(_QUERIED_FOR), _kinds(_SERVED)):
         for version, kind in sorted(served):
             found[version.rpartition("/")[0], kind] = version
     return found

@@ -8,16 +8,16 @@ evicts a victim and writes a condition, and which clock is used.
     profiles_over    a cache and ports -> a Handle -> profiles that can decide; all that what-if needs
     followed_groups  which APIs pod groups may come from
     pod_classes      whether like pods share a verdict (`KSCHEDULER_CLASSES`)
-    ruleset          all that follows from a configuration: drafted beside the one in force, adopted in one step
-    assembled        everything: the profiles together with queue, evictions, failures, scheduler and handlers
+    compiled configuration          all that follows from a configuration: drafted beside the one in force, adopted in
+    one step assembled        everything: the profiles together with queue, evictions, failures, scheduler and handlers
 
 Limits: nothing here runs, and every task is owned by the `run` method of a part. The caller starts the parts and adds
 its own workers, informers and clients (`app.parts` does so for the service).
 """
 
 from kscheduler.assembly.assembled import Assembly
+from kscheduler.assembly.compiled_configuration import ApplyResult, CompiledConfiguration, group_apis
 from kscheduler.assembly.ports import Ports
 from kscheduler.assembly.profiles_over import handle_over, profiles_over
-from kscheduler.assembly.ruleset import Adoption, Ruleset, group_apis
 
-__all__ = ["Adoption", "Assembly", "Ports", "Ruleset", "group_apis", "handle_over", "profiles_over"]
+__all__ = ["ApplyResult", "Assembly", "CompiledConfiguration", "Ports", "group_apis", "handle_over", "profiles_over"]

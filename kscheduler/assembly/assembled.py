@@ -7,7 +7,8 @@
 Two arrows point back, and are functions that are called later: evictions activate pods in the queue, and the log asks
 the queue what a parked pod waits for.
 
-What follows from the configuration is a `Ruleset`. Another one can be drafted at any time, and adopted in one step.
+What follows from the configuration is a `CompiledConfiguration`. Another one can be drafted at any time, and adopted in
+one step.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -19,9 +20,16 @@ from kscheduler.aio.clock import Alarm, Clock
 from kscheduler.api.core import Pod
 from kscheduler.api.kinds import PODS, Kind
 from kscheduler.api.meta import KubeObject, rfc3339
+from kscheduler.assembly.compiled_configuration import (
+    ApplyResult,
+    CompiledConfiguration,
+    PodClasses,
+    classes_are_on,
+    group_apis,
+    pod_classes,
+)
 from kscheduler.assembly.ports import Ports
 from kscheduler.assembly.profiles_over import built_profiles, handle_over
-from kscheduler.assembly.ruleset import Adoption, PodClasses, Ruleset, classes_are_on, group_apis, pod_classes
 from kscheduler.assembly.writers import claim_commits_of, evictions_of, handlers_of
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.loader import LoadedConfig
@@ -33,7 +41,7 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.registry import Registry
 from kscheduler.informers.informer import Informer
 from kscheduler.scheduling.attempt.attempt import Scheduler
-from kscheduler.scheduling.attempt.context import PreemptionRunner, Surroundings, judges_of
+from kscheduler.scheduling.attempt.context import AttemptContext, PreemptionRunner, evaluators_of
 from kscheduler.scheduling.failures.failures import FailureHandler, failed_condition
 from kscheduler.scheduling.failures.infeasible import KnownInfeasible
 from kscheduler.scheduling.groups.group_status_writer import GroupReports
@@ -46,9 +54,9 @@ from kscheduler.scheduling.quarantined_profiles import QuarantineAnnouncements, 
 from kscheduler.scheduling.reports import Reporter
 from kscheduler.scheduling.resizes import DeferredResizes
 from kscheduler.scheduling.stopwatch import timed_pre_enqueue
-from kscheduler.scheduling.supervision.circuit import State
+from kscheduler.scheduling.supervision.circuit_breaker import CircuitState
 from kscheduler.scheduling.supervision.held_pods import HeldPods
-from kscheduler.scheduling.supervision.holds import SHORTEST_SECONDS, Held
+from kscheduler.scheduling.supervision.holds import SHORTEST_SECONDS, ReportedHold
 from kscheduler.scheduling.supervision.supervisor import Quarantine, Supervisor
 from kscheduler.state.cache import Cache
 from kscheduler.state.queue.scheduling_queue import QueuePolicy, SchedulingQueue
@@ -63,11 +71,11 @@ WHY_GONE: Final = "the configuration has changed, or it is quarantined"
 """The gate: a pod that waits for Permit or PreBind names its node, and PreBind can be called back (Q27)."""
 
 
-def _wait_for_nobody() -> None:
+def _no_exchange() -> None:
     """Nobody exchanges profiles: in what-if and in benchmarks, plugins are never quarantined."""
 
 
-def _move_nobody(event: ClusterEvent, old: KubeObject | None, new: KubeObject | None) -> None:
+def _no_queue(event: ClusterEvent, old: KubeObject | None, new: KubeObject | None) -> None:
     """While the first plugins are built there is no queue yet."""
 
 
@@ -125,16 +133,16 @@ class Assembly:
             self.in_pre_bind,
             self.reporter,
             self._activate,
-            self._ask_again,
+            self._retry,
             self.clock,
         )
         self.claims = claim_commits_of(self.ports, self.cache, self.reporter, self._activate, self.clock)
         """Writes claims to devices; `None` where nothing can be written."""
-        self.on_quarantine: Callable[[], None] = _wait_for_nobody
+        self.on_quarantine: Callable[[], None] = _no_exchange
         """Called when `draft_quarantines` may have something to draft; to be adopted after the decision."""
         self._alarms: dict[tuple[str, str], Alarm] = {}
         """By profile and plugin: when an open circuit is tried again."""
-        self._move_pods: Callable[[ClusterEvent, KubeObject | None, KubeObject | None], None] = _move_nobody
+        self._move_pods: Callable[[ClusterEvent, KubeObject | None, KubeObject | None], None] = _no_queue
         self.profiles: dict[str, Profile] = {}
         self.held_pods = HeldPods(self._supervisor_of, self._supervisors)
         handle = handle_over(
@@ -164,7 +172,7 @@ class Assembly:
         self.config = config
         """The configuration in force."""
         self.adoptions = 0
-        """How many rulesets have followed the first one."""
+        """How many compiled configurations have followed the first one."""
         self.profiles.update(first.profiles)
         """The profiles in force, by scheduler name: one table for everybody who asks whose a pod is."""
         self.classes = first.classes
@@ -184,7 +192,7 @@ class Assembly:
             self.held_pods.seconds_held,
         )
         self.held_pods.on_end = lambda namespace: self.queue.end_hold(namespace, clock.time())
-        self.scheduler = Scheduler(self._surroundings(preemptions or self.evictions), first.judges)
+        self.scheduler = Scheduler(self._attempt_context(preemptions or self.evictions), first.evaluators)
         self.pod_handler = self._build_pod_handler()
         self.node_handler = NodeHandler(self.cache, self.queue, clock, ports.observations)
         self.handlers = handlers_of(
@@ -196,26 +204,26 @@ class Assembly:
         for kind, handler in self.handlers.items():
             informers[kind].add_handler(handler)
         # After the handler of pods: the cache must already have the change when a preemptor hears of it.
-        informers[PODS].add_handler(self.evictions.sightings)
+        informers[PODS].add_handler(self.evictions.pod_change_waits)
 
     # --- another configuration ----------------------------------------------------------------------------------------
 
-    def draft(self, config: LoadedConfig, registry: Registry | None = None) -> Ruleset:
-        """What follows from a configuration; nothing is changed. Plugins are built anew. Raises `ConfigError`.
+    def draft(self, config: LoadedConfig, registry: Registry | None = None) -> CompiledConfiguration:
+        """What follows from a configuration; nothing is changed. Plugins are built again. Raises `ConfigError`.
 
         `registry`: by default the one in force.
         """
         known = self.registry if registry is None else registry
-        return self._ruleset_of(config, known, self._build_profiles(config, known))
+        return self._compile(config, known, self._build_profiles(config, known))
 
-    def _ruleset_of(self, config: LoadedConfig, registry: Registry, profiles: Profiles) -> Ruleset:
+    def _compile(self, config: LoadedConfig, registry: Registry, profiles: Profiles) -> CompiledConfiguration:
         for profile in profiles.values():
             if profile.supervisor is not None:
                 profile.supervisor.on_change = partial(self._note_change, profile.supervisor)
                 profile.supervisor.on_held_back = partial(self._note_held_back, profile.name)
-                profile.supervisor.on_asked = partial(self._look_again, profile.supervisor)
+                profile.supervisor.on_queried = partial(self._look_again, profile.supervisor)
         classes = pod_classes(profiles, self.cache.nominator) if self.has_classes else PodClasses()
-        judges = judges_of(
+        evaluators = evaluators_of(
             profiles,
             KnownInfeasible(classes.class_of, lambda: self.cache.generation, self.cache.devices.serve),
             self.cache,
@@ -225,7 +233,7 @@ class Assembly:
             extenders=self.ports.extenders(config.configuration.extenders),
         )
         policy = self._queue_policy(config.configuration, profiles, classes)
-        return Ruleset(config, registry, profiles, classes, policy, judges)
+        return CompiledConfiguration(config, registry, profiles, classes, policy, evaluators)
 
     def _note_change(self, supervisor: Supervisor, quarantine: Quarantine, pod: PodInfo | None) -> None:
         """A plugin's circuit has changed, perhaps in the middle of a decision: profiles are exchanged after it."""
@@ -233,12 +241,12 @@ class Assembly:
             return  # an attempt that began under a configuration before this one
         self.ports.observations.plugin_circuit_changed(quarantine.plugin, quarantine.profile, quarantine.state.value)
         self._announcements.announce(quarantine, pod)
-        if quarantine.state is not State.HALF_OPEN:  # that is brought about by `draft_quarantines` itself
+        if quarantine.state is not CircuitState.HALF_OPEN:  # that is brought about by `draft_quarantines` itself
             self.on_quarantine()
-        if quarantine.state is State.OPEN:
+        if quarantine.state is CircuitState.OPEN:
             self._look_again(supervisor, quarantine.plugin, supervisor.circuits[quarantine.plugin].seconds_to_trial())
 
-    def _note_held_back(self, profile: str, plugin: str, held: Held) -> None:
+    def _note_held_back(self, profile: str, plugin: str, held: ReportedHold) -> None:
         """A plugin took too long for a pod, or for many pods of one namespace."""
         self.held_pods.are_any = True
         if held.seconds <= SHORTEST_SECONDS:
@@ -269,7 +277,7 @@ class Assembly:
 
     def _look_again(self, supervisor: Supervisor, plugin: str, seconds: float) -> None:
         """In so many seconds, an open circuit is due to be tried."""
-        if self.on_quarantine is _wait_for_nobody or not self._is_in_force(supervisor):
+        if self.on_quarantine is _no_exchange or not self._is_in_force(supervisor):
             return
         before = self._alarms.pop((supervisor.profile, plugin), None)
         if before is not None:
@@ -280,18 +288,20 @@ class Assembly:
         profile = self.profiles.get(supervisor.profile)
         return profile is not None and profile.supervisor is supervisor
 
-    def be_silent(self) -> None:
+    def mute_reports(self) -> None:
         """In a copy of the process: plugins that fail there are reported to nobody and quarantined by nobody.
 
         The exchange of a quarantined plugin needs the event loop, which no copy has.
         """
-        self.plugin_reports.be_silent()
+        self.plugin_reports.mute_reports()
         for profile in self.profiles.values():
             if profile.supervisor is not None:
-                profile.supervisor.be_silent()
+                profile.supervisor.mute_reports()
 
-    def draft_quarantines(self) -> Ruleset | None:
-        """The ruleset in force with the quarantines that have begun or are due to be tried; `None`: nothing is new."""
+    def draft_quarantines(self) -> CompiledConfiguration | None:
+        """The compiled configuration in force with the quarantines that have begun or are due to be tried; `None`:
+        nothing is new.
+        """
         changed: dict[str, Profile] = {}
         for profile in self.profiles.values():
             supervisor = profile.supervisor
@@ -300,7 +310,7 @@ class Assembly:
                 now = with_quarantines(profile, supervisor.quarantines.values())
                 if now is not profile:
                     changed[profile.name] = now
-        return self._ruleset_of(self.config, self.registry, {**self.profiles, **changed}) if changed else None
+        return self._compile(self.config, self.registry, {**self.profiles, **changed}) if changed else None
 
     def nodes_changed(self, names: Iterable[str], *, plugin: str = "") -> None:
         """A plugin that rejects no pod keeps no pod waiting: then what is known of hopeless pods still holds."""
@@ -330,8 +340,9 @@ class Assembly:
             for plugin, limits in profile.supervisor.limits.items()
         }
 
-    def adopt(self, ruleset: Ruleset, pods: Iterable[Pod]) -> Adoption:
-        """Decide by another ruleset from now on. `pods`: all that the watch has shown; nobody of them is lost.
+    def apply(self, compiled: CompiledConfiguration, pods: Iterable[Pod]) -> ApplyResult:
+        """Decide by another compiled configuration from now on. `pods`: all that the watch has shown; nobody of them is
+        lost.
 
         Never awaits, so it lies between two decisions. Linear in the number of waiting pods, and of all pods if a
         profile comes or goes.
@@ -340,16 +351,16 @@ class Assembly:
         self.ports.journal.begins()
         self.adoptions += 1
         self.profiles.clear()
-        self.profiles.update(ruleset.profiles)
+        self.profiles.update(compiled.profiles)
         # a quarantine exchanges profiles, too, and keeps the plugins
         self.plugin_reports.begin_anew({name for name, _ in _instances(self.profiles.values()) - plugins})
-        self.config, self.registry, self.classes = ruleset.config, ruleset.registry, ruleset.classes
-        self._follow(ruleset.config.gates)
-        self.scheduler.adopt(ruleset.judges)
-        placed = self.queue.adopt(ruleset.policy, self._is_served, self.clock.time())
+        self.config, self.registry, self.classes = compiled.config, compiled.registry, compiled.classes
+        self._follow(compiled.config.gates)
+        self.scheduler.apply(compiled.evaluators)
+        placed = self.queue.apply(compiled.policy, self._is_served, self.clock.time())
         called_back = self._call_back()
         quarantines = [each for profile in self.profiles.values() for each in profile.quarantines]
-        self.ports.journal.adopted(ruleset.config, [(each.profile, each.plugin) for each in quarantines])
+        self.ports.journal.applied(compiled.config, [(each.profile, each.plugin) for each in quarantines])
         added, removed = self.profiles.keys() - before, before - self.profiles.keys()
         self.ports.observations.forget_profiles(removed)
         let_go = taken_up = 0
@@ -360,7 +371,7 @@ class Assembly:
                 let_go += 1
             elif name in added and self._is_waiting(pod):
                 taken_up += self._take_up(pod)
-        return Adoption(placed.kept, let_go, taken_up, called_back, sorted(added), sorted(removed))
+        return ApplyResult(placed.kept, let_go, taken_up, called_back, sorted(added), sorted(removed))
 
     def _follow(self, gates: FeatureGates) -> None:
         self.resizes.follow(gates)
@@ -421,9 +432,9 @@ class Assembly:
         """Wake these pods. The queue is built after those who call this."""
         self.queue.activate(keys, self.clock.time())
 
-    def _ask_again(self, keys: Collection[str]) -> None:
+    def _retry(self, keys: Collection[str]) -> None:
         """Let PreEnqueue judge the groups of these pods again."""
-        self.queue.ask_again(keys, self.clock.time())
+        self.queue.retry(keys, self.clock.time())
 
     def _queue_policy(
         self, configuration: KubeSchedulerConfiguration, profiles: Profiles, classes: PodClasses
@@ -449,8 +460,8 @@ class Assembly:
         groups = self.cache.pod_groups if self.cache.pod_groups.apis else None
         return replace(policy, pre_enqueue=timed, on_moved=on_moved, on_kept_out=on_kept_out, groups=groups)
 
-    def _surroundings(self, preemptions: PreemptionRunner) -> Surroundings:
-        return Surroundings(
+    def _attempt_context(self, preemptions: PreemptionRunner) -> AttemptContext:
+        return AttemptContext(
             cache=self.cache,
             queue=self.queue,
             waiting=self.waiting,

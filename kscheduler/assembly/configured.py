@@ -14,7 +14,7 @@ from functools import partial
 
 import msgspec
 
-from kscheduler.assembly.plugin_files import hangs_told
+from kscheduler.assembly.plugin_files import hangs_reported
 from kscheduler.assembly.reader import LoadedFiles, PluginLoading, PluginOrigin
 from kscheduler.config.errors import ConfigError, Problem
 from kscheduler.config.expansion import entry_problems, with_entry
@@ -100,7 +100,7 @@ class ConfigurationReader:
 
     def telling_of_hangs(self) -> AbstractContextManager[None]:
         """For a start: while this reads, an import that hangs is told of in the log."""
-        return hangs_told(lambda: self._files.being_loaded)
+        return hangs_reported(lambda: self._files.being_loaded)
 
     def under(self, gates: FeatureGates, *, reads_anew: bool = True) -> "ConfigurationReader":
         """A reader of the same files under other gates; this one goes on under its own.

@@ -25,7 +25,7 @@ import msgspec
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.per_node import DECLARED, PluginDeclarationError
 from kscheduler.framework.plugin import Plugin
-from kscheduler.framework.plugin_answers import FILE_MODULES, shown, words_of
+from kscheduler.framework.plugin_results import FILE_MODULES, shown, words_of
 from kscheduler.framework.plugin_time import PLUGIN_TIME
 from kscheduler.framework.registry import PluginFactory
 from kscheduler.framework.traits import points_of
@@ -232,7 +232,7 @@ class HangReports:
 
 
 @contextmanager
-def hangs_told(loads: Callable[[], BeingLoaded | None]) -> Iterator[None]:
+def hangs_reported(loads: Callable[[], BeingLoaded | None]) -> Iterator[None]:
     """While plugins are loaded here, at a start: whatever hangs is told of."""
     ended, reports = threading.Event(), HangReports(loads)
 
@@ -293,7 +293,7 @@ def content_of(path: str) -> bytes:
 
 
 def _readable_mode(path: str) -> int:
-    """The file's mode. Raises `UnusablePluginError` for a pipe or a device, which may keep its reader for ever."""
+    """The file's mode. Raises `UnusablePluginError` for a pipe or a device, which may keep its reader forever."""
     mode = Path(path).stat().st_mode
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # of a directory, opening says what it is
         raise UnusablePluginError(f"{path} is no regular file: write the plugin to one")

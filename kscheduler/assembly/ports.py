@@ -22,14 +22,14 @@ from kscheduler.framework.status import Status, error
 from kscheduler.scheduling.claims.claim_storage import ClaimStorage
 from kscheduler.scheduling.eviction.evictions import NominationWriter
 from kscheduler.scheduling.eviction.victims import VictimWriter
-from kscheduler.scheduling.extenders.answers import Extenders
+from kscheduler.scheduling.extenders.extender_results import Extenders
 from kscheduler.scheduling.failures.failures import FailureSink
+from kscheduler.scheduling.foreign_bindings import ForeignBindings
 from kscheduler.scheduling.groups.group_status_writer import GroupStatusSink, NoGroupStatuses
 from kscheduler.scheduling.journal import NO_JOURNAL, Journal
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.pod_log import PodLog
 from kscheduler.scheduling.reports import EventSink
-from kscheduler.scheduling.taken_pods import TakenPods
 
 # Ports without effect: nothing is written, nothing is notified, and there is nothing to read.
 #
@@ -42,7 +42,7 @@ class NoBinder:
 
     async def bind(self, pod: Pod, node_name: str) -> Status:
         """Refuse."""
-        return error(f"nobody binds pods here: {pod.key} stays off {node_name}")
+        return error(f"binding is disabled: {pod.key} was not bound to {node_name}")
 
 
 class NoEviction:
@@ -87,7 +87,7 @@ def no_pod(_key: str) -> Pod | None:
     return None
 
 
-def nobody_waits() -> None:
+def no_waiters() -> None:
     """Wake no worker on an arrival."""
 
 
@@ -140,11 +140,11 @@ class Ports:
 
     # --- what is notified ---------------------------------------------------------------------------------------------
 
-    on_arrival: Callable[[], None] = nobody_waits
+    on_arrival: Callable[[], None] = no_waiters
     """Called on each arrival in the active queue or in back-off, to wake a worker."""
     observations: Observations = field(default_factory=Observations)
     """Counts events for metrics."""
-    taken: TakenPods = field(default_factory=lambda: TakenPods(Observations(), REAL_CLOCK))
+    taken: ForeignBindings = field(default_factory=lambda: ForeignBindings(Observations(), REAL_CLOCK))
     """Hears of pods of ours that somebody else has bound. By default it says nothing."""
     journal: Journal = NO_JOURNAL
     """Hears of each step that changes what later decisions see (`recorder`). By default nobody listens."""

@@ -22,7 +22,7 @@ from kscheduler.config.reading.lines import with_lines
 from kscheduler.framework.cluster.claim_writing import ClaimWriter
 from kscheduler.framework.cluster.preemption import NO_EVICTIONS, Evictions
 from kscheduler.framework.handle import Handle, NodesChanged, WaitingPods
-from kscheduler.framework.plugin_listener import NOBODY, PluginListener
+from kscheduler.framework.plugin_listener import NO_LISTENER, PluginListener
 from kscheduler.framework.registry import Registry
 from kscheduler.plugins.in_tree import registry
 from kscheduler.scheduling.extenders.addresses import unusable_extenders
@@ -48,7 +48,7 @@ def profiles_over(
 
 
 def built_profiles(
-    config: LoadedConfig, registry: Registry, handle: Handle, listener: PluginListener = NOBODY
+    config: LoadedConfig, registry: Registry, handle: Handle, listener: PluginListener = NO_LISTENER
 ) -> Profiles:
     """The profiles of a configuration over a handle; `listener` gets the reports of failing and slow plugins.
 
@@ -58,7 +58,7 @@ def built_profiles(
 
 
 def that_only_decide(
-    config: LoadedConfig, registry: Registry, handle: Handle, listener: PluginListener = NOBODY
+    config: LoadedConfig, registry: Registry, handle: Handle, listener: PluginListener = NO_LISTENER
 ) -> Profiles:
     """The same without the points that write to the world outside: PreBind and PostBind. Raises `ConfigError`."""
     built = built_profiles(config, registry, handle, listener)

@@ -73,7 +73,7 @@ class LoadedFiles:
 
     @contextmanager
     def noting(self, origin: str) -> Iterator[None]:
-        """While a place is loaded: whoever waits for that can say for what."""
+        """While a place is loaded: anyone who waits for that can say for what."""
         noted = BeingLoaded(origin, threading.get_ident(), time.monotonic())
         self.loading.append(noted)
         try:
@@ -176,7 +176,7 @@ class PluginLoading:
         real = path.resolve()
         if not any(real.is_relative_to(Path(each).resolve()) for each in self._directories):
             self.paths.append(str(path))
-            advice = f"whoever starts the process allows it: --plugin-directory={path.parent}"
+            advice = f"the process must be started with --plugin-directory={path.parent}"
             raise UnusablePluginError(f"{path} may not be loaded because a configuration says so; {advice}")
         return str(path)
 

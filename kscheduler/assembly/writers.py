@@ -1,4 +1,4 @@
-"""Those who write beside the cycles: evictions and claims. Built before the profiles, whose plugins hold them."""
+"""Those who write in the background: evictions and claims. Built before the profiles, whose plugins hold them."""
 
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
@@ -59,7 +59,7 @@ def evictions_of(
     in_pre_bind: PodsInPreBind | None,
     reporter: Reporter,
     activate: Activate,
-    ask_again: Activate,
+    retry: Activate,
     clock: Clock,
 ) -> AsyncEvictions:
     """Who deletes the victims of preemptions."""
@@ -79,7 +79,7 @@ def evictions_of(
             nominator=cache.nominator,
             statuses=ports.statuses,
             activate=activate,
-            ask_again=ask_again,
+            retry=retry,
             observations=ports.observations,
             clock=clock,
             journal=ports.journal,

@@ -55,7 +55,7 @@ from kscheduler.api.well_known import ZONE
 from kscheduler.assembly import Assembly, Ports
 from kscheduler.assembly.configured import ConfigurationReader
 from kscheduler.bench.template import TemplateError
-from kscheduler.client.errors import APIError, StatusAnswer
+from kscheduler.client.errors import APIError, APIStatus
 from kscheduler.client.watch import WatchEvent
 from kscheduler.client.writes.claims import StoredClaim
 from kscheduler.config.feature_gates import DEFAULT_GATES, FeatureGates
@@ -304,7 +304,7 @@ class StandInClaims:
             unseen = None
         claim = unseen or shown
         if claim is None:
-            raise APIError(StatusAnswer(kind="Status", code=404, reason="NotFound", message=f"{key} not found"))
+            raise APIError(APIStatus(kind="Status", code=404, reason="NotFound", message=f"{key} not found"))
         return StoredClaim(claim, _PROTECTED if claim.status.allocation is not None else _UNPROTECTED)
 
     async def protect(self, stored: StoredClaim) -> StoredClaim:
@@ -353,7 +353,7 @@ class StandInClaims:
         """Accept that a claim goes."""
         self._cluster.delete(RESOURCE_CLAIMS, claim)
 
-    async def tell_pod(self, pod: Pod, status: PodExtendedResourceClaimStatus) -> None:
+    async def report_pod(self, pod: Pod, status: PodExtendedResourceClaimStatus) -> None:
         """Accept a pod's status."""
         self._cluster.change(PODS, _replace(pod, status=_replace(pod.status, extended_resource_claim_status=status)))
 

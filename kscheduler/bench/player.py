@@ -317,7 +317,7 @@ class Player:
         """Raises `TemplateError` if a handler failed or a node is overcommitted: then the figures are worthless."""
         failed = sum(informer.statistics().handler_errors for informer in self.cluster.informers.values())
         if failed:
-            raise TemplateError(f"{self.scenario.name}: {failed} events could not be handled; the log tells")
+            raise TemplateError(f"{self.scenario.name}: {failed} events could not be handled; see the log")
         nodes = self.service.cache.nodes
         rows = nodes.rows()
         over = (nodes.requested[:, rows] > nodes.allocatable[:, rows]).any(axis=0)

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 VERBS: Final[Mapping[str, str]] = {
     "run": "schedule the pods that name this scheduler",
-    "explain": "say where a pod goes and why",
+    "explain": "explain where a pod goes, and why",
     "pending": "list the pending pods by reason",
-    "simulate": "say what would happen with more pods, other nodes, a drain, another configuration",
-    "replay": "decide a recording again, and compare; or show the state at a time",
-    "shadow": "say how this configuration would have decided where another scheduler decides",
+    "simulate": "simulate more pods, other nodes, a drain, or another configuration",
+    "replay": "replay a recording and compare the decisions; or show the state at a time",
+    "shadow": "report how this configuration would have decided in a cluster that another scheduler serves",
     "config": "check or convert a configuration file, print the default one",
     "cluster": "serve an embedded cluster with hollow nodes",
     "demo": "watch a thousand pods being scheduled",

@@ -42,8 +42,8 @@ def add_debug_flag(parser: Any) -> None:
     parser.add_argument(
         FLAG,
         action="store_true",
-        help="for a developer's machine: breakpoint() in a plugin gives a prompt, or stops in an IDE, and no plugin is "
-        "ended, held back or reported for taking long. A service runs without leader election",
+        help="for a developer's machine: breakpoint() in a plugin opens a prompt, or stops in an IDE, and no plugin is "
+        "interrupted, held back or reported for being slow. A service runs without leader election",
     )
 
 

@@ -7,7 +7,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from kscheduler.api.groups import GROUP_PREFIXES
-from kscheduler.cli.asking_flags import add_asked_cluster, refuse_standard_input_twice
+from kscheduler.cli.cluster_flags import add_cluster_flags, refuse_standard_input_twice
 from kscheduler.cli.parser import AppendText, StoreText, text
 from kscheduler.scenario.files import ScenarioError
 
@@ -50,21 +50,21 @@ def add_parser(
     """Add the subcommand; kubectl has another name for it. `who` decides: the end of the description."""
     parser = subparsers.add_parser(
         name,
-        help="say where a pod goes and why",
+        help="explain where a pod goes, and why",
         description=_DESCRIPTION.format(who),
         epilog=_EPILOG,
         allow_abbrev=False,
     )
-    _add_question(parser.add_argument_group("what is asked"))
-    add_asked_cluster(parser)
+    _add_query(parser.add_argument_group("what is asked"))
+    add_cluster_flags(parser)
     answer = parser.add_argument_group("the answer")
     answer.add_argument("-o", "--output", choices=("text", "json"), default="text", help="json: an object per line")
-    answer.add_argument("--schema", action="store_true", help="print the JSON Schema of -o json and end")
+    answer.add_argument("--schema", action="store_true", help="print the JSON Schema of -o json and exit")
     answer.add_argument(
         "--against",
         action=StoreText,
         metavar="NODE",
-        help="why not this node: beside the one that it is on or gets",
+        help="compare this node with the one that the pod is on or would get",
     )
     answer.add_argument(
         "--no-suggestions",
@@ -75,8 +75,8 @@ def add_parser(
     return parser
 
 
-def _add_question(question: "argparse._ArgumentGroup") -> None:
-    question.add_argument(
+def _add_query(query: "argparse._ArgumentGroup") -> None:
+    query.add_argument(
         "pod",
         nargs="?",
         type=text,
@@ -85,7 +85,7 @@ def _add_question(question: "argparse._ArgumentGroup") -> None:
         "one of its members, deploy/NAME (rs, sts, ds, rc, job, cj) about a pod of the workload; one that waits, "
         "if there is any",
     )
-    question.add_argument(
+    query.add_argument(
         "-f",
         "--filename",
         action=AppendText,
@@ -94,22 +94,22 @@ def _add_question(question: "argparse._ArgumentGroup") -> None:
         help="a pod that does not exist yet, from a manifest: a Pod, or a Deployment, StatefulSet, DaemonSet, Job ... "
         "whose first pod is explained; a file, a folder or a pattern, may be given more than once; - is standard input",
     )
-    question.add_argument(
+    query.add_argument(
         "--from",
         dest="source",
         action=AppendText,
         metavar="FILE",
-        help="no live cluster: scenarios (a JSON object per line), or objects as `kubectl get -o yaml` or -o json "
+        help="not a live cluster: scenarios (a JSON object per line), or objects as `kubectl get -o yaml` or -o json "
         "prints them, of which each pending pod is explained unless one is named; gzipped or not; a file, a folder or "
         "a pattern, more than once for one cluster; - is standard input",
     )
-    question.add_argument(
+    query.add_argument(
         "--ask-extenders",
         action="store_true",
-        help="ask the HTTP extenders of --config what the service would ask them (filter, prioritize, preempt; never "
-        "bind); without it the answer says which have a say",
+        help="call the HTTP extenders of --config as the service would (filter, prioritize, preempt; never "
+        "bind); without it the output names those that would take part",
     )
-    question.add_argument(
+    query.add_argument(
         "-n", "--namespace", action=StoreText, metavar="NAME", default="", help="default: that of the context"
     )
 
@@ -132,7 +132,7 @@ def check(args: argparse.Namespace) -> None:
 def new_objects_of(args: argparse.Namespace) -> "tuple[list[Document], list[str]]":
     """What -f names, and what of it was not read. Raises `ScenarioError`.
 
-    Read once: whoever answers in the end needs it, and standard input has it once.
+    Read once: anyone who answers in the end needs it, and standard input has it once.
     """
     from kscheduler.scenario.new_objects import read_new_objects  # most questions have no manifests
 

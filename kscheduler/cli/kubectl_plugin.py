@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from kscheduler.cli.parser import Parser
 
 VERBS: Final[Mapping[str, str]] = {
-    "why": "say why a pod goes where it goes, or what would make it fit",
+    "why": "say why a pod goes where it goes, or changes that would make it fit",
     "whatif": "say what would happen with more pods, other nodes, a drain",
     "pending": "list the pending pods by reason",
-    "nodes": "list the nodes by use, and whom they have rejected",
+    "nodes": "list the nodes by use, with the pods that they reject",
     "top": "show the running scheduler on a screen",
 }
 """By verb its purpose."""

@@ -87,7 +87,7 @@ def add_log_flags(parser: argparse.ArgumentParser) -> None:
         type=verbosity,
         default=0,
         metavar="LEVEL",
-        help="as klog: 0 the service, warnings, errors (default); 2 every pod's outcome; 4 what wakes pods; 10 points",
+        help="as in klog: 0 the service, warnings, errors (default); 2 a pod's outcome; 4 what wakes pods; 10 scores",
     )
     group.add_argument(
         "--vmodule",

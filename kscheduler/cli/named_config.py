@@ -53,7 +53,7 @@ def add_plugin_flags(parser: Any) -> None:
         metavar="FILE",
         default=[],
         help="a Python file with plugins, or a module (acme.policies). Without --config each is enabled "
-        "behind the default plugins, with weight 1; with it, a profile of the file enables it by name. May be repeated",
+        "after the default plugins, with weight 1; with it, a profile of the file enables it by name. May be repeated",
     )
     parser.add_argument(
         "--enable-plugins",
@@ -145,9 +145,9 @@ def misspelt_in(configured: "Configured") -> list[str]:
     from kscheduler.scheduling.profiles import misspelt
     from kscheduler.state.cache import Cache
 
-    with suppress(ConfigError):  # whoever uses the configuration says what is wrong with it
+    with suppress(ConfigError):  # anyone who uses the configuration says what is wrong with it
         profiles = profiles_over(Cache(), configured.config, configured.registry)
-        return [f"plugin {plugin}: {told}" for plugin, told in misspelt(profiles.values())]
+        return [f"plugin {plugin}: {reported}" for plugin, reported in misspelt(profiles.values())]
     return []
 
 

@@ -2,7 +2,7 @@
 
 import argparse
 
-from kscheduler.cli.asking_flags import EXIT_CODES, add_asked_cluster, add_objects_file
+from kscheduler.cli.cluster_flags import EXIT_CODES, add_cluster_flags, add_objects_file
 from kscheduler.cli.parser import StoreText
 
 _DESCRIPTION = """\
@@ -26,24 +26,24 @@ def add_parser(
         epilog=_EPILOG,
         allow_abbrev=False,
     )
-    question = parser.add_argument_group("what is asked")
-    add_objects_file(question)
-    question.add_argument(
+    query = parser.add_argument_group("what is asked")
+    add_objects_file(query)
+    query.add_argument(
         "-n", "--namespace", action=StoreText, metavar="NAME", default="", help="of this namespace; default: of all"
     )
-    question.add_argument(
+    query.add_argument(
         "-A",
         "--all-namespaces",
         action="store_true",
         help="of all namespaces, as without -n; where both are given this counts, as in kubectl",
     )
-    add_asked_cluster(parser)
+    add_cluster_flags(parser)
     answer = parser.add_argument_group("the answer")
     answer.add_argument("-o", "--output", choices=("text", "json"), default="text", help="json: one object")
     answer.add_argument("--no-suggestions", action="store_true", help="do not look for changes that would help")
     return parser
 
 
-def namespace_asked(args: argparse.Namespace) -> str:
+def namespace_queried(args: argparse.Namespace) -> str:
     """The namespace whose pods are listed; empty: all of them."""
     return "" if args.all_namespaces else args.namespace

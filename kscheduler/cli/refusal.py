@@ -13,7 +13,7 @@ INSTALL_SIMULATION: Final = (
     "in a checkout pip install '.[simulation]', "
     "from a wheel pip install 'kscheduler-VERSION-py3-none-any.whl[simulation]'"
 )
-"""No package index has this name from us: whoever registers it there would be installed."""
+"""No package index has this name from us: anyone who registers it there would be installed."""
 
 
 def refuse(message: object) -> int:

@@ -2,11 +2,18 @@
 
 import argparse
 
-from kscheduler.cli.asking_flags import EXIT_CODES, add_asked_cluster, add_objects_file, refuse_standard_input_twice
+from kscheduler.cli.cluster_flags import EXIT_CODES, add_cluster_flags, add_objects_file, refuse_standard_input_twice
 from kscheduler.cli.parser import AppendText, StoreText
 from kscheduler.scenario.files import ScenarioError
-from kscheduler.simulate.wished_nodes import refuse_too_many_nodes
-from kscheduler.simulate.wishes import MOST_NEW_PODS, Wishes, labelled, more_nodes, new_objects_of, tainted
+from kscheduler.simulate.requested_changes import (
+    MOST_NEW_PODS,
+    RequestedChanges,
+    labelled,
+    more_nodes,
+    new_objects_of,
+    tainted,
+)
+from kscheduler.simulate.requested_nodes import refuse_too_many_nodes
 
 _DESCRIPTION = """\
 Show what would happen if pods of -f came, or nodes came, went, were changed, cordoned or drained: the scheduler's own
@@ -21,16 +28,16 @@ def add_parser(
     """Add the subcommand; kubectl has another name for it, and says who answers."""
     parser = subparsers.add_parser(
         name,
-        help="say what would happen with more pods, other nodes, a drain, another configuration",
+        help="simulate more pods, other nodes, a drain, or another configuration",
         description=f"{_DESCRIPTION} {who_answers}",
         epilog=_EPILOG,
         allow_abbrev=False,
     )
     _add_cluster_changes(parser.add_argument_group("what if"))
-    add_asked_cluster(parser)
+    add_cluster_flags(parser)
     answer = parser.add_argument_group("the answer")
     answer.add_argument("-o", "--output", choices=("text", "json"), default="text", help="json: one object")
-    answer.add_argument("--schema", action="store_true", help="print the JSON Schema of -o json and end")
+    answer.add_argument("--schema", action="store_true", help="print the JSON Schema of -o json and exit")
     parser.set_defaults(new_objects=None)  # of `read_manifests`
     return parser
 
@@ -45,7 +52,7 @@ def _add_cluster_changes(group: "argparse._ArgumentGroup") -> None:
         help="pods that do not exist yet: Pods, Deployments, StatefulSets, Jobs ... with their replicas; a file, a "
         "folder or a pattern, may be given more than once; - is standard input",
     )
-    group.add_argument("--replicas", type=int, metavar="N", help="so many pods of each, whatever the manifests say")
+    group.add_argument("--replicas", type=int, metavar="N", help="this many pods of each, whatever the manifests say")
     add_objects_file(group)
     group.add_argument(
         "-n", "--namespace", action=StoreText, metavar="NAME", default="", help="of manifests that name none"
@@ -87,9 +94,9 @@ def read_manifests(args: argparse.Namespace) -> None:
         args.new_objects = new_objects_of(args.filename)
 
 
-def wishes_of(args: argparse.Namespace) -> Wishes:
+def requested_changes_of(args: argparse.Namespace) -> RequestedChanges:
     """What the flags ask for, with the manifests as they were read. Raises `ScenarioError`."""
-    return Wishes(
+    return RequestedChanges(
         new_objects=args.new_objects,
         replicas=args.replicas,
         namespace=args.namespace or "default",

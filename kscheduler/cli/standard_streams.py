@@ -78,7 +78,7 @@ def _logs_apart(*, are_shown: bool) -> Iterator[None]:
         yield
         return
     structlog.configure(
-        processors=[_tell_failure, *structlog.get_config()["processors"]] if are_shown else [_drop],
+        processors=[_report_failure, *structlog.get_config()["processors"]] if are_shown else [_drop],
         wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
         logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),
     )
@@ -91,7 +91,7 @@ def _logs_apart(*, are_shown: bool) -> Iterator[None]:
         structlog.reset_defaults()
 
 
-def _tell_failure(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+def _report_failure(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     """A structlog processor: a plugin's failure is one line, which names the plugin's own; the rest goes on."""
     import structlog
 

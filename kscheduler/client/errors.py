@@ -3,7 +3,7 @@
 - `APIError`: the server answered and refused. Nothing was applied.
 - `NotSentError`: the request never reached a server. Nothing was applied; trying again is safe.
 - `UnknownOutcomeError`: a write was sent and no answer came. It may have been applied: read before trying again.
-  `ForeignAnswerError`: something came that is not what an API server answers, which proves as little.
+  `ForeignResponseError`: something came that is not what an API server answers, which proves as little.
 - `NetworkError`: a read got no answer. (The two above are subclasses.)
 """
 
@@ -37,7 +37,7 @@ class UnknownOutcomeError(NetworkError):
     """A write was sent and its answer was lost; it may or may not have been applied."""
 
 
-class ForeignAnswerError(UnknownOutcomeError):
+class ForeignResponseError(UnknownOutcomeError):
     """The answer was a 2xx, but not what an API server answers: something in between has answered, and of a write
     nobody knows whether it was applied. For a read it means that nothing was read.
     """
@@ -73,18 +73,18 @@ class _WireDetails(msgspec.Struct, rename="camel"):
     retry_after_seconds: float | None = None
 
 
-class StatusAnswer(msgspec.Struct, rename="camel"):
+class APIStatus(msgspec.Struct, rename="camel"):
     """`kind: Status`, the body of every refusal and the object of a watch's ERROR event."""
 
     kind: str = ""
-    """`StatusAnswer`; empty where the body was something else, such as a proxy's error page."""
+    """`APIStatus`; empty where the body was something else, such as a proxy's error page."""
     code: int = 0
     reason: str = ""
     message: str = ""
     details: _WireDetails | None = None
 
 
-_decoder = msgspec.json.Decoder(StatusAnswer)
+_decoder = msgspec.json.Decoder(APIStatus)
 _REASONS = {
     400: "BadRequest",
     401: "Unauthorized",
@@ -114,7 +114,7 @@ class APIError(ClientError):
 
     def __init__(
         self,
-        status: StatusAnswer,
+        status: APIStatus,
         *,
         method: str = "",
         path: str = "",
@@ -129,8 +129,8 @@ class APIError(ClientError):
         self.message = status.message
         self.causes = tuple(status.details.causes) if status.details else ()
         from_body = status.details.retry_after_seconds if status.details else None
-        asked = from_body if retry_after_seconds is None else retry_after_seconds
-        self.retry_after_seconds = None if asked is None else bounded(asked)
+        queried = from_body if retry_after_seconds is None else retry_after_seconds
+        self.retry_after_seconds = None if queried is None else bounded(queried)
         self.method = method
         self.path = path
         where = f" ({method} {path})" if path else ""
@@ -200,7 +200,7 @@ class APIError(ClientError):
         return self.code >= 500
 
 
-def status_of(code: int, body: bytes) -> StatusAnswer:
+def status_of(code: int, body: bytes) -> APIStatus:
     """The Status in a refusal's body; any other body becomes the message of a new Status, cut to a line."""
     try:
         status = _decoder.decode(body)
@@ -223,12 +223,12 @@ class _WithoutDetails(msgspec.Struct):
 _without_details = msgspec.json.Decoder(_WithoutDetails)
 
 
-def _status_without_details(code: int, body: bytes) -> StatusAnswer:
+def _status_without_details(code: int, body: bytes) -> APIStatus:
     try:
         status = _without_details.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return StatusAnswer(code=code, message=text_of(body))
-    return StatusAnswer(status.kind, status.code or code, status.reason, status.message)
+        return APIStatus(code=code, message=text_of(body))
+    return APIStatus(status.kind, status.code or code, status.reason, status.message)
 
 
 def text_of(body: bytes) -> str:

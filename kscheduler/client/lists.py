@@ -180,7 +180,7 @@ def _what_came(body: bytes, error: str) -> str:
     if not body.strip():
         return "an empty body"
     if body.startswith(_GZIP):
-        return f"{len(body)} compressed bytes, which nobody asked for"
+        return f"{len(body)} compressed bytes, which was not requested"
     if body.lstrip()[:1] == b"<":
         return text_of(body)
     if "truncated" in error:

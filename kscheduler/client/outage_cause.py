@@ -23,7 +23,7 @@ from kscheduler.client.errors import (
     APIError,
     ClientError,
     CredentialsError,
-    ForeignAnswerError,
+    ForeignResponseError,
     NetworkError,
     NotSentError,
     ProxyNameError,
@@ -267,7 +267,7 @@ TABLE: Final = (
             or seen.has_number(errno.ECONNREFUSED)
             or "connect call failed" in seen.text
         ),
-        "nobody listens there: is kube-apiserver up, and are host and port of the kubeconfig right",
+        "nothing listens there: is kube-apiserver up, and are the kubeconfig's host and port right",
     ),
     Symptom(
         Cause.NO_ROUTE,
@@ -300,7 +300,7 @@ TABLE: Final = (
         Cause.ENCODED,
         "an answer with `Content-Encoding`, which was not asked for",
         lambda seen: seen.has(EncodedResponseError, aiohttp.http_exceptions.ContentEncodingError),
-        "somebody compresses answers that must not be: look at proxies in between",
+        "something compresses responses that must not be: look at the proxies in between",
     ),
     Symptom(
         Cause.NOT_HTTP,
@@ -320,7 +320,7 @@ TABLE: Final = (
         Cause.PROXY,
         "a 2xx to a write without what was written: a page, an empty body, another object; or a page in place of a "
         "list or watch",
-        lambda seen: seen.has(ForeignAnswerError),
+        lambda seen: seen.has(ForeignResponseError),
         "something answers for the API server without asking it: look at proxies and load balancers in between",
     ),
     Symptom(

@@ -14,7 +14,7 @@ class WriteRefusedError(ClientError):
 
 
 class ReadingClient(APIClient):
-    """Lists, gets and watches. Every other request raises `WriteRefusedError`, whoever asks for it."""
+    """Lists, gets and watches. Every other request raises `WriteRefusedError`, anyone who asks for it."""
 
     async def _request(self, request: HttpRequest, retries: int, timeout_seconds: float | None) -> bytes:
         if request.method not in READS:

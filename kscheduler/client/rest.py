@@ -21,15 +21,14 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from kscheduler.aio import REAL_CLOCK, Clock, TokenBucket
-from kscheduler.aio.shared_places import FixedRoom, SharedPlaces
+from kscheduler.aio.shared_slots import FixedCapacity, SharedSlots
 from kscheduler.client.access.connection import Connection
-from kscheduler.client.answers import PAGES, what_came_instead, why_no_answer
 from kscheduler.client.errors import (
     APIError,
     ClientError,
     CredentialsError,
     FencedError,
-    ForeignAnswerError,
+    ForeignResponseError,
     NetworkError,
     NotSentError,
     StalledError,
@@ -51,6 +50,7 @@ from kscheduler.client.http.transport import (
 )
 from kscheduler.client.reachability import APIServerReachability
 from kscheduler.client.resource_path import owner_of_request
+from kscheduler.client.response_checks import PAGES, response_problem, unexpected_response
 from kscheduler.client.rest_statistics import RESTCounters, RESTStatistics
 from kscheduler.client.retry_after import retry_after_of
 from kscheduler.client.write_failures import WriteFailures
@@ -98,7 +98,7 @@ class APIClient:
         headers: Mapping[str, str] | None = None,
     ) -> None:
         """`max_connections` bounds reads and writes in flight that are on time, not watches: what hangs goes on beside
-        them, bounded as well (`aio.shared_places`). `bucket` `None` means no rate limit.
+        them, bounded as well (`aio.shared_slots`). `bucket` `None` means no rate limit.
 
         Every outcome is reported to `reachability`; clients of one API server may share it.
 
@@ -117,11 +117,11 @@ class APIClient:
         self._guard = guard
         self._headers = dict(headers or {})
         self._timeout = timeout_seconds
-        self._room = FixedRoom(max_connections)
-        self.places = SharedPlaces(self._room, clock, owner_of_request)
+        self._room = FixedCapacity(max_connections)
+        self.work_slots = SharedSlots(self._room, clock, owner_of_request)
         """Of requests in flight. Those of a namespace that hang take none from the others."""
         self.write_failures = WriteFailures()
-        """What the server said last of writes that it could not do, for whoever tells of those that hang."""
+        """What the server said last of writes that it could not do, for anyone who tells of those that hang."""
         self._counters = RESTCounters()
         self._transport: Transport | None = None
         self._watches: aiohttp.ClientSession | None = None
@@ -149,8 +149,8 @@ class APIClient:
 
     def allow(self, max_connections: int) -> None:
         """Bound requests in flight by another number."""
-        self._room.places = max_connections
-        self.places.room_grew()
+        self._room.work_slots = max_connections
+        self.work_slots.capacity_grew()
 
     def statistics(self) -> RESTStatistics:
         """Counts of requests and answers since the start."""
@@ -242,8 +242,8 @@ class APIClient:
 
     async def _authenticated(self, request: HttpRequest, timeout_seconds: float) -> bytes:
         """Send once, and a second time with new credentials if the server refuses the old ones."""
-        if not self.places.begin_now(request):
-            await self.places.begin(request)
+        if not self.work_slots.begin_now(request):
+            await self.work_slots.begin(request)
         try:
             identity = await self._admitted(request.method)
             try:
@@ -257,7 +257,7 @@ class APIClient:
                 self.write_failures.note(owner, error, self._clock.monotonic())
             raise
         finally:
-            self.places.end(request)
+            self.work_slots.end(request)
 
     async def _admitted(self, method: str) -> Mapping[str, str]:
         """Wait for the rate limit; returns the headers that authenticate."""
@@ -297,7 +297,7 @@ class APIClient:
         finally:
             self._counters.count(code, request.method, time.perf_counter() - began)
         if code < 300:
-            wrong = why_no_answer(request, code, response.body)
+            wrong = response_problem(request, code, response.body)
             if wrong is not None:
                 raise self._wrong_answer(wrong, request.method, request.target)
             self._reachability.succeeded(self._clock.monotonic())
@@ -310,9 +310,9 @@ class APIClient:
             self._reachability.failed(error, self._clock.monotonic(), str(failure))
         return failure
 
-    def _wrong_answer(self, wrong: str, method: str, target: str) -> ForeignAnswerError:
+    def _wrong_answer(self, wrong: str, method: str, target: str) -> ForeignResponseError:
         text = f"{method} {target.partition('?')[0]}: {wrong}"
-        failure = ForeignAnswerError(text)
+        failure = ForeignResponseError(text)
         self._reachability.failed(failure, self._clock.monotonic(), text)
         return failure
 
@@ -377,7 +377,7 @@ class APIClient:
         finally:
             response.close()
         if response.status == 200:
-            raise self._wrong_answer(what_came_instead(200, answer), "GET", path)
+            raise self._wrong_answer(unexpected_response(200, answer), "GET", path)
         raise self._refusal(response.status, response.headers, answer, "GET", path)
 
     async def _try_to_watch(

@@ -1,6 +1,6 @@
 """How long a server asks us to wait: the one place that reads a Retry-After and bounds it.
 
-The problem: whoever answers may be a proxy, a web application firewall or a fault, and `Retry-After: 3600` after an
+The problem: anyone who answers may be a proxy, a web application firewall or a fault, and `Retry-After: 3600` after an
 overload of three seconds would leave a watch closed for an hour. The idea: what a server asks for is respected up to
 half a minute. kube-apiserver asks for 32 s at most; no legitimate answer is cut.
 

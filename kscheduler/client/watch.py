@@ -20,7 +20,7 @@ from kscheduler.api.codec import Decoder as ObjectDecoder
 from kscheduler.api.codec import UndecodableError
 from kscheduler.api.kinds import Kind
 from kscheduler.api.meta import KubeObject, ObjectMeta
-from kscheduler.client.errors import StatusAnswer, text_of
+from kscheduler.client.errors import APIStatus, text_of
 
 T = TypeVar("T", bound=KubeObject)
 
@@ -52,7 +52,7 @@ class Bookmark:
 class WatchError:
     """The server ends the watch, with a reason."""
 
-    status: StatusAnswer
+    status: APIStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,17 +187,17 @@ def _read_leniently(line: bytes, error: str) -> Decoded[Any]:
     return undecodable(body, kind, error)
 
 
-def _status(body: Any) -> StatusAnswer:
+def _status(body: Any) -> APIStatus:
     """An ERROR event's Status. What is none is told as it is: without a message nobody would know what failed."""
     try:
-        status = msgspec.convert(body, StatusAnswer)
+        status = msgspec.convert(body, APIStatus)
     except msgspec.ValidationError:
-        status = StatusAnswer()
+        status = APIStatus()
     if status.code and status.kind in ("", "Status"):
         return status
     text = msgspec.json.encode(body).decode(errors="replace")[:SHOWN]
     message = f"an ERROR event without a readable Status: {text}"
-    return StatusAnswer(code=500, reason="InternalError", message=message)
+    return APIStatus(code=500, reason="InternalError", message=message)
 
 
 def undecodable(tree: Any, event_type: str, error: str) -> Undecodable:

@@ -113,8 +113,8 @@ def _differing(old: msgspec.Struct, new: msgspec.Struct, prefix: str) -> Iterato
 #
 # Limits: texts are cut and of many changes the first are told; values that a name calls secret are not told at all.
 
-MOST_TOLD: Final = 20
-LONGEST_TOLD: Final = 200
+MOST_REPORTED: Final = 20
+LONGEST_REPORTED: Final = 200
 _NAMES: Final = ("name", "schedulerName", "urlPrefix", "file", "module")
 """Fields that tell the things of a list apart."""
 _ORDERED: Final = ("extenders",)
@@ -128,12 +128,15 @@ _MULTI_POINT: Final = "multiPoint"
 Tree = Mapping[str, Any]
 
 
-def told_changes(old: LoadedConfig, new: LoadedConfig) -> tuple[str, ...]:
+def reported_changes(old: LoadedConfig, new: LoadedConfig) -> tuple[str, ...]:
     """One text for each change; the last one may say how many more there are."""
     before, after = (to_tree(without_secrets(loaded.configuration)) for loaded in (old, new))
-    found = [text if len(text) <= LONGEST_TOLD else f"{text[: LONGEST_TOLD - 3]}..." for text in _of(before, after, "")]
-    more = len(found) - MOST_TOLD
-    return (*found[:MOST_TOLD], f"and {more} more") if more > 0 else tuple(found)
+    found = [
+        text if len(text) <= LONGEST_REPORTED else f"{text[: LONGEST_REPORTED - 3]}..."
+        for text in _of(before, after, "")
+    ]
+    more = len(found) - MOST_REPORTED
+    return (*found[:MOST_REPORTED], f"and {more} more") if more > 0 else tuple(found)
 
 
 def _of(before: Any, after: Any, path: str) -> Iterator[str]:

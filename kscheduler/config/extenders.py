@@ -48,7 +48,7 @@ def _address(url: str) -> str:
     return f"{scheme}://{shown}" if separator else shown
 
 
-def is_asked_about(extender: Extender, pod: Pod) -> bool:
+def is_queried_about(extender: Extender, pod: Pod) -> bool:
     """Whether the extender would be called for the pod.
 
     As upstream, only containers count, not the resources of the pod as a whole (`spec.resources`).

@@ -44,7 +44,7 @@ _FIELDS_OF_OTHERS: Final = frozenset(("actions", "tiers", "predicates", "priorit
 POD_GROUP_POST_FILTER = "podGroupPostFilter"
 
 ArgsKind = Callable[[str], type[msgspec.Struct] | None]
-"""From the name of a plugin of one's own to the struct of its arguments, if it declares one."""
+"""From the name of a custom plugin to the struct of its arguments, if it declares one."""
 LoadPlugins = Callable[[KubeSchedulerConfiguration, Walk, str], ArgsKind]
 """Loads the plugins that a configuration names, before its arguments are read; notes mistakes in the walk. The text is
 the file's name."""
@@ -141,13 +141,13 @@ def _start_of(path: str | Path, size: int = MAX_BYTES + 1) -> bytes:
 
 
 # What streams have said in this process: a second reading would find nothing, or wait for a writer.
-_said: Final[dict[Hashable, bytes]] = {}
+_message: Final[dict[Hashable, bytes]] = {}
 
 
 def _said_once(stream: Hashable, read: Callable[[int], bytes]) -> bytes:
-    if stream not in _said:
-        _said[stream] = read(MAX_BYTES + 1)
-    return _said[stream]
+    if stream not in _message:
+        _message[stream] = read(MAX_BYTES + 1)
+    return _message[stream]
 
 
 def load_bytes(
@@ -352,4 +352,4 @@ def _spelled(value: Any) -> Any:
             return str(value)
         case None | str() | bool() | int() | float() | dict():
             return value
-    return msgspec.to_builtins(value, enc_hook=str)  # in arguments that a plugin of one's own declares
+    return msgspec.to_builtins(value, enc_hook=str)  # in arguments that a custom plugin declares

@@ -53,7 +53,7 @@ _SCHEDULER_PLUGINS: Final[Mapping[str, str]] = {
     "NodeResourcesMostAllocatable": "NodeResourcesFit's argument scoringStrategy is the nearest",
     "Peaks": "ExternalScore is the nearest: points from a server of yours (docs/policies.md#external)",
     "PodState": f"{_NOTHING}; victims that terminate free their room for the pod that is nominated",
-    "PreemptionToleration": f"{_NOTHING}; a PriorityClass with preemptionPolicy Never preempts nobody",
+    "PreemptionToleration": f"{_NOTHING}; a PriorityClass with preemptionPolicy Never preempts no pod",
     "QOSSort": "the queue is in the order of PrioritySort: give the pods priority classes",
     "ScarceResourceAvoidance": f"{_NOTHING} by itself; taint the nodes with the scarce resource",
     "SySched": _NOTHING,

@@ -187,7 +187,7 @@ class AnnotationMatchArgs(Settings, frozen=True):
 
 
 class HTTPSource(Settings, frozen=True):
-    """A server that is asked by HTTP GET, beside the cycle."""
+    """A server that is asked by HTTP GET, in the background."""
 
     url: str = ""
     """`http://` or `https://`. Redirects are not followed, proxies of the environment not used, link-local addresses

@@ -202,7 +202,7 @@ class Extender(Settings, frozen=True):
 
 
 class PluginSource(Settings, frozen=True):
-    """A place that plugins of one's own are loaded from (kscheduler only): a `file` or a `module`."""
+    """A place that custom plugins are loaded from (kscheduler only): a `file` or a `module`."""
 
     file: str = ""
     """Path of a Python file, relative to the configuration's own directory; below a `--plugin-directory` of the
@@ -239,7 +239,7 @@ class KubeSchedulerConfiguration(Settings, frozen=True):
     extenders: tuple[Extender, ...] = ()
     """Webhooks, called in this order."""
     plugin_sources: tuple[PluginSource, ...] = ()
-    """Where plugins of one's own come from (kscheduler only)."""
+    """Where custom plugins come from (kscheduler only)."""
     pod_group_apis: tuple[str, ...] = msgspec.field(name="podGroupAPIs", default=())
     """APIs besides Kubernetes' own whose pod groups are placed all or nothing: `scheduler-plugins`, `volcano`
     (kscheduler only); missing means none. See docs/pod-groups.md."""

@@ -51,7 +51,7 @@ class UnmatchedSelector:
 
 
 @dataclass(frozen=True, slots=True)
-class TaintInTheWay:
+class BlockingTaint:
     """A taint that a request does not tolerate."""
 
     key: str
@@ -80,7 +80,7 @@ class RequestObstacles:
     """Where none matches: the expressions that exclude all of them by themselves, or all expressions."""
     too_small: int
     tainted: int
-    taints: tuple[TaintInTheWay, ...]
+    taints: tuple[BlockingTaint, ...]
     """A device with two of them counts for both."""
     in_use: int
     without_counters: int
@@ -142,21 +142,21 @@ class Obstacles:
         """What is in the claim's way on a node. Raises `AllocationError` where a selector fails."""
         pools = self._slices.pools(node.name, node.labels)
         reached = [found for pool in pools if pool.is_usable for found in pool.devices if _is_for(node, found)]
-        told: list[RequestObstacles] = []
+        reported: list[RequestObstacles] = []
         free_for: list[tuple[Wanted, int, Sequence[PoolDevice]]] = []
         class_names: set[str] = set()
         for request in claim.spec.devices.requests:
             alternatives = wanted_of(request)
             for wanted in alternatives:
                 obstacles, free = self._of_request(claim, wanted, reached)
-                told.append(obstacles)
+                reported.append(obstacles)
                 class_names.add(wanted.class_name)
                 if len(alternatives) == 1:
                     free_for.append((wanted, obstacles.needed, free))
-        constraints = () if any(each.is_short for each in told) else tuple(self._constraints(claim, free_for))
+        constraints = () if any(each.is_short for each in reported) else tuple(self._constraints(claim, free_for))
         troubles = [trouble_of(pool, self._slices.slices) for pool in pools if not pool.is_usable]
         concerned = tuple(each for each in troubles if self._may_have(each, class_names))
-        return ClaimObstacles(tuple(told), constraints, concerned, len(reached))
+        return ClaimObstacles(tuple(reported), constraints, concerned, len(reached))
 
     # --- a request ----------------------------------------------------------------------------------------------------
 
@@ -187,7 +187,7 @@ class Obstacles:
             too_small=counts["too small"],
             tainted=counts["tainted"],
             taints=tuple(
-                TaintInTheWay(taint.key, taint.value, taint.effect, rules, count)
+                BlockingTaint(taint.key, taint.value, taint.effect, rules, count)
                 for (taint, rules), count in sorted(taints.items(), key=_most_first)
             ),
             in_use=counts["in use"],

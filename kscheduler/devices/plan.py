@@ -82,7 +82,7 @@ class Planner:
             if alternatives is None:
                 alternatives = yield from self._alternatives(number, place, pools, node)
             needed = min(request.count for request in alternatives)
-            if self._features.tells_device_of_error and needed > MOST_RESULTS - least:
+            if self._features.reports_device_of_error and needed > MOST_RESULTS - least:
                 name = claim.spec.devices.requests[place].name
                 message = f"claim {claim.key}, request {name}: adding {needed} devices exceeds the claim limit of "
                 message += f"{MOST_RESULTS}, with {least} already accounted for"
@@ -135,7 +135,7 @@ class Planner:
         self, claim: ResourceClaim, wanted: Wanted, pools: Sequence[Pool], node: NodeIdentity
     ) -> Parts[Request]:
         where = f"claim {claim.key}, request {wanted.name}"
-        if wanted.has_derived_attributes and self._features.tells_device_of_error:
+        if wanted.has_derived_attributes and self._features.reports_device_of_error:
             raise AllocationError(f"{where}: cannot handle request with derived attributes, the feature is disabled")
         for number, selector in enumerate(wanted.selectors):
             if selector.cel is None:

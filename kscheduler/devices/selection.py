@@ -1,4 +1,4 @@
-"""Which devices pass the selectors of a class and of a request: asked once per device, whoever asks.
+"""Which devices pass the selectors of a class and of a request: asked once per device, anyone who asks.
 
 An answer depends on nothing but the selectors and the device, so it is kept beside the slice for as long as the slice
 is published. Answers are worked out one by one, when the search comes to the device: the error of a device that nobody
@@ -17,7 +17,7 @@ from kscheduler.devices.wanted import AllocationError, AllocatorFeatures
 _KEPT_SELECTIONS: Final = 64
 _KEPT_BYTES: Final = 16 * 2**20
 _MOST_ANSWERS: Final = 524_288
-"""Of all selections, a hundred bytes each; those that were used longest ago are asked for anew."""
+"""Of all selections, a hundred bytes each; those that were used longest ago are asked for again."""
 _LONGEST_TEXT: Final = 8_192
 """Of a compile error, which shows a long expression once for each mistake: the pod's status is written with it."""
 
@@ -129,7 +129,7 @@ class DeviceSelection:
                 if not selector.matches(found.id.driver, found.device):
                     return False
             except SelectorRuntimeError as problem:
-                on_device = f" on device {found.id}" if self._features.tells_device_of_error else ""
+                on_device = f" on device {found.id}" if self._features.reports_device_of_error else ""
                 message = f"{where}: selector #{number}{on_device}: CEL runtime error: {problem}"
                 raise AllocationError(message) from None
         return True

@@ -12,7 +12,7 @@ from kscheduler.devices.pools import NodeIdentity, Pool, in_order, is_relevant, 
 from kscheduler.devices.wanted import AllocatorFeatures
 
 _MOST_NODES: Final = 1 << 14
-"""Whose pools are kept; then they are worked out anew."""
+"""Whose pools are kept; then they are worked out again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,7 +108,7 @@ class AllocatorFeatures:
     """A negative or unrepresentable capacity is an error; else it is computed with."""
     all_means_static_capacity: bool = True
     """`All` means devices that are large enough; else those that have that much left."""
-    tells_device_of_error: bool = True
+    reports_device_of_error: bool = True
     """The text of a selector's error names the device, and that of too many devices the request."""
     shortens_config: bool = True
     """A configuration for all requests lists none of them."""
@@ -139,7 +139,7 @@ class AllocatorFeatures:
             restores_common_values=as_1_37,
             refuses_odd_capacities=as_1_37,
             all_means_static_capacity=as_1_37,
-            tells_device_of_error=as_1_37,
+            reports_device_of_error=as_1_37,
             shortens_config=as_1_37,
             repeats_config=not as_1_37,
             ignores_compatibility_groups=as_1_37 and not has_groups,

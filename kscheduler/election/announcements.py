@@ -8,7 +8,7 @@
     lease_watch_fails             a follower asks instead of being told, likewise
 
 The advice belongs to the cause (`client.outage_cause`): rights are asked for where the API server says that they lack.
-Failures of a follower while the API server is away are left to `client.reachability`.
+Failures of a follower while the API server is unreachable are left to `client.reachability`.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,7 +28,7 @@ REASON: Final = "LeaderElection"
 SECONDS_BETWEEN_LINES: Final = 60.0
 PATIENCE_SECONDS: Final = 5.0
 """How long a follower's requests fail before it is told. An API server that has just started answers 403 for a second
-or two, until it has read the roles: whoever changes them then has been sent to the wrong place."""
+or two, until it has read the roles: anyone who changes them then has been sent to the wrong place."""
 
 
 class EventLog(Protocol):
@@ -84,7 +84,7 @@ class Announcements:
         if leader == self._reported_leader:
             return
         self._reported_leader = leader
-        self._has_failed_to_write = False  # whoever could not take the lease then does not have to now
+        self._has_failed_to_write = False  # anyone who could not take the lease then does not have to now
         if leader == self._identity:
             return
         if not leader:
@@ -130,7 +130,7 @@ class Announcements:
 
     def _advice_after_loss(self, others: Mapping[str, str]) -> str:
         if others:
-            return "somebody else has written the Lease; only a replica, or an operator, should"
+            return "another writer has changed the Lease; only a replica or an operator should"
         failure = self._last_failure
         about_requests = advice_about_failure(failure) if failure is not None else None
         if about_requests is not None:
@@ -194,9 +194,7 @@ class Announcements:
                 f"the namespace {self._namespace} does not exist: create it, or name another one with "
                 "--leader-elect-resource-namespace"
             )
-        return (
-            otherwise or "it is tried again; nobody schedules under this lease meanwhile, unless another replica leads"
-        )
+        return otherwise or "it is retried; no replica schedules under this lease until then, unless another one leads"
 
     def _event(self, stored: StoredLease, what: str) -> None:
         self._recorder.record(

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from kscheduler.aio.clock import Clock
-from kscheduler.aio.tasks import Bell
+from kscheduler.aio.tasks import WakeupEvent
 from kscheduler.client.errors import APIError, ClientError, UnknownOutcomeError
 from kscheduler.election.announcements import Announcements
 from kscheduler.election.fence import Fence
@@ -104,7 +104,7 @@ class Election:
         self._announcements = announcements
         self._clock = clock
         self._now = now
-        self._bell: Bell | None = None
+        self._wakeup: WakeupEvent | None = None
         self._is_watching = False
         self._read_at = float("-inf")
         """When the Lease was read last; without a watch it is read each `retryPeriod`."""
@@ -120,7 +120,7 @@ class Election:
     async def lead(self) -> None:
         """Return when this process leads."""
         self._announcements.attempting()
-        self._bell = Bell(self._clock)
+        self._wakeup = WakeupEvent(self._clock)
         watching = asyncio.create_task(self._watch(), name="lease watch")
         try:
             while self._elector.role is Role.FOLLOWING:
@@ -160,21 +160,21 @@ class Election:
                 self._announcements.watch_fails(failure, pause)
             finally:
                 self._is_watching = False
-            self._ring()  # there is nobody who tells of changes now: read
+            self._notify()  # there is nobody who tells of changes now: read
             if self._clock.monotonic() - began < pause:
                 await self._clock.sleep(pause)
 
     def _saw(self, stored: StoredLease | None) -> None:
         now = self._now()
         if self._elector.saw(stored, now):
-            self._ring()
+            self._notify()
         self._announcements.leader(self._elector.leader, self._elector.expires_in(now))
 
     # --- leading ----------------------------------------------------------------------------------------------------
 
     async def keep(self) -> None:
         """Renew until cancelled. Raises `LeaseLostError`; from then on, the fence is closed."""
-        self._bell = Bell(self._clock)
+        self._wakeup = WakeupEvent(self._clock)
         while self._elector.role is not Role.RELEASED:
             late = self._now() - self._elector.may_write_until
             step = self._elector.step(self._now(), self._clock.time())
@@ -220,7 +220,7 @@ class Election:
     def _on_refusal(self, write: str) -> None:
         """The fence has held a write back: its clock is ahead of this loop's timers, which were late."""
         self._refused_write = self._refused_write or write
-        self._ring()
+        self._notify()
 
     async def release(self) -> None:
         """Give the lease up, after the last write: others may take over at once. Does nothing after a loss."""
@@ -229,7 +229,7 @@ class Election:
         self._elector.stop_leading()
         self.fence.close()
         self._watchdog.lift()
-        self._ring()
+        self._notify()
         try:
             async with _at_most(RELEASE_SECONDS):
                 failure = await self._give_up()
@@ -240,7 +240,7 @@ class Election:
 
     async def _give_up(self) -> str:
         """Returns why others have to wait; empty if they need not."""
-        failure = "somebody else changes it"
+        failure = "another client changes it"
         for _ in range(RELEASE_TRIES):
             async with self._sending:
                 write = self._elector.release(self._clock.time())
@@ -297,12 +297,12 @@ class Election:
             self._announcements.not_usable(failure, is_write=isinstance(step, Write))
 
     async def _wait(self, seconds: float) -> None:
-        if self._bell is not None:
-            await self._bell.heard(min(seconds, LONGEST_WAIT_SECONDS))
+        if self._wakeup is not None:
+            await self._wakeup.wait(min(seconds, LONGEST_WAIT_SECONDS))
 
-    def _ring(self) -> None:
-        if self._bell is not None:
-            self._bell.ring()
+    def _notify(self) -> None:
+        if self._wakeup is not None:
+            self._wakeup.notify()
 
     # --- what is known ----------------------------------------------------------------------------------------------
 
@@ -341,7 +341,7 @@ class Election:
             case Role.FOLLOWING if found.leader:
                 return f"{lease}: {found.leader} leads, this process follows as {found.identity}"
             case Role.FOLLOWING:
-                return f"{lease}: nobody leads; this process follows as {found.identity}"
+                return f"{lease}: there is no leader; this process follows as {found.identity}"
         return f"{lease}: {found.role.value} by this process, {found.identity}"
 
     def statistics(self) -> ElectionStatistics:

@@ -61,7 +61,7 @@ class LeaseClient:
         return stored
 
     def _decoded(self, body: bytes) -> StoredLease:
-        """Raises `UnknownOutcomeError`: whoever has answered so (a proxy, a login page), a write may be applied."""
+        """Raises `UnknownOutcomeError`: anyone who has answered so (a proxy, a login page), a write may be applied."""
         try:
             stored = decode_lease(body)
         except UnreadableLeaseError as failure:
@@ -73,7 +73,7 @@ class LeaseClient:
     async def watch(self) -> AsyncGenerator[StoredLease | None]:
         """The Lease as it is, if it exists, then each change; `None`: it was deleted. Ends when the server ends it.
 
-        Raises `ClientError`, also for an event that cannot be read: the watch has to be opened anew.
+        Raises `ClientError`, also for an event that cannot be read: the watch has to be opened again.
         """
         params = {
             "watch": "1",

@@ -1,9 +1,9 @@
 """Who leads: the rules of the election, without I/O and without a clock of their own.
 
-One process at a time may schedule. All of them agree by one object, a Lease, which the leader renews; whoever sees that
-it was not renewed for as long as it says may take it. The API server orders the writes (each carries the version that
-it replaces), so of two that try at once one gets a 409. What it cannot know is whether the old leader has stopped. That
-follows from time, and each process uses only its own clock:
+One process at a time may schedule. All of them agree by one object, a Lease, which the leader renews; anyone who sees
+that it was not renewed for as long as it says may take it. The API server orders the writes (each carries the version
+that it replaces), so of two that try at once one gets a 409. What it cannot know is whether the old leader has stopped.
+That follows from time, and each process uses only its own clock:
 
     leader      sends a renewal at s; if it succeeds, it may write until s + renewDeadline, then never again
     follower    sees that renewal at o, which is after s; tries at o + leaseDuration, not before

@@ -61,8 +61,8 @@ def against(decision: Decision, node: str, situation: Situation = NO_SITUATION) 
     if node in names:
         return Against(node, chosen, points=tuple(_points(decision, node, chosen)))
     for rejections in plugin_rejections(decision, record):
-        for status, turned_down in rejections.by_status.items():
-            if node in turned_down:
+        for status, rejected_nodes in rejections.by_status.items():
+            if node in rejected_nodes:
                 details = tuple(each.detail.text for each in rejections.details if node in each.node_names)
                 return Against(node, chosen, status=status, details=details)
     return Against(node, chosen, problem=f"node {node} was not looked at: the search had ended, or its nomination held")

@@ -77,8 +77,8 @@ def decision_tree(
     beside = None if compared is None else against_tree(compared)
     second = runner_up_tree(runner_up(decision, situation))
     missing = [*missing_claims(decision.scenario)] if found == [] else []
-    told = {"against": beside, "runnerUp": second, "suggestions": found, "missing": missing, "notes": list(notes)}
-    return {**header, **_recorded_keys(decision), **explanation_keys(decision, situation), **told}
+    reported = {"against": beside, "runnerUp": second, "suggestions": found, "missing": missing, "notes": list(notes)}
+    return {**header, **_recorded_keys(decision), **explanation_keys(decision, situation), **reported}
 
 
 def _recorded_keys(decision: Decision) -> Tree:

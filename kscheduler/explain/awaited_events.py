@@ -122,8 +122,8 @@ def _parts(label: str) -> tuple[str, list[str]]:
 
 
 def _verbs(actions: set[str]) -> str:
-    happens = actions | ({"Add", "Delete"} if "All" in actions else set())
-    verbs = [words for action, words in _HAPPENS.items() if action in happens]
+    apply_external = actions | ({"Add", "Delete"} if "All" in actions else set())
+    verbs = [words for action, words in _HAPPENS.items() if action in apply_external]
     changes = sorted(actions - _HAPPENS.keys() - {"All"})
     what = [_WHAT[action] for action in changes if action in _WHAT]
     does = [_DOES[action] for action in changes if action in _DOES]

@@ -51,8 +51,8 @@ def _extender(role: ExtenderRole) -> Tree:
         "url": role.url,
         "verbs": list(role.verbs),
         "ignorable": role.is_ignorable,
-        "asked": role.was_asked,
-        "turnedDown": role.turned_down,
+        "asked": role.was_queried,
+        "turnedDown": role.rejected,
         "failure": role.failure or None,
     }
 
@@ -186,7 +186,7 @@ def _victim(pod: PodInfo) -> Tree:
 def _situation(situation: Situation) -> Tree:
     condition = situation.condition
     return {
-        "standing": situation.standing.value,
+        "standing": situation.pod_state.value,
         "phase": situation.phase,
         "nodeName": situation.node_name,
         "deletionTimestamp": situation.deleted_at or None,

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kscheduler.config.extenders import extender_name, is_asked_about
+from kscheduler.config.extenders import extender_name, is_queried_about
 from kscheduler.config.types import Extender
 from kscheduler.scenario.decide import Decision
-from kscheduler.scheduling.extenders.answers import ExtenderAnswers
+from kscheduler.scheduling.extenders.extender_results import ExtenderResults
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,9 +18,9 @@ class ExtenderRole:
     verbs: tuple[str, ...]
     """Of the protocol: `filter`, `prioritize`, `preempt`."""
     is_ignorable: bool
-    was_asked: bool
+    was_queried: bool
     """Whether it was called: not without `--ask-extenders`, and not if those before it have left no node."""
-    turned_down: int
+    rejected: int
     """Nodes; 0 if it was not asked."""
     failure: str = ""
     """What went wrong when it was asked, and was ignored."""
@@ -30,26 +30,26 @@ def extender_roles(decision: Decision) -> tuple[ExtenderRole, ...]:
     """Those that the pod concerns, in the order of the configuration."""
     pod = decision.scenario.pod
     concerned = decision.profile.extenders if decision.profile is not None else ()
-    return tuple(_role(extender, decision) for extender in concerned if is_asked_about(extender, pod))
+    return tuple(_role(extender, decision) for extender in concerned if is_queried_about(extender, pod))
 
 
 def _role(extender: Extender, decision: Decision) -> ExtenderRole:
     name, answers = extender_name(extender), decision.answers
-    by = answers.turned_down_by.values() if answers is not None else ()
-    asked_of = answers.asked_of if answers is not None else frozenset[str]()
+    by = answers.rejected_by.values() if answers is not None else ()
+    queried_of = answers.queried_of if answers is not None else frozenset[str]()
     if answers is not None and answers.victims is not None:
-        asked_of |= answers.victims.asked_of
+        queried_of |= answers.victims.queried_of
     return ExtenderRole(
         name,
         tuple(_verbs(extender)),
         extender.ignorable,
-        was_asked=name in asked_of,
-        turned_down=sum(each == name for each in by),
+        was_queried=name in queried_of,
+        rejected=sum(each == name for each in by),
         failure=_failure(answers, name),
     )
 
 
-def _failure(answers: ExtenderAnswers | None, name: str) -> str:
+def _failure(answers: ExtenderResults | None, name: str) -> str:
     """What was ignored, about nodes or about victims."""
     if answers is None:
         return ""

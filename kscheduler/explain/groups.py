@@ -188,7 +188,9 @@ def _name(decision: GroupDecision) -> str:
 
 
 def _each_text_once(texts: Iterable[tuple[str, str]]) -> list[str]:
-    """Lines of members, each with its text; of those with the same text one line. Whoever gets a node has its own."""
+    """Lines of members, each with its text; of those with the same text one line. Anyone who gets a node has its
+    own.
+    """
     names: dict[tuple[str, str], list[str]] = {}
     for name, text in texts:
         names.setdefault((text, name if text.startswith(_GOES_TO) else ""), []).append(name)
@@ -227,7 +229,7 @@ def _victim_lines(decision: GroupDecision) -> list[str]:
     if preemption is None:
         return []
     count = len(preemption.victims)
-    broken = f", of whom {preemption.broken_budgets} break a disruption budget" if preemption.broken_budgets else ""
+    broken = f", {preemption.broken_budgets} of them against a disruption budget" if preemption.broken_budgets else ""
     head = f"it would evict {count} {'pod' if count == 1 else 'pods'}{broken}:"
     return [head, *(f"  {pod.key} on {pod.node_name}, priority {pod.priority}" for pod in preemption.victims)]
 

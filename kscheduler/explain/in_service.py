@@ -62,40 +62,40 @@ class InService:
         }
 
 
-def service_lines(known: InService, told: Collection[str] = (), *, waits: bool = False) -> Iterator[str]:
+def service_lines(known: InService, reported: Collection[str] = (), *, waits: bool = False) -> Iterator[str]:
     """The facts as sentences.
 
     `told`: errors that stand elsewhere in the answer. `waits`: whether that says what it waits for in PreBind.
     """
     if not known.leads:
-        yield "the replica that was asked does not lead: another one schedules, with a queue of its own"
+        yield "this replica is not the leader: another one schedules, with its own queue"
     tries = "1 attempt" if known.attempts == 1 else f"{known.attempts} attempts"
     match known.place:
         case "active":
-            yield f"in the queue, to be tried next ({tries} so far)"
+            yield f"in the active queue, tried next ({tries} so far)"
         case "backoff":
             left = max((known.backoff_until or known.at) - known.at, 0.0)
             yield f"backs off after {tries}: it is tried again in {left:.1f} s, at {_time(known.backoff_until)}"
         case "unschedulable":
             events = ", or ".join(f"when {words}" for words in awaited_in_words(known.awaits))
-            again = f"it is tried again {events}" if events else f"no event brings it back: {_LATER}"
+            again = f"it is tried again {events}" if events else f"no event wakes it: {_LATER}"
             yield f"parked since {_time(known.since)} after {tries}; {again}"
         case "gated":
-            yield f"kept out of the queue by {known.gated_by or 'a PreEnqueue plugin'}"
+            yield f"gated by {known.gated_by or 'a PreEnqueue plugin'}"
         case "permit":
             holding = ", ".join(f"{plugin} (for {left:.0f} s at most)" for plugin, left in known.permit.items())
-            yield f"node {known.assumed_on} is reserved for it; it waits until Permit plugins let it through: {holding}"
+            yield f"node {known.assumed_on} is reserved for it; it waits for Permit plugins: {holding}"
         case "extenderLine":
-            yield "waits in line until its HTTP extenders can be asked"
+            yield "waits for its turn to call its HTTP extenders"
         case "underWay" if known.assumed_on and waits:
-            yield f"node {known.assumed_on} is reserved for it; it is bound when what it waits for is there"
+            yield f"node {known.assumed_on} is reserved for it; it is bound when PreBind is done"
         case "underWay" if known.assumed_on:
-            yield f"is being bound to {known.assumed_on} at this moment"
+            yield f"is being bound to {known.assumed_on} now"
         case "underWay":
-            yield "is being decided at this moment"
+            yield "is being scheduled now"
         case _:
             return
-    if known.last_error and known.last_error not in told:
+    if known.last_error and known.last_error not in reported:
         yield f"its last attempt ended in an error: {known.last_error}"
 
 

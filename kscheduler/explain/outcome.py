@@ -2,7 +2,7 @@
 
 from enum import Enum
 
-from kscheduler.explain.situation import Situation, Standing
+from kscheduler.explain.situation import PodState, Situation
 from kscheduler.scenario.decide import Decision
 
 
@@ -21,26 +21,26 @@ class Outcome(Enum):
     BOUND = "Bound"
     """It has a node already; the cycle's result is hypothetical."""
     TERMINATING = "Terminating"
-    """It is being deleted: nobody schedules it any more."""
+    """It is being deleted: no scheduler handles it any more."""
     FINISHED = "Finished"
-    """It has run to its end: nobody schedules it any more."""
+    """It has run to its end: no scheduler handles it any more."""
     NOT_SERVED = "NotServed"
     """Its spec.schedulerName is not a profile here; the cycle's result is hypothetical."""
     ERROR = "Error"
     """It could not be judged."""
 
 
-_OF_STANDING = {
-    Standing.BOUND: Outcome.BOUND,
-    Standing.TERMINATING: Outcome.TERMINATING,
-    Standing.FINISHED: Outcome.FINISHED,
-    Standing.NOT_SERVED: Outcome.NOT_SERVED,
+_OF_POD_STATE = {
+    PodState.BOUND: Outcome.BOUND,
+    PodState.TERMINATING: Outcome.TERMINATING,
+    PodState.FINISHED: Outcome.FINISHED,
+    PodState.NOT_SERVED: Outcome.NOT_SERVED,
 }
 
 
 def outcome_of(decision: Decision, situation: Situation) -> Outcome:
     """The outcome by the pod's situation, otherwise by the cycle."""
-    return _OF_STANDING.get(situation.standing) or cycle_outcome(decision) or Outcome.ERROR
+    return _OF_POD_STATE.get(situation.pod_state) or cycle_outcome(decision) or Outcome.ERROR
 
 
 def cycle_outcome(decision: Decision) -> Outcome | None:

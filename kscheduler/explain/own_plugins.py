@@ -1,6 +1,6 @@
 """What an answer says besides about plugins that are not in-tree: where their code is, and who may hold the pod.
 
-Whoever reads that a plugin has rejected nodes knows kube-scheduler's plugins, or finds them in its documentation. Of
+Anyone who reads that a plugin has rejected nodes knows kube-scheduler's plugins, or finds them in its documentation. Of
 a policy of one's own only its file says what it means.
 """
 

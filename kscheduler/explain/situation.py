@@ -17,17 +17,17 @@ from kscheduler.api.well_known import DEFAULT_SCHEDULER_NAME
 from kscheduler.explain.in_service import InService, service_lines
 from kscheduler.framework.cluster.volumes import claim_name
 from kscheduler.scenario.fields import nearest
+from kscheduler.scheduling.drift.pending import DeviceWait
 from kscheduler.scheduling.failures.failures import SCHEDULER_ERROR
-from kscheduler.scheduling.truth.pending import DeviceWait
 
-ASK_THE_SERVICE: Final = "only the running service knows: `kubectl kscheduler why POD` asks it, as GET /explain does"
+ASK_THE_SERVICE: Final = "only the running service can tell: `kubectl kscheduler why POD` asks it, as GET /explain does"
 
 
 ObjectKey = tuple[str, str, str]
 """The kind as in the API's paths, the namespace (empty for kinds without) and the name."""
 
 
-class Standing(Enum):
+class PodState(Enum):
     """Whether the pod is to be scheduled."""
 
     PENDING = "Pending"
@@ -58,7 +58,7 @@ class ClaimState:
 class Situation:
     """A pod's state at the API server; empty for a scenario from a file."""
 
-    standing: Standing = Standing.PENDING
+    pod_state: PodState = PodState.PENDING
     is_live: bool = False
     """Whether the state was read from a cluster; False for a scenario."""
     phase: str = ""
@@ -83,13 +83,13 @@ class Situation:
     """For a new pod: the other objects of its file. Whether the cluster has them, too, the file says what they are."""
     in_service: InService | None = None
     """What the running service knows; `None`: it was not asked."""
-    not_judged: tuple[str, ...] = ()
+    not_evaluated: tuple[str, ...] = ()
     """Why the pod is not judged with the group that it names: the configuration does not follow its API."""
 
     @property
     def is_hypothetical(self) -> bool:
         """Whether this scheduler is not going to schedule the pod."""
-        return self.standing in (Standing.BOUND, Standing.NOT_SERVED)
+        return self.pod_state in (PodState.BOUND, PodState.NOT_SERVED)
 
     @property
     def waits_for_volumes(self) -> tuple[ClaimState, ...]:
@@ -100,15 +100,15 @@ class Situation:
 NO_SITUATION: Final = Situation()
 
 
-def standing_of(pod: Pod, served: Iterable[str]) -> Standing:
+def pod_state_of(pod: Pod, served: Iterable[str]) -> PodState:
     """The first that applies: finished, being deleted, on a node, served by nobody here, pending."""
     if pod.is_terminal:
-        return Standing.FINISHED
+        return PodState.FINISHED
     if pod.metadata.deletion_timestamp is not None:
-        return Standing.TERMINATING
+        return PodState.TERMINATING
     if pod.spec.node_name:
-        return Standing.BOUND
-    return Standing.PENDING if pod.spec.scheduler_name in served else Standing.NOT_SERVED
+        return PodState.BOUND
+    return PodState.PENDING if pod.spec.scheduler_name in served else PodState.NOT_SERVED
 
 
 def claim_states(
@@ -148,11 +148,11 @@ def situation_lines(situation: Situation, *, fits: bool, event: str = "", error:
     if not situation.is_live:
         return
     near = near_name(situation.scheduler_name, situation.served)
-    if situation.standing is Standing.NOT_SERVED:
+    if situation.pod_state is PodState.NOT_SERVED:
         served = f"served here: {', '.join(situation.served)} ({situation.served_by})"
         yield f"scheduler {situation.scheduler_name} decides about it, which is not {served}{near}"
         yield "answered by the default plugins under that name"
-    elif situation.is_presumed and situation.standing in (Standing.PENDING, Standing.NEW):
+    elif situation.is_presumed and situation.pod_state in (PodState.PENDING, PodState.NEW):
         decides = f"scheduler {situation.scheduler_name} decides about it"
         yield f"{decides}, with the default plugins unless --config says more{near}"
     condition = situation.condition
@@ -165,13 +165,13 @@ def situation_lines(situation: Situation, *, fits: bool, event: str = "", error:
         elif error and condition.message == error:
             message = ", with the same text"
         yield f"condition PodScheduled={condition.status}{reason}{since}{message}"
-    if situation.standing is not Standing.PENDING:
+    if situation.pod_state is not PodState.PENDING:
         return
     yield from _waiting_lines(situation)
     if situation.in_service is not None:
-        told = {event, error} | ({condition.message} if condition is not None else set())
+        reported = {event, error} | ({condition.message} if condition is not None else set())
         waits = bool(situation.device_waits or situation.waits_for_volumes)
-        yield from service_lines(situation.in_service, told, waits=waits)
+        yield from service_lines(situation.in_service, reported, waits=waits)
     elif fits:
         yield from _why_not_bound(situation)
 
@@ -194,7 +194,7 @@ def _waiting_lines(situation: Situation) -> Iterator[str]:
             maker = claim.provisioner or "its provisioner"
             yield (
                 f"claim {claim.name} waits for its volume: a scheduler has selected node {claim.selected_node}, and "
-                f"{maker} has not made it yet; the pod is bound when that is done"
+                f"{maker} has not provisioned it yet; the pod is bound when it has"
             )
         elif not claim.is_bound:
             mode = f", {claim.binding_mode}" if claim.binding_mode else ""
@@ -207,11 +207,11 @@ def _why_not_bound(situation: Situation) -> Iterator[str]:
     waits = f"whether it is in the queue, backs off or waits for Permit {ASK_THE_SERVICE}"
     if situation.nominated_node:
         # Set for a preemptor, and for a pod that waits for Permit or a volume (NominatedNodeNameForExpectation).
-        expected = "a scheduler expects it on that node; whether it waits for Permit or is just being bound"
+        expected = "a scheduler has nominated that node; whether it waits for Permit or is being bound"
         yield f"{expected} {ASK_THE_SERVICE}"
     elif situation.condition is None:
-        yield f"no scheduler has said anything about it yet (no PodScheduled condition); {waits}"
+        yield f"no scheduler has reported anything about it yet (no PodScheduled condition); {waits}"
     elif situation.condition.status == "False" and situation.condition.reason == SCHEDULER_ERROR:
-        yield f"by the rules known here it fits now; what the condition says has failed is not asked here; {waits}"
+        yield f"by the rules known here it would fit now; what the condition says has failed is not asked here; {waits}"
     elif situation.condition.status == "False":
-        yield f"it fits now, so the condition is of an earlier try; {waits}"
+        yield f"it would fit now, so the condition is from an earlier attempt; {waits}"

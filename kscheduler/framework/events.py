@@ -35,7 +35,9 @@ class Resource(Enum):
     POD_GROUP = "scheduling.k8s.io/PodGroup"
     COMPOSITE_POD_GROUP = "scheduling.k8s.io/CompositePodGroup"
     PLUGIN_DATA = "PluginData"
-    """Data of a plugin's own (`Handle.nodes_changed`): whoever registers it hears of its own. Not in kube-scheduler."""
+    """Data of a plugin's own (`Handle.nodes_changed`): anyone who registers it hears of its own. Not in
+    kube-scheduler.
+    """
     WILDCARD = "*"
 
     __hash__ = object.__hash__  # Enum's own `__hash__` is slow (Python code), and events are hashed per waiting pod

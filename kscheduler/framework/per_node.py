@@ -47,7 +47,7 @@ from kscheduler.framework.plugin import (
     Source,
     status_of_code,
 )
-from kscheduler.framework.plugin_answers import PartialAnswerError, WrongAnswerError, probes, shown
+from kscheduler.framework.plugin_results import PartialAnswerError, WrongAnswerError, probes, shown
 from kscheduler.framework.plugin_time import DecisionEndedError
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import Status
@@ -221,12 +221,12 @@ class _EndedCallError(WrongAnswerError):
         self.node = node
 
 
-Asked = Callable[[PodInfo, NodeInfo], Any]
+PodSelection = Callable[[PodInfo, NodeInfo], Any]
 """A user's function with the check of its answer. Raises `WrongAnswerError`."""
 
 
 def _answers(
-    ask: Asked, number: Callable[[Any], int], pod: PodInfo, nodes: NodeTable, rows: Rows
+    ask: PodSelection, number: Callable[[Any], int], pod: PodInfo, nodes: NodeTable, rows: Rows
 ) -> np.ndarray[Any, np.dtype[np.int64]]:
     """The number of each row's answer. Raises `PartialAnswerError` with those of the nodes where it did not fail.
 
@@ -241,14 +241,14 @@ def _answers(
         raise WrongAnswerError(f"{ended}; it had answered for {answered} of {len(rows)} nodes") from ended.__cause__
     if not failures:
         return numbers
-    is_answered = np.ones(len(rows), dtype=np.bool_)
-    is_answered[list(failures)] = False
+    is_known = np.ones(len(rows), dtype=np.bool_)
+    is_known[list(failures)] = False
     first = next(iter(failures.values()))
-    raise PartialAnswerError(str(first), numbers, is_answered) from first
+    raise PartialAnswerError(str(first), numbers, is_known) from first
 
 
 def _each(
-    ask: Asked,
+    ask: PodSelection,
     number: Callable[[Any], int],
     pod: PodInfo,
     nodes: NodeTable,
@@ -271,7 +271,7 @@ def _each(
             yield 0
 
 
-def _answers_for_one(ask: Asked, pod: PodInfo, nodes: NodeTable, rows: Rows) -> bool:
+def _answers_for_one(ask: PodSelection, pod: PodInfo, nodes: NodeTable, rows: Rows) -> bool:
     """Whether the function answers for the first, the middle or the last of the nodes.
 
     If not, it fails for the pod, and would raise for each of 5,000 nodes.

@@ -12,7 +12,7 @@ synchronous and fast except `pre_bind`, `bind` and `refresh`, which may do I/O. 
     score         rows -> raw points;  normalize  raw points -> 0..100
     reserve, permit, pre_bind, bind, post_bind, unreserve   for the chosen node
 
-    refresh       fetch data of the plugin's own, beside the cycle, every `refresh_interval` seconds
+    refresh       fetch data of the plugin's own, in the background, every `refresh_interval` seconds
     close         nobody uses the plugin any more: another configuration is in force, or the service ends
 
 Each plugin defines its own codes; `status(cycle, code)` gives the text when it is needed. An exception is an Error: it
@@ -48,7 +48,7 @@ MIN_NODE_SCORE: Final = well_known.MIN_NODE_SCORE
 
 PASS_ALL: Final = None
 """What a filter returns when every row passes."""
-NOT_JUDGED: Final = -(2**62)
+NOT_EVALUATED: Final = -(2**62)
 """The code of a row for which a user's filter has failed. The plugin is not asked what it means."""
 
 
@@ -424,7 +424,7 @@ class PodGroupPostFilterPlugin(Protocol):
 
 
 class RefreshPlugin(Protocol):
-    """Decides by data of its own (measurements, prices), which are fetched beside the cycle and never inside it."""
+    """Decides by data of its own (measurements, prices), which are fetched in the background and never inside it."""
 
     name: str
     refresh_interval: float

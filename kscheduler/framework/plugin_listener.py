@@ -31,7 +31,7 @@ class PluginListener(Protocol):
         ...
 
 
-class _Nobody:
+class _NoListener:
     """Ignores all reports: for what-if, explain and tests."""
 
     def failed(self, plugin: str, point: str, pod: PodInfo | None, failure: BaseException, then: str = "") -> None:
@@ -41,7 +41,7 @@ class _Nobody:
         """Pass."""
 
 
-NOBODY: Final[PluginListener] = _Nobody()
+NO_LISTENER: Final[PluginListener] = _NoListener()
 
 
 # Pods that a plugin wants to be tried right after the current pod.

@@ -4,7 +4,7 @@ The problem: a scheduler needs all nodes and pods at hand, through restarts of t
 silent connections and objects that cannot be read. The idea is client-go's: a `Reflector` lists once and then watches,
 resuming where it stopped; an `Informer` keeps the store and calls handlers with each change; an `InformerFactory` owns
 an informer per kind. `Progress` decides what to do next, without I/O; `ViewAge` knows how old a store is; a `Rereader`
-asks anew for what could not be read; a `StoreAudit` looks for what a watch has lost.
+asks again for what could not be read; a `StoreAudit` looks for what a watch has lost.
 Limit: events are ordered within a kind, never across kinds.
 """
 

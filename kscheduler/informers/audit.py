@@ -11,11 +11,11 @@ and compare versions once the watch has reached the version of the list.
     count, log both sides, list the kind again
 
 So a lost event is found within the period with its jitter, a list, a minute until the next bookmark, and the half
-minute: eight minutes (`FOUND_SECONDS`). Kinds are audited beside each other, and a period begins with an audit, not
+minute: eight minutes (`FOUND_SECONDS`). Kinds are audited side by side, and a period begins with an audit, not
 with its end. A list of metadata is 2 KB a pod for the API server to write and 3 us for us to read, which is why it is
 not made each minute.
 
-Only what the watch must have shown is judged. If the kind was listed anew meanwhile (the watch had lost its place),
+Only what the watch must have shown is judged. If the kind was listed again meanwhile (the watch had lost its place),
 then the watch has shown nothing of what came and went before that list, and the store is what the list said: there is
 nothing to judge, and nothing to repair.
 
@@ -291,7 +291,7 @@ def reaches(seen: str, wanted: str) -> bool:
 
 
 class StoreAudits:
-    """Audits several informers, beside each other, periodically and on request."""
+    """Audits several informers, side by side, periodically and on request."""
 
     def __init__(
         self,

@@ -1,9 +1,9 @@
 """Waits until a store holds everything that was written before now.
 
-The problem: whoever becomes leader has a store that a watch fills, and a watch may be behind: by milliseconds mostly,
-by a minute if its connection is dead and nobody has noticed. Deciding on it would give away room that the old leader
-has given away just before. The idea: a consistent LIST of one object tells the version L at which the API server is
-now; whatever the store has seen at L or later contains all that was written before the LIST.
+The problem: anyone who becomes leader has a store that a watch fills, and a watch may be behind: by milliseconds
+mostly, by a minute if its connection is dead and nobody has noticed. Deciding on it would give away room that the old
+leader has given away just before. The idea: a consistent LIST of one object tells the version L at which the API server
+is now; whatever the store has seen at L or later contains all that was written before the LIST.
 
     list one object                        the version L, in a few milliseconds
     wait for the watch to reach L, 0.5 s   where pods come and go, the next event is there at once
@@ -66,8 +66,8 @@ class CatchUp:
         began = self._clock.monotonic()
         version = await self._version_now()
         how = "watch"
-        patience = SMALL_PATIENCE_SECONDS if len(self._informer.store) < SMALL_STORE else PATIENCE_SECONDS
-        if not await self._is_reached(version, patience):
+        search_budget = SMALL_PATIENCE_SECONDS if len(self._informer.store) < SMALL_STORE else PATIENCE_SECONDS
+        if not await self._is_reached(version, search_budget):
             how = "list"
             while not await self._is_listed(version):
                 _log.warning("waiting_to_catch_up", resource=self._kind.resource, problem=self._informer.problem)

@@ -18,7 +18,7 @@ from typing import Any, Literal
 import msgspec
 
 from kscheduler.aio import REAL_CLOCK, Clock, finishes_within
-from kscheduler.aio.tasks import Bell, until_cancelled
+from kscheduler.aio.tasks import WakeupEvent, until_cancelled
 from kscheduler.api.kinds import KINDS, Kind
 from kscheduler.client.errors import APIError, ClientError
 from kscheduler.client.rest import APIClient
@@ -95,7 +95,7 @@ class InformerFactory:
         self._watch_list = watch_list
         self._informers: dict[str, Informer[Any]] = {}
         self._reflectors: dict[str, Reflector[Any]] = {}
-        self._absent: dict[str, Bell] = {}
+        self._absent: dict[str, WakeupEvent] = {}
         """By resource, who waits until the API server serves it."""
         for kind in kinds:
             transform = (transforms or {}).get(kind.plural)
@@ -116,8 +116,8 @@ class InformerFactory:
 
     def look_for_absent(self) -> None:
         """Ask for each resource that the API server did not have, at once: it may be another server by now."""
-        for bell in self._absent.values():
-            bell.ring()
+        for wakeup in self._absent.values():
+            wakeup.notify()
 
     async def run(self) -> None:
         """Keep all informers up to date until cancelled."""
@@ -179,12 +179,12 @@ class InformerFactory:
         report = log.info if kind.resource in self._may_be_absent else log.warning
         report("resource_absent", resource=kind.resource, version=kind.version, advice=again)
         await informer.rest()
-        pause, bell = FIRST_DISCOVERY_SECONDS, Bell(self._clock)
-        self._absent[kind.resource] = bell
+        pause, wakeup = FIRST_DISCOVERY_SECONDS, WakeupEvent(self._clock)
+        self._absent[kind.resource] = wakeup
         try:
             while True:
                 began = self._clock.monotonic()
-                await bell.heard(pause)
+                await wakeup.wait(pause)
                 is_early = self._clock.monotonic() - began < pause
                 if await self._exists(kind, unless_known=False):  # an API server that is away brings no resource
                     break

@@ -5,7 +5,7 @@ rest of the program a change is atomic. An object that comes back under the same
 an addition, which client-go hides and a scheduler must not miss.
 
 A watch shows versions of an object in their order. Should one come late (a confused proxy, a watch cache, an object
-that was read anew meanwhile), the store does not go back: an event that is older than what is stored, or than the
+that was read again meanwhile), the store does not go back: an event that is older than what is stored, or than the
 object's deletion, is ignored. Only a list may go back, as after a restore of etcd.
 """
 
@@ -83,7 +83,7 @@ class InformerStatistics:
     """Key to error of objects on the server that cannot be read now."""
     undecodable_total: int
     reread: dict[str, int]
-    """Objects that could not be read and were read anew, by outcome: `read`, `gone`."""
+    """Objects that could not be read and were read again, by outcome: `read`, `gone`."""
     out_of_order: int
     """Events that were ignored since the store knew better."""
     handler_errors: int

@@ -36,7 +36,7 @@ OnEvent = Callable[[ClusterEvent, Any, Any], None]
 _Key = tuple[str, str, str, type]
 
 
-def _wake_nobody(event: ClusterEvent, old: Any, new: Any) -> None:
+def _no_wakeup(event: ClusterEvent, old: Any, new: Any) -> None:
     """Before a queue is connected."""
 
 
@@ -146,7 +146,7 @@ class PluginListers:
         self._client = client
         self._watched = watched
         self._clock = clock
-        self.on_event: OnEvent = _wake_nobody
+        self.on_event: OnEvent = _no_wakeup
         """Called after the plugins, for changes of kinds of their own."""
         self._listened: dict[str, _Listened] = {}
         """Of what is watched anyway, by resource."""

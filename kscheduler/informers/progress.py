@@ -22,7 +22,7 @@ import random
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from kscheduler.client.errors import APIError, ClientError, NotSentError, StalledError, StatusAnswer
+from kscheduler.client.errors import APIError, APIStatus, ClientError, NotSentError, StalledError
 from kscheduler.client.outage_cause import Cause, cause_of_failure, cause_of_refusal
 
 PAGE_SIZE = 500
@@ -35,7 +35,7 @@ _INTERNAL_ERROR_SECONDS = 60.0
 """How long a watch that ends in InternalError is opened again before the objects are listed again."""
 
 
-class Want(Enum):
+class RequestKind(Enum):
     """The three requests of a reflector."""
 
     LIST = "list"
@@ -47,7 +47,7 @@ class Want(Enum):
 class ListOrWatch:
     """A request to the API server."""
 
-    want: Want
+    want: RequestKind
     params: dict[str, str]
 
 
@@ -100,10 +100,10 @@ class Progress:
     def next_request(self) -> ListOrWatch:
         """The request to make now."""
         if not self._must_list:
-            return ListOrWatch(Want.WATCH, self._watch_params())
+            return ListOrWatch(RequestKind.WATCH, self._watch_params())
         if self._watch_list and not self._list_plainly:
-            return ListOrWatch(Want.WATCH_LIST, self._watch_list_params())
-        return ListOrWatch(Want.LIST, self.page_params(""))
+            return ListOrWatch(RequestKind.WATCH_LIST, self._watch_list_params())
+        return ListOrWatch(RequestKind.LIST, self.page_params(""))
 
     def page_params(self, continue_token: str) -> dict[str, str]:
         """LIST, from the beginning or from a continue token. The watch cache pages version 0 only."""
@@ -211,7 +211,7 @@ class Progress:
         return NextStep("quiet" if self._ends_early and seconds >= QUIET_WATCH_SECONDS[0] - 1 else "ended")
 
     def _was_fruitless(self, seconds: float) -> bool:
-        """Whether a watch ended at once and would begin anew where it began: lines that bring nothing do not count."""
+        """Whether a watch ended at once and would begin again where it began: lines that bring nothing do not count."""
         return seconds < VERY_SHORT_SECONDS and self.resource_version == self._watched_from
 
     def garbled(self, detail: str) -> NextStep:
@@ -247,7 +247,7 @@ class Progress:
         return now - self._internal_error_since < _INTERNAL_ERROR_SECONDS
 
 
-def error_of(status: StatusAnswer) -> APIError:
+def error_of(status: APIStatus) -> APIError:
     """An ERROR event's Status as an `APIError`."""
     return APIError(status, method="WATCH")
 

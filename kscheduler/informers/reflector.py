@@ -4,9 +4,9 @@ A watch that brings nothing for 45 s may be dead, though its connection is open 
 opened again at the last version seen, without a list, and nobody is alarmed, since it may as well be quiet (`Progress`
 says how a quiet one is kept alive). A peer that is gone is noticed after 30 s, by TCP. Failures back off: 0.8 s
 doubling to 15 s, with jitter up to twice that, at least Retry-After; a watch that was open for five seconds begins the
-series anew. While a server refuses connections, a probe each second checks whether it is back. So the first try after a
-fault comes within `LONGEST_WAIT_SECONDS`, however long the fault or the Retry-After was: a pod that was made meanwhile
-is bound within a minute.
+series again. While a server refuses connections, a probe each second checks whether it is back. So the first try after
+a fault comes within `LONGEST_WAIT_SECONDS`, however long the fault or the Retry-After was: a pod that was made
+meanwhile is bound within a minute.
 
 A list is bounded in time, silence, bytes and pages, as whatever answers may never end it.
 """
@@ -28,7 +28,7 @@ from kscheduler.client.lists import ListDecoder, collector_paused
 from kscheduler.client.rest import APIClient
 from kscheduler.client.watch import Bookmark, Decoded, Garbled, Undecodable, WatchDecoder, WatchError, WatchEvent
 from kscheduler.informers.informer import Informer
-from kscheduler.informers.progress import ListOrWatch, NextStep, Progress, Want, error_of
+from kscheduler.informers.progress import ListOrWatch, NextStep, Progress, RequestKind, error_of
 from kscheduler.telemetry.logs import get_logger
 
 log = get_logger(__name__)
@@ -139,7 +139,7 @@ class Reflector(Generic[T]):
             reset_after_seconds=_RARE_LISTS_SECONDS,
             clock=clock,
         )
-        """After a watch that leads to a list. One that works for a while, again and again, does not begin it anew."""
+        """After a watch that leads to a list. One that works for a while, again and again, does not begin it again."""
         self._watching: asyncio.Timeout | None = None
         self._relist_reason = ""
 
@@ -155,7 +155,7 @@ class Reflector(Generic[T]):
     async def step(self) -> NextStep:
         """Make one request; returns what its outcome means."""
         request = self.progress.next_request()
-        if request.want is Want.LIST:
+        if request.want is RequestKind.LIST:
             verdict = await self._list(request)
         else:
             verdict = await self._watch_until_relist(request)
@@ -249,10 +249,10 @@ class Reflector(Generic[T]):
             self._watching, self._relist_reason = None, ""
 
     async def _watch(self, request: ListOrWatch) -> NextStep:
-        initial = _Initial[T]() if request.want is Want.WATCH_LIST else None
+        initial = _Initial[T]() if request.want is RequestKind.WATCH_LIST else None
         watch = _Watch(self._clock.monotonic(), initial)
         if initial is None:
-            self._informer.view.asked()
+            self._informer.view.queried()
         try:
             async with self._client.stream(self._path, request.params, inactivity_seconds=self._inactivity) as stream:
                 watch.is_open = True
@@ -350,8 +350,8 @@ class Reflector(Generic[T]):
             backoff = self._forbidden
         elif verdict.lists_again:
             backoff = self._listing_again
-        asked = verdict.at_least_seconds * (1.0 + _RETRY_AFTER_JITTER * self._rng.random())
-        delay = max(backoff.next(), asked)
+        queried = verdict.at_least_seconds * (1.0 + _RETRY_AFTER_JITTER * self._rng.random())
+        delay = max(backoff.next(), queried)
         self._informer.view.retries_in(delay)
         if verdict.is_unreached:
             await self._wait_for_server(delay)

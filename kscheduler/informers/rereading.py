@@ -1,4 +1,4 @@
-"""Reads an object anew that could not be decoded, until it can be or is gone.
+"""Reads an object again that could not be decoded, until it can be or is gone.
 
 The problem: what a proxy, a broken link or a bug garbles once is not sent again, as a watch shows changes only: a pod
 whose one event could not be read would wait until somebody changes it. The idea: ask for that object alone.
@@ -90,7 +90,7 @@ class Rereads:
 
 
 class Rereader:
-    """Reads the unreadable objects of one informer anew."""
+    """Reads the unreadable objects of one informer again."""
 
     def __init__(self, client: APIClient, informer: Informer[Any], relist: Callable[[str], None], clock: Clock) -> None:
         """`relist` makes the informer list again, for a reason."""
@@ -110,7 +110,7 @@ class Rereader:
 
     async def look(self) -> None:
         """Read those that are due, together: where the server does not answer for one, others need not wait for it."""
-        unreadable = {bad.key if self._can_be_asked_for(bad) else UNNAMED for bad in self._informer.unreadable()}
+        unreadable = {bad.key if self._can_be_queried_for(bad) else UNNAMED for bad in self._informer.unreadable()}
         due = self._rereads.due(unreadable, self._clock.monotonic())[:MOST_AT_A_TIME]
         async with asyncio.TaskGroup() as group:
             for key in due:
@@ -147,7 +147,7 @@ class Rereader:
         path = kind.object_path("", bad.namespace).rstrip("/")
         return await self._client.get(path, params, retries=0, timeout_seconds=ANSWER_SECONDS)
 
-    def _can_be_asked_for(self, bad: Undecodable) -> bool:
+    def _can_be_queried_for(self, bad: Undecodable) -> bool:
         names = (bad.name, *([bad.namespace] if bad.namespace else []))
         if not all(_NAME.fullmatch(name) for name in names):
             return False

@@ -34,7 +34,7 @@ _OTHER_ADVICE: Final = "the scheduler goes on with what it saw last of these res
 
 
 @dataclass(slots=True)
-class _Standing:
+class _LoggedTrouble:
     reason: str
     since: float
     is_logged: bool = False
@@ -46,7 +46,7 @@ class ResourceTroubles:
     """The problems of each resource, and when they were logged."""
 
     def __init__(self) -> None:
-        self._standing: dict[str, _Standing] = {}
+        self._standing: dict[str, _LoggedTrouble] = {}
         self._recurring: dict[tuple[str, str], RecurringTrouble] = {}
         """By resource and reason."""
 
@@ -71,7 +71,7 @@ class ResourceTroubles:
             reason = problem.partition(":")[0]
             standing = self._standing.get(resource)
             if standing is None:
-                self._standing[resource] = _Standing(reason, now)
+                self._standing[resource] = _LoggedTrouble(reason, now)
             else:
                 standing.reason = reason
         if is_outage:
@@ -105,7 +105,7 @@ class ResourceTroubles:
         ]
 
     @staticmethod
-    def _is_sure(standing: _Standing, now: float) -> bool:
+    def _is_sure(standing: _LoggedTrouble, now: float) -> bool:
         return now - standing.since >= DOUBT_SECONDS and now >= standing.believed_from
 
     def _trouble(self, resource: str, reason: str) -> RecurringTrouble:

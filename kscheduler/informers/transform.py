@@ -49,7 +49,9 @@ _same_text: Final = SharedText().of
 """Interns names and labels of all kinds: returns the shared equal string, kept while an object uses it."""
 
 _MOST_INTERNED: Final = 512
-"""Labels of an object. Whoever has more of them has them for himself, and they would push out those of all others."""
+"""Labels of an object. Anyone who has more of them has them for himself, and they would push out those of all
+others.
+"""
 
 LARGEST_ANNOTATION = 4096
 """Longer annotation values (in characters) are dropped."""

@@ -1,10 +1,10 @@
 """What happens to a stored object whose new state cannot be decoded.
 
 It must not stop the stream, and no decision may rest on a state known to be old:
-- An unreadable node is treated as deleted: it must not stay schedulable for ever with its old state.
+- An unreadable node is treated as deleted: it must not stay schedulable forever with its old state.
 - A pod that occupies a node's resources must not vanish, or its place would be given away twice: the last good state is
   kept, on the node that the new state names. So it is for a pod that is being bound, and for one whose new state does
-  not say whether it has a node: nothing changes until it was read anew (`rereading`). A pod that occupies nothing is
+  not say whether it has a node: nothing changes until it was read again (`rereading`). A pod that occupies nothing is
   treated as deleted, so that it is not scheduled by a specification that may have changed.
 - What takes room away or protects is kept for the same reason: without a claim its devices would be free, without a
   CSINode or an attachment there would be no limit, without a budget its pods could be evicted.
@@ -30,7 +30,7 @@ _TAKES_OR_PROTECTS: Final = frozenset(
 )
 
 
-def _nobody(_uid: str) -> bool:
+def _no_pod(_uid: str) -> bool:
     return False
 
 
@@ -48,8 +48,8 @@ def keep_if_it_holds_resources(holds_room: HoldsRoom, old: Pod, new: Undecodable
     if new.uid and new.uid != old.metadata.uid:
         return None
     if not new.is_node_known:
-        # Perhaps it shows our own Binding: as if the event were late, until the pod is read anew. To free the room that
-        # the cache has assumed for it would give it away twice.
+        # Perhaps it shows our own Binding: as if the event were late, until the pod is read again. To free the room
+        # that the cache has assumed for it would give it away twice.
         return old
     node_name = new.node_name or old.spec.node_name
     if not node_name:
@@ -61,7 +61,7 @@ def keep_if_it_holds_resources(holds_room: HoldsRoom, old: Pod, new: Undecodable
     return replace(old, metadata=metadata, spec=replace(old.spec, node_name=node_name))
 
 
-def rule_for(resource: str, holds_room: HoldsRoom = _nobody) -> Retain:
+def rule_for(resource: str, holds_room: HoldsRoom = _no_pod) -> Retain:
     """The rule for a kind (`Kind.resource`)."""
     if resource == "pods":
         return partial(keep_if_it_holds_resources, holds_room)

@@ -88,10 +88,10 @@ class GangScheduling(Plugin):
             text = f"failed to build hierarchy snapshot: {why_incomplete(self._groups.definition, key)}"
             return unresolvable(text, plugin=self.name)
         # The members of a tree are asked about one after the other, and nothing changes in between.
-        asked = root.key, self._groups.version
-        if self._known[0] != asked:
+        queried = root.key, self._groups.version
+        if self._known[0] != queried:
             is_there = has_quorum(self._groups, root, self._groups.count_all)
-            self._known = asked, SUCCESS if is_there else unresolvable(_without_quorum(root), plugin=self.name)
+            self._known = queried, SUCCESS if is_there else unresolvable(_without_quorum(root), plugin=self.name)
         return self._known[1]
 
     def _root(self, key: GroupKey) -> GroupDefinition | None:
@@ -109,7 +109,7 @@ class GangScheduling(Plugin):
         return SUCCESS
 
     def permit(self, cycle: CycleState, pod: PodInfo, node_name: str) -> PermitResult:
-        """Wait until enough members have a node; whoever completes the gang lets all of them go."""
+        """Wait until enough members have a node; anyone who completes the gang lets all of them go."""
         del node_name
         key = self._groups.key_of(pod.pod)
         if key is None:

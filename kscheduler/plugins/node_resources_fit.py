@@ -270,7 +270,8 @@ class _Requirements:
 
     def __init__(self, requests: Requests, delegated: frozenset[str], counted: Requests | None = None) -> None:
         """`counted`: what the node counts of the pod already, for a resize. That is the largest of what its spec asks
-        for, what the kubelet has allocated and what is in force: mostly nothing is missing, but the node is overfilled.
+        for, what the kubelet has allocated and what is in force: mostly nothing is missing, but the node is
+        overcommitted.
         """
         self._counted = counted
         if counted is not None:  # nothing else can grow: an extended resource that has gone from the node is no matter

@@ -6,6 +6,6 @@
     snapshots    cache, queue and preemptions as they are at one moment, and the way back
     replaying    the same `Assembly` takes the same steps; its decisions are compared with the recorded ones
 
-Limits: what plugins fetch by themselves (`refresh`), what extenders answer and what devices are found beside the cycle
+Limits: what plugins fetch by themselves (`refresh`), what extenders answer and what devices are found in the background
 is not in the file. Such decisions are followed and not judged, and the answer says how many, and because of whom.
 """

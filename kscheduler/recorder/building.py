@@ -13,7 +13,7 @@ from kscheduler.assembly.assembled import Assembly, Informers
 from kscheduler.assembly.reader import PluginOrigin
 from kscheduler.recorder.flight_recorder import Attempts, FlightRecorder, RecordSettings
 from kscheduler.recorder.redaction import NO_REDACTION, KeyedRedaction
-from kscheduler.recorder.replaying.described import described
+from kscheduler.recorder.replaying.recorded_configuration import described
 from kscheduler.recorder.segment_thread import SegmentThread, WriteSettings
 from kscheduler.recorder.segments import new_run
 from kscheduler.recorder.snapshot import take

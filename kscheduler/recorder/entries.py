@@ -27,7 +27,7 @@
 
 Times are microseconds since the epoch. In the file, entries have none: where a step begins, a number stands between
 them, the microseconds since the step before; the snapshot has the first time. An attempt is named by a number of its
-own, which begins anew with each process. Of a pod or a node that has changed, OBJECT has the parts that differ
+own, which begins again with each process. Of a pod or a node that has changed, OBJECT has the parts that differ
 (`packing`); where an object is new, the key is empty, as the object has it. Outputs are what the step said: [FAILED,
 pod, message, nominated node, plugins, pending, fault, is error], [LET_GO, pod], [PREEMPTS, preemptor, node, victims],
 [WAITS_BESIDE, pod, node].
@@ -49,7 +49,7 @@ from kscheduler.framework.cluster.devices import Claims
 from kscheduler.framework.status import Code, Fault, Status
 from kscheduler.plugins.storage.volume_binding.claims import Undertaking
 from kscheduler.scheduling.attempt.context import Attempt
-from kscheduler.scheduling.extenders.answers import ExtenderAnswers, ExtenderPoints
+from kscheduler.scheduling.extenders.extender_results import ExtenderPoints, ExtenderResults
 from kscheduler.scheduling.journal import Decided
 from kscheduler.state.cache import Cache
 
@@ -76,7 +76,7 @@ class Op(IntEnum):
     NET = 11
     BEGAN = 12
     EVICTION = 13
-    ADOPTED = 14
+    APPLIED = 14
     TOUCHED = 15
     CLAIM = 16
     REPAIRED = 17
@@ -100,7 +100,7 @@ class Verb(IntEnum):
     DELETED = 3
 
 
-class How(IntEnum):
+class DecisionEnd(IntEnum):
     """How a decision ended."""
 
     OVER = 0
@@ -118,7 +118,7 @@ class Output(IntEnum):
     FAILED = 0
     LET_GO = 1
     PREEMPTS = 2
-    WAITS_BESIDE = 3
+    CONTINUES_IN_BACKGROUND = 3
 
 
 DECISIONS: Final = frozenset((Op.DECIDED, Op.GROUP, Op.LATER))
@@ -195,15 +195,15 @@ who objects]; a status is [code, reasons, plugin, fault].
 """
 
 
-def pack_answers(known: Mapping[str, ExtenderAnswers]) -> list[PackedAnswers]:
+def pack_answers(known: Mapping[str, ExtenderResults]) -> list[PackedAnswers]:
     """By key of the member."""
     return [
         (
             key,
             answers.is_about_nodes,
-            sorted(answers.asked),
+            sorted(answers.queried),
             sorted(answers.left),
-            [(node, _packed(status)) for node, status in answers.turned_down.items()],
+            [(node, _packed(status)) for node, status in answers.rejected.items()],
             [(each.extender, each.weight, list(each.by_node.items())) for each in answers.points],
             _packed(answers.status),
             answers.objectors,
@@ -212,14 +212,14 @@ def pack_answers(known: Mapping[str, ExtenderAnswers]) -> list[PackedAnswers]:
     ]
 
 
-def unpack_answers(packed: Sequence[PackedAnswers]) -> dict[str, ExtenderAnswers]:
+def unpack_answers(packed: Sequence[PackedAnswers]) -> dict[str, ExtenderResults]:
     """Raises `ValueError` or `TypeError` for what `pack_answers` has not written."""
     found = {}
-    for key, is_about_nodes, asked, left, turned_down, points, status, objectors in packed:
-        found[key] = ExtenderAnswers(
-            frozenset(asked),
+    for key, is_about_nodes, queried, left, rejected, points, status, objectors in packed:
+        found[key] = ExtenderResults(
+            frozenset(queried),
             frozenset(left),
-            {node: _status(each) for node, each in turned_down},
+            {node: _status(each) for node, each in rejected},
             tuple(ExtenderPoints(extender, weight, dict(by_node)) for extender, weight, by_node in points),
             _status(status),
             is_about_nodes,
@@ -245,7 +245,7 @@ def _status(packed: Sequence[Any]) -> Status:
 
 
 @dataclass(frozen=True, slots=True)
-class Reserved:
+class Reservations:
     """Of one attempt."""
 
     claims: tuple[tuple[str, ResourceClaim], ...] = ()
@@ -261,12 +261,12 @@ class Reserved:
         return not (self.claims or self.bindings or self.provisions)
 
 
-def reserved_by(attempt: Decided) -> Reserved:
+def reserved_by(attempt: Decided) -> Reservations:
     """What the attempt has reserved and not given back."""
     if not isinstance(attempt, Attempt):
-        return Reserved()
+        return Reservations()
     devices, volumes = attempt.record.state.find(PodReservation), attempt.record.state.find(Undertaking)
-    return Reserved(
+    return Reservations(
         () if devices is None else tuple(_pending(devices.claims)),
         () if volumes is None else tuple(volumes.bindings),
         () if volumes is None else tuple(volumes.provisions),
@@ -280,7 +280,7 @@ def _pending(claims: Iterable[ReservedClaim]) -> Iterable[tuple[str, ResourceCla
             yield each.pending_uid, msgspec.structs.replace(each.claim, status=status)
 
 
-def hold(attempt: Attempt, reserved: Reserved) -> None:
+def hold(attempt: Attempt, reserved: Reservations) -> None:
     """Let the attempt give this back when it fails. Nothing is taken: `take` does that."""
     pod, node_name, state = attempt.queued.pod, attempt.node_name, attempt.record.state
     if reserved.claims:
@@ -290,7 +290,7 @@ def hold(attempt: Attempt, reserved: Reserved) -> None:
         state.write(Undertaking(pod, node_name, list(reserved.bindings), list(reserved.provisions)))
 
 
-def take(cache: Cache, reserved: Reserved) -> None:
+def take(cache: Cache, reserved: Reservations) -> None:
     """Let decisions see it."""
     for uid, claim in reserved.claims:
         cache.devices.claims.signal_pending(uid, claim)

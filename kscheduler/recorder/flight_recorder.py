@@ -23,12 +23,23 @@ from kscheduler.framework.cluster.preemption import Preemption
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.framework.status import Status
-from kscheduler.recorder.entries import Digest, Entry, How, Item, Op, Output, Verb, batch_of, pack_answers, reserved_by
+from kscheduler.recorder.entries import (
+    DecisionEnd,
+    Digest,
+    Entry,
+    Item,
+    Op,
+    Output,
+    Verb,
+    batch_of,
+    pack_answers,
+    reserved_by,
+)
 from kscheduler.recorder.packing import ObjectPacker
 from kscheduler.recorder.redaction import NO_REDACTION, Redaction
 from kscheduler.recorder.segment_thread import Batch, NewSegment, SegmentThread, ThreadStatistics
 from kscheduler.recorder.step_clock import StepClock
-from kscheduler.scheduling.extenders.answers import ExtenderAnswers
+from kscheduler.scheduling.extenders.extender_results import ExtenderResults
 from kscheduler.scheduling.failures.failures import Failure
 from kscheduler.scheduling.journal import AttemptFailure, Decided, EvictionStep, Journal
 from kscheduler.telemetry.logs import get_logger
@@ -46,7 +57,7 @@ MOST_WAITING: Final = 100_000
 # What each decision needs, as plain numbers: to reach and to encode a member of an Enum costs three times as much.
 _OBJECT, _DECIDED, _LEAVES, _BOUND = (int(op) for op in (Op.OBJECT, Op.DECIDED, Op.LEAVES, Op.BOUND))
 _ADDED, _LISTED, _UPDATED, _DELETED = (int(verb) for verb in Verb)
-_ON_NODE, _AWAITED, _IN_LINE = int(How.NODE), int(How.AWAITED), int(How.IN_LINE)
+_ON_NODE, _AWAITED, _IN_LINE = int(DecisionEnd.NODE), int(DecisionEnd.AWAITED), int(DecisionEnd.IN_LINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +126,7 @@ class FlightRecorder(Journal):
         """Attempts under way, by the pod's UID."""
         self._tried_seconds = 0.0
         """What decisions about costly pods have used up since the last entry that says so."""
-        self._asked: set[str] = set()
+        self._queried: set[str] = set()
         """The pod groups about which extenders are asked, since the segment began."""
         self._attempts = 0
         self._entries = self._decisions = self._lost = 0
@@ -143,7 +154,7 @@ class FlightRecorder(Journal):
             self._hand_over()
             if self._thread.is_idle() and self._thread.may_try():
                 self._begin_segment()
-        elif (self._is_repaired or self._thread.wants_segment()) and not (self._asked or self._thread.is_behind()):
+        elif (self._is_repaired or self._thread.wants_segment()) and not (self._queried or self._thread.is_behind()):
             self._begin_segment()
         else:
             self._hand_over()
@@ -173,7 +184,7 @@ class FlightRecorder(Journal):
         self._pending.clear()  # times that no entry has followed: the snapshot has its own
         missing, self._missing = self._missing, 0
         self._outputs, self._is_repaired = [], False
-        self._asked.clear()
+        self._queried.clear()
         self.objects = ObjectPacker(self.redaction)
         entries = self.snapshot(self.clock.micros, dict(self._under_way), self._attempts)
         self._thread.begin(NewSegment(entries, missing, self._digest.value, self._digest.decisions))
@@ -289,21 +300,21 @@ class FlightRecorder(Journal):
 
     def group_waits(self, name: str) -> None:
         """Keep it; no segment begins before the group is decided about."""
-        self._asked.add(name)
+        self._queried.add(name)
         self.keep((Op.GROUP_WAITS, name))
         if self._tried_seconds:
             self._keep_tried()
 
-    def group_answered(self, name: str, answers: Mapping[str, ExtenderAnswers]) -> None:
+    def group_answered(self, name: str, answers: Mapping[str, ExtenderResults]) -> None:
         """Keep it; hashed names would change what comes of it."""
-        if name not in self._asked or self.redaction.is_on:
+        if name not in self._queried or self.redaction.is_on:
             self.repaired("extenders have answered about a pod group")
         else:
             self.keep((Op.ANSWERED, name, pack_answers(answers)))
 
     def decided_group(self, name: str, attempts: Sequence[Decided]) -> None:
         """Keep the whole group."""
-        self._asked.discard(name)
+        self._queried.discard(name)
         self._decisions += 1
         placed = [(self._number(each), each.queued.key, each.node_name) for each in attempts]
         self._keep_outcome((Op.GROUP, name, placed, self._take_outputs()))
@@ -341,9 +352,9 @@ class FlightRecorder(Journal):
         """Note it for the step under way."""
         self._outputs.append(preempts_output(preemption))
 
-    def waits_beside(self, pod: PodInfo, node_name: str) -> None:
+    def continues_in_background(self, pod: PodInfo, node_name: str) -> None:
         """Note it for the step under way."""
-        self._outputs.append((Output.WAITS_BESIDE, pod.key, node_name))
+        self._outputs.append((Output.CONTINUES_IN_BACKGROUND, pod.key, node_name))
 
     # --- after the decision -------------------------------------------------------------------------------------------
 
@@ -386,18 +397,18 @@ class FlightRecorder(Journal):
         """Keep it."""
         self.keep((Op.BEGAN,))
 
-    # --- beside the decisions -----------------------------------------------------------------------------------------
+    # --- in the background -----------------------------------------------------------------------------------------
 
     def evicting(self, number: int, step: EvictionStep, subject: str = "", keys: Collection[str] = ()) -> None:
         """A step of its own."""
         self.clock.step()
         self.keep((Op.EVICTION, number, int(step), subject, tuple(keys)))
 
-    def adopted(self, config: Any, quarantined: Sequence[tuple[str, str]]) -> None:
+    def applied(self, config: Any, quarantined: Sequence[tuple[str, str]]) -> None:
         """Keep the configuration that decides from now on."""
         described = self.describe(config)
         settings = self.redaction.settings(described() if callable(described) else described)
-        self.keep((Op.ADOPTED, settings, tuple(quarantined)))
+        self.keep((Op.APPLIED, settings, tuple(quarantined)))
 
     def touched(self, names: Sequence[str], plugin: str) -> None:
         """Keep the nodes."""

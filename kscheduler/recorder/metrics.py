@@ -10,7 +10,7 @@ ENTRIES = MetricSeries("kscheduler_recorder_entries_total", "Entries that the fl
 DECISIONS = MetricSeries("kscheduler_recorder_decisions_total", "Decisions among the entries.")
 LOST = MetricSeries(
     "kscheduler_recorder_lost_entries_total",
-    "Entries that are missing in the recording: the buffer was full, or nothing could be written.",
+    "Entries missing from the recording: the buffer was full, or writing failed.",
 )
 WRITTEN = MetricSeries("kscheduler_recorder_written_bytes_total", "Bytes that the flight recorder has written.")
 SEGMENTS = MetricSeries("kscheduler_recorder_segments_total", "Files that the flight recorder has begun.")

@@ -19,7 +19,7 @@ from kscheduler.api.meta import KubeObject, ObjectMeta
 from kscheduler.recorder.redaction import NO_REDACTION, Redaction
 
 MOST_SPECS: Final = 4096
-"""Specs of pods that are known by number in a segment; then the numbers begin anew."""
+"""Specs of pods that are known by number in a segment; then the numbers begin again."""
 
 _encode = msgspec.msgpack.Encoder().encode
 _replace = msgspec.structs.replace

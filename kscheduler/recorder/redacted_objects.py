@@ -51,7 +51,8 @@ from kscheduler.framework.pods.pod_info import normalized_image_name
 #     42, -3, 0.25, true       stay: Gt and Lt compare numbers, a price is one; so does a name that is only a number
 #     pvc-<UUID>               stays: a provisioner has made it up, and it says nothing
 #
-# Whoever has a recording and no key cannot tell a name by trying names out. Lengths and shapes of names are gone, too.
+# Anyone who has a recording and no key cannot tell a name by trying names out. Lengths and shapes of names are gone,
+# too.
 
 MOST_KNOWN: Final = 65_536
 """Names whose pseudonyms are kept, so that a name is hashed once in a while and not at each update."""

@@ -107,7 +107,7 @@ class KeyedRedaction(Redaction):
         if kind == Output.PREEMPTS:
             node, victims = rest
             return kind, self.text(name), self.text(node), self._all(victims)
-        if kind == Output.WAITS_BESIDE:
+        if kind == Output.CONTINUES_IN_BACKGROUND:
             return kind, self.text(name), self.text(*rest)
         return kind, self.text(name), *rest
 

@@ -13,7 +13,7 @@ from kscheduler.framework.cluster.preemption import Preemption
 from kscheduler.framework.events import ActionType, ClusterEvent, Resource
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.informers.store import Store
-from kscheduler.recorder.entries import Reserved, hold
+from kscheduler.recorder.entries import Reservations, hold
 from kscheduler.recorder.snapshot import FLAGS
 from kscheduler.scheduling.attempt.context import Attempt
 from kscheduler.scheduling.eviction.evictions import RunningPreemption
@@ -26,7 +26,7 @@ _SETS = frozenset(("unschedulable_plugins", "pending_plugins"))
 Stores = Mapping[Kind, Store[Any]]
 
 
-class PuttingBack:
+class SnapshotRestore:
     """One snapshot, whose objects are in the stores already."""
 
     def __init__(self, assembly: Assembly, stores: Stores, versions: Sequence[tuple[int, KubeObject]]) -> None:
@@ -91,9 +91,9 @@ class PuttingBack:
             elif isinstance(obj, PersistentVolumeClaim):
                 volumes.assume_claim(obj)
 
-    def _reserved(self, claims: Sequence[Any], bindings: Sequence[Any], provisions: Sequence[Any]) -> Reserved:
+    def _reserved(self, claims: Sequence[Any], bindings: Sequence[Any], provisions: Sequence[Any]) -> Reservations:
         of: Any = self._object
-        return Reserved(
+        return Reservations(
             tuple((uid, of(claim)) for uid, claim in claims),
             tuple((of(volume), of(claim)) for volume, claim in bindings),
             tuple(map(of, provisions)),

@@ -351,7 +351,7 @@ class SegmentThread:
         try:
             room = room_for(directory)
         except OSError:
-            return  # whoever writes there next says why
+            return  # anyone who writes there next says why
         if room < self._settings.most_bytes:
             advice = "the volume is full before the oldest files are deleted: lower --record-max-size, or enlarge it"
             _log.warning(

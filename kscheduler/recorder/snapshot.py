@@ -20,7 +20,7 @@ from kscheduler.assembly import Assembly
 from kscheduler.framework.events import Resource
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
-from kscheduler.recorder.entries import Op, Reserved, reserved_by
+from kscheduler.recorder.entries import Op, Reservations, reserved_by
 from kscheduler.scheduling.eviction.evictions import RunningPreemption
 from kscheduler.scheduling.journal import Decided
 from kscheduler.state.queue.in_flight import SeenEvent
@@ -56,7 +56,7 @@ class SchedulerSnapshot:
     preemptions_begun: int
     pausing: Sequence[str]
     samplers: Mapping[str, int]
-    reserved: Sequence[tuple[int, Reserved]]
+    reserved: Sequence[tuple[int, Reservations]]
     """By number of an attempt what it has taken besides its node."""
     assumptions: "Assumptions"
     inexact: Sequence[str]
@@ -122,7 +122,7 @@ class Assumptions:
 
 
 def _reservations(
-    reserved: Sequence[tuple[int, Reserved]],
+    reserved: Sequence[tuple[int, Reservations]],
     assumed: Assumptions,
     name: Callable[[KubeObject], tuple[int, str | int] | None],
 ) -> dict[str, Any]:
@@ -275,7 +275,7 @@ def _inexact(assembly: Assembly, queue: QueueSnapshot, running: Sequence[Running
         }
     )
     if stateful:
-        yield f"plugins of your own begin anew, as what they remember is not recorded: {', '.join(stateful)}"
+        yield f"your own plugins start without their state, which is not recorded: {', '.join(stateful)}"
 
 
 assert {field.name for field in fields(RunningPreemption)} >= {*_LISTS, *FLAGS}  # noqa: S101  they are read by name

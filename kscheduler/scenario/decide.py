@@ -20,8 +20,8 @@ from kscheduler.config.feature_gates import DEFAULT_GATES, FeatureGates
 from kscheduler.config.loader import LoadedConfig
 from kscheduler.framework.cluster.client import ClusterClient
 from kscheduler.framework.plugin import REFRESH_SECONDS, RefreshPlugin
-from kscheduler.framework.plugin_answers import PartialAnswerError, text_of
-from kscheduler.framework.plugin_listener import NOBODY, PluginListener
+from kscheduler.framework.plugin_listener import NO_LISTENER, PluginListener
+from kscheduler.framework.plugin_results import PartialAnswerError, text_of
 from kscheduler.framework.plugin_time import PLUGIN_TIME
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.registry import Registry
@@ -32,7 +32,7 @@ from kscheduler.scenario.listed_kinds import ListedKinds, OwnObjects, listed_bud
 from kscheduler.scenario.scenario import ClusterObjects, Scenario
 from kscheduler.scenario.unreadable import unreadable_quantity
 from kscheduler.scheduling.cycle.schedule import schedule, score_feasible
-from kscheduler.scheduling.extenders.answers import ExtenderAnswers
+from kscheduler.scheduling.extenders.extender_results import ExtenderResults
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.profiles import Profiles
 from kscheduler.scheduling.record import SchedulingRecord
@@ -61,7 +61,7 @@ class Decision:
     """The profile that decided."""
     cache: Cache | None = None
     """The state cache of the scenario's cluster, unchanged since the decision, for questions about the record."""
-    answers: ExtenderAnswers | None = None
+    answers: ExtenderResults | None = None
     """What HTTP extenders have said; `None`: they were not asked, or the pod concerns none."""
     notes: tuple[str, ...] = ()
     """What the decision lacks: data of plugins' own that were not fetched, what filters that failed for some nodes
@@ -113,14 +113,14 @@ class Prepared:
         """Whether a plugin has data of its own."""
         return bool(self.listed.unread or _fetching(self.profile))
 
-    def decide(self, answers: ExtenderAnswers | None = None) -> Decision:
+    def decide(self, answers: ExtenderResults | None = None) -> Decision:
         """Judge the pod.
 
         `answers` of HTTP extenders, as for `schedule`: then the record may have questions, see `asking`. Without them
         it is as if no extender were configured.
         """
         profile = self.profile
-        heard = _FailedFilters(NOBODY if profile is None else profile.listener)
+        heard = _FailedFilters(NO_LISTENER if profile is None else profile.listener)
         decision = self._decide(answers, profile and replace(profile, listener=heard))
         left_out = [*heard.texts.values()]
         left_out += [each.message for each in decision.record.left_out] if decision.record is not None else []
@@ -130,7 +130,7 @@ class Prepared:
         unfetched = [f"plugin {each.name}: data of its own were not fetched" for each in _fetching(self.profile)]
         return replace(decision, notes=(*unread, *unfetched, *left_out))
 
-    def _decide(self, answers: ExtenderAnswers | None, profile: Profile | None) -> Decision:
+    def _decide(self, answers: ExtenderResults | None, profile: Profile | None) -> Decision:
         scenario, cache, pod = self.scenario, self.cache, self.pod
         if profile is None:
             name = scenario.pod.spec.scheduler_name
@@ -194,7 +194,7 @@ def _fetching(profile: Profile | None) -> list[RefreshPlugin]:
 async def _fetched(plugin: RefreshPlugin, clock: Clock) -> str:
     """Fetch a plugin's data; returns a note if that failed."""
     try:
-        if await finishes_within(call_refresh(plugin, NOBODY), PLUGIN_TIME.at_most(REFRESH_SECONDS), clock):
+        if await finishes_within(call_refresh(plugin, NO_LISTENER), PLUGIN_TIME.at_most(REFRESH_SECONDS), clock):
             return ""
     except PluginFailure as failure:
         return f"plugin {plugin.name}: no data of its own: {failure.__cause__ or failure}"

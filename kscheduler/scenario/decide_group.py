@@ -11,7 +11,7 @@ from typing import Any, Final
 from kscheduler.api.core import Pod
 from kscheduler.api.quantity import QuantityError
 from kscheduler.assembly import group_apis
-from kscheduler.config.extenders import extender_name, is_asked_about
+from kscheduler.config.extenders import extender_name, is_queried_about
 from kscheduler.framework.cluster.pod_groups import NOT_THERE, CycleOfGroup, GroupDefinition, GroupKey, why_incomplete
 from kscheduler.framework.cluster.preemption import Preemption
 from kscheduler.framework.nodes.node_table import Rows
@@ -29,7 +29,7 @@ from kscheduler.scheduling.groups.composite_cycle import place_group, tree_input
 from kscheduler.scheduling.groups.group_cycle import GroupInputs, GroupResult, MemberResult, TriedPlacement
 from kscheduler.scheduling.groups.group_preemption import member_verdict, run_group_post_filter
 from kscheduler.scheduling.groups.group_trial import problem_of
-from kscheduler.scheduling.groups.member_answers import MemberAnswers
+from kscheduler.scheduling.groups.member_extender_results import MemberExtenderResults
 from kscheduler.scheduling.profiles import Profiles
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.state.cache import Cache
@@ -72,7 +72,7 @@ def group_facts(scenario: GroupScenario, cache: Cache, served: Collection[str]) 
     return GroupFacts(next((each for each in known if each is not None), None), placed, foreign, ended)
 
 
-def why_kept_out(group: GroupFacts, table: PodGroupTable, key: GroupKey) -> str:
+def why_gated_group(group: GroupFacts, table: PodGroupTable, key: GroupKey) -> str:
     """Why the group is not tried, in one sentence; empty: its members' gates say it.
 
     `key`: of the group that a waiting member names.
@@ -124,7 +124,7 @@ def _absence(table: PodGroupTable, missing: GroupKey) -> str:
     return f"{absence}; do you mean {near}?" if near else absence
 
 
-NOBODY_ASKED: Final = MemberAnswers({})
+NOBODY_QUERIED: Final = MemberExtenderResults({})
 """As if no extender were configured."""
 
 
@@ -164,7 +164,7 @@ class GroupDecision:
     """What it was judged on, for further trials; none of a group that is not known or cannot be tried."""
 
 
-def decide_group(scenario: GroupScenario, answers: MemberAnswers | None = None) -> GroupDecision:
+def decide_group(scenario: GroupScenario, answers: MemberExtenderResults | None = None) -> GroupDecision:
     """Judge the group. Raises `ScenarioError` where an object or the configuration cannot be used.
 
     `answers` of HTTP extenders: if they have a question afterwards, the decision is none yet. Without them it is as if
@@ -191,23 +191,23 @@ def decide_group(scenario: GroupScenario, answers: MemberAnswers | None = None) 
     root = cache.pod_groups.root_of(key) if key is not None else None
     definition = cache.pod_groups.definition(root) if root is not None else None
     if any(not status.is_success for status in gates.values()):
-        inputs = None if definition is None else _inputs(definition, members, cache, profiles, NOBODY_ASKED)
-        lacks = why_kept_out(group, cache.pod_groups, key) if key is not None else ""
+        inputs = None if definition is None else _inputs(definition, members, cache, profiles, NOBODY_QUERIED)
+        lacks = why_gated_group(group, cache.pod_groups, key) if key is not None else ""
         return GroupDecision(scenario, pre_enqueue=gates, inputs=inputs, lacks=lacks, **group.known)
     if definition is None:
         return GroupDecision(scenario, error=f"the group {scenario.group} is not among objects.podgroups")
-    decision = _tried(scenario, cache, profiles, definition, members, NOBODY_ASKED if answers is None else answers)
+    decision = _tried(scenario, cache, profiles, definition, members, NOBODY_QUERIED if answers is None else answers)
     decision = replace(decision, **group.known)
-    return decision if answers is not None else replace(decision, notes=_not_asked(members, profiles))
+    return decision if answers is not None else replace(decision, notes=_not_queried(members, profiles))
 
 
-def _not_asked(members: Sequence[PodInfo], profiles: Profiles) -> tuple[str, ...]:
+def _not_queried(members: Sequence[PodInfo], profiles: Profiles) -> tuple[str, ...]:
     """A note for each extender that has a say about members."""
     concerned = {
         extender_name(extender): None
         for pod in members
         for extender in profiles[pod.pod.spec.scheduler_name].extenders
-        if is_asked_about(extender, pod.pod)
+        if is_queried_about(extender, pod.pod)
     }
     text = "has a say about members and was not asked: --ask-extenders asks it"
     return tuple(f"extender {name} {text}" for name in concerned)
@@ -219,7 +219,7 @@ def _tried(
     profiles: Profiles,
     definition: GroupDefinition,
     members: list[PodInfo],
-    answers: MemberAnswers,
+    answers: MemberExtenderResults,
 ) -> GroupDecision:
     problem = problem_of(definition, members, cache.pod_groups.scheduled(definition.key), profiles)
     if problem:
@@ -243,7 +243,11 @@ def _tried(
 
 
 def _inputs(
-    definition: GroupDefinition, members: list[PodInfo], cache: Cache, profiles: Profiles, answers: MemberAnswers
+    definition: GroupDefinition,
+    members: list[PodInfo],
+    cache: Cache,
+    profiles: Profiles,
+    answers: MemberExtenderResults,
 ) -> GroupInputs:
     profile = profiles[members[0].pod.spec.scheduler_name]
     alone, sampler = replace(profile, post_filter=()), TieBreakingSampler()
@@ -279,9 +283,9 @@ def _members(scenario: GroupScenario, cache: Cache, profiles: Profiles) -> list[
 
 def _tree_of(scenario: GroupScenario, cache: Cache) -> Collection[GroupKey]:
     """The groups of pods in the tree of the group that is asked about; empty if it has no parent, or is in no tree."""
-    groups, asked = cache.pod_groups, scenario.group
+    groups, queried = cache.pod_groups, scenario.group
     for definition in groups.groups():
-        root = groups.root_of(definition.key) if definition.key.text == asked else None
+        root = groups.root_of(definition.key) if definition.key.text == queried else None
         if root is not None and root.is_composite:
             return groups.leaves(root)
     return ()

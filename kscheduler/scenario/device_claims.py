@@ -56,10 +56,10 @@ class DevicesByClass:
         key = id(device_class), id(device)
         known = self._known.get(key)
         if known is None:
-            known = self._known[key] = device_class, device, self._asked(device_class, driver, device)
+            known = self._known[key] = device_class, device, self._queried(device_class, driver, device)
         return known[2]
 
-    def _asked(self, device_class: DeviceClass, driver: str, device: Device) -> bool:
+    def _queried(self, device_class: DeviceClass, driver: str, device: Device) -> bool:
         if self._compiler is None:  # the environment of the language takes milliseconds
             version = cast("Release", self._gates.behaviours.version)
             self._compiler = SelectorCompiler(version, self._gates.enabled("DRAListTypeAttributes"))

@@ -32,7 +32,7 @@ MOST_YAML_BYTES: Final = 128 << 20
 MOST_FLOW_BYTES: Final = 1 << 20
 """The longest text that begins with a bracket, is no JSON and may be YAML: most are JSON with a mistake."""
 
-Found = tuple[int, "bytes | msgspec.Raw | dict[str, Any]"]
+NameSearchResult = tuple[int, "bytes | msgspec.Raw | dict[str, Any]"]
 """A document with its number: JSON as it is written, YAML as a tree. Documents that are lines have their lines'."""
 
 _SEPARATOR: Final = re.compile(rb"^---(?![ \t]*(?:[\r\n#]|null[ \t]*[\r\n]|\Z))[ \t]*([^\r\n]*)", re.MULTILINE)
@@ -45,7 +45,7 @@ _LOOKED_AT: Final = 1 << 12
 _NOT_JSON: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError)
 
 
-def documents(file: BufferedReader, path: str, name: str, notes: list[str]) -> Iterator[Found]:
+def documents(file: BufferedReader, path: str, name: str, notes: list[str]) -> Iterator[NameSearchResult]:
     """The documents. Raises `ScenarioError`. `notes`: gets what is passed over, such as logs."""
     if path.removesuffix(".gz").endswith(".json"):
         blank, first, is_a_line = 0, b"", False
@@ -68,7 +68,7 @@ def documents(file: BufferedReader, path: str, name: str, notes: list[str]) -> I
         return
 
 
-def _of_whole(whole: bytes, name: str, notes: list[str], number: int = 0) -> Iterator[Found]:
+def _of_whole(whole: bytes, name: str, notes: list[str], number: int = 0) -> Iterator[NameSearchResult]:
     """The documents of a text. `number`: of its first, if documents have their lines' numbers."""
     whole = _without_logs(whole, name, notes)
     start = _next_byte(whole, 0)
@@ -98,7 +98,7 @@ def _of_whole(whole: bytes, name: str, notes: list[str], number: int = 0) -> Ite
     elif count and not _looks_like_yaml(begins):
         raise ScenarioError(f"{name}:{_line_of(whole, start)}: neither JSON nor YAML stands behind the last document")
     elif number and not _looks_like_yaml(begins):
-        yield number, whole[start:].partition(b"\n")[0]  # whoever reads it says what is wrong with the line
+        yield number, whole[start:].partition(b"\n")[0]  # anyone who reads it says what is wrong with the line
     else:
         yield from enumerate(yaml_documents(_with_its_lines(whole, start), name), count + 1)
 
@@ -118,7 +118,7 @@ def _of_one(whole: bytes, start: int) -> list[msgspec.Raw] | None:
         return None
 
 
-def _flow(whole: bytes, start: int, name: str, count: int) -> Iterator[Found]:
+def _flow(whole: bytes, start: int, name: str, count: int) -> Iterator[NameSearchResult]:
     """What begins with a bracket and is no JSON: an object in YAML's flow form, or else a mistake in JSON."""
     trees: list[Any] = []
     if count <= 1 and len(whole) - start <= MOST_FLOW_BYTES:  # kubectl does not try either behind a second document
@@ -174,7 +174,7 @@ def doubled_key(document: bytes | msgspec.Raw) -> str:
     try:
         _decoder(look).decode(str(document, "latin-1"))  # in which no byte is wrong
     except _NOT_JSON:
-        return ""  # whoever reads it says what is wrong
+        return ""  # anyone who reads it says what is wrong
     return found[0].encode("latin-1", "replace").decode(errors="replace") if found else ""
 
 

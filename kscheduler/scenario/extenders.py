@@ -16,23 +16,23 @@ from kscheduler.scenario.decide import Decision, Prepared
 from kscheduler.scenario.decide_group import GroupDecision, decide_group
 from kscheduler.scenario.scenario import ClusterObjects, GroupScenario
 from kscheduler.scheduling.extenders.addresses import ExtenderSet
-from kscheduler.scheduling.extenders.answers import ExtenderAnswers, Extenders
-from kscheduler.scheduling.extenders.asking import decide_in_rounds
+from kscheduler.scheduling.extenders.extender_results import ExtenderResults, Extenders
 from kscheduler.scheduling.extenders.http_extender import UNKNOWN_PLACE, PodPlace
-from kscheduler.scheduling.groups.member_answers import AT_A_TIME, first_answers
+from kscheduler.scheduling.extenders.http_extenders import decide_in_rounds
+from kscheduler.scheduling.groups.member_extender_results import AT_A_TIME, first_answers
 from kscheduler.scheduling.record import SchedulingRecord
 
 # Deciding a scenario with its HTTP extenders, as far as somebody asks them: they are never given a pod to bind.
 
 
-async def decide_asking(prepared: Prepared, extenders: Extenders) -> Decision:
+async def decide_with_extenders(prepared: Prepared, extenders: Extenders) -> Decision:
     """Judge the scenario's pod, and ask extenders what the service would ask."""
     first = extenders.first_answers(prepared.pod)
     if first is None:
         return prepared.decide()
     decisions: list[Decision] = []
 
-    def judge(answers: ExtenderAnswers) -> tuple[SchedulingRecord, NodeTable] | None:
+    def judge(answers: ExtenderResults) -> tuple[SchedulingRecord, NodeTable] | None:
         decision = prepared.decide(answers)
         decisions.append(decision)
         if decision.record is None or decision.cache is None:
@@ -47,14 +47,14 @@ async def decide_asking(prepared: Prepared, extenders: Extenders) -> Decision:
     return decision
 
 
-async def decide_group_asking(scenario: GroupScenario, extenders: Extenders) -> GroupDecision:
+async def decide_group_with_extenders(scenario: GroupScenario, extenders: Extenders) -> GroupDecision:
     """The same about a pod group. Raises `ScenarioError`."""
     decision = decide_group(scenario)
     members = decision.inputs.members if decision.inputs is not None else ()
     answers, turns = first_answers(extenders, members), asyncio.Semaphore(AT_A_TIME)
     while answers:
         decision = decide_group(scenario, answers)
-        if answers.question is None:
+        if answers.query is None:
             break
         await answers.ask(extenders, members, turns)
     return decision
@@ -65,8 +65,8 @@ async def decide_group_asking(scenario: GroupScenario, extenders: Extenders) -> 
 _ENCODER = msgspec.json.Encoder()
 
 
-class DecidingWithExtenders:
-    """Decides scenarios, and asks their extenders. Implements `Decides`."""
+class ExtenderDecider:
+    """Decides scenarios, and asks their extenders. Implements `Decider`."""
 
     def __init__(self, reader: ObjectReader | None) -> None:
         """`reader` reads whole objects of a live cluster; without it extenders are sent what the files say, as far as
@@ -77,13 +77,13 @@ class DecidingWithExtenders:
     async def __call__(self, prepared: Prepared) -> Decision:
         """Decide about a pod."""
         scenario = prepared.scenario
-        async with self._extenders(scenario.config.configuration.extenders, scenario.objects) as asking:
-            return prepared.decide() if asking is None else await decide_asking(prepared, asking)
+        async with self._extenders(scenario.config.configuration.extenders, scenario.objects) as querying:
+            return prepared.decide() if querying is None else await decide_with_extenders(prepared, querying)
 
     async def group(self, scenario: GroupScenario) -> GroupDecision:
         """Decide about a pod group."""
-        async with self._extenders(scenario.config.configuration.extenders, scenario.objects) as asking:
-            return decide_group(scenario) if asking is None else await decide_group_asking(scenario, asking)
+        async with self._extenders(scenario.config.configuration.extenders, scenario.objects) as querying:
+            return decide_group(scenario) if querying is None else await decide_group_with_extenders(scenario, querying)
 
     @asynccontextmanager
     async def _extenders(
@@ -95,7 +95,7 @@ class DecidingWithExtenders:
         whole = _ScenarioObjects(objects, self._reader)
         extender_set = ExtenderSet(configured, whole, may_bind=lambda: False, place_of=_unknown, logs=False)
         try:
-            yield extender_set.asking
+            yield extender_set.querying
         finally:
             await extender_set.close()
 

@@ -1,8 +1,8 @@
 """Objects by group, version and kind: what is read as which version, and what is left out, by name.
 
-The problem: whoever looks at `kind` alone places the pods of a StatefulSet of another project (apps.kruise.io) as if it
-were one of apps/v1, and reads a claim of resource.k8s.io/v1beta1, whose requests have another form, as v1. kubectl says
-`no matches for kind` of versions that no server serves any more.
+The problem: anyone who looks at `kind` alone places the pods of a StatefulSet of another project (apps.kruise.io) as if
+it were one of apps/v1, and reads a claim of resource.k8s.io/v1beta1, whose requests have another form, as v1. kubectl
+says `no matches for kind` of versions that no server serves any more.
 
 The idea: objects pass here when they are read, once. Versions that API servers serve beside the one that scheduling
 rules read are converted to it; versions and kinds that are not known are left out and noted with group and version,

@@ -85,7 +85,7 @@ class ListedObjects:
         self.has_synced = True
         read = tuple(objects)
         self._objects.update((listed.key, listed) for listed in read)
-        return [note for call in self._calls if (note := _told(call, read))]
+        return [note for call in self._calls if (note := _reported(call, read))]
 
 
 class ShownObjects(ListedObjects):
@@ -144,7 +144,7 @@ class ListedKinds:
         return notes
 
 
-def _told(call: Changed, objects: Iterable[KubeObject]) -> str:
+def _reported(call: Changed, objects: Iterable[KubeObject]) -> str:
     """Tell a plugin of each object; returns a note if it fails."""
     for listed in objects:
         try:
@@ -153,7 +153,7 @@ def _told(call: Changed, objects: Iterable[KubeObject]) -> str:
             if isinstance(failure, KeyboardInterrupt):
                 raise
             plugin = type(getattr(call, "__self__", call)).__name__
-            return f"plugin {plugin} failed when it was told of {listed.key}: {failure!r}"
+            return f"plugin {plugin} failed when it was notified of {listed.key}: {failure!r}"
     return ""
 
 

@@ -35,7 +35,7 @@ CLAIM_TEMPLATE: Final = RESOURCE_CLAIM_TEMPLATES.name
 """No rule reads it, but claims are made from it."""
 
 
-MOST_TOLD: Final = 20
+MOST_REPORTED: Final = 20
 """Objects of one kind of problem that are named."""
 _OF_DEVICES: Final = ("resourceclaims", "resourceslices", "deviceclasses")
 DUMPED: Final = ("nodes", "pods", "resourceclaims", "resourceclaimtemplates", "resourceslices", "deviceclasses")
@@ -60,11 +60,11 @@ class Manifests:
     unread: dict[tuple[str, str], str] = field(default_factory=dict)
     """By kind and key what is wrong with objects that cannot be read, with their place."""
 
-    def told_unread(self) -> list[str]:
+    def reported_unread(self) -> list[str]:
         """What is wrong with them, a bounded number."""
-        told = list(self.unread.values())
-        more = len(told) - MOST_TOLD
-        return [*told[:MOST_TOLD], f"and {more} more objects cannot be read"] if more > 0 else told
+        reported = list(self.unread.values())
+        more = len(reported) - MOST_REPORTED
+        return [*reported[:MOST_REPORTED], f"and {more} more objects cannot be read"] if more > 0 else reported
 
     def leave_out_doubled(self) -> None:
         """Of objects that are there twice, as in two dumps of one cluster, keep the last, and note it."""
@@ -76,8 +76,8 @@ class Manifests:
                 doubled += [f"{plural} {key}" for key, count in counts.items() if count > 1]
                 self.objects[plural] = list(kept.values())
         if doubled:
-            more = f" and {len(doubled) - MOST_TOLD} more" if len(doubled) > MOST_TOLD else ""
-            listed_names = ", ".join(doubled[:MOST_TOLD])
+            more = f" and {len(doubled) - MOST_REPORTED} more" if len(doubled) > MOST_REPORTED else ""
+            listed_names = ", ".join(doubled[:MOST_REPORTED])
             self.notes.append(f"given more than once, of which the last counts: {listed_names}{more}")
 
     def cluster(self) -> ClusterObjects:
@@ -136,8 +136,8 @@ def sorted_out(
             namespace_of, name = _named(document.tree)
             found.unread[str(document.tree.get("kind")), f"{namespace_of or namespace}/{name}"] = str(problem)
     if found.unread and len(found.unread) == len(every):
-        raise ScenarioError("\n".join(found.told_unread()))
-    found.notes.extend(f"{text}: it is left out" for text in found.told_unread())
+        raise ScenarioError("\n".join(found.reported_unread()))
+    found.notes.extend(f"{text}: it is left out" for text in found.reported_unread())
     found.leave_out_doubled()
     return found
 

@@ -35,7 +35,7 @@ def waiting_group_of(pod: Pod, served: Serving) -> GroupKey | None:
     return group_of(pod, served.config) if waits and pod.spec.scheduler_name in served.names else None
 
 
-def asked_group_of(pod: Pod, served: Serving, *, is_named: bool) -> GroupKey | None:
+def queried_group_of(pod: Pod, served: Serving, *, is_named: bool) -> GroupKey | None:
     """The group that is asked about: of a pod the one that it waits with; `is_named`: the group of a member, itself."""
     if not is_named:
         return waiting_group_of(pod, served)

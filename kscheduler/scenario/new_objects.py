@@ -2,8 +2,8 @@
 
 Nothing here knows a scheduler's rules: a command that the running service answers reads its files, and sends them.
 
-A new pod is sent to the API server as a dry run, with the rights of whoever asks, to get the cluster's own defaults and
-admission (limit ranges, priority classes, webhooks). Where that cannot be done there is a note.
+A new pod is sent to the API server as a dry run, with the rights of anyone who asks, to get the cluster's own defaults
+and admission (limit ranges, priority classes, webhooks). Where that cannot be done there is a note.
 """
 
 import re
@@ -108,8 +108,8 @@ async def _posted(client: APIClient, new: NewPod, metadata: Tree) -> bytes:
         unknown = _UNKNOWN_FIELD.findall(error.message) if error.code in _REFUSED_AS_WRITTEN else []
         if not unknown:
             raise
-    told = {problem.partition(" ")[0] for problem in misspelt(new.tree, Pod)}  # with what is meant, of the manifest
-    new.notes.extend(f"{new.where}: {field} is not a field" for field in unknown if field not in told)
+    reported = {problem.partition(" ")[0] for problem in misspelt(new.tree, Pod)}  # with what is meant, of the manifest
+    new.notes.extend(f"{new.where}: {field} is not a field" for field in unknown if field not in reported)
     return await client.post(f"{path}Ignore", body, retries=_RETRIES)
 
 

@@ -21,7 +21,7 @@ from kscheduler.scenario.owners import bound_to, daemon_fit, stateful_labels, to
 # How many pods a workload's controller would make of a manifest, and why it may make none.
 #
 # The problem: a Job that is created suspended, as every Job of Kueue is, makes no pods until somebody resumes it.
-# Whoever
+# Anyone who
 # counts `parallelism` alone says of it "4 pods would get a node".
 #
 # The idea: the fields that keep a controller from making pods, by kind, beside those that count them. A question about
@@ -55,7 +55,7 @@ def counts_in(tree: Tree) -> dict[str, Any]:
 def pods_wanted(tree: Tree, replicas: int | None = None) -> int:
     """How many pods a workload is to have at a time, if its controller makes some; of a DaemonSet, on a node.
 
-    Of a Job those that it begins with: as many as run beside each other, and no more than are to complete.
+    Of a Job those that it begins with: as many as run side by side, and no more than are to complete.
     `replicas`: whatever its manifest says.
     """
     kind = str(tree.get("kind"))

@@ -78,7 +78,7 @@ class ClusterObjects(msgspec.Struct, frozen=True):
     poddisruptionbudgets: tuple[PodDisruptionBudget, ...] = ()
     resourceclaims: tuple[ResourceClaim, ...] = ()
     resourceclaimtemplates: tuple[ResourceClaimTemplate, ...] = ()
-    """No rule reads them: claims are made from them, in a rehearsal and for a pod that does not exist yet."""
+    """No rule reads them: claims are made from them, in a simulation and for a pod that does not exist yet."""
     resourceslices: tuple[ResourceSlice, ...] = ()
     deviceclasses: tuple[DeviceClass, ...] = ()
     devicetaintrules: tuple[DeviceTaintRule, ...] = ()

@@ -25,7 +25,7 @@ from kscheduler.state.cache import Cache
 LIVE: Final = "cluster"
 """The source of objects that were read from an API server."""
 MOST_FOLLOWED: Final = 32
-"""Scheduler names that get a profile of their own: whoever creates a pod may write a new one."""
+"""Scheduler names that get a profile of their own: anyone who creates a pod may write a new one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +68,10 @@ class Serving:
         `where`: the objects' source. Of a file the default plugins are what a reader expects of `default-scheduler`; in
         a live cluster it may have a configuration.
         """
-        told = [name for name in self.followed if name and (where == LIVE or name != DEFAULT_SCHEDULER_NAME)]
-        if not told:
+        reported = [name for name in self.followed if name and (where == LIVE or name != DEFAULT_SCHEDULER_NAME)]
+        if not reported:
             return []
-        names = ", ".join(told)
+        names = ", ".join(reported)
         return [f"pods of scheduler {names} are decided about by the default plugins unless --config says more"]
 
     def for_pod(self, scheduler_name: str) -> LoadedConfig:

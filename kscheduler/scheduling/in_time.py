@@ -43,7 +43,7 @@ from kscheduler.aio.clock import Clock
 from kscheduler.bounded import RecentlyUsed
 from kscheduler.framework.cluster.pod_groups import CycleOfGroup
 from kscheduler.framework.nodes.node_table import Rows
-from kscheduler.framework.nodes.patience import Patience
+from kscheduler.framework.nodes.search_budget import SearchTimeBudget
 from kscheduler.framework.plugin_time import DECISION_ENDED, DECISION_TIME, PLUGIN_TIME, DecisionEndedError
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.pod_weight import largest_parts
@@ -52,7 +52,7 @@ from kscheduler.framework.status import Fault, error
 from kscheduler.scheduling.classes.class_engine import ClassEngine
 from kscheduler.scheduling.cycle.evaluator import NodeSampler
 from kscheduler.scheduling.cycle.schedule import schedule
-from kscheduler.scheduling.extenders.answers import ExtenderAnswers
+from kscheduler.scheduling.extenders.extender_results import ExtenderResults
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.scheduling.runtime.timing import UNTIMED, Stopwatch
@@ -86,7 +86,7 @@ _KEEPERS: Final = (
     "kscheduler.framework.nodes.change_log",
     "kscheduler.framework.nodes.interned",
     "kscheduler.framework.nodes.label_column",
-    "kscheduler.framework.nodes.occupants",
+    "kscheduler.framework.nodes.pod_columns",
     "kscheduler.framework.nodes.per_taint_set",
     "kscheduler.framework.nodes.sparse",
     "kscheduler.framework.pods.affinity_terms",
@@ -144,8 +144,8 @@ class TimedCycles:
         stopwatch: Stopwatch = UNTIMED,
         sampler: NodeSampler | None = None,
         engine: ClassEngine | None = None,
-        answers: ExtenderAnswers | None = None,
-        patience: Patience | None = None,
+        answers: ExtenderResults | None = None,
+        search_budget: SearchTimeBudget | None = None,
     ) -> SchedulingRecord:
         """As `cycle.schedule`; a decision that was ended is an Error in the record.
 
@@ -156,14 +156,14 @@ class TimedCycles:
             is_watched = bool(self._overran) and self._has_overrun(pod.namespace)
             seconds = AGAIN_SECONDS if is_watched else LONGEST_SECONDS
             record = self._run(
-                seconds, profile, pod, stopwatch, sampler, engine, answers, None, patience, is_watched=is_watched
+                seconds, profile, pod, stopwatch, sampler, engine, answers, None, search_budget, is_watched=is_watched
             )
             if record is None:
                 self._overran[pod.namespace] = self._clock.monotonic() + REMEMBERED_SECONDS
         else:
             seconds, began = COSTLY_SECONDS, thread_time()
             record = self._run(
-                seconds, profile, pod, stopwatch, sampler, None, answers, None, patience, is_watched=True
+                seconds, profile, pod, stopwatch, sampler, None, answers, None, search_budget, is_watched=True
             )
             if self._is_timed:
                 self._costly_tried(thread_time() - began)
@@ -185,9 +185,9 @@ class TimedCycles:
         stopwatch: Stopwatch = UNTIMED,
         sampler: NodeSampler | None = None,
         engine: ClassEngine | None = None,
-        answers: ExtenderAnswers | None = None,
+        answers: ExtenderResults | None = None,
         within: Rows | None = None,
-        patience: Patience | None = None,
+        search_budget: SearchTimeBudget | None = None,
     ) -> SchedulingRecord:
         """The same for a member of a group, within what is left for all of them."""
         record, began, is_costly, left = None, thread_time(), pod.is_costly, min(budget.left, LONGEST_SECONDS)
@@ -195,7 +195,7 @@ class TimedCycles:
             left, engine = min(left, budget.costly_left), None
         if left > 0:
             record = self._run(
-                left, profile, pod, stopwatch, sampler, engine, answers, within, patience, group, is_watched=True
+                left, profile, pod, stopwatch, sampler, engine, answers, within, search_budget, group, is_watched=True
             )
         if self._is_timed:
             seconds = thread_time() - began
@@ -221,9 +221,9 @@ class TimedCycles:
         stopwatch: Stopwatch,
         sampler: NodeSampler | None,
         engine: ClassEngine | None,
-        answers: ExtenderAnswers | None,
+        answers: ExtenderResults | None,
         within: Rows | None,
-        patience: Patience | None,
+        search_budget: SearchTimeBudget | None,
         group: CycleOfGroup | None = None,
         *,
         is_watched: bool = False,
@@ -231,7 +231,7 @@ class TimedCycles:
         """`None`: it was ended. `is_watched`: the time counts from now on, and not from when the timer finds it."""
         cache = self._cache
         if not self._is_timed:
-            return schedule(profile, pod, cache, stopwatch, sampler, engine, answers, within, patience, group)
+            return schedule(profile, pod, cache, stopwatch, sampler, engine, answers, within, search_budget, group)
         record: SchedulingRecord | None = None
         DECISION_TIME.begin(pod, seconds)
         if not ALARM.is_watching:
@@ -239,7 +239,7 @@ class TimedCycles:
         elif is_watched:
             ALARM.time_decision()
         try:
-            record = schedule(profile, pod, cache, stopwatch, sampler, engine, answers, within, patience, group)
+            record = schedule(profile, pod, cache, stopwatch, sampler, engine, answers, within, search_budget, group)
         except DecisionEndedError:
             pass
         finally:

@@ -82,7 +82,7 @@ class Journal:
         """A pod group was popped, and extenders must be asked about its members."""
 
     def group_answered(self, name: str, answers: Mapping[str, Any]) -> None:
-        """Extenders have answered; `decided_group` comes next. By member what they said (`ExtenderAnswers`)."""
+        """Extenders have answered; `decided_group` comes next. By member what they said (`ExtenderResults`)."""
 
     def decided_group(self, name: str, attempts: Sequence[Decided]) -> None:
         """A pod group was popped and decided about; the attempts of members that have a node."""
@@ -102,7 +102,7 @@ class Journal:
     def preempting(self, preemption: Preemption) -> None:
         """Within a step: victims are chosen."""
 
-    def waits_beside(self, pod: PodInfo, node_name: str) -> None:
+    def continues_in_background(self, pod: PodInfo, node_name: str) -> None:
         """Within a step: the pod preempts nobody, since others' victims are still to go from its nominated node."""
 
     def leaves_queue(self, uid: str) -> None:
@@ -132,8 +132,8 @@ class Journal:
     def began(self) -> None:
         """The state is known, and the first decision comes next."""
 
-    def adopted(self, config: Any, quarantined: Sequence[tuple[str, str]]) -> None:
-        """Another ruleset is in force (`LoadedConfig`); plugins, by profile, that were quarantined."""
+    def applied(self, config: Any, quarantined: Sequence[tuple[str, str]]) -> None:
+        """Another compiled configuration is in force (`LoadedConfig`); plugins, by profile, that were quarantined."""
 
     def touched(self, names: Sequence[str], plugin: str) -> None:
         """A plugin has other data about these nodes."""

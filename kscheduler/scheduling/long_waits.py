@@ -134,7 +134,7 @@ class IncompleteWaits:
         version = self._version()
         if version == self._looked_at:
             return
-        now, before, logged, is_all_told = self._now(), self._known, 0, True
+        now, before, logged, is_all_reported = self._now(), self._known, 0, True
         self._known = {}
         for group in self._groups():
             known = self._known[group.key] = before.get(group.key) or _Known(now)
@@ -144,8 +144,8 @@ class IncompleteWaits:
                 known.logged_reason, logged = group.why, logged + 1
                 _log.info("pod_group_incomplete", pod_group=group.key.text, pods=group.pods, reason=group.why)
             else:
-                is_all_told = False
-        self._looked_at = version if is_all_told else None
+                is_all_reported = False
+        self._looked_at = version if is_all_reported else None
 
     def notes(self) -> Iterable[str]:
         """A line for `/readyz?verbose` if pods have waited for long, with the group that has waited longest."""

@@ -4,8 +4,8 @@ A plugin may fail for each pod or each node, a thousand times a second. So of eq
 at once; the others are counted, and a minute later the next one is logged with the count. Incidents are equal if they
 are failures of one plugin at one extension point from the same line of code, or slow calls of one plugin at one point.
 Failures from that line with another text are logged at once, too, a few of them a minute; and a plugin that a
-configuration brings anew, in another version perhaps, begins anew (`begin_anew`): whoever has just changed its file
-wants to see what it does now.
+configuration brings again, in another version perhaps, begins again (`begin_anew`): anyone who has just changed its
+file wants to see what it does now.
 The counters (`kscheduler_plugin_failures_total`, `kscheduler_slow_plugin_calls_total`) count every incident.
 
 If a pod's attempt fails, its condition and FailedScheduling Event name the failure, as in kube-scheduler. If no attempt
@@ -19,7 +19,7 @@ from typing import Final
 from kscheduler.api.core import Pod
 from kscheduler.bounded import RecentlyUsed
 from kscheduler.framework.plugin import Point
-from kscheduler.framework.plugin_answers import text_of, with_place
+from kscheduler.framework.plugin_results import text_of, with_place
 from kscheduler.framework.plugin_time import PLUGIN_TIME
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.scheduling.observations import Observations
@@ -37,7 +37,7 @@ MOST_CAUSES: Final = 5
 _MOST_KINDS: Final = 1000
 """The most kinds of incidents: a plugin that generates code must not use memory without bound."""
 
-TellPod = Callable[[Pod, str], None]
+ReportPod = Callable[[Pod, str], None]
 """Report a sentence about a pod to its owner."""
 
 
@@ -78,23 +78,23 @@ class PluginReports:
     """Logs and counts incidents, and reports them to pods. Implements `framework.plugin_listener.PluginListener`."""
 
     def __init__(
-        self, observations: Observations, now: Callable[[], float], record_event: TellPod, tell_held: TellPod
+        self, observations: Observations, now: Callable[[], float], record_event: ReportPod, report_held: ReportPod
     ) -> None:
-        """`now`: monotonic seconds. `record_event`: an Event; `tell_held`: an Event and the pod's condition."""
+        """`now`: monotonic seconds. `record_event`: an Event; `report_held`: an Event and the pod's condition."""
         self._observations = observations
         self._now = now
         self._record_event = record_event
-        self._tell_held = tell_held
+        self._report_held = report_held
         self._kinds: RecentlyUsed[tuple[object, ...], _Incident] = RecentlyUsed(_MOST_KINDS)
         self._slowest: SlowCall | None = None
         self._is_silent = False
         self._may_be_slow = not PLUGIN_TIME.is_limited
 
-    def let_be_slow(self) -> None:
-        """Report no slow calls: in a rehearsal or a replay, where no loop is held up."""
+    def ignore_slow_calls(self) -> None:
+        """Report no slow calls: in a simulation or a replay, where no loop is held up."""
         self._may_be_slow = True
 
-    def be_silent(self) -> None:
+    def mute_reports(self) -> None:
         """Report nothing any more: in a copy of the process, whose decisions nobody carries out."""
         self._is_silent = True
 
@@ -123,9 +123,9 @@ class PluginReports:
                 exc_info=failure,
             )
         if then and pod is not None:
-            tell = self._tell_held if point == Point.PRE_ENQUEUE.label else self._record_event
-            told = with_place(_text(failure), failure)
-            tell(pod.pod, f'running {point} plugin "{plugin}": {told}; {then}')
+            report = self._report_held if point == Point.PRE_ENQUEUE.label else self._record_event
+            reported = with_place(_text(failure), failure)
+            report(pod.pod, f'running {point} plugin "{plugin}": {reported}; {then}')
 
     def slow(self, plugin: str, point: str, pod: PodInfo | None, seconds: float, nodes: int = 0) -> None:
         """Count and log a slow call."""

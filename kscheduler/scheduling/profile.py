@@ -27,7 +27,7 @@ from kscheduler.framework.plugin import (
     ReservePlugin,
     ScorePlugin,
 )
-from kscheduler.framework.plugin_listener import NOBODY, PluginListener
+from kscheduler.framework.plugin_listener import NO_LISTENER, PluginListener
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Status
 from kscheduler.framework.traits import PluginTraits, traits_of
@@ -88,7 +88,7 @@ class Profile:
     """Of the version of Kubernetes that is followed."""
     extenders: tuple[Extender, ...] = ()
     """The extenders that may change a decision; who decides for real asks them (`Ports.extenders`)."""
-    listener: PluginListener = NOBODY
+    listener: PluginListener = NO_LISTENER
     """Receives reports about plugins that fail or are slow."""
     supervisor: Supervisor | None = None
     """Counts the strikes of the plugins that are not in-tree; `None`: there are no such plugins."""

@@ -18,7 +18,7 @@ from kscheduler.framework.cluster.lister import KeptListers
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.plugin import Plugin, Point
 from kscheduler.framework.plugin_contract import contract_problems, misspellings
-from kscheduler.framework.plugin_listener import NOBODY, PluginListener
+from kscheduler.framework.plugin_listener import NO_LISTENER, PluginListener
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.registry import Registry
 from kscheduler.framework.standing_gate import ObjectGate, StandingGate
@@ -40,12 +40,12 @@ from kscheduler.scheduling.runtime.queue_calls import (
 )
 from kscheduler.scheduling.supervision.supervised import SupervisedPlugin, unsupervised
 from kscheduler.scheduling.supervision.supervisor import DEFAULT_BUDGET_SECONDS, OnFailure, PluginLimits, Supervisor
+from kscheduler.state.queue.admission import OnIncoming
 from kscheduler.state.queue.backoff import BackoffPolicy
-from kscheduler.state.queue.entrance import OnIncoming
 from kscheduler.state.queue.gated_pods import Gate, HintsAlike, MayLetIn, ObjectGateCalls, no_hints_alike
 from kscheduler.state.queue.hints import HintTable, Registrations
-from kscheduler.state.queue.places import SortKey
 from kscheduler.state.queue.scheduling_queue import ClassOf, QueuePolicy, no_class
+from kscheduler.state.queue.sub_queues import SortKey
 
 _POINT_OF = {point.key: point for point in Point}
 
@@ -66,7 +66,7 @@ def build_profiles(
     configuration: KubeSchedulerConfiguration,
     registry: Registry,
     handle: Handle,
-    listener: PluginListener = NOBODY,
+    listener: PluginListener = NO_LISTENER,
 ) -> Profiles:
     """Build every profile. Raises `ConfigError` with all that is wrong with the first profile that cannot be built.
 

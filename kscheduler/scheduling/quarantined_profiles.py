@@ -19,7 +19,7 @@ from kscheduler.framework.plugin import Plugin
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.reports import Reporter
-from kscheduler.scheduling.supervision.circuit import State
+from kscheduler.scheduling.supervision.circuit_breaker import CircuitState
 from kscheduler.scheduling.supervision.holds import STRIKES
 from kscheduler.scheduling.supervision.supervisor import OnFailure, Quarantine
 from kscheduler.telemetry.logs import get_logger
@@ -36,8 +36,8 @@ _log = get_logger(__name__)
 
 def with_quarantines(profile: Profile, quarantines: Collection[Quarantine]) -> Profile:
     """The profile with these quarantines, open and half-open, and no others; the same object if it has just these."""
-    opened = [each for each in quarantines if each.state is State.OPEN]
-    tried = [each for each in quarantines if each.state is State.HALF_OPEN and each.on_failure is OnFailure.FAIL]
+    opened = [each for each in quarantines if each.state is CircuitState.OPEN]
+    tried = [each for each in quarantines if each.state is CircuitState.HALF_OPEN and each.on_failure is OnFailure.FAIL]
     on_trial = tuple(each.plugin for each in tried)
     if [each.plugin for each in profile.quarantines] == [each.plugin for each in opened]:
         return profile if profile.on_trial == on_trial else replace(profile, on_trial=on_trial)
@@ -110,19 +110,19 @@ class QuarantineAnnouncements:
         key = "" if pod is None else pod.key
         incident = (quarantine.profile, quarantine.plugin)
         since = {"quarantined_since": rfc3339(quarantine.since), "failed_trials": quarantine.failed_trials}
-        if quarantine.state is State.CLOSED:
+        if quarantine.state is CircuitState.CLOSED:
             self._trials.pop(incident, None)
             _log.info("plugin_answers_again", **named, pod=key, **since)
             if pod is not None:
                 self._reporter.plugin_answers_again(pod.pod, quarantine.over)
-        elif quarantine.state is State.HALF_OPEN:
+        elif quarantine.state is CircuitState.HALF_OPEN:
             trials = self._trials.use(incident)
             if trials is None:
                 trials = self._trials[incident] = _Trials()
             trials.is_logged = trials.lines.admits(self._now())
             if trials.is_logged:
-                why = "a pod came for which it has not failed" if quarantine.asked_by else "the back-off is over"
-                _log.info("plugin_tried_again", **named, pod=quarantine.asked_by, because=why, **since)
+                why = "a pod came for which it has not failed" if quarantine.placement_spec else "the back-off is over"
+                _log.info("plugin_tried_again", **named, pod=quarantine.placement_spec, because=why, **since)
         elif quarantine.failed_trials == 0:
             self._trials.pop(incident, None)
             _log.error(

@@ -2,7 +2,7 @@
 
 Logs, metrics, Events, conditions and `explain` are derived from it. The arrays are copies of the cycle; node names are
 frozen by row. A bound pod's record is dropped with its attempt. If a `ClassEngine` was used and the pod fits somewhere,
-the record holds rejections and points by plugin only if the engine was made with `tells_all`.
+the record holds rejections and points by plugin only if the engine was made with `reports_all`.
 """
 
 from collections.abc import Collection
@@ -17,7 +17,7 @@ from kscheduler.framework.nodes.node_table import Rows, Scores
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.reasons.diagnosis import NO_NODES_AVAILABLE, Diagnosis, FitError
 from kscheduler.framework.status import SUCCESS, Code, Status
-from kscheduler.scheduling.runtime.left_out import MissingPoints
+from kscheduler.scheduling.runtime.partial_results import MissingPoints
 
 _NO_ROWS: Rows = np.zeros(0, dtype=np.intp)
 _NO_SCORES: Scores = np.zeros(0, dtype=np.int64)
@@ -63,9 +63,9 @@ class SchedulingRecord:
     """How many nodes were judged: one if the pod fits on its nominated node, fewer than all in a sampled search."""
     post_filter: Status | None = None
     """How PostFilter ended; `None` if it did not run."""
-    questions: tuple[str, ...] = ()
+    queries: tuple[str, ...] = ()
     """The nodes that extenders must be asked about: then the status is a success without a node."""
-    victim_questions: tuple[Candidate, ...] = ()
+    victim_queries: tuple[Candidate, ...] = ()
     """The candidates for preemption that extenders must be asked about: then PostFilter has chosen none."""
     nominated_node_name: str | None = None
     """PostFilter's nomination: a node that will have room; empty clears an earlier nomination, `None` leaves it."""

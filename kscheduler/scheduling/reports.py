@@ -82,7 +82,7 @@ class Reporter:
 
 
 def _reference(preemption: Preemption) -> EventReference:
-    """Whoever preempts: a pod, or a group."""
+    """Anyone who preempts: a pod, or a group."""
     group = preemption.group
     if group is None:
         return reference_to(preemption.preemptor.pod)

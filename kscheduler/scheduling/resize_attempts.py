@@ -35,7 +35,7 @@ _WAKING: Final = frozenset({"DeferredPodScheduling", "NodeResourcesFit"})
 """Whose events wake a pod whose resize fits: another pod may take that room, or the resize may grow."""
 
 
-class VictimTaker(Protocol):
+class ResizePreemptionRunner(Protocol):
     """Evicts what PostFilter has chosen: `evictions.AsyncEvictions`."""
 
     def begin(self, preemption: Preemption) -> None:
@@ -53,7 +53,7 @@ class ResizeAttempts:
         failures: FailureHandler,
         observations: Observations,
         clock: Clock,
-        evictions: VictimTaker,
+        evictions: ResizePreemptionRunner,
         end: Callable[[QueuedPodInfo, str], None],
     ) -> None:
         """`end` ends the attempt of a pod that need not be judged, with the reason."""

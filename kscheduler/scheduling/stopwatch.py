@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Final
 
-from kscheduler.framework.plugin_listener import NOBODY, SLOW_CALL_SECONDS, PluginListener
+from kscheduler.framework.plugin_listener import NO_LISTENER, SLOW_CALL_SECONDS, PluginListener
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Status
 from kscheduler.scheduling.observations import OF_POD, Observations
@@ -23,7 +23,7 @@ class ObservedStopwatch:
         profile: str,
         observations: Observations,
         now: Callable[[], float],
-        listener: PluginListener = NOBODY,
+        listener: PluginListener = NO_LISTENER,
     ) -> None:
         self._profile = profile
         self._listener = listener

@@ -3,7 +3,7 @@
     HTTPS (`DelegatedAccess`)     health checks are open; everything else is for whom the API server allows it, by
                                   path and verb, as in kube-scheduler
     plain, health and metrics     there is nothing else behind that port (`OpenAccess`)
-    plain on loopback             everything for whoever is on this machine (`LoopbackAccess`), for development;
+    plain on loopback             everything for anyone who is on this machine (`LoopbackAccess`), for development;
                                   /waiting-pods, which decides about pods, for the token of --permit-token-file only
 
 The permit token opens guarded paths over HTTPS, too, besides what the API server allows: programs that let pods go at
@@ -26,7 +26,7 @@ from multidict import CIMultiDict
 
 from kscheduler.api.addresses import is_loopback, is_named_safely
 from kscheduler.server import browser_login
-from kscheduler.server.connections import ConnectionPlaces
+from kscheduler.server.connections import ConnectionSlots
 from kscheduler.server.login import refusals
 from kscheduler.server.login.authentication import BEHIND_PROXY, Authenticator, UnauthenticatedError
 from kscheduler.server.login.client_certificates import ClientCertificate, certificate_of
@@ -40,7 +40,7 @@ _log = get_logger("server")
 
 HEALTH: Final = ("/healthz", "/livez", "/readyz")
 CONFIGZ: Final = "/configz"
-"""Whoever may read the configuration may also read names of objects in `/readyz?verbose`."""
+"""Anyone who may read the configuration may also read names of objects in `/readyz?verbose`."""
 
 _WHO_MAY: Final = (
     "only from this machine, by address or as localhost (kubectl port-forward), "
@@ -86,7 +86,7 @@ def peer_of(request: web.Request) -> str:
     return str(peer[0]) if isinstance(peer, tuple) and peer else ""
 
 
-def is_asked_by_address(request: web.Request) -> bool:
+def is_queried_by_address(request: web.Request) -> bool:
     """Whether the Host field is an address or localhost; browsers always send one."""
     return is_named_safely(request.headers.get(hdrs.HOST, ""))
 
@@ -120,7 +120,7 @@ class LoopbackAccess:
 
     async def shows_names(self, request: web.Request) -> bool:
         """Whether the request comes from this machine or has the token."""
-        is_here = is_loopback(self.peer(request)) and is_asked_by_address(request)
+        is_here = is_loopback(self.peer(request)) and is_queried_by_address(request)
         return is_here or is_permit_token(self.token, request)
 
 
@@ -138,14 +138,14 @@ class DelegatedAccess:
 
     def __init__(
         self,
-        places: ConnectionPlaces,
+        connection_slots: ConnectionSlots,
         authenticator: Authenticator,
         permissions: Permissions,
         open_paths: OpenPaths,
         token: PermitToken | None = None,
     ) -> None:
         """`places` keeps what is known about each connection's certificate."""
-        self._places = places
+        self._connection_slots = connection_slots
         self._authenticator = authenticator
         self._permissions = permissions
         self._open_paths = open_paths
@@ -174,7 +174,7 @@ class DelegatedAccess:
         return f"{user.name} may not get {path}: it needs a ClusterRole with nonResourceURLs /ui and /ui/*, verb get."
 
     async def shows_names(self, request: web.Request) -> bool:
-        """Whoever may get `/configz` may. Nobody is asked about a client without credentials."""
+        """Anyone who may get `/configz` may. Nobody is asked about a client without credentials."""
         has_token = request.headers.get(hdrs.AUTHORIZATION) or request.headers.get(BEHIND_PROXY)
         if not has_token and self._certificate(request) is None:
             return False
@@ -205,7 +205,7 @@ class DelegatedAccess:
 
     def _certificate(self, request: web.Request) -> ClientCertificate | None:
         """What the handshake has proved; worked out once per connection."""
-        connection = self._places.of(request.transport)
+        connection = self._connection_slots.of(request.transport)
         if connection is None or connection.transport is None:
             return None
         if not connection.is_identified:

@@ -1,8 +1,8 @@
 """How a browser shows who it is: a token in a cookie that only the status page gets.
 
-A browser sends no `Authorization: Bearer` by itself. Whoever has no client certificate types a token into a form; it is
-checked as any other (TokenReview, SubjectAccessReview), and the browser then returns it as a cookie: for `/ui` alone,
-never to a script (HttpOnly), never over plain HTTP (Secure), never with a request that another site has caused
+A browser sends no `Authorization: Bearer` by itself. Anyone who has no client certificate types a token into a form; it
+is checked as any other (TokenReview, SubjectAccessReview), and the browser then returns it as a cookie: for `/ui`
+alone, never to a script (HttpOnly), never over plain HTTP (Secure), never with a request that another site has caused
 (SameSite=Strict), and only until the browser is closed. Nothing of it is kept here.
 """
 
@@ -25,7 +25,7 @@ _TOKEN: Final = re.compile(r"[A-Za-z0-9\-._~+/]+=*", re.ASCII)
 """RFC 6750: nothing that a cookie or a header could take for something else."""
 
 
-class TokenJudge(Protocol):
+class TokenAuthorizer(Protocol):
     """Who says what a token opens: `access.DelegatedAccess`."""
 
     async def refusal_of_token(self, token: str, path: str) -> str | None:

@@ -1,6 +1,6 @@
 """A guard on each connection, with limits for number, time and size.
 
-The problem: aiohttp waits for a half-sent request as long as it would keep an idle connection, waits for ever for a
+The problem: aiohttp waits for a half-sent request as long as it would keep an idle connection, waits forever for a
 client that does not read its answer, and accepts any number of connections. The idea: a connection has a place from the
 moment it is accepted, before TLS has cost anything; a protocol in front of aiohttp's counts bytes and time; the
 application says when a request begins and ends.
@@ -82,10 +82,10 @@ class Phase(Enum):
 class ServedConnection(asyncio.Protocol):
     """A connection; passes all calls on to aiohttp's protocol and enforces the limits."""
 
-    def __init__(self, make_handler: MakeHandler, places: "ConnectionPlaces", peer: str) -> None:
+    def __init__(self, make_handler: MakeHandler, connection_slots: "ConnectionSlots", peer: str) -> None:
         self._make_handler = make_handler
         self._handler: asyncio.Protocol | None = None
-        self._places = places
+        self._connection_slots = connection_slots
         self.peer = peer
         """The client's address."""
         self.transport: asyncio.Transport | None = None
@@ -94,7 +94,7 @@ class ServedConnection(asyncio.Protocol):
         self.identity: object = None
         """What `access` has found out about the client's certificate, once it `is_identified`."""
         self.is_identified = False
-        self.has_been_asked = False
+        self.has_been_queried = False
         """Whether a request has begun on it."""
         self._timer: asyncio.TimerHandle | None = None
         self._head_bytes = 0
@@ -115,7 +115,7 @@ class ServedConnection(asyncio.Protocol):
         if self._is_over:  # its place was taken away in the last moment of the handshake
             self.abort()
             return
-        self._places.established(self, transport)
+        self._connection_slots.established(self, transport)
         self.enter(Phase.HEAD)
 
     def data_received(self, data: bytes) -> None:
@@ -166,17 +166,17 @@ class ServedConnection(asyncio.Protocol):
     def is_streaming(self) -> None:
         """The answer comes in parts, and may take longer."""
         if self.phase is Phase.BUSY:
-            self._allow(self._places.limits.stream_seconds)
+            self._allow(self._connection_slots.limits.stream_seconds)
 
     def end(self) -> None:
         """The connection is lost or has never come about: free its place."""
         self._is_over = True
         if self._timer is not None:
             self._timer.cancel()
-        self._places.leave(self)
+        self._connection_slots.leave(self)
 
     def abort(self) -> None:
-        """Close at once and drop unsent bytes: a client that does not read could hold them for ever."""
+        """Close at once and drop unsent bytes: a client that does not read could hold them forever."""
         if self.transport is not None:
             self.transport.abort()
         else:
@@ -191,10 +191,10 @@ class ServedConnection(asyncio.Protocol):
         self._head_ended = end >= 0
         self._head_bytes += end if self._head_ended else len(data)
         self._tail = (self._tail + data)[-len(_END_OF_HEAD) + 1 :]
-        return self._head_bytes > self._places.limits.head_bytes
+        return self._head_bytes > self._connection_slots.limits.head_bytes
 
     def _refuse(self) -> None:
-        self._places.too_large += 1
+        self._connection_slots.too_large += 1
         transport = self.transport
         if transport is not None:
             transport.write(_TOO_LARGE)
@@ -206,8 +206,8 @@ class ServedConnection(asyncio.Protocol):
             return  # lost while its request was answered
         self.phase = phase
         self._head_bytes, self._head_ended, self._tail = 0, False, b""
-        self._places.changed(self)
-        self._allow(self._places.seconds_in(phase))
+        self._connection_slots.changed(self)
+        self._allow(self._connection_slots.seconds_in(phase))
 
     def _allow(self, seconds: float) -> None:
         if self._timer is not None:
@@ -215,11 +215,11 @@ class ServedConnection(asyncio.Protocol):
         self._timer = asyncio.get_running_loop().call_later(seconds, self._on_timeout)
 
     def _on_timeout(self) -> None:
-        self._places.timed_out += 1
+        self._connection_slots.timed_out += 1
         self.abort()
 
 
-class ConnectionPlaces:
+class ConnectionSlots:
     """All connections of a server, in the order of their last change of phase."""
 
     def __init__(self, limits: Limits) -> None:
@@ -298,15 +298,15 @@ class ConnectionPlaces:
 
     def _longest_waiting(self, address: str | None) -> ServedConnection | None:
         """Of an address, or of all; `None` if all are busy. Who is idle has had an answer, and loses none."""
-        asking = None
+        querying = None
         for known in self._taken:
             if address is not None and known.peer != address:
                 continue
             if known.phase is Phase.IDLE:
                 return known
-            if asking is None and known.phase is not Phase.BUSY:
-                asking = known
-        return asking
+            if querying is None and known.phase is not Phase.BUSY:
+                querying = known
+        return querying
 
     def established(self, connection: ServedConnection, transport: asyncio.BaseTransport) -> None:
         """The connection has a transport, by which its requests will be known."""

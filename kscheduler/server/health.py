@@ -1,9 +1,9 @@
 """Health as named checks, with the texts of kube-apiserver's and kube-scheduler's probes.
 
 A check is a function that returns `None`, or why it fails. `/livez` fails only for problems that a restart would cure,
-so never because the API server is away; `/readyz` fails before the informers have synced (`sched-handler-sync`) and
-once the process is ending (`shutdown`). A blocked event loop answers no probe, which the kubelet's timeout notices; the
-checks here find what can be dead while the loop is alive: see `LoopLag.problem` and `ProgressCheck`.
+so never because the API server is unreachable; `/readyz` fails before the informers have synced (`sched-handler-sync`)
+and once the process is ending (`shutdown`). A blocked event loop answers no probe, which the kubelet's timeout notices;
+the checks here find what can be dead while the loop is alive: see `LoopLag.problem` and `ProgressCheck`.
 
 Reasons are withheld without `?verbose`, as upstream, and shown with it, unlike upstream: an operator of a scheduler
 that is not ready wants to know why, and the texts name only kinds and the API server. Additional information names

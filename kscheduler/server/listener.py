@@ -1,7 +1,7 @@
 """Accepts connections, and lets each in at its turn: a place first, then a byte, then TLS.
 
-The problem: asyncio's server begins a TLS handshake for whoever connects, with a quarter of a megabyte each, and knows
-one TLS context for its whole life. The idea: sockets are accepted here. A connection costs a place and a file
+The problem: asyncio's server begins a TLS handshake for anyone who connects, with a quarter of a megabyte each, and
+knows one TLS context for its whole life. The idea: sockets are accepted here. A connection costs a place and a file
 descriptor until it has sent a byte and its turn has come (`turnstile`); only then a transport is made, with the TLS
 context of that moment. A client that opens connections and says nothing costs next to nothing.
 
@@ -18,8 +18,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from kscheduler.server.connections import ConnectionPlaces, MakeHandler, Phase, ServedConnection
-from kscheduler.server.turnstile import Turn, Turnstile
+from kscheduler.server.connection_rate_limiter import ConnectionRateLimiter, Turn
+from kscheduler.server.connections import ConnectionSlots, MakeHandler, Phase, ServedConnection
 from kscheduler.telemetry.logs import get_logger
 
 _log = get_logger("server")
@@ -106,19 +106,19 @@ class Listener:
     def __init__(
         self,
         address: Address,
-        places: ConnectionPlaces,
+        connection_slots: ConnectionSlots,
         make_handler: MakeHandler,
         context_now: ContextNow | None,
-        turnstile: Turnstile,
+        rate_limiter: ConnectionRateLimiter,
         note_failure: NoteFailure,
     ) -> None:
         """`context_now` `None` means plain HTTP. Raises `OSError` if the address is not available."""
         self._loop = asyncio.get_running_loop()
         self._socket = address.bind()
-        self._places = places
+        self._connection_slots = connection_slots
         self._make_handler = make_handler
         self._context_now = context_now
-        self._turnstile = turnstile
+        self._rate_limiter = rate_limiter
         self._note_failure = note_failure
         self._handshakes: set[asyncio.Task[None]] = set()
         self._pause: asyncio.TimerHandle | None = None
@@ -166,8 +166,8 @@ class Listener:
 
     def _take(self, accepted: socket.socket, peer: str) -> None:
         accepted.setblocking(False)  # noqa: FBT003  socket's own signature
-        connection = ServedConnection(self._make_handler, self._places, peer)
-        if not self._places.admit(connection):
+        connection = ServedConnection(self._make_handler, self._connection_slots, peer)
+        if not self._connection_slots.admit(connection):
             accepted.close()
             return
         connection.enter(Phase.HEAD)
@@ -183,7 +183,7 @@ class Listener:
         except OSError:
             has_byte = False
         if has_byte:
-            return self._turnstile.ask(arrival.connection.peer, arrival.on_turn)
+            return self._rate_limiter.ask(arrival.connection.peer, arrival.on_turn)
         arrival.socket.close()
         arrival.connection.end()
         return None
@@ -202,7 +202,7 @@ class Listener:
         return task
 
     async def _establish(self, arrival: "_Arrival") -> None:
-        connection, limits = arrival.connection, self._places.limits
+        connection, limits = arrival.connection, self._connection_slots.limits
         try:
             if self._context_now is None:
                 await self._loop.connect_accepted_socket(lambda: connection, arrival.socket)
@@ -217,7 +217,7 @@ class Listener:
             )
         except (OSError, TimeoutError) as error:  # ssl.SSLError is an OSError
             if connection.transport is None:
-                self._places.not_established += 1
+                self._connection_slots.not_established += 1
                 self._note_failure(connection.peer, error)
 
 

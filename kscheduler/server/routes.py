@@ -14,13 +14,13 @@ from aiohttp.typedefs import Middleware
 
 from kscheduler import __version__
 from kscheduler.server.access import HEALTH, Access, DelegatedAccess
-from kscheduler.server.browser_login import EVENTS, UI, TokenJudge
-from kscheduler.server.connections import ConnectionPlaces
+from kscheduler.server.browser_login import EVENTS, UI, TokenAuthorizer
+from kscheduler.server.connection_rate_limiter import ConnectionRateLimiter
+from kscheduler.server.connections import ConnectionSlots
 from kscheduler.server.handlers import Handler
 from kscheduler.server.health import Health
 from kscheduler.server.login.refusals import status_answer
 from kscheduler.server.malformed import SERVED_BY
-from kscheduler.server.turnstile import Turnstile
 from kscheduler.server.waiting_pods import WAITING_PODS, WaitingPodsEndpoint
 from kscheduler.telemetry.exposition import Exposition, TextFormat, accepts
 from kscheduler.telemetry.logs import get_logger
@@ -71,7 +71,7 @@ class ServedPage:
 class PageForBrowsers(Protocol):
     """The status page (`status_page.site.StatusPage`)."""
 
-    def add_to(self, app: web.Application, judge: TokenJudge | None) -> None:
+    def add_to(self, app: web.Application, judge: TokenAuthorizer | None) -> None:
         """Add its paths to a server. `judge`: of the port's login, if it has one."""
         ...
 
@@ -101,12 +101,16 @@ _ORDINARY = ServedPage(_nothing)
 
 
 def application(
-    endpoints: Endpoints, offer: Offer, places: ConnectionPlaces, access: Access, turnstile: Turnstile
+    endpoints: Endpoints,
+    offer: Offer,
+    connection_slots: ConnectionSlots,
+    access: Access,
+    rate_limiter: ConnectionRateLimiter,
 ) -> web.Application:
     """The aiohttp application; every request passes the boundary, the guard of `places`, and `access`."""
     app = web.Application(
-        middlewares=[_guarded(places, turnstile, _with_streams(endpoints)), _boundary, _admitted(access)],
-        client_max_size=places.limits.body_bytes,
+        middlewares=[_guarded(connection_slots, rate_limiter, _with_streams(endpoints)), _boundary, _admitted(access)],
+        client_max_size=connection_slots.limits.body_bytes,
     )
     for health in (endpoints.livez, endpoints.readyz, endpoints.healthz):
         app.router.add_get(f"/{health.name}", _health_handler(health, access))
@@ -203,7 +207,9 @@ def _json_handler(value: object) -> Handler:
     return handle
 
 
-def _guarded(places: ConnectionPlaces, turnstile: Turnstile, pages: Mapping[str, ServedPage]) -> Middleware:
+def _guarded(
+    connection_slots: ConnectionSlots, rate_limiter: ConnectionRateLimiter, pages: Mapping[str, ServedPage]
+) -> Middleware:
     """Tell the connection's guard when a request begins and when its answer has been sent.
 
     Only so many requests are answered at a time; until a client has taken its answer, its request counts. Health checks
@@ -212,20 +218,20 @@ def _guarded(places: ConnectionPlaces, turnstile: Turnstile, pages: Mapping[str,
 
     @web.middleware
     async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
-        connection = places.of(request.transport)
+        connection = connection_slots.of(request.transport)
         if connection is None:
             return web.Response(status=503)  # the client has gone
-        if connection.has_been_asked:  # the first request came with the turn of the handshake
-            await _turn(turnstile, connection.peer)
-        connection.has_been_asked = True
+        if connection.has_been_queried:  # the first request came with the turn of the handshake
+            await _turn(rate_limiter, connection.peer)
+        connection.has_been_queried = True
         connection.request_begins()
         page = pages.get(request.path, _ORDINARY)
         if page.is_long:
             connection.is_streaming()
-        with places.answering(is_probe=_is_probe(request)) as is_admitted:
-            most = page.body_bytes or places.limits.body_bytes
+        with connection_slots.answering(is_probe=_is_probe(request)) as is_admitted:
+            most = page.body_bytes or connection_slots.limits.body_bytes
             try:
-                return await _send(request, await _answer(request, handler if is_admitted else _too_many, most))
+                return await _send(request, await _response(request, handler if is_admitted else _too_many, most))
             finally:
                 connection.request_ends()
 
@@ -251,10 +257,10 @@ async def _too_many(request: web.Request) -> web.StreamResponse:
     return refusal
 
 
-async def _turn(turnstile: Turnstile, address: str) -> None:
+async def _turn(rate_limiter: ConnectionRateLimiter, address: str) -> None:
     """Wait for a turn. A client that goes away meanwhile gives it up."""
     granted = asyncio.Event()
-    turn = turnstile.ask(address, granted.set)
+    turn = rate_limiter.ask(address, granted.set)
     try:
         await granted.wait()
     finally:
@@ -275,7 +281,7 @@ def _admitted(access: Access) -> Middleware:
     return admit
 
 
-async def _answer(request: web.Request, handler: Handler, most_bytes: int) -> web.StreamResponse:
+async def _response(request: web.Request, handler: Handler, most_bytes: int) -> web.StreamResponse:
     if (request.content_length or 0) > most_bytes:
         text = f"the body of {request.content_length} bytes is larger than the limit of {most_bytes}"
         response: web.StreamResponse = status_answer(request, 413, text)

@@ -9,11 +9,11 @@ from aiohttp import web
 
 from kscheduler.aio.clock import REAL_CLOCK, Clock
 from kscheduler.server.access import Access
-from kscheduler.server.connections import ConnectionPlaces, Limits
+from kscheduler.server.connection_rate_limiter import ConnectionRateLimiter
+from kscheduler.server.connections import ConnectionSlots, Limits
 from kscheduler.server.listener import Address, CannotListenError, ContextNow, Listener
 from kscheduler.server.malformed import FailedHandshakes, MalformedRequests, RequestHandler
 from kscheduler.server.routes import Endpoints, Offer, application
-from kscheduler.server.turnstile import Turnstile
 from kscheduler.telemetry.logs import get_logger
 from kscheduler.telemetry.samples import Numbers, Sample, gauge
 from kscheduler.telemetry.series import LabelValues, MetricSeries
@@ -39,7 +39,7 @@ _LINGERING_SECONDS = 1.0
 _STOP_SECONDS = 5.0
 """How long requests in flight may take at the end, as in kube-scheduler."""
 
-MakeAccess = Callable[[ConnectionPlaces], Access]
+MakeAccess = Callable[[ConnectionSlots], Access]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +61,16 @@ class Server:
     def __init__(
         self, endpoints: Endpoints, port: Port, *, limits: Limits | None = None, clock: Clock = REAL_CLOCK
     ) -> None:
-        self.places = ConnectionPlaces(limits or Limits())
+        self.connection_slots = ConnectionSlots(limits or Limits())
         self._settings = port
-        bounds = self.places.limits
-        self._turnstile = Turnstile(bounds.turns_per_second, bounds.turns_at_once)  # in real time, as the network is
+        bounds = self.connection_slots.limits
+        # in real time, as the network is
+        self._rate_limiter = ConnectionRateLimiter(bounds.turns_per_second, bounds.turns_at_once)
         self._malformed = MalformedRequests(clock)
         self._failed_handshakes = FailedHandshakes(clock)
-        app = application(endpoints, port.offer, self.places, port.access(self.places), self._turnstile)
+        app = application(
+            endpoints, port.offer, self.connection_slots, port.access(self.connection_slots), self._rate_limiter
+        )
         self._runner = web.AppRunner(app, shutdown_timeout=_STOP_SECONDS)
         self._listener: Listener | None = None
 
@@ -81,7 +84,7 @@ class Server:
         settings = {
             "loop": asyncio.get_running_loop(),
             "access_log": None,
-            "keepalive_timeout": self.places.limits.idle_seconds,
+            "keepalive_timeout": self.connection_slots.limits.idle_seconds,
             "lingering_time": _LINGERING_SECONDS,
             "auto_decompress": False,  # such bodies are refused, and one that cannot be unpacked is no error of ours
         }
@@ -92,7 +95,7 @@ class Server:
         address, context_now = self._settings.address, self._settings.context_now
         try:
             self._listener = Listener(
-                address, self.places, protocol, context_now, self._turnstile, self._failed_handshakes.note
+                address, self.connection_slots, protocol, context_now, self._rate_limiter, self._failed_handshakes.note
             )
         except OSError as error:
             await self._runner.cleanup()
@@ -120,31 +123,31 @@ class Server:
     @property
     def connections(self) -> int:
         """The number of open connections."""
-        return len(self.places)
+        return len(self.connection_slots)
 
     async def aclose(self) -> None:
         """Stop listening, let requests in flight finish (5 s at most), close all connections. May be called twice."""
         listener, self._listener = self._listener, None
         if listener is not None:
             await listener.aclose()
-            self._turnstile.close()
+            self._rate_limiter.close()
             await self._runner.cleanup()
-            self.places.abort_all()
+            self.connection_slots.abort_all()
 
     def counts(self) -> dict[MetricSeries, dict[LabelValues, float]]:
         """What `samples_of` adds up over all servers."""
-        places = self.places
+        connection_slots = self.connection_slots
         return {
-            _CONNECTIONS: {(): len(places)},
+            _CONNECTIONS: {(): len(connection_slots)},
             _CLOSED: {
-                ("timeout",): places.timed_out,
-                ("displaced",): places.displaced,
-                ("too_large",): places.too_large,
-                ("handshake",): places.not_established,
+                ("timeout",): connection_slots.timed_out,
+                ("displaced",): connection_slots.displaced,
+                ("too_large",): connection_slots.too_large,
+                ("handshake",): connection_slots.not_established,
             },
             _MALFORMED: {(): self._malformed.total},
-            _REFUSED: {(): places.refused_requests},
-            _DELAYED: {(): self._turnstile.delayed},
+            _REFUSED: {(): connection_slots.refused_requests},
+            _DELAYED: {(): self._rate_limiter.delayed},
         }
 
     def samples(self) -> Iterable[Sample]:

@@ -87,7 +87,7 @@ class WaitingPodsEndpoint:
     clock: Clock = REAL_CLOCK
 
     def add_to(self, router: web.UrlDispatcher, *, has_login: bool) -> None:
-        """Add the paths. `has_login`: whoever gets here has been let in already."""
+        """Add the paths. `has_login`: anyone who gets here has been let in already."""
         router.add_get(WAITING_PODS, self._guarded(self._list, has_login))
         for pod in ("{uid}", "{namespace}/{name}"):
             router.add_post(f"{WAITING_PODS}/{pod}/allow", self._guarded(self._allow, has_login))
@@ -116,19 +116,19 @@ class WaitingPodsEndpoint:
             raise _Refusal(401, "the token of --permit-token-file is required, as Authorization: Bearer")
 
     async def _list(self, _request: web.Request) -> web.Response:
-        return _answer({"items": [self._shown(waiting_pod) for waiting_pod in self.waiting.all()]})
+        return _response({"items": [self._shown(waiting_pod) for waiting_pod in self.waiting.all()]})
 
     async def _allow(self, request: web.Request) -> web.Response:
         waiting_pod, verdict = await self._requested(request)
         waiting_pod.allow(verdict.plugin)
         _log.info("waiting_pod_allowed", pod=waiting_pod.pod.key, plugin=verdict.plugin, peer=request.remote)
-        return _answer({**_named(waiting_pod), "pending": sorted(waiting_pod.pending_plugins)})
+        return _response({**_named(waiting_pod), "pending": sorted(waiting_pod.pending_plugins)})
 
     async def _reject(self, request: web.Request) -> web.Response:
         waiting_pod, verdict = await self._requested(request)
         waiting_pod.reject(verdict.plugin, verdict.message or f"rejected by hand at plugin {verdict.plugin}")
         _log.info("waiting_pod_rejected", pod=waiting_pod.pod.key, plugin=verdict.plugin, peer=request.remote)
-        return _answer({**_named(waiting_pod), "pending": []})
+        return _response({**_named(waiting_pod), "pending": []})
 
     async def _requested(self, request: web.Request) -> tuple[HeldPod, _PermitVerdict]:
         """The pod and the verdict on it. Raises `_Refusal` unless the pod still waits for the verdict's plugin."""
@@ -167,13 +167,13 @@ def _named(waiting_pod: HeldPod) -> dict[str, Any]:
     return {"namespace": waiting_pod.pod.namespace, "name": waiting_pod.pod.name, "uid": waiting_pod.pod.uid}
 
 
-def _answer(value: object, status: int = 200) -> web.Response:
+def _response(value: object, status: int = 200) -> web.Response:
     return web.Response(body=msgspec.json.encode(value), status=status, content_type="application/json")
 
 
 def _refused(refusal: _Refusal) -> web.Response:
     body = {"code": refusal.code, "reason": _REASONS[refusal.code], "message": str(refusal)}
-    response = _answer(body, refusal.code)
+    response = _response(body, refusal.code)
     if refusal.code == 401:
         response.headers[hdrs.WWW_AUTHENTICATE] = "Bearer"
     return response

@@ -76,22 +76,22 @@ def source_of(path: str, *, is_watched: bool = True, registry: Registry | None =
     )
 
 
-class SettledFiles:
+class FileChangeDetector:
     """Tells once of each change of the files that belong together, when it is complete."""
 
     def __init__(self, source: ConfigSource) -> None:
         self._source = source
-        self._seen = self._told = self._stamps()
+        self._seen = self._reported = self._stamps()
 
     def has_changed(self) -> bool:
         """Look at the files: whether one differs from what was told before, and all have rested since the last look."""
         stamps = self._stamps()
         have_rested, self._seen = stamps == self._seen, stamps
         # a file that nobody looked at before is no change: it was read a moment ago
-        self._told = {path: self._told.get(path, stamp) for path, stamp in stamps.items()}
-        if not have_rested or stamps == self._told:
+        self._reported = {path: self._reported.get(path, stamp) for path, stamp in stamps.items()}
+        if not have_rested or stamps == self._reported:
             return False
-        self._told = stamps
+        self._reported = stamps
         return True
 
     def note_reading(self) -> None:
@@ -99,7 +99,7 @@ class SettledFiles:
 
         What is written after this is one: a file that is half written now will be told of when it is complete.
         """
-        self._seen = self._told = self._stamps()
+        self._seen = self._reported = self._stamps()
 
     def _stamps(self) -> dict[str, _Stamp]:
         paths = (self._source.path, *self._source.plugin_files())
@@ -140,7 +140,7 @@ class FileRead:
     data: bytes = b""
     found: Configured | None = None
     problems: tuple[Problem, ...] = ()
-    is_told: bool = False
+    is_reported: bool = False
     """Whether these problems have been told before."""
     unexchangeable: LoadedConfig | None = None
     """Of a file with mistakes: the fields that only a start reads, if the mistakes are in others."""
@@ -162,7 +162,7 @@ def read_source(source: ConfigSource, read: Callable[[bytes], Configured]) -> Fi
         unusable = unusable_extenders(found.config.configuration.extenders)
     except ConfigError as failure:
         refused = FileRead(digest, data, unexchangeable=_unexchangeable(source, read, data))
-        return refused.refused_for(tuple(_told_where(with_unusable_extenders(failure), source.path)))
+        return refused.refused_for(tuple(_reported_where(with_unusable_extenders(failure), source.path)))
     if unusable:
         return FileRead(digest, data, unexchangeable=found.config).refused_for(tuple(unusable))
     return FileRead(digest, data, found)
@@ -183,7 +183,7 @@ def _unexchangeable(source: ConfigSource, read: Callable[[bytes], Configured], d
         return None
 
 
-def _told_where(failure: ConfigError, path: str) -> Iterator[Problem]:
+def _reported_where(failure: ConfigError, path: str) -> Iterator[Problem]:
     """The problems; one of the command line says so, since no line of the file has it."""
     for problem in failure.problems:
         is_elsewhere = failure.where not in ("", path)

@@ -3,7 +3,7 @@
 A configuration is drafted, and then adopted or dropped. A draft opens nothing, so only what was adopted has to be
 closed. An attempt that has begun keeps its extenders, as it keeps its profile; so what another configuration replaced
 is looked at whenever an attempt ends, and closed once no attempt has it. A configuration with the same extenders keeps
-their connections. Whoever configures no extender imports no client for them.
+their connections. Anyone who configures no extender imports no client for them.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -15,7 +15,7 @@ from kscheduler.api.codec import UndecodableError
 from kscheduler.api.core import Node, Pod
 from kscheduler.client.errors import APIError, ClientError
 from kscheduler.config.types import Extender
-from kscheduler.scheduling.extenders.answers import Extenders
+from kscheduler.scheduling.extenders.extender_results import Extenders
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.pod_log import PodLog
 
@@ -74,7 +74,7 @@ class ExtenderConnections:
         if not extenders:
             return None
         if self._in_force is not None and self._in_force.settings == tuple(extenders):
-            return self._in_force.asking
+            return self._in_force.querying
         # These bring the client, and the start is measured.
         from kscheduler.client.extenders.whole_objects import WholeObjects
         from kscheduler.scheduling.extenders.addresses import ExtenderSet
@@ -88,16 +88,16 @@ class ExtenderConnections:
             clock=self._clock,
             log=self._log,
         )
-        self._drafts[id(drafted.asking)] = drafted
-        return drafted.asking
+        self._drafts[id(drafted.querying)] = drafted
+        return drafted.querying
 
-    def adopt(self, asking: Extenders | None) -> None:
+    def apply(self, querying: Extenders | None) -> None:
         """Take a draft into force. What was in force before is closed when its last attempt has ended."""
         if self._in_force is not None:
-            if self._in_force.asking is asking:
+            if self._in_force.querying is querying:
                 return
             self._replaced.append(self._in_force)
-        self._in_force = self._drafts.pop(id(asking), None)
+        self._in_force = self._drafts.pop(id(querying), None)
         if self._in_force is not None:
             self._in_force.announce()
         self.look()
@@ -110,16 +110,16 @@ class ExtenderConnections:
         """Close what nobody uses any more. Called after each attempt."""
         if not self._replaced:
             return
-        in_use = {id(asking) for asking in self.in_use()}
+        in_use = {id(querying) for querying in self.in_use()}
         for replaced in self._replaced:
-            if id(replaced.asking) not in in_use:
+            if id(replaced.querying) not in in_use:
                 self._closing.spawn("extenders", replaced.close())
-        self._replaced = [replaced for replaced in self._replaced if id(replaced.asking) in in_use]
+        self._replaced = [replaced for replaced in self._replaced if id(replaced.querying) in in_use]
 
     async def aclose(self) -> None:
         """Close all connections."""
         self.in_use = tuple
-        self.adopt(None)
+        self.apply(None)
         await self._closing.drain(CLOSE_SECONDS)
 
     async def place_of(self, pod: Pod) -> "PodPlace":

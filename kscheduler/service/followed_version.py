@@ -40,15 +40,15 @@ class FollowedVersion:
         """The version that the configuration does not take."""
         self._reason = self._before_refusal = ""
         """Why not, as it was told, and the version that went on."""
-        self._asked = asyncio.Event()
+        self._queried = asyncio.Event()
         self._settled = asyncio.Event()
         if not is_given:
             parts.server_version.on_answer = self._learn
             reloader.wanted_version = lambda: self._refused
-            reloader.on_read = self._asked.set
+            reloader.on_read = self._queried.set
             self._wanted = followed(parts.server_version.text) or ""
             if self._wanted:  # a term before this one has been told
-                self._asked.set()
+                self._queried.set()
 
     @property
     def in_force(self) -> str:
@@ -58,16 +58,16 @@ class FollowedVersion:
     @property
     def why(self) -> str:
         """Why that version is followed, for the log."""
-        told = self._parts.server_version.text
+        reported = self._parts.server_version.text
         if self._is_given:
             return "it was given: --emulated-version, or a program's own configuration"
         if self._refused:
             return f"the configuration does not fit Kubernetes {self._refused}: see version_not_followed"
-        if followed(told) is None:
-            return "the API server has not told its version: it is the default"
+        if followed(reported) is None:
+            return "the API server has not reported its version: this is the default"
         if self._wanted == self.in_force:
-            return f"the API server is {told}"
-        return f"the API server is {told}, and its rules are about to be taken over"
+            return f"the API server is {reported}"
+        return f"the API server is {reported}, and its rules are about to be taken over"
 
     async def wait_for_first(self) -> bool:
         """Wait until the API server's version is followed; whether it is."""
@@ -80,13 +80,13 @@ class FollowedVersion:
 
     def _learn(self, server_version: str) -> None:
         self._wanted = followed(server_version) or self._wanted
-        self._asked.set()
+        self._queried.set()
 
     async def run(self) -> None:
         """Follow until cancelled."""
         while True:
-            await self._asked.wait()
-            self._asked.clear()
+            await self._queried.wait()
+            self._queried.clear()
             if not self._wanted:
                 continue
             if self._wanted != self.in_force:

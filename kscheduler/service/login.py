@@ -16,7 +16,7 @@ from kscheduler.client.rest import APIClient
 from kscheduler.client.rest_statistics import RESTStatistics
 from kscheduler.config.errors import config_error
 from kscheduler.server.access import DelegatedAccess, PermitToken
-from kscheduler.server.connections import ConnectionPlaces
+from kscheduler.server.connections import ConnectionSlots
 from kscheduler.server.login.authentication import Authenticator
 from kscheduler.server.login.authorities import ClientAuthorities
 from kscheduler.server.login.cluster_authentication import ClusterAuthentication, LookupFailedError
@@ -99,10 +99,10 @@ class Login:
         reviews = Reviews(asks_whether, ACCESS_REVIEWS, metrics.access_reviews, metrics.access_review_seconds, clock)
         self._permissions = Permissions(reviews, serving.authorization, metrics, clock)
 
-    def access(self, places: ConnectionPlaces) -> DelegatedAccess:
+    def access(self, connection_slots: ConnectionSlots) -> DelegatedAccess:
         """The gate in front of the secure port."""
         open_paths = OpenPaths(self._serving.authorization.always_allow_paths)
-        return DelegatedAccess(places, self._authenticator, self._permissions, open_paths, self._token)
+        return DelegatedAccess(connection_slots, self._authenticator, self._permissions, open_paths, self._token)
 
     async def open(self, ends: AsyncExitStack) -> None:
         """Open the clients, which `ends` closes.

@@ -11,7 +11,7 @@ from kscheduler.election.watchdog import end_process
 from kscheduler.framework.registry import Registry
 from kscheduler.plugins import in_tree
 from kscheduler.recorder.flight_recorder import RecordSettings
-from kscheduler.scheduling.truth.truth_check import Periods
+from kscheduler.scheduling.drift.drift_check import Periods
 from kscheduler.server.serving import HTTPServing
 from kscheduler.service.config_file import ConfigSource
 
@@ -40,10 +40,10 @@ class Options:
     """How often cache and stores are checked."""
     memory_alarm: int | None = None
     """Bytes that stand for the memory limit of the process, where its cgroup has none or a higher one."""
-    answers_questions: bool = True
+    serves_queries: bool = True
     """Whether /explain and /simulate are served, which a copy of the process answers."""
-    repairs_overfilled_nodes: bool = False
-    """Whether pods of ours that have not started are evicted from nodes that another scheduler has overfilled."""
+    repairs_overcommitted_nodes: bool = False
+    """Whether pods of ours that have not started are evicted from nodes that another scheduler has overcommitted."""
     record: RecordSettings | None = None
     """Where the flight recorder writes; `None`: nothing is recorded."""
     clock: Clock = field(default=REAL_CLOCK)

@@ -14,70 +14,70 @@ from kscheduler.api.kinds import PODS
 from kscheduler.election.rules import Role
 from kscheduler.framework.cluster.preemption import PreemptionSearch
 from kscheduler.scheduling.cycle.schedule import schedule
-from kscheduler.scheduling.overfill.overfill_reports import summary_of
+from kscheduler.scheduling.drift.pending import ClaimsNow, PendingPods
+from kscheduler.scheduling.overcommit.overcommit_reports import summary_of
 from kscheduler.scheduling.profile import devices_on
-from kscheduler.scheduling.truth.pending import ClaimsNow, PendingPods
 from kscheduler.server import Health
 from kscheduler.server.status_page.sources import (
     MOST_NOTES,
-    LiveAnswers,
+    LiveQueryPort,
     NodeVerdict,
     PageSources,
-    Refused,
-    ServiceStanding,
+    SchedulerStatus,
     Tree,
+    Unavailable,
 )
-from kscheduler.service.asking.copied_service import CopiedQuestion
+from kscheduler.service.asking.forked_service import ForkedQuery
 from kscheduler.service.asking.helping_changes import gates_to_remove, pending_of
 from kscheduler.service.asking.helping_changes import helping_changes as of_reasons
 from kscheduler.service.asking.live_copy import LiveCopy
-from kscheduler.service.asking.live_questions import LiveQuestions
-from kscheduler.service.asking.no_answers import NoAnswerError
+from kscheduler.service.asking.live_queries import LiveQueries
+from kscheduler.service.asking.query_errors import QueryFailedError
 from kscheduler.service.parts import Parts
 
-# What the status page asks about pods, answered by a copy of the process (`app.asking`).
+# What the status page asks about pods, answered by a copy of the process (`app.querying`).
 
 _CODE: Final = "kscheduler.service.page_sources"
 _VERDICTS = msgspec.json.Decoder(list[NodeVerdict])
 _CHANGES = msgspec.json.Decoder(dict[str, dict[str, Any]])
 
 
-class StatusAnswers:
-    """Implements `status_page.sources.LiveAnswers`."""
+class StatusPageQueries:
+    """Implements `status_page.sources.LiveQueryPort`."""
 
-    def __init__(self, copy: LiveCopy, questions: LiveQuestions) -> None:
+    def __init__(self, copy: LiveCopy, queries: LiveQueries) -> None:
         self._copy = copy
-        self._questions = questions
+        self._queries = queries
         self._has_code = False
 
-    async def explain(self, pod: Pod) -> Tree | Refused:
+    async def explain(self, pod: Pod) -> Tree | Unavailable:
         """The explanation of one pod as it would be decided now."""
-        found = await self._questions.explain(pod.key, "", as_text=False, with_suggestions=not pod.spec.node_name)
+        found = await self._queries.explain(pod.key, "", as_text=False, with_suggestions=not pod.spec.node_name)
         if found.status != HTTPStatus.OK:
-            return Refused(f"No answer now: {found.body.decode(errors='replace')}")
+            return Unavailable(f"Not available now: {found.body.decode(errors='replace')}")
         tree: Tree = msgspec.json.decode(found.body)
         return tree
 
-    async def verdicts_on(self, node_name: str, keys: Sequence[str]) -> list[NodeVerdict] | Refused:
+    async def verdicts_on(self, node_name: str, keys: Sequence[str]) -> list[NodeVerdict] | Unavailable:
         """What the cycle says of these pending pods on one node."""
         body = await self._ask("verdicts", node_name=node_name, keys=keys)
-        return body if isinstance(body, Refused) else _VERDICTS.decode(body)
+        return body if isinstance(body, Unavailable) else _VERDICTS.decode(body)
 
-    async def helping_changes(self, reasons: Sequence[Sequence[str]]) -> dict[str, Tree] | Refused:
+    async def helping_changes(self, reasons: Sequence[Sequence[str]]) -> dict[str, Tree] | Unavailable:
         """For each reason, by the key of its first pod, the change that frees most of its pods."""
         body = await self._ask("helping_changes", reasons=reasons)
-        return body if isinstance(body, Refused) else _CHANGES.decode(body)
+        return body if isinstance(body, Unavailable) else _CHANGES.decode(body)
 
-    async def _ask(self, function: str, **arguments: Any) -> bytes | Refused:
+    async def _ask(self, function: str, **arguments: Any) -> bytes | Unavailable:
         if not self._has_code:
             # Before the copy is made, which else would import the code in each of its children; in a thread: a service
             # whose page nobody looks at does not need it.
             await asyncio.to_thread(importlib.import_module, _CODE)
             self._has_code = True
         try:
-            return (await self._copy.ask(CopiedQuestion(_CODE, function, arguments).encoded())).body
-        except NoAnswerError as failure:
-            return Refused(f"No answer now: {failure}. Load the page again in a while.")
+            return (await self._copy.ask(ForkedQuery(_CODE, function, arguments).encoded())).body
+        except QueryFailedError as failure:
+            return Unavailable(f"Not available now: {failure}. Reload the page later.")
 
 
 # What a copy of the process works out for the status page: imported with the first question.
@@ -129,7 +129,7 @@ def _verdicts(parts: Parts, node_name: str, keys: Iterable[str]) -> Iterable[Nod
 
 def page_sources(
     parts: Parts,
-    answers: LiveAnswers | None,
+    answers: LiveQueryPort | None,
     waiting: PendingPods,
     readyz: Health,
     is_scheduling: Callable[[], bool],
@@ -142,7 +142,7 @@ def page_sources(
     """
     assembly = parts.assembly
 
-    def standing() -> ServiceStanding:
+    def standing() -> SchedulerStatus:
         election = parts.election
         found = ((name, check()) for name, check in readyz.checks.items())
         problems = tuple(f"{name}: {reason}" for name, reason in found if reason is not None)
@@ -150,7 +150,7 @@ def page_sources(
         leader = "" if election is None else _steady(election.note())
         shown = [note for note in notes if not leader or not note.startswith(leader.partition(":")[0])]
         more = [f"and {len(shown) - MOST_NOTES} more notes: /readyz?verbose"] if len(shown) > MOST_NOTES else []
-        return ServiceStanding(
+        return SchedulerStatus(
             leader=leader,
             leads=election is None or election.statistics().role is Role.LEADING,
             is_scheduling=is_scheduling(),
@@ -162,8 +162,8 @@ def page_sources(
             notes=(*shown[:MOST_NOTES], *more),
         )
 
-    def overfilled() -> Mapping[str, str]:
-        return {each.node_name: summary_of(each) for each in parts.overfill.nodes.incidents()}
+    def overcommitted() -> Mapping[str, str]:
+        return {each.node_name: summary_of(each) for each in parts.overcommit.nodes.incidents()}
 
     return PageSources(
         cache=assembly.cache,
@@ -178,7 +178,7 @@ def page_sources(
         awaited_events=assembly.queue.awaited_events,
         standing=standing,
         devices_on=lambda info: devices_on(assembly.profiles.values(), info),
-        overfilled=overfilled,
+        overcommitted=overcommitted,
         clock=parts.clock,
         answers=answers,
     )

@@ -31,7 +31,7 @@ from kscheduler.api.kinds import (
     WORKLOAD_KINDS,
     Kind,
 )
-from kscheduler.assembly import Adoption, Assembly, Ports, Ruleset, group_apis
+from kscheduler.assembly import ApplyResult, Assembly, CompiledConfiguration, Ports, group_apis
 from kscheduler.bounded import RecentlyUsed, RecentlyUsedByWeight, weight_of
 from kscheduler.client.access.connection import Connection, host_of
 from kscheduler.client.errors import APIError
@@ -53,19 +53,19 @@ from kscheduler.recorder.building import connect, flight_recorder
 from kscheduler.recorder.flight_recorder import FlightRecorder, tap
 from kscheduler.scheduling.attempt.binding import BindingWriter, VolumeBindingWriter
 from kscheduler.scheduling.attempt.context import RetiredPlugins
-from kscheduler.scheduling.beside.refreshed_plugins import RefreshedPlugins
+from kscheduler.scheduling.background.refreshed_plugins import RefreshedPlugins
+from kscheduler.scheduling.drift.drift_check import DriftDetection, Periods
 from kscheduler.scheduling.eviction.disruption_budgets import StoredBudgets
 from kscheduler.scheduling.failures.status_writer import StatusWriter
+from kscheduler.scheduling.foreign_bindings import ForeignBindings
 from kscheduler.scheduling.groups.group_status_writer import GroupStatusWriter
 from kscheduler.scheduling.handlers.workloads import StoredWorkloads
 from kscheduler.scheduling.journal import NO_JOURNAL, Journal
 from kscheduler.scheduling.long_waits import IncompleteWaits, PermitWaits
 from kscheduler.scheduling.observations import Observations
-from kscheduler.scheduling.overfill.repair import OverfillKeeping
+from kscheduler.scheduling.overcommit.repair import OvercommitKeeping
 from kscheduler.scheduling.pod_log import PodLog
 from kscheduler.scheduling.profile import Profile
-from kscheduler.scheduling.taken_pods import TakenPods
-from kscheduler.scheduling.truth.truth_check import Periods, TruthKeeping
 from kscheduler.scheduling.work.concurrency import AdaptiveLimit
 from kscheduler.scheduling.work.workers import Workers
 from kscheduler.service.extender_connections import ExtenderConnections
@@ -85,7 +85,7 @@ MOST_WORKERS_PER_PARALLELISM: Final = 4
 """The workers adapt between 1 and this many times `parallelism`."""
 CONNECTIONS_OF_PLUGINS: Final = 8
 """For what plugins ask the API server by themselves."""
-MOST_ASKED_PODS: Final = 64
+MOST_QUERIED_PODS: Final = 64
 _TEMPLATES_BYTES: Final = 8 * 2**20
 """Whose claim templates are kept: more than are asked about at a time."""
 CONNECTIONS_BESIDE_BINDS: Final = 32
@@ -104,7 +104,7 @@ class Parts:
         self.clock = options.clock
         self.observations = Observations()
         self.pod_log = PodLog()
-        self.taken = TakenPods(self.observations, self.clock, self._may_write)
+        self.taken = ForeignBindings(self.observations, self.clock, self._may_write)
         self.limit = AdaptiveLimit(self._configuration.parallelism, self._most_workers)
         host, now = host_of(connection.base_url), self.clock.monotonic()
         self.reachability = earlier.reachability if earlier is not None else APIServerReachability(host, now)
@@ -140,7 +140,7 @@ class Parts:
             self.client, self.clock, earlier.server_version if earlier is not None else ""
         )
         self.claim_templates: RecentlyUsed[str, Mapping[str, ResourceClaimTemplate | None]] = RecentlyUsedByWeight(
-            MOST_ASKED_PODS, _TEMPLATES_BYTES, lambda _, templates: weight_of(templates)
+            MOST_QUERIED_PODS, _TEMPLATES_BYTES, lambda _, templates: weight_of(templates)
         )
         """Those that pods name which somebody has asked about, as they were then: nobody watches them."""
         self.exchanging = asyncio.Lock()
@@ -171,8 +171,8 @@ class Parts:
         self.refreshed.on_end = self.retired.look
         self.workers.on_attempt_end = self._attempt_ended
         self.extenders.in_use = self.workers.extenders_in_use
-        self.extenders.adopt(self.assembly.scheduler.extenders)
-        self.truth = self._build_truth_keeping(options.periods)
+        self.extenders.apply(self.assembly.scheduler.extenders)
+        self.drift_detection = self._build_drift_detection(options.periods)
         self.permit_waits = PermitWaits(self.assembly.waiting, self.clock.monotonic)
         self.incomplete_waits = IncompleteWaits(
             self.assembly.queue.incomplete_groups, self._groups_version, self.clock.monotonic
@@ -180,23 +180,23 @@ class Parts:
         self.assembly.cache.pod_groups.is_served = self._serves_group
         pods = self.informers.informer(PODS).store.list
         self.removed_profiles = RemovedProfiles(self.assembly.profiles, pods, self.clock.monotonic)
-        self.truth.dump.at_permit = self.permit_waits.by_pod
-        self.truth.dump.in_line = self.assembly.scheduler.lines.in_line
-        self.truth.dump.behind_slow = self.workers.standing.all
-        self.overfill = self._build_overfill_keeping(repairs=options.repairs_overfilled_nodes)
+        self.drift_detection.dump.at_permit = self.permit_waits.by_pod
+        self.drift_detection.dump.in_line = self.assembly.scheduler.lines.in_line
+        self.drift_detection.dump.behind_slow = self.workers.standing.all
+        self.overcommit = self._build_overcommit_keeping(repairs=options.repairs_overcommitted_nodes)
         self.assembly.on_quarantine = self._quarantine_soon
         limit = limit_with_alarm(options.memory_alarm, cgroup_limit)
         clients = self.client, self.event_client, self.plugin_client
-        evictions = self.assembly.evictions.places
+        evictions = self.assembly.evictions.work_slots
         senders = {
-            STATUS_PATCH: (self.status_writer.places, self.status_writer.waiting),
-            EVENT: (self.recorder.places, lambda _: 0),
+            STATUS_PATCH: (self.status_writer.work_slots, self.status_writer.waiting),
+            EVENT: (self.recorder.work_slots, lambda _: 0),
             PREEMPTION: (evictions, lambda _: 0),
         }
-        places = [client.places for client in clients]
+        work_slots = [client.work_slots for client in clients]
         self.hanging_writes = HangingWritesMonitor(
             self.workers,
-            places,
+            work_slots,
             self.clock,
             senders,
             is_outage=lambda: self.reachability.is_outage(self.clock.monotonic()),
@@ -225,15 +225,15 @@ class Parts:
         """As long as it is equal, nothing has happened to any group, nor to their kinds at the API server."""
         return self.assembly.queue.groups_version(), self.unserved_groups()
 
-    def adopt(self, ruleset: Ruleset) -> Adoption:
+    def apply(self, compiled: CompiledConfiguration) -> ApplyResult:
         """Decide by another configuration from now on; never awaits.
 
         What concerns connections is not read again: `config.changes` refuses a configuration that differs there.
         """
-        before, self._configuration = self._configuration, ruleset.config.configuration
+        before, self._configuration = self._configuration, compiled.config.configuration
         profiles_before = tuple(self.assembly.profiles.values())
-        adoption = self.assembly.adopt(ruleset, self.informers.informer(PODS).store.list())
-        self.removed_profiles.note_removed(adoption.profiles_removed)
+        apply_result = self.assembly.apply(compiled, self.informers.informer(PODS).store.list())
+        self.removed_profiles.note_removed(apply_result.profiles_removed)
         self.recorder.report_as(self._instance())
         if before.parallelism != self._configuration.parallelism:
             self.limit.begin_anew(self._configuration.parallelism, self._most_workers)
@@ -241,9 +241,9 @@ class Parts:
             self.workers.grow_to(self._most_workers)
         self.refreshed.look()
         self.retired.retire(profiles_before)
-        self.extenders.adopt(ruleset.judges.extenders)
+        self.extenders.apply(compiled.evaluators.extenders)
         self._wake_worker()
-        return adoption
+        return apply_result
 
     async def wait_for_sync(self, seconds: float) -> tuple[str, ...]:
         """Wait for the first list of each kind; returns what is missing, and why."""
@@ -267,9 +267,9 @@ class Parts:
         self.workers.end_slice()
 
     def _quarantine(self) -> None:
-        ruleset = self.assembly.draft_quarantines()
-        if ruleset is not None:
-            self.adopt(ruleset)
+        compiled = self.assembly.draft_quarantines()
+        if compiled is not None:
+            self.apply(compiled)
 
     @property
     def _most_workers(self) -> int:
@@ -374,7 +374,7 @@ class Parts:
         """A Binding was answered with 429."""
         if refusal.is_overload:
             self.limit.refused()
-        elif not self.workers.places.others_on_time():
+        elif not self.workers.work_slots.have_others_finished():
             self.limit.refused_for(namespace, self.clock.monotonic())
 
     def _bind_pauses(self, uid: str) -> None:
@@ -403,15 +403,15 @@ class Parts:
         self.retired.look()
         self.extenders.look()
 
-    def _build_overfill_keeping(self, *, repairs: bool) -> OverfillKeeping:
+    def _build_overcommit_keeping(self, *, repairs: bool) -> OvercommitKeeping:
         evictor = PodWriter(self.client, self.clock) if repairs else None
         watched = self.assembly.cache, self.assembly.profiles, self.taken
-        return OverfillKeeping(*watched, self.recorder, evictor, self.observations, self.clock)
+        return OvercommitKeeping(*watched, self.recorder, evictor, self.observations, self.clock)
 
-    def _build_truth_keeping(self, periods: Periods) -> TruthKeeping:
+    def _build_drift_detection(self, periods: Periods) -> DriftDetection:
         assembly = self.assembly
         handlers = assembly.pod_handler, assembly.node_handler
-        return TruthKeeping(
+        return DriftDetection(
             self.informers,
             assembly.cache,
             assembly.queue,

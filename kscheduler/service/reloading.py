@@ -21,19 +21,19 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Final
 
+from kscheduler.aio.abandonable_calls import AbandonableCalls, CallHangsError
 from kscheduler.aio.clock import finishes_within
-from kscheduler.aio.threads import CallHangsError, MayHang
-from kscheduler.assembly import Adoption, Ruleset
+from kscheduler.assembly import ApplyResult, CompiledConfiguration
 from kscheduler.assembly.configured import Configured
 from kscheduler.assembly.reader import PluginOrigin
 from kscheduler.config.changes import changed_fields, restart_problems
 from kscheduler.config.errors import ConfigError, Problem
 from kscheduler.config.loader import LoadedConfig
 from kscheduler.config.reading.lines import mark_of
-from kscheduler.config.unhonoured import SettingWarning, unhonoured
+from kscheduler.config.unsupported_settings import SettingWarning, unhonoured
 from kscheduler.framework.plugin_time import PLUGIN_TIME
 from kscheduler.scheduling.profiles import Profiles, misspelt
-from kscheduler.service.config_file import LOOK_SECONDS, ConfigSource, FileRead, SettledFiles, read_source
+from kscheduler.service.config_file import LOOK_SECONDS, ConfigSource, FileChangeDetector, FileRead, read_source
 from kscheduler.service.metrics.process import ReloadResult, ReloadStatistics
 from kscheduler.service.options import ReadUnder
 from kscheduler.service.parts import Parts
@@ -58,8 +58,8 @@ class _Exchange:
     configured: Configured
     before: LoadedConfig
     """What was in force until then."""
-    ruleset: Ruleset
-    adoption: Adoption
+    compiled: CompiledConfiguration
+    apply_result: ApplyResult
     seconds: float
     """For which it held the loop."""
 
@@ -85,14 +85,14 @@ class ConfigReloader:
         self._parts = parts
         self._origins = tuple(origins)
         self._read_under = read_under
-        self._threads = MayHang()
+        self._threads = AbandonableCalls()
         self._has_hung = False
         """The last reading was given up: another is due, whether the files have changed or not."""
         self.wanted_version: Callable[[], str] = str
         """The version that is to be followed and is not, or empty; set by who follows."""
         self.on_read: Callable[[], object] = bool
         """Called after each reading, whatever became of it."""
-        self._asked = asyncio.Event()
+        self._queried = asyncio.Event()
         self._results: Counter[ReloadResult] = Counter()
         self._refusal = ""
         self._digest = ""
@@ -107,7 +107,7 @@ class ConfigReloader:
 
     def ask(self) -> None:
         """Read the file as soon as possible, whether it has changed or not."""
-        self._asked.set()
+        self._queried.set()
 
     def statistics(self) -> ReloadStatistics:
         """A snapshot."""
@@ -124,29 +124,29 @@ class ConfigReloader:
             await asyncio.get_running_loop().create_future()
             return
         source = self._source
-        files = await self._patiently(lambda: SettledFiles(source))
+        files = await self._patiently(lambda: FileChangeDetector(source))
         await self._reload(source, is_first=True)
         while True:
             await self._until_due(source, files)
-            is_asked = self._asked.is_set()
-            self._asked.clear()
-            if is_asked and source.is_watched:
+            is_queried = self._queried.is_set()
+            self._queried.clear()
+            if is_queried and source.is_watched:
                 with suppress(CallHangsError):  # then the file is read twice, as one that changed meanwhile
                     await self._threads.call(files.note_reading, LOOK_SECONDS)
-            await self._reload(source, is_asked=is_asked)
+            await self._reload(source, is_queried=is_queried)
             self.on_read()
 
-    async def _until_due(self, source: ConfigSource, files: SettledFiles) -> None:
+    async def _until_due(self, source: ConfigSource, files: FileChangeDetector) -> None:
         """Wait until somebody asks, or until a file has changed if they are watched."""
         if not source.is_watched:
-            await self._asked.wait()
+            await self._queried.wait()
             return
-        while not await finishes_within(self._wait_until_asked(), LOOK_SECONDS, self._parts.clock):
+        while not await finishes_within(self._wait_until_queried(), LOOK_SECONDS, self._parts.clock):
             with suppress(CallHangsError):  # a file system that does not answer: neither a change nor the end of us
                 if await self._threads.call(files.has_changed, LOOK_SECONDS) or self._has_hung:
                     return
 
-    async def _patiently(self, look: Callable[[], SettledFiles]) -> SettledFiles:
+    async def _patiently(self, look: Callable[[], FileChangeDetector]) -> FileChangeDetector:
         """The first look at the files, as late as it may be."""
         while True:
             try:
@@ -154,21 +154,21 @@ class ConfigReloader:
             except CallHangsError:
                 await self._parts.clock.sleep(LOOK_SECONDS)
 
-    async def _wait_until_asked(self) -> None:
-        await self._asked.wait()
+    async def _wait_until_queried(self) -> None:
+        await self._queried.wait()
 
-    async def _reload(self, source: ConfigSource, *, is_asked: bool = False, is_first: bool = False) -> None:
+    async def _reload(self, source: ConfigSource, *, is_queried: bool = False, is_first: bool = False) -> None:
         """Read, and take over or refuse. Never raises: whatever the file makes of us, the service goes on."""
         async with self._parts.exchanging:
-            await self._exchange(source, is_asked=is_asked, is_first=is_first)
+            await self._exchange(source, is_queried=is_queried, is_first=is_first)
 
-    async def _exchange(self, source: ConfigSource, *, is_asked: bool, is_first: bool) -> None:
+    async def _exchange(self, source: ConfigSource, *, is_queried: bool, is_first: bool) -> None:
         try:
             version = self.wanted_version()
             if version and await self._exchange_under(source, version):
                 return
             found = await self._read(source, source.read)
-            changed = self._judge(source, found, is_asked=is_asked, is_first=is_first)
+            changed = self._judge(source, found, is_queried=is_queried, is_first=is_first)
             if changed is not None and found.found is not None:
                 await self._take_over_or_refuse(source, found, found.found, changed)
         except Exception as failure:  # noqa: BLE001  a boundary (`logs.caught`)
@@ -186,7 +186,7 @@ class ConfigReloader:
             if loading := source.being_loaded():
                 place = f"; it stands at {place}" if (place := source.stands_at()) else ""
                 text = f"loading plugins from {loading} hangs: {failure}; what does it wait for at its import?{place}"
-            return FileRead(problems=(Problem("", text),), is_told=was_hanging)
+            return FileRead(problems=(Problem("", text),), is_reported=was_hanging)
         self._has_hung = False
         return found
 
@@ -202,7 +202,7 @@ class ConfigReloader:
             exchange = await self._take_over(found.found)
         except ConfigError:
             return False
-        self._note_adopted(source, found, exchange, changed)
+        self._note_applied(source, found, exchange, changed)
         return True
 
     async def follow(self, version: str) -> None:
@@ -231,7 +231,7 @@ class ConfigReloader:
         except ConfigError as failure:
             self._refuse(source, found.refused_for(self._all_problems(configured, failure)))
         else:
-            self._note_adopted(source, found, exchange, changed)
+            self._note_applied(source, found, exchange, changed)
 
     async def _take_over(self, configured: Configured) -> _Exchange:
         """Exchange the configuration, all of it in one step between two decisions; the only way there is.
@@ -240,26 +240,26 @@ class ConfigReloader:
         """
         parts = self._parts
         listers, draft = parts.plugin_listers, parts.assembly.draft
-        ruleset = draft(configured.config, configured.registry)
+        compiled = draft(configured.config, configured.registry)
         if listers.is_running and listers.unsynced():
             if missing := await listers.wait_for_sync(FIRST_LIST_SECONDS):
                 texts = (f"a plugin reads {kind}, and there is no list of them yet" for kind in missing)
                 raise _NotListedError([Problem("", text) for text in texts])
-            # Drafted anew over what is there now; the first is held until then: it keeps the informers going.
-            ruleset = draft(configured.config, configured.registry)
+            # Drafted again over what is there now; the first is held until then: it keeps the informers going.
+            compiled = draft(configured.config, configured.registry)
         began = parts.clock.monotonic()
         parts.origins, before = configured.origins, parts.assembly.config
-        adoption = parts.adopt(ruleset)
+        apply_result = parts.apply(compiled)
         seconds = parts.clock.monotonic() - began
         self._origins = configured.origins
         if self._source is not None:
-            self._source.follow(ruleset.config.gates)
-        return _Exchange(configured, before, ruleset, adoption, seconds)
+            self._source.follow(compiled.config.gates)
+        return _Exchange(configured, before, compiled, apply_result, seconds)
 
     # --- judging a file -----------------------------------------------------------------------------------------------
 
     def _judge(
-        self, source: ConfigSource, found: FileRead, *, is_asked: bool, is_first: bool
+        self, source: ConfigSource, found: FileRead, *, is_queried: bool, is_first: bool
     ) -> tuple[str, ...] | None:
         """What is to be taken over; `None`: nothing, because it is refused or says what is in force."""
         assembly, configured = self._parts.assembly, found.found
@@ -276,8 +276,8 @@ class ConfigReloader:
 
             unbuilt = profile_problems(configured.config, configured.registry)  # all at once: one edit can correct them
             self._refuse(source, found.refused_for((*problems, *unbuilt)))
-        elif not changed and not ((is_asked or is_edited) and assembly.quarantines()):  # both lift a quarantine
-            self._note_unchanged(source, found.digest, is_asked=is_asked, is_first=is_first)
+        elif not changed and not ((is_queried or is_edited) and assembly.quarantines()):  # both lift a quarantine
+            self._note_unchanged(source, found.digest, is_queried=is_queried, is_first=is_first)
         else:
             return changed
         return None
@@ -300,35 +300,35 @@ class ConfigReloader:
         first = (placed(Problem("", f"{where}{problem}"), config) for problem in failure.problems)
         return profile_problems(config, configured.registry) or tuple(first)
 
-    def _note_adopted(
+    def _note_applied(
         self, source: ConfigSource, found: FileRead, exchange: _Exchange, changed: tuple[str, ...]
     ) -> None:
         """A file is in force now."""
-        from kscheduler.config.changes import told_changes  # rarely needed, and the start is measured
+        from kscheduler.config.changes import reported_changes  # rarely needed, and the start is measured
 
         self._succeed(ReloadResult.TAKEN_OVER, found.digest)
-        ruleset = exchange.ruleset
-        changes = tuple(map(redacted, told_changes(exchange.before, ruleset.config)))
-        fields = {name: value for name, value in {"changes": changes, **asdict(exchange.adoption)}.items() if value}
-        profiles, seconds = sorted(ruleset.profiles), round(exchange.seconds, 3)
+        compiled = exchange.compiled
+        changes = tuple(map(redacted, reported_changes(exchange.before, compiled.config)))
+        fields = {name: value for name, value in {"changes": changes, **asdict(exchange.apply_result)}.items() if value}
+        profiles, seconds = sorted(compiled.profiles), round(exchange.seconds, 3)
         _log.info(
             "config_taken_over", file=source.path, hash=found.digest, changed=changed, profiles=profiles, **fields,
             seconds=seconds,
         )  # fmt: skip
-        log_plugins(exchange.configured, ruleset.profiles)
-        warnings = unhonoured(ruleset.config, plugins=ruleset.registry.names())
+        log_plugins(exchange.configured, compiled.profiles)
+        warnings = unhonoured(compiled.config, plugins=compiled.registry.names())
         for warning in warnings:
             if warning not in self._warned:
                 _log.warning("setting_not_honoured", setting=warning.path, reason=warning.reason)
         self._warned = frozenset(warnings)
 
-    def _note_unchanged(self, source: ConfigSource, digest: str, *, is_asked: bool, is_first: bool) -> None:
+    def _note_unchanged(self, source: ConfigSource, digest: str, *, is_queried: bool, is_first: bool) -> None:
         if is_first:
             self._digest = digest  # the file of the start, whose name was not known so far
             return
         was_refused = bool(self._refusal)
         self._succeed(ReloadResult.UNCHANGED, digest)
-        if is_asked or was_refused:
+        if is_queried or was_refused:
             _log.info("config_unchanged", file=source.path, hash=digest)
 
     def _succeed(self, result: ReloadResult, digest: str) -> None:
@@ -337,7 +337,7 @@ class ConfigReloader:
         self._since = self._parts.clock.time()
 
     def _refuse(self, source: ConfigSource, found: FileRead) -> None:
-        if found.is_told:
+        if found.is_reported:
             return
         self._results[ReloadResult.REFUSED] += 1
         problems = found.problems
@@ -355,7 +355,7 @@ class ConfigReloader:
 
 
 def log_plugins(configured: Configured, profiles: Profiles) -> None:
-    """Say which plugins of one's own are loaded, from where, which of them no profile enables, and what is misspelt."""
+    """Say which custom plugins are loaded, from where, which of them no profile enables, and what is misspelt."""
     for origin in configured.origins:
         _log.info("plugin_loaded", plugin=origin.name, origin=origin.origin, hash=origin.digest)
     for origin in configured.unused:

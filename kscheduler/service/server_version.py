@@ -28,7 +28,7 @@ def _do_nothing() -> None:
     """Nothing depends on it."""
 
 
-def _tell_nobody(_version: str) -> None:
+def _no_report(_version: str) -> None:
     """The version is not of interest."""
 
 
@@ -44,7 +44,7 @@ class ServerVersion:
         self._warned_of: set[str] = set()
         self.not_followed = ""
         """The version whose rules are not followed although the API server has it, and why; empty: all is well."""
-        self.on_answer: Callable[[str], None] = _tell_nobody
+        self.on_answer: Callable[[str], None] = _no_report
         """Called with each answer."""
         self.on_change: Callable[[], None] = _do_nothing
         """Called when the answer is another one than before, before `on_answer`."""

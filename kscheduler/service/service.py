@@ -31,22 +31,22 @@ from kscheduler.client.outage_cause import Cause, cause_of_failure
 from kscheduler.client.reachability import LINE_SECONDS
 from kscheduler.config.errors import ConfigError
 from kscheduler.config.reading.lines import with_lines
-from kscheduler.config.unhonoured import unhonoured
+from kscheduler.config.unsupported_settings import unhonoured
 from kscheduler.election import LeaseLostError
 from kscheduler.framework.plugin_time import PLUGIN_TIME
 from kscheduler.scheduling.extenders.addresses import unusable_extenders
 from kscheduler.server import Server
 from kscheduler.server.serving import LOOPBACK
 from kscheduler.service import signals
-from kscheduler.service.diary import Diary
 from kscheduler.service.followed_version import FollowedVersion
+from kscheduler.service.http_app import HTTPApp, token_of
 from kscheduler.service.leadership import EarlierTerm
 from kscheduler.service.login import LoginConnections, login_connections
-from kscheduler.service.monitors.api_server_monitor import LastingTroubles
+from kscheduler.service.monitors.api_server_monitor import OngoingProblems
 from kscheduler.service.options import Options
 from kscheduler.service.parts import Parts
 from kscheduler.service.reloading import ConfigReloader, log_plugins
-from kscheduler.service.surface import Surface, token_of
+from kscheduler.service.service_log import ServiceLog
 from kscheduler.service.terms import run_in_terms
 from kscheduler.telemetry.logs import configure as configure_logs
 from kscheduler.telemetry.logs import get_logger
@@ -75,7 +75,7 @@ class App:
         self,
         options: Options,
         connection: Connection,
-        asked: LoginConnections | None = None,
+        queried: LoginConnections | None = None,
         earlier: EarlierTerm | None = None,
     ) -> None:
         """`asked`: whom the login of the HTTP server asks; by default the same API server. `earlier`: what this process
@@ -87,17 +87,17 @@ class App:
         self.followed_version = FollowedVersion(self.parts, self.reloader, is_given=options.read_under is None)
         self._is_first_term = earlier is None
         certificate = earlier.certificate if earlier is not None else None
-        self.surface = Surface(options, connection, self.parts, self.reloader, asked, certificate)
-        self.diary = Diary(self.parts)
+        self.http_app = HTTPApp(options, connection, self.parts, self.reloader, queried, certificate)
+        self.service_log = ServiceLog(self.parts)
 
     @property
     def server(self) -> Server:
         """The first HTTP server."""
-        return self.surface.server
+        return self.http_app.server
 
     def end_of_term(self) -> EarlierTerm:
         """What the next term of this process begins with; after `run` has lost the lease."""
-        login = self.surface.login
+        login = self.http_app.login
         return replace(self.parts.end_of_term(), certificate=login.contexts.made if login is not None else None)
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -106,15 +106,15 @@ class App:
             await self._run_or_lose(stop)
         except LeaseLostError as lost:
             if lost.may_follow and not stop.is_set():
-                self.diary.term_ended(str(lost))  # no end of the process: `terms` begins another term
+                self.service_log.term_ended(str(lost))  # no end of the process: `terms` begins another term
             else:
-                self.diary.stopped(str(lost), has_failed=not stop.is_set())
+                self.service_log.stopped(str(lost), has_failed=not stop.is_set())
             raise
         except BaseException as failure:  # includes a `sys.exit()` in a plugin's own task: every end is logged
-            is_asked_for = isinstance(failure, asyncio.CancelledError | KeyboardInterrupt)
-            self.diary.stopped(_failure_reason(failure), has_failed=not is_asked_for)
+            is_queried_for = isinstance(failure, asyncio.CancelledError | KeyboardInterrupt)
+            self.service_log.stopped(_failure_reason(failure), has_failed=not is_queried_for)
             raise
-        self.diary.stopped(_reason(stop))
+        self.service_log.stopped(_reason(stop))
 
     async def _run_or_lose(self, stop: asyncio.Event) -> None:
         """Run; of the failures that follow from a lost lease, only the loss is raised."""
@@ -130,9 +130,9 @@ class App:
         if self._is_first_term:  # the process starts once; a later term has `following_again`
             self.announce()
         async with AsyncExitStack() as ends:
-            ends.callback(self.surface.exposition.close)
-            ends.push_async_callback(self.surface.live_copy.aclose)
-            for server in self.surface.servers:
+            ends.callback(self.http_app.exposition.close)
+            ends.push_async_callback(self.http_app.live_copy.aclose)
+            for server in self.http_app.servers:
                 await server.start()
                 ends.push_async_callback(server.aclose)
             await ends.enter_async_context(self.parts.client)
@@ -141,12 +141,12 @@ class App:
             if self.parts.leadership is not None:
                 await ends.enter_async_context(self.parts.leadership.client)
             ends.push_async_callback(self.parts.extenders.aclose)
-            login = self.surface.login
+            login = self.http_app.login
             if login is not None:
                 await login.open(ends)
             services = (
                 BackgroundService("long-lived objects", LongLived(self.parts.clock).run),
-                BackgroundService("loop-lag", self.surface.loop_lag.run),
+                BackgroundService("loop-lag", self.http_app.loop_lag.run),
                 BackgroundService("memory", self.parts.memory.run),
                 BackgroundService("hanging-writes", self.parts.hanging_writes.run),
                 BackgroundService(
@@ -154,9 +154,9 @@ class App:
                 ),
                 *self._flight_recorder(),
                 BackgroundService("api-server", self.parts.api_server_monitor.run),
-                BackgroundService("diary", self.diary.run),
+                BackgroundService("diary", self.service_log.run),
                 BackgroundService(
-                    "lasting troubles", LastingTroubles(self.surface.lasting_troubles, self.parts.clock).run
+                    "lasting troubles", OngoingProblems(self.http_app.ongoing_problems, self.parts.clock).run
                 ),
                 BackgroundService("plugins", self.parts.retired.run, self.parts.retired.stop),
                 BackgroundService("plugins' data", self.parts.refreshed.run),
@@ -164,7 +164,7 @@ class App:
                 BackgroundService("server-version", self.parts.server_version.run),
                 BackgroundService("followed version", self.followed_version.run),
                 *(login.services() if login is not None else ()),
-                *(self.surface.status_page.services() if self.surface.status_page is not None else ()),
+                *(self.http_app.status_page.services() if self.http_app.status_page is not None else ()),
             )
             async with running(*services):
                 if self.parts.election is None:
@@ -173,7 +173,7 @@ class App:
                     await self._lead(stop, lambda stop: self._keep_cache(stop, self._schedule))
                 else:
                     await self._keep_cache(stop, lambda stop: self._lead(stop, self._catch_up_and_schedule))
-                self.surface.begin_stopping()
+                self.http_app.begin_stopping()
 
     async def _keep_cache(self, stop: asyncio.Event, then: _Phase) -> None:
         """Keep informers and cache up to date; `then` runs once they have synced."""
@@ -182,8 +182,10 @@ class App:
             BackgroundService("plugins' kinds", self.parts.plugin_listers.run),
         ):
             if await self._synced(stop):
-                self.surface.has_begun = True
-                async with running(*self.parts.truth.services(), *self.parts.overfill.services_beside_cache()):
+                self.http_app.has_begun = True
+                async with running(
+                    *self.parts.drift_detection.services(), *self.parts.overcommit.services_with_cache()
+                ):
                     await then(stop)
 
     async def _lead(self, stop: asyncio.Event, then: _Phase) -> None:
@@ -220,7 +222,7 @@ class App:
     def ask_for_dump(self) -> None:
         """Log cache and queue and compare them with the stores, once these are synced."""
         _log.info("dump_requested")
-        self.parts.truth.dump.ask()
+        self.parts.drift_detection.dump.ask()
 
     async def _schedule(self, stop: asyncio.Event) -> None:
         if not await self._finished(self._wait_for_version(), stop):
@@ -242,20 +244,20 @@ class App:
                 "evictions", self.parts.assembly.evictions.run, self._unless_lost(self.parts.assembly.evictions.stop)
             ),
             *self._claims_service(),
-            *self.parts.overfill.services_beside_workers(),
+            *self.parts.overcommit.services_with_workers(),
             BackgroundService("back-off", self.parts.workers.keep_flushing),
             BackgroundService("workers", self.parts.workers.run, self._unless_lost(self._drain)),
         )
-        self.parts.overfill.begin_scheduling()
+        self.parts.overcommit.begin_scheduling()
         self.parts.assembly.queue.begin_scheduling()
         if self.parts.flight_recorder is not None:
             self.parts.flight_recorder.began()
         async with running(*services):
-            self.diary.scheduling(self.followed_version.in_force, self.followed_version.why)
-            self.surface.is_scheduling = True
+            self.service_log.scheduling(self.followed_version.in_force, self.followed_version.why)
+            self.http_app.is_scheduling = True
             await stop.wait()
-            self.diary.stopping(_reason(stop))
-            self.surface.begin_stopping()
+            self.service_log.stopping(_reason(stop))
+            self.http_app.begin_stopping()
 
     def _flight_recorder(self) -> tuple[BackgroundService, ...]:
         """Stops after everything that is recorded."""
@@ -289,11 +291,11 @@ class App:
     async def _synced(self, stop: asyncio.Event) -> bool:
         """Wait until all handlers have got their first lists; whether that happened before `stop`."""
         stopped = asyncio.ensure_future(stop.wait())
-        patience = SYNC_WARNING_SECONDS
+        search_budget = SYNC_WARNING_SECONDS
         try:
             while not stop.is_set():
-                synced = asyncio.ensure_future(self.parts.wait_for_sync(patience))
-                patience = SYNC_REPEAT_SECONDS
+                synced = asyncio.ensure_future(self.parts.wait_for_sync(search_budget))
+                search_budget = SYNC_REPEAT_SECONDS
                 await asyncio.wait({synced, stopped}, return_when=asyncio.FIRST_COMPLETED)
                 if not synced.done():
                     synced.cancel()
@@ -335,13 +337,13 @@ class App:
             _log.info(  # no warning: it was asked for by that name, and other machines cannot reach it
                 "http_server_open_without_login",
                 bind_address=LOOPBACK,
-                reason="--insecure-port: for development; whoever is on this machine reads everything",
+                reason="--insecure-port: for development; anyone on this machine can read everything",
                 waiting_pods="for the token of --permit-token-file" if self._options.permit_token_file else "disabled",
             )
         if serving.metrics_address is not None and not is_loopback(serving.metrics_address[0]):
             advice = "restrict the port with a NetworkPolicy"
             _log.info("metrics_open_without_login", bind_address=serving.metrics_address[0], advice=advice)
-        if not self.surface.servers:
+        if not self.http_app.servers:
             _log.warning("http_server_off", reason="--secure-port=0: neither probes nor metrics are answered")
 
 
@@ -366,7 +368,7 @@ async def run(options: Options) -> None:
     """Run the service until a signal ends it (`signals`). Sets up logs, unless that is already done."""
     if not structlog.is_configured():
         configure_logs()
-    # Until `signals.ending` a signal ends the process at once (`cli.interruption`): an exec plugin may take for ever.
+    # Until `signals.ending` a signal ends the process at once (`cli.interruption`): an exec plugin may take forever.
     token_of(options)  # a wrong flag is reported before the first request
     loaded = options.config
     unusable = await asyncio.to_thread(unusable_extenders, loaded.configuration.extenders)  # opens certificates
@@ -381,12 +383,12 @@ async def run(options: Options) -> None:
     )
     _log.info("connecting", server=connection.description)
     stop = signals.Stop()
-    asked = await login_connections(options.serving, connection)
-    for reason in dict.fromkeys((*connection.warnings, *asked.warnings)):
+    queried = await login_connections(options.serving, connection)
+    for reason in dict.fromkeys((*connection.warnings, *queried.warnings)):
         _log.warning("connection_not_secure", server=connection.description, reason=reason)
     with signals.ending(stop):
         asyncio.get_running_loop().set_exception_handler(_on_forgotten_failure)
-        await run_in_terms(lambda options, earlier: App(options, connection, asked, earlier), options, stop)
+        await run_in_terms(lambda options, earlier: App(options, connection, queried, earlier), options, stop)
 
 
 def _log_slow_plugin(command: str, seconds: float) -> None:

@@ -3,7 +3,7 @@
 The problem: an API server that is away for longer than `renewDeadline` takes the lease from its leader. A process that
 ends then reads the whole cluster again, from a server that has just come back. The idea: what a process has *seen* is
 still true as of a version, and what it has *begun* is not worth keeping. So everything that was built for the term ends
-(workers, waiting pods, evictions, patches, queue, cache, nominations, plugins), and all is built anew, as in a new
+(workers, waiting pods, evictions, patches, queue, cache, nominations, plugins), and all is built again, as in a new
 process, but for three things: the stores, from which the watches go on; the identity, with the time before which it may
 not lead (`Elector.next_term`); and the configuration in force.
 
@@ -90,13 +90,13 @@ class Terms:
 
     async def run(self, stop: signals.Stop) -> None:
         """Run until `stop` is set. Raises what a term fails with that no other may follow."""
-        while (earlier := await self._run_one(stop)) is not None:
+        while (earlier := await self._run_term(stop)) is not None:
             self._term = None
             gc.collect()  # the parts of a term refer to each other, and are as large as the cluster
             _log.info("following_again", identity=earlier.elector.identity, kept=sorted(earlier.views))
             self._term = self._begin(earlier.options, earlier)
 
-    async def _run_one(self, stop: signals.Stop) -> EarlierTerm | None:
+    async def _run_term(self, stop: signals.Stop) -> EarlierTerm | None:
         """Run a term; what the next one begins with, or `None` at the end of all."""
         term, own = self._term, asyncio.all_tasks()  # also those of a program that runs a scheduler beside other things
         assert term is not None  # noqa: S101  # tells the type checker what `run` sees to

@@ -106,11 +106,11 @@ def _example(verdict: Tree) -> Iterator[str]:
     against = verdict["against"]
     if against is None:
         return
-    turned_down = against["turnedDown"]
-    if turned_down is not None:
-        plugin = turned_down["plugin"] or "PreFilter"
-        yield f"{INDENT}{plugin} rejects {theirs}: {printable(', '.join(turned_down['reasons']))}"
-        yield from (f"{INDENT}- {printable(detail)}" for detail in turned_down["details"])
+    rejected = against["turnedDown"]
+    if rejected is not None:
+        plugin = rejected["plugin"] or "PreFilter"
+        yield f"{INDENT}{plugin} rejects {theirs}: {printable(', '.join(rejected['reasons']))}"
+        yield from (f"{INDENT}- {printable(detail)}" for detail in rejected["details"])
     yield from (f"{INDENT}{line}" for line in points_table(against))
 
 

@@ -34,7 +34,7 @@ def shadow_tree(follower: Follower, seconds: float) -> Tree:
         "differences": sums.real_differences,
         "agreement": sums.agreement,
         "kinds": {kind.value: count for kind, count in sums.by_kind().items()},
-        "notCompared": sums.not_judged,
+        "notCompared": sums.not_evaluated,
         "withoutSearch": sums.without_search,
         "orderTries": sums.order_tries,
         "behindSeconds": round(follower.behind_seconds(), 3),

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from kscheduler.aio.clock import Clock
-from kscheduler.aio.tasks import Bell, Slicer
+from kscheduler.aio.tasks import Slicer, WakeupEvent
 from kscheduler.api.core import Pod
 from kscheduler.api.kinds import (
     PERSISTENT_VOLUME_CLAIMS,
@@ -31,13 +31,13 @@ from kscheduler.informers.informer import Informer
 from kscheduler.informers.store import Store
 from kscheduler.scheduling.eviction.disruption_budgets import StoredBudgets
 from kscheduler.scheduling.handlers.workloads import StoredWorkloads
-from kscheduler.shadow.judge import Compare, Judge
+from kscheduler.shadow.change_buffer import BufferedChange, ChangeBuffer
 from kscheduler.shadow.left_pending import PendingReview
 from kscheduler.shadow.order_search import SearchEconomy
 from kscheduler.shadow.placements import Placements
-from kscheduler.shadow.played_moves import PlayedMoves, was_turned_down
+from kscheduler.shadow.played_moves import PlayedMoves, was_rejected
+from kscheduler.shadow.shadow_evaluator import Compare, ShadowEvaluator
 from kscheduler.shadow.sums import Sums
-from kscheduler.shadow.tape import Tape, TapedChange
 from kscheduler.shadow.verdict import Comparison, DifferenceKind, FollowedScheduler
 from kscheduler.telemetry.logs import get_logger
 from kscheduler.telemetry.logs.caught import Boundary, count_caught
@@ -64,7 +64,7 @@ class ShadowSettings:
     """How long the other may leave a pod pending that we would place, before that counts."""
 
 
-def tell_nobody(_verdict: Comparison) -> None:
+def no_report(_verdict: Comparison) -> None:
     """Nobody listens."""
 
 
@@ -85,7 +85,7 @@ class Follower:
         """`lister` and `client`: for plugins of users; the client must not write. Raises `ConfigError`."""
         self.settings = settings
         self._clock = clock
-        self._bell = Bell(clock)
+        self._wakeup = WakeupEvent(clock)
         self._stores: dict[Kind, Store[Any]] = {}
         given: dict[str, Any] = {} if lister is None else {"lister": lister}
         ports = Ports(
@@ -97,15 +97,15 @@ class Follower:
         )
         self.assembly = Assembly(config, registry, ports, clock)
         self.assembly.on_quarantine = self._quarantine_soon
-        self.tape = Tape(settings.settle_seconds)
+        self.change_buffer = ChangeBuffer(settings.settle_seconds)
         self.sums = Sums(settings.followed)
         self.placements = Placements()
         self.pending = PendingReview(settings.grace_seconds)
-        self.on_verdict: Callable[[Comparison], None] = tell_nobody
+        self.on_verdict: Callable[[Comparison], None] = no_report
         """Called with each comparison."""
         self.begun = asyncio.Event()
         """Set once all first lists are there."""
-        self._judge = Judge(self.assembly, settings.followed, compare, self._claim)
+        self._judge = ShadowEvaluator(self.assembly, settings.followed, compare, self._claim)
         self._played = PlayedMoves(self.assembly, settings.settle_seconds, self._is_followed)
         self._seen: int | None = None
         """Up to which version the other had seen changes at the last decision that told it."""
@@ -124,10 +124,10 @@ class Follower:
         """A change has arrived."""
         now = self._clock.monotonic()
         if not self.begun.is_set():
-            self._apply(TapedChange(0, 0, kind, old, new, now))
+            self._apply(BufferedChange(0, 0, kind, old, new, now))
             return
-        self.tape.add(kind, old, new, version, now)
-        self._bell.ring()
+        self.change_buffer.add(kind, old, new, version, now)
+        self._wakeup.notify()
 
     def begin(self) -> None:
         """All first lists are there."""
@@ -138,7 +138,7 @@ class Follower:
         while True:
             seconds = await self.play_ripe()
             if seconds is None:
-                await self._bell.heard(LOOK_SECONDS)
+                await self._wakeup.wait(LOOK_SECONDS)
             else:
                 await self._clock.sleep(min(seconds, LOOK_SECONDS))
 
@@ -149,20 +149,20 @@ class Follower:
             now = self._clock.monotonic()
             if now >= self._looked_at + LOOK_SECONDS:
                 self.look_at_pending()
-            seconds = self.tape.next_in(now)
+            seconds = self.change_buffer.next_in(now)
             if seconds is None or seconds > 0:
                 return seconds
-            self._play(self.tape.pop())
+            self._play(self.change_buffer.pop())
             if slicer.used_up():
                 await slicer.turn()
 
     def behind_seconds(self) -> float:
         """How far the shadow is behind what it could have judged already."""
-        return self.tape.behind_seconds(self._clock.monotonic())
+        return self.change_buffer.behind_seconds(self._clock.monotonic())
 
     # --- playing ------------------------------------------------------------------------------------------------------
 
-    def _play(self, change: TapedChange) -> None:
+    def _play(self, change: BufferedChange) -> None:
         try:
             if change.kind is PODS:
                 self._look_at_pod(change, cast("Pod | None", change.old), cast("Pod | None", change.new))
@@ -176,7 +176,7 @@ class Follower:
         if self._is_quarantine_due:
             self._quarantine()
 
-    def _apply(self, change: TapedChange) -> None:
+    def _apply(self, change: BufferedChange) -> None:
         """Apply it as the service would have when it came."""
         old, new, store = change.old, change.new, self._store(change.kind)
         handler = self.assembly.handlers.get(change.kind)
@@ -204,7 +204,7 @@ class Follower:
 
     # --- judging ------------------------------------------------------------------------------------------------------
 
-    def _look_at_pod(self, change: TapedChange, old: Pod | None, new: Pod | None) -> None:
+    def _look_at_pod(self, change: BufferedChange, old: Pod | None, new: Pod | None) -> None:
         if new is None or new.is_terminal:
             self._forget(old or new)
             return
@@ -221,7 +221,7 @@ class Follower:
 
     def _arrived(self, pod: Pod, version: int) -> None:
         if pod.spec.node_name:
-            self.sums.not_judged += 1
+            self.sums.not_evaluated += 1
             return
         self._played.arrived(pod, version)
 
@@ -231,16 +231,16 @@ class Follower:
             self.placements.remove(pod.metadata.uid)
 
     def _still_waits(self, old: Pod, new: Pod) -> None:
-        if was_turned_down(new):
+        if was_rejected(new):
             self._played.lost_rank(new.metadata.uid)
         node = new.status.nominated_node_name
         if node and node != old.status.nominated_node_name:
             self._nominated(old, node)
 
-    def _bound(self, change: TapedChange, old: Pod, new: Pod) -> None:
+    def _bound(self, change: BufferedChange, old: Pod, new: Pod) -> None:
         clues = None
-        if len(self.tape) <= SEARCHES_STOP_AT:
-            clues = self._played.clues_of(change, old, self.tape, self._seen, self._economy.most_tries())
+        if len(self.change_buffer) <= SEARCHES_STOP_AT:
+            clues = self._played.clues_of(change, old, self.change_buffer, self._seen, self._economy.most_tries())
         verdict = self._judge.judge(old, new.spec.node_name, clues)
         if clues is not None and verdict.kind not in (DifferenceKind.SAME, DifferenceKind.UNKNOWN_RULE):
             self._economy.ended(found=verdict.order is not None)
@@ -286,9 +286,9 @@ class Follower:
 
     def _quarantine(self) -> None:
         self._is_quarantine_due = False
-        ruleset = self.assembly.draft_quarantines()
-        if ruleset is not None:
-            self.assembly.adopt(ruleset, self._store(PODS).list())
+        compiled = self.assembly.draft_quarantines()
+        if compiled is not None:
+            self.assembly.apply(compiled, self._store(PODS).list())
 
 
 @dataclass(frozen=True, slots=True)

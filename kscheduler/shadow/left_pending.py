@@ -46,8 +46,8 @@ class PendingReview:
     def look(self, pods: Iterable[Pod], would_go: WouldGo, now: float) -> None:
         """A round over the first `MOST_PODS` that wait; further ones have their turn when these are gone."""
         before, self._since, self._now = self._since, RecentlyUsed(MOST_PODS), now
-        turned_down = (pod for pod in pods if is_turned_down(pod))
-        for pod in islice(turned_down, MOST_PODS):
+        rejected = (pod for pod in pods if is_rejected(pod))
+        for pod in islice(rejected, MOST_PODS):
             node = would_go(pod)
             uid = pod.metadata.uid
             if node:
@@ -72,7 +72,7 @@ class PendingReview:
         return {"now": len(self.now()), "ever": self.ever}
 
 
-def is_turned_down(pod: Pod) -> bool:
+def is_rejected(pod: Pod) -> bool:
     """Whether its scheduler has said that it fits nowhere."""
     if pod.spec.node_name or pod.is_terminal or pod.metadata.deletion_timestamp or pod.status.nominated_node_name:
         return False

@@ -17,13 +17,13 @@ COMPARISONS = MetricSeries(
 )
 DIFFERENCES = MetricSeries(
     "kscheduler_shadow_differences_total",
-    "Comparisons in which we choose another node, and neither tie, sample nor order of bindings explains it.",
+    "Comparisons in which we choose another node, and no tie, sample or order of bindings explains it.",
 )
 WITHOUT_SEARCH = MetricSeries(
     "kscheduler_shadow_differences_without_search_total",
     "Differences for which the search for an order was cut short: earlier searches found none, or time was up.",
 )
-NOT_JUDGED = MetricSeries(
+NOT_EVALUATED = MetricSeries(
     "kscheduler_shadow_pods_not_compared_total",
     "Pods that were first seen on a node: created with one, or bound while the watch was interrupted.",
 )
@@ -44,10 +44,8 @@ LEFT_PENDING = MetricSeries(
 LEFT_PENDING_EVER = MetricSeries(
     "kscheduler_shadow_left_pending_pods_total", "Pods counted in kscheduler_shadow_left_pending_pods since the start."
 )
-BEHIND = MetricSeries(
-    "kscheduler_shadow_behind_seconds", "How long the oldest change that waits to be compared has been overdue."
-)
-WAITING = MetricSeries("kscheduler_shadow_changes_waiting", "Changes that are held back to be sorted.")
+BEHIND = MetricSeries("kscheduler_shadow_behind_seconds", "How long the oldest buffered change has been overdue.")
+WAITING = MetricSeries("kscheduler_shadow_changes_waiting", "Buffered changes, waiting to be ordered.")
 ELSEWHERE = MetricSeries(
     "kscheduler_shadow_pods_elsewhere", "Running compared pods that we would have put on another node."
 )
@@ -93,13 +91,13 @@ def shadow_source(follower: Follower, monotonic: Callable[[], float]) -> Source:
             Numbers("counter", COMPARISONS, counts),
             Numbers("counter", DIFFERENCES, {(): sums.real_differences}),
             Numbers("counter", WITHOUT_SEARCH, {(): sums.without_search}),
-            Numbers("counter", NOT_JUDGED, {(): sums.not_judged}),
+            Numbers("counter", NOT_EVALUATED, {(): sums.not_evaluated}),
             Numbers("counter", PREEMPTIONS, {(ours,): sums.nominations[ours] for ours in NOMINATIONS}),
             Numbers("counter", EVICTIONS, {("theirs",): sums.their_evictions, ("ours",): sums.our_evictions}),
             gauge(LEFT_PENDING, {(): left["now"]}),
             Numbers("counter", LEFT_PENDING_EVER, {(): left["ever"]}),
             gauge(BEHIND, {(): follower.behind_seconds()}),
-            gauge(WAITING, {(): len(follower.tape)}),
+            gauge(WAITING, {(): len(follower.change_buffer)}),
             gauge(ELSEWHERE, {(): places.elsewhere}),
             gauge(NODES_USED, {("theirs",): places.theirs.nodes_used, ("ours",): places.ours.nodes_used}),
             gauge(ZONE_SKEW, {("theirs",): places.theirs.zone_skew, ("ours",): places.ours.zone_skew}),

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from kscheduler.api.core import Node, Pod
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.shadow.tape import TapedChange
+from kscheduler.shadow.change_buffer import BufferedChange
 from kscheduler.state.cache import Cache
 
 Undo = Callable[[], None]
@@ -21,7 +21,7 @@ Rank = tuple[int, int]
 class Move:
     """Something that cannot be taken back: no view before it is tried."""
 
-    change: TapedChange
+    change: BufferedChange
 
     @property
     def text(self) -> str:

@@ -17,7 +17,7 @@ MOST_PODS: Final = 200_000
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterRoom:
+class ClusterResource:
     """An amount of all nodes together."""
 
     allocatable: int
@@ -103,14 +103,14 @@ def zones_of(nodes: NodeTable) -> dict[str, str]:
     }
 
 
-def room_of(nodes: NodeTable) -> dict[str, ClusterRoom]:
+def room_of(nodes: NodeTable) -> dict[str, ClusterResource]:
     """What all nodes have and what the pods on them request, by resource; pods are counted like one."""
     rows = nodes.rows()
     found = {
-        name: ClusterRoom(
+        name: ClusterResource(
             int(nodes.amounts(nodes.allocatable, name, rows).sum()),
             int(nodes.amounts(nodes.requested, name, rows).sum()),
         )
         for name in sorted(nodes.resources)
     }
-    return {**found, "pods": ClusterRoom(int(nodes.allowed_pods[rows].sum()), int(nodes.pod_count[rows].sum()))}
+    return {**found, "pods": ClusterResource(int(nodes.allowed_pods[rows].sum()), int(nodes.pod_count[rows].sum()))}

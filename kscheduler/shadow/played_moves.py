@@ -9,9 +9,9 @@ from kscheduler.api.kinds import NODES, PODS
 from kscheduler.assembly import Assembly
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.scheduling.handlers.event_handlers import node_update_event
+from kscheduler.shadow.change_buffer import BufferedChange, ChangeBuffer
 from kscheduler.shadow.moves import Arrival, BoundPod, Move, NodeMove, Nomination, PodUpdate, Rank, Removal
 from kscheduler.shadow.order_search import MOST_TRIES, OrderClues
-from kscheduler.shadow.tape import Tape, TapedChange
 
 MOST_MOVES: Final = 4_096
 """Changes before a binding that may be taken back."""
@@ -41,7 +41,7 @@ class PlayedMoves:
         """A followed pod without a node was made in this version."""
         self._arrivals += 1
         self._created[pod.metadata.uid] = version
-        if not was_turned_down(pod):
+        if not was_rejected(pod):
             self._ranks[pod.metadata.uid] = -(pod.spec.priority or 0), self._arrivals
 
     def lost_rank(self, uid: str) -> None:
@@ -56,17 +56,22 @@ class PlayedMoves:
     # --- what came before and after a binding -------------------------------------------------------------------------
 
     def clues_of(
-        self, change: TapedChange, pod: Pod, tape: Tape, seen: int | None, most_tries: int = MOST_TRIES
+        self,
+        change: BufferedChange,
+        pod: Pod,
+        change_buffer: ChangeBuffer,
+        seen: int | None,
+        most_tries: int = MOST_TRIES,
     ) -> OrderClues:
         """What happened before and after the binding of this pod, which is the next to be played."""
         uid = pod.metadata.uid
         past = tuple(self._past(change.arrived - self._reach, self._created.get(uid, 0)))
-        return OrderClues(past, tuple(self._bindings_ahead(tape)), self._ranks.get(uid), seen, most_tries)
+        return OrderClues(past, tuple(self._bindings_ahead(change_buffer)), self._ranks.get(uid), seen, most_tries)
 
     def _past(self, since: float, created: int) -> Iterator[Move]:
         """The moves that may be taken back, newest first.
 
-        Whoever decides a pod has seen that it was made, and so all that was written before: no older change can be
+        Anyone who decides a pod has seen that it was made, and so all that was written before: no older change can be
         unseen, and no pod that was bound before can have been decided after.
         """
         for move in reversed(self._moves):
@@ -74,8 +79,8 @@ class PlayedMoves:
                 return
             yield move
 
-    def _bindings_ahead(self, tape: Tape) -> Iterator[BoundPod]:
-        for change in tape.ahead(MOST_AHEAD):
+    def _bindings_ahead(self, change_buffer: ChangeBuffer) -> Iterator[BoundPod]:
+        for change in change_buffer.ahead(MOST_AHEAD):
             if change.kind is PODS:
                 binding = self._binding_of(change, cast("Pod | None", change.old), cast("Pod | None", change.new))
                 if binding is not None:
@@ -91,7 +96,7 @@ class PlayedMoves:
         if isinstance(move, BoundPod):
             self.forget(move.uid)
 
-    def move_of(self, change: TapedChange) -> Move | None:
+    def move_of(self, change: BufferedChange) -> Move | None:
         """What playing the change will do to the view; asked before it is played."""
         if change.kind is PODS:
             return self._pod_move(change, cast("Pod | None", change.old), cast("Pod | None", change.new))
@@ -101,14 +106,14 @@ class PlayedMoves:
             return None if is_heartbeat else NodeMove(change, old, new)
         return Move(change) if change.kind in self._assembly.handlers else None
 
-    def _binding_of(self, change: TapedChange, old: Pod | None, new: Pod | None) -> BoundPod | None:
+    def _binding_of(self, change: BufferedChange, old: Pod | None, new: Pod | None) -> BoundPod | None:
         if old is None or new is None or old.spec.node_name or not new.spec.node_name or new.is_terminal:
             return None
         if not self._is_followed(new):
             return None
         return BoundPod(change, old, new.spec.node_name, self._ranks.get(old.metadata.uid))
 
-    def _pod_move(self, change: TapedChange, old: Pod | None, new: Pod | None) -> Move | None:
+    def _pod_move(self, change: BufferedChange, old: Pod | None, new: Pod | None) -> Move | None:
         binding = self._binding_of(change, old, new)
         if binding is not None:
             return binding
@@ -121,7 +126,7 @@ class PlayedMoves:
             return Nomination(change, old, new) if old is not None and is_nomination else None
         return PodUpdate(change, old, new) if _counts_otherwise(old, new) else None
 
-    def _end_of(self, change: TapedChange, pod: Pod | None) -> Move | None:
+    def _end_of(self, change: BufferedChange, pod: Pod | None) -> Move | None:
         cache = self._assembly.cache
         counted = cache.pod_of(PodInfo(pod).uid) if pod is not None else None
         if counted is None:
@@ -131,7 +136,7 @@ class PlayedMoves:
         return Removal(change, counted, cache.node_of(counted.uid))
 
 
-def was_turned_down(pod: Pod) -> bool:
+def was_rejected(pod: Pod) -> bool:
     """Whether its scheduler has had no node for it, or could not bind it."""
     return any(condition.type == "PodScheduled" and condition.status == "False" for condition in pod.status.conditions)
 

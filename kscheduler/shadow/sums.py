@@ -39,7 +39,7 @@ class Sums:
         self.nominations: Counter[str] = Counter()
         """What we would have done where the other nominated a pod: a closed set of words (`NOMINATIONS`)."""
         self.their_evictions = self.our_evictions = 0
-        self.not_judged = 0
+        self.not_evaluated = 0
         """Pods that were seen on a node without having been seen before: after a gap in the watch."""
         self.order_tries = 0
         self._examples: dict[DifferenceKind, deque[Comparison]] = {}

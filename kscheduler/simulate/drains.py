@@ -11,9 +11,9 @@ from kscheduler.api.core import Node, Pod, Taint
 from kscheduler.api.policy import PodDisruptionBudget
 from kscheduler.api.selectors import Selector, parse_label_selector
 from kscheduler.framework.rules.node_match import COMPARISON_OPERATORS, NO_EXECUTE, tolerates
-from kscheduler.simulate.frozen_cluster import FrozenCluster
-from kscheduler.simulate.plan import RehearsalPlan
-from kscheduler.simulate.rehearsed import DRAIN, Drained
+from kscheduler.simulate.simulated_cluster import SimulatedCluster
+from kscheduler.simulate.simulation_plan import SimulationPlan
+from kscheduler.simulate.simulation_result import DRAIN, Drained
 
 
 class Budgets:
@@ -44,7 +44,7 @@ class Budgets:
             self._left[key] -= by
 
 
-async def drain(cluster: FrozenCluster, node_name: str, budgets: Budgets) -> Drained:
+async def drain(cluster: SimulatedCluster, node_name: str, budgets: Budgets) -> Drained:
     """Empties the node, which is cordoned already, as far as the budgets let it."""
     pods = cluster.pods_on(node_name)
     owners = {pod.key: pod.metadata.controller for pod in pods}
@@ -81,7 +81,7 @@ Leaving = tuple[int, list[Pod]]
 """After how many seconds which pods go."""
 
 
-def leaving(plan: RehearsalPlan, cluster: FrozenCluster) -> list[Leaving]:
+def leaving(plan: SimulationPlan, cluster: SimulatedCluster) -> list[Leaving]:
     """The pods that leave nodes for taints that the plan adds; those that go at once come first, with 0 seconds."""
     compares = plan.config.gates.enabled(COMPARISON_OPERATORS)
     found: list[tuple[int, Pod]] = []
@@ -94,7 +94,7 @@ def leaving(plan: RehearsalPlan, cluster: FrozenCluster) -> list[Leaving]:
     return [(seconds, [pod for _, pod in group]) for seconds, group in groupby(found, key=lambda entry: entry[0])]
 
 
-def _new_taints(plan: RehearsalPlan) -> Iterator[tuple[str, Sequence[Taint]]]:
+def _new_taints(plan: SimulationPlan) -> Iterator[tuple[str, Sequence[Taint]]]:
     """By node. Those that a node has already have done their work: who did not tolerate them is gone."""
     edited = {edit.node for edit in plan.edits if edit.taint is not None}
     before = {node.metadata.name: _driving(node) for node in plan.objects.nodes if node.metadata.name in edited}

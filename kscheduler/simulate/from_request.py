@@ -16,15 +16,15 @@ from kscheduler.config.errors import ConfigError, Problem
 from kscheduler.config.loader import ArgsKind, LoadPlugins, from_tree
 from kscheduler.config.reading.decode import Walk
 from kscheduler.config.types import KubeSchedulerConfiguration
-from kscheduler.explain.questions.new_pods_request import decoded_request, documents_of
+from kscheduler.explain.queries.new_pods_request import decoded_request, documents_of
 from kscheduler.plugins.in_tree import registry
 from kscheduler.scenario.fields import nearest_node
 from kscheduler.scenario.files import ScenarioError
 from kscheduler.scenario.object_files import Document
 from kscheduler.scenario.serving import Serving
 from kscheduler.simulate.in_json import API_VERSION
-from kscheduler.simulate.wished_nodes import MoreNodes, NodeEdit, refuse_too_many_nodes
-from kscheduler.simulate.wishes import MOST_NEW_PODS, Wishes, new_objects, refuse_too_many
+from kscheduler.simulate.requested_changes import MOST_NEW_PODS, RequestedChanges, new_objects, refuse_too_many
+from kscheduler.simulate.requested_nodes import MoreNodes, NodeEdit, refuse_too_many_nodes
 
 KIND: Final = "SimulationRequest"
 _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
@@ -89,7 +89,7 @@ def read_request(body: bytes) -> SimulationRequest:
     return request
 
 
-def wishes_of(request: SimulationRequest, node_names: Iterable[str]) -> Wishes:
+def requested_changes_of(request: SimulationRequest, node_names: Iterable[str]) -> RequestedChanges:
     """What is asked of a cluster with these nodes. Raises `ScenarioError` that begins with the field."""
     known = frozenset(node_names)
     for field, name in _named_nodes(request):
@@ -97,7 +97,7 @@ def wishes_of(request: SimulationRequest, node_names: Iterable[str]) -> Wishes:
             near = nearest_node(name, known)
             raise ScenarioError(f"{field}: there is no node {name}{near or f' among the {len(known)} nodes'}")
     documents = list(_documents(request))
-    return Wishes(
+    return RequestedChanges(
         new_objects=(new_objects("objects", documents),) if documents else (),
         replicas=request.replicas,
         namespace=request.namespace,
@@ -129,7 +129,7 @@ def serving_of_request(request: SimulationRequest, served: Serving) -> Serving:
 
 
 def _plugins_of(served: Serving) -> LoadPlugins:
-    """Whoever may ask may not thereby run code: nothing is loaded."""
+    """Anyone who may ask may not thereby run code: nothing is loaded."""
 
     def load(configuration: KubeSchedulerConfiguration, walk: Walk, where: str) -> ArgsKind:
         del where

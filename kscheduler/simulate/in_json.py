@@ -1,10 +1,18 @@
-"""A rehearsal for programs."""
+"""A simulation for programs."""
 
 from collections.abc import Iterable, Mapping
 from importlib import resources
 from typing import Any, Final
 
-from kscheduler.simulate.rehearsed import Capacity, Drained, Evicted, Placed, Rehearsed, Room, StillPending
+from kscheduler.simulate.simulation_result import (
+    Capacity,
+    Drained,
+    Evicted,
+    Placed,
+    ResourceCapacity,
+    SimulationResult,
+    StillPending,
+)
 
 Tree = dict[str, Any]
 
@@ -17,12 +25,12 @@ def simulation_schema() -> str:
     return resources.files("kscheduler.simulate").joinpath("simulation.schema.json").read_text("utf-8")
 
 
-def simulation_tree(rehearsed: Rehearsed, notes: Iterable[str] = ()) -> Tree:
+def simulation_tree(simulation_result: SimulationResult, notes: Iterable[str] = ()) -> Tree:
     """The outcome as plain dicts and lists, always with the same keys."""
     return {
         "apiVersion": API_VERSION,
         "kind": KIND,
-        "placed": [{"pod": each.pod, "node": each.node, "origin": each.origin} for each in rehearsed.placed],
+        "placed": [{"pod": each.pod, "node": each.node, "origin": each.origin} for each in simulation_result.placed],
         "pending": [
             {
                 "pod": each.pod,
@@ -30,7 +38,7 @@ def simulation_tree(rehearsed: Rehearsed, notes: Iterable[str] = ()) -> Tree:
                 "origin": each.origin,
                 "nominatedNode": each.nominated_node or None,
             }
-            for each in rehearsed.waiting
+            for each in simulation_result.waiting
         ],
         "evicted": [
             {
@@ -41,7 +49,7 @@ def simulation_tree(rehearsed: Rehearsed, notes: Iterable[str] = ()) -> Tree:
                 "replacement": each.replacement or None,
                 "afterSeconds": each.after_seconds,
             }
-            for each in rehearsed.evicted
+            for each in simulation_result.evicted
         ],
         "drains": [
             {
@@ -51,31 +59,31 @@ def simulation_tree(rehearsed: Rehearsed, notes: Iterable[str] = ()) -> Tree:
                 "unmanaged": list(each.unmanaged),
                 "staying": list(each.staying),
             }
-            for each in rehearsed.drains
+            for each in simulation_result.drains
         ],
-        "addedNodes": list(rehearsed.added_nodes),
-        "leftOut": list(rehearsed.left_out),
-        "room": {"before": _rooms(rehearsed.before), "after": _rooms(rehearsed.after)},
+        "addedNodes": list(simulation_result.added_nodes),
+        "leftOut": list(simulation_result.left_out),
+        "room": {"before": _capacities(simulation_result.before), "after": _capacities(simulation_result.after)},
         "capacity": None
-        if rehearsed.capacity is None
+        if simulation_result.capacity is None
         else {
-            "pods": rehearsed.capacity.pods,
-            "groups": rehearsed.capacity.groups,
-            "group": rehearsed.capacity.group or None,
-            "isMore": rehearsed.capacity.is_more,
+            "pods": simulation_result.capacity.pods,
+            "groups": simulation_result.capacity.groups,
+            "group": simulation_result.capacity.group or None,
+            "isMore": simulation_result.capacity.is_more,
         },
-        "complete": rehearsed.is_whole,
-        "notes": [*notes, *rehearsed.notes],
+        "complete": simulation_result.is_whole,
+        "notes": [*notes, *simulation_result.notes],
     }
 
 
-def _rooms(rooms: Mapping[str, Room]) -> Tree:
+def _capacities(rooms: Mapping[str, ResourceCapacity]) -> Tree:
     return {name: {"allocatable": room.allocatable, "requested": room.requested} for name, room in rooms.items()}
 
 
-def rehearsed_of(tree: Tree) -> Rehearsed:
+def simulation_result_of(tree: Tree) -> SimulationResult:
     """The outcome that `simulation_tree` has written. Raises `KeyError`, `TypeError` for anything else."""
-    return Rehearsed(
+    return SimulationResult(
         placed=tuple(Placed(each["pod"], each["node"], each["origin"]) for each in tree["placed"]),
         waiting=tuple(
             StillPending(each["pod"], each["message"], each["origin"], each["nominatedNode"] or "")
@@ -102,8 +110,8 @@ def rehearsed_of(tree: Tree) -> Rehearsed:
             )
             for each in tree["drains"]
         ),
-        before=_rooms_of(tree["room"]["before"]),
-        after=_rooms_of(tree["room"]["after"]),
+        before=_capacities_of(tree["room"]["before"]),
+        after=_capacities_of(tree["room"]["after"]),
         capacity=_capacity_of(tree["capacity"]),
         notes=tuple(tree["notes"]),
         added_nodes=tuple(tree.get("addedNodes", ())),  # an older service does not name them
@@ -119,5 +127,5 @@ def _capacity_of(tree: Tree | None) -> Capacity | None:
     return Capacity(tree["pods"], bool(tree["isMore"]), tree.get("groups"), tree.get("group") or "")
 
 
-def _rooms_of(rooms: Tree) -> dict[str, Room]:
-    return {name: Room(room["allocatable"], room["requested"]) for name, room in rooms.items()}
+def _capacities_of(rooms: Tree) -> dict[str, ResourceCapacity]:
+    return {name: ResourceCapacity(room["allocatable"], room["requested"]) for name, room in rooms.items()}

@@ -1,11 +1,11 @@
-"""A rehearsal for people."""
+"""A simulation for people."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 from kscheduler.framework.reasons.wording import amounts_text
-from kscheduler.simulate.rehearsed import (
+from kscheduler.simulate.simulation_result import (
     DEVICES_OF_CLASS,
     DRAIN,
     NEW,
@@ -16,8 +16,8 @@ from kscheduler.simulate.rehearsed import (
     Drained,
     Evicted,
     Placed,
-    Rehearsed,
-    Room,
+    ResourceCapacity,
+    SimulationResult,
     StillPending,
 )
 from kscheduler.text import BOLD, GREEN, INDENT, PLAIN, RED, YELLOW, Style, aligned, nodes, printable, wrapped
@@ -29,55 +29,57 @@ _EMPTYING: Final = {REMOVAL: ", removed", TAINT: " with its taint"}
 _ALWAYS: Final = ("cpu", "memory", "pods")
 
 
-def simulation_text(rehearsed: Rehearsed, style: Style = PLAIN) -> str:
+def simulation_text(simulation_result: SimulationResult, style: Style = PLAIN) -> str:
     """The whole answer, without a final line end."""
-    lines = (part.rstrip() for line in _lines(rehearsed, style) for part in wrapped(line, style.width))
+    lines = (part.rstrip() for line in _lines(simulation_result, style) for part in wrapped(line, style.width))
     return "\n".join(lines)
 
 
-def _lines(rehearsed: Rehearsed, style: Style) -> Iterator[str]:
-    if left_out := rehearsed.left_out:
+def _lines(simulation_result: SimulationResult, style: Style) -> Iterator[str]:
+    if left_out := simulation_result.left_out:
         names = ", ".join(map(printable, left_out[:_MOST])) + (
             f" and {len(left_out) - _MOST} more" if left_out[_MOST:] else ""
         )
         yield f"{style.paint('left out', RED)}, as it cannot be read: {names}"
         yield ""
-    if added := rehearsed.added_nodes:
+    if added := simulation_result.added_nodes:
         names = ", ".join(map(printable, added[:_MOST])) + (f" and {len(added) - _MOST} more" if added[_MOST:] else "")
         yield f"{nodes(len(added))} added: {names}"
         yield ""
-    if rehearsed.drains or any(each.by in _EMPTYING for each in rehearsed.evicted):
-        yield from _of_emptied_nodes(rehearsed, style)
+    if simulation_result.drains or any(each.by in _EMPTYING for each in simulation_result.evicted):
+        yield from _of_emptied_nodes(simulation_result, style)
     else:
-        yield from _placed(rehearsed.placed, style)
-        yield from _waiting(rehearsed.waiting, style)
-        yield from _evicted(rehearsed, style)
-    yield from _room(rehearsed)
-    if rehearsed.capacity is not None:
+        yield from _placed(simulation_result.placed, style)
+        yield from _waiting(simulation_result.waiting, style)
+        yield from _evicted(simulation_result, style)
+    yield from _room(simulation_result)
+    if simulation_result.capacity is not None:
         yield ""
-        yield f"{style.paint('room for more', BOLD)}: {_more(rehearsed.capacity)}"
+        yield f"{style.paint('capacity for more', BOLD)}: {_more(simulation_result.capacity)}"
 
 
-def _of_emptied_nodes(rehearsed: Rehearsed, style: Style) -> Iterator[str]:
+def _of_emptied_nodes(simulation_result: SimulationResult, style: Style) -> Iterator[str]:
     """Where nodes are drained, tainted or removed, what becomes of their pods comes first."""
-    for drained in rehearsed.drains:
-        yield from _drained(drained, rehearsed, style)
+    for drained in simulation_result.drains:
+        yield from _drained(drained, simulation_result, style)
     for by, words in _EMPTYING.items():
-        gone = [each for each in rehearsed.evicted if each.by == by]
+        gone = [each for each in simulation_result.evicted if each.by == by]
         for node in sorted({each.node for each in gone}):
-            yield f"{printable(node)}{words}: {_fate([each for each in gone if each.node == node], rehearsed)}"
-    yield from _evicted(rehearsed, style)
+            yield f"{printable(node)}{words}: {_fate([each for each in gone if each.node == node], simulation_result)}"
+    yield from _evicted(simulation_result, style)
     yield ""
-    yield from _placed(rehearsed.placed, style)
-    yield from _waiting(tuple(each for each in rehearsed.waiting if each.origin != PENDING), style)
-    yield from _waiting(tuple(each for each in rehearsed.waiting if each.origin == PENDING), style, ", as now")
+    yield from _placed(simulation_result.placed, style)
+    yield from _waiting(tuple(each for each in simulation_result.waiting if each.origin != PENDING), style)
+    yield from _waiting(tuple(each for each in simulation_result.waiting if each.origin == PENDING), style, ", as now")
 
 
-def _drained(drained: Drained, rehearsed: Rehearsed, style: Style) -> Iterator[str]:
+def _drained(drained: Drained, simulation_result: SimulationResult, style: Style) -> Iterator[str]:
     end = style.paint("would not be empty", RED) if drained.blocked else style.paint("would be empty", GREEN)
     staying = f" but for {_pods(len(drained.staying))} of DaemonSets" if drained.staying and not drained.blocked else ""
     keys = set(drained.evicted)
-    fate = _fate([each for each in rehearsed.evicted if each.by == DRAIN and each.pod in keys], rehearsed)
+    fate = _fate(
+        [each for each in simulation_result.evicted if each.by == DRAIN and each.pod in keys], simulation_result
+    )
     yield f"{printable(drained.node)} {end}{staying}: {fate}"
     for pod, budget in drained.blocked:
         yield f"{INDENT}{printable(pod)} stays: disruption budget {printable(budget)} allows no further disruption"
@@ -87,9 +89,9 @@ def _drained(drained: Drained, rehearsed: Rehearsed, style: Style) -> Iterator[s
         yield f"{INDENT}{names}{more}: no controller recreates them; kubectl drain demands --force for that"
 
 
-def _fate(gone: Sequence[Evicted], rehearsed: Rehearsed) -> str:
+def _fate(gone: Sequence[Evicted], simulation_result: SimulationResult) -> str:
     """`3 pods are evicted, 2 get a node, 1 stays pending`."""
-    nodes_by_pod = _nodes_of_replacements(rehearsed)
+    nodes_by_pod = _nodes_of_replacements(simulation_result)
     moved = sum(each.pod in nodes_by_pod for each in gone)
     lost = sum(not each.replacement for each in gone)
     counts = (
@@ -101,9 +103,9 @@ def _fate(gone: Sequence[Evicted], rehearsed: Rehearsed) -> str:
     return ", ".join([whole, *(f"{count} {one if count == 1 else more}" for count, one, more in counts if count)])
 
 
-def _nodes_of_replacements(rehearsed: Rehearsed) -> dict[str, str]:
+def _nodes_of_replacements(simulation_result: SimulationResult) -> dict[str, str]:
     """By the pod that went, the node of the pod that its controller makes instead."""
-    return {each.origin: each.node for each in rehearsed.placed}
+    return {each.origin: each.node for each in simulation_result.placed}
 
 
 def _placed(placed: tuple[Placed, ...], style: Style) -> Iterator[str]:
@@ -137,14 +139,14 @@ def _waiting(waiting: tuple[StillPending, ...], style: Style, end: str = "") -> 
         yield f"{INDENT}{names}: {printable(message)}"
 
 
-def _evicted(rehearsed: Rehearsed, style: Style) -> Iterator[str]:
-    if not rehearsed.evicted:
+def _evicted(simulation_result: SimulationResult, style: Style) -> Iterator[str]:
+    if not simulation_result.evicted:
         return
     yield ""
-    yield f"{style.paint(_pods(len(rehearsed.evicted)), YELLOW)} would lose their node"
-    nodes_by_pod = _nodes_of_replacements(rehearsed)
+    yield f"{style.paint(_pods(len(simulation_result.evicted)), YELLOW)} would lose their node"
+    nodes_by_pod = _nodes_of_replacements(simulation_result)
     rows = []
-    for each in rehearsed.evicted[:_MOST]:
+    for each in simulation_result.evicted[:_MOST]:
         again = "not recreated"
         if each.replacement:
             node = nodes_by_pod.get(each.pod)
@@ -152,8 +154,8 @@ def _evicted(rehearsed: Rehearsed, style: Style) -> Iterator[str]:
         priority = f"priority {each.priority}"
         rows.append((f"{INDENT}{printable(each.pod)}", printable(each.node), priority, _why_evicted(each), again))
     yield from aligned(rows, set())
-    if len(rehearsed.evicted) > _MOST:
-        yield f"{INDENT}and {len(rehearsed.evicted) - _MOST} more"
+    if len(simulation_result.evicted) > _MOST:
+        yield f"{INDENT}and {len(simulation_result.evicted) - _MOST} more"
 
 
 def _why_evicted(evicted: Evicted) -> str:
@@ -162,11 +164,11 @@ def _why_evicted(evicted: Evicted) -> str:
     return f"{evicted.by}, after {evicted.after_seconds} s" if evicted.after_seconds else evicted.by
 
 
-def _room(rehearsed: Rehearsed) -> Iterator[str]:
+def _room(simulation_result: SimulationResult) -> Iterator[str]:
     yield ""
-    rows = [("what is asked for of what there is", "now", "then")]
-    for name, after in rehearsed.after.items():
-        before = rehearsed.before.get(name, after)
+    rows = [("requested of allocatable", "now", "then")]
+    for name, after in simulation_result.after.items():
+        before = simulation_result.before.get(name, after)
         if name in _ALWAYS or before.requested or after.requested or after.allocatable:
             amounts = (before.requested, before.allocatable, after.requested, after.allocatable)
             had, of_had, has, of_has = amounts_text(name, amounts)
@@ -188,7 +190,7 @@ def _more(capacity: Capacity) -> str:
     return f"{least}{count} like {printable(capacity.group)} ({_pods(capacity.pods)})"
 
 
-def _percent(room: Room) -> str:
+def _percent(room: ResourceCapacity) -> str:
     return f" ({100 * room.requested // room.allocatable} %)" if room.allocatable else ""
 
 

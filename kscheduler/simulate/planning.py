@@ -1,4 +1,4 @@
-"""What a rehearsal is to be about, over the objects of a file or of a cluster."""
+"""What a simulation is to be about, over the objects of a file or of a cluster."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -13,7 +13,7 @@ from kscheduler.api.kinds import PODS
 from kscheduler.api.meta import KubeObject
 from kscheduler.api.priority import classes_of
 from kscheduler.assembly import group_apis
-from kscheduler.explain.questions.as_if import NewObjectRules, locally_defaulted, merged, objections_to
+from kscheduler.explain.queries.as_if import NewObjectRules, locally_defaulted, merged, objections_to
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.scenario.files import ScenarioError
 from kscheduler.scenario.known_kinds import known
@@ -30,17 +30,17 @@ from kscheduler.scenario.object_files import names_of, nothing_in, read_objects
 from kscheduler.scenario.scenario import ClusterObjects
 from kscheduler.scenario.serving import Serving
 from kscheduler.scenario.unreadable import LeftOut, notes_of, readable, unreadable_quantity
-from kscheduler.simulate.plan import HeldCluster, RehearsalPlan
-from kscheduler.simulate.running_already import RunningWorkloads
-from kscheduler.simulate.wished_nodes import NodeEdit
-from kscheduler.simulate.wishes import (
+from kscheduler.simulate.requested_changes import (
     MOST_NEW_PODS,
     NewObjects,
-    Wishes,
+    RequestedChanges,
     makes_no_pods,
     may_make_none,
     why_no_pods,
 )
+from kscheduler.simulate.requested_nodes import NodeEdit
+from kscheduler.simulate.running_already import RunningWorkloads
+from kscheduler.simulate.simulation_plan import HeldCluster, SimulationPlan
 from kscheduler.state.group_apis import GroupAPI
 
 Tree = dict[str, Any]
@@ -64,7 +64,7 @@ def cluster_of_file(given: Sequence[str], served: Serving, default_pod: DefaultP
 
 
 def planned(
-    wishes: Wishes,
+    requested_changes: RequestedChanges,
     objects: ClusterObjects,
     groups: Iterable[GroupDefinition],
     served: Serving,
@@ -72,13 +72,13 @@ def planned(
     rules: NewObjectRules,
     running: HeldCluster | None = None,
     seconds: float = inf,
-) -> tuple[RehearsalPlan, list[str]]:
+) -> tuple[SimulationPlan, list[str]]:
     """The plan, and notes for the reader. Raises `ScenarioError`.
 
     `running`: a service's own cache, which holds these objects. `seconds`: how long it may be played.
     """
     ends_at = perf_counter() + seconds
-    wishes, unread = _what_a_server_would_take(wishes, rules)
+    requested_changes, unread = _what_a_server_would_take(requested_changes, rules)
     left_out: list[LeftOut] = []
     if running is None:  # whose cache has left them out
         objects, left_out = readable(objects)
@@ -88,28 +88,28 @@ def planned(
         """As they would be at the beginning: a DaemonSet has pods on nodes that come, and none on those that go."""
         every = {node.metadata.name: node for node in (*objects.nodes, *added.cluster().nodes)}
         changed = msgspec.structs.replace(objects, nodes=tuple(every.values()))
-        return _plan_of_nodes(wishes, changed, served, where).nodes()
+        return _plan_of_nodes(requested_changes, changed, served, where).nodes()
 
-    made = _new_pods(wishes, objects, rules, added, seconds, group_apis(served.config), nodes)
+    made = _new_pods(requested_changes, objects, rules, added, seconds, group_apis(served.config), nodes)
     pods = _named_apart(made, objects)
     served = served.following(pod.spec.scheduler_name for pod in pods)
     cluster = merged(objects, added)
-    if wishes.capacity and not pods:
+    if requested_changes.capacity and not pods:
         raise ScenarioError("capacity counts pods like the first new one: give one")
-    plan = RehearsalPlan(
+    plan = SimulationPlan(
         objects=cluster,
         config=served.config,
         where=where,
         new_pods=tuple(pods),
         groups=(*groups, *added.groups),
         plugins=served.registry,
-        more_nodes=wishes.more_nodes,
+        more_nodes=requested_changes.more_nodes,
         given_nodes=_names(added.objects["nodes"]) - _names(objects.nodes),
-        gone_nodes=wishes.gone_nodes,
-        cordoned=wishes.cordoned,
-        drained=wishes.drained,
-        edits=wishes.edits,
-        counts_capacity=wishes.capacity,
+        gone_nodes=requested_changes.gone_nodes,
+        cordoned=requested_changes.cordoned,
+        drained=requested_changes.drained,
+        edits=requested_changes.edits,
+        counts_capacity=requested_changes.capacity,
         running=running,
         seconds=ends_at - perf_counter(),
         left_out=tuple(each.name for each in left_out),
@@ -129,22 +129,24 @@ def planned(
     return plan, notes
 
 
-def _plan_of_nodes(wishes: Wishes, objects: ClusterObjects, served: Serving, where: str) -> RehearsalPlan:
+def _plan_of_nodes(
+    requested_changes: RequestedChanges, objects: ClusterObjects, served: Serving, where: str
+) -> SimulationPlan:
     """What becomes of the nodes alone."""
-    return RehearsalPlan(
+    return SimulationPlan(
         objects=objects,
         config=served.config,
         where=where,
-        more_nodes=wishes.more_nodes,
-        gone_nodes=wishes.gone_nodes,
-        cordoned=wishes.cordoned,
-        drained=wishes.drained,
-        edits=wishes.edits,
+        more_nodes=requested_changes.more_nodes,
+        gone_nodes=requested_changes.gone_nodes,
+        cordoned=requested_changes.cordoned,
+        drained=requested_changes.drained,
+        edits=requested_changes.edits,
     )
 
 
 def _new_pods(
-    wishes: Wishes,
+    requested_changes: RequestedChanges,
     objects: ClusterObjects,
     rules: NewObjectRules,
     added: Manifests,
@@ -158,8 +160,8 @@ def _new_pods(
     problems: list[str] = []
     makes_none: list[str] = []
     running = RunningWorkloads(objects)
-    for manifests in wishes.new_objects:
-        news = list(_new_of(manifests, wishes, added, rules.default_pod, apis, len(pods), nodes, running))
+    for manifests in requested_changes.new_objects:
+        news = list(_new_of(manifests, requested_changes, added, rules.default_pod, apis, len(pods), nodes, running))
         on_running = list(running.notes_on(news))
         added.notes.extend(on_running)
         for new in news:
@@ -174,12 +176,12 @@ def _new_pods(
             pods.extend(_named(pod, name) for name in new.copies)
             added.notes.extend(new.notes)
         if not (news or on_running or any(map(may_make_none, manifests.documents))):
-            makes_none.append(f"{manifests.where}: {why_no_pods(manifests.documents, wishes.replicas)}")
+            makes_none.append(f"{manifests.where}: {why_no_pods(manifests.documents, requested_changes.replicas)}")
     _refuse(problems)
     if makes_none and not pods:
         if not (any(added.objects.values()) or added.groups or added.claim_templates):
             raise ScenarioError("\n".join(makes_none))
-    elif len(wishes.new_objects) > 1:
+    elif len(requested_changes.new_objects) > 1:
         added.notes.extend(makes_none)
     return pods
 
@@ -188,19 +190,23 @@ def _names(nodes: Iterable[KubeObject]) -> frozenset[str]:
     return frozenset(node.metadata.name for node in nodes)
 
 
-def _what_a_server_would_take(wishes: Wishes, rules: NewObjectRules) -> tuple[Wishes, list[str]]:
+def _what_a_server_would_take(
+    requested_changes: RequestedChanges, rules: NewObjectRules
+) -> tuple[RequestedChanges, list[str]]:
     """The wishes without what cannot be read, and a note for each. Raises `ScenarioError` for what would be refused."""
-    named = rules.objections({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": wishes.namespace}})
+    named = rules.objections(
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": requested_changes.namespace}}
+    )
     if named:
         raise ScenarioError(f"namespace: {named[0].removeprefix('metadata.name: ')}")
-    for edit in wishes.edits:
+    for edit in requested_changes.edits:
         found = rules.objections(_as_node(edit))
         if found:
             raise ScenarioError(f"node {edit.node}: {'; '.join(found)}")
     problems: list[str] = []
     unread: list[str] = []
     sound: list[NewObjects] = []
-    for manifests in wishes.new_objects:
+    for manifests in requested_changes.new_objects:
         documents = []
         for document in manifests.documents:
             try:
@@ -211,10 +217,10 @@ def _what_a_server_would_take(wishes: Wishes, rules: NewObjectRules) -> tuple[Wi
         sound.append(replace(manifests, documents=tuple(documents)))
     _refuse(problems)
     if not unread:
-        return wishes, []
+        return requested_changes, []
     if not any(each.documents for each in sound):
         _refuse(unread)
-    return replace(wishes, new_objects=sound), [f"{each}: it is left out" for each in unread]
+    return replace(requested_changes, new_objects=sound), [f"{each}: it is left out" for each in unread]
 
 
 def _refuse(problems: Iterable[str]) -> None:
@@ -237,7 +243,7 @@ def _as_node(edit: NodeEdit) -> Tree:
 
 def _new_of(
     given: NewObjects,
-    wishes: Wishes,
+    requested_changes: RequestedChanges,
     added: Manifests,
     default_pod: DefaultPod,
     apis: Sequence[GroupAPI],
@@ -250,10 +256,12 @@ def _new_of(
     added.notes.extend(given.notes)
     for document in documents:
         added.notes.extend(misspelt_in_new(document))
-        if wishes.replicas is None and (note := makes_no_pods(document)):
+        if requested_changes.replicas is None and (note := makes_no_pods(document)):
             added.notes.append(note)
     besides = [each for each in documents if each.tree.get("kind") != PODS.name]
-    others = sorted_out(besides, default_pod, namespace=wishes.namespace, apis=apis, classes=added.priority_classes)
+    others = sorted_out(
+        besides, default_pod, namespace=requested_changes.namespace, apis=apis, classes=added.priority_classes
+    )
     others.note_others(WORKLOADS)
     added.notes.extend(others.notes)
     added.priority_classes |= others.priority_classes
@@ -263,7 +271,7 @@ def _new_of(
         added.objects[plural].extend(listed)
     news: list[NewPod] = []
     made = made_before
-    for new in all_new_pods(documents, wishes.namespace, wishes.replicas):
+    for new in all_new_pods(documents, requested_changes.namespace, requested_changes.replicas):
         if running.is_there(new):  # before its claims, which are there, too
             continue
         for document in new.besides:

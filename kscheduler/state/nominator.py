@@ -22,7 +22,7 @@ from kscheduler.api.core import Pod
 from kscheduler.framework.nodes.arrivals import Arrivals
 from kscheduler.framework.nodes.change_log import ChangeLog
 from kscheduler.framework.nodes.node_table import NodeTable, Rows
-from kscheduler.framework.nodes.occupants import Kind, kind_of
+from kscheduler.framework.nodes.pod_columns import Kind, kind_of
 from kscheduler.framework.pods.pod_info import PodInfo
 
 _KEPT_TOUCHED: Final = 4096

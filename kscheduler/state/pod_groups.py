@@ -103,7 +103,7 @@ class GroupForest:
             known = tuple(sorted(found, key=lambda child: (child.created, child.key.name, child.key.is_composite)))
             if known:
                 self._sorted[key] = known
-        # Whoever walks down a tree recursively must come to an end, whatever somebody has made.
+        # Anyone who walks down a tree recursively must come to an end, whatever somebody has made.
         return known if known and len(list(self.ancestry(key))) < DEEPEST_TREE else ()
 
     def leaves(self, key: GroupKey) -> Sequence[GroupKey]:

@@ -1,6 +1,6 @@
 """Compares a node's row with its pods: sums computed from scratch with the sums kept up to date.
 
-The problem: sums are kept by adding and subtracting, so a single missed pod makes them wrong for ever, and no later
+The problem: sums are kept by adding and subtracting, so a single missed pod makes them wrong forever, and no later
 event repairs them. The idea: add up the pods and compare. Limits: label columns, images and topology counters are not
 checked (but `Cache.rebuild_node` rebuilds them, too, if anything else is wrong).
 """

@@ -15,7 +15,14 @@ scheduler at work besides: the queue and its hints, Reserve, Permit, PreBind, Bi
 
 from kscheduler.testing.answers import APIServerAnswers
 from kscheduler.testing.cluster import Cluster
-from kscheduler.testing.objects import assert_goes_to, assert_prefers, assert_turned_down, make_node, make_pod
+from kscheduler.testing.objects import (
+    assert_goes_to,
+    assert_prefers,
+    assert_rejected,
+    assert_turned_down,
+    make_node,
+    make_pod,
+)
 from kscheduler.testing.running_cluster import RunningCluster
 
 __all__ = [
@@ -24,6 +31,7 @@ __all__ = [
     "RunningCluster",
     "assert_goes_to",
     "assert_prefers",
+    "assert_rejected",
     "assert_turned_down",
     "make_node",
     "make_pod",

@@ -11,7 +11,7 @@ from kscheduler.client.errors import APIError, status_of
 class APIServerAnswers:
     """Stands for `Handle.client`: answers reads from a table, and notes writes.
 
-    `answers` may be changed meanwhile: `client.answers[path] = {...}` is what the next refresh gets.
+    `answers` may be changed meanwhile: `client.response_checks[path] = {...}` is what the next refresh gets.
     """
 
     def __init__(self, answers: Mapping[str, Any] | None = None) -> None:
@@ -26,7 +26,7 @@ class APIServerAnswers:
     ) -> bytes:
         """The table's answer."""
         del params, timeout_seconds
-        return self._answer("GET", path)
+        return self._result("GET", path)
 
     async def post(self, path: str, body: bytes, *, timeout_seconds: float | None = None) -> bytes:
         """Noted; the answer is the body."""
@@ -50,7 +50,7 @@ class APIServerAnswers:
         del timeout_seconds
         return self._note("DELETE", path, body)
 
-    def _answer(self, method: str, path: str) -> bytes:
+    def _result(self, method: str, path: str) -> bytes:
         if path not in self.answers:
             raise APIError(status_of(404, b""), method=method, path=path)
         answer = self.answers[path]

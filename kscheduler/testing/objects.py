@@ -20,17 +20,21 @@ def assert_goes_to(cluster: Cluster, pod: Pod, *nodes: str) -> None:
         _fail(f"{pod.key} goes to {actual or 'no node'}, not to {expected}", cluster, pod)
 
 
-def assert_turned_down(cluster: Cluster, pod: Pod, node: str, *, by: str, reason: str = "") -> None:
+def assert_rejected(cluster: Cluster, pod: Pod, node: str, *, by: str, reason: str = "") -> None:
     """The plugin `by` rejects the node for the pod, with this reason if one is given."""
     record = cluster.decide(pod).record
     statuses = dict(record.diagnosis.by_node()) if record is not None else {}
     status = statuses.get(node)
     if status is None:
-        _fail(f"nobody rejects {node} for {pod.key}", cluster, pod)
+        _fail(f"no plugin rejects {node} for {pod.key}", cluster, pod)
     elif status.plugin != by:
         _fail(f"{status.plugin} rejects {node} for {pod.key} before {by} is asked", cluster, pod)
     elif reason and reason not in status.reasons:
         _fail(f"{by} rejects {node} for {pod.key} because of {status.message!r}", cluster, pod)
+
+
+# Its name before 0.2; kept until 0.3.
+assert_turned_down = assert_rejected
 
 
 def assert_prefers(cluster: Cluster, pod: Pod, plugin: str, better: str, worse: str) -> None:

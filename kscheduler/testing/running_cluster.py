@@ -28,7 +28,7 @@ from kscheduler.framework.handle import WaitingPods
 from kscheduler.framework.status import SUCCESS, Status
 from kscheduler.scenario.listed_kinds import ListedKinds, OwnObjects, ShownObjects
 from kscheduler.scenario.scenario import ClusterObjects
-from kscheduler.scheduling.beside.refreshed_plugins import RefreshedPlugins
+from kscheduler.scheduling.background.refreshed_plugins import RefreshedPlugins
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.profiles import misspelt
 from kscheduler.scheduling.work.concurrency import AdaptiveLimit

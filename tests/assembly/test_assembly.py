@@ -12,7 +12,7 @@ from kscheduler.api.core import Pod
 from kscheduler.api.kinds import DEVICE_KINDS, NAMESPACES, NODES, PODS, STORAGE_KINDS
 from kscheduler.assembly import Assembly, Ports, profiles_over
 from kscheduler.assembly.assembled import EXPECTATION
-from kscheduler.assembly.ruleset import CLASSES_VARIABLE
+from kscheduler.assembly.compiled_configuration import CLASSES_VARIABLE
 from kscheduler.config.errors import ConfigError
 from kscheduler.config.feature_gates import parse_feature_gates
 from kscheduler.config.loader import default_configuration
@@ -54,7 +54,7 @@ def test_without_ports_a_pod_is_decided_on_and_its_binding_refused() -> None:
     found = assembly.queue.find("default/p")
     assert found is not None
     assert found[0] == "backoff"
-    assert "nobody binds pods here: default/p stays off node-0" in found[1].last_error
+    assert "binding is disabled: default/p was not bound to node-0" in found[1].last_error
     assert assembly.cache.statistics().pods == 0
 
 

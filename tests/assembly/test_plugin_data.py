@@ -1,4 +1,4 @@
-"""Data of a plugin's own: what was kept for a node is worked out anew, for that node only, and pods wake."""
+"""Data of a plugin's own: what was kept for a node is worked out again, for that node only, and pods wake."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -135,7 +135,7 @@ async def test_one_node_is_judged_anew_and_parked_pods_wake() -> None:
     assert cluster.plugin.judged == ["node-7"]
 
 
-async def test_a_change_that_nobody_was_told_of_is_not_seen() -> None:
+async def test_a_change_that_nobody_was_reported_of_is_not_seen() -> None:
     """The reverse: what `nodes_changed` is for. A plugin that forgets it decides by what it knew before."""
     cluster = Cluster()
     cluster.add("first")

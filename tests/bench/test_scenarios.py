@@ -195,7 +195,7 @@ async def test_pods_of_a_settled_scenario_are_where_they_are_without_an_attempt(
     assert len(before) == 20
 
 
-async def test_measured_pods_without_room_are_told_and_end_the_run() -> None:
+async def test_measured_pods_without_room_are_reported_and_end_the_run() -> None:
     operations = (CreateNodes(1, objects.NODE), CreatePods(50, objects.DEFAULT_POD, measured=True))
     figures = await play(BenchmarkScenario("full", "test", operations, most_per_node=50.0))
     assert (figures.bound, figures.pods, figures.is_complete) == (40, 50, False)

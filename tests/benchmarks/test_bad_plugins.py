@@ -2,14 +2,14 @@
 
 import numpy as np
 
-from benchmarks.bad_plugins import STRETCHES, Rounds, Stretch, compared, line_of
+from benchmarks.bad_plugins import STRETCHES, ColumnFilters, Rounds, compared, line_of
 
 
-def waited(milliseconds: float) -> Stretch:
-    return Stretch([milliseconds] * 100, [milliseconds] * 100)
+def waited(milliseconds: float) -> ColumnFilters:
+    return ColumnFilters([milliseconds] * 100, [milliseconds] * 100)
 
 
-def story(before: float, after: float) -> dict[str, Stretch]:
+def story(before: float, after: float) -> dict[str, ColumnFilters]:
     """A story whose p99 are these."""
     return dict(zip(STRETCHES, (waited(before), waited(1.0), waited(after)), strict=True))
 
@@ -21,9 +21,9 @@ def test_one_noisy_round_of_seven_does_not_count() -> None:
 
 def test_a_burst_spoils_the_blocks_that_it_meets_and_no_others() -> None:
     calm = [1.0] * 98 + [2.0] * 2
-    stretch = Stretch([], [*calm * 3, *[50.0] * 100, *calm * 3])
+    stretch = ColumnFilters([], [*calm * 3, *[50.0] * 100, *calm * 3])
     np.testing.assert_allclose(sorted(stretch.blocks()), [*[2.0] * 6, 50.0])
-    np.testing.assert_allclose(Stretch([], [3.0] * 7).blocks(), [3.0])
+    np.testing.assert_allclose(ColumnFilters([], [3.0] * 7).blocks(), [3.0])
 
 
 def test_the_interval_is_narrow_where_rounds_agree_and_wide_where_they_do_not() -> None:

@@ -120,7 +120,7 @@ def is_bound(pod: Any) -> bool:
 
 
 @pytest.mark.parametrize("bare", [False, True], ids=["aiohttp", "bare"])
-async def test_every_pod_that_waits_or_comes_is_bound_and_told_of(*, bare: bool) -> None:
+async def test_every_pod_that_waits_or_comes_is_bound_and_reported_of(*, bare: bool) -> None:
     plain = WORKLOADS["plain"]
     async with EmbeddedAPIServer(seed=1, admin=True) as server, aiohttp.ClientSession(server.url) as http:
         http.headers["Content-Type"] = "application/json"

@@ -40,9 +40,9 @@ def test_nodes_of_the_scale_benchmark_are_of_the_promised_size() -> None:
     assert [len(read(NODES, one).status.images) for one in written] == [30, 30, 30]
 
 
-def measured(**lines: dict[int, list[float]]) -> plots.Measured:
+def measured(**lines: dict[int, list[float]]) -> plots.RunMeasurements:
     points = {line: [plots.Point(at, costs) for at, costs in points.items()] for line, points in lines.items()}
-    return plots.Measured(0, 10, __version__, HERE, points)
+    return plots.RunMeasurements(0, 10, __version__, HERE, points)
 
 
 def test_an_interrupted_run_goes_on_with_the_points_that_are_missing(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_what_was_measured_otherwise_is_not_gone_on_with(tmp_path: Path) -> None
     assert plots.begun(path, nodes=0, pods=11, resumes=False).pods == 11
 
 
-def test_growth_is_told_of_lines_that_have_both_ends() -> None:
+def test_growth_is_reported_of_lines_that_have_both_ends() -> None:
     there = measured(plain={50_000: [900.0, 500.0, 600.0], 1_000: [200.0]}, short={1_000: [200.0]})
     assert list(plots.growth(there)) == ["plain: 3.0 times as much on 50,000 nodes as on 1,000"]
 

@@ -67,7 +67,7 @@ def test_a_scheduler_is_given_up_for_a_reason(bound: dict[str, float], now: floa
     assert given_up(Clock(bound=bound), 0.0, now, SIZE, is_running=is_running) == said
 
 
-def test_why_tells_the_most_frequent_conditions_of_waiting_pods() -> None:
+def test_why_reports_the_most_frequent_conditions_of_waiting_pods() -> None:
     condition = {"type": "PodScheduled", "message": "0/10 nodes are available"}
     waiting = [{"spec": {}, "status": {"conditions": [condition]}}] * 2
     other = {"spec": {}, "status": {"conditions": [{"type": "PodScheduled", "message": "rare"}]}}
@@ -81,11 +81,11 @@ class Watches:
 
     def __init__(self, lines: dict[str, bytes]) -> None:
         self.lines = lines
-        self.asked: list[str] = []
+        self.queried: list[str] = []
 
     async def handle(self, request: web.Request) -> web.Response:
         version = request.query["resourceVersion"]
-        self.asked.append(version)
+        self.queried.append(version)
         later = [text for number, text in self.lines.items() if int(number) > int(version)]
         return web.Response(body=b"".join(text + b"\n" for text in later[:2]))
 
@@ -109,8 +109,8 @@ async def followed(lines: dict[str, bytes]) -> tuple[Watches, Clock]:
     return server, clock
 
 
-async def test_a_watch_that_is_cut_goes_on_where_it_was_and_one_that_tells_nothing_is_given_up() -> None:
+async def test_a_watch_that_is_cut_goes_on_where_it_was_and_one_that_reports_nothing_is_given_up() -> None:
     lines = {str(number): line(f"pod-{number}", str(number), "node") for number in range(1, 6)}
     server, clock = await followed(lines)
-    assert server.asked == ["0", "2", "4"] + ["5"] * EMPTY_WATCHES
+    assert server.queried == ["0", "2", "4"] + ["5"] * EMPTY_WATCHES
     assert list(clock.bound) == [f"pod-{number}" for number in range(1, 6)]

@@ -58,7 +58,7 @@ def test_a_rival_that_bound_nothing_gives_no_ratio() -> None:
         pytest.param("plain", 400, 0.7, ["CPU 0.6 ms", "floor 0.85"], id="plain pods have goals of their own"),
     ],
 )
-def test_goals_that_were_missed_are_told(workload: str, speed: float, cpu: float, missed: list[str]) -> None:
+def test_goals_that_were_missed_are_reported(workload: str, speed: float, cpu: float, missed: list[str]) -> None:
     others = figures("kube-scheduler", 100, 8.0, workload), figures("floor", 500, 0.4, workload)
     assert ours(figures("kscheduler", speed, cpu, workload), *others).misses == missed
 

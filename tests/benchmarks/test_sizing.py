@@ -39,7 +39,7 @@ def size(
         pytest.param(49.0, 49.0, 64, id="one step is the least"),
     ],
 )
-def test_memory_is_asked_for_the_larger_peak_with_room_and_limited_to_twice_that(
+def test_memory_is_queried_for_the_larger_peak_with_room_and_limited_to_twice_that(
     leader: float, follower: float, request_: int
 ) -> None:
     figures = size(peak=leader, of_follower=follower)
@@ -54,7 +54,7 @@ def test_memory_is_asked_for_the_larger_peak_with_room_and_limited_to_twice_that
         pytest.param(2.1, 250, id="up to the next step"),
     ],
 )
-def test_cpu_is_asked_for_what_the_rate_of_pods_took(cpu: float, request_: int) -> None:
+def test_cpu_is_queried_for_what_the_rate_of_pods_took(cpu: float, request_: int) -> None:
     """500 pods at 50 a second are ten seconds."""
     assert size(cpu=cpu).cpu_request == request_
 
@@ -140,6 +140,6 @@ def test_the_charts_limit_is_enough_for_the_size_that_the_page_names() -> None:
     assert table.read().largest_within(mebibytes(limits["memory"])) == named_size("Their memory limit is enough for")
 
 
-def test_the_page_tells_how_many_pods_are_replaced_at_rest() -> None:
+def test_the_page_reports_how_many_pods_are_replaced_at_rest() -> None:
     assert replaced_per_second(1000) * 60 == pytest.approx(1)
     assert "of 1,000 pods one is replaced a minute" in " ".join(SECTION.split())

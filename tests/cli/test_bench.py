@@ -17,7 +17,7 @@ def test_scenarios_are_listed_with_size_goal_and_source(capsys: Captured) -> Non
     assert basic == ["SchedulingBasic", "5,000", "10,000", "10,000", "misc/SchedulingBasic", "5000Nodes_10000Pods"]
 
 
-def test_what_is_asked_for_comes_out_as_json(capsys: Captured) -> None:
+def test_what_is_queried_for_comes_out_as_json(capsys: Captured) -> None:
     flags = ["--scenario", "SchedulingBasic", "--scenario", "IndexedJobs", "--nodes", "10", "--pods", "20", "--json"]
     assert main(["bench", *flags]) == 0
     result = json.loads(capsys.readouterr().out)

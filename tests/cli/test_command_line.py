@@ -191,7 +191,7 @@ def test_bash_completes_names_of_files_where_a_flag_takes_one(flag: str, offered
 
 
 @pytest.mark.parametrize("flag", ["--port", "--secure-port"])
-def test_a_port_in_use_is_told_by_the_flag_that_was_typed(flag: str, tmp_path: Path) -> None:
+def test_a_port_in_use_is_reported_by_the_flag_that_was_typed(flag: str, tmp_path: Path) -> None:
     config = tmp_path / "config"
     config.write_text(
         "apiVersion: v1\nkind: Config\ncurrent-context: a\n"
@@ -217,7 +217,7 @@ def test_several_problems_stay_several_lines(capsys: Captured) -> None:
     assert capsys.readouterr().err == "kscheduler: one\nkscheduler: two \\x07\n"
 
 
-def test_a_token_file_that_is_missing_is_told_before_anybody_is_asked(capsys: Captured, tmp_path: Path) -> None:
+def test_a_token_file_that_is_missing_is_reported_before_anybody_is_asked(capsys: Captured, tmp_path: Path) -> None:
     missing = str(tmp_path / "nope")
     line = refused(capsys, "run", "--kubeconfig", str(tmp_path / "none"), "--permit-token-file", missing)
     assert line == f"kscheduler: --permit-token-file: {missing}: No such file or directory"
@@ -232,7 +232,7 @@ PORTS = {
 
 
 @pytest.mark.parametrize("name", PORTS)
-def test_a_port_that_is_taken_is_told_in_one_line_that_says_who_to_look_for(capsys: Captured, name: str) -> None:
+def test_a_port_that_is_taken_is_reported_in_one_line_that_says_who_to_look_for(capsys: Captured, name: str) -> None:
     given, named, ending = PORTS[name]
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
@@ -250,7 +250,7 @@ def test_a_port_that_is_taken_is_told_in_one_line_that_says_who_to_look_for(caps
     assert (line["host"], line["port"], line["err"]) == ("127.0.0.1", int(port), "Address already in use")
 
 
-def test_an_address_of_another_machine_is_told_as_that(capsys: Captured) -> None:
+def test_an_address_of_another_machine_is_reported_as_that(capsys: Captured) -> None:
     assert main(["run", "--master", "http://127.0.0.1:1", "--bind-address", "192.0.2.7", "--port", "10259"]) == 2
     last = capsys.readouterr().err.splitlines()[-1]
     assert last.startswith(
@@ -262,7 +262,7 @@ def test_an_address_of_another_machine_is_told_as_that(capsys: Captured) -> None
 @pytest.mark.parametrize(
     ("number", "advice"), [(errno.EACCES, "CAP_NET_BIND_SERVICE"), (errno.EINVAL, "take another address or port")]
 )
-def test_what_the_system_refuses_otherwise_is_told_with_advice(number: int, advice: str) -> None:
+def test_what_the_system_refuses_otherwise_is_reported_with_advice(number: int, advice: str) -> None:
     failure = CannotListenError(OSError(number, os.strerror(number)), Address("::1", 80), "https")
     line = why_not_listening(failure, "secure-port")
     assert line.startswith(f"--bind-address ::1 --secure-port 80: {os.strerror(number)}; ")

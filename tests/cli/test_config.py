@@ -35,7 +35,7 @@ def check(file: Path, text: str, *flags: str) -> int:
     return main(["config", "check", str(file), *flags])
 
 
-def test_a_file_that_is_right_says_for_whom_it_schedules(file: Path, capsys: Captured) -> None:
+def test_a_file_that_is_right_says_for_subject_it_schedules(file: Path, capsys: Captured) -> None:
     text = "profiles: [{schedulerName: one}, {schedulerName: two}]\nleaderElection: {leaderElect: false}"
     assert check(file, text) == 0
     captured = capsys.readouterr()
@@ -200,7 +200,7 @@ FOUND = {
     "profiles[0].plugins.multiPoint.enabled[1]": '"podtopologyspread" does not exist: did you mean PodTopologySpread?',
     "profiles[0].pluginConfig[0].args.scoringStrategy.type": 'Unsupported value: "LeastAllocate"',
     "extenders[0].urlPrefix": f'Invalid value: "ftp://x": {HTTP}',
-    "extenders[1].urlPrefix": 'Invalid value: "http://x:0": nobody listens on port 0',
+    "extenders[1].urlPrefix": 'Invalid value: "http://x:0": nothing can listen on port 0',
     "extenders[1].weight": "Invalid value: -1",
     "extenders[2].urlprefix": "unknown field",
     "extenders[3].tlsConfig.certData": "illegal base64 data",
@@ -283,7 +283,7 @@ OF_BAD_FILE = [
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "reported"),
     [
         pytest.param(
             ["run", "--leader-elect-retry-period", "5x", "--port", "70000", "--config", "FILE"],
@@ -342,8 +342,8 @@ OF_BAD_FILE = [
         ),
     ],
 )
-def test_mistakes_of_the_command_line_and_of_the_file_are_told_at_once(
-    file: Path, capsys: Captured, words: list[str], told: list[str]
+def test_mistakes_of_the_command_line_and_of_the_file_are_reported_at_once(
+    file: Path, capsys: Captured, words: list[str], reported: list[str]
 ) -> None:
     file.write_text(BAD_FILE, encoding="utf-8")
     try:
@@ -351,7 +351,7 @@ def test_mistakes_of_the_command_line_and_of_the_file_are_told_at_once(
     except SystemExit as end:
         code = int(end.code or 0)
     assert code == 2
-    every = [*told, *(line for line in OF_BAD_FILE if line not in told)]
+    every = [*reported, *(line for line in OF_BAD_FILE if line not in reported)]
     expected = [f"kscheduler: {f'{file}:{line}' if line in OF_BAD_FILE else line}" for line in every]
     assert capsys.readouterr().err.splitlines() == expected
 

@@ -66,7 +66,7 @@ def _raised() -> BaseException:
     raise AssertionError
 
 
-def test_a_breakpoint_that_python_was_told_to_pass_over_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_breakpoint_that_python_was_reported_to_pass_over_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONBREAKPOINT", "0")
     with debuggers_in_service(SERVICE):
         breakpoint()
@@ -162,7 +162,7 @@ def test_nobody_is_elected_while_plugins_are_debugged(lines: str, tmp_path: Path
         assert _resolved(*flags).config.configuration.leader_election.leader_elect is True
 
 
-def test_asking_for_both_is_refused() -> None:
+def test_querying_for_both_is_refused() -> None:
     with pytest.raises(ConfigError, match="--leader-elect: contradicts --debug-plugins"):
         _resolved("--debug-plugins", "--leader-elect")
     assert _resolved("--debug-plugins", "--leader-elect=false")

@@ -22,7 +22,7 @@ from kscheduler.cli.flags import (
 from kscheduler.config.errors import ConfigError
 from kscheduler.config.loader import from_tree
 from kscheduler.config.types import KubeSchedulerConfiguration
-from kscheduler.config.unhonoured import unhonoured
+from kscheduler.config.unsupported_settings import unhonoured
 from kscheduler.server.serving import HTTPServing
 from tests.config.test_expansion import WITHOUT_DECLARED_FEATURES
 
@@ -149,7 +149,7 @@ def test_what_flags_make_of_a_file_is_checked(file: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("flags", "told"),
+    ("flags", "reported"),
     [
         (
             ["--leader-elect-lease-duration=5s"],
@@ -181,12 +181,12 @@ def test_what_flags_make_of_a_file_is_checked(file: str) -> None:
         ),
     ],
 )
-def test_a_flag_that_contradicts_another_time_is_named_with_its_own_value(flags: list[str], told: str) -> None:
-    assert problems(*flags) == [f"command line: {told}"]
+def test_a_flag_that_contradicts_another_time_is_named_with_its_own_value(flags: list[str], reported: str) -> None:
+    assert problems(*flags) == [f"command line: {reported}"]
 
 
 @pytest.mark.parametrize(
-    ("flag", "told"),
+    ("flag", "reported"),
     [
         (
             "--leader-elect-retry-period=1ms",
@@ -196,10 +196,10 @@ def test_a_flag_that_contradicts_another_time_is_named_with_its_own_value(flags:
         ("--leader-elect-resource-namespace=a.b", '--leader-elect-resource-namespace: Invalid value: "a.b"'),
     ],
 )
-def test_a_lease_that_cannot_work_is_refused_as_in_a_file(flag: str, told: str) -> None:
+def test_a_lease_that_cannot_work_is_refused_as_in_a_file(flag: str, reported: str) -> None:
     with pytest.raises(ConfigError) as refused:
         resolved(flag)
-    assert str(refused.value).startswith(f"command line: {told}")
+    assert str(refused.value).startswith(f"command line: {reported}")
 
 
 def test_a_flag_that_sets_a_field_warns_as_the_field_does() -> None:

@@ -48,7 +48,7 @@ def test_a_signal_while_something_is_imported_ends_the_process_in_silence(
 
 
 @pytest.mark.parametrize("module", ["argparse", "kscheduler.cli.commands.run", "kscheduler.service", "numpy"])
-def test_a_dump_that_is_asked_for_too_early_is_no_end(module: str) -> None:
+def test_a_dump_that_is_queried_for_too_early_is_no_end(module: str) -> None:
     argv = ["kscheduler", "run", "--port", "0", "--kubeconfig", "/nope"]
     program = PROGRAM.format(module=module, number=int(signal.SIGUSR2), argv=argv)
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)

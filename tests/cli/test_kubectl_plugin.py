@@ -7,7 +7,7 @@ import pytest
 from kscheduler.cli import VERBS as COMMANDS
 from kscheduler.cli.kubectl_plugin import VERBS, complete, main
 from kscheduler.cli.refusal import OF_KSCHEDULER, OF_KUBECTL
-from kscheduler.service.asking.questions import PLAY_SECONDS
+from kscheduler.service.asking.query_functions import PLAY_SECONDS
 
 
 def test_each_verb_has_its_help_and_may_ask_the_service(capsys: pytest.CaptureFixture[str]) -> None:
@@ -28,17 +28,17 @@ def test_help_and_unknown_verbs(capsys: pytest.CaptureFixture[str]) -> None:
     assert "there is no 'zzz'\nusage:" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("word", "told"), [
+@pytest.mark.parametrize(("word", "reported"), [
     ("wy", "there is no 'wy': did you mean why?"),
     ("explain", "there is no explain here: it is `kubectl kscheduler why` (or `kscheduler explain`)"),
     ("simulate", "there is no simulate here: it is `kubectl kscheduler whatif` (or `kscheduler simulate`)"),
     ("shadow", "there is no shadow here: it is `kscheduler shadow`"),
 ])  # fmt: skip
-def test_a_verb_of_the_other_program_is_told_with_its_name(
-    word: str, told: str, capsys: pytest.CaptureFixture[str]
+def test_a_verb_of_the_other_program_is_reported_with_its_name(
+    word: str, reported: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([word]) == 2
-    assert f"kubectl kscheduler: {told}\n" in capsys.readouterr().err
+    assert f"kubectl kscheduler: {reported}\n" in capsys.readouterr().err
 
 
 def test_every_verb_has_a_name_in_the_other_program() -> None:
@@ -51,17 +51,20 @@ def test_every_verb_has_a_name_in_the_other_program() -> None:
 def test_help_says_who_decides(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main([verb, "--help"])
-    told = " ".join(capsys.readouterr().out.split())
-    assert "the running service is asked first; where it cannot be asked, this process decides by itself." in told
-    assert "no service has to run" not in told
+    reported = " ".join(capsys.readouterr().out.split())
+    assert "the running service is asked first; where it cannot be asked, this process decides by itself." in reported
+    assert "no service has to run" not in reported
 
 
 def test_whatif_names_the_command_that_goes_on_where_the_service_ends(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["whatif", "--help"])
-    told = " ".join(capsys.readouterr().out.split())
-    assert "The running service is asked first; where it cannot be asked, this process decides by itself." in told
-    assert f"The service ends a simulation after {PLAY_SECONDS:g} s; `kscheduler simulate` takes the same flags" in told
+    reported = " ".join(capsys.readouterr().out.split())
+    assert "The running service is asked first; where it cannot be asked, this process decides by itself." in reported
+    assert (
+        f"The service ends a simulation after {PLAY_SECONDS:g} s; `kscheduler simulate` takes the same flags"
+        in reported
+    )
 
 
 @pytest.mark.parametrize(("words", "found", "last"), [
@@ -103,6 +106,6 @@ def test_a_node_that_is_not_there_ends_with_1(output: str, tmp_path: Path, capsy
     capsys.readouterr()
     assert main([*words, "node-007", "nope", "node-7"]) == 1
     said = capsys.readouterr()
-    told = said.out if output == "text" else said.err
-    assert "there is no node nope\n" in told
-    assert "there is no node node-7: do you mean node-007?\n" in told
+    reported = said.out if output == "text" else said.err
+    assert "there is no node nope\n" in reported
+    assert "there is no node node-7: do you mean node-007?\n" in reported

@@ -30,7 +30,7 @@ def test_verbosity_may_be_spelled_as_klogs(flags: list[str]) -> None:
         assert not verbose(6)
 
 
-def test_without_it_the_service_tells_of_itself_only() -> None:
+def test_without_it_the_service_reports_of_itself_only() -> None:
     with logging_left_alone():
         configure_logs(parsed())
         assert verbose(0)

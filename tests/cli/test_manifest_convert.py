@@ -10,7 +10,7 @@ import yaml
 
 from kscheduler.cli import main
 from kscheduler.cli.flags import add_flags, resolve
-from kscheduler.cli.judged_flags import without_meaning
+from kscheduler.cli.ignored_kube_scheduler_flags import without_meaning
 from kscheduler.cli.log_flags import add_log_flags
 from kscheduler.config.conversion.converting import convert
 from kscheduler.config.conversion.manifests import IMAGE

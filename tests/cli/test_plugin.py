@@ -147,16 +147,16 @@ def test_a_plugin_whose_only_method_is_misspelt_is_refused_with_the_right_name(
     assert (code, "has no extension point: it needs a method" in kinds["contract"]) == (1, True)
 
 
-@pytest.mark.parametrize(("text", "told"), GUESSES.values(), ids=GUESSES)
-def test_what_is_probably_misspelt_is_told(text: str, told: str, tmp_path: Path, capsys: Captured) -> None:
+@pytest.mark.parametrize(("text", "reported"), GUESSES.values(), ids=GUESSES)
+def test_what_is_probably_misspelt_is_reported(text: str, reported: str, tmp_path: Path, capsys: Captured) -> None:
     code, kinds = found(tmp_path, capsys, text)
-    assert (code, told in kinds["spelling"]) == (0, True), "a guess: nothing is refused"
+    assert (code, reported in kinds["spelling"]) == (0, True), "a guess: nothing is refused"
     file = str(tmp_path / "mine.py")
     assert main(["plugin", "list", "--plugin", file]) == 0
-    assert told in capsys.readouterr().err
+    assert reported in capsys.readouterr().err
 
 
-def asked_with(tmp_path: Path, text: str) -> list[str]:
+def queried_with(tmp_path: Path, text: str) -> list[str]:
     """The flags of a question about two nodes and a pod that waits, to a plugin with this text."""
     file, cluster = tmp_path / "mine.py", tmp_path / "cluster.yaml"
     file.write_text(HEAD + text)
@@ -180,15 +180,15 @@ PRINTS = {
 
 @pytest.mark.parametrize("text", PRINTS.values(), ids=PRINTS)
 def test_what_a_plugin_prints_stands_in_no_answer(text: str, tmp_path: Path, capsys: Captured) -> None:
-    asked = asked_with(tmp_path, text)
-    for command in (["explain", *asked], ["simulate", "--add-nodes", "1:a", *asked], ["pending", *asked]):
+    queried = queried_with(tmp_path, text)
+    for command in (["explain", *queried], ["simulate", "--add-nodes", "1:a", *queried], ["pending", *queried]):
         assert main([*command, "-o", "json"]) == 0
         printed = capsys.readouterr()
         json.loads(printed.out)
         assert "DEBUG" in printed.err
-    assert main(["plugin", "list", *asked[2:], "-o", "json"]) == 0
+    assert main(["plugin", "list", *queried[2:], "-o", "json"]) == 0
     json.loads(capsys.readouterr().out)
-    assert main(["plugin", "check", asked[-1]]) in {0, 1}
+    assert main(["plugin", "check", queried[-1]]) in {0, 1}
     printed = capsys.readouterr()
     assert "DEBUG" not in printed.out
     assert printed.out.startswith("Mine:")
@@ -205,9 +205,9 @@ def test_what_a_plugin_prints_stands_in_no_answer(text: str, tmp_path: Path, cap
 def test_explain_says_what_a_filter_did_that_failed_for_a_node(
     body: str, did: str, tmp_path: Path, capsys: Captured
 ) -> None:
-    asked = asked_with(tmp_path, function("filter", body))
+    queried = queried_with(tmp_path, function("filter", body))
     for flags in ([], ["-o", "json"]):
-        assert main(["explain", *asked, *flags]) == 0
+        assert main(["explain", *queried, *flags]) == 0
         (line,) = (line for line in capsys.readouterr().err.splitlines() if "Mine" in line)
         assert line.startswith("kscheduler: plugin Mine failed for nodes, which are rejected: for node a")
         assert did in line
@@ -218,7 +218,7 @@ def test_explain_says_what_a_filter_did_that_failed_for_a_node(
 @pytest.mark.parametrize("body", ["raise ValueError('boom')", "while True: pass", "return 'much'"])
 def test_a_plugin_that_fails_in_what_is_played_is_a_line(body: str, tmp_path: Path) -> None:
     """A traceback of kscheduler's insides says nothing about the plugin, and hides the answer."""
-    words = ["simulate", "--add-nodes", "1:a", *asked_with(tmp_path, function("score", body))]
+    words = ["simulate", "--add-nodes", "1:a", *queried_with(tmp_path, function("score", body))]
     command = [sys.executable, "-P", "-m", "kscheduler", *words]  # of its own: here logs may be configured
     printed = subprocess.run(command, capture_output=True, text=True, check=True)
     (line,) = printed.stderr.splitlines()
@@ -227,24 +227,24 @@ def test_a_plugin_that_fails_in_what_is_played_is_a_line(body: str, tmp_path: Pa
     assert "would get a node" in printed.stdout
 
 
-@pytest.mark.parametrize(("text", "told"), GUESSES.values(), ids=GUESSES)
-def test_each_command_that_loads_a_plugin_tells_what_is_misspelt(
-    text: str, told: str, tmp_path: Path, capsys: Captured
+@pytest.mark.parametrize(("text", "reported"), GUESSES.values(), ids=GUESSES)
+def test_each_command_that_loads_a_plugin_reports_what_is_misspelt(
+    text: str, reported: str, tmp_path: Path, capsys: Captured
 ) -> None:
     """A line on standard error, and the answer as without it."""
-    config, asked = tmp_path / "config.yaml", asked_with(tmp_path, text)
+    config, queried = tmp_path / "config.yaml", queried_with(tmp_path, text)
     config.write_text(
         "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
         "profiles: [{schedulerName: red, plugins: {multiPoint: {enabled: [{name: Mine}]}}}]\n"
     )
     for command in (
-        ["config", "check", str(config), *asked[2:]],
-        ["explain", *asked],
-        ["simulate", "--add-nodes", "1:a", *asked],
-        ["pending", *asked],
+        ["config", "check", str(config), *queried[2:]],
+        ["explain", *queried],
+        ["simulate", "--add-nodes", "1:a", *queried],
+        ["pending", *queried],
     ):
         main(command)
-        lines = [line for line in capsys.readouterr().err.splitlines() if told in line]
+        lines = [line for line in capsys.readouterr().err.splitlines() if reported in line]
         assert len(lines) == 1, command
         assert "plugin Mine: " in lines[0]
 
@@ -422,13 +422,13 @@ def refreshed(tmp_path: Path, body: str) -> refreshing.Refreshed:
         ("time.sleep(0.3)", "computes or waits for 0.3 s without an `await`"),
     ],
 )
-def test_a_source_that_is_away_is_told_and_no_mistake(
+def test_a_source_that_is_away_is_reported_and_no_mistake(
     body: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(refreshing, "REFRESH_SECONDS", 0.4 if "sleep" in body else 0.1)
-    told = refreshed(tmp_path, body)
-    assert told.wrong == ""
-    assert text in told.advice
+    reported = refreshed(tmp_path, body)
+    assert reported.wrong == ""
+    assert text in reported.advice
 
 
 LINE_OF_BODY = 1 + (HEAD + REFRESHED).split("{body}", maxsplit=1)[0].count("\n")
@@ -449,10 +449,10 @@ LINE_OF_BODY = 1 + (HEAD + REFRESHED).split("{body}", maxsplit=1)[0].count("\n")
 def test_what_the_code_raises_while_its_source_is_up_is_a_mistake_with_its_line(
     body: str, text: str, tmp_path: Path
 ) -> None:
-    told = refreshed(tmp_path, body)
-    assert told.advice == ""
-    assert text in told.wrong
-    assert "return" in body or f"mine.py:{LINE_OF_BODY})" in told.wrong
+    reported = refreshed(tmp_path, body)
+    assert reported.advice == ""
+    assert text in reported.wrong
+    assert "return" in body or f"mine.py:{LINE_OF_BODY})" in reported.wrong
 
 
 WITH_SOURCE = """
@@ -484,7 +484,7 @@ class Mine(Plugin):
     ],
     ids=["sound", "renamed", "wrong-type", "too-many"],
 )
-def test_the_source_that_the_arguments_name_is_asked_and_its_data_used(
+def test_the_source_that_the_arguments_name_is_queried_and_its_data_used(
     body: bytes, code: int, text: str, tmp_path: Path, capsys: Captured
 ) -> None:
     class Source(BaseHTTPRequestHandler):
@@ -500,11 +500,11 @@ def test_the_source_that_the_arguments_name_is_asked_and_its_data_used(
         threading.Thread(target=server.serve_forever, daemon=True).start()
         try:
             arguments = json.dumps({"url": f"http://127.0.0.1:{server.server_port}/"})
-            ended, told = found(tmp_path, capsys, WITH_SOURCE, "--args", arguments)
+            ended, reported = found(tmp_path, capsys, WITH_SOURCE, "--args", arguments)
         finally:
             server.shutdown()
-    assert ended == code, told
-    assert text in told.get("refresh", "")
+    assert ended == code, reported
+    assert text in reported.get("refresh", "")
 
 
 def test_a_refresh_that_works_is_no_finding(tmp_path: Path, capsys: Captured) -> None:
@@ -531,14 +531,14 @@ PERMITS = {
 }
 
 
-@pytest.mark.parametrize(("permit", "code", "kind", "told"), PERMITS.values(), ids=PERMITS)
+@pytest.mark.parametrize(("permit", "code", "kind", "reported"), PERMITS.values(), ids=PERMITS)
 def test_steps_after_the_choice_are_tried_as_far_as_nothing_leaves_the_process(
-    permit: str, code: int, kind: str, told: str, tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+    permit: str, code: int, kind: str, reported: str, tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(steps, "MOST_SECONDS", 0.01)
     found_code, kinds = found(tmp_path, capsys, STEPS.format(permit=permit))
     assert found_code == code
-    assert told in kinds.get(kind, "")
+    assert reported in kinds.get(kind, "")
     assert bool(kind) == bool(kinds)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from kscheduler.cli import build_parser, kubectl_plugin
 from kscheduler.cli.commands import cluster
-from kscheduler.embedded.demo.cluster import asking_commands
+from kscheduler.embedded.demo.cluster import query_commands
 
 VALUES = {
     "nodes": "3",
@@ -49,7 +49,7 @@ def cluster_parser() -> argparse.ArgumentParser:
 
 def printed(*flags: str) -> list[str]:
     options = cluster._options(cluster_parser().parse_args(flags), cluster._Scheduling())
-    return [command for _, command in asking_commands(options, "config.yaml", Path("kube config"))]
+    return [command for _, command in query_commands(options, "config.yaml", Path("kube config"))]
 
 
 def assert_taken(command: str) -> None:

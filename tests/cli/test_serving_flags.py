@@ -125,7 +125,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("flag", MISTAKES)
-def test_a_mistake_is_refused_and_told(flag: str) -> None:
+def test_a_mistake_is_refused_and_reported(flag: str) -> None:
     with pytest.raises(ConfigError, match=MISTAKES[flag]):
         resolved(flag)
 

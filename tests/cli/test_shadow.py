@@ -40,12 +40,12 @@ def test_a_bad_flag_is_one_line(words: list[str], said: str, capsys: pytest.Capt
     with pytest.raises(SystemExit) as end:
         main(["shadow", *words])
     assert end.value.code == 2
-    told = capsys.readouterr().err
-    assert said in told
-    assert told.count("\n") == 1
+    reported = capsys.readouterr().err
+    assert said in reported
+    assert reported.count("\n") == 1
 
 
-def test_a_configuration_that_is_not_there_is_refused_before_anything_is_asked(
+def test_a_configuration_that_is_not_there_is_refused_before_anything_is_queried(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["shadow", "--config", "/nowhere/new.yaml", "--master", "http://127.0.0.1:1"]) == 2

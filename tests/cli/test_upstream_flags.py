@@ -80,7 +80,7 @@ def test_every_flag_of_kube_scheduler_is_taken() -> None:
     assert sorted(KUBE_SCHEDULER_FLAGS - ours) == []
 
 
-def test_run_tells_its_version_as_kube_scheduler_does(capsys: pytest.CaptureFixture[str]) -> None:
+def test_run_reports_its_version_as_kube_scheduler_does(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["run", "--version"])
     assert ended.value.code == 0

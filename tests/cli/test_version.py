@@ -11,7 +11,7 @@ from kscheduler.api.releases import RELEASE
 from kscheduler.cli import main
 
 
-def test_it_tells_what_is_installed_and_whose_rules_it_follows(capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_reports_what_is_installed_and_whose_rules_it_follows(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["version"]) == 0
     text = capsys.readouterr().out
     assert f"kscheduler {__version__}" in text
@@ -29,5 +29,5 @@ def test_a_reader_that_goes_costs_no_traceback(words: tuple[str, ...]) -> None:
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.close()
-        _, told = process.communicate(timeout=60)
-    assert (process.returncode, told) == (141, b"")
+        _, reported = process.communicate(timeout=60)
+    assert (process.returncode, reported) == (141, b"")

@@ -134,7 +134,7 @@ def test_every_gate_of_one_followed_version_only_lets_the_service_start(
         )
 
 
-def test_what_no_version_takes_is_told_as_the_version_with_the_fewest_mistakes_has_it(
+def test_what_no_version_takes_is_reported_as_the_version_with_the_fewest_mistakes_has_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A field that is new in 1.37 is not the mistake, beside one that nobody knows."""
@@ -142,9 +142,9 @@ def test_what_no_version_takes_is_told_as_the_version_with_the_fewest_mistakes_h
     path.write_text(f"{HEAD}profiles: [{{schedulerName: x, {POST_FILTER}}}]\nnonsense: 1\n")
     for argv in (["config", "check", str(path)], ["run", "--config", str(path)]):
         assert main(argv) == 2
-        told = capsys.readouterr().err
-        assert "nonsense" in told
-        assert "podGroupPostFilter" not in told
+        reported = capsys.readouterr().err
+        assert "nonsense" in reported
+        assert "podGroupPostFilter" not in reported
 
 
 @pytest.mark.parametrize(
@@ -167,13 +167,13 @@ def test_a_file_beside_a_wrong_flag_is_judged_by_each_version_too(
     except SystemExit as of_the_parser:
         ended = of_the_parser.code
     assert ended == 2
-    told = capsys.readouterr().err
-    assert flag.partition("=")[2].partition("=")[0] in told
-    assert "config.yaml" not in told, told
+    reported = capsys.readouterr().err
+    assert flag.partition("=")[2].partition("=")[0] in reported
+    assert "config.yaml" not in reported, reported
 
 
 @pytest.mark.parametrize("gate", ["DRAPartitionableDevicesType", "GangScheduling"])
-def test_a_gate_that_no_version_can_switch_on_is_told_by_the_one_that_knows_it(
+def test_a_gate_that_no_version_can_switch_on_is_reported_by_the_one_that_knows_it(
     gate: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["run", f"--feature-gates={gate}=true"]) == 2

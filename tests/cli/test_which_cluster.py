@@ -6,7 +6,7 @@ import pytest
 
 from kscheduler.cli import main
 
-ASKING = {
+QUERYING = {
     "explain": ["explain", "web"],
     "explain -f": ["explain", "-f", "pod.yaml"],
     "explain podgroup": ["explain", "podgroup/gang", "-n", "shop"],
@@ -32,13 +32,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def told(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
+def reported(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
     """What standard error says of a command that cannot be done; no file exists that is named."""
     assert main([*words]) == 2
     return [line.removeprefix("kscheduler: ") for line in capsys.readouterr().err.splitlines()]
 
 
-@pytest.fixture(params=[*ASKING.values()], ids=[*ASKING])
+@pytest.fixture(params=[*QUERYING.values()], ids=[*QUERYING])
 def command(request: pytest.FixtureRequest) -> list[str]:
     found: list[str] = request.param
     return found
@@ -47,7 +47,7 @@ def command(request: pytest.FixtureRequest) -> list[str]:
 def test_an_explicit_flag_wins_over_the_file_and_a_line_says_so(
     command: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    note, refused = told(capsys, *command, "--config", "good.yaml", "--kubeconfig", "b.conf")
+    note, refused = reported(capsys, *command, "--config", "good.yaml", "--kubeconfig", "b.conf")
     assert note == (
         "the cluster is that of --kubeconfig b.conf, and not of a.conf, which clientConnection.kubeconfig of good.yaml "
         "names"
@@ -59,9 +59,9 @@ def test_the_file_wins_over_what_is_found_by_itself(
     command: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     by_file = f"kubeconfig a.conf: {MISSING} (clientConnection.kubeconfig of good.yaml names it)"
-    assert told(capsys, *command, "--config", "good.yaml") == [by_file]
+    assert reported(capsys, *command, "--config", "good.yaml") == [by_file]
     monkeypatch.setenv("KUBECONFIG", "b.conf")
-    note, refused = told(capsys, *command, "--config", "good.yaml")
+    note, refused = reported(capsys, *command, "--config", "good.yaml")
     assert note.startswith("the cluster is that of a.conf, which clientConnection.kubeconfig of good.yaml names")
     assert "not of $KUBECONFIG (b.conf)" in note
     assert refused == by_file
@@ -71,13 +71,15 @@ def test_without_any_of_them_it_is_as_kubectl_has_it(
     command: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KUBECONFIG", "b.conf")
-    assert told(capsys, *command, "--config", "plain.yaml") == [f"kubeconfig b.conf: {MISSING} ($KUBECONFIG names it)"]
+    assert reported(capsys, *command, "--config", "plain.yaml") == [
+        f"kubeconfig b.conf: {MISSING} ($KUBECONFIG names it)"
+    ]
 
 
 def test_where_flag_and_file_name_the_same_nothing_is_to_be_said(
     command: list[str], capsys: pytest.CaptureFixture[str], folder: Path
 ) -> None:
-    (refused,) = told(capsys, *command, "--config", "good.yaml", "--kubeconfig", str(folder / "a.conf"))
+    (refused,) = reported(capsys, *command, "--config", "good.yaml", "--kubeconfig", str(folder / "a.conf"))
     assert refused.endswith("(--kubeconfig names it)")
 
 
@@ -96,5 +98,5 @@ def test_run_takes_the_files_before_the_flags_as_kube_scheduler_and_says_who_nam
     words: list[str], named_by: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KUBECONFIG", "c.conf")
-    *_, refused = told(capsys, "run", *words, "--secure-port", "0")
+    *_, refused = reported(capsys, "run", *words, "--secure-port", "0")
     assert refused.startswith(f"kubeconfig {named_by.format(MISSING)}")

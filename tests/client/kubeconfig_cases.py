@@ -32,7 +32,7 @@ class Case:
     more: str = ""
     """Further lines of the file."""
     impersonates: tuple[tuple[str, str], ...] = ()
-    not_asked: str = ""
+    not_queried: str = ""
     """Why kubectl is not asked: it prompts for a user where client-go's other programs go on as nobody."""
 
     def text(self, server: str) -> str:
@@ -65,7 +65,7 @@ CASES: Final = (
     Case("a token and a password", "{token: t, password: a}", refused="a token and a username or password"),
     Case("a token file and a user", "{tokenFile: token, username: a}", refused="a token and a username or password"),
     Case("a token file and a password", "{tokenFile: token, password: a}", "Bearer from-file"),
-    Case("nobody", "{}", "", not_asked="it prompts for a user"),
+    Case("nobody", "{}", "", not_queried="it prompts for a user"),
     Case("a token file that is missing", "{tokenFile: missing}", refused="tokenFile: "),
     Case("an exec plugin", f"{{{plugin()}}}", "Bearer from-plugin"),
     Case("a token and an exec plugin", f"{{token: t, {plugin('./fails')}}}", "Bearer t"),
@@ -86,7 +86,7 @@ CASES: Final = (
         "a token and a provider",
         "{token: t, auth-provider: {name: oidc, config: {idp-issuer-url: 'https://i', client-id: c}}}",
         "Bearer t",
-        not_asked="the kubectl that is built for tests has no providers",
+        not_queried="the kubectl that is built for tests has no providers",
     ),
     # --- client certificates
     Case("a certificate without a key", "{client-certificate: ca.crt}", refused="there is no client-key"),
@@ -215,13 +215,13 @@ CASES: Final = (
         "a user that is not there",
         more="contexts: [{name: x, context: {cluster: c, user: nobody}}]\n",
         refused="there is no entry 'nobody' in users",
-        not_asked="it prompts for a user (client-go goes on as nobody: docs/differences.md)",
+        not_queried="it prompts for a user (client-go goes on as nobody: docs/differences.md)",
     ),
     Case("a context that is not there", more="current-context: other\n", refused="no entry 'other' in contexts"),
 )
 
 
-def _answer(status: object, version: str = V1) -> str:
+def _response(status: object, version: str = V1) -> str:
     return json.dumps({"kind": "ExecCredential", "apiVersion": version, "status": status})
 
 
@@ -233,23 +233,23 @@ def lay_out(folder: Path) -> None:
     certificate, key = ((folder / name).read_text() for name in ("ca.crt", "ca.key"))
     info = "$KUBERNETES_EXEC_INFO"
     programs = {
-        "plugin": f"echo '{_answer({'token': 'from-plugin'})}'",
-        "beta": f"echo '{_answer({'token': 'from-beta'}, BETA)}'",
+        "plugin": f"echo '{_response({'token': 'from-plugin'})}'",
+        "beta": f"echo '{_response({'token': 'from-beta'}, BETA)}'",
         "fails": "echo 'do not run me' >&2; exit 3",
-        "echoes": f"echo '{_answer({'token': 'ONE-TWO'})}' | sed s/ONE-TWO/$1-$TWO/",
+        "echoes": f"echo '{_response({'token': 'ONE-TWO'})}' | sed s/ONE-TWO/$1-$TWO/",
         "wants-cluster": (
-            f"""case "{info}" in *'"cluster":'*'"server":'*) echo '{_answer({"token": "for-a-cluster"})}';;"""
+            f"""case "{info}" in *'"cluster":'*'"server":'*) echo '{_response({"token": "for-a-cluster"})}';;"""
             " *) echo no cluster for me >&2; exit 1;; esac"
         ),
         "wants-audience": (
-            f"""case "{info}" in *'"audience":'*'"me"'*) echo '{_answer({"token": "for-an-audience"})}';;"""
+            f"""case "{info}" in *'"audience":'*'"me"'*) echo '{_response({"token": "for-an-audience"})}';;"""
             " *) exit 1;; esac"
         ),
-        "empty": f"echo '{_answer({})}'",
+        "empty": f"echo '{_response({})}'",
         "no-status": f"echo '{json.dumps({'kind': 'ExecCredential', 'apiVersion': V1})}'",
-        "half": f"echo '{_answer({'clientCertificateData': 'x'})}'",
-        "certificate": f"cat <<'E'\n{_answer({'clientCertificateData': certificate, 'clientKeyData': key})}\nE",
-        "bad-certificate": f"echo '{_answer({'clientCertificateData': 'x', 'clientKeyData': 'y'})}'",
+        "half": f"echo '{_response({'clientCertificateData': 'x'})}'",
+        "certificate": f"cat <<'E'\n{_response({'clientCertificateData': certificate, 'clientKeyData': key})}\nE",
+        "bad-certificate": f"echo '{_response({'clientCertificateData': 'x', 'clientKeyData': 'y'})}'",
         "text": "echo hello",
     }
     for name, script in programs.items():

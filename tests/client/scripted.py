@@ -10,13 +10,13 @@ import msgspec
 from aiohttp import web
 from multidict import CIMultiDictProxy
 
-Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
+Explanation = Callable[[web.Request], Awaitable[web.StreamResponse]]
 SUCCESS = b'{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","code":201}\n'
 """How kube-apiserver answers a Binding, to the byte."""
 
 
 @dataclass
-class Asked:
+class PodSelection:
     method: str
     path: str
     query: dict[str, str]
@@ -26,16 +26,16 @@ class Asked:
 
 @dataclass
 class ScriptedServer:
-    """Answers requests with `answers` in turn, the last one for ever; remembers what was asked."""
+    """Answers requests with `answers` in turn, the last one forever; remembers what was asked."""
 
     url: str = ""
-    answers: list[Answer] = field(default_factory=list)
-    requests: list[Asked] = field(default_factory=list)
+    answers: list[Explanation] = field(default_factory=list)
+    requests: list[PodSelection] = field(default_factory=list)
     arrived: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         body = await request.read()
-        self.requests.append(Asked(request.method, request.path, dict(request.query), request.headers, body))
+        self.requests.append(PodSelection(request.method, request.path, dict(request.query), request.headers, body))
         self.arrived.set()
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         return await answer(request)
@@ -47,7 +47,7 @@ class ScriptedServer:
             await self.arrived.wait()
 
 
-def reply(body: str | bytes = b"{}", status: int = 200, **headers: str) -> Answer:
+def reply(body: str | bytes = b"{}", status: int = 200, **headers: str) -> Explanation:
     async def answer(_request: web.Request) -> web.StreamResponse:
         named = {key.replace("_", "-"): value for key, value in headers.items()}
         raw = body.encode() if isinstance(body, str) else body
@@ -69,7 +69,7 @@ async def applied(request: web.Request) -> web.StreamResponse:
     return await reply(msgspec.json.encode({**body, "kind": kind, "metadata": named}))(request)
 
 
-def lines(*chunks: str | bytes, then: Callable[[], Awaitable[object]] | None = None, cut: bool = False) -> Answer:
+def lines(*chunks: str | bytes, then: Callable[[], Awaitable[object]] | None = None, cut: bool = False) -> Explanation:
     """Stream chunks, wait for `then`, and end the stream in good order, or cut the connection."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
@@ -105,7 +105,7 @@ async def stall(_request: web.Request) -> web.StreamResponse:
 
 
 @asynccontextmanager
-async def scripted_server(*answers: Answer, tls: ssl.SSLContext | None = None) -> AsyncIterator[ScriptedServer]:
+async def scripted_server(*answers: Explanation, tls: ssl.SSLContext | None = None) -> AsyncIterator[ScriptedServer]:
     server = ScriptedServer(answers=list(answers))
     app = web.Application(client_max_size=1 << 26)
     app.router.add_route("*", "/{path:.*}", server.handle)

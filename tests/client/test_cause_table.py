@@ -15,7 +15,7 @@ from aiohttp.client_reqrep import ConnectionKey
 
 from kscheduler.aio import VirtualClock
 from kscheduler.client import APIClient, ClientError, Connection, NotSentError, plain_connection
-from kscheduler.client.errors import APIError, CredentialsError, ForeignAnswerError, StatusAnswer, status_of
+from kscheduler.client.errors import APIError, APIStatus, CredentialsError, ForeignResponseError, status_of
 from kscheduler.client.outage_cause import TABLE, Cause, Evidence, cause_of_failure, cause_of_refusal
 from kscheduler.client.reachability import APIServerReachability, LogLine
 from tests.client.scripted import reply, scripted_server
@@ -67,7 +67,7 @@ ROWS: list[tuple[str, BaseException | APIError]] = [
     ("Content-Encoding", aiohttp.http_exceptions.ContentEncodingError("x")),
     ("does not begin as HTTP", aiohttp.http_exceptions.BadStatusLine("SSH-2.0")),
     ("breaks its rules", aiohttp.http_exceptions.TransferEncodingError("Invalid character in chunk size")),
-    ("a 2xx to a write", ForeignAnswerError("POST /binding: 200 with a page")),
+    ("a 2xx to a write", ForeignResponseError("POST /binding: 200 with a page")),
     ("whatever has no row", ConnectionResetError(errno.ECONNRESET, "x")),
     ("3xx", refusal(302, "moved")),
     ("HTML page", refusal(502, "<html><title>502</title>")),
@@ -232,7 +232,7 @@ def test_no_advice_is_given_twice_under_different_causes() -> None:
 
 
 def test_a_refusal_without_a_kind_is_still_judged_by_its_code() -> None:
-    assert cause_of_refusal(APIError(StatusAnswer(code=500))) is not None
+    assert cause_of_refusal(APIError(APIStatus(code=500))) is not None
 
 
 # --- new connections, while old ones live -----------------------------------------------------------------------------
@@ -256,7 +256,7 @@ def lines_of(reachability: APIServerReachability, since: int, until: int) -> lis
         pytest.param(ConnectionRefusedError(errno.ECONNREFUSED, "x"), Cause.REFUSED, id="refused"),
     ],
 )
-def test_that_no_connection_can_be_made_is_told_though_open_ones_serve(failure: OSError, cause: Cause) -> None:
+def test_that_no_connection_can_be_made_is_reported_though_open_ones_serve(failure: OSError, cause: Cause) -> None:
     reachability = APIServerReachability("api.example:6443")
     reachability.failed(caused_by(NotSentError("no connection"), failure), 1.0)
     assert lines_of(reachability, 1, 60) == [("new_connections_fail", cause)]
@@ -271,7 +271,7 @@ def test_that_no_connection_can_be_made_is_told_though_open_ones_serve(failure: 
     assert reachability.statistics(80.0).outages[cause] == 1
 
 
-def test_an_outage_is_not_told_twice() -> None:
+def test_an_outage_is_not_reported_twice() -> None:
     reachability = APIServerReachability("api.example:6443")
     refused = caused_by(NotSentError("no connection"), ConnectionRefusedError(errno.ECONNREFUSED, "x"))
     for second in range(1, 130):

@@ -51,7 +51,7 @@ async def test_a_kubeconfig_gives_url_and_token_and_a_description_without_secret
     assert "secret" not in f"{connection.description} {connection!r}"
 
 
-async def test_what_is_not_verified_or_sent_in_clear_is_told_with_its_place(tmp_path: Path) -> None:
+async def test_what_is_not_verified_or_sent_in_clear_is_reported_with_its_place(tmp_path: Path) -> None:
     """Insecure alone is allowed, as in client-go, and no secret: each start says so."""
     good = await load(write(tmp_path, HTTPS))
     assert good.warnings == ()
@@ -316,7 +316,7 @@ async def test_a_broken_kubeconfig_gives_one_line_that_names_file_and_field(
     assert capfd.readouterr() == ("", "")
 
 
-async def test_a_context_can_be_named_and_a_wrong_one_is_told_with_those_that_there_are(tmp_path: Path) -> None:
+async def test_a_context_can_be_named_and_a_wrong_one_is_reported_with_those_that_there_are(tmp_path: Path) -> None:
     two = GOOD.replace("contexts: [", "contexts: [{name: other, context: {cluster: c}}, ")
     path = write(tmp_path, two)
     assert await (await load(path, context="other")).headers() == {}
@@ -414,7 +414,9 @@ def printed(status: str) -> str:
 
 
 async def test_an_exec_plugin_whose_certificate_is_broken_fails_requests_and_nothing_else(tmp_path: Path) -> None:
-    """Whoever sends anything expects a `ClientError`: any other would end the Event recorder and all else with it."""
+    """Anyone who sends anything expects a `ClientError`: any other would end the Event recorder and all else with
+    it.
+    """
     text = exec_plugin(tmp_path).replace("http:", "https:")
     connection = await load(write(tmp_path, text))
     before = await connection.headers()
@@ -487,7 +489,7 @@ FAR = "https://kube.internal.example:6443"
 
 
 @pytest.mark.parametrize("from_kubeconfig", [True, False], ids=["kubeconfig", "service account"])
-async def test_the_environments_proxy_is_used_and_told_without_its_password(
+async def test_the_environments_proxy_is_used_and_reported_without_its_password(
     tmp_path: Path, from_kubeconfig: bool
 ) -> None:
     environ = {"HTTPS_PROXY": "http://me:secret@proxy.example:3128", "NO_PROXY": ".svc"}
@@ -516,7 +518,7 @@ def test_master_goes_through_the_environments_proxy() -> None:
     assert plain_connection(FAR.upper(), {}).base_url == "https://" + FAR.upper().removeprefix("HTTPS://")
 
 
-async def test_an_exec_plugin_that_takes_long_is_told_by_its_command_at_growing_distances() -> None:
+async def test_an_exec_plugin_that_takes_long_is_reported_by_its_command_at_growing_distances() -> None:
     calls: list[tuple[str, float]] = []
     enough = asyncio.Event()
 
@@ -549,7 +551,7 @@ async def test_an_exec_plugin_is_slow_after_five_seconds(monkeypatch: pytest.Mon
     assert (delays, calls) == ([5.0, 5.0, 10.0], [5.0, 10.0])
 
 
-async def test_who_loads_a_slow_exec_plugin_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_who_loads_a_slow_exec_plugin_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = exec_plugin(tmp_path)
     script, go = tmp_path / "plugin", tmp_path / "go"
     os.mkfifo(go)
@@ -583,7 +585,7 @@ async def test_an_exec_plugin_whose_token_no_header_can_carry_is_one_line_withou
     assert "run-" not in str(caught.value)
 
 
-async def test_a_program_that_is_missing_is_told_without_an_error_number(tmp_path: Path) -> None:
+async def test_a_program_that_is_missing_is_reported_without_an_error_number(tmp_path: Path) -> None:
     path = write(
         tmp_path,
         GOOD.replace(

@@ -61,7 +61,7 @@ def test_nulls_are_nothing() -> None:
     ("annotations", "ends"),
     [pytest.param({}, False, id="ordinary"), pytest.param({"k8s.io/initial-events-end": "true"}, True, id="ends")],
 )
-def test_a_bookmark_tells_its_version_and_whether_the_initial_events_are_complete(
+def test_a_bookmark_reports_its_version_and_whether_the_initial_events_are_complete(
     annotations: dict[str, str], ends: bool
 ) -> None:
     bookmark = {"kind": "Pod", "metadata": {"resourceVersion": "9", "annotations": annotations}, "spec": {}}
@@ -304,6 +304,6 @@ def test_an_error_that_is_no_status_says_what_it_is(body: Any) -> None:
     assert json.dumps(body, separators=(",", ":")) in decoded.status.message
 
 
-def test_a_file_or_a_question_needs_no_identity() -> None:
+def test_a_file_or_a_query_needs_no_identity() -> None:
     page = json.dumps({"kind": "PodList", "items": [{"metadata": {"name": "a"}}]}).encode()
     assert len(pod_lists().decode(page).items) == 1

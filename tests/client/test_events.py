@@ -19,10 +19,10 @@ from kscheduler.aio import BackgroundService, VirtualClock, running
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import ObjectMeta
 from kscheduler.client import APIClient, EventRecorder, plain_connection
-from kscheduler.client.errors import APIError, ClientError, NetworkError, StatusAnswer
+from kscheduler.client.errors import APIError, APIStatus, ClientError, NetworkError
 from kscheduler.client.events.recorder import WARNINGS_AT_ONCE, WORKERS_BESIDE_BINDS, micro_time, truncated
 from kscheduler.client.events.series import Series, SeriesBook
-from tests.client.scripted import Answer, ScriptedServer, applied, reply, scripted_server, stall
+from tests.client.scripted import Explanation, ScriptedServer, applied, reply, scripted_server, stall
 
 
 def pod(name: str = "a") -> Pod:
@@ -48,7 +48,7 @@ def bound(recorder: EventRecorder, of: Pod) -> None:
 
 @asynccontextmanager
 async def recording(
-    *answers: Answer, queue_size: int = 1000, is_busy: Callable[[], bool] = lambda: False
+    *answers: Explanation, queue_size: int = 1000, is_busy: Callable[[], bool] = lambda: False
 ) -> AsyncIterator[tuple[EventRecorder, ScriptedServer, VirtualClock]]:
     clock = VirtualClock()
     async with scripted_server(*answers) as server, APIClient(plain_connection(server.url)) as client:
@@ -174,7 +174,7 @@ async def test_other_words_are_another_event() -> None:
         assert names[0] != names[1], "though both were at the same moment"
 
 
-async def test_what_went_well_is_told_before_warnings_whose_rate_is_bounded() -> None:
+async def test_what_went_well_is_reported_before_warnings_whose_rate_is_bounded() -> None:
     async with recording(applied, queue_size=10_000) as (recorder, server, clock):
         for number in range(WARNINGS_AT_ONCE + 300):
             failed(recorder, pod(str(number)))
@@ -296,7 +296,7 @@ async def test_an_event_that_the_server_refuses_is_given_up_and_the_next_one_sen
 
 @pytest.mark.parametrize(
     ("error", "warnings"),
-    [(NetworkError("no connection"), 0), (APIError(StatusAnswer(code=403, message="forbidden")), 2)],
+    [(NetworkError("no connection"), 0), (APIError(APIStatus(code=403, message="forbidden")), 2)],
     ids=["an outage is told elsewhere", "a refusal, once a minute"],
 )
 async def test_who_loses_events_complains_seldom(error: ClientError, warnings: int) -> None:
@@ -319,7 +319,7 @@ async def test_an_event_that_cannot_be_written_down_does_not_end_the_service() -
 
 
 @pytest.mark.parametrize("code", [500, 503, 429])
-async def test_a_server_in_trouble_is_asked_again_with_patience(code: int) -> None:
+async def test_a_server_in_trouble_is_queried_again_with_patience(code: int) -> None:
     async with recording(reply(b"{}", code), applied) as (recorder, _, clock):
         failed(recorder, pod())
         flushing = asyncio.create_task(recorder.flush(3600.0))
@@ -370,7 +370,7 @@ def test_a_series_is_refreshed_every_half_hour() -> None:
     assert due == [1, 31, 61]
 
 
-def test_a_series_that_is_forgotten_for_lack_of_room_tells_its_last_count() -> None:
+def test_a_series_that_is_forgotten_for_lack_of_room_reports_its_last_count() -> None:
     book = SeriesBook(largest=1)
     first = Series("ns", "n", 5, 0.0, 0.0, 0.0)
     assert book.begin(("a", "", "", "", "", "", 0), first) is None
@@ -432,7 +432,7 @@ async def test_a_namespace_whose_events_hang_drops_its_own_and_none_of_another_t
                 for _ in range(20):
                     await clock.advance(0.1)
                     await asyncio.sleep(0.002)
-            assert {"quiet", "flood"} <= set(recorder.places.slow)
+            assert {"quiet", "flood"} <= set(recorder.work_slots.slow)
             dropped = recorder.statistics().dropped
             assert dropped > 0, "of the flood"
             for number in range(10):

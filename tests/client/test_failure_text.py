@@ -63,7 +63,7 @@ REFUSED = OSError(errno.ECONNREFUSED, "Connect call failed ('10.0.0.1', 6443)")
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
 )
-def test_a_failure_is_told_in_words(error: BaseException, expected: str) -> None:
+def test_a_failure_is_reported_in_words(error: BaseException, expected: str) -> None:
     text = failure_text(error)
     assert expected in text
     for ugly in ("object at 0x", "_ssl.c", "Errno", "('"):

@@ -26,25 +26,25 @@ HTML = "<html><head><title>502 Bad Gateway</title></head></html>"
 Ask = Callable[[APIClient], Awaitable[object]]
 
 
-patience = 10.0
+search_budget = 10.0
 """Seconds until a request is given up: long where an answer comes."""
 
 
 @pytest.fixture
 def little_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.modules[__name__], "patience", 0.2)
+    monkeypatch.setattr(sys.modules[__name__], "search_budget", 0.2)
 
 
 async def get(client: APIClient) -> object:
-    return await client.get("/api/v1/pods", retries=0, timeout_seconds=patience)
+    return await client.get("/api/v1/pods", retries=0, timeout_seconds=search_budget)
 
 
 async def post(client: APIClient) -> object:
-    return await client.post("/api/v1/pods", b"{}", retries=0, timeout_seconds=patience)
+    return await client.post("/api/v1/pods", b"{}", retries=0, timeout_seconds=search_budget)
 
 
 async def watch(client: APIClient) -> object:
-    async with client.stream("/api/v1/pods", {"watch": "true"}, inactivity_seconds=patience) as stream:
+    async with client.stream("/api/v1/pods", {"watch": "true"}, inactivity_seconds=search_budget) as stream:
         async for _ in stream:
             pass
     return None

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kscheduler.client.errors import APIError, StatusAnswer
+from kscheduler.client.errors import APIError, APIStatus
 from kscheduler.client.outage_cause import Cause
 from kscheduler.client.reachability import PROMPT_LINES, APIServerReachability, LogLine
 
@@ -10,7 +10,7 @@ HOST = "10.0.0.1:6443"
 
 
 def refusal(code: int, *, is_status: bool = True) -> APIError:
-    return APIError(StatusAnswer(kind="Status" if is_status else "", code=code, message="<html>bad gateway</html>"))
+    return APIError(APIStatus(kind="Status" if is_status else "", code=code, message="<html>bad gateway</html>"))
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_a_failure_that_is_soon_followed_by_a_success_is_not_worth_a_line(api_se
     assert not any(api_server.statistics(3.0).outages.values())
 
 
-def test_a_second_outage_is_told_as_soon_as_the_first(api_server: APIServerReachability) -> None:
+def test_a_second_outage_is_reported_as_soon_as_the_first(api_server: APIServerReachability) -> None:
     lines: list[tuple[int, str]] = []
     for second in range(100):
         if 10 <= second < 52 or second >= 53:
@@ -111,7 +111,7 @@ def test_unready_after_30_seconds_without_anything_and_ready_with_the_first_sign
     assert api_server.problem(41.0) is None
 
 
-def test_silence_alone_makes_unready_too_and_is_asked_about_before(api_server: APIServerReachability) -> None:
+def test_silence_alone_makes_unready_too_and_is_queried_about_before(api_server: APIServerReachability) -> None:
     assert api_server.probe_interval(9.0) is None
     assert api_server.probe_interval(10.0) == 10.0
     assert api_server.problem(31.0) is not None
@@ -204,14 +204,14 @@ def test_an_api_server_that_fails_at_everything_is_as_good_as_away(api_server: A
     assert "etcd" in str(line.fields["advice"])
 
 
-def test_a_proxy_that_answers_for_it_is_told_apart(api_server: APIServerReachability) -> None:
+def test_a_proxy_that_answers_for_it_is_reported_apart(api_server: APIServerReachability) -> None:
     api_server.refused(refusal(502, is_status=False), 1.0)
     (line,) = api_server.lines(4.0)
     assert line.fields["cause"] == "proxy"
     assert "load balancer" in str(line.fields["advice"])
 
 
-def test_what_metrics_are_told(api_server: APIServerReachability) -> None:
+def test_what_metrics_are_reported(api_server: APIServerReachability) -> None:
     api_server.failed(ConnectionRefusedError("refused"), 10.0)
     assert api_server.statistics(11.0).unreachable_seconds == 0, "in doubt"
     api_server.lines(15.0)

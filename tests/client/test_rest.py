@@ -51,7 +51,7 @@ async def test_a_request_carries_body_type_and_user_agent_and_little_else() -> N
         assert set(request.headers) == {"Host", "User-Agent", "Accept", "Content-Type", "Content-Length"}
 
 
-async def test_a_refusal_tells_code_reason_message_causes() -> None:
+async def test_a_refusal_reports_code_reason_message_causes() -> None:
     body = STATUS % (422, "Invalid", "no") + ""
     body = body[:-1] + ',"details":{"causes":[{"reason":"FieldValueRequired","message":"m","field":"spec.x"}]}}'
     async with scripted_server(reply(body, status=422)) as server, APIClient(plain_connection(server.url)) as client:
@@ -91,7 +91,7 @@ async def test_a_refusal_that_is_no_status_becomes_one_line() -> None:
             await client.post("/x", b"{}")
 
 
-async def test_a_proxys_page_is_told_by_its_title() -> None:
+async def test_a_proxys_page_is_reported_by_its_title() -> None:
     page = reply(b"<html><head><title>503 Service\nTemporarily Away</title></head><body>long</body></html>", 503)
     async with scripted_server(page) as server, APIClient(plain_connection(server.url)) as client:
         with pytest.raises(APIError, match=r"an HTML page \(503 Service Temporarily Away\) in place of an answer"):

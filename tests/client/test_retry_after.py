@@ -37,7 +37,7 @@ def test_a_header_is_read_and_bounded(header: str, seconds: float) -> None:
     assert retry_after_of({"retry-after": header, "date": DATE}) == seconds
 
 
-def test_without_a_header_nothing_is_asked() -> None:
+def test_without_a_header_nothing_is_queried() -> None:
     assert retry_after_of({"date": DATE}) is None
 
 

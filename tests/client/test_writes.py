@@ -13,7 +13,7 @@ from kscheduler.client import UNCHANGED, APIClient, APIError, PodWriter, Unchang
 from kscheduler.client.errors import NetworkError, UnknownOutcomeError
 from kscheduler.client.rest import STRATEGIC_MERGE
 from kscheduler.client.writes.pods import BIND_SECONDS, binding_body, pod_path, status_patch
-from tests.client.scripted import SUCCESS, Answer, applied, reply, scripted_server, vanish
+from tests.client.scripted import SUCCESS, Explanation, applied, reply, scripted_server, vanish
 
 NOW = "2026-11-21T12:00:00Z"
 UNSCHEDULABLE = Condition(type="PodScheduled", status="False", reason="Unschedulable", message="0/1 nodes")
@@ -60,7 +60,7 @@ class Deadlines(APIClient):
 
 
 async def test_a_binding_waits_for_the_answer_of_a_webhook_that_takes_all_its_thirty_seconds() -> None:
-    """Hanging up at the same moment would make each failure of the webhook an unknown outcome, pursued for ever."""
+    """Hanging up at the same moment would make each failure of the webhook an unknown outcome, pursued forever."""
     client = Deadlines()
     await PodWriter(client).bind("ns", "a", "u", "n1")
     assert client.seconds == [BIND_SECONDS]
@@ -142,7 +142,7 @@ async def test_a_status_patch_is_tried_again_where_that_can_help(code: int, trie
 
 
 async def test_bind_read_and_delete_ask_for_the_right_things() -> None:
-    answers: list[Answer] = [applied, reply(OURS), reply(OURS)]
+    answers: list[Explanation] = [applied, reply(OURS), reply(OURS)]
     async with scripted_server(*answers) as server, APIClient(plain_connection(server.url)) as client:
         writer = PodWriter(client)
         await writer.bind("ns", "a", "u", "n1")
@@ -165,7 +165,7 @@ ANOTHERS = b'{"kind":"Pod","metadata":{"name":"a","namespace":"ns","uid":"anothe
 REFUSED = b'{"message":"m"}'
 
 
-async def evicted(*answers: Answer) -> tuple[bool | int, list[str]]:
+async def evicted(*answers: Explanation) -> tuple[bool | int, list[str]]:
     """Evict a pod on a clock that runs by itself: what came of it (a refusal's code), and what was asked for."""
     clock = VirtualClock()
     async with scripted_server(*answers) as server, APIClient(plain_connection(server.url), clock=clock) as client:
@@ -233,8 +233,8 @@ async def evicted(*answers: Answer) -> tuple[bool | int, list[str]]:
         ),
     ],
 )
-async def test_an_eviction_tells_the_pod_and_deletes_it(
-    answers: list[Answer], outcome: bool | int, requests: list[str]
+async def test_an_eviction_reports_the_pod_and_deletes_it(
+    answers: list[Explanation], outcome: bool | int, requests: list[str]
 ) -> None:
     """`True`: it was deleted; `False`: it was gone already, or another pod has its name."""
     assert await evicted(*answers) == (outcome, requests)
@@ -277,7 +277,7 @@ WRITES: dict[str, tuple[str, str, bytes]] = {
 }
 
 
-async def written(write: str, answer: Answer) -> bytes:
+async def written(write: str, answer: Explanation) -> bytes:
     method, path, body = WRITES[write]
     async with scripted_server(answer) as server, APIClient(plain_connection(server.url)) as client:
         if method == "PATCH":
@@ -295,7 +295,7 @@ async def test_what_no_api_server_answers_leaves_the_outcome_of_a_write_unknown(
         await written(write, reply(body, status))
 
 
-def told(kind: str, name: str, uid: str = "u") -> bytes:
+def reported(kind: str, name: str, uid: str = "u") -> bytes:
     return json.dumps({"kind": kind, "apiVersion": "any/v9", "metadata": {"name": name, "uid": uid}}).encode()
 
 
@@ -306,16 +306,16 @@ def told(kind: str, name: str, uid: str = "u") -> bytes:
         pytest.param("a Binding", SUCCESS.replace(b'"metadata":{}', b'"metadata": {}'), 200, id="spaced otherwise"),
         pytest.param("an eviction", SUCCESS, 201, id="an eviction"),
         pytest.param("an eviction", b'{"status":"Success","kind":"Status"}', 200, id="an eviction, in another order"),
-        pytest.param("a patch", told("Pod", "a"), 200, id="a patch"),
-        pytest.param("a deletion", told("Pod", "a"), 200, id="a pod that terminates"),
+        pytest.param("a patch", reported("Pod", "a"), 200, id="a patch"),
+        pytest.param("a deletion", reported("Pod", "a"), 200, id="a pod that terminates"),
         pytest.param("a deletion", SUCCESS, 200, id="a deletion"),
-        pytest.param("a deletion", told("Pod", "a"), 202, id="a deletion that was accepted"),
-        pytest.param("a new Event", told("Event", "a.1"), 201, id="a new Event"),
-        pytest.param("a patch of an Event", told("Event", "a.1"), 200, id="a patch of an Event"),
-        pytest.param("a claim replaced", told("ResourceClaim", "c"), 200, id="a claim replaced"),
-        pytest.param("a new claim", told("ResourceClaim", "c-x7"), 201, id="a claim that the server has named"),
-        pytest.param("a volume", told("PersistentVolume", "v"), 200, id="a volume"),
-        pytest.param("a Lease", told("Lease", "l"), 200, id="a Lease"),
+        pytest.param("a deletion", reported("Pod", "a"), 202, id="a deletion that was accepted"),
+        pytest.param("a new Event", reported("Event", "a.1"), 201, id="a new Event"),
+        pytest.param("a patch of an Event", reported("Event", "a.1"), 200, id="a patch of an Event"),
+        pytest.param("a claim replaced", reported("ResourceClaim", "c"), 200, id="a claim replaced"),
+        pytest.param("a new claim", reported("ResourceClaim", "c-x7"), 201, id="a claim that the server has named"),
+        pytest.param("a volume", reported("PersistentVolume", "v"), 200, id="a volume"),
+        pytest.param("a Lease", reported("Lease", "l"), 200, id="a Lease"),
     ],
 )
 async def test_what_an_api_server_answers_is_believed(write: str, body: bytes, status: int) -> None:
@@ -326,7 +326,7 @@ async def test_what_an_api_server_answers_is_believed(write: str, body: bytes, s
     "body", [PAGE, b"", b"{}", OURS.replace(b'"a"', b'"b"'), NODE], ids=["page", "nothing", "empty", "other", "kind"]
 )
 async def test_a_pod_is_not_gone_because_something_else_was_read_in_its_place(body: bytes) -> None:
-    """An empty object would be a pod with another UID: ours would count as made anew, and its node be given away."""
+    """An empty object would be a pod with another UID: ours would count as made again, and its node be given away."""
     async with scripted_server(reply(body)) as server, APIClient(plain_connection(server.url)) as client:
         reading = asyncio.create_task(client.get(PATH, retries=0))
         with pytest.raises(NetworkError, match="GET /api/v1/namespaces/ns/pods/a: answered 200 with"):

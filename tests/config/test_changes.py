@@ -64,7 +64,7 @@ def test_each_name_that_can_be_taken_over_is_a_field() -> None:
     assert set(KubeSchedulerConfiguration.__struct_encode_fields__) >= EXCHANGEABLE
 
 
-def test_every_other_field_is_told_when_it_differs() -> None:
+def test_every_other_field_is_reported_when_it_differs() -> None:
     """A field that is added to the type is either exchanged or refused: none is ignored in silence."""
     base = loaded()
     for name, encoded in zip(

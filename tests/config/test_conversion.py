@@ -3,7 +3,7 @@
 import pytest
 import yaml
 
-from kscheduler.cli.judged_flags import without_meaning
+from kscheduler.cli.ignored_kube_scheduler_flags import without_meaning
 from kscheduler.config.conversion.converting import convert
 from kscheduler.config.errors import ConfigError
 from kscheduler.config.loader import load_bytes

@@ -185,7 +185,7 @@ def test_weights_below_zero_are_too_much_as_soon_as_another_one_follows(
         expand(plugins, implements)
 
 
-def test_all_that_is_wrong_is_told_at_once() -> None:
+def test_all_that_is_wrong_is_reported_at_once() -> None:
     plugins = some_plugins(filter=PluginSet(enabled("X", "Bind")), score=PluginSet(enabled("Y")))
     with pytest.raises(ConfigError) as caught:
         expand(plugins, implements)

@@ -6,11 +6,17 @@ from pathlib import Path
 import pytest
 
 from kscheduler.config.errors import ConfigError
-from kscheduler.config.extenders import deciding, extender_name, is_asked_about, with_ignored_resources, without_secrets
+from kscheduler.config.extenders import (
+    deciding,
+    extender_name,
+    is_queried_about,
+    with_ignored_resources,
+    without_secrets,
+)
 from kscheduler.config.loader import load_bytes
 from kscheduler.config.plugin_args import NodeResourcesFitArgs
 from kscheduler.config.types import Extender, ExtenderManagedResource, KubeSchedulerConfiguration
-from kscheduler.config.unhonoured import unhonoured
+from kscheduler.config.unsupported_settings import unhonoured
 from tests.builders import Tree, pod_info
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
@@ -42,7 +48,7 @@ def container(name: str = "c", **resources: Tree) -> Tree:
 
 
 @pytest.mark.parametrize(
-    ("spec", "asked"),
+    ("spec", "queried"),
     [
         ({"containers": [container(requests={GPU: "1"})]}, True),
         ({"containers": [container(limits={GPU: "1"})]}, True),
@@ -53,13 +59,13 @@ def container(name: str = "c", **resources: Tree) -> Tree:
     ],
     ids=["requests", "limits", "even none of it", "an init container", "other resources", "the pod as a whole"],
 )
-def test_whoever_manages_resources_is_asked_about_pods_with_one_of_them(spec: Tree, asked: bool) -> None:
+def test_whoever_manages_resources_is_queried_about_pods_with_one_of_them(spec: Tree, queried: bool) -> None:
     pod = pod_info(**spec).pod
     manages = Extender(
         filter_verb="f", managed_resources=(ExtenderManagedResource(GPU), ExtenderManagedResource("x/y"))
     )
-    assert is_asked_about(manages, pod) is asked
-    assert is_asked_about(Extender(filter_verb="f"), pod), "who manages none is asked about all"
+    assert is_queried_about(manages, pod) is queried
+    assert is_queried_about(Extender(filter_verb="f"), pod), "who manages none is asked about all"
 
 
 def test_whoever_only_binds_or_has_no_verb_decides_nothing() -> None:
@@ -118,7 +124,7 @@ def test_tls_that_no_client_can_be_made_of_is_refused(tls: str, message: str) ->
     assert str(caught.value) == f"f:3: {message}"
 
 
-def test_a_call_takes_five_seconds_at_most_unless_told_otherwise() -> None:
+def test_a_call_takes_five_seconds_at_most_unless_reported_otherwise() -> None:
     one, other = configuration(
         "extenders: [{urlPrefix: a, httpTimeout: 0s}, {urlPrefix: b, httpTimeout: 3s}]"
     ).extenders

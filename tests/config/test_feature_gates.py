@@ -65,7 +65,7 @@ def test_a_setting_that_cannot_be_is_an_error_that_names_the_gate(text: str, mes
     assert f"--feature-gates: {message}" in str(caught.value)
 
 
-def test_all_mistakes_are_told_at_once() -> None:
+def test_all_mistakes_are_reported_at_once() -> None:
     with pytest.raises(ConfigError) as caught:
         parse_feature_gates("A=true,B=true,SidecarContainers=false,C")
     assert len(caught.value.problems) == 4

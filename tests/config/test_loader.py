@@ -246,7 +246,7 @@ def test_a_file_that_is_not_right_is_refused_with_file_and_field(text: str, mess
     assert message in refusal(text)
 
 
-def test_all_mistakes_are_told_at_once_a_line_each() -> None:
+def test_all_mistakes_are_reported_at_once_a_line_each() -> None:
     lines = refusal(
         HEAD + "parallelism: a\nfoo: 1\nprofiles: [{schedulerName: 1, plugins: {filter: [x]}}]"
     ).splitlines()

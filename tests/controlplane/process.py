@@ -1,7 +1,7 @@
 """One program run by a test: its output goes to a file, and it stops on SIGTERM or else SIGKILL.
 
-Whoever starts a process stops it, in a `finally` or a fixture: nothing here outlives a run that ends or is interrupted.
-Only a SIGKILL of the run itself leaves its processes behind.
+Anyone who starts a process stops it, in a `finally` or a fixture: nothing here outlives a run that ends or is
+interrupted. Only a SIGKILL of the run itself leaves its processes behind.
 """
 
 import signal

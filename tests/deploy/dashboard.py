@@ -1,4 +1,4 @@
-"""The Grafana dashboard of the chart, from the table of panels: `python -m tests.deploy.dashboard` writes it anew.
+"""The Grafana dashboard of the chart, from the table of panels: `python -m tests.deploy.dashboard` writes it again.
 
 A dashboard's JSON is nine tenths layout, which nobody reads. In `panels` a panel is its title, its unit and its
 queries; rows of four are laid out here.

@@ -111,7 +111,7 @@ def feature_gates() -> str:
     for version in BEHAVIOURS:
         switched = parse_feature_gates(",".join(f"{name}=true" for name in ALL_OF_A_STAGE), version=version).chosen
         of_stage = {stage: name for name, stage in ALL_OF_A_STAGE.items()}
-        told: dict[str, dict[str, object]] = {name: {} for name in ALL_OF_A_STAGE} | {
+        reported: dict[str, dict[str, object]] = {name: {} for name in ALL_OF_A_STAGE} | {
             gate.name: {
                 "default": gate.default,
                 "locked": gate.locked,
@@ -121,7 +121,7 @@ def feature_gates() -> str:
             }
             for gate in gates_of(version).values()
         }
-        short = {name: {key: value for key, value in told[name].items() if value} for name in sorted(told)}
+        short = {name: {key: value for key, value in reported[name].items() if value} for name in sorted(reported)}
         versions[version] = ",\n".join(f'    "{name}": {json.dumps(gate)}' for name, gate in short.items())
     return "{\n" + ",\n".join(f'  "{version}": {{\n{lines}\n  }}' for version, lines in versions.items()) + "\n}\n"
 

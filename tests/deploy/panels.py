@@ -426,7 +426,7 @@ ROWS: Final = (
                 Query(total("result", rate("authentication_attempts"), zero=True), "{{result}}"),
             ),
             graph(
-                "Writes held back by the fence",
+                "Writes blocked after losing the lease",
                 "short",
                 Query(total("instance", f"increase(kscheduler_fenced_writes_total{{{MINE}}}[1h])"), "{{instance}}"),
                 about="More than 0 only of a replica that lost its Lease and is about to end.",

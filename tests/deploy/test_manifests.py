@@ -43,7 +43,9 @@ RIGHTS = {
     ("", "pods/status"): {"patch"},
     ("events.k8s.io", "events"): {"create", "patch"},
 }
-"""All that the service may do in the whole cluster. Whoever needs more adds a line here and tells why in the chart."""
+"""All that the service may do in the whole cluster. Anyone who needs more adds a line here and tells why in the
+chart.
+"""
 
 LEASE_RIGHTS = [
     ({"create"}, None),  # cannot be limited to a name
@@ -159,16 +161,16 @@ def test_the_three_probes_ask_the_three_endpoints_on_the_named_port() -> None:
     (port,) = container()["ports"]
     assert (port["name"], port["containerPort"]) == ("https", 10259)
     paths = {"startupProbe": "/healthz", "livenessProbe": "/livez", "readinessProbe": "/readyz"}
-    asked = {name: container()[name]["httpGet"] for name in paths}
-    assert asked == {name: {"path": path, "port": "https", "scheme": "HTTPS"} for name, path in paths.items()}
+    queried = {name: container()[name]["httpGet"] for name in paths}
+    assert queried == {name: {"path": path, "port": "https", "scheme": "HTTPS"} for name, path in paths.items()}
 
 
 def test_liveness_is_more_patient_than_readiness() -> None:
-    def patience(probe: Object) -> int:
+    def search_budget(probe: Object) -> int:
         return int(probe["periodSeconds"] * probe["failureThreshold"])
 
-    assert patience(container()["livenessProbe"]) >= UNREADY_SECONDS > patience(container()["readinessProbe"])
-    assert patience(container()["startupProbe"]) >= 60
+    assert search_budget(container()["livenessProbe"]) >= UNREADY_SECONDS > search_budget(container()["readinessProbe"])
+    assert search_budget(container()["startupProbe"]) >= 60
 
 
 def test_the_service_reaches_the_port_of_the_pods_it_selects() -> None:

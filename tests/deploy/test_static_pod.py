@@ -64,8 +64,8 @@ def test_probes_ask_where_it_listens() -> None:
     (port,) = CONTAINER["ports"]
     assert port["containerPort"] == 10259
     for name, path in (("startupProbe", "/livez"), ("livenessProbe", "/livez"), ("readinessProbe", "/readyz")):
-        asked = CONTAINER[name]["httpGet"]
-        assert asked == {"host": "127.0.0.1", "path": path, "port": port["name"], "scheme": "HTTPS"}
+        queried = CONTAINER[name]["httpGet"]
+        assert queried == {"host": "127.0.0.1", "path": path, "port": port["name"], "scheme": "HTTPS"}
 
 
 def test_the_service_beside_it_finds_the_pod_and_its_port() -> None:

@@ -40,7 +40,7 @@ class Value:
 def values(source: str) -> Iterator[Value]:
     """Every documented value, in the order of the file."""
     tree = yaml.safe_load(source)
-    section = told = ""
+    section = reported = ""
     comment: list[str] = []
     parents: list[str] = []
     for line in source.splitlines():
@@ -56,9 +56,9 @@ def values(source: str) -> Iterator[Value]:
             parents[depth:] = [match[2]]
             path = ".".join(parents)
             # what is inside a documented map is its default
-            if comment and not (told and path.startswith(f"{told}.")):
+            if comment and not (reported and path.startswith(f"{reported}.")):
                 yield Value(section, path, _at(tree, parents), " ".join(comment))
-                told = path
+                reported = path
             comment = []
 
 

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.devices.problems import Answer, allocated
+from tests.devices.problems import Explanation, allocated
 
 Json = dict[str, Any]
 
@@ -66,7 +66,7 @@ def answer(
     more: Sequence[str] = (),
     taken: Sequence[str | Json] = (),
     class_spec: Json | None = None,
-) -> Answer:
+) -> Explanation:
     """Of node `n` in zone `z`. `taken`: devices of pool `p`, or results of allocations."""
     [got] = allocated(
         {
@@ -82,7 +82,7 @@ def answer(
     return got
 
 
-def chosen(got: Answer) -> list[list[str]] | None:
+def chosen(got: Explanation) -> list[list[str]] | None:
     """By claim: `request=device`."""
     assert not got.error
     if got.results is None:

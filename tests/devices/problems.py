@@ -48,7 +48,7 @@ MOST_STEPS: Final = 400
 
 
 @dataclass(frozen=True)
-class Answer:
+class Explanation:
     """What becomes of the claims on a node."""
 
     results: list[Json] | None = None
@@ -69,7 +69,7 @@ def evaluate(expression: str, driver: str, device: Json) -> bool:
         raise ExpressionError(str(wrong)) from None
 
 
-def specified(one: Json) -> list[Answer] | None:
+def specified(one: Json) -> list[Explanation] | None:
     """By node; `None` if it takes too long."""
     memory: dict[Any, Any] = {}
     gates = frozenset(one["gates"])
@@ -77,11 +77,11 @@ def specified(one: Json) -> list[Answer] | None:
     for node in one["nodes"]:
         try:
             naive = Specification(one, node, one["version"], gates, evaluate, MOST_STEPS, memory)
-            answers.append(Answer(naive.allocate()))
+            answers.append(Explanation(naive.allocate()))
         except WrongError as wrong:
-            answers.append(Answer(error=str(wrong)))
+            answers.append(Explanation(error=str(wrong)))
         except WrongHereError as wrong:
-            answers.append(Answer(error=str(wrong), is_for_node=True))
+            answers.append(Explanation(error=str(wrong), is_for_node=True))
         except TooLongError:
             return None
     return answers
@@ -105,18 +105,18 @@ def state_of(taken: list[Json]) -> AllocatedState:
     return held.state()
 
 
-def allocated(one: Json) -> list[Answer]:
+def allocated(one: Json) -> list[Explanation]:
     """By node."""
     allocator = allocator_of(one)
     answers = []
     for node in one["nodes"]:
         try:
             found = allocator.allocate(node["metadata"]["name"], node["metadata"]["labels"])
-            answers.append(Answer(None if found is None else [plain(each) for each in found]))
+            answers.append(Explanation(None if found is None else [plain(each) for each in found]))
         except AllocationError as wrong:
-            answers.append(Answer(error=str(wrong)))
+            answers.append(Explanation(error=str(wrong)))
         except FailedOnThisNodeError as wrong:
-            answers.append(Answer(error=str(wrong), is_for_node=True))
+            answers.append(Explanation(error=str(wrong), is_for_node=True))
     return answers
 
 

@@ -22,7 +22,7 @@ from tests.devices.building import (
     wants,
     wants_all,
 )
-from tests.devices.problems import Answer
+from tests.devices.problems import Explanation
 
 # --- counts and order -------------------------------------------------------------------------------------------------
 
@@ -61,7 +61,7 @@ def test_a_choice_that_leaves_too_little_is_undone(version: str) -> None:
 
 
 def test_a_pod_without_claims_gets_nothing_and_fits() -> None:
-    assert answer([], piece("s", device("d"))) == Answer([])
+    assert answer([], piece("s", device("d"))) == Explanation([])
 
 
 # --- how many ---------------------------------------------------------------------------------------------------------
@@ -146,7 +146,7 @@ def test_only_the_newest_generation_counts_wherever_it_is(version: str) -> None:
 def test_a_pool_with_a_name_twice_is_a_failure_of_the_node_if_nothing_else_does(version: str) -> None:
     twice = piece("s", device("d"), device("d"))
     got = answer([claim(wants())], twice, version=version)
-    assert got == Answer(error="invalid resource pools were encountered", is_for_node=True)
+    assert got == Explanation(error="invalid resource pools were encountered", is_for_node=True)
     sound = piece("t", device("e"), pool="q")
     assert chosen(answer([claim(wants())], twice, sound, version=version)) == [["r=e"]]
 

@@ -19,7 +19,7 @@ from tests.devices.building import (
     wants,
     wants_all,
 )
-from tests.devices.problems import Answer
+from tests.devices.problems import Explanation
 
 # --- counters ---------------------------------------------------------------------------------------------------------
 
@@ -97,7 +97,7 @@ def asks(name: str, amount: str | None = None) -> Json:
     return wants(name) if amount is None else wants(name, capacity={"requests": {"memory": amount}})
 
 
-def consumed(got: Answer) -> list[str] | None:
+def consumed(got: Explanation) -> list[str] | None:
     assert not got.error
     if got.results is None:
         return None

@@ -17,7 +17,7 @@ def container(name: str, *, sidecar: bool = False, **amounts: str) -> Container:
     )
 
 
-def asked(*containers: Container, inits: tuple[Container, ...] = (), **classes: str) -> list[tuple[str, str, int]]:
+def queried(*containers: Container, inits: tuple[Container, ...] = (), **classes: str) -> list[tuple[str, str, int]]:
     """(name, class, count) of each request."""
     found = requests_of(Pod(spec=PodSpec(containers=containers, init_containers=inits)), by_resource(classes))
     exact = [(each.name, each.exactly) for each in found.requests]
@@ -36,21 +36,21 @@ def by_resource(classes: dict[str, str]) -> dict[str, str]:
 
 def test_only_resources_with_a_class_are_requested_and_numbered_among_all_of_the_container() -> None:
     both = container("main", cpu="1", gpu="1", nic="2")
-    assert asked(both, gpu="g") == [("container-0-request-1", "g", 1)]
-    assert asked(both, gpu="g", nic="n") == [("container-0-request-1", "g", 1), ("container-0-request-2", "n", 2)]
-    assert asked(both) == []
-    assert asked(container("main", gpu="0"), gpu="g") == []
+    assert queried(both, gpu="g") == [("container-0-request-1", "g", 1)]
+    assert queried(both, gpu="g", nic="n") == [("container-0-request-1", "g", 1), ("container-0-request-2", "n", 2)]
+    assert queried(both) == []
+    assert queried(container("main", gpu="0"), gpu="g") == []
 
 
 def test_each_container_that_stays_has_a_request_of_its_own() -> None:
     pair = container("one", gpu="1"), container("two", gpu="3")
-    assert asked(*pair, gpu="g") == [("container-0-request-0", "g", 1), ("container-1-request-0", "g", 3)]
+    assert queried(*pair, gpu="g") == [("container-0-request-0", "g", 1), ("container-1-request-0", "g", 3)]
     assert used(*pair, gpu="g") == [("one", GPU, "container-0-request-0"), ("two", GPU, "container-1-request-0")]
 
 
 def test_an_init_container_uses_what_later_containers_have() -> None:
     main, init = container("main", gpu="4"), container("init", gpu="2")
-    assert asked(main, inits=(init,), gpu="g") == [("container-1-request-0", "g", 4)]
+    assert queried(main, inits=(init,), gpu="g") == [("container-1-request-0", "g", 4)]
     assert used(main, inits=(init,), gpu="g") == [
         ("main", GPU, "container-1-request-0"),
         ("init", GPU, "container-1-request-0"),
@@ -60,7 +60,7 @@ def test_an_init_container_uses_what_later_containers_have() -> None:
 def test_of_what_init_containers_need_beyond_that_only_the_most_is_requested_and_all_use_it() -> None:
     inits = container("a", gpu="2"), container("b", gpu="5"), container("c", gpu="3")
     main = container("main", gpu="1")
-    assert asked(main, inits=inits, gpu="g") == [("container-1-request-0", "g", 4), ("container-3-request-0", "g", 1)]
+    assert queried(main, inits=inits, gpu="g") == [("container-1-request-0", "g", 4), ("container-3-request-0", "g", 1)]
     assert used(main, inits=inits, gpu="g") == [
         ("main", GPU, "container-3-request-0"),
         ("a", GPU, "container-3-request-0"),
@@ -74,14 +74,14 @@ def test_of_what_init_containers_need_beyond_that_only_the_most_is_requested_and
 
 def test_the_first_of_equally_needy_init_containers_names_the_request() -> None:
     inits = container("a", gpu="2"), container("b", gpu="2")
-    assert asked(container("main"), inits=inits, gpu="g") == [("container-0-request-0", "g", 2)]
+    assert queried(container("main"), inits=inits, gpu="g") == [("container-0-request-0", "g", 2)]
     assert [request for _, _, request in used(container("main"), inits=inits, gpu="g")] == ["container-0-request-0"] * 2
 
 
 def test_a_sidecar_stays_and_lends_its_devices_only_to_init_containers_before_it() -> None:
     inits = container("before", gpu="1"), container("side", sidecar=True, gpu="1"), container("after", gpu="2")
     main = container("main")
-    assert asked(main, inits=inits, gpu="g") == [("container-1-request-0", "g", 1), ("container-2-request-0", "g", 2)]
+    assert queried(main, inits=inits, gpu="g") == [("container-1-request-0", "g", 1), ("container-2-request-0", "g", 2)]
     assert used(main, inits=inits, gpu="g") == [
         ("side", GPU, "container-1-request-0"),
         ("before", GPU, "container-1-request-0"),
@@ -91,7 +91,7 @@ def test_a_sidecar_stays_and_lends_its_devices_only_to_init_containers_before_it
 
 def test_requests_are_sorted_by_name_as_text() -> None:
     many = tuple(container(f"c{index}", gpu="1") for index in range(11))
-    names = [name for name, _, _ in asked(*many, gpu="g")]
+    names = [name for name, _, _ in queried(*many, gpu="g")]
     assert names == sorted(names)
     assert names[:3] == ["container-0-request-0", "container-1-request-0", "container-10-request-0"]
 

@@ -15,12 +15,12 @@ from kscheduler.devices.slices import SliceIndex
 from kscheduler.devices.wanted import AllocationError, AllocatorFeatures
 from tests.devices.generated import problem
 from tests.devices.predicates import KnownPredicates
-from tests.devices.problems import Answer, allocated, state_of
+from tests.devices.problems import Explanation, allocated, state_of
 
 Json = dict[str, Any]
 
 
-def told(one: Json) -> list[ClaimObstacles | None]:
+def reported(one: Json) -> list[ClaimObstacles | None]:
     """By node, for the first claim; `None` where a selector fails."""
     features = AllocatorFeatures.of(one["gates"], BEHAVIOURS[one["version"]])
     classes = {each["metadata"]["name"]: convert(each, DeviceClass) for each in one["classes"]}
@@ -37,7 +37,7 @@ def told(one: Json) -> list[ClaimObstacles | None]:
     return found
 
 
-def judged(one: Json, answer: Answer, obstacles: ClaimObstacles) -> str:
+def judged(one: Json, answer: Explanation, obstacles: ClaimObstacles) -> str:
     """How both agree; `wrong` if they do not."""
     spec = one["claims"][0]["spec"]["devices"]
     plain = [each for each in spec["requests"] if "exactly" in each]
@@ -55,12 +55,12 @@ def judged(one: Json, answer: Answer, obstacles: ClaimObstacles) -> str:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_obstacles_are_told_where_the_allocator_finds_nothing(seed: int) -> None:
+def test_obstacles_are_reported_where_the_allocator_finds_nothing(seed: int) -> None:
     counts: Counter[str] = Counter()
     for number in range(150):
         one = problem((f"obstacles {seed}", number))
         one["claims"] = one["claims"][:1]
-        for node, answer, obstacles in zip(one["nodes"], allocated(one), told(one), strict=True):
+        for node, answer, obstacles in zip(one["nodes"], allocated(one), reported(one), strict=True):
             if answer.error or obstacles is None:
                 continue
             agreement = judged(one, answer, obstacles)

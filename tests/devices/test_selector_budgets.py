@@ -26,7 +26,7 @@ def nested(opening: str, middle: str, closing: str, depth: int) -> str:
 
 
 def bound(first: str, each: str, times: int, last: str) -> str:
-    """`last` with a variable `v` that was made anew from itself so many times."""
+    """`last` with a variable `v` that was made again from itself so many times."""
     return f"cel.bind(v,{first}," + f"cel.bind(v,{each}," * times + last + ")" * (times + 1)
 
 

@@ -1,4 +1,4 @@
-"""An index that takes over what is still true of the one before answers as one that is built anew."""
+"""An index that takes over what is still true of the one before answers as one that is built again."""
 
 import random
 from typing import Any

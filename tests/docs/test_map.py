@@ -24,20 +24,20 @@ _METHOD: Final = re.compile(r"\b([A-Z]\w+\.[a-z_]\w*)")
 # --- the ten questions ------------------------------------------------------------------------------------------------
 
 
-def questions() -> list[list[str]]:
+def queries() -> list[list[str]]:
     section = text_of("CONTRIBUTING.md").partition("## Ten questions\n")[2].partition("\n## ")[0]
     rows = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in section.splitlines() if "?" in line]
     return [row for row in rows if len(row) == 3]
 
 
-def test_there_are_ten_questions_at_the_head_of_contributing() -> None:
-    assert len(questions()) == 10
+def test_there_are_ten_queries_at_the_head_of_contributing() -> None:
+    assert len(queries()) == 10
     assert text_of("CONTRIBUTING.md").splitlines()[2] == "## Ten questions"
 
 
-@pytest.mark.parametrize("question", questions(), ids=lambda question: question[0])
-def test_a_question_is_answered_by_a_file_and_a_function(question: list[str], index: SourceIndex) -> None:
-    _, path, functions = question
+@pytest.mark.parametrize("query", queries(), ids=lambda query: query[0])
+def test_a_query_is_answered_by_a_file_and_a_function(query: list[str], index: SourceIndex) -> None:
+    _, path, functions = query
     first, *others = spans(functions)
     assert index.defines(path.strip("`"), first)
     assert all(index.is_code(one) or index.is_word(one) for one in others)

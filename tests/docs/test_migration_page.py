@@ -12,8 +12,8 @@ CHART = Path("deploy/helm/kscheduler")
 
 
 def test_each_flag_that_does_something_else_here_is_in_the_table() -> None:
-    told = set(re.findall(r"`--([\w-]+)`", FLAGS))
-    assert told >= {*FLAGS_WITHOUT_EFFECT, *SWITCHES_WITHOUT_EFFECT, *(flag.name for flag in DEPRECATED)}
+    reported = set(re.findall(r"`--([\w-]+)`", FLAGS))
+    assert reported >= {*FLAGS_WITHOUT_EFFECT, *SWITCHES_WITHOUT_EFFECT, *(flag.name for flag in DEPRECATED)}
 
 
 def test_the_files_that_commands_name_are_there() -> None:

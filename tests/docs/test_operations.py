@@ -28,16 +28,16 @@ PATHS = (*HEALTH, WAITING_PODS, "/metrics", "/metrics/resources", "/version", "/
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_every_path_is_told(path: str) -> None:
+def test_every_path_is_reported(path: str) -> None:
     assert f"| `{path}` |" in TEXT
 
 
 @pytest.mark.parametrize("cause", [cause for cause in Cause if cause is not Cause.THROTTLED])
-def test_every_cause_is_told(cause: Cause) -> None:
+def test_every_cause_is_reported(cause: Cause) -> None:
     assert f"`{cause}`" in TEXT
 
 
-def test_every_signal_is_told() -> None:
+def test_every_signal_is_reported() -> None:
     assert all(number.name in TEXT for number in ENDING)
 
 
@@ -48,7 +48,7 @@ def test_the_figures_are_those_of_the_code() -> None:
     assert f"At most {Limits().connections} connections" in TEXT
 
 
-def test_what_a_running_process_takes_over_is_told_with_its_times() -> None:
+def test_what_a_running_process_takes_over_is_reported_with_its_times() -> None:
     section = TEXT.partition("## Changing the configuration")[2].partition("## Signals")[0]
     taken_over = section.partition("**Taken over:**")[2].partition("\n\n")[0]
     assert set(re.findall(r"`(\w+)`", taken_over)) == EXCHANGEABLE
@@ -60,11 +60,11 @@ def test_what_a_running_process_takes_over_is_told_with_its_times() -> None:
 
 async def test_every_series_that_is_named_is_exposed() -> None:
     app = App(everything(), plain_connection("http://127.0.0.1:1"))
-    names = app.surface.exposition.names()
-    app.surface.exposition.close()
-    told = set(re.findall(r"\b(?:kscheduler|scheduler|rest_client|kubernetes|go)_[a-z_]+(?<!_)\b(?!\*)", TEXT))
-    told = {name for name in told if not (name.startswith("scheduler_async_api_call") or is_listed(name))}
-    assert told <= names
+    names = app.http_app.exposition.names()
+    app.http_app.exposition.close()
+    reported = set(re.findall(r"\b(?:kscheduler|scheduler|rest_client|kubernetes|go)_[a-z_]+(?<!_)\b(?!\*)", TEXT))
+    reported = {name for name in reported if not (name.startswith("scheduler_async_api_call") or is_listed(name))}
+    assert reported <= names
 
 
 def test_every_log_line_that_is_named_is_written_somewhere() -> None:

@@ -1,7 +1,7 @@
 """No page, message or file names a package, an image or a chart of ours that nobody has published.
 
-Whoever registers such a name is installed by those who type what they read. What exists is a checkout and what is built
-of it: a wheel with its file name, an image in the reader's own registry (registry.example in examples).
+Anyone who registers such a name is installed by those who type what they read. What exists is a checkout and what is
+built of it: a wheel with its file name, an image in the reader's own registry (registry.example in examples).
 """
 
 import re

@@ -18,7 +18,7 @@ DRIVER = "volumes.example"
 ZONE = "topology.kubernetes.io/zone"
 VOLUMES = "/api/v1/persistentvolumes"
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
-DRIVER_ASKED = "volume.kubernetes.io/storage-provisioner"
+DRIVER_QUERIED = "volume.kubernetes.io/storage-provisioner"
 CHANGED_MEANWHILE = frozenset({404, 409})
 
 
@@ -82,8 +82,8 @@ class Provisioner:
     def _serve(self, claim: Object) -> None:
         metadata = claim["metadata"]
         annotations = metadata.get("annotations", {})
-        is_asked = SELECTED_NODE in annotations and annotations.get(DRIVER_ASKED) == DRIVER
-        if not is_asked or claim["spec"].get("volumeName") or metadata.get("deletionTimestamp"):
+        is_queried = SELECTED_NODE in annotations and annotations.get(DRIVER_QUERIED) == DRIVER
+        if not is_queried or claim["spec"].get("volumeName") or metadata.get("deletionTimestamp"):
             return
         try:
             if self.refusals:

@@ -10,11 +10,11 @@ from tests.controlplane.rest import Api
 from tests.e2e.conftest import create_namespace
 from tests.e2e.servers import Server
 from tests.embedded.likeness import published, requests, stored
-from tests.embedded.likeness.exchanges import NAMESPACE, Answer, Recording, Request, Row, Send, outcome
+from tests.embedded.likeness.exchanges import NAMESPACE, Explanation, Recording, Request, Row, Send, outcome
 
 
 def sender(api: Api) -> Send:
-    async def send(request: Request) -> Answer:
+    async def send(request: Request) -> Explanation:
         connection = api.connect()
         try:
             headers = {**api.headers(request.content_type), "Accept": request.accept}
@@ -25,7 +25,7 @@ def sender(api: Api) -> Send:
                 body = json.loads(text)
             except ValueError:
                 body = text
-            return Answer(response.status, body, tuple(response.msg.get_all("Warning") or ()))
+            return Explanation(response.status, body, tuple(response.msg.get_all("Warning") or ()))
         finally:
             connection.close()
 

@@ -25,8 +25,8 @@ def test_the_server_is_of_the_release_that_was_chosen_and_has_every_resource(sce
     process = scenario.start_scheduler()
     scenario.add_pod("pod-0")
     scenario.wait_bound()
-    told = {line["server_version"] for line in log_lines(process) if line["msg"] == "scheduling"}
-    assert told <= {version, "unknown yet"}  # nothing waits for the answer
+    reported = {line["server_version"] for line in log_lines(process) if line["msg"] == "scheduling"}
+    assert reported <= {version, "unknown yet"}  # nothing waits for the answer
     assert not worries(process), "it logs nothing but what every start logs"
 
 

@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
 
 from kscheduler.aio.clock import VirtualClock
-from kscheduler.client.errors import APIError, ClientError, NetworkError, StatusAnswer
+from kscheduler.client.errors import APIError, APIStatus, ClientError, NetworkError
 from kscheduler.client.events.recorder import EventReference
 from kscheduler.election.announcements import Announcements
 from kscheduler.election.election import Election
@@ -19,7 +19,7 @@ Fault = Callable[[str], ClientError | None]
 
 
 def refusal(code: int, message: str = "no") -> APIError:
-    return APIError(StatusAnswer(kind="Status", code=code, message=message))
+    return APIError(APIStatus(kind="Status", code=code, message=message))
 
 
 class LeaseServer:
@@ -110,7 +110,7 @@ class Link:
 
 
 @dataclass
-class Recorded:
+class RecordedRun:
     """The Events of an election."""
 
     notes: list[str] = field(default_factory=list)
@@ -137,7 +137,7 @@ class Candidate:
     election: Election
     link: Link
     fence: Fence
-    events: Recorded
+    events: RecordedRun
     ended: list[str]
     """Reasons for which the watchdog would have ended the process."""
 
@@ -148,7 +148,7 @@ def candidate(
     timing: Timing | None = None,
     now: Callable[[], float] | None = None,
 ) -> Candidate:
-    clock, link, events, ended = server.clock, Link(server, identity), Recorded(), list[str]()
+    clock, link, events, ended = server.clock, Link(server, identity), RecordedRun(), list[str]()
     now = now or clock.monotonic
     fence = Fence(now, clock)
     election = Election(

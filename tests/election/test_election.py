@@ -84,7 +84,9 @@ async def test_the_first_candidate_leads_at_once_and_renews_each_period(
     assert one.ended == []
 
 
-async def test_a_follower_asks_once_and_is_told_of_everything_else(clock: VirtualClock, server: LeaseServer) -> None:
+async def test_a_follower_asks_once_and_is_reported_of_everything_else(
+    clock: VirtualClock, server: LeaseServer
+) -> None:
     one, two = candidate(server, "a"), candidate(server, "b")
     async with leading(one, clock), following(two, clock) as lead:
         await clock.advance(300.0)
@@ -148,7 +150,7 @@ async def test_a_leader_whose_requests_fail_ends_at_its_deadline_with_the_fence_
     assert one.events.notes == ["a became leader", "a stopped leading"]
 
 
-async def test_a_leader_that_loses_its_rights_is_told_which_it_needs(
+async def test_a_leader_that_loses_its_rights_is_reported_which_it_needs(
     clock: VirtualClock, server: LeaseServer, lines: Lines
 ) -> None:
     one = candidate(server, "a")
@@ -272,7 +274,7 @@ async def test_a_write_held_back_by_the_fence_ends_the_process_before_any_timer_
             await write
 
 
-async def test_a_process_that_never_led_is_told_at_once_that_it_may_not_write(
+async def test_a_process_that_never_led_is_reported_at_once_that_it_may_not_write(
     clock: VirtualClock, server: LeaseServer
 ) -> None:
     one = candidate(server, "a")
@@ -280,15 +282,15 @@ async def test_a_process_that_never_led_is_told_at_once_that_it_may_not_write(
         await one.fence.refused("POST /binding")
 
 
-async def test_without_the_verb_watch_a_follower_asks_each_period_and_is_told_so_once(
+async def test_without_the_verb_watch_a_follower_asks_each_period_and_is_reported_so_once(
     clock: VirtualClock, server: LeaseServer, lines: Lines
 ) -> None:
     one, two = candidate(server, "a"), candidate(server, "b")
     two.link.can_watch = False
     async with leading(one, clock), following(two, clock) as lead:
         await clock.advance(21.0)
-        asked = [at for at, who, _ in server.requests if who == "b"]
-        assert 10 <= len(asked) <= 12
+        queried = [at for at, who, _ in server.requests if who == "b"]
+        assert 10 <= len(queried) <= 12
         await one.election.release()
         await clock.advance(2.0)
         assert lead.done()
@@ -357,7 +359,7 @@ async def test_a_release_that_crosses_somebody_elses_label_is_sent_once_more(
         assert server.stored.record.holder == ""
 
 
-async def test_a_release_that_fails_tells_how_long_the_others_wait(
+async def test_a_release_that_fails_reports_how_long_the_others_wait(
     clock: VirtualClock, server: LeaseServer, lines: Lines
 ) -> None:
     one = candidate(server, "a")
@@ -394,14 +396,14 @@ async def test_as_a_service_its_loss_ends_all_others_and_its_stop_releases(
 
 async def test_the_note_of_readyz_says_who_leads(clock: VirtualClock, server: LeaseServer) -> None:
     one, two = candidate(server, "a"), candidate(server, "b")
-    assert two.election.note() == "lease ns/x: nobody leads; this process follows as b"
+    assert two.election.note() == "lease ns/x: there is no leader; this process follows as b"
     async with leading(one, clock), following(two, clock):
         await clock.advance(1.0)
         assert one.election.note() == "lease ns/x: this process leads as a, renewed 1.0 s ago"
         assert two.election.note() == "lease ns/x: a leads, this process follows as b"
 
 
-async def test_a_renewal_that_fails_and_succeeds_in_turn_is_told_once_a_minute_with_a_count(
+async def test_a_renewal_that_fails_and_succeeds_in_turn_is_reported_once_a_minute_with_a_count(
     clock: VirtualClock, server: LeaseServer, lines: Lines
 ) -> None:
     """Two lines each few seconds, while nothing comes of it; the second failure in a row is told at once as before."""
@@ -411,15 +413,17 @@ async def test_a_renewal_that_fails_and_succeeds_in_turn_is_told_once_a_minute_w
         one.link.fault = lambda method: NetworkError("cut") if method != "GET" and next(writes) % 2 == 0 else None
         await clock.advance(119.0)
         assert one.fence.is_open()
-    told = [line for line in lines if line["event"] in {"lease_not_renewed", "lease_renewed_again"}]
-    assert [line["event"] for line in told] == ["lease_not_renewed", "lease_renewed_again"] * 2
-    assert int(str(told[2]["times_since"])) >= 5
+    reported = [line for line in lines if line["event"] in {"lease_not_renewed", "lease_renewed_again"}]
+    assert [line["event"] for line in reported] == ["lease_not_renewed", "lease_renewed_again"] * 2
+    assert int(str(reported[2]["times_since"])) >= 5
 
 
-async def test_what_an_api_server_refuses_while_it_starts_is_not_told(
+async def test_what_an_api_server_refuses_while_it_starts_is_not_reported(
     clock: VirtualClock, server: LeaseServer, lines: Lines
 ) -> None:
-    """It answers 403 until it has read the roles; whoever changes the roles then has been sent to the wrong place."""
+    """It answers 403 until it has read the roles; anyone who changes the roles then has been sent to the wrong
+    place.
+    """
     one, two = candidate(server, "a"), candidate(server, "b")
     two.link.fault = lambda _method: refusal(403) if clock.monotonic() < 1001.6 else None
     two.link.can_watch = False
@@ -458,7 +462,7 @@ async def test_the_advice_belongs_to_the_cause(
         assert ("Role" in str(line["advice"])) == (code == 403), name
 
 
-async def test_a_leader_whose_last_renewal_found_nobody_is_told_to_look_at_the_api_server(
+async def test_a_leader_whose_last_renewal_found_nobody_is_reported_to_look_at_the_api_server(
     clock: VirtualClock, server: LeaseServer, lines: Lines
 ) -> None:
     def away(_method: str) -> NetworkError:

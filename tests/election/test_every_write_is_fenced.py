@@ -1,4 +1,4 @@
-"""Whoever adds a write to the scheduler passes the fence, or a test here fails.
+"""Anyone who adds a write to the scheduler passes the fence, or a test here fails.
 
 Two walks. The first finds every client of the API server that the ports of the scheduler can reach, and asks whether it
 is guarded. The second calls each method that writes, on a process that does not lead, and nothing must change.
@@ -121,10 +121,10 @@ CALLS: dict[str, Call] = {
     "ApiClaimWriter.release": lambda client: ApiClaimWriter(client).release("default", "c", "u", "p"),
     "ApiClaimWriter.create": lambda client: ApiClaimWriter(client).create(CLAIM.claim, "p-"),
     "ApiClaimWriter.delete": lambda client: ApiClaimWriter(client).delete(CLAIM.claim),
-    "ApiClaimWriter.tell_pod": lambda client: ApiClaimWriter(client).tell_pod(POD, PodExtendedResourceClaimStatus()),
+    "ApiClaimWriter.tell_pod": lambda client: ApiClaimWriter(client).report_pod(POD, PodExtendedResourceClaimStatus()),
     "ApiVolumeWriter.select_node": lambda client: ApiVolumeWriter(client).select_node(PersistentVolumeClaim()),
 }
-"""Each method that writes. Whoever adds one adds a line."""
+"""Each method that writes. Anyone who adds one adds a line."""
 
 
 def methods_that_write() -> set[str]:

@@ -11,7 +11,7 @@ from kscheduler.client.rest import APIClient
 from kscheduler.election.lease import LeaseRecord, StoredLease
 from kscheduler.election.lease_client import LeaseClient
 from kscheduler.election.rules import Write
-from tests.client.scripted import Answer, reply, scripted_server
+from tests.client.scripted import Explanation, reply, scripted_server
 
 RECORD = LeaseRecord("me", 15, "2026-01-01T00:00:00.000000Z", "2026-01-01T00:00:02.000000Z", 3)
 OVER = StoredLease(RECORD, "1", {"name": "x", "namespace": "ns", "uid": "u"})
@@ -44,7 +44,7 @@ OTHERS = [
 ]
 
 
-async def outcome(answer: Answer, request: Callable[[LeaseClient], object]) -> object:
+async def outcome(answer: Explanation, request: Callable[[LeaseClient], object]) -> object:
     """What the request returns or raises."""
     async with scripted_server(answer) as server, APIClient(plain_connection(server.url)) as client:
         try:
@@ -56,15 +56,15 @@ async def outcome(answer: Answer, request: Callable[[LeaseClient], object]) -> o
 @pytest.mark.parametrize("over", [None, OVER], ids=["create", "replace"])
 @pytest.mark.parametrize("answer", [*NO_LEASES, *OTHERS])
 async def test_an_answer_that_does_not_show_what_was_written_is_an_unknown_outcome(
-    answer: Answer, over: StoredLease | None
+    answer: Explanation, over: StoredLease | None
 ) -> None:
-    """Whoever took it for a success would lead without a Lease."""
+    """Anyone who took it for a success would lead without a Lease."""
     found = await outcome(answer, lambda client: client.write(Write(RECORD, over, 5.0)))
     assert isinstance(found, UnknownOutcomeError)
 
 
 @pytest.mark.parametrize("answer", NO_LEASES)
-async def test_an_answer_to_a_read_that_is_no_lease_is_a_failure_like_any_other(answer: Answer) -> None:
+async def test_an_answer_to_a_read_that_is_no_lease_is_a_failure_like_any_other(answer: Explanation) -> None:
     assert isinstance(await outcome(answer, lambda client: client.read(5.0)), ClientError)
 
 

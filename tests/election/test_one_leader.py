@@ -106,7 +106,7 @@ class OneLeader(RuleBasedStateMachine):
 
     @rule(number=CANDIDATE, goes_on=st.booleans())
     def act(self, number: int, goes_on: bool = True) -> None:
-        """A candidate that waits for no answer does what its rules say. One that has lost goes on, or is started anew.
+        """A candidate that waits for no answer does what its rules say. One that has lost goes on, or is started again.
 
         What it has sent as a leader may still arrive, in the next term as well.
         """
@@ -130,7 +130,7 @@ class OneLeader(RuleBasedStateMachine):
             self.server.settle(request)
 
     @rule(number=CANDIDATE)
-    def is_answered(self, number: int) -> None:
+    def is_known(self, number: int) -> None:
         candidate = self.candidates[number]
         request = candidate.request
         if request is None or not request.is_settled:
@@ -191,7 +191,7 @@ class OneLeader(RuleBasedStateMachine):
         """A request there and back at once, so that leaders come to be."""
         self.act(number)
         self.arrives(number)
-        self.is_answered(number)
+        self.is_known(number)
 
     # --- what must hold -----------------------------------------------------------------------------------------------
 

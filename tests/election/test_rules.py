@@ -278,7 +278,7 @@ def test_a_follower_has_nothing_to_release() -> None:
 
 
 @pytest.mark.parametrize(("seconds", "written"), [(15.0, 15), (1.5, 2), (0.3, 1)])
-def test_others_are_never_told_a_shorter_duration_than_the_configured_one(seconds: float, written: int) -> None:
+def test_others_are_never_reported_a_shorter_duration_than_the_configured_one(seconds: float, written: int) -> None:
     assert Timing(lease_duration=seconds).recorded_seconds == written
 
 
@@ -311,7 +311,7 @@ def test_what_a_read_shows_of_an_older_renewal_does_not_count() -> None:
     assert (found.renewed_at, found.may_write_until) == (0.0, 10.0)
 
 
-def test_a_read_tells_nothing_of_a_renewal_whose_time_is_that_of_the_one_before() -> None:
+def test_a_read_reports_nothing_of_a_renewal_whose_time_is_that_of_the_one_before() -> None:
     """A wall clock that was set back by just so much."""
     found = leading()
     before = found.stored

@@ -102,7 +102,7 @@ async def test_a_deadline_that_is_moved_or_lifted_ends_nothing() -> None:
     assert ended == []
 
 
-async def test_a_deadline_that_passes_is_told_once_with_the_newest_reason() -> None:
+async def test_a_deadline_that_passes_is_reported_once_with_the_newest_reason() -> None:
     now, ended = [0.0], list[str]()
     watchdog = Watchdog(lambda: now[0], ended.append)
     watchdog.expect_before(10.0, "first")

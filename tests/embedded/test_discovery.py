@@ -147,7 +147,7 @@ def test_the_first_acceptable_form_wins(accept: str, form: AnswerForm) -> None:
     assert form_of(accept) is form
 
 
-def test_a_client_that_takes_no_json_is_told_so() -> None:
+def test_a_client_that_takes_no_json_is_reported_so() -> None:
     with pytest.raises(ApiError) as caught:
         form_of("application/cbor")
     assert caught.value.code == 406

@@ -16,7 +16,7 @@ async def version(client: Client) -> str:
     return str((await client.get("/api/v1/pods"))["metadata"]["resourceVersion"])
 
 
-async def test_answers_are_given_as_often_as_asked(client: Client, server: EmbeddedAPIServer) -> None:
+async def test_answers_are_given_as_often_as_queried(client: Client, server: EmbeddedAPIServer) -> None:
     server.faults.add(InjectedFault("answer", method="POST", path="*/pods", code=429, retry_after_seconds=2, count=2))
     for expected in (429, 429, 201):
         async with client.session.post(client.url + PODS, json=pod()) as response:
@@ -111,7 +111,7 @@ async def test_faults_can_be_ordered_over_http(client: Client, server: EmbeddedA
     assert server.faults.active == []
 
 
-async def test_the_admin_endpoint_is_off_unless_asked_for() -> None:
+async def test_the_admin_endpoint_is_off_unless_queried_for() -> None:
     async with EmbeddedAPIServer() as server, aiohttp.ClientSession() as session:
         status, _ = await Client(session, server.url).request("POST", "/_faults", {"clear": True})
     assert status == 404

@@ -29,7 +29,7 @@ MANIFEST: dict[str, Any] = {
 
 
 @dataclass(frozen=True)
-class Answer:
+class Explanation:
     """What a kubectl command printed and how it ended."""
 
     code: int
@@ -45,7 +45,7 @@ class Kubectl:
         self._config = home / "kubeconfig"
         self._environment = {**os.environ, "HOME": str(home), "KUBECONFIG": str(self._config)}
 
-    async def try_(self, *arguments: str, stdin: Any = None, **environment: str) -> Answer:
+    async def try_(self, *arguments: str, stdin: Any = None, **environment: str) -> Explanation:
         text = b"" if stdin is None else json.dumps(stdin).encode()
         process = await asyncio.create_subprocess_exec(
             "kubectl",
@@ -58,7 +58,7 @@ class Kubectl:
         async with asyncio.timeout(30):
             out, err = await process.communicate(text)
         assert process.returncode is not None
-        return Answer(process.returncode, out.decode(), err.decode())
+        return Explanation(process.returncode, out.decode(), err.decode())
 
     async def __call__(self, *arguments: str, stdin: Any = None, **environment: str) -> str:
         answer = await self.try_(*arguments, stdin=stdin, **environment)

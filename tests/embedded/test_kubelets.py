@@ -25,7 +25,7 @@ from kscheduler.embedded.hollow.kubelets import (
     hollow_kubelets,
     run_seconds,
 )
-from kscheduler.embedded.hollow.node_room import NodeRoom, fits, needs_of, refusal
+from kscheduler.embedded.hollow.node_capacity import NodeCapacity, fits, needs_of, refusal
 from kscheduler.embedded.objects.registry import NO_OPTIONS
 from kscheduler.embedded.objects.subresources import bind
 from kscheduler.framework.pods.requests import incoming_requests
@@ -70,8 +70,8 @@ def pod_of(name: str = "pod", node: str = "node-0", uid: str = "", **spec: Any) 
     return pod
 
 
-def room_of(*pods: Pod, **node: Any) -> NodeRoom:
-    room = NodeRoom(convert(node_tree(**node), Node))
+def room_of(*pods: Pod, **node: Any) -> NodeCapacity:
+    room = NodeCapacity(convert(node_tree(**node), Node))
     for pod in pods:
         room.add(pod)
     return room

@@ -18,13 +18,13 @@ SERVICES = "/api/v1/namespaces/tools/services"
 async def echo() -> AsyncIterator[int]:
     """A service that tells what it was sent; yields its port."""
 
-    async def tell(request: web.BaseRequest) -> web.StreamResponse:
+    async def report(request: web.BaseRequest) -> web.StreamResponse:
         names = ("Authorization", "Kscheduler-Authorization", "Accept")
         heard = {name: request.headers.get(name) for name in names}
         body = {"method": request.method, "path": str(request.rel_url), "body": await request.text(), **heard}
         return web.json_response(body, status=422, headers={"Retry-After": "7"})
 
-    runner = web.ServerRunner(web.Server(tell))
+    runner = web.ServerRunner(web.Server(report))
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     yield runner.addresses[0][1]
@@ -66,7 +66,7 @@ async def test_a_request_comes_through_whole_but_for_its_credentials(target: str
         }
 
 
-async def test_a_service_that_cannot_be_reached_is_told_as_the_real_server_tells_it() -> None:
+async def test_a_service_that_cannot_be_reached_is_reported_as_the_real_server_tells_it() -> None:
     async with EmbeddedAPIServer() as server:
         put_service(server, "192.0.2.1", 80)
         status, answer, _ = await ask(server, f"{SERVICES}/other/proxy/")

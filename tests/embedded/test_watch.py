@@ -75,7 +75,7 @@ async def test_a_field_selector_follows_the_binding_of_a_pod(client: Client) -> 
     assert (event["type"], event["object"]["spec"].get("nodeName")) == ("DELETED", None)
 
 
-async def test_an_expired_version_is_told_as_an_error_event(client: Client, server: EmbeddedAPIServer) -> None:
+async def test_an_expired_version_is_reported_as_an_error_event(client: Client, server: EmbeddedAPIServer) -> None:
     start = await version(client)
     await client.post(PODS, pod("a"))
     server.faults.expire_history()

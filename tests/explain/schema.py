@@ -23,10 +23,10 @@ def untold(tree: Tree) -> list[str]:
     missing = []
     for one in tree["rejections"] or ():
         detailed_nodes = {node for detail in one["details"] for node in detail["nodes"]}
-        turned_down = {node for status in one["statuses"] for node in status["nodes"]}
-        missing += sorted(turned_down - detailed_nodes) if one["plugin"] else []
+        rejected = {node for status in one["statuses"] for node in status["nodes"]}
+        missing += sorted(rejected - detailed_nodes) if one["plugin"] else []
         missing += [detail["text"] for detail in one["details"] if detail["kind"] == "detailsFailed"]
-        assert detailed_nodes <= turned_down
+        assert detailed_nodes <= rejected
     return missing
 
 

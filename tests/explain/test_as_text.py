@@ -7,7 +7,7 @@ import pytest
 
 from kscheduler.api.meta import Condition
 from kscheduler.explain.as_json import decision_tree
-from kscheduler.explain.situation import Situation, Standing
+from kscheduler.explain.situation import PodState, Situation
 from kscheduler.explain.text.as_text import Style, decision_text, style_of
 from kscheduler.scenario.decide import Decision, decide
 from kscheduler.scenario.scenario import parse_scenario
@@ -59,7 +59,7 @@ def test_says_why_no_node_fits_in_the_words_of_the_event() -> None:
     text = explained(scenario_line(nodes=nodes))
     assert "default/web: fits on no node" in text
     assert "5  Insufficient cpu  no preemption helps  tiny-0, tiny-1, tiny-2, and 2 more" in text
-    assert "preemption helps on no node" in text
+    assert "preemption would not help on any node" in text
     tail = (
         "no new claims to deallocate, preemption: 0/5 nodes are available: 5 Preemption is not helpful for scheduling."
     )
@@ -73,7 +73,7 @@ def occupied(node: str, *priorities: int) -> list[Tree]:
     ]
 
 
-def test_tells_who_would_have_to_go_and_what_else_was_thought_of() -> None:
+def test_reports_who_would_have_to_go_and_what_else_was_thought_of() -> None:
     nodes = [node_tree(name, cpu="1") for name in ("a", "b", "c")]
     pods = [*occupied("a", 5, 1), *occupied("b", 9, 9), *occupied("c", 20, 20)]
     pod = pod_tree("web", cpu="500m", priority=10)
@@ -86,7 +86,7 @@ def test_tells_who_would_have_to_go_and_what_else_was_thought_of() -> None:
     assert text.endswith("event: 0/3 nodes are available: 3 Insufficient cpu.")
 
 
-def test_tells_that_a_pod_may_not_preempt() -> None:
+def test_reports_that_a_pod_may_not_preempt() -> None:
     pod = pod_tree("web", cpu="500m", priority=10, preemptionPolicy="Never")
     line = scenario_line(pod, nodes=[node_tree("a", cpu="1")], pods=occupied("a", 5, 1))
     assert "preemption: not eligible due to preemptionPolicy=Never." in " ".join(explained(line).split())
@@ -98,9 +98,9 @@ def test_tells_that_a_pod_may_not_preempt() -> None:
 def test_says_which_gates_hold_the_pod() -> None:
     text = explained(scenario_line(pod_tree(schedulingGates=[{"name": "quota"}]), nodes=[node_tree("a")]))
     assert text.splitlines() == [
-        "[one] default/web: kept out of the queue",
+        "[one] default/web: gated",
         "  SchedulingGates: waiting for scheduling gates: [quota]",
-        "  no scheduler looks at it until whoever set the gates has removed them",
+        "  no scheduler looks at it until its scheduling gates are removed",
     ]
 
 
@@ -182,15 +182,15 @@ def test_a_text_of_two_lines_is_not_glued_together_in_one() -> None:
 
 
 def test_of_a_pod_with_an_error_of_its_own_that_comes_first_and_a_plugin_that_is_held_back_second() -> None:
-    """The hold is about other pods, and will be over; what the pod's owner can mend is its own error."""
+    """The hold is about other pods, and will be over; what the pod's owner can repair is its own error."""
     held = 'running "Hostile" filter plugin: plugin "Hostile" is held back from all pods until X'
     own = "running \"Hostile\" filter plugin: it raised KeyError: 'mode' (buggy.py:6)"
     scenario = parse_scenario(scenario_line(), "test")
     condition = Condition(type="PodScheduled", status="False", reason="SchedulerError", message=own)
-    situation = Situation(Standing.PENDING, is_live=True, condition=condition)
+    situation = Situation(PodState.PENDING, is_live=True, condition=condition)
     lines = decision_text(Decision(scenario, held, is_held_back=True), situation=situation).splitlines()
     assert lines[0] == f"[one] default/web: error: {own}"
-    assert " ".join(" ".join(lines[1:3]).split()) == f"at this moment it is not tried: {held}"
+    assert " ".join(" ".join(lines[1:3]).split()) == f"it is not tried now: {held}"
     assert "  condition PodScheduled=False (SchedulerError), with the same text" in lines
     without = decision_text(Decision(scenario, held, is_held_back=True))
     assert " ".join(without.split()).startswith(f"[one] default/web: error: {held}")

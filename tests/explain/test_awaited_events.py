@@ -41,7 +41,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("events", "words"), CASES)
-def test_events_of_one_kind_are_told_together(events: list[tuple[Resource | str, A]], words: list[str]) -> None:
+def test_events_of_one_kind_are_reported_together(events: list[tuple[Resource | str, A]], words: list[str]) -> None:
     assert awaited_in_words(label(*event) for event in events) == words
 
 
@@ -87,7 +87,7 @@ def test_a_parked_pod_says_what_brings_it_back_and_no_label() -> None:
     )
     assert parked.tree["awaitsEvents"] == list(labels)
     (line,) = service_lines(InService(0.0, "unschedulable", leads=True, attempts=1, since=0.0))
-    assert line.endswith("after 1 attempt; no event brings it back: it is tried again after some minutes")
+    assert line.endswith("after 1 attempt; no event wakes it: it is tried again after some minutes")
 
 
 def test_an_error_that_stands_elsewhere_in_the_answer_is_not_repeated() -> None:

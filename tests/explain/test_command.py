@@ -156,7 +156,7 @@ async def test_volumes_are_read_from_the_cluster_too(capsys: pytest.CaptureFixtu
     assert tree["filter"]["in-b"]["plugin"] == "VolumeZone"
 
 
-async def test_a_kind_that_may_not_be_read_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_a_kind_that_may_not_be_read_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     async with EmbeddedAPIServer(seed=1) as server:
         create(server)
         server.registry.create(PODS, "default", pod_tree())

@@ -10,7 +10,7 @@ from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.loader import default_configuration
 from kscheduler.explain.as_json import decision_tree
 from kscheduler.explain.groups import group_text, group_tree
-from kscheduler.explain.questions.question import question_about
+from kscheduler.explain.queries.explain_query import query_about
 from kscheduler.explain.text.as_text import decision_text
 from kscheduler.scenario.decide import cluster_cache, decide, prepare_over, profile_of
 from kscheduler.scenario.decide_group import decide_group
@@ -56,12 +56,12 @@ def named(*claims: str) -> list[Tree]:
     return [{"name": name, "resourceClaimName": name} for name in claims]
 
 
-def test_each_node_that_fits_is_told_with_its_devices() -> None:
+def test_each_node_that_fits_is_reported_with_its_devices() -> None:
     line = scenario([], [claim("c"), claim("held", "gpu-0")], pod=pod_tree(resourceClaims=named("held", "c")))
     decision = decide(parse_scenario(line, "test", AS_1_37))
     tree = json.loads(json.dumps(decision_tree(decision)))
     assert_valid(tree)
-    found = {node: [(each["claim"], each["device"]) for each in told] for node, told in tree["devices"].items()}
+    found = {node: [(each["claim"], each["device"]) for each in reported] for node, reported in tree["devices"].items()}
     assert found == {"a": [("held", "gpu-0"), ("c", "gpu-1")], "b": [("held", "gpu-0"), ("c", "gpu-2")]}
     assert [each["isAllocated"] for each in tree["devices"]["a"]] == [True, False]
     text = decision_text(decision)
@@ -69,7 +69,7 @@ def test_each_node_that_fits_is_told_with_its_devices() -> None:
     assert f"devices on {goes}\n    held, r  {DRIVER}/a/gpu-0  has it\n" in text
 
 
-def test_devices_of_extended_resources_are_told() -> None:
+def test_devices_of_extended_resources_are_reported() -> None:
     pod = pod_tree()
     pod["spec"]["containers"][0]["resources"]["requests"]["example.com/gpu"] = "2"
     tree = decision_tree(decide(parse_scenario(scenario([], [], pod=pod), "test", AS_1_37)))
@@ -80,7 +80,7 @@ def test_devices_of_extended_resources_are_told() -> None:
     assert list(tree["devices"]) == ["a"]
 
 
-def test_what_stands_in_a_claims_way_is_told_as_text_and_as_json() -> None:
+def test_what_stands_in_a_claims_way_is_reported_as_text_and_as_json() -> None:
     wanted = claim("c")
     selector = f'device.attributes["{DRIVER}"].model == "big"'
     wanted["spec"]["devices"]["requests"][0]["exactly"]["selectors"] = [{"cel": {"expression": selector}}]
@@ -117,13 +117,13 @@ def running_with_devices() -> tuple[Tree, Tree]:
 def test_the_claim_for_extended_resources_of_a_running_pod_is_its_own(is_in_service: bool) -> None:
     pod, own = running_with_devices()
     read = parse_scenario(scenario([pod], [own], pod=pod), "test", AS_1_37)
-    question = question_about(read.pod, read.objects, Serving(AS_1_37, "here"), "test")
+    query = query_about(read.pod, read.objects, Serving(AS_1_37, "here"), "test")
     if is_in_service:
         cache = cluster_cache(read.objects, None, AS_1_37.gates)
         profile = profile_of(read, cache, None, Ports())
-        decision = prepare_over(question.scenario, cache, profile).decide()
+        decision = prepare_over(query.scenario, cache, profile).decide()
     else:
-        decision = question.answer()
+        decision = query.explanation()
     assert decision.record is not None
     assert decision.record.node_name == "a"
 
@@ -137,12 +137,12 @@ def test_the_claim_for_extended_resources_of_a_waiting_pod_is_left_over() -> Non
 
 
 @pytest.mark.parametrize("pod", [pod_tree(), pod_tree(cpu="9", resourceClaims=named("c"))])
-def test_without_claims_or_nodes_no_devices_are_told(pod: Tree) -> None:
+def test_without_claims_or_nodes_no_devices_are_reported(pod: Tree) -> None:
     tree = decision_tree(decide(parse_scenario(scenario([], [claim("c")], pod=pod), "test", AS_1_37)))
     assert tree["devices"] is None
 
 
-def test_members_of_a_group_are_told_with_their_devices() -> None:
+def test_members_of_a_group_are_reported_with_their_devices() -> None:
     members = [
         pod_tree(f"m-{number}", schedulingGroup={"podGroupName": "g"}, resourceClaims=named("shared", f"own-{number}"))
         for number in range(2)
@@ -162,9 +162,9 @@ def test_members_of_a_group_are_told_with_their_devices() -> None:
     decision = decide_group(read)
     found = group_tree(decision, "v1")["devices"]
     assert found is not None
-    told = {name: [(each["claim"], each["device"]) for each in devices] for name, devices in found.items()}
-    assert told["m-0"] == [("shared", "x-0"), ("own-0", "x-1")]
-    assert told["m-1"] == [("shared", "x-0"), ("own-1", "x-2")]
+    reported = {name: [(each["claim"], each["device"]) for each in devices] for name, devices in found.items()}
+    assert reported["m-0"] == [("shared", "x-0"), ("own-0", "x-1")]
+    assert reported["m-1"] == [("shared", "x-0"), ("own-1", "x-2")]
     assert f"with {DRIVER}/fabric/x-0 (shared, r), {DRIVER}/fabric/x-1 (own-0, r)" in group_text(decision)
 
 

@@ -10,15 +10,15 @@ import pytest
 from kscheduler.cli import main
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.scenario.decide import prepare
-from kscheduler.scenario.extenders import decide_asking
+from kscheduler.scenario.extenders import decide_with_extenders
 from kscheduler.scenario.scenario import parse_scenario
-from kscheduler.scheduling.extenders.answers import UNASKED, ExtenderAnswers
-from kscheduler.scheduling.extenders.asking import MOST_ROUNDS, MOVED_ON
+from kscheduler.scheduling.extenders.extender_results import UNASKED, ExtenderResults
+from kscheduler.scheduling.extenders.http_extenders import MOST_ROUNDS, MOVED_ON
 from tests.builders import Tree
 from tests.explain.scenarios import node_tree, pod_tree, scenario_line
 from tests.explain.schema import assert_valid
 from tests.extender_program import ExtenderProgram, extender_program, leaves, prefers
-from tests.scheduling.attempt.test_consulting import SlowExtenders
+from tests.scheduling.attempt.test_extender_consultation import SlowExtenders
 
 Captured = pytest.CaptureFixture[str]
 NODES = [node_tree(name) for name in "abc"]
@@ -49,13 +49,13 @@ def tree_of(tmp_path: Path, capsys: Captured, line: bytes, *options: str) -> Tre
     return tree
 
 
-def test_who_has_a_say_is_named_and_not_asked(tmp_path: Path, capsys: Captured) -> None:
+def test_who_has_a_say_is_named_and_not_queried(tmp_path: Path, capsys: Captured) -> None:
     with extender_program({"filter": leaves("c"), "prioritize": prefers("c"), "bind": lambda _: {}}) as program:
         line = scenario_line(pod_tree(), nodes=NODES, config=configuration(program))
         say = f"extender {program.url} has a say (it filters the nodes, it gives points) and was not asked"
         assert say in explained(tmp_path, capsys, line)
         (listed,) = tree_of(tmp_path, capsys, line)["extenders"]
-        assert program.asked == []
+        assert program.queried == []
     assert listed == {
         "url": program.url,
         "verbs": ["filter", "prioritize"],
@@ -66,7 +66,7 @@ def test_who_has_a_say_is_named_and_not_asked(tmp_path: Path, capsys: Captured) 
     }
 
 
-def test_who_is_asked_decides(tmp_path: Path, capsys: Captured) -> None:
+def test_who_is_queried_decides(tmp_path: Path, capsys: Captured) -> None:
     with extender_program({"filter": leaves("b", "c"), "prioritize": prefers("c"), "bind": lambda _: {}}) as program:
         line = scenario_line(pod_tree(), nodes=NODES, config=configuration(program))
         text = explained(tmp_path, capsys, line, "--ask-extenders")
@@ -74,7 +74,7 @@ def test_who_is_asked_decides(tmp_path: Path, capsys: Captured) -> None:
         assert f"extender {program.url} was asked (it filters the nodes, it gives points) and rejected 1 node" in text
         assert "Extender rejected 1 node 1 busy" in text
         tree = tree_of(tmp_path, capsys, line, "--ask-extenders")
-        assert {verb for verb, _ in program.asked} == {"filter", "prioritize"}
+        assert {verb for verb, _ in program.queried} == {"filter", "prioritize"}
     assert (tree["node"], tree["extenders"][0]["turnedDown"]) == ("c", 1)
     assert tree["scores"]["c"][program.url] == 100
     assert tree["filter"]["a"] == {"plugin": "Extender", "code": "Unschedulable", "reasons": ["busy"]}
@@ -88,38 +88,36 @@ def test_a_pod_that_all_nodes_are_refused_to_has_the_words_of_the_event(tmp_path
     assert tree["message"].startswith("0/3 nodes are available: 3 no token left.")
 
 
-def test_who_comes_after_the_last_node_was_rejected_was_not_asked(tmp_path: Path, capsys: Captured) -> None:
+def test_who_comes_after_the_last_node_was_rejected_was_not_queried(tmp_path: Path, capsys: Captured) -> None:
     with extender_program({"filter": leaves()}) as first, extender_program({"filter": leaves("a")}) as second:
         config = configuration(first)
         config["extenders"] += configuration(second)["extenders"]
         line = scenario_line(pod_tree(), nodes=NODES, config=config)
         tree = tree_of(tmp_path, capsys, line, "--ask-extenders")
         text = explained(tmp_path, capsys, line, "--ask-extenders")
-        assert (
-            f"{second.url} has a say (it filters the nodes) and was not asked: there was nothing left to ask it" in text
-        )
-        assert second.asked == []
+        assert f"{second.url} has a say (it filters the nodes) and was not called: no node was left" in text
+        assert second.queried == []
     assert [(each["url"], each["asked"]) for each in tree["extenders"]] == [(first.url, True), (second.url, False)]
 
 
 class NeverSatisfied(SlowExtenders):
     """Answers about other nodes than it was asked about."""
 
-    def first_answers(self, pod: PodInfo) -> ExtenderAnswers:
+    def first_answers(self, pod: PodInfo) -> ExtenderResults:
         return UNASKED
 
-    async def about_nodes(self, pod: PodInfo, names: Sequence[str]) -> ExtenderAnswers:
-        self.asked.append((pod.name, tuple(names)))
-        return ExtenderAnswers(frozenset({"elsewhere"}))
+    async def about_nodes(self, pod: PodInfo, names: Sequence[str]) -> ExtenderResults:
+        self.queried.append((pod.name, tuple(names)))
+        return ExtenderResults(frozenset({"elsewhere"}))
 
 
-async def test_questions_without_end_are_an_error_and_no_decision_without_a_node() -> None:
+async def test_queries_without_end_are_an_error_and_no_decision_without_a_node() -> None:
     """As in the service: both decide in the same rounds."""
     line = scenario_line(pod_tree(), nodes=NODES)
     extenders = NeverSatisfied()
-    decision = await decide_asking(prepare(parse_scenario(line, "test")), extenders)
+    decision = await decide_with_extenders(prepare(parse_scenario(line, "test")), extenders)
     assert (decision.error, decision.record) == (MOVED_ON, None)
-    assert len(extenders.asked) == MOST_ROUNDS
+    assert len(extenders.queried) == MOST_ROUNDS
 
 
 def test_an_extender_that_fails_is_an_error(tmp_path: Path, capsys: Captured) -> None:
@@ -143,7 +141,7 @@ def test_an_extender_chooses_victims(tmp_path: Path, capsys: Captured) -> None:
     assert (tree["preemption"]["nominatedNode"], tree["preemption"]["victims"]) == ("b", ["low-b"])
 
 
-def test_a_failure_about_victims_that_was_skipped_is_told(tmp_path: Path, capsys: Captured) -> None:
+def test_a_failure_about_victims_that_was_skipped_is_reported(tmp_path: Path, capsys: Captured) -> None:
     low = [pod_tree(f"low-{node}", cpu="3", nodeName=node) for node in "ab"]
     with extender_program({"preempt": lambda _: {"NodeNameToMetaVictims": {"z": {"Pods": []}}}}) as program:
         config = configuration(program, ignorable=True)
@@ -160,7 +158,7 @@ def test_a_pod_that_concerns_no_extender_says_nothing_of_them(tmp_path: Path, ca
         line = scenario_line(pod_tree(), nodes=NODES, config=config)
         assert "extender" not in explained(tmp_path, capsys, line)
         assert tree_of(tmp_path, capsys, line, "--ask-extenders")["extenders"] == []
-        assert program.asked == []
+        assert program.queried == []
 
 
 def gang_line(config: Tree) -> bytes:
@@ -174,18 +172,18 @@ def gang_line(config: Tree) -> bytes:
     return json.dumps({**scenario, "podGroup": "default/gang"}).encode()
 
 
-def test_a_gang_is_asked_about_only_if_that_is_wanted(tmp_path: Path, capsys: Captured) -> None:
+def test_a_gang_is_queried_about_only_if_that_is_wanted(tmp_path: Path, capsys: Captured) -> None:
     with extender_program({"filter": leaves("b", "c")}) as program:
         line, known = gang_line(configuration(program)), ("--emulated-version", "1.37")
         unasked = json.loads(explained(tmp_path, capsys, line, "-o", "json", *known))
-        assert program.asked == []
-        asked = json.loads(explained(tmp_path, capsys, line, "-o", "json", "--ask-extenders", *known))
-        assert len(program.asked) == 2
+        assert program.queried == []
+        queried = json.loads(explained(tmp_path, capsys, line, "-o", "json", "--ask-extenders", *known))
+        assert len(program.queried) == 2
     assert unasked["notes"] == [
         f"extender {program.url} has a say about members and was not asked: --ask-extenders asks it"
     ]
-    assert asked["notes"] == []
-    pods = asked["podGroupOutcome"]["pods"]
+    assert queried["notes"] == []
+    pods = queried["podGroupOutcome"]["pods"]
     assert {each["node"] for each in pods.values()} == {"b", "c"}
 
 

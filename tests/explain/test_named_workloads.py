@@ -51,7 +51,7 @@ def dump(tmp_path: Path, *pods: Tree) -> str:
 
 
 @pytest.mark.parametrize("prefix", OWNERS)
-def test_a_workload_is_asked_about_by_its_first_pod_that_waits(
+def test_a_workload_is_queried_about_by_its_first_pod_that_waits(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], prefix: str
 ) -> None:
     """Not by a pod of the same workload in another namespace, nor by one of another workload."""
@@ -68,7 +68,7 @@ def test_a_workload_is_asked_about_by_its_first_pod_that_waits(
     assert "team-a/web has 3 pods; the answer is about team-a/waits: the first of them that waits for a node" in err
 
 
-def test_where_none_waits_the_first_is_asked_about(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_where_none_waits_the_first_is_queried_about(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = dump(tmp_path, owned("one", "sts", nodeName="a"), owned("two", "sts", nodeName="a"))
     assert run("sts/web", "-n", "team-a", "--from", path) == 0
     out, err = capsys.readouterr()

@@ -95,7 +95,7 @@ async def test_a_manifest_may_be_what_kubectl_has_printed_of_a_pod(
     assert (tree["node"], tree["pod"]["uid"]) == ("a", "")
 
 
-async def test_fields_that_the_server_does_not_know_are_told_beside_the_answer(
+async def test_fields_that_the_server_does_not_know_are_reported_beside_the_answer(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """As `simulate` tells them; also those that are no typing mistake of a field that scheduling reads."""
@@ -235,11 +235,11 @@ def test_a_daemon_tolerates_what_daemons_tolerate(tmp_path: Path, capsys: pytest
     assert (daemon["feasible"], other["feasible"]) == (["full"], [])
 
 
-def test_a_tie_of_a_pod_without_a_uid_is_told_as_open(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_tie_of_a_pod_without_a_uid_is_reported_as_open(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tree,) = explained(tmp_path, capsys, POD)
     assert tree["tieBreak"]["podHasUID"] is False
     run("--from", str(tmp_path / "dump.json"), "-f", manifest(tmp_path, POD), *OURS)
-    assert "the pod has no UID yet, so the real one may go to another of these" in capsys.readouterr().out
+    assert "the pod has no UID yet, so the real one may go to another of these nodes" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

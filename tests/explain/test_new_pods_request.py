@@ -11,8 +11,8 @@ import pytest
 from kscheduler.api.defaults.pods import default_new_pod
 from kscheduler.api.new_objects import objections
 from kscheduler.config.loader import default_configuration
-from kscheduler.explain.questions.as_if import NewObjectRules
-from kscheduler.explain.questions.new_pods_request import questions_of_request, read_new_pods_request
+from kscheduler.explain.queries.as_if import NewObjectRules
+from kscheduler.explain.queries.new_pods_request import queries_of_request, read_new_pods_request
 from kscheduler.scenario.files import ScenarioError
 from kscheduler.scenario.scenario import ClusterObjects
 from kscheduler.scenario.serving import Serving
@@ -67,17 +67,17 @@ def with_part(tree: Any, path: Path, part: Any) -> Any:
     return changed
 
 
-def asked(**request: Any) -> None:
+def queried(**request: Any) -> None:
     served = Serving(default_configuration("default-scheduler"), "a test")
     rules = NewObjectRules(default_new_pod, objections)
     with suppress(ScenarioError):  # which is a refusal
         read = read_new_pods_request(msgspec.json.encode(request))
-        questions_of_request(read, ClusterObjects(), served, rules)
+        queries_of_request(read, ClusterObjects(), served, rules)
 
 
 @pytest.mark.parametrize("shape", _SHAPES, ids=str)
 def test_any_part_of_a_manifest_or_of_a_dry_run_may_have_any_shape(shape: Any) -> None:
     for path in paths(_OBJECTS):
-        asked(objects=with_part(_OBJECTS, path, shape))
+        queried(objects=with_part(_OBJECTS, path, shape))
     for path in paths(_POD):
-        asked(objects=[_POD], admitted=[with_part(_POD, path, shape)])
+        queried(objects=[_POD], admitted=[with_part(_POD, path, shape)])

@@ -1,4 +1,4 @@
-"""What an answer says about plugins of one's own: whose file rejected nodes, and who may hold the pod."""
+"""What an answer says about custom plugins: whose file rejected nodes, and who may hold the pod."""
 
 import json
 from pathlib import Path
@@ -12,7 +12,7 @@ from kscheduler.plugins import in_tree
 from kscheduler.scheduling.runtime.guard import PluginFailure
 from kscheduler.scheduling.supervision.supervisor import cause_of
 from kscheduler.testing import make_node, make_pod
-from kscheduler.testing.trial.asking import TriedPlugin
+from kscheduler.testing.trial.tried_plugin import TriedPlugin
 from tests.builders import node_tree, pod_tree
 from tests.explain.schema import assert_valid
 
@@ -115,7 +115,7 @@ class Tens(Plugin):
         pytest.param(CLASS, "Expecting value: line 1 column 1 (char 0) (mine.py:11)", id="class-that-calls-a-library"),
     ],
 )
-def test_an_error_of_a_plugins_file_is_told_with_its_line(
+def test_an_error_of_a_plugins_file_is_reported_with_its_line(
     plugins: str, error: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert f'default/web: error: running "Tens" filter plugin: {error}' in explained(tmp_path, capsys, plugins)

@@ -51,7 +51,7 @@ def test_reads_standard_input(monkeypatch: pytest.MonkeyPatch, packed: bool) -> 
     assert [scenario.id for scenario in read_scenarios("-")] == ["one", "two"]
 
 
-def test_a_line_is_read_when_it_is_asked_for(tmp_path: Path) -> None:
+def test_a_line_is_read_when_it_is_queried_for(tmp_path: Path) -> None:
     path = tmp_path / "half-bad.jsonl"
     path.write_bytes(scenario_line(name="good") + b"\nnot json\n")
     scenarios = read_scenarios(str(path))
@@ -182,11 +182,11 @@ def test_a_malformed_pod_is_judged_or_refused_and_never_a_crash(pod: Any) -> Non
         refused = str(error)
     else:
         refused = ""
-        assert_told(decision)
+        assert_reported(decision)
     assert not refused or (refused.startswith("file:1: ") and "\n" not in refused)
 
 
-def assert_told(decision: Decision) -> None:
+def assert_reported(decision: Decision) -> None:
     assert json.dumps(decision_tree(decision))
     assert all(character.isprintable() or character == "\n" for character in decision_text(decision))
 

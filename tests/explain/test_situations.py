@@ -28,7 +28,7 @@ def condition(status: str, reason: str = "", message: str = "") -> list[Tree]:
     ]
 
 
-class Asked:
+class PodSelection:
     """Text and JSON of one pod."""
 
     def __init__(self, text: str, tree: Tree) -> None:
@@ -38,7 +38,7 @@ class Asked:
 
 async def explained(
     capsys: pytest.CaptureFixture[str], pod: Tree, *flags: str, nodes: int = 2, others: tuple[Any, ...] = ()
-) -> Asked:
+) -> PodSelection:
     async with EmbeddedAPIServer(seed=1) as server:
         for number in range(nodes):
             server.registry.create(NODES, "", node_tree(f"node-{number}", cpu=str(number + 1)))
@@ -53,7 +53,7 @@ async def explained(
     tree = json.loads(answers[1])
     assert [one.message for one in VALIDATOR.iter_errors(tree)] == []
     assert max(len(line) for line in answers[0].splitlines() if not line.startswith("     kubectl ")) <= 100
-    return Asked(answers[0], tree)
+    return PodSelection(answers[0], tree)
 
 
 def store(server: EmbeddedAPIServer, pod: Tree) -> None:
@@ -131,7 +131,7 @@ async def test_a_bound_pod_says_so_before_anything_else(capsys: pytest.CaptureFi
 async def test_a_finished_pod_is_not_decided_about(capsys: pytest.CaptureFixture[str], phase: str) -> None:
     explanation = await explained(capsys, with_status(pod_tree(nodeName="node-0"), phase=phase), *OURS)
     assert explanation.text == (
-        f"default/web: has finished ({phase}); nobody schedules it any more\n  it ran on node-0\n"
+        f"default/web: has finished ({phase}); no scheduler handles it any more\n  it ran on node-0\n"
     )
     assert (explanation.tree["outcome"], explanation.tree["cycleOutcome"], explanation.tree["best"]) == (
         "Finished",
@@ -145,14 +145,14 @@ async def test_a_terminating_pod_is_not_decided_about(capsys: pytest.CaptureFixt
     pod["metadata"]["deletionTimestamp"] = "2026-11-22T10:00:00Z"
     explanation = await explained(capsys, pod, *OURS)
     assert explanation.text == (
-        "default/web: is being deleted since 2026-11-22T10:00:00Z; nobody schedules it any more\n"
+        "default/web: is being deleted since 2026-11-22T10:00:00Z; no scheduler handles it any more\n"
     )
     assert explanation.tree["outcome"] == "Terminating"
 
 
 async def test_a_gated_pod_names_its_gates(capsys: pytest.CaptureFixture[str]) -> None:
     explanation = await explained(capsys, pod_tree(schedulingGates=[{"name": "quota"}]), *OURS)
-    assert explanation.text.startswith("default/web: kept out of the queue\n")
+    assert explanation.text.startswith("default/web: gated\n")
     assert "  SchedulingGates: waiting for scheduling gates: [quota]\n" in explanation.text
     assert explanation.tree["outcome"] == "Gated"
 
@@ -160,7 +160,7 @@ async def test_a_gated_pod_names_its_gates(capsys: pytest.CaptureFixture[str]) -
 async def test_a_pod_whose_device_claim_is_missing_waits_before_the_queue(capsys: pytest.CaptureFixture[str]) -> None:
     claims = [{"name": "gpu", "resourceClaimName": "gpu"}]
     explanation = await explained(capsys, pod_tree(resourceClaims=claims), *OURS)
-    assert explanation.text.startswith("default/web: kept out of the queue\n")
+    assert explanation.text.startswith("default/web: gated\n")
     assert 'DynamicResources: could not find ResourceClaim "default/gpu"' in explanation.text
     assert explanation.tree["outcome"] == "Gated"
 
@@ -191,18 +191,18 @@ async def test_a_pod_that_fits_and_of_which_nobody_spoke_says_where_to_ask(
     explanation = await explained(capsys, pod_tree(), *OURS)
     assert explanation.text.startswith("default/web: goes to node-1\n")
     words = " ".join(explanation.text.split())
-    assert "no scheduler has said anything about it yet (no PodScheduled condition)" in words
-    assert "waits for Permit only the running service knows: `kubectl kscheduler why POD` asks it" in words
+    assert "no scheduler has reported anything about it yet (no PodScheduled condition)" in words
+    assert "waits for Permit only the running service can tell: `kubectl kscheduler why POD` asks it" in words
 
 
-async def test_a_condition_that_no_longer_holds_is_told_as_an_earlier_try(
+async def test_a_condition_that_no_longer_holds_is_reported_as_an_earlier_try(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     pod = with_status(pod_tree(), conditions=condition("False", "Unschedulable", "0/1 nodes are available"))
     explanation = await explained(capsys, pod, *OURS)
     words = " ".join(explanation.text.split())
     assert "condition PodScheduled=False (Unschedulable) since 2026-11-22T10:00:00Z: 0/1 nodes are" in words
-    assert "it fits now, so the condition is of an earlier try" in words
+    assert "it would fit now, so the condition is from an earlier attempt" in words
 
 
 async def test_a_pod_that_is_expected_on_a_node_may_wait_for_permit(capsys: pytest.CaptureFixture[str]) -> None:
@@ -278,7 +278,7 @@ async def test_only_the_nominated_node_was_tried_and_what_holds_without_it(
     [("gone", "which does not exist"), ("node-0", "where it does not fit (any more)")],
     ids=["gone", "full"],
 )
-async def test_a_nomination_that_does_not_hold_is_told(
+async def test_a_nomination_that_does_not_hold_is_reported(
     capsys: pytest.CaptureFixture[str], node: str, text: str
 ) -> None:
     explanation = await explained(capsys, with_status(pod_tree(cpu="2"), nominatedNodeName=node), *OURS)
@@ -303,7 +303,7 @@ async def test_a_preemptor_waits_for_its_victims_to_be_gone(capsys: pytest.Captu
     assert (nomination["passes"], nomination["podsBeingDeleted"]) == (False, ["default/victim"])
 
 
-async def test_whose_nomination_is_in_the_way_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_whose_nomination_is_in_the_way_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     expected = with_status(pod_tree("expected", cpu="2"), nominatedNodeName="node-1")
     async with EmbeddedAPIServer(seed=1) as server:
         server.registry.create(NODES, "", node_tree("node-1", cpu="2"))

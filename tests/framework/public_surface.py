@@ -27,7 +27,7 @@ def rows(heading: str) -> Iterator[tuple[str, list[str]]]:
             yield cells[0][0], cells[1]
 
 
-def surface() -> list[str]:
+def http_app() -> list[str]:
     """A line per name, and per member of a class."""
     members = dict(rows("Members"))
     return [line for module, names in rows("Names") for name in names for line in _lines(module, name, members)]
@@ -123,7 +123,7 @@ def _shape(node: Definition) -> str:
 
 
 if __name__ == "__main__":
-    text = "\n".join(surface()) + "\n"
+    text = "\n".join(http_app()) + "\n"
     if "--write" in sys.argv:
         RECORDED.write_text(text, encoding="utf-8")
     else:

@@ -72,7 +72,7 @@ def test_the_rejecting_plugins_include_those_that_narrowed_the_search() -> None:
 
 
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=40))
-def test_by_node_and_counted_tell_the_same_story(codes: list[int]) -> None:
+def test_by_node_and_counted_report_the_same_story(codes: list[int]) -> None:
     rejected = rejection("P", *codes, texts={code: (f"reason {code}",) for code in range(1, 6)})
     diagnosis = Diagnosis(names=tuple(f"n{row}" for row in range(len(codes))), rejections=[rejected])
     statuses = dict(diagnosis.by_node())

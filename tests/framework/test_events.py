@@ -43,7 +43,7 @@ def on(resource: Resource, action: ActionType) -> ClusterEvent:
 
 
 @pytest.mark.parametrize(
-    ("registered", "incoming", "hears"),
+    ("registered", "incoming", "is_registered"),
     [
         (on(Resource.POD, ActionType.DELETE), ASSIGNED_POD_DELETE, True),
         (on(Resource.POD, ActionType.ADD), UNSCHEDULABLE_POD_ADD, True),
@@ -60,9 +60,9 @@ def on(resource: Resource, action: ActionType) -> ClusterEvent:
     ],
 )
 def test_resources_must_be_equal_and_actions_overlap(
-    registered: ClusterEvent, incoming: ClusterEvent, hears: bool
+    registered: ClusterEvent, incoming: ClusterEvent, is_registered: bool
 ) -> None:
-    assert registered.matches(incoming) is hears
+    assert registered.matches(incoming) is is_registered
 
 
 def test_update_has_every_update_bit_and_no_other() -> None:

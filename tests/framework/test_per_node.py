@@ -15,7 +15,7 @@ from kscheduler.framework.nodes.node_info import NodeInfo
 from kscheduler.framework.nodes.node_table import NodeTable
 from kscheduler.framework.per_node import PerNodeFilter, PerNodeScore, PluginDeclarationError, plugin
 from kscheduler.framework.per_node_declaration import EXAMPLE
-from kscheduler.framework.plugin_answers import WrongAnswerError, shown
+from kscheduler.framework.plugin_results import WrongAnswerError, shown
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.registry import DuplicatePluginError, Registry
 from kscheduler.framework.status import Code
@@ -54,15 +54,15 @@ def test_two_filters_of_one_profile_keep_their_reasons_apart() -> None:
     assert (first.status(cycle, code_one).message, second.status(cycle, code_two).message) == ("one", "two")
 
 
-class Answers:
+class PluginResults:
     """Falsy and not None: neither a reason nor points."""
 
     def __repr__(self) -> str:  # ids of tests are alike in each process of a run
         return "Answers()"
 
 
-FILTER_ANSWERS = [True, False, 0, "", Answers(), ["no"], b"no"]
-SCORE_ANSWERS = [None, True, 1.0, math.nan, math.inf, "50", Answers(), np.float64(1), [1]]
+FILTER_ANSWERS = [True, False, 0, "", PluginResults(), ["no"], b"no"]
+SCORE_ANSWERS = [None, True, 1.0, math.nan, math.inf, "50", PluginResults(), np.float64(1), [1]]
 OUT_OF_RANGE = [-1, 101, 2**63, -(2**63) - 1, 10**40]
 
 
@@ -195,7 +195,7 @@ def test_a_plugin_needs_a_name(name: Any) -> None:
         plugin(name)(called("score", lambda _pod, _node: 1))
 
 
-def test_a_decorator_without_a_name_is_told_so_at_once() -> None:
+def test_a_decorator_without_a_name_is_reported_so_at_once() -> None:
     """And not by what is done with the result, lines later."""
 
     def score(pod: PodInfo, node: NodeInfo) -> int:
@@ -266,7 +266,7 @@ def test_swapped_parameters_are_refused(kind: str) -> None:
 # --- registering
 
 
-def test_two_plugins_of_one_name_are_told_who_was_first() -> None:
+def test_two_plugins_of_one_name_are_reported_who_was_first() -> None:
     registry = Registry()
     registry.register("Mine", plugin("Mine")(called("score", _with_default)))
     with pytest.raises(

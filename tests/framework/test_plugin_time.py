@@ -42,11 +42,11 @@ class Slow(Plugin):
 
     name = "Slow"
     refresh_interval = 10 * HOUR
-    fetched = told = closed = False
+    fetched = reported = closed = False
 
     def __init__(self, handle: Any) -> None:
         self.clock = handle.clock
-        Slow.fetched = Slow.told = Slow.closed = False
+        Slow.fetched = Slow.reported = Slow.closed = False
 
     async def refresh(self) -> None:
         await self.clock.sleep(HOUR)
@@ -58,10 +58,10 @@ class Slow(Plugin):
 
     async def post_bind(self, cycle: Any, pod: Any, node_name: str) -> None:
         await self.clock.sleep(HOUR)
-        Slow.told = True
+        Slow.reported = True
 
 
-async def _asked(running: RunningCluster) -> str:
+async def _queried(running: RunningCluster) -> str:
     pod = make_pod("web")
     await running.add(pod)
     await running.advance(2 * HOUR)
@@ -70,9 +70,9 @@ async def _asked(running: RunningCluster) -> str:
 
 async def test_what_a_plugin_awaits_has_all_the_time(is_debugged: bool) -> None:
     async with Cluster(make_node("a")).enable(Slow).running() as running:
-        node = await _asked(running)
+        node = await _queried(running)
         await running.advance(2 * HOUR)
-    assert (node == "a", Slow.fetched, Slow.told) == (is_debugged, is_debugged, is_debugged)
+    assert (node == "a", Slow.fetched, Slow.reported) == (is_debugged, is_debugged, is_debugged)
 
 
 def test_a_call_has_all_the_time(is_debugged: bool) -> None:
@@ -160,14 +160,14 @@ def test_a_test_of_a_plugin_may_stop_in_it() -> None:
 
 WAITS: Final = re.compile(r"finishes_within\(|wait_for\(|_threads\.call\(")
 NO_PLUGINS_CODE: Final = {
-    "service/reloading.py": ("files.note_reading", "_wait_until_asked", "files.has_changed", "call(look"),
+    "service/reloading.py": ("files.note_reading", "_wait_until_queried", "files.has_changed", "call(look"),
     "service/followed_version.py": ("self._wait()",),
     "service/shadowing/service.py": ("follower.begun", "wait_for_sync", "wait_for_first(FIRST_DATA_SECONDS)"),
     "service/service.py": ("wait_for_sync", "followed_version.wait_for_first()"),
     "scheduling/attempt/binding_cycle.py": ("_wait(decided)",),  # up to deadlines that were asked for
-    "scheduling/beside/refreshed_plugins.py": ("all_tried()", "END_SECONDS"),
+    "scheduling/background/refreshed_plugins.py": ("all_tried()", "END_SECONDS"),
     "scheduling/failures/status_writer.py": ("_until_sent", "self._changed"),
-    "scheduling/truth/truth_check.py": ("self._requested",),
+    "scheduling/drift/drift_check.py": ("self._requested",),
 }
 """By module, what is waited for there that runs no code of a plugin, or only after the service has ended."""
 

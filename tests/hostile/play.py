@@ -182,7 +182,7 @@ async def play(service: HostileCluster, hostile: Sequence[Made], *, sound: int =
             service.cluster.deliver()
             if time.thread_time() > limit:
                 break
-        for _ in range(5):  # who waits beside the workers gets its turns
+        for _ in range(5):  # who waits in the background gets its turns
             await asyncio.sleep(0)
             service.cluster.deliver()
         for kind, tree in reversed([*hostile, *((PODS, one) for one in pods)]):

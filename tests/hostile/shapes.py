@@ -175,15 +175,15 @@ class Filling:
     def _form(self, step: Step) -> Form | tuple[str, ...]:
         if step.inner is Quantity or step.inner == Quantity:
             return Form.QUANTITY
-        return _said(VALUES if step.shape == "map" else FORMS, step)
+        return _message(VALUES if step.shape == "map" else FORMS, step)
 
     def _key_form(self, step: Step) -> Form:
-        form = _said(KEYS, step)
+        form = _message(KEYS, step)
         assert isinstance(form, Form)
         return form
 
 
-def _said(table: Any, step: Step) -> Form | tuple[str, ...]:
+def _message(table: Any, step: Step) -> Form | tuple[str, ...]:
     found: Form | tuple[str, ...] | None = table.get(".".join(step.key), table.get(step.field.name))
     if found is None:
         raise UnknownFieldError(f"what does {'.'.join(step.key)} look like? tests/hostile/sound.py does not say")

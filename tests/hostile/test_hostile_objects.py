@@ -71,8 +71,10 @@ async def test_no_object_holds_the_loop_or_delays_a_sound_pod(cases: list[Case])
                 )
     assert not wrong, "\n".join(wrong)
     for informer in service.cluster.informers.values():
-        told = informer.statistics()
-        assert (told.handler_errors, told.undecodable_total) == (0, 0), f"{told.resource}: an event was not taken"
+        reported = informer.statistics()
+        assert (reported.handler_errors, reported.undecodable_total) == (0, 0), (
+            f"{reported.resource}: an event was not taken"
+        )
 
 
 def test_each_field_that_the_scheduler_reads_has_a_case() -> None:
@@ -133,7 +135,7 @@ def test_the_same_seed_makes_the_same_objects_and_another_seed_others() -> None:
         assert first != other, case.id
 
 
-def test_objects_are_as_large_as_asked_for() -> None:
+def test_objects_are_as_large_as_queried_for() -> None:
     for name in ("Pod-spec.nodeSelector-unique", "ResourceClaim-spec.devices.requests.exactly.selectors-long"):
         size = len(json.dumps(CASES[name].objects(1, 1_000_000)[0][1]))
         assert 800_000 < size < LARGEST, name

@@ -172,7 +172,7 @@ async def test_a_list_of_many_pages_is_compared_whole(monkeypatch: pytest.Monkey
         assert keys_and_kinds(await harness.audit.audit()) == [("default/p3", "redundant")]
 
 
-async def test_a_watch_that_does_not_get_as_far_as_the_list_is_told_and_not_judged() -> None:
+async def test_a_watch_that_does_not_get_as_far_as_the_list_is_reported_and_not_judged() -> None:
     async with stack() as harness:
         harness.server.faults.stall_watches()
         await harness.delete("a")
@@ -191,7 +191,7 @@ async def test_an_audit_that_the_server_refuses_has_no_consequences() -> None:
 
 
 @pytest.mark.parametrize(("code", "levels"), [(401, []), (403, ["warning"]), (429, ["warning"]), (500, ["warning"])])
-async def test_what_fails_every_request_alike_is_not_told_by_audits_too(code: int, levels: list[str]) -> None:
+async def test_what_fails_every_request_alike_is_not_reported_by_audits_too(code: int, levels: list[str]) -> None:
     async with stack() as harness:
         harness.server.faults.add(InjectedFault("answer", method="GET", path="/api/v1/pods", code=code))
         with structlog.testing.capture_logs() as lines:
@@ -225,7 +225,7 @@ class Counting(StoreAudit):
 @pytest.mark.parametrize(
     ("period", "expected"), [pytest.param(AUDIT_SECONDS, 10, id="on"), pytest.param(0, 0, id="off")]
 )
-async def test_audits_come_each_period_with_jitter_and_at_once_when_asked(period: float, expected: int) -> None:
+async def test_audits_come_each_period_with_jitter_and_at_once_when_queried(period: float, expected: int) -> None:
     clock, audit = VirtualClock(), Counting()
     task = asyncio.ensure_future(StoreAudits((audit,), clock, period_seconds=period).run())
     await clock.advance(0)
@@ -270,7 +270,7 @@ async def test_whatever_is_lost_just_after_a_list_is_found_within_eight_minutes_
         assert max(waits) <= FOUND_SECONDS <= 8 * 60
 
 
-async def test_an_audit_that_is_switched_off_is_still_done_when_asked() -> None:
+async def test_an_audit_that_is_switched_off_is_still_done_when_queried() -> None:
     clock, audit = VirtualClock(), Counting()
     audits = StoreAudits((audit,), clock, period_seconds=0)
     task = asyncio.ensure_future(audits.run())

@@ -86,7 +86,7 @@ async def test_the_first_list_is_handed_over_before_it_counts_as_synced(informer
     assert informer.has_synced
 
 
-async def test_a_relist_tells_updates_additions_and_deletions(informer: Informer[Pod], recorder: Recorder) -> None:
+async def test_a_relist_reports_updates_additions_and_deletions(informer: Informer[Pod], recorder: Recorder) -> None:
     await informer.replace([pod("same"), pod("changed"), pod("gone")], [])
     assert recorder.take() == [("add", f"ns/{n}", f"uid-{n}", "initial") for n in ("same", "changed", "gone")]
     await informer.replace([pod("same"), pod("changed", "2"), pod("new")], [])
@@ -112,7 +112,7 @@ async def test_the_same_key_with_a_new_uid_is_a_deletion_and_an_addition(
     ]
 
 
-def test_the_same_version_is_not_told_twice(informer: Informer[Pod], recorder: Recorder) -> None:
+def test_the_same_version_is_not_reported_twice(informer: Informer[Pod], recorder: Recorder) -> None:
     informer.apply(WatchEvent("ADDED", pod("a")))
     informer.apply(WatchEvent("MODIFIED", pod("a")))
     assert len(recorder.take()) == 1
@@ -150,7 +150,7 @@ def test_a_handler_that_is_cancelled_or_exits_ends_no_watch(informer: Informer[P
     assert informer.statistics().handler_errors == 1
 
 
-def test_a_late_handler_is_told_what_is_stored(informer: Informer[Pod]) -> None:
+def test_a_late_handler_is_reported_what_is_stored(informer: Informer[Pod]) -> None:
     informer.apply(WatchEvent("ADDED", pod("a")))
     late = Recorder()
     informer.add_handler(late)
@@ -238,7 +238,7 @@ def test_what_takes_room_or_protects_stays_when_it_becomes_unreadable(kind: Kind
 
 
 @pytest.mark.parametrize("spec", ["\u2603", None, 7, {"nodeName": 7}, ["n1"]], ids=str)
-def test_a_pod_whose_new_state_does_not_tell_its_node_is_not_taken_for_gone(
+def test_a_pod_whose_new_state_does_not_report_its_node_is_not_taken_for_gone(
     informer: Informer[Pod], recorder: Recorder, spec: object
 ) -> None:
     """It may be the answer to our Binding: the cache would free the room that it has assumed for the pod."""
@@ -306,17 +306,19 @@ def test_store_index_and_handlers_always_agree_with_a_naive_model(events: list[t
 
     informer.add_handler(Model())
     informer.store.add_index("node", lambda obj: [obj.spec.node_name] if obj.spec.node_name else [])
-    truth: dict[str, tuple[str, str]] = {}
+    drift_detection: dict[str, tuple[str, str]] = {}
     for version, (event, name, uid, node) in enumerate(events):
         informer.apply(WatchEvent(event, pod(name, str(version), uid, node)))
-        truth.pop(name, None)
+        drift_detection.pop(name, None)
         if event != "DELETED":
-            truth[name] = (uid, node)
-    assert {one.metadata.name: (one.metadata.uid, one.spec.node_name) for one in informer.store.list()} == truth
+            drift_detection[name] = (uid, node)
+    assert {
+        one.metadata.name: (one.metadata.uid, one.spec.node_name) for one in informer.store.list()
+    } == drift_detection
     assert {key: id(one) for key, one in stored.items()} == {one.key: id(one) for one in informer.store.list()}
     for node in ("n1", "n2"):
         filed = {one.metadata.name for one in informer.store.by_index("node", node)}
-        assert filed == {name for name, (_, on) in truth.items() if on == node}
+        assert filed == {name for name, (_, on) in drift_detection.items() if on == node}
     assert informer.statistics().handler_errors == 0
 
 
@@ -423,7 +425,7 @@ async def test_a_pod_does_not_lose_its_room_because_a_list_garbled_its_name(
     assert len(informer.store) == 0
 
 
-def test_a_deletion_of_nobody_knows_whom_is_remembered_until_a_list(informer: Informer[Pod]) -> None:
+def test_a_deletion_of_nobody_knows_subject_is_remembered_until_a_list(informer: Informer[Pod]) -> None:
     informer.apply(WatchEvent("ADDED", pod("a")))
     informer.apply_undecodable(Undecodable("DELETED", "", "", "", "", "", "it has no name"))
     assert [bad.key for bad in informer.unreadable()] == [""]

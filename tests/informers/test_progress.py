@@ -5,14 +5,14 @@ import random
 import pytest
 
 from kscheduler.client import APIError, NetworkError, NotSentError, StalledError
-from kscheduler.client.errors import StatusAnswer, _WireDetails
-from kscheduler.informers.progress import NextStep, Progress, Want
+from kscheduler.client.errors import APIStatus, _WireDetails
+from kscheduler.informers.progress import NextStep, Progress, RequestKind
 from kscheduler.informers.reflector import INACTIVITY_SECONDS
 
 
 def refusal(code: int, reason: str = "", message: str = "", retry_after: float | None = None) -> APIError:
     details = _WireDetails(retry_after_seconds=retry_after)
-    return APIError(StatusAnswer(code=code, reason=reason, message=message, details=details))
+    return APIError(APIStatus(code=code, reason=reason, message=message, details=details))
 
 
 def fresh(*, watch_list: bool = False, consistent: bool = True, selector: str = "") -> Progress:
@@ -27,7 +27,7 @@ def watching(version: str = "10") -> Progress:
 
 def test_the_first_list_is_consistent_and_paged() -> None:
     request = fresh(selector="a!=b").next_request()
-    assert (request.want, request.params) == (Want.LIST, {"fieldSelector": "a!=b", "limit": "500"})
+    assert (request.want, request.params) == (RequestKind.LIST, {"fieldSelector": "a!=b", "limit": "500"})
 
 
 def test_the_first_list_takes_any_version_where_the_user_wants_it() -> None:
@@ -44,7 +44,7 @@ def test_a_watch_begins_at_the_lists_version_with_bookmarks_and_a_random_timeout
         progress = Progress(random.Random(seed), watch_list=False)
         progress.listed("10")
         request = progress.next_request()
-        assert request.want is Want.WATCH
+        assert request.want is RequestKind.WATCH
         seconds.add(int(request.params.pop("timeoutSeconds")))
         assert request.params == {"watch": "true", "allowWatchBookmarks": "true", "resourceVersion": "10"}
     assert len(seconds) > 5
@@ -53,7 +53,7 @@ def test_a_watch_begins_at_the_lists_version_with_bookmarks_and_a_random_timeout
 
 def seconds_of_next_watch(progress: Progress) -> int:
     request = progress.next_request()
-    assert request.want is Want.WATCH, "no list"
+    assert request.want is RequestKind.WATCH, "no list"
     return int(request.params["timeoutSeconds"])
 
 
@@ -134,7 +134,7 @@ def test_a_normal_end_is_followed_by_the_next_watch_at_once() -> None:
     assert not progress.watch_ended(300.0).back_off
     progress.saw("ADDED", "11")
     assert not progress.watch_ended(0.2).back_off
-    assert progress.next_request().want is Want.WATCH
+    assert progress.next_request().want is RequestKind.WATCH
 
 
 def test_a_very_short_watch_waits_so_that_the_loop_never_runs_hot() -> None:
@@ -142,7 +142,7 @@ def test_a_very_short_watch_waits_so_that_the_loop_never_runs_hot() -> None:
     progress.next_request()
     verdict = progress.watch_ended(0.2)
     assert (verdict.reason, verdict.back_off) == ("very short watch", True)
-    assert progress.next_request().want is Want.WATCH
+    assert progress.next_request().want is RequestKind.WATCH
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_a_dead_connection_is_resumed_at_the_same_version_without_a_list(error: 
     progress = watching("10")
     assert not progress.watch_broke(error, 70.0).back_off
     request = progress.next_request()
-    assert (request.want, request.params["resourceVersion"]) == (Want.WATCH, "10")
+    assert (request.want, request.params["resourceVersion"]) == (RequestKind.WATCH, "10")
 
 
 def test_a_watch_that_was_never_answered_backs_off_however_long_it_took() -> None:
@@ -165,21 +165,21 @@ def test_a_refused_connection_backs_off_and_keeps_the_version() -> None:
     verdict = progress.watch_broke(NotSentError("refused"), 0.0)
     assert (verdict.reason, verdict.back_off) == ("refused", True)
     assert progress.next_request().params["resourceVersion"] == "10"
-    assert progress.next_request().want is Want.WATCH
+    assert progress.next_request().want is RequestKind.WATCH
 
 
 def test_a_throttled_watch_backs_off_as_long_as_the_server_asks_without_a_list() -> None:
     progress = watching("10")
     verdict = progress.watch_refused(refusal(429, retry_after=5.0), 0.0)
     assert (verdict.back_off, verdict.at_least_seconds) == (True, 5.0)
-    assert progress.next_request().want is Want.WATCH
+    assert progress.next_request().want is RequestKind.WATCH
 
 
 def test_expired_history_lists_again_at_the_last_version_never_back_in_time() -> None:
     progress = watching("10")
     assert progress.watch_refused(refusal(410, "Expired"), 0.0).reason == "expired"
     request = progress.next_request()
-    assert (request.want, request.params) == (Want.LIST, {"resourceVersion": "10"})
+    assert (request.want, request.params) == (RequestKind.LIST, {"resourceVersion": "10"})
     assert progress.list_reason == "expired"
 
 
@@ -211,9 +211,9 @@ def test_internal_errors_are_watched_again_for_a_minute_and_then_listed() -> Non
     progress = watching("10")
     progress.watch_refused(refusal(500, "InternalError"), 100.0)
     progress.watch_refused(refusal(500, "InternalError"), 159.0)
-    assert progress.next_request().want is Want.WATCH
+    assert progress.next_request().want is RequestKind.WATCH
     progress.watch_refused(refusal(500, "InternalError"), 161.0)
-    assert progress.next_request().want is Want.LIST
+    assert progress.next_request().want is RequestKind.LIST
 
 
 @pytest.mark.parametrize("code", [400, 404, 405, 410, 501])
@@ -221,7 +221,7 @@ def test_a_refusal_that_may_be_about_the_version_lists_again_after_the_delay(cod
     progress = watching("10")
     verdict = progress.watch_refused(refusal(code), 0.0)
     assert (verdict.back_off, verdict.lists_again) == (True, True)
-    assert progress.next_request().want is Want.LIST
+    assert progress.next_request().want is RequestKind.LIST
 
 
 @pytest.mark.parametrize("code", [401, 403, 429, 502, 503, 504])
@@ -232,36 +232,36 @@ def test_a_refusal_that_says_nothing_of_the_version_is_followed_by_the_same_watc
         verdict = progress.watch_refused(refusal(code), 60.0 * minutes)
         assert (verdict.back_off, verdict.lists_again) == (True, False)
         request = progress.next_request()
-        assert (request.want, request.params["resourceVersion"]) == (Want.WATCH, "10")
+        assert (request.want, request.params["resourceVersion"]) == (RequestKind.WATCH, "10")
 
 
 def test_a_version_of_the_future_is_listed_though_its_refusal_is_a_504() -> None:
     """An etcd that was restored from a backup."""
     progress = watching("10")
     assert progress.watch_refused(refusal(504, "Timeout", "Too large resource version: 10, current: 3"), 0.0).back_off
-    assert progress.next_request().want is Want.LIST
+    assert progress.next_request().want is RequestKind.LIST
 
 
 @pytest.mark.parametrize("code", [400, 422])
 def test_a_server_without_watch_list_is_listed_from_then_on(code: int) -> None:
     progress = fresh(watch_list=True)
     assert not progress.watch_list_failed(refusal(code)).back_off
-    assert progress.next_request().want is Want.LIST
+    assert progress.next_request().want is RequestKind.LIST
     progress.listed("3")
     progress.watch_refused(refusal(410), 0.0)
-    assert progress.next_request().want is Want.LIST
+    assert progress.next_request().want is RequestKind.LIST
 
 
 def test_a_broken_watch_list_is_replaced_by_one_list() -> None:
     progress = fresh(watch_list=True)
     progress.watch_list_failed(NetworkError("cut"))
-    assert progress.next_request().want is Want.LIST
+    assert progress.next_request().want is RequestKind.LIST
     progress.listed("3")
     progress.watch_refused(refusal(410), 0.0)
-    assert progress.next_request().want is Want.WATCH_LIST
+    assert progress.next_request().want is RequestKind.WATCH_LIST
 
 
-def test_a_refused_watch_list_keeps_asking_for_the_same() -> None:
+def test_a_refused_watch_list_keeps_querying_for_the_same() -> None:
     progress = fresh(watch_list=True)
     assert progress.watch_list_failed(NotSentError("refused")).back_off
-    assert progress.next_request().want is Want.WATCH_LIST
+    assert progress.next_request().want is RequestKind.WATCH_LIST

@@ -20,7 +20,7 @@ from kscheduler.informers.factory import DISCOVERY_SECONDS, FIRST_DISCOVERY_SECO
 from kscheduler.informers.progress import Progress
 from kscheduler.informers.reflector import INACTIVITY_SECONDS, LONGEST_WAIT_SECONDS, AbsentError
 from kscheduler.informers.resource_troubles import ResourceTroubles
-from tests.client.scripted import Answer, ScriptedServer, lines, reply, scripted_server, stall, vanish
+from tests.client.scripted import Explanation, ScriptedServer, lines, reply, scripted_server, stall, vanish
 
 
 def pod(name: str, version: str = "1", **spec: object) -> dict[str, object]:
@@ -28,7 +28,7 @@ def pod(name: str, version: str = "1", **spec: object) -> dict[str, object]:
     return {"metadata": metadata, "spec": spec}
 
 
-def pod_list(*pods: object, version: str = "10", token: str = "") -> Answer:
+def pod_list(*pods: object, version: str = "10", token: str = "") -> Explanation:
     return reply(json.dumps({"items": pods, "metadata": {"resourceVersion": version, "continue": token}}))
 
 
@@ -45,7 +45,7 @@ def failure(code: int, reason: str = "") -> str:
     return event("ERROR", {"kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": "m"})
 
 
-def refusal(code: int, reason: str = "", **headers: str) -> Answer:
+def refusal(code: int, reason: str = "", **headers: str) -> Explanation:
     return reply(json.dumps({"kind": "Status", "code": code, "reason": reason, "message": "m"}), code, **headers)
 
 
@@ -71,12 +71,12 @@ class Bench:
     def names(self) -> set[str]:
         return {one.metadata.name for one in self.informer.store.list()}
 
-    def versions_asked(self) -> list[str | None]:
+    def versions_queried(self) -> list[str | None]:
         return [request.query.get("resourceVersion") for request in self.server.requests]
 
 
 @asynccontextmanager
-async def bench(*answers: Answer, watch_list: bool = False, inactivity: float = 5.0) -> AsyncIterator[Bench]:
+async def bench(*answers: Explanation, watch_list: bool = False, inactivity: float = 5.0) -> AsyncIterator[Bench]:
     async with (
         scripted_server(*answers) as server,
         APIClient(plain_connection(server.url)) as client,
@@ -97,7 +97,7 @@ async def test_lists_all_pages_and_then_watches_from_the_lists_version() -> None
         assert harness.informer.has_synced
         assert harness.server.requests[0].query["fieldSelector"] == PODS.field_selector
         assert harness.server.requests[1].query["continue"] == "t"
-        assert harness.versions_asked() == [None, None, "10", "20"]
+        assert harness.versions_queried() == [None, None, "10", "20"]
         assert harness.informer.statistics().relists == {"start": 1}
 
 
@@ -111,7 +111,7 @@ async def test_history_expired_lists_again_and_deletes_what_was_missed() -> None
     async with bench(*answers) as harness:
         assert await harness.reasons(4) == ["listed", "expired", "expired", "listed"]
         assert harness.names() == {"b"}
-        assert harness.versions_asked() == [None, "10", "11", None]
+        assert harness.versions_queried() == [None, "10", "11", None]
         assert harness.informer.statistics().relists == {"start": 1, "expired": 1}
 
 
@@ -119,14 +119,14 @@ async def test_a_cut_connection_is_resumed_without_a_list() -> None:
     answers = (pod_list(version="10"), lines(event("ADDED", pod("a", "11")), '{"type":"ADD', cut=True), lines())
     async with bench(*answers) as harness:
         assert await harness.reasons(3) == ["listed", "broken", "very short watch"]
-        assert harness.versions_asked() == [None, "10", "11"]
+        assert harness.versions_queried() == [None, "10", "11"]
 
 
 async def test_a_silent_watch_is_opened_again_where_it_stopped() -> None:
     silent = lines(bookmark("15"), then=asyncio.Event().wait)
     async with bench(pod_list(version="10"), silent, lines(), inactivity=0.5) as harness:
         assert await harness.reasons(3) == ["listed", "stalled", "very short watch"]
-        assert harness.versions_asked() == [None, "10", "15"]
+        assert harness.versions_queried() == [None, "10", "15"]
         assert int(harness.server.requests[2].query["timeoutSeconds"]) < INACTIVITY_SECONDS
         assert harness.informer.statistics().down_text == "", "it may be quiet"
 
@@ -142,7 +142,7 @@ async def test_a_quiet_watch_that_the_server_ends_in_order_was_alive() -> None:
     async with bench(pod_list(version="10"), silent, quiet, quiet, inactivity=0.05) as harness:
         assert await harness.reasons(4) == ["listed", "stalled", "quiet", "quiet"]
         assert harness.informer.statistics().last_event_age_seconds == 0.0
-        assert harness.versions_asked() == [None, "10", "10", "10"]
+        assert harness.versions_queried() == [None, "10", "10", "10"]
         assert harness.informer.statistics().relists == {"start": 1}
 
 
@@ -173,7 +173,7 @@ async def test_a_watch_list_is_invisible_until_it_is_complete_and_goes_on_as_the
         complete.set()
         assert await stepping == ["ended", "very short watch"]
         assert seen == [("a", True), ("c", False)]
-        assert harness.versions_asked() == ["", "10"]
+        assert harness.versions_queried() == ["", "10"]
         assert harness.server.requests[0].query["sendInitialEvents"] == "true"
 
 
@@ -193,7 +193,7 @@ async def test_a_watch_list_that_is_cut_leaves_the_store_alone_and_lists() -> No
         pytest.param(lines(event("ADDED", pod("a", "5")), bookmark("6")), id="taken for a plain watch"),
     ],
 )
-async def test_a_server_without_watch_list_is_listed(answer: Answer) -> None:
+async def test_a_server_without_watch_list_is_listed(answer: Explanation) -> None:
     async with bench(answer, pod_list(pod("b"), version="10"), watch_list=True) as harness:
         assert await harness.reasons(2) == ["watch-list unsupported", "listed"]
         assert harness.names() == {"b"}
@@ -209,7 +209,7 @@ async def test_an_unreadable_object_stops_neither_the_list_nor_the_watch() -> No
         await harness.reasons(3)
         assert harness.names() == {"a", "c"}
         assert set(harness.informer.statistics().undecodable) == {"ns/bad", "ns/worse"}
-        assert harness.versions_asked()[-1] == "13"
+        assert harness.versions_queried()[-1] == "13"
 
 
 async def test_a_line_that_is_no_event_leads_to_a_new_list() -> None:
@@ -227,7 +227,7 @@ async def test_a_large_page_is_read_in_slices_to_the_same_end() -> None:
         assert set(harness.informer.statistics().undecodable) == {"ns/bad"}
 
 
-async def test_failures_are_waited_out_longer_each_time_and_at_least_as_long_as_asked() -> None:
+async def test_failures_are_waited_out_longer_each_time_and_at_least_as_long_as_queried() -> None:
     answers = (refusal(500), refusal(500), refusal(429, Retry_After="20"), refusal(500), pod_list(pod("a")), stall)
     async with bench(*answers) as harness:
         running = asyncio.create_task(harness.reflector.run())
@@ -239,7 +239,7 @@ async def test_failures_are_waited_out_longer_each_time_and_at_least_as_long_as_
     assert 6.4 <= waits[3] < 12.8
 
 
-async def test_forbidden_is_told_with_the_rule_that_is_missing_and_backs_off_to_half_a_minute() -> None:
+async def test_forbidden_is_reported_with_the_rule_that_is_missing_and_backs_off_to_half_a_minute() -> None:
     async def run(reflector: Reflector[Pod]) -> None:
         """As the factory does for a kind that discovery knows."""
         while True:
@@ -270,7 +270,7 @@ async def test_a_server_that_comes_back_is_noticed_long_before_the_delay_is_over
 # --- factory ----------------------------------------------------------------------------------------------------------
 
 
-def by_path(**answers: Answer) -> Answer:
+def by_path(**answers: Explanation) -> Explanation:
     """Answer by the path's last part."""
 
     async def answer(request: object) -> object:
@@ -281,7 +281,7 @@ def by_path(**answers: Answer) -> Answer:
 
 
 @asynccontextmanager
-async def running_factory(answer: Answer, *kinds: Kind) -> AsyncIterator[tuple[InformerFactory, VirtualClock]]:
+async def running_factory(answer: Explanation, *kinds: Kind) -> AsyncIterator[tuple[InformerFactory, VirtualClock]]:
     clock = VirtualClock()
     async with scripted_server(answer) as server, APIClient(plain_connection(server.url)) as client:
         factory = InformerFactory(client, kinds, clock=clock, rng=random.Random(1), watch_list=False)
@@ -294,7 +294,7 @@ async def running_factory(answer: Answer, *kinds: Kind) -> AsyncIterator[tuple[I
                 await task
 
 
-def list_or_watch(listed: Answer) -> Answer:
+def list_or_watch(listed: Explanation) -> Explanation:
     async def answer(request: object) -> object:
         watching = "watch" in request.query  # type: ignore[attr-defined]
         return await (lines(then=asyncio.Event().wait) if watching else listed)(request)  # type: ignore[arg-type]
@@ -302,7 +302,7 @@ def list_or_watch(listed: Answer) -> Answer:
     return answer  # type: ignore[return-value]
 
 
-async def test_all_kinds_sync_and_the_statistics_tell() -> None:
+async def test_all_kinds_sync_and_the_statistics_report() -> None:
     answers = by_path(pods=list_or_watch(pod_list(pod("a"))), nodes=list_or_watch(pod_list()))
     async with running_factory(answers, PODS, NODES) as (factory, _):
         assert await factory.wait_for_sync(60) == ()
@@ -356,13 +356,13 @@ async def test_a_resource_that_does_not_exist_rests_and_starts_when_it_appears()
         assert not factory.statistics()[0].resting
 
 
-async def test_absent_resources_are_asked_for_at_once_when_the_server_was_upgraded_and_soon_again() -> None:
+async def test_absent_resources_are_queried_for_at_once_when_the_server_was_upgraded_and_soon_again() -> None:
     """Another API server of the same cluster may have answered: the next question comes soon, not in five minutes."""
     gadgets = Kind("example.io", "v1", "gadgets", "Gadget", NAMESPACES.type)
-    exists, asked = False, list[float]()
+    exists, queried = False, list[float]()
 
     async def discovery(request: object) -> object:
-        asked.append(clock.monotonic())
+        queried.append(clock.monotonic())
         resources = [{"name": "gadgets"}] if exists else []
         return await reply(json.dumps({"resources": resources}))(request)  # type: ignore[arg-type]
 
@@ -371,11 +371,11 @@ async def test_absent_resources_are_asked_for_at_once_when_the_server_was_upgrad
         assert await factory.wait_for_sync(60) == ()
         for _ in range(5):
             await clock.run_to_next()  # by now it would be asked for each five minutes
-        before, count = clock.monotonic(), len(asked)
+        before, count = clock.monotonic(), len(queried)
         factory.look_for_absent()
-        while len(asked) == count:  # noqa: ASYNC110  a request over a real connection
+        while len(queried) == count:  # noqa: ASYNC110  a request over a real connection
             await asyncio.sleep(0.001)
-        assert asked[-1] == before
+        assert queried[-1] == before
         exists = True
         await clock.run_to_next()
         assert clock.monotonic() == before + FIRST_DISCOVERY_SECONDS
@@ -390,11 +390,11 @@ async def until_awake(factory: InformerFactory) -> None:
 async def test_a_resource_that_does_not_exist_rests_where_rights_are_refused_first_and_discovery_came_late() -> None:
     """As of a static pod, which is there before the API server, under a role that does not know the kind."""
     gadgets = Kind("example.io", "v1", "gadgets", "Gadget", NAMESPACES.type)
-    asked: list[str] = []
+    queried: list[str] = []
 
     async def discovery(request: object) -> object:
-        asked.append("discovery")
-        found = refusal(503, "ServiceUnavailable") if len(asked) == 1 else reply(json.dumps({"resources": []}))
+        queried.append("discovery")
+        found = refusal(503, "ServiceUnavailable") if len(queried) == 1 else reply(json.dumps({"resources": []}))
         return await found(request)  # type: ignore[arg-type]
 
     answers = by_path(v1=discovery, gadgets=refusal(403, "Forbidden"))  # type: ignore[arg-type]
@@ -494,7 +494,7 @@ async def test_objects_are_given_up_only_when_a_kind_stays_absent(fault_seconds:
         pytest.param(reply(""), id="nothing"),
     ],
 )
-async def test_a_discovery_that_cannot_be_read_says_nothing_about_a_kind(answer: Answer) -> None:
+async def test_a_discovery_that_cannot_be_read_says_nothing_about_a_kind(answer: Explanation) -> None:
     gadgets = Kind("example.io", "v1", "gadgets", "Gadget", NAMESPACES.type)
     answers = by_path(v1=answer, gadgets=list_or_watch(pod_list(pod("a"))))
     async with running_factory(answers, gadgets) as (factory, _):
@@ -508,8 +508,8 @@ async def test_a_discovery_that_cannot_be_read_says_nothing_about_a_kind(answer:
 @pytest.mark.parametrize("seconds", ["3600", "9" * 40, "1e400", "-1", "nan", "Sat, 28 Nov 2099 12:00:00 GMT"])
 @pytest.mark.parametrize("is_list", [True, False], ids=["list", "watch"])
 async def test_no_answer_keeps_a_kind_away_for_longer_than_half_a_minute(seconds: str, is_list: bool) -> None:
-    asked = refusal(429, Retry_After=seconds)
-    answers = (asked, pod_list(pod("a")), stall) if is_list else (pod_list(pod("a")), asked, stall)
+    queried = refusal(429, Retry_After=seconds)
+    answers = (queried, pod_list(pod("a")), stall) if is_list else (pod_list(pod("a")), queried, stall)
     async with bench(*answers) as harness:
         running = asyncio.create_task(harness.reflector.run())
         waited = await harness.clock.run_to_next()
@@ -551,7 +551,7 @@ async def test_while_it_waits_it_says_since_when_why_and_until_when() -> None:
         pytest.param(lines(bookmark("10"), cut=True), id="cut"),
     ],
 )
-async def test_a_watch_that_brings_nothing_new_and_ends_is_not_a_hot_loop(answer: Answer) -> None:
+async def test_a_watch_that_brings_nothing_new_and_ends_is_not_a_hot_loop(answer: Explanation) -> None:
     async with bench(pod_list(pod("a", "10"), version="10"), answer) as harness:
         assert await harness.reasons(1) == ["listed"]
         for _ in range(3):
@@ -566,7 +566,7 @@ async def test_a_watch_that_brings_nothing_new_and_ends_is_not_a_hot_loop(answer
         pytest.param([pod_list(token=f"t{number}") for number in range(30)], id="empty pages"),
     ],
 )
-async def test_a_list_that_does_not_end_is_given_up(answers: list[Answer]) -> None:
+async def test_a_list_that_does_not_end_is_given_up(answers: list[Explanation]) -> None:
     async with bench(*answers) as harness:
         verdict = await harness.reflector.step()
         assert (verdict.reason, verdict.back_off) == ("garbled", True)
@@ -620,25 +620,25 @@ async def test_a_watch_that_is_accepted_and_never_answered_is_given_up_long_befo
         assert await harness.reasons(3) == ["listed", "stalled", "very short watch"]
 
 
-async def test_a_watch_that_is_not_answered_is_told_before_it_is_given_up_and_after(
+async def test_a_watch_that_is_not_answered_is_reported_before_it_is_given_up_and_after(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("kscheduler.client.rest.WATCH_OPEN_SECONDS", 0.3)
     worked = lines(event("ADDED", pod("a", "11")))
-    is_asked = asyncio.Event()
+    is_queried = asyncio.Event()
 
     async def silence(request: web.Request) -> web.StreamResponse:
-        is_asked.set()
+        is_queried.set()
         return await stall(request)
 
     async with bench(pod_list(version="10"), worked, silence, lines(), inactivity=60.0) as harness:
         assert await harness.reasons(2) == ["listed", "ended"]
-        asking = asyncio.create_task(harness.reflector.step())
-        await is_asked.wait()
+        querying = asyncio.create_task(harness.reflector.step())
+        await is_queried.wait()
         assert harness.informer.statistics().problem == "", "an answer may take a moment"
         await harness.clock.advance(3.0)
         assert harness.informer.statistics().down_text == "no watch for 3 s: no answer: a watch was asked for 3 s ago"
-        assert (await asking).back_off
+        assert (await querying).back_off
         assert harness.informer.statistics().problem.startswith("stalled: ")
         assert await harness.reasons(1) == ["very short watch"]
 
@@ -696,12 +696,12 @@ async def test_a_watch_that_is_forbidden_and_then_allowed_goes_on_without_a_list
         assert await harness.clock.next_sleep() <= 1.2, "another mistake in RBAC, an hour later"
         running.cancel()
         assert harness.names() == {"a", "b"}
-        assert harness.versions_asked() == [None, *["10"] * 7, "11"]
+        assert harness.versions_queried() == [None, *["10"] * 7, "11"]
         assert harness.informer.statistics().relists == {"start": 1}
 
 
 async def test_a_watch_that_expires_again_and_again_does_not_list_each_time_at_once() -> None:
-    """Each works for six seconds; a list of all pods after each of them would load the API server for ever."""
+    """Each works for six seconds; a list of all pods after each of them would load the API server forever."""
 
     async def expired(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()
@@ -740,7 +740,7 @@ async def test_after_a_watch_that_worked_the_next_failure_is_waited_out_shortly(
         running.cancel()
 
 
-def page(status: int, **headers: str) -> Answer:
+def page(status: int, **headers: str) -> Explanation:
     async def answer(_request: web.Request) -> web.StreamResponse:
         return web.Response(body=b"<html>log in</html>", status=status, content_type="text/html", headers=headers)
 
@@ -759,7 +759,7 @@ def page(status: int, **headers: str) -> Answer:
     ],
 )
 async def test_a_list_and_a_watch_fail_by_the_word_of_the_table_of_causes(
-    of: str, answer: Answer, cause: Cause
+    of: str, answer: Explanation, cause: Cause
 ) -> None:
     """A page was `garbled` in the log and in `/readyz`, `proxy` in the table that says what to do about it."""
     async with bench(*([] if of == "list" else [pod_list()]), answer) as harness:
@@ -775,7 +775,7 @@ async def test_a_list_and_a_watch_fail_by_the_word_of_the_table_of_causes(
         assert (line.fields["reason"], line.fields["advice"] in advised) == (cause, True)
 
 
-async def test_a_host_without_a_name_is_not_told_as_one_that_refuses() -> None:
+async def test_a_host_without_a_name_is_not_reported_as_one_that_refuses() -> None:
     failure = NotSentError("GET /api: no such host")
     failure.__cause__ = socket.gaierror(socket.EAI_NONAME, "Name or service not known")
     progress = Progress(random.Random(1))

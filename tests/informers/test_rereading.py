@@ -1,4 +1,4 @@
-"""What could not be read is read anew within a minute, alone; what has no name is listed; both end and are bounded."""
+"""What could not be read is read again within a minute, alone; what has no name is listed; both end and are bounded."""
 
 import asyncio
 import json
@@ -15,7 +15,7 @@ from kscheduler.client.watch import Undecodable
 from kscheduler.informers import Informer
 from kscheduler.informers.informer import UNNAMED
 from kscheduler.informers.rereading import RELIST_REASON, Rereader, Rereads
-from tests.client.scripted import Answer, ScriptedServer, reply, scripted_server
+from tests.client.scripted import Explanation, ScriptedServer, reply, scripted_server
 from tests.informers.test_reflector import pod, pod_list, refusal
 
 
@@ -41,12 +41,12 @@ class Bench:
 
 
 @asynccontextmanager
-async def bench(*answers: Answer) -> AsyncIterator[Bench]:
+async def bench(*answers: Explanation) -> AsyncIterator[Bench]:
     async with scripted_server(*answers) as server, APIClient(plain_connection(server.url)) as client:
         yield Bench(server, client)
 
 
-async def test_an_object_is_asked_for_by_its_name_and_taken_as_if_the_watch_had_brought_it() -> None:
+async def test_an_object_is_queried_for_by_its_name_and_taken_as_if_the_watch_had_brought_it() -> None:
     async with bench(pod_list(pod("a", "12"))) as harness:
         harness.informer.apply_undecodable(garbled("a"))
         await harness.seconds(3)
@@ -79,7 +79,7 @@ async def test_an_object_that_is_gone_meanwhile_ends_it_and_leaves_the_store() -
     ],
 )
 async def test_what_stays_unreadable_is_tried_less_and_less_often_and_at_least_once_a_minute_at_first(
-    answer: Answer,
+    answer: Explanation,
 ) -> None:
     async with bench(answer) as harness:
         harness.informer.apply_undecodable(garbled("a"))

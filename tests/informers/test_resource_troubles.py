@@ -23,7 +23,7 @@ def test_all_resources_that_fail_for_one_reason_are_one_line() -> None:
     assert "APIService" in str(broken.fields["advice"])
 
 
-def test_a_line_is_repeated_once_a_minute_and_the_end_is_told() -> None:
+def test_a_line_is_repeated_once_a_minute_and_the_end_is_reported() -> None:
     troubles, problems = ResourceTroubles(), {"pods": FORBIDDEN}
     lines_by_second = {second: messages(troubles, problems if second < 130 else {}, second) for second in range(140)}
     assert {second: lines for second, lines in lines_by_second.items() if lines} == {
@@ -70,7 +70,7 @@ def test_a_resource_that_fails_now_and_then_is_named_once_a_minute() -> None:
     assert lines.count("list_or_watch_fails") <= 5
 
 
-def test_a_resource_that_fails_and_works_in_turn_is_told_once_a_minute_with_a_count() -> None:
+def test_a_resource_that_fails_and_works_in_turn_is_reported_once_a_minute_with_a_count() -> None:
     troubles = ResourceTroubles()
     lines = [
         line

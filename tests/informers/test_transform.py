@@ -35,7 +35,7 @@ REQUESTS = {"cpu": "250m", "memory": "1Gi"}
 
 
 def rich_pod(name: str = "web", **spec: Any) -> Pod:
-    """A pod on a node with something in every part that is shared; decoded anew each time."""
+    """A pod on a node with something in every part that is shared; decoded again each time."""
     container = {"name": "main", "image": "app", "resources": {"requests": REQUESTS}, "ports": [{"hostPort": 80}]}
     term = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "web"}}}
     constraint = {"maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", **term}
@@ -195,7 +195,7 @@ async def test_objects_are_transformed_once_on_each_way_into_the_store() -> None
     assert seen == ["listed", "watched"]
 
 
-def test_values_that_nobody_can_tell_apart_are_not_confused_between_kinds() -> None:
+def test_values_that_nobody_can_report_apart_are_not_confused_between_kinds() -> None:
     """`{}` is what a default of any type is written as."""
     share = default_transform("pods")
     pod = convert({**pod_tree(), "spec": {"containers": [{}], "tolerations": [{}]}}, Pod)
@@ -211,7 +211,7 @@ def test_a_node_with_nothing_to_share_is_left_alone() -> None:
 
 
 def published(number: int) -> ResourceSlice:
-    """Two devices of a node, as a driver publishes them; decoded anew each time."""
+    """Two devices of a node, as a driver publishes them; decoded again each time."""
     attributes = {"model": {"string": "H100"}, "uuid": {"string": f"GPU-{number}"}}
     device = {"attributes": attributes, "capacity": {"memory": {"value": "80Gi"}}}
     spec = {"driver": "gpu.example.com", "devices": [device | {"name": "gpu-0"}, device | {"name": "gpu-1"}]}
@@ -233,7 +233,7 @@ def claimed(number: int) -> ResourceClaim:
     return convert(tree, ResourceClaim)
 
 
-def test_slices_share_all_but_what_tells_devices_apart() -> None:
+def test_slices_share_all_but_what_reports_devices_apart() -> None:
     share = default_transform("resourceslices.resource.k8s.io")
     first, second = published(0), published(1)
     for each in (first, second):

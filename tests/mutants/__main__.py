@@ -10,8 +10,8 @@ A kill counts only if the killing test passes without the mutant: each is run on
 `equivalent.toml` knows are counted apart.
 
 Why no kept tool: mutmut 3 rewrites a copy of the tree into trampolines, which the checks of a plugin's shape see, and
-leaves constants and class bodies alone; cosmic-ray writes into the tree and starts pytest anew for each mutant. Neither
-draws a sample by seed or chooses tests by line.
+leaves constants and class bodies alone; cosmic-ray writes into the tree and starts pytest again for each mutant.
+Neither draws a sample by seed or chooses tests by line.
 """
 
 import argparse
@@ -49,7 +49,7 @@ def main() -> int:
     sources = _sources()
     drawn = _drawn(sources, arguments)
     if arguments.list:
-        _say(*map(str, drawn))
+        _log_query(*map(str, drawn))
         return 0
     kept = KeptMap(ROOT, _KEPT)
     test_files = _test_files()
@@ -60,8 +60,10 @@ def main() -> int:
     preload()
     trials = Trials(ROOT, {name: facts.seconds for name, facts in covered.tests.items()}, at_once=arguments.jobs)
     outcomes = _tried(trials, jobs)
-    _say("", *report.table(outcomes), "", *(line for each in outcomes if each.lived for line in report.survivor(each)))
-    _say(f"{report.share(outcomes):.1%} died; {report.ENOUGH:.0%} should")
+    _log_query(
+        "", *report.table(outcomes), "", *(line for each in outcomes if each.lived for line in report.survivor(each))
+    )
+    _log_query(f"{report.share(outcomes):.1%} died; {report.ENOUGH:.0%} should")
     return 0 if report.share(outcomes) >= report.ENOUGH else 1
 
 
@@ -94,7 +96,9 @@ def _drawn(sources: dict[str, bytes], arguments: argparse.Namespace) -> list[Mut
     mutants = [mutant for mutant in everything if arguments.line in mutant.before]
     drawn = draw(mutants, arguments.seed, arguments.count)
     left = [mutant for mutant in drawn if not any(entry.fits(mutant) for entry in known)]
-    _say(f"{len(everything)} changes are possible; {len(drawn)} drawn, {len(drawn) - len(left)} of them equivalent")
+    _log_query(
+        f"{len(everything)} changes are possible; {len(drawn)} drawn, {len(drawn) - len(left)} of them equivalent"
+    )
     return left
 
 
@@ -106,26 +110,26 @@ def _measure(kept: KeptMap, test_files: Sequence[str]) -> None:
         if pid == 0:
             signals_as_in_a_terminal()
             failed = measure(ROOT, PACKAGE, list(files), [*PYTEST_ARGS, "--no-summary", "--quiet"], kept)
-            _say(*(f"{name} fails without any mutant" for name in sorted(failed)))
+            _log_query(*(f"{name} fails without any mutant" for name in sorted(failed)))
             os._exit(0)
         os.waitpid(pid, 0)
-        _say(f"measured {folder} in {time.monotonic() - began:.0f} s")
+        _log_query(f"measured {folder} in {time.monotonic() - began:.0f} s")
 
 
 def _tried(trials: Trials, jobs: list[Job]) -> list[Outcome]:
     """Every mutant's end. A test that fails without the mutant too has killed nobody: it is left out, and again."""
     outcomes: list[Outcome] = []
     while jobs:
-        fresh = list(_told(trials.run(jobs)))
+        fresh = list(_reported(trials.run(jobs)))
         unsound = _failing_anyway(trials, fresh)
         outcomes += [outcome for outcome in fresh if outcome.killer not in unsound]
         jobs = [_without(outcome, unsound) for outcome in fresh if outcome.killer in unsound]
     return outcomes
 
 
-def _told(outcomes: Iterable[Outcome]) -> Iterable[Outcome]:
+def _reported(outcomes: Iterable[Outcome]) -> Iterable[Outcome]:
     for outcome in outcomes:
-        _say(report.line(outcome))
+        _log_query(report.line(outcome))
         yield outcome
 
 
@@ -134,7 +138,7 @@ def _failing_anyway(trials: Trials, outcomes: Iterable[Outcome]) -> set[str]:
     killers = sorted({outcome.killer for outcome in outcomes if "::" in outcome.killer})
     checks = [Job(None, (tuple(killers[first : first + _TOGETHER]),)) for first in range(0, len(killers), _TOGETHER)]
     failing = {name for checked in trials.run(checks) for name in checked.failed}
-    _say(*(f"{name} fails without any mutant: it has killed nobody" for name in sorted(failing)))
+    _log_query(*(f"{name} fails without any mutant: it has killed nobody" for name in sorted(failing)))
     return failing
 
 
@@ -143,7 +147,7 @@ def _without(outcome: Outcome, tests: set[str]) -> Job:
     return Job(outcome.job.mutant, tuple(batch for batch in batches if batch))
 
 
-def _say(*lines: str) -> None:
+def _log_query(*lines: str) -> None:
     for line in lines:
         sys.stdout.write(line + "\n")
     sys.stdout.flush()

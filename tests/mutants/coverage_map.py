@@ -1,4 +1,4 @@
-"""Which tests run a line: measured once with coverage.py, kept between runs, and mended where something changed.
+"""Which tests run a line: measured once with coverage.py, kept between runs, and repaired where something changed.
 
 A trial of a mutant runs only tests that can notice it, so each line needs the list of its tests. coverage.py keeps a
 context per line; here the context is the id of the test, set-up and tear-down included. The map is kept by test file:

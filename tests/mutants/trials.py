@@ -266,7 +266,7 @@ def _limit_memory() -> None:
 
 
 def _be_silent(scratch: str) -> None:
-    """What the tests print is kept until the trial is over, for whoever looks into it with a debugger."""
+    """What the tests print is kept until the trial is over, for anyone who looks into it with a debugger."""
     output = os.open(Path(scratch, "output"), os.O_CREAT | os.O_WRONLY, 0o600)
     nothing = os.open(os.devnull, os.O_RDONLY)
     for place, file in ((0, nothing), (1, output), (2, output)):
@@ -287,16 +287,16 @@ class _OnlyThese:
         items[:] = [by_name[name] for name in self._limits if name in by_name]
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
-        self._say("start", nodeid)
+        self._log_query("start", nodeid)
         signal.alarm(int(self._limits[nodeid]) + _ORPHAN_SECONDS)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed:
-            self._say("failed", report.nodeid)
+            self._log_query("failed", report.nodeid)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if report.failed:
-            self._say("failed", report.nodeid)
+            self._log_query("failed", report.nodeid)
 
-    def _say(self, word: str, rest: str) -> None:
+    def _log_query(self, word: str, rest: str) -> None:
         os.write(self._pipe, f"{word} {rest}\n".encode())

@@ -111,8 +111,8 @@ def test_what_the_node_counts_of_the_pod_need_not_be_free(
 
 def hints(events: Sequence[ClusterEventWithHint], event: ClusterEvent, old: Any, new: Any, pod: Pod) -> set[str]:
     """What the hints of these registrations say of an event."""
-    asked = [entry.hint for entry in events if entry.event.matches(event) and entry.hint is not None]
-    return {hint(PodInfo(pod), old, new).value for hint in asked}
+    queried = [entry.hint for entry in events if entry.event.matches(event) and entry.hint is not None]
+    return {hint(PodInfo(pod), old, new).value for hint in queried}
 
 
 POLICY = ClusterEvent(Resource.NODE, ActionType.UPDATE_NODE_PREEMPTION_POLICY)
@@ -158,7 +158,7 @@ def test_fit_wakes_it_for_its_own_node_only(where: str, what: str) -> None:
 def test_a_resize_that_asks_for_less_in_all_wakes_pods_where_resizes_are_summed_whole() -> None:
     """Of one container more and of the other less: each by itself, as in 1.36, may get more than before."""
 
-    def asking(*amounts: str) -> Pod:
+    def querying(*amounts: str) -> Pod:
         containers = [{"name": f"c{at}", "resources": {"requests": {"cpu": cpu}}} for at, cpu in enumerate(amounts)]
         made = convert({"spec": {"containers": containers, "nodeName": "node-1"}}, Pod)
         allocated = [
@@ -177,7 +177,7 @@ def test_a_resize_that_asks_for_less_in_all_wakes_pods_where_resizes_are_summed_
             for entry in fit.events_to_register()
             if entry.event.resource is Resource.POD
         ]
-        assert hints(events, shrink, asking("5", "0"), asking("0", "4"), waiting) == {said.value}
+        assert hints(events, shrink, querying("5", "0"), querying("0", "4"), waiting) == {said.value}
 
 
 def test_without_the_gate_fit_knows_of_no_resizes() -> None:

@@ -192,7 +192,7 @@ SLEEPS_ON = {
 }
 
 
-def asked(
+def queried(
     plugin: Any, event: ClusterEvent, waiting: Pod, old: KubeObject | None, new: KubeObject | None
 ) -> list[QueueingHint]:
     """What the plugin's registrations that match the event say, as the queue would ask them."""
@@ -203,22 +203,22 @@ def asked(
 
 @pytest.mark.parametrize("case", WAKES.values(), ids=WAKES)
 def test_wakes_the_pod(case: Any) -> None:
-    assert asked(*case) == [QueueingHint.QUEUE]
+    assert queried(*case) == [QueueingHint.QUEUE]
 
 
 @pytest.mark.parametrize("case", SLEEPS_ON.values(), ids=SLEEPS_ON)
 def test_lets_the_pod_sleep(case: Any) -> None:
-    assert asked(*case) == [QueueingHint.SKIP]
+    assert queried(*case) == [QueueingHint.SKIP]
 
 
 def test_a_node_without_an_ignored_resource_wakes_the_pod() -> None:
     ignoring = NodeResourcesFit(NodeResourcesFitArgs(ignored_resource_groups=("example.com",)), HANDLE)
     waiting = requesting(requests={"cpu": "1", "example.com/gpu": "1"})
-    assert asked(ignoring, NODE_ADD, waiting, None, node()) == [QueueingHint.QUEUE]
-    assert asked(fit, NODE_ADD, waiting, None, node()) == [QueueingHint.SKIP]
+    assert queried(ignoring, NODE_ADD, waiting, None, node()) == [QueueingHint.QUEUE]
+    assert queried(fit, NODE_ADD, waiting, None, node()) == [QueueingHint.SKIP]
 
 
 def test_nobody_registers_an_event_that_cannot_help() -> None:
     heartbeat = node_update(ActionType.UPDATE_NODE_CONDITION)
     for plugin in (unschedulable, taints, affinity, ports, fit, gates, names):
-        assert asked(plugin, heartbeat, pod(), node(), node()) == []
+        assert queried(plugin, heartbeat, pod(), node(), node()) == []

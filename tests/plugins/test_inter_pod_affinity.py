@@ -74,7 +74,7 @@ def test_apart_by_host_names_holds_while_nodes_come_go_and_change_their_names() 
     cache, apart = Cache(), pod_info(affinity=far(term(key="host")))
     plugin = plugin_of(cache)
 
-    def turned_down() -> set[str]:
+    def rejected() -> set[str]:
         state, nodes = CycleState(), cache.nodes
         plugin.pre_filter(state, apart, nodes)
         codes = plugin.filter(state, apart, nodes, nodes.rows())
@@ -84,15 +84,15 @@ def test_apart_by_host_names_holds_while_nodes_come_go_and_change_their_names() 
     for name in "abc":
         cache.add_node(make_node(name, labels={"host": name}))
     cache.add_pod(web("one", "a"))
-    assert turned_down() == {"a"}
+    assert rejected() == {"a"}
     cache.add_node(make_node("b", labels={"host": "a"}))
-    assert turned_down() == {"a", "b"}, "they are one domain now"
+    assert rejected() == {"a", "b"}, "they are one domain now"
     cache.add_node(make_node("a"))
-    assert turned_down() == set(), "a is in no domain any more, and its pod is in nobody's way"
+    assert rejected() == set(), "a is in no domain any more, and its pod is in nobody's way"
     cache.remove_node("a")
     cache.add_node(make_node("d", labels={"host": "d"}))
     cache.add_pod(web("two", "d"))
-    assert turned_down() == {"d"}
+    assert rejected() == {"d"}
 
 
 def test_points_are_the_askers_own() -> None:
@@ -103,14 +103,14 @@ def test_points_are_the_askers_own() -> None:
     drawn = {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [preferred("web")]}}
     cache.add_pod(web("one", "b-1"))
     plugin, pod, nodes = plugin_of(cache), pod_info(affinity=drawn), cache.nodes
-    told = []
+    reported = []
     for _ in range(2):
         state = CycleState()
         assert plugin.pre_score(state, pod, nodes, nodes.rows()).is_success
         points = plugin.score(state, pod, nodes, nodes.rows())
-        told.append(points.tolist())
+        reported.append(points.tolist())
         points += 7
-    assert told == [[0, 0, 1, 0]] * 2
+    assert reported == [[0, 0, 1, 0]] * 2
 
 
 def preferred(app: str) -> Tree:
@@ -186,9 +186,9 @@ def pod_on(node: str = "a-1", app: str = "web", **fields: Any) -> Pod:
 def hint(event: ClusterEvent, waiting: PodInfo, old: Any, new: Any) -> QueueingHint:
     holder = make_pod("holder", node="a-1", affinity=far(term("repelled", "rack")))
     registered = {one.event: one.hint for one in plugin_of(cluster(holder)).events_to_register()}
-    asked = registered[event]
-    assert asked is not None
-    return asked(waiting, old, new)
+    queried = registered[event]
+    assert queried is not None
+    return queried(waiting, old, new)
 
 
 SEEKS = pod_info("waiting", affinity=near(term()))

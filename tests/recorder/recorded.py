@@ -8,7 +8,7 @@ from kscheduler.config.loader import LoadedConfig, default_configuration
 from kscheduler.framework.registry import Registry
 from kscheduler.recorder.building import flight_recorder
 from kscheduler.recorder.flight_recorder import RecordSettings
-from kscheduler.recorder.replaying.described import configured_as
+from kscheduler.recorder.replaying.recorded_configuration import configured_as
 from kscheduler.recorder.replaying.replay import Replay, runs_of
 from kscheduler.recorder.replaying.replayed_scheduler import Configure
 from kscheduler.recorder.segments import BlockReader, segments_in

@@ -46,7 +46,7 @@ def test_what_was_packed_is_read(blocks: list[bytes]) -> None:
 
 
 @given(DATA, st.data())
-def test_of_a_cut_segment_all_whole_blocks_are_read_and_the_cut_is_told(
+def test_of_a_cut_segment_all_whole_blocks_are_read_and_the_cut_is_reported(
     blocks: list[bytes], data: st.DataObject
 ) -> None:
     whole, ends = packed(blocks)
@@ -83,7 +83,7 @@ def test_another_version_of_the_format_is_named() -> None:
         BlockReader(io.BytesIO(MAGIC + b"\x07\x00"))
 
 
-def test_names_of_segments_tell_run_and_number(tmp_path: Path) -> None:
+def test_names_of_segments_report_run_and_number(tmp_path: Path) -> None:
     run = new_run(1_790_000_000.0, 4711)
     path = segment_path(tmp_path, run, 12)
     found = name_of(path)

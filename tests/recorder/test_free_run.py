@@ -8,7 +8,7 @@ from kscheduler.api.meta import KubeObject
 from kscheduler.assembly.configured import Configured
 from kscheduler.config.feature_gates import parse_feature_gates
 from kscheduler.config.loader import default_configuration
-from kscheduler.recorder.alternatives.free_run import FreeRun, Happening
+from kscheduler.recorder.alternatives.free_run import ExternalChange, FreeRun
 from kscheduler.recorder.step_clock import MICROS
 from tests.builders import make_node, make_pod
 from tests.scheduling.groups.world import member, pod_group
@@ -27,9 +27,9 @@ def test_a_gang_s_victims_are_gone_at_once_although_no_single_pod_is_decided_aft
         *((2, PODS, member(f"g-{number}", "g", priority=9, requests=HALF)) for number in range(2)),
     ]
     for second, kind, new in come:
-        run.happens(Happening(second * MICROS, kind, None, new))
+        run.apply_external(ExternalChange(second * MICROS, kind, None, new))
     for second in range(3, 10):
-        run.happens(Happening(second * MICROS, None))
+        run.apply_external(ExternalChange(second * MICROS, None))
     measured = run.end()
     assert sorted(victim for victim, _ in measured.evicted) == ["default/low-0", "default/low-1"]
     assert sorted(placement.pod for placement in measured.placed.values()) == ["default/g-0", "default/g-1"]

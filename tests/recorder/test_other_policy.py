@@ -9,8 +9,8 @@ import pytest
 from kscheduler.assembly.configured import Configured
 from kscheduler.config.feature_gates import parse_feature_gates
 from kscheduler.config.loader import load_bytes
-from kscheduler.recorder.alternatives.comparing import PolicyComparison, Recorded, compared, rules_apart
-from kscheduler.recorder.replaying.described import configured_with
+from kscheduler.recorder.alternatives.comparing import PolicyComparison, RecordedRun, compared, rules_apart
+from kscheduler.recorder.replaying.recorded_configuration import configured_with
 from kscheduler.recorder.replaying.replay import last_run_of, runs_of
 from kscheduler.recorder.report.in_json import replay_schema
 from kscheduler.recorder.report.other_policy import comparison_text, comparison_tree
@@ -42,7 +42,7 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def against(recording: Path, text: str) -> PolicyComparison:
     head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
     (run,) = runs_of(recording)
-    return compared(Recorded(run), Configured(load_bytes((head + text).encode(), "other")))
+    return compared(RecordedRun(run), Configured(load_bytes((head + text).encode(), "other")))
 
 
 def test_the_same_configuration_makes_no_difference(recording: Path) -> None:
@@ -85,7 +85,7 @@ def score(pod, node):
 
 
 @pytest.mark.parametrize(
-    ("body", "told"),
+    ("body", "reported"),
     [
         ("raise ValueError('boom')", "in {all} of {all} decisions"),
         ("return 'much'", "in {all} of {all} decisions"),
@@ -93,19 +93,19 @@ def score(pod, node):
     ],
     ids=["raises", "wrong type", "some nodes"],
 )
-def test_a_score_that_fails_is_told_beside_what_came_of_it(
-    body: str, told: str, recording: Path, tmp_path: Path
+def test_a_score_that_fails_is_reported_beside_what_came_of_it(
+    body: str, reported: str, recording: Path, tmp_path: Path
 ) -> None:
     """Otherwise a policy that never worked looks like one that makes no difference."""
     path = tmp_path / "boom.py"
     path.write_text(FAILING.format(body=body))
-    recorded = Recorded(last_run_of(recording))
+    recorded = RecordedRun(last_run_of(recording))
     other = configured_with(recorded.description, recorded.description.feature_gates, [str(path)], "")
     found = compared(recorded, other)
     lines = comparison_text(found, Style(width=1000)).splitlines()
     (line,) = (line for line in lines if "gave no points" in line)
     assert line.startswith("OTHER: Boom gave no points ")
-    assert told.format(all=found.after.scored) in line
+    assert reported.format(all=found.after.scored) in line
     assert "(boom.py:" in line
     tree = comparison_tree(found, "here")
     jsonschema.Draft202012Validator(json.loads(replay_schema())).validate(tree)
@@ -125,7 +125,7 @@ def test_a_profile_that_was_another_scheduler_s_is_named(recording: Path) -> Non
     assert int(count) >= len(found.before.placed)
 
 
-def test_gates_and_version_that_differ_are_told() -> None:
+def test_gates_and_version_that_differ_are_reported() -> None:
     recorded = parse_feature_gates("GenericWorkload=true", version="1.37")
     assert list(rules_apart(recorded, recorded)) == []
     assert list(rules_apart(recorded, parse_feature_gates("", version="1.37"))) == [

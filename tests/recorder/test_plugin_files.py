@@ -46,18 +46,18 @@ def recorded(tmp_path: Path, *, reloads: bool = False) -> tuple[Path, Path]:
 
     class WithPlugin(RandomCluster):
         origins = known.origins
-        told = 0
+        reported = 0
 
-        def tell(self, pod: dict[str, Any]) -> None:
-            self.told += 1
-            if reloads and self.told == 6:
+        def report(self, pod: dict[str, Any]) -> None:
+            self.reported += 1
+            if reloads and self.reported == 6:
                 self._soon(self._reload)
 
         def _reload(self) -> None:
             path.write_text(f"{ODD}# another version\n")
             now = read()
             self.origins = now.origins
-            self.assembly.adopt(self.assembly.draft(now.config, now.registry), self.informers[PODS].store.list())
+            self.assembly.apply(self.assembly.draft(now.config, now.registry), self.informers[PODS].store.list())
 
     record(tmp_path / "recording", 50, 5, nodes=3, config=known.config, known=known.registry, cluster_type=WithPlugin)
     return tmp_path / "recording", path
@@ -69,7 +69,7 @@ def recording_of_file(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, P
 
 
 @pytest.mark.parametrize("what", BROKEN)
-def test_a_file_that_cannot_be_loaded_is_told_of_the_file(
+def test_a_file_that_cannot_be_loaded_is_reported_of_the_file(
     what: str, recording_of_file: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     recording, path = recording_of_file

@@ -8,7 +8,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from kscheduler.cli import main
-from kscheduler.recorder.entries import Entry, How, Op, Output
+from kscheduler.recorder.entries import DecisionEnd, Entry, Op, Output
 from kscheduler.recorder.replaying.pod_decisions import PodDecision, PodDecisions, _awaited_under
 from kscheduler.recorder.replaying.replay import Replay, runs_of
 from kscheduler.recorder.report.in_json import replay_schema
@@ -54,13 +54,13 @@ def test_every_decision_about_every_pod_is_found_with_the_time_attempt_and_node_
     expected = decided(recording)
     pods = {pod for _, pod, _, _ in expected}
     assert len(pods) > 20
-    told = [
+    reported = [
         (each.micros, each.pod, each.attempt, each.node)
         for pod in pods
         for each in read(recording, pod).found
         if each.attempt is not None
     ]
-    assert sorted(told) == sorted(expected)
+    assert sorted(reported) == sorted(expected)
 
 
 def test_who_fits_nowhere_has_the_text_of_its_condition_and_who_turned_it_down(recording: Path) -> None:
@@ -72,7 +72,7 @@ def test_who_fits_nowhere_has_the_text_of_its_condition_and_who_turned_it_down(r
     assert all("nodes are available" in each.text and each.plugins for each in without)
 
 
-def test_the_command_tells_it_in_words_and_as_its_schema_says(recording: Path, capsys: Captured) -> None:
+def test_the_command_reports_it_in_words_and_as_its_schema_says(recording: Path, capsys: Captured) -> None:
     (pod, _), *_ = Counter(pod for _, pod, _, node in decided(recording) if not node).most_common(1)
     found = read(recording, pod).found
     assert main(["replay", str(recording), "--pod", pod]) == 0
@@ -115,19 +115,19 @@ def test_a_pod_that_nobody_decided_about_ends_with_1(recording: Path, capsys: Ca
     ("[{urlPrefix: 'http://x', filterVerb: f, managedResources: [{name: a.b/c}]}]",
      "extenders are asked, or a search goes on"),
 ])  # fmt: skip
-def test_what_a_decision_waits_for_is_told_by_the_configuration(extenders: str, text: str) -> None:
+def test_what_a_decision_waits_for_is_reported_by_the_configuration(extenders: str, text: str) -> None:
     assert _awaited_under({"configuration": f"kind: KubeSchedulerConfiguration\nextenders: {extenders}\n"}) == text
 
 
-def test_members_of_a_group_victims_and_what_came_later_are_told() -> None:
+def test_members_of_a_group_victims_and_what_came_later_are_reported() -> None:
     decisions = PodDecisions("ml/a")
     failed = [Output.FAILED, "ml/a", "0/3 nodes are available", "", ["Fit"], ["Gang"], "none", False]
     entries: list[Entry] = [
         [Op.GROUP, 1, "ml/train", [[7, "ml/a", "node-1"], [8, "ml/b", "node-2"]], []],
         [Op.ABANDONED, 2, 7, 1, ["the Binding was refused"], "", "none", []],
         [Op.GROUP, 3, "ml/train", [[9, "ml/b", "node-2"]], [failed]],
-        [Op.DECIDED, 4, 10, "ml/a", 3, How.OVER, "", [failed, [Output.PREEMPTS, "ml/a", "node-3", ["ml/c"]]]],
-        [Op.DECIDED, 5, 11, "ml/a", 4, How.AWAITED, "", []],
+        [Op.DECIDED, 4, 10, "ml/a", 3, DecisionEnd.OVER, "", [failed, [Output.PREEMPTS, "ml/a", "node-3", ["ml/c"]]]],
+        [Op.DECIDED, 5, 11, "ml/a", 4, DecisionEnd.AWAITED, "", []],
         [Op.LATER, 6, 11, "ml/a", True, "node-3", []],
     ]
     for number, entry in enumerate(entries):

@@ -110,7 +110,7 @@ async def test_times_are_right_in_every_segment_whatever_steps_nobody_recorded(t
     assert [tuple(entry) for entry in found if entry[0] in (Op.BACKOFF, Op.BEGAN)] == expected
 
 
-async def test_where_nothing_can_be_written_scheduling_goes_on_and_it_is_told(
+async def test_where_nothing_can_be_written_scheduling_goes_on_and_it_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cluster = cluster_with(tmp_path / "not" / "there")
@@ -325,7 +325,7 @@ async def test_a_full_disk_is_not_filled_with_segments_that_are_of_no_use(
     assert segments_in(tmp_path) == []
 
 
-async def test_a_gap_is_told_once_when_it_is_over_and_no_number_is_left_out(
+async def test_a_gap_is_reported_once_when_it_is_over_and_no_number_is_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(segment_thread, "RETRY_SECONDS", 0.0)
@@ -408,7 +408,7 @@ def test_a_version_that_is_followed_is_no_other_configuration(tmp_path: Path) ->
 
         def follow(turn: int) -> None:
             if turn in (20, 40):
-                assembly.adopt(assembly.draft(now, registry()), [])
+                assembly.apply(assembly.draft(now, registry()), [])
 
         await cluster.play(60, follow)
 

@@ -93,7 +93,7 @@ def test_a_number_stays(number: int) -> None:
     assert NAMES.text(str(number)) == str(number)
 
 
-def test_zones_of_a_volume_and_the_region_of_a_google_zone_can_be_told_apart() -> None:
+def test_zones_of_a_volume_and_the_region_of_a_google_zone_can_be_reported_apart() -> None:
     text = NAMES.text
     assert text("a__b") == f"{text('a')}__{text('b')}"
     one, other = text("europe-west4-a").split("-"), text("europe-west4-b").split("-")
@@ -196,7 +196,7 @@ def test_the_key_of_a_file_is_the_same_each_time(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("flag", ["--record-redact", "--record-redact-key=key"])
-def test_who_wants_no_names_in_a_recording_is_told_that_nothing_is_recorded(flag: str) -> None:
+def test_who_wants_no_names_in_a_recording_is_reported_that_nothing_is_recorded(flag: str) -> None:
     parser = argparse.ArgumentParser()
     add_record_flags(parser)
     with pytest.raises(RedactionKeyError, match=f"^{flag.partition('=')[0]}: needs --record, "):

@@ -13,7 +13,7 @@ from kscheduler.api.core import Pod
 from kscheduler.api.kinds import NODES, PODS
 from kscheduler.recorder.replaying.replay import RecordingError, Replay, beginning_of, runs_of
 from kscheduler.recorder.segments import segments_in
-from kscheduler.state.queue.queue_snapshot import elements_of
+from kscheduler.state.queue.queue_snapshot import elements_in
 from tests.recorder.recorded import record, replayed
 
 EVENTS = 350
@@ -51,7 +51,7 @@ def test_in_the_end_cache_and_queue_are_as_they_were(recording: tuple[Path, Rand
     was, is_now = cluster.assembly, scheduler.assembly
     assert is_now.queue.statistics() == was.queue.statistics()
     assert is_now.queue.rejections() == was.queue.rejections()
-    assert _places(is_now.queue._places) == _places(was.queue._places)
+    assert _sub_queues(is_now.queue._sub_queues) == _sub_queues(was.queue._sub_queues)
     assert is_now.cache.statistics() == was.cache.statistics()
     for name in was.cache.node_names():
         before, after = was.cache.node_info(name), is_now.cache.node_info(name)
@@ -64,10 +64,10 @@ def test_in_the_end_cache_and_queue_are_as_they_were(recording: tuple[Path, Rand
     assert scheduler.stores[NODES].list() == cluster.informers[NODES].store.list()
 
 
-def _places(places: object) -> list[object]:
+def _sub_queues(places: object) -> list[object]:
     return [
         (element.place, element.common, [(pod.key, facts) for pod, facts in element.members])
-        for element in elements_of(places)  # type: ignore[arg-type]
+        for element in elements_in(places)  # type: ignore[arg-type]
     ]
 
 
@@ -146,15 +146,15 @@ def test_the_replay_stops_at_a_time(recording: tuple[Path, RandomCluster]) -> No
     assert beginning_of(next(runs_of(directory))) == whole.first
 
 
-def test_a_decision_that_differs_is_told_and_the_recorded_one_is_followed(
+def test_a_decision_that_differs_is_reported_and_the_recorded_one_is_followed(
     recording: tuple[Path, RandomCluster], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The spread of pods over zones decides nothing here, so some pods go elsewhere."""
     from kscheduler.assembly.configured import Configured
     from kscheduler.config.loader import load_bytes
-    from kscheduler.recorder.replaying.described import Described
+    from kscheduler.recorder.replaying.recorded_configuration import RecordedConfiguration
 
-    def configure(recorded: Described) -> Configured:
+    def configure(recorded: RecordedConfiguration) -> Configured:
         text = """
             apiVersion: kubescheduler.config.k8s.io/v1
             kind: KubeSchedulerConfiguration

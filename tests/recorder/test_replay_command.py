@@ -80,13 +80,13 @@ def test_the_recorded_gates_hold_for_the_other_configuration_unless_flags_say_ot
     gates = parse_feature_gates(f"{GATE}=true", version="1.37")
     record(tmp_path / "recorded", 30, seed=3, nodes=2, config=default_configuration(gates=gates))
 
-    def told(*flags: str) -> list[str]:
+    def reported(*flags: str) -> list[str]:
         assert main(["replay", str(tmp_path / "recorded"), "--config", str(config), "-o", "json", *flags]) == 0
         return [note for note in json.loads(capsys.readouterr().out.splitlines()[-1])["notes"] if "OTHER" in note]
 
-    assert told() == []
+    assert reported() == []
     off = f"OTHER has the feature gates {GATE}=false, the recorded one {GATE}=true"
-    assert told("--feature-gates", f"{GATE}=false") == [off]
+    assert reported("--feature-gates", f"{GATE}=false") == [off]
     assert main(["replay", str(tmp_path / "recorded"), "--config", str(config), "--emulated-version", "1.36"]) == 2
     assert GATE in capsys.readouterr().err
     assert main(["replay", str(tmp_path / "recorded"), "--emulated-version", "1.36"]) == 2
@@ -191,7 +191,7 @@ def test_a_directory_without_recordings_and_another_file_are_refused(
     assert "notes.txt" in capsys.readouterr().err
 
 
-def test_a_plugin_of_the_other_configuration_that_is_not_known_is_told_with_the_file(
+def test_a_plugin_of_the_other_configuration_that_is_not_known_is_reported_with_the_file(
     recording: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     other = tmp_path / "other.yaml"
@@ -220,7 +220,9 @@ def test_a_file_without_a_whole_snapshot_is_refused(
     assert "its snapshot is not whole" in capsys.readouterr().err
 
 
-def test_damage_ends_with_1_and_is_told(recording: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_damage_ends_with_1_and_is_reported(
+    recording: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     name = segments_in(recording)[0]
     data = bytearray(name.path.read_bytes())
     data[-5] ^= 0xFF
@@ -231,6 +233,6 @@ def test_damage_ends_with_1_and_is_told(recording: Path, tmp_path: Path, capsys:
     assert "wrong checksum" in said
 
 
-def test_a_time_before_the_recording_is_told_as_such(recording: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_time_before_the_recording_is_reported_as_such(recording: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["replay", str(recording), "--until", "1969-12-31T00:00:00Z"]) == 2
     assert "the recording begins at" in capsys.readouterr().err

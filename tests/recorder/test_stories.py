@@ -29,14 +29,14 @@ from kscheduler.framework.status import Status, unschedulable
 from kscheduler.recorder.entries import Op
 from kscheduler.recorder.flight_recorder import FlightRecorder
 from kscheduler.recorder.redaction import NO_REDACTION, KeyedRedaction
-from kscheduler.recorder.replaying.described import configured_as
+from kscheduler.recorder.replaying.recorded_configuration import configured_as
 from kscheduler.recorder.replaying.replay import Report
 from kscheduler.recorder.replaying.replayed_scheduler import ReplayedScheduler
 from kscheduler.recorder.report.state import state_tree
 from kscheduler.recorder.report.times import MICROS, time_text
 from kscheduler.recorder.segment_thread import SegmentThread, WriteSettings
 from kscheduler.scheduling import in_time
-from kscheduler.scheduling.extenders.answers import UNASKED, ExtenderAnswers, VictimAnswers
+from kscheduler.scheduling.extenders.extender_results import UNASKED, ExtenderResults, ExtenderVictimResults
 from tests.recorder.recorded import record, replayed, written
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
@@ -68,7 +68,7 @@ class GroupStory(RandomCluster):
             group = {"metadata": metadata, "spec": {"schedulingPolicy": policy}}
             self._show(POD_GROUPS, "ADDED", convert(group, KubernetesPodGroup))
 
-    def tell(self, pod: Tree) -> None:
+    def report(self, pod: Tree) -> None:
         if self._random.random() < 0.4:
             pod["spec"]["schedulingGroup"] = {"podGroupName": self._random.choice(GROUPS)}
             pod["spec"]["priority"] = 0
@@ -115,7 +115,7 @@ class VolumeStory(RandomCluster):
         local.metadata.name = "local"
         self._show(STORAGE_CLASSES, "ADDED", local)
 
-    def tell(self, pod: Tree) -> None:
+    def report(self, pod: Tree) -> None:
         if self._random.random() < 0.7:
             return
         self.volumes += 1
@@ -209,7 +209,7 @@ def test_waits_for_permit_that_are_over_are_decided_as_recorded(tmp_path: Path) 
 class CostlyStory(RandomCluster):
     """Some pods cost much to decide about: more than their time, as a rule."""
 
-    def tell(self, pod: Tree) -> None:
+    def report(self, pod: Tree) -> None:
         if self._random.random() < 0.3:
             words = [f"w{self._random.randrange(10**9)}" for _ in range(1_500)]
             terms = [{"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": word}}} for word in words]
@@ -231,10 +231,10 @@ def test_ended_decisions_are_followed_and_the_turns_of_costly_pods_come_as_recor
 # --- extenders --------------------------------------------------------------------------------------------------------
 
 
-class Judges:
+class Evaluators:
     """Rejects nodes for web pods, and takes its time. Implements `Extenders`."""
 
-    def first_answers(self, pod: PodInfo) -> ExtenderAnswers | None:
+    def first_answers(self, pod: PodInfo) -> ExtenderResults | None:
         return UNASKED if pod.labels["app"] == "web" else None
 
     def line_of(self, pod: PodInfo) -> str:
@@ -245,19 +245,19 @@ class Judges:
         del pod
         return ""
 
-    async def about_nodes(self, pod: PodInfo, names: Sequence[str]) -> ExtenderAnswers:
+    async def about_nodes(self, pod: PodInfo, names: Sequence[str]) -> ExtenderResults:
         del pod
         await asyncio.sleep(0.002)
-        asked = frozenset(names)
+        queried = frozenset(names)
         left = frozenset(name for name in names if name[-1] in "02468")
-        no = dict.fromkeys(asked - left, unschedulable("an odd number", plugin="Extender"))
-        return ExtenderAnswers(asked, left, no, turned_down_by=dict.fromkeys(no, "http://judge"))
+        no = dict.fromkeys(queried - left, unschedulable("an odd number", plugin="Extender"))
+        return ExtenderResults(queried, left, no, rejected_by=dict.fromkeys(no, "http://judge"))
 
     async def about_victims(
         self, pod: PodInfo, candidates: Sequence[Candidate], pods_on: Mapping[str, Mapping[str, PodInfo]]
-    ) -> VictimAnswers:
+    ) -> ExtenderVictimResults:
         del pod, candidates, pods_on
-        return VictimAnswers()
+        return ExtenderVictimResults()
 
     async def bind(self, pod: Pod, node_name: str) -> Status | None:
         del pod, node_name
@@ -268,7 +268,7 @@ class ExtenderStory(RandomCluster):
     """Some pods are judged by an extender too."""
 
     def _ports(self, journal: Any) -> Ports:
-        return replace(super()._ports(journal), extenders=lambda _: Judges())
+        return replace(super()._ports(journal), extenders=lambda _: Evaluators())
 
 
 @KEYS
@@ -286,7 +286,7 @@ class GroupsWithExtenders(GroupStory):
     """Members of groups are judged by an extender too."""
 
     def _ports(self, journal: Any) -> Ports:
-        return replace(super()._ports(journal), extenders=lambda _: Judges())
+        return replace(super()._ports(journal), extenders=lambda _: Evaluators())
 
 
 def test_what_extenders_say_about_groups_is_recorded_and_decides_them_again(tmp_path: Path) -> None:
@@ -313,13 +313,13 @@ def test_a_pod_that_waits_for_the_victims_of_another_one_is_woken_in_the_replay_
     """Its decision is followed and not made again, so the recording must say that it waits."""
     recorder = FlightRecorder(SegmentThread(WriteSettings(tmp_path, "x", 1, 1, 1.0)), VirtualClock())
     first = PodInfo(Pod(metadata=ObjectMeta(name="first", namespace="shop")))
-    recorder.waits_beside(first, "node-1")
+    recorder.continues_in_background(first, "node-1")
     entry = (Op.LATER, 7, first.key, False, "", recorder._take_outputs())
     redaction = KeyedRedaction(key) if key else NO_REDACTION
     packed = redaction.entry(entry)
     assert ("first" in str(packed)) == ("node-1" in str(packed)) == (not key)
-    asked: list[tuple[str, PodInfo]] = []
-    evictions = SimpleNamespace(is_clearing=lambda node, pod: asked.append((node, pod)))
+    queried: list[tuple[str, PodInfo]] = []
+    evictions = SimpleNamespace(is_clearing=lambda node, pod: queried.append((node, pod)))
     replay: Any = SimpleNamespace(assembly=SimpleNamespace(cache=None, evictions=evictions))
     ReplayedScheduler._make_room(replay, first, packed[-1])
-    assert asked == [(redaction.text("node-1"), first)]
+    assert queried == [(redaction.text("node-1"), first)]

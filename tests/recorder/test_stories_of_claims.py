@@ -23,12 +23,12 @@ from kscheduler.informers.store import Store
 from kscheduler.plugins.in_tree import registry
 from kscheduler.recorder.entries import Op
 from kscheduler.recorder.replaying.replay import Report
-from kscheduler.recorder.restored_state import PuttingBack
+from kscheduler.recorder.restored_state import SnapshotRestore
 from kscheduler.recorder.segments import SegmentReader, segments_in
 from kscheduler.recorder.snapshot import SchedulerSnapshot, take
 from tests.plugins.dynamic_resources.stage import allocation, claim, device_class, devices_of
 from tests.recorder.recorded import record, replayed
-from tests.recorder.test_stories import Judges, VolumeStory
+from tests.recorder.test_stories import Evaluators, VolumeStory
 from tests.scheduling.claims.stage import ClaimServer, refusal
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
@@ -83,7 +83,7 @@ class ClaimStory(RandomCluster):
         for name in set(self._nodes) - before:
             self._show(RESOURCE_SLICES, "ADDED", devices_of(name, "gpu-0", "gpu-1", "gpu-2"))
 
-    def tell(self, pod: Tree) -> None:
+    def report(self, pod: Tree) -> None:
         chance, name = self._random.random(), pod["metadata"]["name"]
         if chance < 0.5:
             return
@@ -177,14 +177,14 @@ class ExtendersAndClaims(ClaimStory):
     """Some pods are decided about after extenders have answered."""
 
     def _ports(self, journal: Any) -> Ports:
-        return replace(super()._ports(journal), extenders=lambda _: Judges())
+        return replace(super()._ports(journal), extenders=lambda _: Evaluators())
 
 
 class ExtendersAndVolumes(VolumeStory):
     """Likewise."""
 
     def _ports(self, journal: Any) -> Ports:
-        return replace(super()._ports(journal), extenders=lambda _: Judges())
+        return replace(super()._ports(journal), extenders=lambda _: Evaluators())
 
 
 @pytest.mark.parametrize("story", [ExtendersAndClaims, ExtendersAndVolumes], ids=["devices", "volumes"])
@@ -220,7 +220,7 @@ def put_back(assembly: Assembly, taken: SchedulerSnapshot, state: dict[str, Any]
     stores: dict[Kind, Store[Any]] = {kind: Store() for kind in (RESOURCE_CLAIMS, DEVICE_CLASSES, NODES, PODS)}
     for obj in stored:
         stores[DEVICE_CLASSES if isinstance(obj, DeviceClass) else RESOURCE_CLAIMS].put(obj.key, obj)
-    PuttingBack(assembly, stores, versions).put(state, 0.0)
+    SnapshotRestore(assembly, stores, versions).put(state, 0.0)
 
 
 def test_a_claim_that_is_written_and_still_pending_is_put_back_so() -> None:

@@ -13,10 +13,10 @@ from kscheduler.config.loader import default_configuration
 from kscheduler.framework.cluster.preemption import Preemption
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.registry import Registry
-from kscheduler.scheduling.extenders.answers import Extenders
+from kscheduler.scheduling.extenders.extender_results import Extenders
+from kscheduler.scheduling.foreign_bindings import ForeignBindings
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.profile import Profile
-from kscheduler.scheduling.taken_pods import TakenPods
 from kscheduler.scheduling.work.concurrency import AdaptiveLimit
 from kscheduler.scheduling.work.workers import Workers
 from kscheduler.state.cache import Cache
@@ -81,7 +81,7 @@ class StartedPreemptions:
     def requeued(self, uid: str) -> None:
         """Nobody is evicted here."""
 
-    def gave_node_back(self, pod: PodInfo) -> None:
+    def released_node(self, pod: PodInfo) -> None:
         self.given_back.append(pod.key)
 
 
@@ -109,7 +109,7 @@ class SchedulerHarness:
         self.recorded = RecordedEvents()
         self.started = StartedPreemptions()
         self.observations = Observations()
-        self.taken = TakenPods(self.observations, self.clock)
+        self.taken = ForeignBindings(self.observations, self.clock)
         self.wake: Callable[[], None] = lambda: None
         config = default_configuration("kscheduler", parse_feature_gates(gates))
         self._extenders = extenders

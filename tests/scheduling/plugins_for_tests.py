@@ -16,11 +16,11 @@ from kscheduler.scheduling.profile import Profile, WeightedScore
 from kscheduler.state.cache import Cache
 from tests.builders import make_node
 
-Answer = Status | Exception
+Explanation = Status | Exception
 """What a plugin says, or what it dies of."""
 
 
-def given(answer: Answer) -> Status:
+def given(answer: Explanation) -> Status:
     """The answer, raised if it is a failure."""
     if isinstance(answer, Exception):
         raise answer
@@ -39,7 +39,7 @@ class Sort(Plugin):
 class Looks(Plugin):
     """A PreFilter."""
 
-    def __init__(self, name: str, answer: Answer = SUCCESS, names: frozenset[str] | None = None) -> None:
+    def __init__(self, name: str, answer: Explanation = SUCCESS, names: frozenset[str] | None = None) -> None:
         self.name = name
         self.answer = answer
         self.names = names
@@ -59,7 +59,7 @@ class TurnsDown(Plugin):
         self.failure = failure
         self.reasons = {code: f"not for {name}"}  # type: ignore[misc]  # one per instance here
         self._code = code
-        self.asked: list[str] = []
+        self.queried: list[str] = []
 
     def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
         return ClusterEventWithHint(NODE_ADD), ClusterEventWithHint(ASSIGNED_POD_DELETE)
@@ -68,14 +68,14 @@ class TurnsDown(Plugin):
         if self.failure is not None:
             raise self.failure
         names = [nodes.name_of(row) for row in rows.tolist()]
-        self.asked = names
+        self.queried = names
         return np.array([self._code if name in self.nodes else 0 for name in names], dtype=np.int64)
 
 
 class Likes(Plugin):
     """A Score with chosen points."""
 
-    def __init__(self, name: str, points: Mapping[str, int] | Exception, pre: Answer = SUCCESS) -> None:
+    def __init__(self, name: str, points: Mapping[str, int] | Exception, pre: Explanation = SUCCESS) -> None:
         self.name = name
         self.points = points
         self.pre = pre
@@ -106,43 +106,45 @@ class Normalizes(Likes):
 class AroundBinding(Plugin):
     """Takes part in everything from Reserve to PostBind, and writes down what it was asked."""
 
-    def __init__(self, name: str, diary: list[str], answers: Mapping[str, Answer | PermitResult] | None = None) -> None:
+    def __init__(
+        self, name: str, service_log: list[str], answers: Mapping[str, Explanation | PermitResult] | None = None
+    ) -> None:
         self.name = name
-        self.diary = diary
+        self.service_log = service_log
         self.answers = dict(answers or {})
 
-    def _say(self, point: str) -> Any:
-        self.diary.append(f"{self.name}.{point}")
+    def _log_query(self, point: str) -> Any:
+        self.service_log.append(f"{self.name}.{point}")
         answer = self.answers.get(point, SUCCESS)
         if isinstance(answer, Exception):
             raise answer
         return answer
 
     def reserve(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Status:
-        status: Status = self._say("reserve")
+        status: Status = self._log_query("reserve")
         return status
 
     def unreserve(self, cycle: CycleState, pod: PodInfo, node_name: str) -> None:
-        self._say("unreserve")
+        self._log_query("unreserve")
 
     def permit(self, cycle: CycleState, pod: PodInfo, node_name: str) -> PermitResult:
-        answer = self._say("permit")
+        answer = self._log_query("permit")
         return answer if isinstance(answer, PermitResult) else PermitResult(answer)
 
     def pre_bind_pre_flight(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Status:
-        status: Status = self._say("pre_flight")
+        status: Status = self._log_query("pre_flight")
         return status
 
     async def pre_bind(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Status:
-        status: Status = self._say("pre_bind")
+        status: Status = self._log_query("pre_bind")
         return status
 
     async def bind(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Status:
-        status: Status = self._say("bind")
+        status: Status = self._log_query("bind")
         return status
 
     def post_bind(self, cycle: CycleState, pod: PodInfo, node_name: str) -> None:
-        self._say("post_bind")
+        self._log_query("post_bind")
 
 
 def profile(

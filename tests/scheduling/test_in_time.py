@@ -250,7 +250,7 @@ def _loops(self: object, cycle: object, pod: PodInfo, nodes: object, rows: objec
 
 
 @pytest.mark.usefixtures("budget")
-def test_a_decision_of_unknown_shape_is_ended_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_decision_of_unknown_shape_is_ended_and_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     """In-tree code that does not end: nobody has thought of such a pod."""
     world, pod = World(), make_pod("strange", nodeSelector={"disk": "ssd"})
     with monkeypatch.context() as patched:
@@ -291,12 +291,12 @@ def test_after_one_decision_of_unknown_shape_its_namespace_has_less_time_and_oth
 @pytest.mark.usefixtures("budget")
 def test_who_asks_the_state_again_and_again_is_ended_at_its_door(monkeypatch: pytest.MonkeyPatch) -> None:
     """The state is never left in the middle, so the timer finds no place there."""
-    world, asked = World(), []
+    world, queried = World(), []
     counters = world.assembly.cache.counters
     counted = counters._counted
 
     def slow(match: PodMatch) -> CountColumn:
-        asked.append(match)
+        queried.append(match)
         end = time.thread_time() + 0.005
         while time.thread_time() < end:
             pass
@@ -308,7 +308,7 @@ def test_who_asks_the_state_again_and_again_is_ended_at_its_door(monkeypatch: py
     record = world.judge(make_pod("asks", affinity=affinity))
     assert record.status.fault is Fault.OVER_BUDGET
     # As above: its time begins when the timer has found it, and each question takes 5 ms of it.
-    assert len(asked) <= (2 * WATCH_SECONDS + 0.05) / 0.005 < len(terms)
+    assert len(queried) <= (2 * WATCH_SECONDS + 0.05) / 0.005 < len(terms)
 
 
 def test_whoever_decides_about_waiting_pods_does_so_in_time() -> None:
@@ -321,7 +321,7 @@ def test_whoever_decides_about_waiting_pods_does_so_in_time() -> None:
 
 
 def test_in_virtual_time_no_decision_is_ended() -> None:
-    """What is rehearsed or replayed comes out the same on a slow machine."""
+    """What is simulated or replayed comes out the same on a slow machine."""
     world = World()
     assembly, began = world.assembly, list[Any]()
     profile, pod = assembly.profiles[NAME], QueuedPodInfo(PodInfo(make_pod("pod")))

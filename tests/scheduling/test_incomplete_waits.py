@@ -8,12 +8,12 @@ from kscheduler.aio.clock import VirtualClock
 from kscheduler.framework.cluster.pod_groups import GroupDefinition, GroupKey, why_incomplete
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS
+from kscheduler.scheduling.drift.pending import PendingPods
 from kscheduler.scheduling.long_waits import IncompleteWaits
-from kscheduler.scheduling.truth.pending import PendingPods
 from kscheduler.state.group_apis import SCHEDULER_PLUGINS, VOLCANO, kubernetes_apis
 from kscheduler.state.pod_groups import PodGroupTable
+from kscheduler.state.queue.admission import QueuePolicy
 from kscheduler.state.queue.backoff import BackoffPolicy
-from kscheduler.state.queue.entrance import QueuePolicy
 from kscheduler.state.queue.group_queue import IncompleteGroup
 from kscheduler.state.queue.hints import HintTable
 from kscheduler.state.queue.scheduling_queue import SchedulingQueue
@@ -88,12 +88,12 @@ def test_the_reason_names_the_missing_group_or_the_circle_or_the_depth() -> None
     assert why("x") == ""
 
 
-def test_a_group_of_the_same_name_elsewhere_is_told_and_so_is_a_kind_that_is_not_served() -> None:
+def test_a_group_of_the_same_name_elsewhere_is_reported_and_so_is_a_kind_that_is_not_served() -> None:
     table = PodGroupTable((SCHEDULER_PLUGINS, VOLCANO))
-    asked = GroupKey("scheduling.x-k8s.io", "default", "g")
+    queried = GroupKey("scheduling.x-k8s.io", "default", "g")
 
     def why() -> str:
-        return why_incomplete(table.definition, asked, table.absence).partition(", which does not exist")[2]
+        return why_incomplete(table.definition, queried, table.absence).partition(", which does not exist")[2]
 
     table.put(GroupDefinition(GroupKey("scheduling.volcano.sh", "default", "other"), 1))
     assert why() == ""
@@ -108,12 +108,12 @@ def test_a_group_of_the_same_name_elsewhere_is_told_and_so_is_a_kind_that_is_not
         table.remove(key)
     assert why() == ""
     table.is_served = lambda key: key.api != "scheduling.x-k8s.io"
-    told = why_incomplete(table.definition, asked, table.absence)
+    reported = why_incomplete(table.definition, queried, table.absence)
     kind = "waits for PodGroup default/g (podgroups.scheduling.x-k8s.io)"
-    assert told == f"{kind}, a kind that the API server does not serve"
+    assert reported == f"{kind}, a kind that the API server does not serve"
 
 
-async def test_nobody_is_looked_at_once_everything_is_told_and_nothing_changes() -> None:
+async def test_nobody_is_looked_at_once_everything_is_reported_and_nothing_changes() -> None:
     world = World()
     for number in range(50):
         world.add_pod(f"p{number}", f"g{number}")

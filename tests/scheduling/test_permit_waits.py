@@ -53,7 +53,7 @@ async def test_a_long_wait_is_logged_once_and_so_is_its_end() -> None:
     assert (over["event"], over["plugin"]) == ("pods_wait_at_permit_no_more", "Gang")
 
 
-async def test_many_short_waits_are_none_that_is_told() -> None:
+async def test_many_short_waits_are_none_that_is_reported() -> None:
     world = World()
     for number in range(5):
         held = world.hold(f"p{number}", "Gang")

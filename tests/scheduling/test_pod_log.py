@@ -12,9 +12,9 @@ from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.scheduling.failures.failures import SCHEDULER_ERROR, UNSCHEDULABLE, Failure
 from kscheduler.scheduling.pod_log import PodLog
 from kscheduler.scheduling.pod_log.lines import FIRST_NAMES, MOST_CLASSES
-from kscheduler.scheduling.pod_log.pod_log import MOST_GATES_TOLD, MOST_REMEMBERED
+from kscheduler.scheduling.pod_log.pod_log import MOST_GATES_REPORTED, MOST_REMEMBERED
 from kscheduler.scheduling.pod_log.repeated_errors import MOST_CAUSES
-from kscheduler.state.queue.places import BACKOFF
+from kscheduler.state.queue.sub_queues import BACKOFF
 from kscheduler.telemetry.logs.verbosity import set_verbosity
 from tests.builders import make_pod
 from tests.scheduling.attempt.test_binding import ELSEWHERE, LOST, POD, bound, refusal
@@ -50,7 +50,7 @@ def queued(name: str = "web") -> QueuedPodInfo:
     return QueuedPodInfo(PodInfo(make_pod(name)), attempts=3, backoff_expiration=12.5)
 
 
-def turned_down(message: str = "no", *, like: str = "") -> Failure:
+def rejected(message: str = "no", *, like: str = "") -> Failure:
     return Failure(message, UNSCHEDULABLE, frozenset({"NodeResourcesFit"}), like=like)
 
 
@@ -65,14 +65,14 @@ def test_a_victim_that_may_stay_says_why() -> None:
     assert lines[0]["preemptor"] == "default/big"
 
 
-async def test_a_bind_in_doubt_is_told_until_it_is_settled() -> None:
+async def test_a_bind_in_doubt_is_reported_until_it_is_settled() -> None:
     with at(4) as lines:
         await bound([NotSentError("refused"), LOST, None], [POD])
     assert [line["event"] for line in lines] == ["bind_not_sent", "bind_in_doubt"]
     assert {line["pod"] for line in lines} == {POD.key}
 
 
-async def test_a_bind_that_is_lost_is_told_as_settled() -> None:
+async def test_a_bind_that_is_lost_is_reported_as_settled() -> None:
     with at(2) as lines:
         await bound([refusal(409)], [ELSEWHERE])
     assert [line["event"] for line in lines] == ["bind_in_doubt", "bind_settled"]
@@ -115,22 +115,22 @@ def errors(lines: Lines) -> Lines:
     return [line for line in lines if line["log_level"] == "error"]
 
 
-def test_at_any_moment_of_a_long_outage_the_last_two_minutes_tell_of_it() -> None:
+def test_at_any_moment_of_a_long_outage_the_last_two_minutes_report_of_it() -> None:
     outage = Outage(1)
-    told: list[int] = []
+    reported: list[int] = []
     (one,) = outage.pods
     with at(0) as lines:
         for second in range(4 * 3600):
             if second % 300 == 0:  # the longest back-off there is
                 outage.fail(one, f"binding web-0: etcd is away, try {second}"[:29], float(second))
             outage.log.repeat_errors(float(second))
-            told += [second] * (len(errors(lines)) - len(told))
-    assert max(later - earlier for earlier, later in pairwise(told)) <= 60
-    assert told[0] == 0
+            reported += [second] * (len(errors(lines)) - len(reported))
+    assert max(later - earlier for earlier, later in pairwise(reported)) <= 60
+    assert reported[0] == 0
     last = errors(lines)[-1]
     assert (last["event"], last["pod"], last["queue"]) == ("attempt_failed", one.key, BACKOFF)
     assert last["err"] == one.last_error
-    assert last["failing_seconds"] == told[-1]
+    assert last["failing_seconds"] == reported[-1]
 
 
 def test_a_hundred_thousand_pods_that_fail_by_one_cause_are_a_line_a_minute_with_a_count() -> None:
@@ -159,7 +159,7 @@ def test_causes_that_are_ever_new_are_bounded() -> None:
     assert len(lines) <= 10 * (MOST_CAUSES + 1)
 
 
-def test_what_is_over_is_told_no_more_and_forgotten() -> None:
+def test_what_is_over_is_reported_no_more_and_forgotten() -> None:
     outage = Outage(1)
     with at(0) as lines:
         outage.fail(outage.pods[0], "etcd is away", 0.0)
@@ -192,8 +192,8 @@ def test_pods_that_share_a_verdict_are_counted_with_the_first_names() -> None:
     log = PodLog()
     with at(2) as lines:
         for number in range(30):
-            log.with_class(queued(f"web-{number}"), turned_down(like="default/judged"), None, 0.0)
-        log.class_turned_down("default/judged", ["default/judged", "default/x"], turned_down(), "default/judged")
+            log.with_class(queued(f"web-{number}"), rejected(like="default/judged"), None, 0.0)
+        log.class_rejected("default/judged", ["default/judged", "default/x"], rejected(), "default/judged")
         assert lines == []
         log.flush()
         log.flush()
@@ -206,16 +206,16 @@ def test_two_verdicts_on_one_class_are_two_lines() -> None:
     log = PodLog()
     with at(2) as lines:
         for message in ("0/1 nodes", "0/2 nodes"):
-            log.with_class(queued(), turned_down(message, like="default/judged"), None, 0.0)
+            log.with_class(queued(), rejected(message, like="default/judged"), None, 0.0)
         log.flush()
     assert [line["message"] for line in lines] == ["0/1 nodes", "0/2 nodes"]
 
 
-def test_classes_that_wait_to_be_told_are_bounded() -> None:
+def test_classes_that_wait_to_be_reported_are_bounded() -> None:
     log = PodLog()
     with at(2) as lines:
         for number in range(2 * MOST_CLASSES):
-            log.with_class(queued(), turned_down(like=f"default/judged-{number}"), None, 0.0)
+            log.with_class(queued(), rejected(like=f"default/judged-{number}"), None, 0.0)
         assert len(lines) == 2 * MOST_CLASSES, "told without anybody asking"
 
 
@@ -227,7 +227,7 @@ def test_victims_whose_end_is_never_seen_are_not_remembered_for_ever() -> None:
     assert log.expects_end_of(f"uid-of-victim-{MOST_REMEMBERED + 9}")
 
 
-def test_a_victims_end_is_told_once_with_its_reason() -> None:
+def test_a_victims_end_is_reported_once_with_its_reason() -> None:
     log = PodLog()
     victim, decision = preemption()
     with at(2) as lines:
@@ -244,16 +244,16 @@ def test_at_minus_v_0_nothing_is_put_together() -> None:
     log = PodLog(lambda *_: 1 / 0)  # type: ignore[arg-type]
     victim, decision = preemption()
     with at(0) as lines:
-        log.not_scheduled(queued(), turned_down(), None, 0.0)
-        log.with_class(queued(), turned_down(like="x"), None, 0.0)
-        log.class_turned_down("c", ["a", "b"], turned_down(), "a")
+        log.not_scheduled(queued(), rejected(), None, 0.0)
+        log.with_class(queued(), rejected(like="x"), None, 0.0)
+        log.class_rejected("c", ["a", "b"], rejected(), "a")
         log.preempted(victim, decision, 0.0)
         log.moved(queued(), BACKOFF, "NodeAdd", 0.0)
         log.flush()
     assert lines == []
 
 
-def test_what_keeps_a_pod_out_is_told_once_for_each_reason_and_never_endlessly() -> None:
+def test_what_keeps_a_pod_out_is_reported_once_for_each_reason_and_never_endlessly() -> None:
     log, pod, gated = PodLog(), queued(), queued("gated")
     pod.gating_plugin, gated.gating_plugin = "DynamicResources", "SchedulingGates"
     with at(2) as lines:
@@ -263,12 +263,12 @@ def test_what_keeps_a_pod_out_is_told_once_for_each_reason_and_never_endlessly()
         assert [(line["pod"], line["message"]) for line in lines] == [("default/web", "no claim")]
         for number in range(100):
             log.kept_out(pod, f"text {number}", f"text {number}")
-    assert len(lines) == MOST_GATES_TOLD
-    assert gated.told_gates == frozenset()
+    assert len(lines) == MOST_GATES_REPORTED
+    assert gated.reported_gates == frozenset()
 
 
 def test_below_its_verbosity_nothing_is_remembered_of_what_keeps_a_pod_out() -> None:
     log, pod = PodLog(), queued()
     with at(1) as lines:
         log.kept_out(pod, "no claim", "no claim")
-    assert (list(lines), pod.told_gates) == ([], frozenset())
+    assert (list(lines), pod.reported_gates) == ([], frozenset())

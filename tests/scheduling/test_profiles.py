@@ -75,7 +75,7 @@ def test_plugins_about_placements_are_built_and_do_nothing_without_their_gate() 
     assert not profile.tries_placements
 
 
-def test_a_disabled_plugin_is_neither_run_nor_asked_for() -> None:
+def test_a_disabled_plugin_is_neither_run_nor_queried_for() -> None:
     plugins = {"multiPoint": {"disabled": [{"name": "NodeName"}, {"name": "VolumeBinding"}]}}
     profile = only(build([{"schedulerName": "x", "plugins": plugins}]))
     assert "NodeName" not in named(profile.filter)
@@ -160,7 +160,7 @@ def test_a_plugin_that_forgets_its_answer_gates_that_pod_and_ends_nothing() -> N
     assert silent.message.startswith('running PreEnqueue plugin "Mine": ')
 
 
-def test_the_plugin_that_gates_a_pod_is_asked_again_before_the_others() -> None:
+def test_the_plugin_that_gates_a_pod_is_queried_again_before_the_others() -> None:
     plugins = {"preEnqueue": {"enabled": [{"name": "Mine"}, {"name": "Other"}]}}
     profiles = build([{"schedulerName": "x", "plugins": plugins}], ("Mine", _Gate), ("Other", _OtherGate))
     policy = queue_policy(profiles, default_configuration().configuration, lambda *_: None)
@@ -213,7 +213,7 @@ def test_profiles_must_sort_the_one_queue_alike() -> None:
 
 
 @pytest.mark.parametrize("failure", [RuntimeError("broke"), asyncio.CancelledError(), SystemExit(1)], ids=repr)
-def test_a_gate_that_fails_only_when_its_answer_is_read_has_all_its_pods_asked(failure: BaseException) -> None:
+def test_a_gate_that_fails_only_when_its_answer_is_read_has_all_its_pods_queried(failure: BaseException) -> None:
     """Read outside of the plugin call, it would take the event from everybody else, too."""
 
     class Lazy(Plugin):

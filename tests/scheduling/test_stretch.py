@@ -11,7 +11,7 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.reasons.diagnosis import Rejection
 from kscheduler.framework.traits import traits_of
 from kscheduler.scheduling.classes.class_columns import FilterColumn
-from kscheduler.scheduling.classes.known_class import Stretch
+from kscheduler.scheduling.classes.known_class import ColumnFilters
 from tests.scheduling.plugins_for_tests import cluster
 
 NAMES = ("a", "b", "c", "d")
@@ -42,7 +42,7 @@ def filter_column(name: str, nodes: NodeTable) -> FilterColumn:
     return FilterColumn(plugin, traits_of(plugin), CycleState(), nodes)
 
 
-def reported(stretch: Stretch, rows: Rows) -> dict[int, tuple[str, int]]:
+def reported(stretch: ColumnFilters, rows: Rows) -> dict[int, tuple[str, int]]:
     """Who rejected each row, and with which code."""
     rejections: list[Rejection] = []
     stretch.add_rejections(CycleState(), rows, rejections)
@@ -59,7 +59,7 @@ changes = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 3), st.integers(0
 def test_the_rows_that_pass_are_those_without_a_code(steps: list[tuple[str, list[tuple[int, int, int]]]]) -> None:
     nodes = cluster(*NAMES).nodes
     columns = [filter_column(name, nodes) for name in ("First", "Second")]
-    stretch = Stretch(columns)
+    stretch = ColumnFilters(columns)
     assert not stretch.update(nodes, None)
     codes = np.zeros((2, len(NAMES)), dtype=np.int64)
     has_array = False
@@ -68,8 +68,8 @@ def test_the_rows_that_pass_are_those_without_a_code(steps: list[tuple[str, list
             write(columns[at], row, code, nodes)
             codes[at, row] = code
         rows = sorted({row for _, row, _ in step})
-        asked = range(len(NAMES)) if how == "all" else rows
-        is_first = bool(codes[:, list(asked)].any()) and (how == "all" or not has_array)
+        queried = range(len(NAMES)) if how == "all" else rows
+        is_first = bool(codes[:, list(queried)].any()) and (how == "all" or not has_array)
         has_array = is_first or (has_array and how != "all")
         match how:
             case "all":
@@ -91,7 +91,7 @@ def test_the_rows_that_pass_are_those_without_a_code(steps: list[tuple[str, list
 def test_all_rows_that_pass_are_worked_out_once_until_somebody_else_does() -> None:
     nodes = cluster(*NAMES).nodes
     column = filter_column("First", nodes)
-    stretch = Stretch([column])
+    stretch = ColumnFilters([column])
     write(column, 1, 1, nodes)
     stretch.update(nodes, None)
     before = stretch.passing(nodes, nodes.rows())

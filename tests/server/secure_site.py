@@ -125,8 +125,8 @@ async def secure_site(
     token = PermitTokenFile(token_file) if token_file is not None else None
     async with AsyncExitStack() as ends:
         api = await ends.enter_async_context(EmbeddedAPIServer(seed=1))
-        asked = connection or plain_connection(api.url)
-        login = Login(serving or HTTPServing(), LoginConnections(asked, asked), clock, token)
+        queried = connection or plain_connection(api.url)
+        login = Login(serving or HTTPServing(), LoginConnections(queried, queried), clock, token)
         endpoints = Endpoints(
             livez=Health("livez", {}),
             readyz=Health("readyz", {}, lambda: [NOTE]),

@@ -133,7 +133,7 @@ def lines_of_start(serving: HTTPServing, token_file: str = "") -> list[MutableMa
     app = App(options, plain_connection("http://127.0.0.1:1"))
     with structlog.testing.capture_logs() as lines:
         app.announce()
-    app.surface.exposition.close()
+    app.http_app.exposition.close()
     return [
         line
         for line in lines
@@ -141,20 +141,20 @@ def lines_of_start(serving: HTTPServing, token_file: str = "") -> list[MutableMa
     ]
 
 
-async def test_a_port_without_a_login_is_told_at_the_start(token: PermitTokenFile, tmp_path: Path) -> None:
+async def test_a_port_without_a_login_is_reported_at_the_start(token: PermitTokenFile, tmp_path: Path) -> None:
     for file in ("", str(tmp_path / "token")):
         (line,) = lines_of_start(HTTPServing.plain_on_loopback(), file)
         assert (line["event"], line["bind_address"]) == ("http_server_open_without_login", "127.0.0.1")
         assert ("token" in line["waiting_pods"]) == bool(file)
 
 
-@pytest.mark.parametrize(("address", "is_told"), [("10.0.0.7", True), ("0.0.0.0", True), ("127.0.0.1", False)])
-async def test_metrics_that_other_machines_can_read_are_told(address: str, is_told: bool) -> None:
+@pytest.mark.parametrize(("address", "is_reported"), [("10.0.0.7", True), ("0.0.0.0", True), ("127.0.0.1", False)])
+async def test_metrics_that_other_machines_can_read_are_reported(address: str, is_reported: bool) -> None:
     serving = HTTPServing(secure_port=None, metrics_address=(address, 0))
-    assert [line["event"] for line in lines_of_start(serving)] == ["metrics_open_without_login"] * is_told
+    assert [line["event"] for line in lines_of_start(serving)] == ["metrics_open_without_login"] * is_reported
 
 
-async def test_that_nothing_is_served_is_told() -> None:
+async def test_that_nothing_is_served_is_reported() -> None:
     assert [line["event"] for line in lines_of_start(HTTPServing(secure_port=None))] == ["http_server_off"]
 
 

@@ -31,7 +31,7 @@ async def _has_a_bug(request: web.Request) -> web.StreamResponse:
     raise ConnectionResetError("by somebody else")
 
 
-async def _asked(handler: Handler, sent: bytes, exposition: Exposition, *, goes: bool) -> tuple[int, list[str]]:
+async def _queried(handler: Handler, sent: bytes, exposition: Exposition, *, goes: bool) -> tuple[int, list[str]]:
     """How many bugs were counted, and the lines."""
     done, before = asyncio.Event(), caught()[Boundary.HTTP]
 
@@ -74,8 +74,8 @@ async def _asked(handler: Handler, sent: bytes, exposition: Exposition, *, goes:
     ],
 )
 async def test_a_client_that_goes_is_no_bug(handler: Handler, sent: bytes, exposition: Exposition) -> None:
-    assert await _asked(handler, sent, exposition, goes=True) == (0, [])
+    assert await _queried(handler, sent, exposition, goes=True) == (0, [])
 
 
 async def test_a_lost_connection_to_somebody_else_is_a_bug(exposition: Exposition) -> None:
-    assert await _asked(_has_a_bug, b"\r\n", exposition, goes=False) == (1, ["http_handler_failed"])
+    assert await _queried(_has_a_bug, b"\r\n", exposition, goes=False) == (1, ["http_handler_failed"])

@@ -22,7 +22,7 @@ async def json_of(site: Site, path: str) -> object:
         return json.loads(await response.read())
 
 
-async def test_configz_tells_the_configuration_in_force(site: Site) -> None:
+async def test_configz_reports_the_configuration_in_force(site: Site) -> None:
     assert await json_of(site, "/configz") == {
         "componentconfig": {"kind": "KubeSchedulerConfiguration", "parallelism": 16}
     }
@@ -78,7 +78,7 @@ async def test_head_answers_like_get_without_a_body(site: Site, path: str) -> No
 
 @pytest.mark.parametrize("path", ["/", "/livez", "/metrics", "/nowhere", "/livez/nowhere"])
 @pytest.mark.parametrize("method", ["GET", "DELETE"])
-async def test_no_answer_tells_which_python_serves(site: Site, path: str, method: str) -> None:
+async def test_no_answer_reports_which_python_serves(site: Site, path: str, method: str) -> None:
     async with site.client.request(method, path) as response:
         assert response.headers["Server"] == "kscheduler"
         assert not {"aiohttp", "Python"} & set((await response.text()).split("/"))

@@ -34,14 +34,14 @@ async def test_a_failing_check_fails_its_path_and_no_other_and_withholds_the_rea
     assert await site.text("/livez") == (200, "ok")
 
 
-async def test_verbose_tells_the_reason(site: Site) -> None:
+async def test_verbose_reports_the_reason(site: Site) -> None:
     site.condition.reasons["sched-handler-sync"] = NOT_SYNCED
     status, text = await site.text("/readyz?verbose")
     assert status == 500
     assert f"[-]sched-handler-sync failed: {NOT_SYNCED}\n" in text
 
 
-async def test_a_single_check_tells_its_reason(site: Site) -> None:
+async def test_a_single_check_reports_its_reason(site: Site) -> None:
     site.condition.reasons["sched-handler-sync"] = NOT_SYNCED
     assert await site.text("/readyz/sched-handler-sync") == (500, f"internal server error: {NOT_SYNCED}\n")
     assert await site.text("/readyz/shutdown") == (200, "ok")
@@ -72,7 +72,7 @@ async def test_health_changes_with_its_checks_while_the_server_runs(site: Site) 
     assert (await site.text("/readyz"))[0] == 200
 
 
-async def test_information_is_told_verbosely_and_fails_nothing(site: Site) -> None:
+async def test_information_is_reported_verbosely_and_fails_nothing(site: Site) -> None:
     site.condition.information = ["undecodable pods default/odd: not a number", "resting: resource.k8s.io/v1"]
     status, text = await site.text("/readyz?verbose")
     assert status == 200
@@ -99,7 +99,7 @@ def test_ten_thousand_undecodable_objects_do_not_make_a_probe_long() -> None:
     assert "[i]... and 9900 more\n" in text
 
 
-async def test_a_check_that_raises_is_a_failed_probe_that_tells_nothing(site: Site) -> None:
+async def test_a_check_that_raises_is_a_failed_probe_that_reports_nothing(site: Site) -> None:
     site.condition.reasons = None  # type: ignore[assignment]  # the bug that the boundary is for
     assert await site.text("/livez") == (500, "500: Internal Server Error")
     assert await site.text("/healthz") == (200, "ok")

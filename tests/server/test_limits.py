@@ -13,7 +13,7 @@ GET = b"GET /livez HTTP/1.1\r\nHost: x\r\n"
 
 
 async def closed_by_server(reader: asyncio.StreamReader) -> bytes:
-    """What the server sent until it closed; a test that waits here for ever is ended by its timeout."""
+    """What the server sent until it closed; a test that waits here forever is ended by its timeout."""
     try:
         async with asyncio.timeout(10):
             return await reader.read()
@@ -100,14 +100,14 @@ async def test_the_place_is_taken_from_who_has_waited_longest(start_site: StartS
 
 async def test_who_has_had_an_answer_gives_its_place_up_before_who_still_asks(start_site: StartSite) -> None:
     site = await start_site(Limits(connections=2, head_seconds=60.0))
-    async with site.raw() as (asking_reader, asking), site.raw() as (answered_reader, answered):
-        asking.write(GET)
+    async with site.raw() as (querying_reader, querying), site.raw() as (answered_reader, answered):
+        querying.write(GET)
         answered.write(GET + b"\r\n")
         await answered_reader.readuntil(b"\r\n\r\nok")
         assert await site.text("/livez") == (200, "ok")
         assert await closed_by_server(answered_reader) == b""
-        asking.write(b"\r\n")
-        assert b"200 OK" in await asking_reader.readuntil(b"\r\n\r\nok")
+        querying.write(b"\r\n")
+        assert b"200 OK" in await querying_reader.readuntil(b"\r\n\r\nok")
 
 
 async def test_a_head_that_is_too_large_is_refused(start_site: StartSite) -> None:
@@ -135,9 +135,9 @@ async def test_a_body_that_says_it_is_too_long_is_refused_and_the_connection_end
     async with site.client.post("/livez", data=b"x" * 100_000) as response:
         assert response.status == 413
         assert response.headers["Connection"] == "close"
-        told = await response.json()
-    assert (told["reason"], told["code"]) == ("RequestEntityTooLarge", 413)
-    assert told["message"] == "the body of 100000 bytes is larger than the limit of 65536"
+        reported = await response.json()
+    assert (reported["reason"], reported["code"]) == ("RequestEntityTooLarge", 413)
+    assert reported["message"] == "the body of 100000 bytes is larger than the limit of 65536"
 
 
 async def test_a_body_is_never_taken_for_the_next_request(site: Site) -> None:

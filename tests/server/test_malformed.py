@@ -28,7 +28,7 @@ MALFORMED = [
 
 
 @pytest.mark.parametrize("sent", MALFORMED)
-async def test_the_answer_is_400_and_tells_nothing_about_the_server(
+async def test_the_answer_is_400_and_reports_nothing_about_the_server(
     site: Site, sent: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING), structlog.testing.capture_logs() as lines:
@@ -58,7 +58,7 @@ async def test_a_thousand_requests_without_a_host_are_one_line(site: Site, caplo
     assert counted.values == {(): 1000}
 
 
-async def test_lines_come_once_a_minute_and_tell_how_many_there_were() -> None:
+async def test_lines_come_once_a_minute_and_report_how_many_there_were() -> None:
     clock = VirtualClock()
     malformed = MalformedRequests(clock)
     with structlog.testing.capture_logs() as lines:

@@ -53,7 +53,7 @@ async def test_five_hundred_half_open_connections_hold_no_more_than_their_places
                 if number % 100 == 0:
                     assert await site.get("/livez") == (200, "ok")
             assert await site.get("/livez") == (200, "ok")
-        assert site.server.places.displaced >= 480
+        assert site.server.connection_slots.displaced >= 480
 
 
 async def test_an_address_displaces_its_own_connections_first() -> None:
@@ -62,7 +62,7 @@ async def test_an_address_displaces_its_own_connections_first() -> None:
         reader, writer = await held.enter_async_context(connected(site))
         for _ in range(50):
             await held.enter_async_context(connected(site, "127.0.0.9", tls=False))
-        while site.server.places.displaced < 46:  # noqa: ASYNC110  # a count tells nobody
+        while site.server.connection_slots.displaced < 46:  # noqa: ASYNC110  # a count tells nobody
             await asyncio.sleep(0)
         assert site.server.connections <= 5
         writer.write(b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
@@ -97,28 +97,28 @@ async def test_requests_that_hang_leave_the_reserve_to_probes() -> None:
             reader, writer = await held.enter_async_context(connected(site, "127.0.0.9"))
             writer.write(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
             readers.append(reader)
-        while site.server.places.busy_requests < limits.busy_requests:  # noqa: ASYNC110
+        while site.server.connection_slots.busy_requests < limits.busy_requests:  # noqa: ASYNC110
             await asyncio.sleep(0)
         assert await site.status("/metrics") == 429
         for _ in range(10):
             assert await site.get("/livez") == (200, "ok")
-        assert site.server.places.refused_requests == 1
+        assert site.server.connection_slots.refused_requests == 1
 
 
-async def test_forty_questions_of_one_address_are_all_answered_or_told_to_come_again() -> None:
+async def test_forty_questions_of_one_address_are_all_answered_or_reported_to_come_again() -> None:
     """With the limits as they are: 32 are being answered, the others are told that they are too many, none is cut."""
     limits = Limits(turns_per_second=QUICK)
     async with secure_site(limits=limits) as site, AsyncExitStack() as held:
         site.api.faults.add(_delay())
         clients = (held.enter_async_context(connected(site, "127.0.0.9")) for _ in range(40))
         heads = [asyncio.create_task(_ask(*streams)) for streams in await asyncio.gather(*clients)]
-        while len(told := [head for head in heads if head.done()]) < 40 - limits.busy_requests:
-            await asyncio.wait({*heads}.difference(told), return_when=asyncio.FIRST_COMPLETED)
-        for head in told:
+        while len(reported := [head for head in heads if head.done()]) < 40 - limits.busy_requests:
+            await asyncio.wait({*heads}.difference(reported), return_when=asyncio.FIRST_COMPLETED)
+        for head in reported:
             assert head.result().startswith(b"HTTP/1.1 429 ")
             assert b"\r\nRetry-After: 1\r\n" in head.result()
-        assert site.server.places.busy_requests == limits.busy_requests
-        assert site.server.places.displaced == 0
+        assert site.server.connection_slots.busy_requests == limits.busy_requests
+        assert site.server.connection_slots.displaced == 0
         assert await site.get("/livez") == (200, "ok")
         for head in heads:
             head.cancel()
@@ -139,7 +139,7 @@ async def test_plain_http_on_the_secure_port_is_cut() -> None:
     async with secure_site() as site, connected(site, tls=False) as (reader, writer):
         writer.write(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n")
         assert b"200" not in await until_cut(reader)
-        while not site.server.places.not_established:  # noqa: ASYNC110
+        while not site.server.connection_slots.not_established:  # noqa: ASYNC110
             await asyncio.sleep(0)
 
 
@@ -176,8 +176,8 @@ async def test_random_requests_never_reach_what_is_closed_and_leave_nothing_behi
         assert await site.get("/livez") == (200, "ok")
         while site.server.connections:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
-        assert site.server.places.busy_requests == 0
-        assert not site.server.places._by_address
+        assert site.server.connection_slots.busy_requests == 0
+        assert not site.server.connection_slots._by_address
 
 
 async def _play(site: SecureSite, seed: int) -> list[bytes]:

@@ -117,7 +117,7 @@ async def test_the_last_permission_lets_a_pod_go(
     assert held.verdict.is_success
 
 
-async def test_a_permission_leaves_the_other_plugins_to_be_asked(
+async def test_a_permission_leaves_the_other_plugins_to_be_queried(
     client: aiohttp.ClientSession, waiting: WaitingPodTable
 ) -> None:
     status, answer = await ask(client, "/waiting-pods/uid-of-a/allow", BODY)
@@ -158,7 +158,7 @@ async def test_a_rejection_is_one_by_the_plugin(
         pytest.param("/waiting-pods/uid-of-b/reject", {**BODY, "message": "x" * 2000}, 400, id="long-message"),
     ],
 )
-async def test_what_is_not_done_is_told_why(
+async def test_what_is_not_done_is_reported_why(
     client: aiohttp.ClientSession, waiting: WaitingPodTable, path: str, body: Any, code: int
 ) -> None:
     status, answer = await ask(client, path, body)
@@ -185,7 +185,7 @@ async def test_a_pod_with_a_verdict_gets_no_other(client: aiohttp.ClientSession,
         pytest.param({"Authorization": "Bearer"}, id="empty"),
     ],
 )
-async def test_without_the_token_nothing_is_told_or_done(
+async def test_without_the_token_nothing_is_reported_or_done(
     client: aiohttp.ClientSession, waiting: WaitingPodTable, headers: dict[str, str]
 ) -> None:
     for path, body in (

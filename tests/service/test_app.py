@@ -65,7 +65,7 @@ async def test_parallelism_says_how_many_bindings_may_be_under_way() -> None:
     assert parts.limit.statistics().limit == 3
 
 
-async def test_a_pod_that_fits_nowhere_is_told_why_and_bound_when_there_is_room() -> None:
+async def test_a_pod_that_fits_nowhere_is_reported_why_and_bound_when_there_is_room() -> None:
     async with EmbeddedAPIServer(seed=1) as server:
         put(server, "nodes", node_tree("small", cpu="1"))
         put(server, "pods", pod_tree("big", requests={"cpu": "2"}))

@@ -63,7 +63,7 @@ async def test_a_bug_in_an_answer_counts() -> None:
         async with running(server) as (app, _, _):
             put(server, "pods", pod_tree("p"))
             await until(server, lambda: node_of(server, "p") == "node")
-            app.surface.exposition._begin = explode  # type: ignore[assignment,method-assign]
+            app.http_app.exposition._begin = explode  # type: ignore[assignment,method-assign]
             async with (
                 aiohttp.ClientSession() as session,
                 session.get(f"http://127.0.0.1:{app.server.port}/metrics") as response,

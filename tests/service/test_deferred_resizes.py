@@ -11,7 +11,7 @@ import pytest
 from kscheduler.embedded.apiserver import EmbeddedAPIServer
 from kscheduler.service import App
 from tests.builders import Tree, node_tree, pod_tree
-from tests.service.making_room import Seen, events, options, pod, victim, watched
+from tests.service.preemption_stage import Seen, events, options, pod, victim, watched
 from tests.service.running import SECONDS, put, running, until
 
 GATE = "InPlacePodVerticalScalingSchedulerPreemption=true"

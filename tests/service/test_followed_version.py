@@ -184,7 +184,7 @@ async def test_a_server_that_keeps_its_version_to_itself_is_waited_for_not_for_e
                 put(server, "pods", pod_tree("web"))
                 await until(server, lambda: node_of(server, "web") == "node")
     assert (line["level"], line["decides_as"]) == ("warning", "1.36")
-    assert began["because"] == "the API server has not told its version: it is the default"
+    assert began["because"] == "the API server has not reported its version: this is the default"
 
 
 class Follows:
@@ -252,7 +252,7 @@ async def test_a_corrected_file_is_read_under_the_refused_version_and_another_on
     assert len([each for each in log.lines() if each["msg"] == "version_not_followed"]) == 1
 
 
-async def test_asking_tries_a_refused_version_again(tmp_path: Path) -> None:
+async def test_querying_tries_a_refused_version_again(tmp_path: Path) -> None:
     """What the configuration could not be built of may be there by now."""
     follows = Follows(tmp_path)
     follows.write(10, is_old=True)

@@ -4,12 +4,12 @@ import pytest
 import structlog
 
 from kscheduler.aio import VirtualClock
-from kscheduler.aio.shared_places import FixedRoom, SharedPlaces
+from kscheduler.aio.shared_slots import FixedCapacity, SharedSlots
 from kscheduler.client.errors import ClientError, UnknownOutcomeError
 from kscheduler.client.http.http1 import HttpRequest
 from kscheduler.client.resource_path import RequestOwner, owner_of_request
 from kscheduler.client.write_failures import WriteFailures, advice_on_hanging
-from kscheduler.service.monitors.hanging_writes import EVENT, MOST_TOLD, HangingWritesMonitor
+from kscheduler.service.monitors.hanging_writes import EVENT, MOST_REPORTED, HangingWritesMonitor
 from tests.builders import make_pod
 from tests.election.stand_ins import refusal
 from tests.scheduling.around import SchedulerHarness
@@ -21,10 +21,10 @@ def event_of(namespace: str) -> HttpRequest:
     return HttpRequest("POST", f"/apis/events.k8s.io/v1/namespaces/{namespace}/events")
 
 
-async def test_the_namespace_the_kind_of_write_and_how_many_wait_are_told_and_the_end() -> None:
+async def test_the_namespace_the_kind_of_write_and_how_many_wait_are_reported_and_the_end() -> None:
     binder = GatedBind()
     harness = SchedulerHarness(profile(binder), cluster("node"), workers=8, limit=4)
-    requests = SharedPlaces(FixedRoom(8), harness.clock, owner_of_request)
+    requests = SharedSlots(FixedCapacity(8), harness.clock, owner_of_request)
     monitor = HangingWritesMonitor(harness.workers, [requests], harness.clock)
     event = event_of("quiet")
     async with working(harness):
@@ -35,8 +35,8 @@ async def test_the_namespace_the_kind_of_write_and_how_many_wait_are_told_and_th
             for _ in range(10):
                 monitor.look()
                 await harness.clock.advance(1.0)
-            told = [(line["namespace"], line["write"], line["unanswered"] + line["waiting"]) for line in lines]
-            assert told == [("hostile", "create pods/binding", 60), ("quiet", "create events", 1)]
+            reported = [(line["namespace"], line["write"], line["unanswered"] + line["waiting"]) for line in lines]
+            assert reported == [("hostile", "create pods/binding", 60), ("quiet", "create events", 1)]
             assert [note.split(":")[0] for note in monitor.notes()] == ["namespace hostile", "namespace quiet"]
             binder.gate.set()
             requests.end(event)
@@ -47,11 +47,11 @@ async def test_the_namespace_the_kind_of_write_and_how_many_wait_are_told_and_th
         assert len(binder.bound) == 60
 
 
-async def test_what_waits_with_those_who_send_is_counted_once_with_its_requests_and_reads_are_not_told() -> None:
+async def test_what_waits_with_those_who_send_is_counted_once_with_its_requests_and_reads_are_not_reported() -> None:
     clock = VirtualClock()
     harness = SchedulerHarness(profile(GatedBind()), cluster("node"), clock=clock)
-    requests = SharedPlaces(FixedRoom(8), clock, owner_of_request)
-    events = SharedPlaces(FixedRoom(8), clock, str)
+    requests = SharedSlots(FixedCapacity(8), clock, owner_of_request)
+    events = SharedSlots(FixedCapacity(8), clock, str)
     monitor = HangingWritesMonitor(harness.workers, [requests], clock, {EVENT: (events, lambda _: 5)})
     requests.begin_now(event_of("quiet"))
     requests.begin_now(HttpRequest("GET", "/api/v1/namespaces/quiet/pods/p"))
@@ -60,14 +60,14 @@ async def test_what_waits_with_those_who_send_is_counted_once_with_its_requests_
     await clock.advance(2.0)
     monitor.look()
     await clock.advance(10.0)
-    told = [(one.namespace, one.write, one.unanswered, one.waiting) for one in monitor.hanging()]
-    assert told == [("other", EVENT, 1, 5), ("quiet", EVENT, 1, 5)]
+    reported = [(one.namespace, one.write, one.unanswered, one.waiting) for one in monitor.hanging()]
+    assert reported == [("other", EVENT, 1, 5), ("quiet", EVENT, 1, 5)]
 
 
-async def test_ten_are_told_however_many_hang() -> None:
+async def test_ten_are_reported_however_many_hang() -> None:
     clock = VirtualClock()
     harness = SchedulerHarness(profile(GatedBind()), cluster("node"), clock=clock)
-    requests = SharedPlaces(FixedRoom(64), clock, owner_of_request)
+    requests = SharedSlots(FixedCapacity(64), clock, owner_of_request)
     monitor = HangingWritesMonitor(harness.workers, [requests], clock)
     events = [event_of(f"team-{number}") for number in range(40)]
     for event in events:
@@ -77,13 +77,13 @@ async def test_ten_are_told_however_many_hang() -> None:
     await clock.advance(10.0)
     with structlog.testing.capture_logs() as lines:
         monitor.look()
-    assert len(lines) == len(list(monitor.notes())) == MOST_TOLD
+    assert len(lines) == len(list(monitor.notes())) == MOST_REPORTED
     assert {line["namespaces"] for line in lines} == {40}
 
 
-async def test_writes_that_hang_and_go_on_in_turn_are_told_once_a_minute_with_a_count() -> None:
+async def test_writes_that_hang_and_go_on_in_turn_are_reported_once_a_minute_with_a_count() -> None:
     harness = SchedulerHarness(profile(GatedBind()), cluster("node"), workers=1, limit=1)
-    requests = SharedPlaces(FixedRoom(8), harness.clock, owner_of_request)
+    requests = SharedSlots(FixedCapacity(8), harness.clock, owner_of_request)
     monitor = HangingWritesMonitor(harness.workers, [requests], harness.clock)
     event = event_of("flapping")
     with structlog.testing.capture_logs() as lines:
@@ -103,7 +103,7 @@ async def test_writes_that_hang_and_go_on_in_turn_are_told_once_a_minute_with_a_
 
 async def test_while_the_api_server_is_away_no_namespace_is_blamed() -> None:
     harness = SchedulerHarness(profile(GatedBind()), cluster("node"), workers=1, limit=1)
-    requests, is_away = SharedPlaces(FixedRoom(8), harness.clock, owner_of_request), True
+    requests, is_away = SharedSlots(FixedCapacity(8), harness.clock, owner_of_request), True
     monitor = HangingWritesMonitor(harness.workers, [requests], harness.clock, is_outage=lambda: is_away)
     requests.begin_now(event_of("quiet"))
     with structlog.testing.capture_logs() as lines:
@@ -120,7 +120,7 @@ async def test_a_line_says_where_to_look_and_names_the_webhook_as_soon_as_the_ap
     """It gives up on a webhook after ten seconds or more: until then nobody knows who does not answer."""
     clock = VirtualClock()
     harness = SchedulerHarness(profile(GatedBind()), cluster("node"), clock=clock)
-    requests, failures = SharedPlaces(FixedRoom(8), clock, owner_of_request), WriteFailures()
+    requests, failures = SharedSlots(FixedCapacity(8), clock, owner_of_request), WriteFailures()
     monitor = HangingWritesMonitor(harness.workers, [requests], clock, failures=[failures])
     binding = HttpRequest("POST", "/api/v1/namespaces/hook/pods/p/binding")
     owner = owner_of_request(binding)

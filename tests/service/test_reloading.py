@@ -22,7 +22,7 @@ from kscheduler.config.loader import load_file
 from kscheduler.embedded.apiserver import EmbeddedAPIServer
 from kscheduler.server.serving import HTTPServing
 from kscheduler.service import App, ConfigSource, Options, reloading, source_of
-from kscheduler.service.config_file import FileRead, SettledFiles, digest_of, read_source
+from kscheduler.service.config_file import FileChangeDetector, FileRead, digest_of, read_source
 from kscheduler.service.metrics.process import ReloadResult
 from kscheduler.service.parts import CONNECTIONS_BESIDE_BINDS
 from tests.assembly.configurations import registry
@@ -154,7 +154,7 @@ async def test_a_profile_that_went_is_scheduled_for_no_more(tmp_path: Path) -> N
         assert node_of(world.server, "a") == ""
 
 
-async def test_pods_of_a_profile_that_went_are_told_until_it_is_back(tmp_path: Path) -> None:
+async def test_pods_of_a_profile_that_went_are_reported_until_it_is_back(tmp_path: Path) -> None:
     async with following(tmp_path, text_of("red", "green")) as world:
         for name in ("a", "b"):
             put(world.server, "pods", pod_tree(name, schedulerName="red", requests={"cpu": "500"}))
@@ -182,7 +182,7 @@ async def test_parallelism_is_taken_over_with_its_workers(tmp_path: Path) -> Non
         parts = world.app.parts
         assert parts.limit.statistics().limit == 3
         assert parts.workers._working.statistics().running == 12
-        assert parts.client._room.places == 12 + CONNECTIONS_BESIDE_BINDS
+        assert parts.client._room.work_slots == 12 + CONNECTIONS_BESIDE_BINDS
         for number in range(10):
             put(world.server, "pods", pod_tree(f"p{number}", schedulerName="red"))
         await until(world.server, lambda: all(node_of(world.server, f"p{number}") for number in range(10)))
@@ -227,15 +227,15 @@ async def test_a_broken_file_is_refused_line_by_line_and_the_old_one_goes_on(tmp
         assert world.said("config_unchanged"), "the correction is told"
 
 
-async def test_a_plugin_that_cannot_be_built_keeps_the_old_one_and_all_profiles_are_told(tmp_path: Path) -> None:
+async def test_a_plugin_that_cannot_be_built_keeps_the_old_one_and_all_profiles_are_reported(tmp_path: Path) -> None:
     plugins = "plugins: {multiPoint: {enabled: [{name: Fragile}]}}"
     text = (
         f"{HEAD}profiles:\n- schedulerName: red\n- {{schedulerName: a, {plugins}}}\n- {{schedulerName: b, {plugins}}}\n"
     )
     async with following(tmp_path) as world:
         await world.write(text, ReloadResult.REFUSED)
-        told = [(line["field"], line["line"]) for line in world.said("config_refused")]
-        assert told == [("profiles[1].plugins", 6), ("profiles[2].plugins", 7)]
+        reported = [(line["field"], line["line"]) for line in world.said("config_refused")]
+        assert reported == [("profiles[1].plugins", 6), ("profiles[2].plugins", 7)]
         assert all("it cannot be built today" in line["reason"] for line in world.said("config_refused"))
         assert world.profiles == {"red"}
 
@@ -264,11 +264,11 @@ async def test_what_only_a_start_reads_is_refused_by_name_with_all_the_rest(
 async def test_mistakes_and_what_needs_a_restart_are_refused_in_one_step(tmp_path: Path) -> None:
     async with following(tmp_path) as world:
         await world.write(text_of("red", more="delayCacheUntilActive: true\nparallelism: -1"), ReloadResult.REFUSED)
-        told = {(line["field"], line["line"]) for line in world.said("config_refused")}
-        assert told == {("delayCacheUntilActive", 4), ("parallelism", 5)}
+        reported = {(line["field"], line["line"]) for line in world.said("config_refused")}
+        assert reported == {("delayCacheUntilActive", 4), ("parallelism", 5)}
 
 
-async def test_a_plugin_that_cannot_be_built_is_told_with_what_needs_a_restart(tmp_path: Path) -> None:
+async def test_a_plugin_that_cannot_be_built_is_reported_with_what_needs_a_restart(tmp_path: Path) -> None:
     plugins = "\n  plugins: {filter: {enabled: [{name: Nowhere}]}}"
     unknown = text_of(f"red{plugins}", more="delayCacheUntilActive: true")
     async with following(tmp_path) as world:
@@ -285,19 +285,19 @@ async def test_the_election_is_no_matter_of_a_running_process(tmp_path: Path) ->
         assert world.said("config_refused")[0]["field"] == "leaderElection.leaseDuration"
 
 
-async def test_settings_without_effect_are_told_again_only_if_they_are_new(tmp_path: Path) -> None:
+async def test_settings_without_effect_are_reported_again_only_if_they_are_new(tmp_path: Path) -> None:
     weight = "pluginConfig: [{name: Nada}]"
     first = f"{HEAD}profiles:\n- {{schedulerName: red, {weight}}}\n"
     async with following(tmp_path, first) as world:
-        told = len(world.said("setting_not_honoured"))
-        assert told == 1
+        reported = len(world.said("setting_not_honoured"))
+        assert reported == 1
         await world.write(first + "percentageOfNodesToScore: 50\n", ReloadResult.TAKEN_OVER)
-        assert len(world.said("setting_not_honoured")) == told
+        assert len(world.said("setting_not_honoured")) == reported
         await world.write(first + f"- {{schedulerName: green, {weight}}}\n", ReloadResult.TAKEN_OVER)
-        assert world.said("setting_not_honoured")[told:][0]["setting"].startswith("profiles[1]")
+        assert world.said("setting_not_honoured")[reported:][0]["setting"].startswith("profiles[1]")
 
 
-async def test_only_asked_for_if_it_is_not_watched(tmp_path: Path) -> None:
+async def test_only_queried_for_if_it_is_not_watched(tmp_path: Path) -> None:
     async with following(tmp_path, is_watched=False) as world:
         replace(world.file, text_of("green"))
         for _ in range(20):
@@ -342,7 +342,7 @@ async def test_a_config_maps_mount_is_followed_through_its_links(tmp_path: Path)
 def test_a_file_that_is_still_being_written_is_left_alone(tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"
     file.write_text(text_of("red", "green"))
-    watched = SettledFiles(source_of(str(file)))
+    watched = FileChangeDetector(source_of(str(file)))
     assert not watched.has_changed()
     file.write_text(text_of("red"))
     assert not watched.has_changed(), "half of it may be missing"
@@ -416,7 +416,7 @@ async def test_a_plugin_that_hangs_at_its_import_is_named(tmp_path: Path, monkey
         await world.until_true(lambda: not reader.being_loaded)
 
 
-async def test_a_file_that_was_refused_when_asked_for_is_not_refused_again_by_the_watch(tmp_path: Path) -> None:
+async def test_a_file_that_was_refused_when_queried_for_is_not_refused_again_by_the_watch(tmp_path: Path) -> None:
     async with following(tmp_path) as world:
         await world.until_true(lambda: world.app.reloader.statistics().digest)
         replace(world.file, text_of("red", more="parallelism: -1"))
@@ -430,7 +430,7 @@ async def test_a_file_that_was_refused_when_asked_for_is_not_refused_again_by_th
         assert world.count(ReloadResult.REFUSED) == 2, "another content is another change"
 
 
-async def test_a_file_that_is_half_written_when_asked_for_is_read_again_when_it_is_complete(tmp_path: Path) -> None:
+async def test_a_file_that_is_half_written_when_queried_for_is_read_again_when_it_is_complete(tmp_path: Path) -> None:
     async with following(tmp_path) as world:
         world.file.write_text(text_of("red") + "- schedulerName")
         world.app.reloader.ask()

@@ -70,7 +70,7 @@ def test_each_version_outside_is_warned_of_once_and_noted_as_long_as_it_lasts() 
     assert [line["server_version"] for line in warnings(log.lines())] == ["v1.33.1", "v1.39.0"]
 
 
-def test_an_upgrade_is_logged_and_a_failed_question_forgets_nothing() -> None:
+def test_an_upgrade_is_logged_and_a_failed_query_forgets_nothing() -> None:
     version = server_version()
     with log_at(0) as log:
         for answer in ("unknown", f"v{OLDEST_SERVER}.0", "unknown", f"v{OLDEST_SERVER}.0", RELEASE):
@@ -99,8 +99,8 @@ async def test_a_service_on_a_server_that_is_too_new_says_so_and_schedules(monke
                 put(server, "pods", pod_tree("web"))
                 await until(server, lambda: node_of(server, "web") == "node")
                 assert "v1.99.0" in (await answer(app, "/readyz?verbose"))[1]
-    told = {field: line[field] for field in ("server_version", "version", "decides_as", "tested", "level")}
-    assert told == {
+    reported = {field: line[field] for field in ("server_version", "version", "decides_as", "tested", "level")}
+    assert reported == {
         "server_version": "v1.99.0",
         "version": __version__,
         "decides_as": "1.37",
@@ -109,19 +109,19 @@ async def test_a_service_on_a_server_that_is_too_new_says_so_and_schedules(monke
     }
 
 
-async def test_a_server_that_does_not_answer_is_asked_again_soon() -> None:
+async def test_a_server_that_does_not_answer_is_queried_again_soon() -> None:
     clock = VirtualClock()
     async with EmbeddedAPIServer(seed=1) as server, APIClient(plain_connection(server.url)) as client:
         server.faults.add(InjectedFault("answer", path="/version", code=500, count=1))
         version = ServerVersion(client, clock)
-        asking = asyncio.create_task(version.run())
+        querying = asyncio.create_task(version.run())
         await until_it_is(version, UNKNOWN)
         await clock.advance(UNTOLD_AGAIN_SECONDS - 1)
         assert version.text == UNKNOWN
         await clock.advance(1)
         await until_it_is(version, RELEASE)
-        asking.cancel()
-        await asyncio.wait({asking})
+        querying.cancel()
+        await asyncio.wait({querying})
 
 
 async def until_it_is(version: ServerVersion, text: str) -> None:

@@ -84,7 +84,7 @@ def without_leases(server: EmbeddedAPIServer) -> None:
         server.faults.add(InjectedFault("answer", method=method, path="*/leases/*"))
 
 
-class Judge:
+class ShadowEvaluator:
     """Reads each change of the API server's pods: Bindings, and room on nodes at each moment."""
 
     def __init__(self, server: EmbeddedAPIServer) -> None:
@@ -118,7 +118,7 @@ async def test_whenever_the_lease_is_lost_no_pod_is_lost_bound_twice_or_given_ro
     async with EmbeddedAPIServer(seed=seed) as server:
         for number in range(NODES):
             put(server, "nodes", node_tree(f"n{number}", cpu=str(CPUS)))
-        judge, process = Judge(server), Process(server)
+        judge, process = ShadowEvaluator(server), Process(server)
         async with running(process) as task:
             for term in range(1, 5):
                 await process.until(Role.LEADING, term)
@@ -172,7 +172,7 @@ async def test_what_could_be_watched_on_is_not_listed_again() -> None:
 
 
 async def test_a_process_starts_once_and_keeps_its_certificate() -> None:
-    """Whoever has noted the certificate of the HTTPS port, and whoever counts starts, sees one process."""
+    """Anyone who has noted the certificate of the HTTPS port, and anyone who counts starts, sees one process."""
     async with EmbeddedAPIServer(seed=1) as server:
         process = Process(server, serving=HTTPServing(secure_port=0, bind_address="127.0.0.1"))
         with structlog.testing.capture_logs() as lines:
@@ -191,7 +191,7 @@ async def test_a_process_starts_once_and_keeps_its_certificate() -> None:
         assert (said["following_again"], said["starting"], said["self_signed_certificate_made"]) == (1, 1, 1)
 
 
-async def test_a_term_knows_what_the_one_before_was_told_of_the_server() -> None:
+async def test_a_term_knows_what_the_one_before_was_reported_of_the_server() -> None:
     """Its version, and which resources it does not serve: neither is asked for again before the first decision."""
     async with EmbeddedAPIServer(seed=1) as server:
         put(server, "nodes", node_tree("n"))
@@ -226,10 +226,10 @@ async def test_a_signal_during_the_end_of_a_term_ends_the_process_in_order() -> 
                 process.stop.set()
                 async with asyncio.timeout(SECONDS):
                     await task
-    told = [line for line in lines if line["event"] in {"lease_lost", "term_ended", "following_again", "stopped"}]
-    assert [line["event"] for line in told] == ["lease_lost", "term_ended", "following_again", "stopped"]
-    assert [line["log_level"] for line in told] == ["error", "info", "info", "info"]
-    assert told[1]["reason"].startswith("lost the lease kube-system/kscheduler: ")
+    reported = [line for line in lines if line["event"] in {"lease_lost", "term_ended", "following_again", "stopped"}]
+    assert [line["event"] for line in reported] == ["lease_lost", "term_ended", "following_again", "stopped"]
+    assert [line["log_level"] for line in reported] == ["error", "info", "info", "info"]
+    assert reported[1]["reason"].startswith("lost the lease kube-system/kscheduler: ")
 
 
 async def test_a_task_that_does_not_end_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -87,10 +87,10 @@ async def test_a_watch_that_is_down_ends_readiness_when_its_view_is_old_and_only
             _, metrics = await answer(app, "/metrics")
             assert 'kscheduler_watch_down_seconds{reason="too many requests",resource="pods"} 6' in metrics
             assert 'kscheduler_watch_retry_seconds{resource="pods"}' in metrics
-        told = [line for line in lines if line["event"] == "list_or_watch_fails"]
-        assert 1 <= len(told) <= 2
-        assert (told[0]["resources"], told[0]["reason"]) == (["pods"], "too many requests")
-        assert 0 < told[0]["tried_again_in_seconds"] <= 24
+        reported = [line for line in lines if line["event"] == "list_or_watch_fails"]
+        assert 1 <= len(reported) <= 2
+        assert (reported[0]["resources"], reported[0]["reason"]) == (["pods"], "too many requests")
+        assert 0 < reported[0]["tried_again_in_seconds"] <= 24
         server.faults.clear()
         await until_ready(app, clock, 200)
         put(server, "pods", pod_tree("after"))

@@ -57,7 +57,7 @@ def being_deleted(pod: Pod) -> Pod:
     return msgspec.structs.replace(pod, metadata=metadata)
 
 
-def turned_down(pod: Pod) -> Pod:
+def rejected(pod: Pod) -> Pod:
     condition = Condition(type="PodScheduled", status="False", reason="Unschedulable", message="0/1 nodes")
     status = msgspec.structs.replace(pod.status, conditions=(condition,))
     return msgspec.structs.replace(pod, status=status)
@@ -139,7 +139,7 @@ class OtherScheduler:
             self._cache.assume_pod(PodInfo(pod), node)
             self.in_flight.append((pod, node))
         else:
-            self._written.put(PODS, turned_down(pod))
+            self._written.put(PODS, rejected(pod))
 
     def write(self, index: int) -> None:
         """One of the bindings under way is written."""

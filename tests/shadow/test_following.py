@@ -20,7 +20,7 @@ from kscheduler.shadow.verdict import (
     FollowedScheduler,
 )
 from tests.builders import make_node, make_pod
-from tests.shadow.other import OtherScheduler, Written, followed_by, kinds, nominated, on_node, turned_down
+from tests.shadow.other import OtherScheduler, Written, followed_by, kinds, nominated, on_node, rejected
 
 EXPLAINED = {DifferenceKind.SAME, DifferenceKind.ORDER}
 
@@ -71,7 +71,7 @@ async def followed(steps: Steps, priority: Callable[[int], int] = lambda _: 0) -
     play(other, steps, priority)
     await clock.advance(10.0)
     await follower.play_ripe()
-    assert not len(follower.tape)
+    assert not len(follower.change_buffer)
     return verdicts
 
 
@@ -212,7 +212,7 @@ async def test_pods_that_the_other_leaves_pending_count_after_the_grace() -> Non
     written = Written(follower)
     written.put(NODES, make_node("a"))
     pod = written.put(PODS, make_pod("web", requests={"cpu": "1"}))
-    written.put(PODS, turned_down(pod))
+    written.put(PODS, rejected(pod))
     await clock.advance(10.0)
     await follower.play_ripe()
     follower.look_at_pending()
@@ -231,8 +231,8 @@ async def test_a_pod_that_waits_for_good_reason_is_not_left_pending() -> None:
     follower, _, clock = followed_by(grace_seconds=0.0)
     written = Written(follower)
     written.put(NODES, make_node("a"))
-    written.put(PODS, turned_down(written.put(PODS, make_pod("huge", requests={"cpu": "64"}))))
-    written.put(PODS, turned_down(written.put(PODS, make_pod("gated", schedulingGates=[{"name": "quota"}]))))
+    written.put(PODS, rejected(written.put(PODS, make_pod("huge", requests={"cpu": "64"}))))
+    written.put(PODS, rejected(written.put(PODS, make_pod("gated", schedulingGates=[{"name": "quota"}]))))
     await clock.advance(20.0)
     await follower.play_ripe()
     follower.look_at_pending()
@@ -247,7 +247,7 @@ async def test_nominations_are_compared_with_our_preemption() -> None:
     victim = written.put(PODS, make_pod("victim", requests={"cpu": "2"}))
     written.put(PODS, on_node(victim, "a"))
     urgent = written.put(PODS, make_pod("urgent", requests={"cpu": "2"}, priority=100))
-    written.put(PODS, nominated(turned_down(urgent), "a"))
+    written.put(PODS, nominated(rejected(urgent), "a"))
     await clock.advance(10.0)
     await follower.play_ripe()
     assert follower.sums.nominations == {"same node": 1}
@@ -278,7 +278,7 @@ async def test_pods_of_other_names_and_pods_made_with_a_node_are_not_judged() ->
     await clock.advance(10.0)
     await follower.play_ripe()
     assert verdicts == []
-    assert follower.sums.not_judged == 1
+    assert follower.sums.not_evaluated == 1
     assert follower.assembly.cache.statistics().pods == 2, "they take their room all the same"
 
 

@@ -2,13 +2,13 @@
 
 from kscheduler.api.kinds import PODS
 from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.shadow.change_buffer import BufferedChange
 from kscheduler.shadow.moves import BoundPod, NodeMove, PodUpdate, Removal
-from kscheduler.shadow.tape import TapedChange
 from kscheduler.state.cache import Cache
 from tests.builders import make_node, make_pod
 from tests.shadow.other import being_deleted, on_node
 
-CHANGE = TapedChange(1, 1, PODS, None, None, 0.0)
+CHANGE = BufferedChange(1, 1, PODS, None, None, 0.0)
 
 
 def cache_with_nodes() -> Cache:

@@ -15,7 +15,7 @@ from kscheduler.shadow.verdict import (
     sample_size,
 )
 
-TURNED_DOWN = Facts(is_feasible=False, feasible=3, searched=5)
+REJECTED = Facts(is_feasible=False, feasible=3, searched=5)
 EQUAL = Facts(is_feasible=True, behind=0, feasible=5, better=0, searched=5)
 BEHIND = Facts(is_feasible=True, behind=7, feasible=5, better=2, searched=5)
 BEHIND_OF_MANY = Facts(is_feasible=True, behind=7, feasible=1000, better=2, searched=1000)
@@ -23,8 +23,8 @@ EXPLAINED = Order(sooner=("shop/web-1",), tries=1)
 ALL_NODES = FollowedScheduler("kube-scheduler", ties_by_chance=True, percentage=100)
 
 CASES = [
-    pytest.param(TURNED_DOWN, KUBE_SCHEDULER, None, DifferenceKind.NOT_FEASIBLE, id="rejected"),
-    pytest.param(TURNED_DOWN, KUBE_SCHEDULER, EXPLAINED, DifferenceKind.ORDER, id="rejected-in-this-order-only"),
+    pytest.param(REJECTED, KUBE_SCHEDULER, None, DifferenceKind.NOT_FEASIBLE, id="rejected"),
+    pytest.param(REJECTED, KUBE_SCHEDULER, EXPLAINED, DifferenceKind.ORDER, id="rejected-in-this-order-only"),
     pytest.param(EQUAL, KUBE_SCHEDULER, None, DifferenceKind.TIE, id="equal-by-chance"),
     pytest.param(EQUAL, KUBE_SCHEDULER, EXPLAINED, DifferenceKind.TIE, id="chance-needs-no-order"),
     pytest.param(EQUAL, KSCHEDULER, None, DifferenceKind.TIE, id="equal-against-a-fixed-rule"),

@@ -131,7 +131,7 @@ def test_a_template_that_is_not_there_is_named(play: Play) -> None:
     assert "shop/new-new, shop/new-new-1, shop/new-new-2 and 2 more" in note
 
 
-def test_objects_of_a_file_are_in_the_namespace_of_the_question(play: Play) -> None:
+def test_objects_of_a_file_are_in_the_namespace_of_the_query(play: Play) -> None:
     objects = [template(), claim("mine"), new_pod("one", resourceClaims=from_template())]
     objects.append(new_pod("two", resourceClaims=[{"name": "gpu", "resourceClaimName": "mine"}]))
     for each in objects:
@@ -210,7 +210,7 @@ def test_extended_resources_that_devices_stand_for_are_counted_as_devices(play: 
     assert "example.com/gpu" not in tree["room"]["after"]
 
 
-def test_a_dump_without_claims_is_told_with_what_to_print(play: Play, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_dump_without_claims_is_reported_with_what_to_print(play: Play, capsys: pytest.CaptureFixture[str]) -> None:
     objects = [node("a"), running("web-0", "gpu-0", "a")[0]]
     (note,) = play("--drain", "a", objects=objects)["notes"][:1]
     wanted = "nodes,pods,resourceclaims,resourceclaimtemplates,resourceslices,deviceclasses"

@@ -51,7 +51,7 @@ def test_a_group_of_the_file_exists(play: Play) -> None:
     assert len(tree["pending"]) == 3
 
 
-def test_a_group_without_a_namespace_is_in_that_of_the_question(play: Play) -> None:
+def test_a_group_without_a_namespace_is_in_that_of_the_query(play: Play) -> None:
     members = gang_workload(2)
     del members["metadata"]["namespace"]
     new = play.write("new.yaml", group("gang", minimum=2, namespace=""), members)
@@ -86,7 +86,7 @@ def test_capacity_counts_whole_gangs(play: Play, capsys: pytest.CaptureFixture[s
     tree = play("-f", new, "--capacity", *KUBERNETES, objects=objects)
     assert tree["capacity"] == {"pods": 9, "groups": 3, "group": "shop/gang", "isMore": False}
     text = play.text("-f", new, "--capacity", *KUBERNETES, objects=objects)
-    assert "room for more: 3 more whole groups like shop/gang (9 pods)\n" in text
+    assert "capacity for more: 3 more whole groups like shop/gang (9 pods)\n" in text
     assert main(["simulate", "--from", play.write("cluster.yaml", *objects), "-f", new, "--capacity", *KUBERNETES]) == 0
     assert capsys.readouterr().err == ""
 

@@ -21,7 +21,7 @@ async def test_the_sample_of_the_page_is_answered_as_it_stands() -> None:
     async with EmbeddedAPIServer(seed=1) as server, running(server) as (app, _, _):
         for name in names:
             put(server, "nodes", node_tree(name))
-        await until_true(lambda: app.surface.is_scheduling and len(app.parts.assembly.cache.nodes) == len(names))
+        await until_true(lambda: app.http_app.is_scheduling and len(app.parts.assembly.cache.nodes) == len(names))
         url = f"http://127.0.0.1:{app.server.port}/simulate"
         async with aiohttp.ClientSession() as session, session.post(url, data=body, headers=headers) as response:
             tree = json.loads(await response.text())

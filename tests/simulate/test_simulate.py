@@ -265,7 +265,7 @@ def test_capacity_counts_pods_like_the_first_new_one(play: Play) -> None:
         "group": None,
         "isMore": False,
     }
-    assert "room for more: 5 more like the first new one" in play.text("-f", new, "--capacity", objects=objects)
+    assert "capacity for more: 5 more like the first new one" in play.text("-f", new, "--capacity", objects=objects)
 
 
 def test_another_configuration(play: Play) -> None:
@@ -348,7 +348,7 @@ def test_a_new_pod_with_a_taken_name_is_refused(play: Play) -> None:
     )
 
 
-def test_all_mistakes_of_all_manifests_are_told_at_once_with_object_and_field(play: Play) -> None:
+def test_all_mistakes_of_all_manifests_are_reported_at_once_with_object_and_field(play: Play) -> None:
     """Wrong types first, all of them; the rules of an object are asked where its types are right."""
     types, rules = workload("Deployment", 2), workload("StatefulSet", 2)
     resources = {"requests": {"cpu": "1x", "memory": "2y"}}
@@ -357,7 +357,7 @@ def test_all_mistakes_of_all_manifests_are_told_at_once_with_object_and_field(pl
     rules["spec"]["template"]["spec"]["restartPolicy"] = "Never"
     new = play.write("new.yaml", types, pod("sound"), rules)
     other = play.write("other.yaml", pod("wrong", cpu="-1"))
-    told = play.refused("-f", new, "-f", other, objects=[node("a")]).splitlines()
+    reported = play.refused("-f", new, "-f", other, objects=[node("a")]).splitlines()
     container = "spec.template.spec.containers[0].resources.requests"
     expected = (
         (f"{new}: document 1 (Deployment new): ", "json: cannot unmarshal number into Go struct field Container."),
@@ -367,21 +367,21 @@ def test_all_mistakes_of_all_manifests_are_told_at_once_with_object_and_field(pl
         (f"{new}: document 3 (StatefulSet N): ", "spec.template.spec.restartPolicy: Unsupported value: "),
         (f"{other}: document 1 (Pod wrong): ", "spec.containers[0].resources.requests[cpu]: Invalid value: "),
     )
-    assert len(told) == len(expected)
-    for line, (place, problem) in zip(told, expected, strict=True):
+    assert len(reported) == len(expected)
+    for line, (place, problem) in zip(reported, expected, strict=True):
         assert line.startswith(f"kscheduler: {place}{problem}")
 
 
-def test_of_many_mistakes_twenty_are_told_and_the_number_of_the_rest(play: Play) -> None:
+def test_of_many_mistakes_twenty_are_reported_and_the_number_of_the_rest(play: Play) -> None:
     new = play.write("new.yaml", *(pod(f"p-{number}", cpu="-1") for number in range(33)))
-    told = play.refused("-f", new, objects=[node("a")]).splitlines()
-    assert (len(told), told[-1]) == (21, "kscheduler: and 13 more")
+    reported = play.refused("-f", new, objects=[node("a")]).splitlines()
+    assert (len(reported), reported[-1]) == (21, "kscheduler: and 13 more")
 
 
-def test_each_taken_name_is_told(play: Play) -> None:
+def test_each_taken_name_is_reported(play: Play) -> None:
     new = play.write("new.yaml", pod("runs"), pod("new"), pod("waits"))
-    told = play.refused("-f", new, objects=[node("a"), pod("runs", on="a"), pod("waits")]).splitlines()
-    assert [line.partition(" exists already")[0] for line in told] == [
+    reported = play.refused("-f", new, objects=[node("a"), pod("runs", on="a"), pod("waits")]).splitlines()
+    assert [line.partition(" exists already")[0] for line in reported] == [
         "kscheduler: pod shop/runs",
         "kscheduler: pod shop/waits",
     ]
@@ -390,10 +390,10 @@ def test_each_taken_name_is_told(play: Play) -> None:
 def test_pods_of_other_schedulers_are_left_alone_where_it_is_said_who_schedules(play: Play) -> None:
     new = play.write("new.yaml", pod("other", schedulerName="default-scheduler"))
     assert play("-f", new, "--scheduler-name", "kscheduler", objects=[node("a")])["placed"] == []
-    told = play("-f", new, objects=[node("a")])
-    assert [(each["pod"], each["node"]) for each in told["placed"]] == [("shop/other", "a")]
+    reported = play("-f", new, objects=[node("a")])
+    assert [(each["pod"], each["node"]) for each in reported["placed"]] == [("shop/other", "a")]
     presumed = "pods of scheduler {} are decided about by the default plugins unless --config says more"
-    assert presumed.format("default-scheduler") not in told["notes"]  # of a file nobody expects anything else
+    assert presumed.format("default-scheduler") not in reported["notes"]  # of a file nobody expects anything else
     new = play.write("new.yaml", pod("another", schedulerName="mine"))
     assert presumed.format("mine") in play("-f", new, objects=[node("a")])["notes"]
 
@@ -414,7 +414,7 @@ def test_a_misspelt_field_of_a_new_pod_is_noted_once_with_its_path(play: Play) -
 
 
 @pytest.mark.parametrize("verb", ["simulate", "explain"])
-def test_a_misspelt_number_of_replicas_is_told(play: Play, capsys: pytest.CaptureFixture[str], verb: str) -> None:
+def test_a_misspelt_number_of_replicas_is_reported(play: Play, capsys: pytest.CaptureFixture[str], verb: str) -> None:
     web = workload("Deployment")
     web["spec"]["replica"] = 20
     assert main([verb, "--from", play.write("dump.yaml", node("a")), "-f", play.write("new.yaml", web)]) == 0
@@ -465,7 +465,7 @@ def test_a_no_execute_taint_that_a_node_has_already_or_that_goes_drives_nobody_o
         assert play("--taint-node", flag, objects=objects)["evicted"] == []
 
 
-def test_of_a_taint_the_answer_says_first_whom_it_drives_off(play: Play) -> None:
+def test_of_a_taint_the_answer_says_first_subject_it_drives_off(play: Play) -> None:
     """A pod that tolerates the taint for a time may come back."""
     later = pod("later", cpu="100m", on="a", **tolerating(60))
     objects = [node("a"), node("b"), pod("goes", on="a"), pod("large", cpu="3500m", on="a"), later]
@@ -549,7 +549,7 @@ def test_each_row_of_the_room_has_one_unit(play: Play) -> None:
     assert rows["memory"] == "0 of 18000Gi (0 %) 0 of 18000Gi (0 %)"
 
 
-def test_a_slow_call_holds_nobody_up_in_a_rehearsal_and_is_not_told(
+def test_a_slow_call_holds_nobody_up_in_a_rehearsal_and_is_not_reported(
     play: Play, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls = iter(range(1_000_000))

@@ -2,7 +2,7 @@
 
 A case is one pod and one cluster (of at most 20 nodes) in one state, made by Hypothesis: the columns and the
 specification say of every node what they make of it, and must agree. After a change to the cluster the same pod makes
-another case, because columns and counters were kept, not made anew. What is no case: a pod that the rule skips
+another case, because columns and counters were kept, not made again. What is no case: a pod that the rule skips
 (no claim, no constraint), and properties that need no specification (equal signatures, arithmetic).
 
 The table gives the examples that each test of a file draws. What came of them is counted, printed at the end of the
@@ -64,10 +64,12 @@ def judged(file: str, cases: int = 1) -> None:
 def summary() -> str:
     """What was counted, in words."""
     shares = ", ".join(f"{name} {count:,}" for name, count in sorted(judged_cases.items()))
-    told = [f"{judged_cases.total():,} cases judged by columns and specification ({shares})"] if judged_cases else []
+    reported = (
+        [f"{judged_cases.total():,} cases judged by columns and specification ({shares})"] if judged_cases else []
+    )
     if judged_decisions:
-        told.append(f"{judged_decisions.total():,} decisions of scheduler and specification compared")
-    return "\n".join(told)
+        reported.append(f"{judged_decisions.total():,} decisions of scheduler and specification compared")
+    return "\n".join(reported)
 
 
 def shortage() -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kscheduler.api.core import LabelSelector, Node, Pod, PodAffinity, PodAffinityTerm
-from tests.specification.rules import Verdict
+from tests.specification.rules import LoggedFailure
 
 Labels = Mapping[str, str]
 
@@ -115,12 +115,12 @@ def neighbours(pod: Pod, world: World) -> Neighbours:
     )
 
 
-def verdict(pod: Pod, node: Node, world: World) -> Verdict:
+def verdict(pod: Pod, node: Node, world: World) -> LoggedFailure:
     """May the pod come to the node?"""
     return verdict_among(pod, node, neighbours(pod, world))
 
 
-def verdict_among(pod: Pod, node: Node, others: Neighbours) -> Verdict:
+def verdict_among(pod: Pod, node: Node, others: Neighbours) -> LoggedFailure:
     """The same with those who matter found already."""
     here = node.metadata.labels
     if not _affinity_holds(pod, here, others):

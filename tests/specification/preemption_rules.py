@@ -11,11 +11,11 @@ from kscheduler.api.core import Node, Pod
 from kscheduler.api.policy import PodDisruptionBudget
 from kscheduler.config.plugin_args import NodeResourcesFitArgs
 from tests.specification import pod_affinity, rules
-from tests.specification.rules import Place, Verdict
+from tests.specification.rules import LoggedFailure, Place
 from tests.specification.spread import rules as spread_rules
 
 HELPLESS = "Preemption is not helpful for scheduling"
-NOBODY = "No preemption victims found for incoming pod"
+NO_LISTENER = "No preemption victims found for incoming pod"
 FIT = rules.node_resources_fit(NodeResourcesFitArgs())
 
 
@@ -65,7 +65,7 @@ def importance(pod: Pod) -> tuple[int, float, str]:
 # --- does it fit? -----------------------------------------------------------------------------------------------------
 
 
-def verdict(pod: Pod, name: str, world: World) -> Verdict:
+def verdict(pod: Pod, name: str, world: World) -> LoggedFailure:
     """What the first rule that objects says."""
     place = Place(world.nodes[name], tuple(world.on(name)))
     for rule in (rules.node_unschedulable, rules.node_ports, FIT):
@@ -82,7 +82,7 @@ def verdict(pod: Pod, name: str, world: World) -> Verdict:
     return pod_affinity.verdict(pod, world.nodes[name], neighbours)
 
 
-def verdict_beside_nominated(pod: Pod, name: str, world: World) -> Verdict:
+def verdict_beside_nominated(pod: Pod, name: str, world: World) -> LoggedFailure:
     """With the nominated pods it must leave room for, and without them."""
     crowded = world
     for one in world.nominated:
@@ -96,11 +96,11 @@ def verdict_beside_nominated(pod: Pod, name: str, world: World) -> Verdict:
 # --- victims ----------------------------------------------------------------------------------------------------------
 
 
-def outcome(pod: Pod, name: str, world: World) -> Outcome | Verdict:
+def outcome(pod: Pod, name: str, world: World) -> Outcome | LoggedFailure:
     """The victims on a node, or why no eviction there helps."""
     lower = sorted((one for one in world.on(name) if priority(one) < priority(pod)), key=importance)
     if not lower:
-        return False, frozenset((NOBODY,))
+        return False, frozenset((NO_LISTENER,))
     kept = world.without(lower)
     objection = verdict_beside_nominated(pod, name, kept)
     if objection is not None:

@@ -20,7 +20,7 @@ from kscheduler.api.core import (
 from kscheduler.config.plugin_args import NodeAffinityArgs, NodeResourcesFitArgs
 from tests.specification.requests_by_hand import allocatable_of, request_of, requested_on
 
-Verdict = tuple[bool, frozenset[str]] | None
+LoggedFailure = tuple[bool, frozenset[str]] | None
 """(preemption might help, reasons)."""
 
 SCALARS = ("example.com/fpga", "example.com/gpu", "hugepages-2Mi")
@@ -35,27 +35,27 @@ class Place:
     pods: tuple[Pod, ...]
 
 
-Rule = Callable[[Pod, Place], Verdict]
+Rule = Callable[[Pod, Place], LoggedFailure]
 
 
-def hopeless(reason: str) -> Verdict:
+def hopeless(reason: str) -> LoggedFailure:
     return False, frozenset((reason,))
 
 
-def node_unschedulable(pod: Pod, place: Place) -> Verdict:
+def node_unschedulable(pod: Pod, place: Place) -> LoggedFailure:
     cordoned = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
     if place.node.spec.unschedulable and not tolerated(cordoned, pod.spec.tolerations):
         return hopeless("node(s) were unschedulable")
     return None
 
 
-def node_name(pod: Pod, place: Place) -> Verdict:
+def node_name(pod: Pod, place: Place) -> LoggedFailure:
     if pod.spec.node_name not in ("", place.node.metadata.name):
         return hopeless("node(s) didn't match the requested node name")
     return None
 
 
-def taint_toleration(pod: Pod, place: Place, *, compares: bool = False) -> Verdict:
+def taint_toleration(pod: Pod, place: Place, *, compares: bool = False) -> LoggedFailure:
     for taint in place.node.spec.taints:
         if taint.effect != "PreferNoSchedule" and not tolerated(taint, pod.spec.tolerations, compares=compares):
             return hopeless("node(s) had untolerated taint(s)")
@@ -90,7 +90,7 @@ def strict_int64(text: str) -> int | None:
 def node_affinity(args: NodeAffinityArgs) -> Rule:
     added = args.added_affinity.required_during_scheduling_ignored_during_execution if args.added_affinity else None
 
-    def rule(pod: Pod, place: Place) -> Verdict:
+    def rule(pod: Pod, place: Place) -> LoggedFailure:
         if added is not None and not any(term_matches(term, place.node) for term in added.node_selector_terms):
             return hopeless("node(s) didn't match scheduler-enforced node affinity")
         if not _wants(pod, place.node):
@@ -145,7 +145,7 @@ def requirement_holds(one: NodeSelectorRequirement, value: str | None) -> bool:
     return number > bound if one.operator == "Gt" else number < bound
 
 
-def node_ports(pod: Pod, place: Place) -> Verdict:
+def node_ports(pod: Pod, place: Place) -> LoggedFailure:
     for other in place.pods:
         for wanted in host_ports(pod):
             for taken in host_ports(other):
@@ -167,7 +167,7 @@ def ports_conflict(one: ContainerPort, other: ContainerPort) -> bool:
 
 
 def node_resources_fit(args: NodeResourcesFitArgs) -> Rule:
-    def rule(pod: Pod, place: Place) -> Verdict:
+    def rule(pod: Pod, place: Place) -> LoggedFailure:
         reasons = set()
         might_help = True
         if len(place.pods) + 1 > allocatable_of(place.node, "pods"):

@@ -42,7 +42,7 @@ from tests.specification.clusters import (
     through_changes,
 )
 from tests.specification.requests_by_hand import request_of
-from tests.specification.rules import Rule, Verdict
+from tests.specification.rules import LoggedFailure, Rule
 from tests.specification.scores import Score
 
 HANDLE: Any = Handle(None, None, None)  # type: ignore[arg-type]  # these plugins reach for nothing outside the table
@@ -77,7 +77,7 @@ def some_rows(cluster: Cluster, pick: int) -> Rows:
     return rows[[bool(pick >> at & 1) for at in range(len(rows))]] if pick else rows
 
 
-def verdicts(plugin: Any, cluster: Cluster, pod: PodInfo, rows: Rows) -> list[Verdict]:
+def verdicts(plugin: Any, cluster: Cluster, pod: PodInfo, rows: Rows) -> list[LoggedFailure]:
     """What a columnar filter says, told as the specification tells it."""
     state = CycleState()
     nodes = cluster.cache.nodes
@@ -90,14 +90,14 @@ def verdicts(plugin: Any, cluster: Cluster, pod: PodInfo, rows: Rows) -> list[Ve
         return [None] * len(rows)
     assert codes.shape == rows.shape
     assert codes.dtype == np.int64
-    told = []
+    reported = []
     for code in codes.tolist():
         status = plugin.status(state, code) if code else None
         if status is not None:
             assert status.plugin == plugin.name
             assert len(set(status.reasons)) == len(status.reasons)
-        told.append(None if status is None else (status.code is Code.UNSCHEDULABLE, frozenset(status.reasons)))
-    return told
+        reported.append(None if status is None else (status.code is Code.UNSCHEDULABLE, frozenset(status.reasons)))
+    return reported
 
 
 def assert_filters_equal(plugin: Any, rule: Rule, cluster: Cluster, pod: Pod, rows: Rows) -> None:

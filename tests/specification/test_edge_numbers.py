@@ -48,7 +48,7 @@ def fit_args(kind: str) -> NodeResourcesFitArgs:
 
 
 @pytest.mark.parametrize(
-    ("capacity", "taken", "asked", "fits"),
+    ("capacity", "taken", "queried", "fits"),
     [
         (MOST, [], MOST, True),
         (MOST, [1], MOST, False),
@@ -64,9 +64,9 @@ def fit_args(kind: str) -> NodeResourcesFitArgs:
     ids=str,
 )
 def test_a_askedfits_or_not_up_to_the_largest_int64_and_beyond(
-    capacity: int, taken: list[int], asked: int, fits: bool
+    capacity: int, taken: list[int], queried: int, fits: bool
 ) -> None:
-    cluster, pod = memory_cluster(capacity, taken), make_pod("judged", requests={"memory": str(asked)})
+    cluster, pod = memory_cluster(capacity, taken), make_pod("judged", requests={"memory": str(queried)})
     plugin, state, table = NodeResourcesFit(None, HANDLE), CycleState(), cluster.cache.nodes
     plugin.pre_filter(state, PodInfo(pod), table)
     codes = plugin.filter(state, PodInfo(pod), table, table.rows())

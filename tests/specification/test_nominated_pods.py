@@ -1,4 +1,4 @@
-"""Whoever is nominated where: a node passes if the per-node rules pass with its nominated pods and without them."""
+"""Anyone who is nominated where: a node passes if the per-node rules pass with its nominated pods and without them."""
 
 from collections.abc import Mapping
 
@@ -19,7 +19,7 @@ from tests.builders import make_pod
 from tests.scheduling.plugins_for_tests import profile
 from tests.specification import cases, rules
 from tests.specification.clusters import NODE_NAMES, Cluster, clusters, pods
-from tests.specification.rules import Place, Rule, Verdict
+from tests.specification.rules import LoggedFailure, Place, Rule
 
 HANDLE = Handle(None, None, None)  # type: ignore[arg-type]  # these plugins reach for nothing outside the table
 examples = cases.examples("nominated")
@@ -31,7 +31,7 @@ RULES: Mapping[str, Rule] = {
 }
 
 
-def judges() -> Profile:
+def evaluators() -> Profile:
     return profile(NodeUnschedulable(None, HANDLE), NodePorts(None, HANDLE), NodeResourcesFit(None, HANDLE))
 
 
@@ -53,7 +53,7 @@ def with_priority(pod: Pod, priority: int) -> Pod:
     return Pod(metadata=pod.metadata, spec=type(pod.spec)(**{**fields, "priority": priority}), status=pod.status)
 
 
-def first_verdict(pod: Pod, place: Place) -> tuple[str, Verdict]:
+def first_verdict(pod: Pod, place: Place) -> tuple[str, LoggedFailure]:
     """The first rule that rejects the node, in order."""
     for name, rule in RULES.items():
         verdict = rule(pod, place)
@@ -62,7 +62,7 @@ def first_verdict(pod: Pod, place: Place) -> tuple[str, Verdict]:
     return "", None
 
 
-def expected_verdict(pod: Pod, place: Place, expected: list[Pod]) -> tuple[str, Verdict]:
+def expected_verdict(pod: Pod, place: Place, expected: list[Pod]) -> tuple[str, LoggedFailure]:
     """With those who are expected there first; only if that passes, without them."""
     rivals = [
         one
@@ -74,9 +74,9 @@ def expected_verdict(pod: Pod, place: Place, expected: list[Pod]) -> tuple[str, 
     return crowded if crowded[1] is not None else first_verdict(pod, place)
 
 
-def verdicts(cache: Cache, pod: Pod) -> dict[str, tuple[str, Verdict]]:
-    record = find_feasible(judges(), PodInfo(pod), cache)
-    found: dict[str, tuple[str, Verdict]] = dict.fromkeys(record.feasible_names(), ("", None))
+def verdicts(cache: Cache, pod: Pod) -> dict[str, tuple[str, LoggedFailure]]:
+    record = find_feasible(evaluators(), PodInfo(pod), cache)
+    found: dict[str, tuple[str, LoggedFailure]] = dict.fromkeys(record.feasible_names(), ("", None))
     for name, status in record.diagnosis.by_node():
         assert name not in found, "a node is charged once"
         found[name] = (status.plugin, (status.code.value == 2, frozenset(status.reasons)))

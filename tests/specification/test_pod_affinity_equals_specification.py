@@ -18,7 +18,7 @@ from kscheduler.state.cache import Cache
 from tests.builders import Tree, make_node, make_pod
 from tests.specification import cases
 from tests.specification.pod_affinity import World, anybody_counts, far, near, points, preferred, spread_out, verdict
-from tests.specification.rules import Verdict
+from tests.specification.rules import LoggedFailure
 
 examples = cases.examples("pod_affinity")
 
@@ -167,7 +167,7 @@ def change(cluster: LivingCluster, steps: list[tuple[str, Any]]) -> None:
             cluster.remove_namespace(value)
 
 
-def told(plugin: InterPodAffinity, state: CycleState, codes: Any) -> list[Verdict]:
+def reported(plugin: InterPodAffinity, state: CycleState, codes: Any) -> list[LoggedFailure]:
     statuses = [plugin.status(state, code) if code else None for code in codes.tolist()]
     return [None if one is None else (one.code is Code.UNSCHEDULABLE, frozenset(one.reasons)) for one in statuses]
 
@@ -181,7 +181,7 @@ def assert_verdicts_equal(plugin: InterPodAffinity, cluster: LivingCluster, pod:
         return False
     codes = plugin.filter(state, info, table, rows)
     assert codes is not None
-    assert told(plugin, state, codes) == expected
+    assert reported(plugin, state, codes) == expected
     return True
 
 
@@ -239,7 +239,7 @@ def test_a_row_judged_with_nominated_pods_is_judged_as_if_they_were_there(
         only = table.rows()[table.rows() == row]
         codes = plugin.filter(crowded, info, table, only)
         assert codes is not None
-        assert told(plugin, crowded, codes) == [verdict(pod, world.nodes[table.name_of(row)], world)]
+        assert reported(plugin, crowded, codes) == [verdict(pod, world.nodes[table.name_of(row)], world)]
     cases.judged("pod_affinity")
     after = plugin.filter(state, info, table, table.rows())
     assert before is not None

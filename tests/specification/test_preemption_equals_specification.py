@@ -172,7 +172,7 @@ def test_victims_nodes_and_words_are_those_of_the_specification(world: World, po
 
 @st.composite
 def changed(draw: st.DrawFn, world: World) -> World:
-    """Some pods go, some are told anew (with other labels, or another start), one may come."""
+    """Some pods go, some are told again (with other labels, or another start), one may come."""
     placed: list[Pod] = []
     for pod in world.pods:
         name = pod.metadata.name

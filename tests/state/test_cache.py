@@ -125,10 +125,10 @@ class CacheMachine(RuleBasedStateMachine):
     @rule(uid=UIDS, node=NODES)
     def unreadable_pod(self, uid: str, node: str) -> None:
         with pytest.raises(QuantityError):
-            self.cache.add_pod(version(uid, node, _asking_for("much"), repels=False))
+            self.cache.add_pod(version(uid, node, _querying_for("much"), repels=False))
         if uid not in self.pods:
             with pytest.raises(QuantityError):
-                self.cache.assume_pod(PodInfo(version(uid, "", _asking_for("much"), repels=False)), node)
+                self.cache.assume_pod(PodInfo(version(uid, "", _querying_for("much"), repels=False)), node)
 
     @rule(uid=UIDS)
     def pod_goes(self, uid: str) -> None:
@@ -181,7 +181,7 @@ class CacheMachine(RuleBasedStateMachine):
         assert not self.cache.counters.required_anti_affinity(OTHER)
 
 
-def _asking_for(amount: str) -> dict[str, Any]:
+def _querying_for(amount: str) -> dict[str, Any]:
     return {"containers": [{"name": "c", "resources": {"requests": {"cpu": amount}}}]}
 
 

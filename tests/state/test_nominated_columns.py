@@ -44,30 +44,30 @@ def pod(name: str, priority: int = 0, **fields: Any) -> PodInfo:
     return PodInfo(made)
 
 
-def naive(cache: Cache, asking: PodInfo) -> dict[int, list[str]]:
+def naive(cache: Cache, querying: PodInfo) -> dict[int, list[str]]:
     """Rows with whom the pod must leave room for, in the order of their nominations."""
     found: dict[int, list[str]] = {}
     for uid in cache.nominator.nominated():
-        node_name, nominated = cache.nominator.nomination(uid) or ("", asking)
+        node_name, nominated = cache.nominator.nomination(uid) or ("", querying)
         row = cache.nodes.row_of(node_name)
-        if row >= 0 and nominated.priority >= asking.priority and uid != asking.uid:
+        if row >= 0 and nominated.priority >= querying.priority and uid != querying.uid:
             found.setdefault(row, []).append(uid)
     return found
 
 
-def everywhere(cache: Cache, asking: PodInfo) -> Arrivals | None:
-    expected = cache.nominated.before(asking)
+def everywhere(cache: Cache, querying: PodInfo) -> Arrivals | None:
+    expected = cache.nominated.before(querying)
     return None if expected is None else expected.among(cache.nodes.rows())
 
 
-def check(cache: Cache, asking: PodInfo) -> None:
-    wanted, arrivals = naive(cache, asking), everywhere(cache, asking)
+def check(cache: Cache, querying: PodInfo) -> None:
+    wanted, arrivals = naive(cache, querying), everywhere(cache, querying)
     if arrivals is None:
         assert not wanted
         return
     rows = arrivals.rows.tolist()
     for row in cache.nodes.rows():
-        expected = cache.nominated.before(asking)
+        expected = cache.nominated.before(querying)
         here = None if expected is None else expected.among(np.array([row]))
         assert ([] if here is None else [arrival.uid for arrival in here.on(0)]) == wanted.get(int(row), [])
     assert rows == sorted(wanted)
@@ -114,8 +114,8 @@ def test_a_pod_yields_to_equal_and_higher_priority_and_never_to_itself() -> None
     cache.nominator.nominate(low, "a")
     cache.nominator.nominate(high, "b")
     a, b = (cache.nodes.row_of(name) for name in ("a", "b"))
-    for asking, rows in ((pod("new", 1), {a, b}), (pod("new", 2), {b}), (pod("new", 10), set()), (high, set())):
-        found = everywhere(cache, asking)
+    for querying, rows in ((pod("new", 1), {a, b}), (pod("new", 2), {b}), (pod("new", 10), set()), (high, set())):
+        found = everywhere(cache, querying)
         assert (set() if found is None else set(found.rows.tolist())) == rows
 
 
@@ -129,7 +129,7 @@ def test_more_nominations_than_are_noted_one_by_one_are_learnt_anew() -> None:
     assert nominator.take_touched() is None
 
 
-def test_only_the_rows_that_are_asked_about_are_told() -> None:
+def test_only_the_rows_that_are_asked_about_are_reported() -> None:
     cache = Cache()
     for name in NODES:
         cache.add_node(make_node(name))

@@ -147,15 +147,15 @@ class CountersMachine(RuleBasedStateMachine):
         self.cache = Cache()
         self.cache.counters = TopologyCounts(self.cache.nodes, self.budget_bytes)
         self.nodes: set[str] = set()
-        self.truth = Recount()
-        self.asked: list[PodMatch] = []
+        self.drift_detection = Recount()
+        self.queried: list[PodMatch] = []
         self.newcomers = [pod_info("newcomer", namespace="red"), pod_info("other", namespace="blue")]
         for name in ("node-0", "node-1"):
             self.node_comes(name)
 
-    @initialize(asked=st.lists(matches, min_size=6, max_size=6))
-    def ask_many(self, asked: list[PodMatch]) -> None:
-        self.asked = asked
+    @initialize(queried=st.lists(matches, min_size=6, max_size=6))
+    def ask_many(self, queried: list[PodMatch]) -> None:
+        self.queried = queried
 
     @rule(name=NODES)
     def node_comes(self, name: str) -> None:
@@ -183,45 +183,45 @@ class CountersMachine(RuleBasedStateMachine):
         leaving = {"deletionTimestamp": "2026-01-01T00:00:00Z"} if terminating else None
         pod = make_pod(uid, uid=uid, node=node, namespace=where, labels=labels, metadata=leaving, affinity=affinity)
         self.cache.add_pod(pod)
-        self.truth.pods[uid] = pod
+        self.drift_detection.pods[uid] = pod
 
     @rule(uid=UIDS, labels=LABELS)
     def pod_is_labelled_anew(self, uid: str, labels: dict[str, str]) -> None:
-        pod = self.truth.pods.get(uid)
+        pod = self.drift_detection.pods.get(uid)
         if pod is not None:
             self.pod_comes_or_changes(uid, pod.spec.node_name, pod.metadata.namespace, labels, {}, terminating=False)
 
     @rule(uid=UIDS)
     def pod_goes(self, uid: str) -> None:
         self.cache.remove_pod(uid)
-        self.truth.pods.pop(uid, None)
+        self.drift_detection.pods.pop(uid, None)
 
     @rule(name=NAMESPACES, labels=LABELS)
     def namespace_comes_or_changes(self, name: str, labels: dict[str, str]) -> None:
         self.cache.counters.set_namespace(namespace(name, labels))
-        self.truth.namespaces[name] = labels
+        self.drift_detection.namespaces[name] = labels
 
     @rule(name=NAMESPACES)
     def namespace_goes(self, name: str) -> None:
         self.cache.counters.remove_namespace(name)
-        self.truth.namespaces.pop(name, None)
+        self.drift_detection.namespaces.pop(name, None)
 
     @rule(match=matches)
     def ask(self, match: PodMatch) -> None:
-        self.asked = [*self.asked[1:], match]
+        self.queried = [*self.queried[1:], match]
 
     @rule(where=NAMESPACES, labels=LABELS)
     def another_newcomer(self, where: str, labels: dict[str, str]) -> None:
         self.newcomers = [self.newcomers[-1], pod_info("newcomer", namespace=where, labels=labels)]
 
     @invariant()
-    def every_question_is_answered_as_by_a_walk(self) -> None:
-        for match in self.asked:
+    def every_query_is_answered_as_by_a_walk(self) -> None:
+        for match in self.queried:
             column = self.cache.counters.matching(match)
-            assert self.per_node(column) == {name: self.truth.matching(match, name) for name in self.nodes}
+            assert self.per_node(column) == {name: self.drift_detection.matching(match, name) for name in self.nodes}
             for pod in self.newcomers:
-                assert self.cache.counters.selects(match, pod.pod) is self.truth.is_meant(match, pod.pod)
-                as_held = self.truth.is_meant(match, pod.pod, unknown={})
+                assert self.cache.counters.selects(match, pod.pod) is self.drift_detection.is_meant(match, pod.pod)
+                as_held = self.drift_detection.is_meant(match, pod.pod, unknown={})
                 assert self.cache.counters.selects(match, pod.pod, held=True) is as_held
 
     @invariant()
@@ -236,8 +236,8 @@ class CountersMachine(RuleBasedStateMachine):
                 held = {(term.topology_key, term.weight, term.match): self.per_node(term.holders) for term in answer}
                 assert len(held) == len(answer)
                 for name in self.nodes:
-                    told = {identity: counts[name] for identity, counts in held.items() if counts[name]}
-                    assert told == self.truth.holders(kind, pod.pod, name)
+                    reported = {identity: counts[name] for identity, counts in held.items() if counts[name]}
+                    assert reported == self.drift_detection.holders(kind, pod.pod, name)
                 assert all(any(counts.values()) for counts in held.values())
 
     def per_node(self, column: Any) -> dict[str, int]:
@@ -335,7 +335,7 @@ def test_what_is_kept_is_bounded(distinct: int) -> None:
     assert cache.counters.statistics().columns == min(distinct, 10)
 
 
-def test_questions_of_releases_that_are_gone_do_not_stay() -> None:
+def test_queries_of_releases_that_are_gone_do_not_stay() -> None:
     """On a small cluster the budget in bytes would keep a hundred thousand of them."""
     cache = Cache()
     cache.add_node(make_node("node-0"))

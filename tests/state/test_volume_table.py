@@ -190,7 +190,7 @@ BEGINNING = volume(), claim(), storage_class(DRIVER), csi_node(3)
 
 
 @given(st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 5)), max_size=25))
-def test_there_is_never_less_room_than_was_told(steps: list[tuple[Callable[[Cache], object], int]]) -> None:
+def test_there_is_never_less_room_than_was_reported(steps: list[tuple[Callable[[Cache], object], int]]) -> None:
     """After any change, a rebuilt table agrees; now and then exact numbers are queried, and are equal."""
     cache, done = cache_with(*BEGINNING), list[Callable[[Cache], object]]()
     for step, luck in steps:

@@ -27,7 +27,7 @@ def table(*pods: HeldPod) -> WaitingPodTable:
     return waiting
 
 
-def test_the_last_permission_decides_and_a_plugin_that_was_not_asked_decides_nothing() -> None:
+def test_the_last_permission_decides_and_a_plugin_that_was_not_queried_decides_nothing() -> None:
     pod = held(A=10.0, B=20.0)
     pod.allow("C")
     pod.allow("A")
@@ -55,14 +55,14 @@ def test_the_first_no_counts_and_names_the_plugin(say: Callable[[HeldPod], bool]
     assert (pod.verdict.code, pod.verdict.plugin, pod.verdict.reasons) == (code, "A", ("no",))
 
 
-def test_a_verdict_is_told_to_who_listens_even_afterwards_and_once() -> None:
-    told: list[str] = []
+def test_a_verdict_is_reported_to_who_listens_even_afterwards_and_once() -> None:
+    reported: list[str] = []
     pod = held()
-    pod.on_verdict(lambda: told.append("before"))
+    pod.on_verdict(lambda: reported.append("before"))
     pod.reject("A", "no")
     pod.reject("A", "no")
-    pod.on_verdict(lambda: told.append("after"))
-    assert told == ["before", "after"]
+    pod.on_verdict(lambda: reported.append("after"))
+    assert reported == ["before", "after"]
 
 
 def test_time_runs_out_for_each_plugin_by_itself() -> None:

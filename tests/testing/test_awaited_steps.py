@@ -22,7 +22,7 @@ class Licences(Plugin):
     name = "Licences"
     answers: ClassVar[dict[str, "asyncio.Future[Any]"]] = {}
     """By pod."""
-    told: ClassVar[list[str]] = []
+    reported: ClassVar[list[str]] = []
     cancelled: ClassVar[list[str]] = []
 
     async def permit(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Any:
@@ -33,7 +33,7 @@ class Licences(Plugin):
             raise
 
     async def post_bind(self, cycle: CycleState, pod: PodInfo, node_name: str) -> None:
-        self.told.append(f"{pod.name} on {node_name}")
+        self.reported.append(f"{pod.name} on {node_name}")
         if pod.name == "slow":
             await asyncio.get_running_loop().create_future()
         if pod.name == "broken":
@@ -42,7 +42,7 @@ class Licences(Plugin):
 
 @pytest.fixture(autouse=True)
 def _nothing_known() -> None:
-    for kept in (Licences.answers, Licences.told, Licences.cancelled):
+    for kept in (Licences.answers, Licences.reported, Licences.cancelled):
         kept.clear()
 
 
@@ -56,7 +56,7 @@ async def test_the_pod_waits_for_the_answer_and_others_do_not_wait_for_the_pod()
         Licences.answers["second"].set_result(SUCCESS)
         await running.advance(0.0)
         assert [running.place_of(pod) for pod in (first, second)] == ["waiting", "bound"]
-        assert Licences.told == ["second on a"]
+        assert Licences.reported == ["second on a"]
 
 
 async def test_a_no_is_the_pods_condition_and_what_was_reserved_is_given_back() -> None:
@@ -147,7 +147,7 @@ async def test_nobody_waits_for_post_bind_and_its_failure_leaves_the_pod_bound()
                 Licences.answers[pod.metadata.name].set_result(SUCCESS)
             await running.advance(0.0)
             assert [running.place_of(pod) for pod in pods] == ["bound"] * 3
-            assert sorted(Licences.told) == ["broken on a", "quick on a", "slow on a"]
+            assert sorted(Licences.reported) == ["broken on a", "quick on a", "slow on a"]
             await running.advance(POST_BIND_SECONDS)
     failed = [(line["extension_point"], line["pod"], line["err"]) for line in lines if line["event"] == "plugin_failed"]
     assert failed == [

@@ -21,7 +21,7 @@ from kscheduler.testing import (
     Cluster,
     assert_goes_to,
     assert_prefers,
-    assert_turned_down,
+    assert_rejected,
     make_node,
     make_pod,
 )
@@ -72,7 +72,7 @@ def test_a_score_decides_with_its_weight(cluster: Cluster) -> None:
 def test_a_filter_with_arguments_rejects(cluster: Cluster) -> None:
     cluster.enable(filter, args={"most": 1})
     pod = make_pod("web")
-    assert_turned_down(cluster, pod, "dear", by="FewLabels", reason="node(s) had too many labels")
+    assert_rejected(cluster, pod, "dear", by="FewLabels", reason="node(s) had too many labels")
     assert_goes_to(cluster, pod, "cheap")
 
 
@@ -105,13 +105,13 @@ def test_a_default_plugin_can_be_left_out(cluster: Cluster) -> None:
     [
         (lambda cluster, pod: assert_goes_to(cluster, pod, "dear"), "default/web goes to cheap, not to dear"),
         (assert_goes_to, "default/web goes to cheap, not to no node"),
-        (lambda cluster, pod: assert_turned_down(cluster, pod, "cheap", by="X"), "nobody rejects cheap"),
+        (lambda cluster, pod: assert_rejected(cluster, pod, "cheap", by="X"), "no plugin rejects cheap"),
         (
-            lambda cluster, pod: assert_turned_down(cluster, pod, "dear", by="X"),
+            lambda cluster, pod: assert_rejected(cluster, pod, "dear", by="X"),
             "FewLabels rejects dear for default/web before X is asked",
         ),
         (
-            lambda cluster, pod: assert_turned_down(cluster, pod, "dear", by="FewLabels", reason="another"),
+            lambda cluster, pod: assert_rejected(cluster, pod, "dear", by="FewLabels", reason="another"),
             "because of 'node(s) had too many labels'",
         ),
         (lambda cluster, pod: assert_prefers(cluster, pod, "PreferCheap", "dear", "cheap"), "dear does not fit"),
@@ -177,7 +177,7 @@ def test_data_of_its_own_are_fetched_before_the_decision() -> None:
 
 async def test_also_in_a_test_that_runs_in_a_loop_and_a_source_that_is_away_is_said() -> None:
     cluster = Cluster(make_node("cheap")).enable(Prices)
-    assert_turned_down(cluster, make_pod("web"), "cheap", by="Prices", reason="node(s) were not open")
+    assert_rejected(cluster, make_pod("web"), "cheap", by="Prices", reason="node(s) were not open")
     assert cluster.explain(make_pod("web")).endswith("plugin Prices: no data of its own: there is no API server")
 
 
@@ -189,14 +189,14 @@ NO_REASON: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("declared", NO_REASON.values(), ids=NO_REASON)
-def test_a_code_without_a_reason_is_told_as_the_code_of_its_plugin(declared: dict[str, Any]) -> None:
+def test_a_code_without_a_reason_is_reported_as_the_code_of_its_plugin(declared: dict[str, Any]) -> None:
     def everywhere(self: Any, cycle: Any, pod: Any, nodes: Any, rows: Any) -> Any:
         return rows * 0 + 3
 
     silent = type("Silent", (Plugin,), {"name": "Silent", "filter": everywhere, **declared})
     cluster = Cluster(make_node("a")).enable(silent)
     text = "node(s) didn't pass plugin Silent, which gives no reason for its code 3"
-    assert_turned_down(cluster, make_pod("web"), "a", by="Silent", reason=text)
+    assert_rejected(cluster, make_pod("web"), "a", by="Silent", reason=text)
     assert f"1 {text}." in cluster.explain(make_pod("web")).replace("\n      ", " ")
 
 

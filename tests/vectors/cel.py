@@ -26,7 +26,7 @@ from kscheduler.api.devices import Device
 SHOWN = 20
 
 
-class Judge:
+class ShadowEvaluator:
     """The devices of a file and our compilers."""
 
     def __init__(self, version: str, devices: dict[str, Any]) -> None:
@@ -105,7 +105,7 @@ def main() -> int:
     for path in arguments.files:
         version = "1.37" if "1.37" in str(path) else "1.36"
         devices, cases = read(path)
-        judge = Judge(version, devices)
+        judge = ShadowEvaluator(version, devices)
         for case in cases:
             total += 1
             differences = list(judge.differences(case))

@@ -123,7 +123,7 @@ def assert_explained(recorded: list[Tree], decided: list[Tree]) -> None:
             assert tree["scores"] == weighed(tree), tree["id"]
 
 
-def test_the_two_versions_are_told_apart() -> None:
+def test_the_two_versions_are_reported_apart() -> None:
     """Else one table of behaviours would do: lines that one version alone decides so, by what differs."""
     by_version = {
         version: [

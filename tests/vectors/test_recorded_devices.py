@@ -86,8 +86,8 @@ def test_each_claim_gets_the_devices_of_the_specification(version: str) -> None:
         by_name = {node["metadata"]["name"]: node for node in line["objects"]["nodes"]}
         assert sorted(tree["devices"] or ()) == (tree["feasible"] or []), line["id"]
         for name, found in (tree["devices"] or {}).items():
-            told = [(each["claim"], each["request"], each["pool"], each["device"]) for each in found]
-            assert told == specified(line, by_name[name], version), (line["id"], name)
+            reported = [(each["claim"], each["request"], each["pool"], each["device"]) for each in found]
+            assert reported == specified(line, by_name[name], version), (line["id"], name)
             assert {each["driver"] for each in found} == {DRIVER}
             nodes, devices = nodes + 1, devices + len(found)
     assert nodes > 40

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.vectors.cel import Judge, read
+from tests.vectors.cel import ShadowEvaluator, read
 
 FOLDER = Path(__file__).parent / "selectors"
 FILES = sorted(FOLDER.glob("**/*.jsonl.gz"))
@@ -17,7 +17,7 @@ FILES = sorted(FOLDER.glob("**/*.jsonl.gz"))
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(FOLDER)).removesuffix(".jsonl.gz"))
 def test_selectors_answer_as_recorded(file: Path) -> None:
     devices, cases = read(file)
-    judge = Judge(file.name.removesuffix(".jsonl.gz"), devices)
+    judge = ShadowEvaluator(file.name.removesuffix(".jsonl.gz"), devices)
     assert len(cases) >= (900 if file.parent == FOLDER else 390)
     found = {case["expression"]: differences for case in cases if (differences := list(judge.differences(case)))}
     assert found == {}

@@ -21,7 +21,7 @@ from kscheduler.config.plugin_args import NodeAffinityArgs, NodeResourcesFitArgs
 from kscheduler.config.types import KubeSchedulerProfile
 from kscheduler.scenario.scenario import Scenario, read_scenarios
 from tests.specification import pod_affinity, rules
-from tests.specification.rules import Place, Verdict
+from tests.specification.rules import LoggedFailure, Place
 from tests.specification.spread import rules as spread_rules
 from tests.specification.volumes import binding_rules as volume_binding_rules
 from tests.specification.volumes import rules as volume_rules
@@ -54,7 +54,7 @@ LINES = {
 INTENDED = frozenset({"edge-dev-2026a-10", "edge-dev-2026a-30", "edge-dev-2026a-34", "edge-dev-2026a-55"})
 """As for the columns: kube-scheduler takes a node with a cpu of 1E to have none (docs/differences.md)."""
 
-JudgeOf = Callable[[Node], Verdict]
+JudgeOf = Callable[[Node], LoggedFailure]
 
 
 class Cluster:
@@ -73,7 +73,7 @@ class Cluster:
     def place(self, node: Node) -> Place:
         return Place(node, tuple(one for one in self.pods if one.spec.node_name == node.metadata.name))
 
-    def judges(self) -> dict[str, JudgeOf]:
+    def evaluators(self) -> dict[str, JudgeOf]:
         """By plugin, in the order in which they are asked."""
         pod, storage = self.pod, self.storage()
         fit = rules.node_resources_fit(self.profile.args("NodeResourcesFit", NodeResourcesFitArgs))
@@ -102,7 +102,7 @@ class Cluster:
     def namespaces(self) -> dict[str, Any]:
         return {one.metadata.name: one.metadata.labels for one in self.objects.namespaces}
 
-    def spread(self) -> dict[str, Verdict]:
+    def spread(self) -> dict[str, LoggedFailure]:
         args = self.profile.args("PodTopologySpread", PodTopologySpreadArgs)
         defaults = args.default_constraints if args.defaulting_type == "List" else spread_rules.SYSTEM
         owners: list[ReplicationController | ReplicaSet | StatefulSet] = [
@@ -135,15 +135,15 @@ def resources_of(pod: Pod) -> set[str]:
     return {name for one in (*pod.spec.containers, *pod.spec.init_containers) for name in one.resources.requests}
 
 
-def first_refusal(judges: dict[str, JudgeOf], node: Node) -> tuple[str, Verdict]:
-    for plugin, judge in judges.items():
+def first_refusal(evaluators: dict[str, JudgeOf], node: Node) -> tuple[str, LoggedFailure]:
+    for plugin, judge in evaluators.items():
         verdict = judge(node)
         if verdict is not None:
             return plugin, verdict
     return "", None
 
 
-def recorded(line: dict[str, Any], name: str) -> tuple[str, Verdict]:
+def recorded(line: dict[str, Any], name: str) -> tuple[str, LoggedFailure]:
     found = line["expect"]["filter"].get(name)
     if found is None:
         return "", None
@@ -160,12 +160,12 @@ def test_says_of_every_node_what_kube_scheduler_said(family: str) -> None:
             continue
         compared += 1
         cluster = Cluster(scenario)
-        judges = cluster.judges()
+        evaluators = cluster.evaluators()
         for name, node in cluster.nodes.items():
             expected = recorded(line, name)
-            if expected[1] is not None and expected[0] not in judges:
+            if expected[1] is not None and expected[0] not in evaluators:
                 continue
-            found = first_refusal(judges, node)
+            found = first_refusal(evaluators, node)
             if found != expected:
                 differences.append(f"{line['id']} {name}: recorded {expected}, specified {found}")
     assert not differences, "\n".join(differences[:20])

@@ -29,12 +29,12 @@ SECONDS = 5.0
 """How long a Binding may take: less than `httpTimeout`, so that the scheduler hears of a failure."""
 
 
-def filter_nodes(asked: Tree) -> Tree:
+def filter_nodes(queried: Tree) -> Tree:
     """Which of the nodes the pod may go to; for each other one a reason, which stands in the pod's condition."""
     left: list[Tree] = []
     failed: dict[str, str] = {}
     hopeless: dict[str, str] = {}
-    for node in asked["Nodes"]["items"]:
+    for node in queried["Nodes"]["items"]:
         name, state = node["metadata"]["name"], _labels(node).get("example.com/maintenance", "")
         if state == "forever":
             hopeless[name] = "node(s) were retired"  # to evict pods there would not help
@@ -45,9 +45,9 @@ def filter_nodes(asked: Tree) -> Tree:
     return {"Nodes": {"items": left}, "FailedNodes": failed, "FailedAndUnresolvableNodes": hopeless, "Error": ""}
 
 
-def prioritize(asked: Tree) -> list[Tree]:
+def prioritize(queried: Tree) -> list[Tree]:
     """Points from 0 to 10 for each node: ten for one that needs no power, none from 1000 watts on."""
-    return [{"Host": node["metadata"]["name"], "Score": _score(node)} for node in asked["Nodes"]["items"]]
+    return [{"Host": node["metadata"]["name"], "Score": _score(node)} for node in queried["Nodes"]["items"]]
 
 
 def _score(node: Tree) -> int:
@@ -58,10 +58,10 @@ def _score(node: Tree) -> int:
     return max(0, MOST_SCORE - watts // 100)
 
 
-def preempt(asked: Tree) -> Tree:
+def preempt(queried: Tree) -> Tree:
     """Which of the nodes may be made room on: those whose victims are not protected."""
     left = {}
-    for node, victims in asked["NodeNameToVictims"].items():
+    for node, victims in queried["NodeNameToVictims"].items():
         if any("example.com/do-not-evict" in (pod["metadata"].get("annotations") or {}) for pod in victims["Pods"]):
             continue
         uids = [{"UID": pod["metadata"]["uid"]} for pod in victims["Pods"]]
@@ -72,14 +72,14 @@ def preempt(asked: Tree) -> Tree:
 def binder(api_server: str) -> Callable[[Tree], Tree]:
     """The verb that binds: whatever must happen before a pod starts (a device, a licence), and then the Binding."""
 
-    def bind(asked: Tree) -> Tree:
+    def bind(queried: Tree) -> Tree:
         binding = {
             "apiVersion": "v1",
             "kind": "Binding",
-            "metadata": {"name": asked["PodName"], "namespace": asked["PodNamespace"], "uid": asked["PodUID"]},
-            "target": {"apiVersion": "v1", "kind": "Node", "name": asked["Node"]},
+            "metadata": {"name": queried["PodName"], "namespace": queried["PodNamespace"], "uid": queried["PodUID"]},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": queried["Node"]},
         }
-        url = f"{api_server}/api/v1/namespaces/{asked['PodNamespace']}/pods/{asked['PodName']}/binding"
+        url = f"{api_server}/api/v1/namespaces/{queried['PodNamespace']}/pods/{queried['PodName']}/binding"
         request = urllib.request.Request(url, json.dumps(binding).encode(), {"Content-Type": "application/json"})
         with urllib.request.urlopen(request, timeout=SECONDS):
             return {"Error": ""}
@@ -106,15 +106,15 @@ class ExtenderHandler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         verb = self.path.rpartition("/")[2]
         if verb not in self.verbs:
-            self._answer(404, {"Error": f"no verb {verb}"})
+            self._result(404, {"Error": f"no verb {verb}"})
             return
         try:
-            self._answer(200, self.verbs[verb](json.loads(body)))
+            self._result(200, self.verbs[verb](json.loads(body)))
         except Exception as failure:  # noqa: BLE001  the scheduler shall hear of it: it is the pod's condition
             _log.exception("%s failed", verb)
-            self._answer(500, {"Error": str(failure)})
+            self._result(500, {"Error": str(failure)})
 
-    def _answer(self, status: int, tree: Any) -> None:
+    def _result(self, status: int, tree: Any) -> None:
         body = json.dumps(tree).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")

@@ -170,7 +170,7 @@ _DEVICES = (
 
 _RBAC = "rbac.authorization.k8s.io/v1"
 _AUTHORIZATION, _AUTHENTICATION = "authorization.k8s.io/v1", "authentication.k8s.io/v1"
-_ASKED = ("create",)
+_QUERIED = ("create",)
 """Verbs of reviews, which are answered but never stored."""
 
 _ACCESS = (
@@ -180,12 +180,12 @@ _ACCESS = (
     _namespaced(_RBAC, "roles", "Role"),
 )
 _REVIEWS = (
-    _cluster(_AUTHENTICATION, "selfsubjectreviews", "SelfSubjectReview", verbs=_ASKED),
-    _cluster(_AUTHENTICATION, "tokenreviews", "TokenReview", verbs=_ASKED),
-    _namespaced(_AUTHORIZATION, "localsubjectaccessreviews", "LocalSubjectAccessReview", verbs=_ASKED),
-    _cluster(_AUTHORIZATION, "selfsubjectaccessreviews", "SelfSubjectAccessReview", verbs=_ASKED),
-    _cluster(_AUTHORIZATION, "selfsubjectrulesreviews", "SelfSubjectRulesReview", verbs=_ASKED),
-    _cluster(_AUTHORIZATION, "subjectaccessreviews", "SubjectAccessReview", verbs=_ASKED),
+    _cluster(_AUTHENTICATION, "selfsubjectreviews", "SelfSubjectReview", verbs=_QUERIED),
+    _cluster(_AUTHENTICATION, "tokenreviews", "TokenReview", verbs=_QUERIED),
+    _namespaced(_AUTHORIZATION, "localsubjectaccessreviews", "LocalSubjectAccessReview", verbs=_QUERIED),
+    _cluster(_AUTHORIZATION, "selfsubjectaccessreviews", "SelfSubjectAccessReview", verbs=_QUERIED),
+    _cluster(_AUTHORIZATION, "selfsubjectrulesreviews", "SelfSubjectRulesReview", verbs=_QUERIED),
+    _cluster(_AUTHORIZATION, "subjectaccessreviews", "SubjectAccessReview", verbs=_QUERIED),
 )
 _NETWORK = (
     _cluster("networking.k8s.io/v1", "ingressclasses", "IngressClass", has_generation=True),

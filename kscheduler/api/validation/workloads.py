@@ -175,7 +175,7 @@ def validate_daemon_set(value: Object) -> list[FieldCause]:
 
 
 def validate_job(value: Object) -> list[FieldCause]:
-    """A Job: its pods must not restart for ever, and its selector is generated."""
+    """A Job: its pods must not restart forever, and its selector is generated."""
     spec = value.get("spec") or {}
     causes: list[FieldCause] = []
     for name in _JOB_COUNTS:

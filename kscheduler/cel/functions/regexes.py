@@ -73,13 +73,13 @@ def _compiled(text: str) -> Any:
         pattern = _within(text, _SMALL_BYTES)
     except re2.error as error:
         if _text_of(error) != _TOO_LARGE:
-            raise _said(error) from None
+            raise _message(error) from None
         # What it takes is known only afterwards, so there must be room for the largest.
         afford(_MOST_INSTRUCTIONS)
         try:
             pattern = _within(text, _LARGE_BYTES)
         except re2.error as too_large:
-            raise _said(too_large) from None
+            raise _message(too_large) from None
     spend(int(pattern._regexp.ProgramSize()))
     # RE2 knows \C, a single byte; Go does not.
     if any(match.group() == "\\C" for match in _SINGLE_BYTE.finditer(text)):
@@ -96,7 +96,7 @@ def _within(text: str, most_bytes: int) -> Any:
     return re2._Regexp(text, options)  # as `re2.compile` does, which keeps the last 128 whatever they weigh
 
 
-def _said(error: Exception) -> RegexError:
+def _message(error: Exception) -> RegexError:
     words, _, what = _text_of(error).partition(": ")
     return _error(_WORDS.get(words, words), what)
 

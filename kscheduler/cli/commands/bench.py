@@ -51,11 +51,11 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         type=text,
         action="append",
         default=[],
-        help="a Python file with plugins, enabled behind the default ones without arguments, to see what they cost; "
+        help="a Python file with plugins, enabled after the default ones without arguments, to measure their cost; "
         "may be repeated",
     )
     parser.add_argument("--json", action="store_true", help="print a JSON array instead of the table")
-    parser.add_argument("--list", action="store_true", help="print the scenarios, their sizes and goals, and end")
+    parser.add_argument("--list", action="store_true", help="print the scenarios, their sizes and goals, and exit")
     return parser
 
 

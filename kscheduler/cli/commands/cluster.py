@@ -63,7 +63,7 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         help="devices on each node that pods can claim (default %(default)s)",
     )
     parser.add_argument("--heartbeats", action="store_true", help="renew a lease per node every 10 s, as kubelets do")
-    parser.add_argument("--enable-faults", action="store_true", help="serve POST /_faults, to make things go wrong")
+    parser.add_argument("--enable-faults", action="store_true", help="serve POST /_faults, to inject faults")
     parser.add_argument(
         "--kubeconfig",
         type=text,

@@ -29,7 +29,7 @@ from kscheduler.config.errors import ConfigError, shown
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.loader import STANDARD_INPUT, LoadedConfig, data_of, dump_default
 from kscheduler.config.types import OWN_SCHEDULER_NAME
-from kscheduler.config.unhonoured import RULES, unhonoured
+from kscheduler.config.unsupported_settings import RULES, unhonoured
 
 if TYPE_CHECKING:
     from kscheduler.assembly.configured import Configured
@@ -59,7 +59,7 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         "config", help="check or convert a configuration file, print the default one", description=__doc__
     )
     verbs = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, dest="verb")
-    check = verbs.add_parser("check", help="say what is wrong with a file", description=_CHECK, allow_abbrev=False)
+    check = verbs.add_parser("check", help="check a file for mistakes", description=_CHECK, allow_abbrev=False)
     check.add_argument(
         "file", action=StoreText, metavar="FILE", help="a KubeSchedulerConfiguration v1 file; - is standard input"
     )
@@ -158,7 +158,8 @@ def _files_away(loaded: LoadedConfig) -> list[str]:
 
 
 def _convert(args: argparse.Namespace) -> int:
-    from kscheduler.cli.judged_flags import without_meaning  # brings the flags of `run`, with what serves HTTP
+    # brings the flags of `run`, with what serves HTTP
+    from kscheduler.cli.ignored_kube_scheduler_flags import without_meaning
 
     where = STANDARD_INPUT if args.file == "-" else args.file
     converted = convert(data_of(args.file), where, lambda data: _mistakes(args, data), without_meaning)

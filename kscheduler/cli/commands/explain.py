@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 
 from kscheduler.api.defaults.pods import default_new_pod
 from kscheduler.api.new_objects import objections
-from kscheduler.cli.asking_flags import address_of, by_the_servers_version, choose_cluster, serving_of
+from kscheduler.cli.cluster_flags import address_of, by_the_servers_version, choose_cluster, serving_of
 from kscheduler.cli.explain_flags import (
     add_parser,
     check,
@@ -30,13 +30,13 @@ from kscheduler.cli.explain_flags import (
 from kscheduler.cli.refusal import FAILED, refusing
 from kscheduler.client.access.connection import current_namespace, load_connection
 from kscheduler.client.rest import APIClient
-from kscheduler.explain.answering import Answer, answered
 from kscheduler.explain.as_json import schema_text
-from kscheduler.explain.questions.as_if import NewObjectRules
-from kscheduler.explain.questions.from_files import Asked, questions_from
-from kscheduler.explain.questions.live import live_question, new_pod_questions
-from kscheduler.explain.questions.named import live_group_question, live_pod_of
-from kscheduler.explain.questions.question import GroupQuestion, Question
+from kscheduler.explain.explanation import Explanation, answered
+from kscheduler.explain.queries.as_if import NewObjectRules
+from kscheduler.explain.queries.explain_query import ExplainQuery, GroupExplainQuery
+from kscheduler.explain.queries.from_files import PodSelection, queries_from
+from kscheduler.explain.queries.live import live_query, new_pod_queries
+from kscheduler.explain.queries.named import live_group_query, live_pod_of
 from kscheduler.explain.suggestions.kubectl_flags import KubectlFlags
 from kscheduler.scenario.decide import Decision
 from kscheduler.scenario.decide_group import GroupDecision
@@ -48,7 +48,7 @@ __all__ = ["add_parser", "run"]
 _EXPLAINED = 0
 _RULES = NewObjectRules(default_new_pod, objections)
 
-Answered = tuple[Question | GroupQuestion, Decision | GroupDecision]
+PartialResults = tuple[ExplainQuery | GroupExplainQuery, Decision | GroupDecision]
 
 
 def run(args: argparse.Namespace) -> int:
@@ -67,7 +67,7 @@ def _run(args: argparse.Namespace) -> int:
         return _print(asyncio.run(_ask_cluster(args, served)), args)
     group, workload = group_in(args.pod or ""), workload_in(args.pod or "")
     namespace, name = (args.namespace or "default", "") if group or workload else pod_of(args, "default")
-    selection = Asked(
+    selection = PodSelection(
         namespace,
         name,
         tuple(args.filename),
@@ -77,13 +77,13 @@ def _run(args: argparse.Namespace) -> int:
         is_about_a_cluster=bool(args.pod or args.filename or args.config or args.scheduler_name or args.namespace)
         or bool(args.plugin),
     )
-    questions = questions_from(args.source, selection, served, _RULES)
+    queries = queries_from(args.source, selection, served, _RULES)
     if args.ask_extenders:
-        return _print(asyncio.run(_answered(questions, None, args)), args)
-    return _print(_answered_in_turn(questions), args)
+        return _print(asyncio.run(_answered(queries, None, args)), args)
+    return _print(_answered_in_turn(queries), args)
 
 
-async def _ask_cluster(args: argparse.Namespace, served: Serving) -> list[Answered]:
+async def _ask_cluster(args: argparse.Namespace, served: Serving) -> list[PartialResults]:
     address = address_of(args)
     group, workload = group_in(args.pod or ""), workload_in(args.pod or "")
     is_bare = names_no_namespace(args.pod or "")
@@ -95,49 +95,49 @@ async def _ask_cluster(args: argparse.Namespace, served: Serving) -> list[Answer
         served = await by_the_servers_version(client, args, served)
         if args.filename:
             return await _answered(
-                await new_pod_questions(client, documents, not_read, namespace, served, _RULES), client, args
+                await new_pod_queries(client, documents, not_read, namespace, served, _RULES), client, args
             )
         if workload is not None:
             pod, which = await live_pod_of(client, namespace, workload)
             name = pod.metadata.name
             print(f"kscheduler: {printable(which)}", file=sys.stderr)
         if group:
-            question = await live_group_question(client, namespace, group, served)
+            query = await live_group_query(client, namespace, group, served)
         else:
-            question = await live_question(client, namespace, name, served)
-        return await _answered([question], client, args)
+            query = await live_query(client, namespace, name, served)
+        return await _answered([query], client, args)
 
 
 async def _answered(
-    questions: Iterable[Question | GroupQuestion], client: APIClient | None, args: argparse.Namespace
-) -> list[Answered]:
+    queries: Iterable[ExplainQuery | GroupExplainQuery], client: APIClient | None, args: argparse.Namespace
+) -> list[PartialResults]:
     decides = None
     if args.ask_extenders:
-        from kscheduler.scenario.extenders import DecidingWithExtenders  # rarely needed, and large
+        from kscheduler.scenario.extenders import ExtenderDecider  # rarely needed, and large
 
-        decides = DecidingWithExtenders(client)
+        decides = ExtenderDecider(client)
     answers, problems = [], []
-    for question in questions:
+    for query in queries:
         try:
-            answers.append((question, await question.answer_asking(client, decides)))
+            answers.append((query, await query.explain_with_extenders(client, decides)))
         except ScenarioError as problem:
             problems.append(problem)
     _leave_out(problems, is_all=not answers)
     return answers
 
 
-def _answered_in_turn(questions: Iterable[Question | GroupQuestion]) -> Iterator[Answered]:
+def _answered_in_turn(queries: Iterable[ExplainQuery | GroupExplainQuery]) -> Iterator[PartialResults]:
     """Each answer when it is asked for. A pod about which nothing can be decided costs itself, not those after it."""
     problems: list[ScenarioError] = []
     is_all = True
-    for question in questions:
+    for query in queries:
         try:
-            decision = question.answer()
+            decision = query.explanation()
         except ScenarioError as problem:
             problems.append(problem)
         else:
             is_all = False
-            yield question, decision
+            yield query, decision
     _leave_out(problems, is_all=is_all)
 
 
@@ -149,26 +149,28 @@ def _leave_out(problems: list[ScenarioError], *, is_all: bool) -> None:
         print(f"kscheduler: {printable(str(problem))}: it is left out", file=sys.stderr)
 
 
-def _print(answers: Iterable[Answered], args: argparse.Namespace) -> int:
+def _print(answers: Iterable[PartialResults], args: argparse.Namespace) -> int:
     output: str = args.output
     style, kubectl = style_of(sys.stdout), KubectlFlags.of(args)
     failed, printed_notes = False, set[str]()
-    for position, (question, decision) in enumerate(answers):
-        answer = answered(question, decision, against_node=args.against or "", with_suggestions=not args.no_suggestions)
-        for note in answer.notes:
+    for position, (query, decision) in enumerate(answers):
+        explanation = answered(
+            query, decision, against_node=args.against or "", with_suggestions=not args.no_suggestions
+        )
+        for note in explanation.notes:
             if note not in printed_notes:
                 print(f"kscheduler: {printable(note)}", file=sys.stderr)
                 printed_notes.add(note)
         failed |= bool(decision.error)
         if output == "json":
-            print(json_line(kubectl.in_explanation(answer.as_tree())))
+            print(json_line(kubectl.in_explanation(explanation.as_tree())))
         else:
-            print(kubectl.in_text(_text(answer, style, is_first=position == 0)))
+            print(kubectl.in_text(_text(explanation, style, is_first=position == 0)))
     sys.stdout.flush()
     return FAILED if failed else _EXPLAINED
 
 
-def _text(answer: Answer, style: Style, *, is_first: bool) -> str:
+def _text(explanation: Explanation, style: Style, *, is_first: bool) -> str:
     encoding = sys.stdout.encoding or "utf-8"
-    shown = answer.as_text(style).encode(encoding, errors="backslashreplace").decode(encoding)
-    return shown if is_first or isinstance(answer.decision, GroupDecision) else f"\n{shown}"
+    shown = explanation.as_text(style).encode(encoding, errors="backslashreplace").decode(encoding)
+    return shown if is_first or isinstance(explanation.decision, GroupDecision) else f"\n{shown}"

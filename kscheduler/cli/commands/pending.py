@@ -9,10 +9,10 @@ import argparse
 import sys
 from datetime import UTC, datetime
 
-from kscheduler.cli.asked_cluster import asked_cluster
-from kscheduler.cli.pending_flags import add_parser, namespace_asked
+from kscheduler.cli.cluster_input import cluster_input
+from kscheduler.cli.pending_flags import add_parser, namespace_queried
 from kscheduler.cli.refusal import refusing
-from kscheduler.explain.pending.as_answer import pending_text, pending_tree
+from kscheduler.explain.pending.pending_output import pending_text, pending_tree
 from kscheduler.explain.pending.reasons import pending_reasons
 from kscheduler.explain.suggestions.kubectl_flags import KubectlFlags
 from kscheduler.text import json_line, printable, style_of
@@ -27,11 +27,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
-    found = asked_cluster(args)
+    found = cluster_input(args)
     found.leave_out_unreadable()
     found.note_unfollowed_groups()
     objects, served, notes = found.objects, found.served, found.notes
-    namespace = namespace_asked(args)
+    namespace = namespace_queried(args)
     reasons = pending_reasons(objects, served, found.where, namespace, with_suggestions=not args.no_suggestions)
     notes = list(dict.fromkeys([*notes, *(served.presumptions(found.where) if reasons else ())]))
     for note in notes:

@@ -178,8 +178,8 @@ def _list(args: argparse.Namespace) -> int:
     origins = {origin.name: origin.origin for origin in configured.origins}
     rows = [row for profile in profiles.values() for row in _rows(profile, origins)]
     unused = [{"name": each.name, "origin": each.origin} for each in configured.unused]
-    for name, told in misspelt(profiles.values()):
-        print(f"kscheduler: plugin {name}: {told}", file=sys.stderr)
+    for name, reported in misspelt(profiles.values()):
+        print(f"kscheduler: plugin {name}: {reported}", file=sys.stderr)
     if args.output == "json":
         print(json.dumps({"plugins": rows, "notEnabled": unused}))
         return 0

@@ -28,7 +28,7 @@ from kscheduler.cli.refusal import refuse
 if TYPE_CHECKING:
     from kscheduler.assembly.configured import Configured
     from kscheduler.config.feature_gates import FeatureGates
-    from kscheduler.recorder.alternatives.comparing import Recorded
+    from kscheduler.recorder.alternatives.comparing import RecordedRun
     from kscheduler.recorder.replaying.replay import Replay
 
 _EQUAL, _DIFFERENT, _BAD_INPUT = 0, 1, 2
@@ -46,7 +46,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     """Add the subcommand."""
     parser = subparsers.add_parser(
         "replay",
-        help="decide a recording again, and compare; or show the state at a time",
+        help="replay a recording and compare the decisions; or show the state at a time",
         description=_DESCRIPTION,
         epilog=_EPILOG,
         allow_abbrev=False,
@@ -79,7 +79,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     add_plugin_flags(other)
     add_feature_gates(other, "the recorded one; the recorded gates hold too, unless --feature-gates gives others")
     parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="json: one object")
-    parser.add_argument("--schema", action="store_true", help="print the JSON Schema of -o json and end")
+    parser.add_argument("--schema", action="store_true", help="print the JSON Schema of -o json and exit")
     return parser
 
 
@@ -100,7 +100,7 @@ def run(args: argparse.Namespace) -> int:
     except ValueError as problem:
         refuse(f"--until: {problem}")
     except BrokenPipeError:
-        raise  # whoever reads the answer has gone: no file of the recording is to blame
+        raise  # anyone who reads the answer has gone: no file of the recording is to blame
     except OSError as problem:
         refuse(f"{problem.filename or args.recording}: {problem.strerror or problem}")
     return _BAD_INPUT
@@ -195,15 +195,15 @@ def _compare(args: argparse.Namespace) -> int:
     """Raises as `_replayed`."""
     from kscheduler.assembly.profiles_over import profile_problems
     from kscheduler.config.errors import ConfigError
-    from kscheduler.recorder.alternatives.comparing import Recorded, compared
-    from kscheduler.recorder.replaying.described import configured_with
+    from kscheduler.recorder.alternatives.comparing import RecordedRun, compared
+    from kscheduler.recorder.replaying.recorded_configuration import configured_with
     from kscheduler.recorder.replaying.replay import RecordingError, last_run_of
     from kscheduler.recorder.report.other_policy import comparison_text, comparison_tree
     from kscheduler.text import json_line, style_of
 
     if args.until is not None:
         raise RecordingError("--until shows what was recorded; it does not go with --config or --plugin")
-    recorded = Recorded(last_run_of(Path(args.recording)))
+    recorded = RecordedRun(last_run_of(Path(args.recording)))
     own = _recorded_configuration(recorded, args)
     gates = _gates_of_other(args, recorded.description.feature_gates)
     if args.config:
@@ -213,8 +213,8 @@ def _compare(args: argparse.Namespace) -> int:
     problems = profile_problems(other.config, other.registry)  # found here, they have the file
     if problems:
         raise ConfigError(problems, args.config)
-    for told in misspelt_in(other):
-        print(f"kscheduler: {told}", file=sys.stderr)
+    for reported in misspelt_in(other):
+        print(f"kscheduler: {reported}", file=sys.stderr)
     found = compared(recorded, other, own)
     if args.output == "json":
         print(json_line(comparison_tree(found, args.recording)))
@@ -223,11 +223,11 @@ def _compare(args: argparse.Namespace) -> int:
     return _EQUAL
 
 
-def _recorded_configuration(recorded: "Recorded", args: argparse.Namespace) -> "Configured":
+def _recorded_configuration(recorded: "RecordedRun", args: argparse.Namespace) -> "Configured":
     """With the plugins of `--plugin` in place of those that cannot be loaded any more. Raises `RecordingError`."""
     from kscheduler.assembly.profiles_over import profile_problems
     from kscheduler.config.errors import ConfigError
-    from kscheduler.recorder.replaying.described import (
+    from kscheduler.recorder.replaying.recorded_configuration import (
         changed_plugins,
         configured_as,
         configured_instead,

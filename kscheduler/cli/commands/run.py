@@ -58,7 +58,7 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         action=StoreText,
         metavar="FILE",
         default="",
-        help="write the complete configuration there and end",
+        help="write the complete configuration to this file and exit",
     )
     parser.add_argument(
         "--permit-token-file",
@@ -73,14 +73,14 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         type=duration,
         metavar="DURATION",
         default=seconds(60),
-        help="how often the cache is compared with what was watched; 0: only on SIGUSR2 (default %(default)s)",
+        help="how often the cache is compared with the informers' stores; 0: only on SIGUSR2 (default %(default)s)",
     )
     parser.add_argument(
         "--store-audit-period",
         type=duration,
         metavar="DURATION",
         default=seconds(300),
-        help="how often what was watched is compared with the API server; 0: only where the cache check asks for it "
+        help="how often the informers' stores are compared with the API server; 0: only on the cache check's request "
         "(default %(default)s)",
     )
     parser.add_argument(
@@ -115,7 +115,7 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         "--config-reload",
         choices=("auto", "signal", "off"),
         default="auto",
-        help="when the file of --config is read again. auto: when it has changed, and at SIGHUP; signal: at SIGHUP "
+        help="when the file of --config is reloaded. auto: when it has changed, and on SIGHUP; signal: at SIGHUP "
         "only; off: never, and SIGHUP ends the service (default %(default)s)",
     )
     add_record_flags(parser)
@@ -197,7 +197,7 @@ def _serve(resolved: Resolved, args: argparse.Namespace) -> int:
     with collector_pauses():
         from kscheduler import service
         from kscheduler.election import LeaseLostError
-        from kscheduler.scheduling.truth.truth_check import Periods
+        from kscheduler.scheduling.drift.drift_check import Periods
         from kscheduler.server.listener import CannotListenError
 
     options = service.Options(
@@ -213,8 +213,8 @@ def _serve(resolved: Resolved, args: argparse.Namespace) -> int:
         origins=resolved.configured.origins,
         permit_token_file=args.permit_token_file,
         memory_alarm=args.memory_alarm or None,
-        repairs_overfilled_nodes=args.repair_overfilled_nodes,
-        answers_questions=args.answer_questions and not args.debug_plugins,  # copies would stop at breakpoints, too
+        repairs_overcommitted_nodes=args.repair_overcommitted_nodes,
+        serves_queries=args.serve_queries and not args.debug_plugins,  # copies would stop at breakpoints, too
         record=record_settings(args),
         periods=Periods(args.cache_check_period.seconds, args.store_audit_period.seconds),
     )

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from kscheduler.aio import event_loop
-from kscheduler.cli.asking_flags import (
+from kscheduler.cli.cluster_flags import (
     add_cluster,
     add_scheduler,
     address_of,
@@ -50,7 +50,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     """Add the subcommand."""
     parser = subparsers.add_parser(
         "shadow",
-        help="say how this configuration would have decided where another scheduler decides",
+        help="report how this configuration would have decided in a cluster that another scheduler serves",
         description=_DESCRIPTION,
         epilog=_EPILOG,
         allow_abbrev=False,
@@ -79,7 +79,7 @@ def _add_followed(group: "argparse._ArgumentGroup") -> None:
         "--followed",
         choices=("kube-scheduler", "kscheduler"),
         default="kube-scheduler",
-        help="which program decides: kube-scheduler takes any of the best nodes, and looks at a sample of the nodes of "
+        help="which program decides: kube-scheduler takes any of the best nodes and evaluates a sample of the nodes of "
         "a large cluster; kscheduler does neither, so no difference is excused by it (default %(default)s)",
     )
     group.add_argument(
@@ -193,7 +193,7 @@ def _options(args: argparse.Namespace, served: Any) -> "ShadowOptions":
         grace_seconds=args.grace.seconds,
         seconds=None if args.duration is None else args.duration.seconds,
         report=partial(_show, args.output),
-        say=_say,
+        say=_log_query,
         serving=HTTPServing(
             secure_port=None, insecure_port=args.insecure_port, metrics_address=args.metrics_bind_address
         ),
@@ -213,7 +213,7 @@ def _followed(args: argparse.Namespace) -> "FollowedScheduler":
     return replace(followed, percentage=None if given == 100 else given)
 
 
-def _say(text: str) -> None:
+def _log_query(text: str) -> None:
     """On standard error, beside the log: the report is on standard output."""
     print(f"kscheduler: {printable(text)}", file=sys.stderr, flush=True)
 

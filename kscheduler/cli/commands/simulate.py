@@ -12,16 +12,16 @@ import sys
 
 from kscheduler.api.defaults.pods import default_new_pod
 from kscheduler.api.new_objects import objections
-from kscheduler.cli.asked_cluster import asked_cluster
-from kscheduler.cli.asking_flags import choose_cluster, namespace_of, serving_of
+from kscheduler.cli.cluster_flags import choose_cluster, namespace_of, serving_of
+from kscheduler.cli.cluster_input import cluster_input
 from kscheduler.cli.refusal import refusing
-from kscheduler.cli.simulate_flags import add_parser, check, read_manifests, wishes_of
-from kscheduler.explain.questions.as_if import NewObjectRules
+from kscheduler.cli.simulate_flags import add_parser, check, read_manifests, requested_changes_of
+from kscheduler.explain.queries.as_if import NewObjectRules
 from kscheduler.simulate.in_json import simulation_schema, simulation_tree
 from kscheduler.simulate.in_text import simulation_text
 from kscheduler.simulate.planning import planned
-from kscheduler.simulate.rehearse import rehearse
-from kscheduler.simulate.wishes import templates_in
+from kscheduler.simulate.requested_changes import templates_in
+from kscheduler.simulate.run_simulation import run_simulation
 from kscheduler.text import json_line, printable, style_of
 
 __all__ = ["add_parser", "run"]
@@ -45,18 +45,18 @@ def _run(args: argparse.Namespace) -> int:
         args.namespace = namespace_of(args)
     has_templates = any(templates_in(args.new_objects, args.namespace))
     has_new = bool(args.new_objects)
-    found = asked_cluster(
+    found = cluster_input(
         args, with_groups=True, with_templates=has_templates, with_priority_classes=has_new, served=served
     )
     rules = NewObjectRules(default_new_pod, objections, classes=found.priority_classes)
-    plan, of_plan = planned(wishes_of(args), found.objects, found.groups, found.served, found.where, rules)
-    rehearsed = rehearse(plan)
+    plan, of_plan = planned(requested_changes_of(args), found.objects, found.groups, found.served, found.where, rules)
+    simulation_result = run_simulation(plan)
     notes = list(dict.fromkeys([*found.notes, *of_plan]))
-    for note in (*notes, *rehearsed.notes):
+    for note in (*notes, *simulation_result.notes):
         print(f"kscheduler: {printable(note)}", file=sys.stderr)
     if args.output == "json":
-        print(json_line(simulation_tree(rehearsed, notes)))
+        print(json_line(simulation_tree(simulation_result, notes)))
     else:
-        print(simulation_text(rehearsed, style_of(sys.stdout)))
+        print(simulation_text(simulation_result, style_of(sys.stdout)))
     sys.stdout.flush()
     return _PLAYED

@@ -10,11 +10,11 @@ from typing import Final
 from kscheduler.cli.kubectl.service import (
     DEFAULT_ACCOUNT,
     DEFAULT_SERVICE,
-    NotAskedError,
+    InvalidQueryError,
     ServiceAddress,
-    ServiceDoor,
+    ServiceProxyClient,
+    ServiceQueryError,
     UnknownToServiceError,
-    WrongQuestionError,
     service_address,
 )
 from kscheduler.cli.refusal import refuse
@@ -26,9 +26,9 @@ ENVIRONMENT: Final = "KSCHEDULER_SERVICE"
 WHO_DECIDES: Final = "the running service is asked first; where it cannot be asked, this process decides by itself"
 _FAILED, _BAD_INPUT = 1, 2
 
-Asks = Callable[[argparse.Namespace, ServiceDoor], Awaitable[int]]
+Asks = Callable[[argparse.Namespace, ServiceProxyClient], Awaitable[int]]
 """Asks and prints; returns the exit code."""
-Decides = Callable[[argparse.Namespace], int]
+Decider = Callable[[argparse.Namespace], int]
 
 
 def add_choice(parser: argparse.ArgumentParser) -> None:
@@ -39,17 +39,19 @@ def add_choice(parser: argparse.ArgumentParser) -> None:
         type=_address,
         metavar="NAMESPACE/NAME:PORT",
         default=None,
-        help="ask this running service through the API server's proxy, and fail where that cannot be done (default: "
-        f"${ENVIRONMENT} or {DEFAULT_SERVICE} where it can be asked, else decide here)",
+        help="query this service through the API server's proxy, and fail if it cannot be reached (default: "
+        f"${ENVIRONMENT} or {DEFAULT_SERVICE} if it can be reached, else decide here)",
     )
     group.add_argument(
         "--asker",
         metavar="ACCOUNT",
         default=DEFAULT_ACCOUNT,
-        help="of the service's namespace: the ServiceAccount in whose name it is asked (default %(default)s)",
+        help="the ServiceAccount, in the service's namespace, to query it as (default %(default)s)",
     )
     group.add_argument(
-        "--direct", action="store_true", help="do not ask the service: decide here, from the objects that you may read"
+        "--direct",
+        action="store_true",
+        help="do not query the service: decide here, from the objects that you may read",
     )
 
 
@@ -63,7 +65,7 @@ def not_of_the_service(args: argparse.Namespace, also: Mapping[str, object]) -> 
     return f"a question with {given} is not about the state of the service" if given else ""
 
 
-def answer(args: argparse.Namespace, asks: Asks, decides: Decides, why_here: str = "") -> int:
+def answer(args: argparse.Namespace, asks: Asks, decides: Decider, why_here: str = "") -> int:
     """Let the service answer, or decide here. `why_here`: why the service cannot be asked this at all."""
     if args.direct and args.service is not None:
         return refuse("--service and --direct contradict each other")
@@ -76,15 +78,15 @@ def answer(args: argparse.Namespace, asks: Asks, decides: Decides, why_here: str
     except ValueError as problem:
         return refuse(f"{ENVIRONMENT}: {problem}")
     try:
-        code = asyncio.run(_asked(args, asks, address))
-    except WrongQuestionError as problem:
+        code = asyncio.run(_queried(args, asks, address))
+    except InvalidQueryError as problem:
         refuse(printable_lines(str(problem)))
         return _FAILED if isinstance(problem, UnknownToServiceError) else _BAD_INPUT
-    except NotAskedError as problem:
+    except ServiceQueryError as problem:
         if args.service is not None:
             refuse(printable(str(problem)))
             return _FAILED
-        _say(f"decided here, {_without_own_plugins(args)}from the objects that you may read: {problem.short}")
+        _log_query(f"decided here, {_without_own_plugins(args)}from the objects that you may read: {problem.short}")
         return _decided(args, decides)
     except (ClientError, ConfigurationError) as problem:
         refuse(printable(str(problem)))
@@ -92,7 +94,7 @@ def answer(args: argparse.Namespace, asks: Asks, decides: Decides, why_here: str
     return code
 
 
-def _decided(args: argparse.Namespace, decides: Decides) -> int:
+def _decided(args: argparse.Namespace, decides: Decider) -> int:
     """Decide here: what plugins log and print on the way must not stand in the answer."""
     from kscheduler.cli.standard_streams import plugins_apart  # with the logs' pipeline, which no question needs
 
@@ -100,11 +102,11 @@ def _decided(args: argparse.Namespace, decides: Decides) -> int:
         return decides(args)
 
 
-async def _asked(args: argparse.Namespace, asks: Asks, address: ServiceAddress) -> int:
+async def _queried(args: argparse.Namespace, asks: Asks, address: ServiceAddress) -> int:
     connection = await load_connection(master=args.master, kubeconfig=args.kubeconfig, context=args.context)
-    async with ServiceDoor(connection, address, args.asker) as door:
+    async with ServiceProxyClient(connection, address, args.asker) as door:
         code = await asks(args, door)
-    _say(f"answered by the service {address.text}")
+    _log_query(f"answered by the service {address.text}")
     return code
 
 
@@ -113,7 +115,7 @@ def _without_own_plugins(args: argparse.Namespace) -> str:
     return "" if getattr(args, "config", None) else "without plugins that only the service has, "
 
 
-def _say(text: str) -> None:
+def _log_query(text: str) -> None:
     print(f"kscheduler: {printable(text)}", file=sys.stderr)
 
 

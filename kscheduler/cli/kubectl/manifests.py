@@ -10,24 +10,24 @@ from urllib.parse import quote
 
 from kscheduler.api.kinds import RESOURCE_CLAIM_TEMPLATES
 from kscheduler.api.priority import PRIORITY_CLASSES_PATH, listed_classes
-from kscheduler.cli.kubectl.service import ServiceDoor
+from kscheduler.cli.kubectl.service import ServiceProxyClient
 from kscheduler.scenario.files import ScenarioError
 from kscheduler.scenario.new_objects import admitted_pod, makes_pods
 from kscheduler.scenario.new_pods import new_pods
 from kscheduler.scenario.object_files import Document
-from kscheduler.simulate.wishes import NewObjects, classes_for, templates_in
+from kscheduler.simulate.requested_changes import NewObjects, classes_for, templates_in
 
 Tree = dict[str, Any]
-MOST_ASKED_AT_ONCE: Final = 16
-"""New pods of one question (`explain.questions.new_pods_request`)."""
+MOST_QUERIED_AT_ONCE: Final = 16
+"""New pods of one question (`explain.queries.new_pods_request`)."""
 
 
-async def objects_besides(new_objects: Sequence[NewObjects], namespace: str, door: ServiceDoor) -> list[Tree]:
+async def objects_besides(new_objects: Sequence[NewObjects], namespace: str, door: ServiceProxyClient) -> list[Tree]:
     """Templates and classes that the manifests name and do not bring, and the default class."""
     return [*await _templates(new_objects, namespace, door), *await _priority_classes(new_objects, door)]
 
 
-async def _templates(new_objects: Sequence[NewObjects], namespace: str, door: ServiceDoor) -> list[Tree]:
+async def _templates(new_objects: Sequence[NewObjects], namespace: str, door: ServiceProxyClient) -> list[Tree]:
     found = []
     for place, name in templates_in(new_objects, namespace):
         tree = await door.read(RESOURCE_CLAIM_TEMPLATES.object_path(quote(name, safe=""), quote(place, safe="")))
@@ -37,14 +37,14 @@ async def _templates(new_objects: Sequence[NewObjects], namespace: str, door: Se
     return found
 
 
-async def _priority_classes(new_objects: Sequence[NewObjects], door: ServiceDoor) -> list[Tree]:
+async def _priority_classes(new_objects: Sequence[NewObjects], door: ServiceProxyClient) -> list[Tree]:
     if not new_objects:
         return []
     return [*classes_for(new_objects, listed_classes(await door.read(PRIORITY_CLASSES_PATH)))]
 
 
 async def explanation_requests(
-    documents: Sequence[Document], namespace: str, notes: list[str], door: ServiceDoor
+    documents: Sequence[Document], namespace: str, notes: list[str], door: ServiceProxyClient
 ) -> list[Tree]:
     """The bodies of `POST /explain`, each with some of the pods and all that comes with them. `notes`: gets more."""
     besides = await objects_besides([NewObjects("", tuple(documents))], namespace, door)
@@ -67,8 +67,8 @@ async def explanation_requests(
             "places": [document.where for document in (*makers[begin:end], *others)],
             "admitted": admitted[begin:end],
         }
-        for begin in range(0, len(makers), MOST_ASKED_AT_ONCE)
-        for end in (begin + MOST_ASKED_AT_ONCE,)
+        for begin in range(0, len(makers), MOST_QUERIED_AT_ONCE)
+        for end in (begin + MOST_QUERIED_AT_ONCE,)
     ]
 
 

@@ -4,9 +4,9 @@ import argparse
 import sys
 from typing import Any
 
-from kscheduler.cli.asking_flags import EXIT_CODES, add_asked_cluster, add_objects_file
+from kscheduler.cli.cluster_flags import EXIT_CODES, add_cluster_flags, add_objects_file
 from kscheduler.cli.kubectl.choosing import add_choice, answer, not_of_the_service
-from kscheduler.cli.kubectl.service import ServiceDoor
+from kscheduler.cli.kubectl.service import ServiceProxyClient
 from kscheduler.cli.parser import text
 from kscheduler.cli.refusal import refusing
 from kscheduler.explain.node_use.as_table import ORDERS, unknown_nodes, uses_text
@@ -28,10 +28,10 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser = subparsers.add_parser(
         "nodes", help="list the nodes by use", description=_DESCRIPTION, epilog=_EPILOG, allow_abbrev=False
     )
-    question = parser.add_argument_group("what is asked")
-    question.add_argument("names", nargs="*", type=text, metavar="NODE", help="these nodes alone")
-    add_objects_file(question)
-    add_asked_cluster(parser)
+    query = parser.add_argument_group("what is asked")
+    query.add_argument("names", nargs="*", type=text, metavar="NODE", help="only these nodes")
+    add_objects_file(query)
+    add_cluster_flags(parser)
     add_choice(parser)
     shown = parser.add_argument_group("the answer")
     shown.add_argument("-o", "--output", choices=("text", "json"), default="text", help="json: one object")
@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     return answer(args, _ask, _decide, not_of_the_service(args, {"--config": args.config}))
 
 
-async def _ask(args: argparse.Namespace, door: ServiceDoor) -> int:
+async def _ask(args: argparse.Namespace, door: ServiceProxyClient) -> int:
     return _print(await door.get_json("/nodes"), args)
 
 
@@ -53,11 +53,11 @@ def _decide(args: argparse.Namespace) -> int:
 
 
 def _decided(args: argparse.Namespace) -> int:
-    from kscheduler.cli.asked_cluster import asked_cluster
+    from kscheduler.cli.cluster_input import cluster_input
     from kscheduler.explain.node_use.uses import node_uses, uses_tree
     from kscheduler.scenario.serving import served_cluster
 
-    found = asked_cluster(args)
+    found = cluster_input(args)
     found.leave_out_unreadable()
     found.note_unfollowed_groups()
     cache, profiles = served_cluster(found.objects, found.served, found.where)

@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from kscheduler.cli.kubectl.choosing import WHO_DECIDES, add_choice, answer, not_of_the_service
-from kscheduler.cli.kubectl.service import ServiceDoor, WrongQuestionError
+from kscheduler.cli.kubectl.service import InvalidQueryError, ServiceProxyClient
 from kscheduler.cli.pending_flags import add_parser as add_flags
-from kscheduler.cli.pending_flags import namespace_asked
+from kscheduler.cli.pending_flags import namespace_queried
 from kscheduler.config.types import OWN_SCHEDULER_NAME
 from kscheduler.explain.pending.freed import freed_text
 from kscheduler.explain.suggestions.kubectl_flags import KubectlFlags
@@ -53,8 +53,8 @@ def _decide(args: argparse.Namespace) -> int:
     return decide(args)
 
 
-async def _ask(args: argparse.Namespace, door: ServiceDoor) -> int:
-    namespace = namespace_asked(args)
+async def _ask(args: argparse.Namespace, door: ServiceProxyClient) -> int:
+    namespace = namespace_queried(args)
     params = {"namespace": namespace} if namespace else {}
     if not args.no_suggestions:
         params["suggestions"] = "true"
@@ -72,7 +72,7 @@ async def _ask(args: argparse.Namespace, door: ServiceDoor) -> int:
     return 0
 
 
-async def _of_its_group(reason: Tree, door: ServiceDoor) -> Tree | None:
+async def _of_its_group(reason: Tree, door: ServiceProxyClient) -> Tree | None:
     """The smallest change for the pod group of a reason's oldest pod: what is not found for pods one by one."""
     # A group that was rejected is never parked: it backs off until it is tried again.
     places = ("unschedulable", "gated", "backoff") if reason.get("podGroup") else ("unschedulable", "gated")
@@ -81,7 +81,7 @@ async def _of_its_group(reason: Tree, door: ServiceDoor) -> Tree | None:
     pod = f"{reason['pods'][0]['namespace']}/{reason['pods'][0]['name']}"
     try:
         explained = await door.get_json("/explain", pod=pod)
-    except WrongQuestionError:
+    except InvalidQueryError:
         return None  # it is gone meanwhile
     found = explained.get("suggestions") if explained["kind"] == _OF_A_GROUP else None
     return {"pod": pod, **found[0]} if found else None

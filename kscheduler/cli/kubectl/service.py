@@ -4,9 +4,9 @@
 
 The proxy asks whether the user may use it (`services/proxy`), and then forwards the request without any trace of who
 that is: the API server takes the Authorization header away. So the service would see nobody. The user's own token must
-not go there by another way: whoever runs the service could keep it and be the user. Instead the API server is asked for
-a token of an account that may do nothing but ask (`serviceaccounts/token`), good for ten minutes, and that one goes in
-a header of its own, which the service reviews like any other.
+not go there by another way: anyone who runs the service could keep it and be the user. Instead the API server is asked
+for a token of an account that may do nothing but ask (`serviceaccounts/token`), good for ten minutes, and that one goes
+in a header of its own, which the service reviews like any other.
 
 Where the user may not have one, the question is asked without; the service then answers only if it lets everybody.
 """
@@ -48,20 +48,20 @@ class _TokenRequest(msgspec.Struct):
 _TOKEN: Final = msgspec.json.Decoder(_TokenRequest)
 
 
-class NotAskedError(Exception):
+class ServiceQueryError(Exception):
     """The service could not be asked. The text says why, and what would help."""
 
     def __init__(self, short: str, details: str = "") -> None:
         super().__init__(f"{short}: {details}" if details else short)
         self.short = short
-        """Without the words of the API server: for whoever gets an answer all the same."""
+        """Without the words of the API server: for anyone who gets an answer all the same."""
 
 
-class WrongQuestionError(Exception):
+class InvalidQueryError(Exception):
     """The service has answered that the question is wrong."""
 
 
-class UnknownToServiceError(WrongQuestionError):
+class UnknownToServiceError(InvalidQueryError):
     """The service has answered that there is no such pod."""
 
 
@@ -98,7 +98,7 @@ def _is_name(text: str) -> bool:
     return text.isascii() and text.replace("-", "a").replace(".", "a").isalnum()
 
 
-class ServiceDoor:
+class ServiceProxyClient:
     """Asks one service. A context manager."""
 
     def __init__(self, connection: Connection, address: ServiceAddress, account: str = DEFAULT_ACCOUNT) -> None:
@@ -122,7 +122,7 @@ class ServiceDoor:
             await self._client.close()
 
     async def get(self, path: str, accept: str = _JSON, **params: str) -> bytes:
-        """The answer. Raises `NotAskedError`, `WrongQuestionError`, `UnknownToServiceError`."""
+        """The answer. Raises `ServiceQueryError`, `InvalidQueryError`, `UnknownToServiceError`."""
         query = f"?{urlencode(params)}" if params else ""
         try:
             return await self._open().get(
@@ -207,13 +207,13 @@ class ServiceDoor:
             return ""
 
     def _decoded(self, text: bytes, path: str) -> Tree:
-        """Raises `NotAskedError`."""
+        """Raises `ServiceQueryError`."""
         try:
             tree = msgspec.json.decode(text)
         except msgspec.DecodeError as error:
-            raise NotAskedError(f"what answers at {self._address.text} is no kscheduler: {path}: {error}") from None
+            raise ServiceQueryError(f"what answers at {self._address.text} is no kscheduler: {path}: {error}") from None
         if not isinstance(tree, dict) or _FIELDS[path] not in tree:
-            raise NotAskedError(
+            raise ServiceQueryError(
                 f"what answers at {self._address.text} is no kscheduler: {path}: no {_FIELDS[path]} in the answer"
             )
         return tree
@@ -221,20 +221,20 @@ class ServiceDoor:
     def _error_of(self, error: ClientError) -> Exception:
         where = f"the service {self._address.text}"
         if not isinstance(error, APIError):
-            return NotAskedError(f"{where} does not answer: {error}")
+            return ServiceQueryError(f"{where} does not answer: {error}")
         message = error.message
         is_its_own = any(part in message for part in _OF_THE_SERVICE)
         if error.code == 404 and _UNKNOWN_POD in message:
             return UnknownToServiceError(message)
         if error.code in (400, 422) or (error.code == 404 and is_its_own):
-            return WrongQuestionError(message)
+            return InvalidQueryError(message)
         if error.code == 401 or (error.code == 403 and is_its_own):
-            return NotAskedError(f"{where} does not let you ask: {message}{self._token_hint()}")
+            return ServiceQueryError(f"{where} does not let you ask: {message}{self._token_hint()}")
         if error.code == 403:
-            return NotAskedError(f"you may not use the API server's proxy to {self._address.text}", message)
+            return ServiceQueryError(f"you may not use the API server's proxy to {self._address.text}", message)
         if error.code == 404:
-            return NotAskedError(f"{where} is not there, or does not answer questions", message)
-        return NotAskedError(f"{where} does not answer now: {message}")
+            return ServiceQueryError(f"{where} is not there, or does not answer questions", message)
+        return ServiceQueryError(f"{where} does not answer now: {message}")
 
     def _token_hint(self) -> str:
         return f" (and no token of account {self._account}: {self._why_no_token})" if self._why_no_token else ""

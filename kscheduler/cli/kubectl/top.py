@@ -1,4 +1,4 @@
-"""`kubectl kscheduler top`: a screen of the running scheduler that draws itself anew.
+"""`kubectl kscheduler top`: a screen of the running scheduler that draws itself again.
 
 Queue lengths, decisions and outcomes per second from `/metrics`, pending pods by reason from `/pending`, who leads from
 the lease's metric of the replica that answers. Plain escapes: a library for one screen of text is not worth its weight.
@@ -17,9 +17,9 @@ from itertools import takewhile
 from shutil import get_terminal_size
 from typing import Any, Final
 
-from kscheduler.cli.asking_flags import add_cluster
+from kscheduler.cli.cluster_flags import add_cluster
 from kscheduler.cli.kubectl.choosing import add_choice, answer
-from kscheduler.cli.kubectl.service import NotAskedError, ServiceDoor
+from kscheduler.cli.kubectl.service import ServiceProxyClient, ServiceQueryError
 from kscheduler.cli.refusal import refuse
 from kscheduler.text import BOLD, RED, Style, age_of, aligned, printable, style_of
 
@@ -36,7 +36,7 @@ _READ: Final = ("scheduler_pending_pods", "scheduler_schedule_attempts_total", "
 _QUEUES: Final = ("active", "backoff", "unschedulable", "gated")
 _DESCRIPTION = """\
 Show the running scheduler: queue lengths and ages, decisions a second, pending pods by reason, whether the replica that
-answers leads. The screen is drawn anew until Ctrl-C."""
+answers leads. The screen is redrawn until Ctrl-C."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +62,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     )
     shown = parser.add_argument_group("the screen")
     shown.add_argument("--interval", type=float, metavar="SECONDS", default=2.0, help="default %(default)s, at least 1")
-    shown.add_argument(
-        "--once", action="store_true", help="print it once and end; without a terminal this is so anyway"
-    )
+    shown.add_argument("--once", action="store_true", help="print once and exit; the default without a terminal")
     add_cluster(parser.add_argument_group("the live cluster"))
     add_choice(parser)
     return parser
@@ -74,15 +72,15 @@ def run(args: argparse.Namespace) -> int:
     """Show the screen until Ctrl-C; returns the exit code."""
     if not _LEAST_SECONDS <= args.interval <= 3600:
         return refuse("--interval: a number of seconds from 1 to 3600 was expected")
-    return answer(args, _show, _nobody)
+    return answer(args, _show, _no_pod)
 
 
-def _nobody(_args: argparse.Namespace) -> int:
+def _no_pod(_args: argparse.Namespace) -> int:
     refuse("top shows a running scheduler, and none has answered; `kubectl kscheduler pending` works without")
     return _FAILED
 
 
-async def _show(args: argparse.Namespace, door: ServiceDoor) -> int:
+async def _show(args: argparse.Namespace, door: ServiceProxyClient) -> int:
     if args.once or not sys.stdout.isatty():
         height = get_terminal_size()[1] if sys.stdout.isatty() else None
         print("\n".join(screen(await _read(door), None, datetime.now(UTC), style_of(sys.stdout), height)))
@@ -94,7 +92,7 @@ async def _show(args: argparse.Namespace, door: ServiceDoor) -> int:
                 now = await _read(door)
                 shown = list(screen(now, before, datetime.now(UTC), style_of(sys.stdout), get_terminal_size()[1]))
                 before = now
-            except NotAskedError as problem:
+            except ServiceQueryError as problem:
                 shown = [printable(str(problem)), "", "tried again; Ctrl-C ends this"]
             sys.stdout.write("\x1b[H" + "\x1b[K\n".join(shown) + "\x1b[K\x1b[J")
             sys.stdout.flush()
@@ -113,7 +111,7 @@ def _whole_screen() -> Iterator[None]:
         sys.stdout.flush()
 
 
-async def _read(door: ServiceDoor) -> TopReading:
+async def _read(door: ServiceProxyClient) -> TopReading:
     text = (await door.get("/metrics", accept="text/plain")).decode(errors="replace")
     return TopReading(time.monotonic(), samples_in(text), await door.get_json("/pending"))
 
@@ -192,8 +190,8 @@ def without_common_beginning(messages: Sequence[str]) -> list[str]:
 
     Only whole parts of a message are left away, which `: ` and `, ` end.
     """
-    told = [_BEGINNING.sub("", message) for message in messages]
-    different = [_PART.split(message)[:-1] for message in dict.fromkeys(told) if message]
+    reported = [_BEGINNING.sub("", message) for message in messages]
+    different = [_PART.split(message)[:-1] for message in dict.fromkeys(reported) if message]
     same = takewhile(lambda parts: len(set(parts)) == 1, zip(*different, strict=False)) if len(different) > 1 else ()
     beginning = "".join(parts[0] for parts in same)
-    return [f"... {message.removeprefix(beginning)}" if beginning and message else message for message in told]
+    return [f"... {message.removeprefix(beginning)}" if beginning and message else message for message in reported]

@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Any, Final
 
 from kscheduler.cli import simulate_flags
-from kscheduler.cli.asking_flags import namespace_of
+from kscheduler.cli.cluster_flags import namespace_of
 from kscheduler.cli.kubectl.choosing import WHO_DECIDES, add_choice, answer, not_of_the_service
 from kscheduler.cli.kubectl.manifests import objects_besides
-from kscheduler.cli.kubectl.service import ServiceDoor, WrongQuestionError
+from kscheduler.cli.kubectl.service import InvalidQueryError, ServiceProxyClient
 from kscheduler.cli.refusal import refusing
 from kscheduler.config.reading.yaml_tree import parse_yaml
 from kscheduler.scenario.files import ScenarioError
-from kscheduler.simulate.in_json import rehearsed_of
+from kscheduler.simulate.in_json import simulation_result_of
 from kscheduler.simulate.in_text import simulation_text
-from kscheduler.simulate.wishes import NewObjects, Wishes
+from kscheduler.simulate.requested_changes import NewObjects, RequestedChanges
 from kscheduler.text import json_line, printable, style_of
 
 Tree = dict[str, Any]
@@ -50,7 +50,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def run(args: argparse.Namespace) -> int:
     """Print what would happen, and return the exit code."""
-    return refusing(_answer, args)
+    return refusing(_response, args)
 
 
 def _decide(args: argparse.Namespace) -> int:
@@ -59,14 +59,14 @@ def _decide(args: argparse.Namespace) -> int:
     return decide(args)
 
 
-def _answer(args: argparse.Namespace) -> int:
+def _response(args: argparse.Namespace) -> int:
     if not args.schema:
         simulate_flags.check(args)
-        simulate_flags.read_manifests(args)  # here: whoever answers in the end needs them
+        simulate_flags.read_manifests(args)  # here: anyone who answers in the end needs them
     return answer(args, _ask, _decide, not_of_the_service(args, {"--schema": args.schema}))
 
 
-async def _ask(args: argparse.Namespace, door: ServiceDoor) -> int:
+async def _ask(args: argparse.Namespace, door: ServiceProxyClient) -> int:
     args.namespace = namespace_of(args)
     request = _request(args)
     besides = await objects_besides(args.new_objects, args.namespace, door)
@@ -74,8 +74,8 @@ async def _ask(args: argparse.Namespace, door: ServiceDoor) -> int:
         request["objects"] = [*request["objects"], *besides]
     try:
         tree = await door.post_json("/simulate", request)
-    except WrongQuestionError as problem:
-        raise WrongQuestionError(by_its_place(by_its_flag(str(problem)), args.new_objects)) from None
+    except InvalidQueryError as problem:
+        raise InvalidQueryError(by_its_place(by_its_flag(str(problem)), args.new_objects)) from None
     of_files = dict.fromkeys(note for given in args.new_objects for note in given.notes)
     of_service = [by_its_place(note, args.new_objects) for note in tree["notes"]]
     tree["notes"] = [*of_files, *(note for note in of_service if note not in of_files)]
@@ -84,7 +84,7 @@ async def _ask(args: argparse.Namespace, door: ServiceDoor) -> int:
     if args.output == "json":
         print(json_line(tree))
     else:
-        print(simulation_text(rehearsed_of(tree), style_of(sys.stdout)))
+        print(simulation_text(simulation_result_of(tree), style_of(sys.stdout)))
     sys.stdout.flush()
     return 0
 
@@ -109,25 +109,27 @@ def by_its_flag(problem: str) -> str:
 
 def _request(args: argparse.Namespace) -> Tree:
     """The flags as `POST /simulate` has them. Raises `ScenarioError`, `ConfigError`."""
-    wishes = simulate_flags.wishes_of(args)
+    requested_changes = simulate_flags.requested_changes_of(args)
     fields: Tree = {
-        "namespace": wishes.namespace,
-        "objects": [document.tree for given in wishes.new_objects for document in given.documents],
-        "replicas": wishes.replicas,
-        "addNodes": [{"count": each.count, "like": each.like} for each in wishes.more_nodes],
-        "removeNodes": wishes.gone_nodes,
-        "cordon": wishes.cordoned,
-        "drain": wishes.drained,
-        "labels": [{"node": each.node, "labels": each.labels} for each in wishes.edits if each.labels is not None],
-        "taints": list(_taints(wishes)),
-        "capacity": wishes.capacity,
+        "namespace": requested_changes.namespace,
+        "objects": [document.tree for given in requested_changes.new_objects for document in given.documents],
+        "replicas": requested_changes.replicas,
+        "addNodes": [{"count": each.count, "like": each.like} for each in requested_changes.more_nodes],
+        "removeNodes": requested_changes.gone_nodes,
+        "cordon": requested_changes.cordoned,
+        "drain": requested_changes.drained,
+        "labels": [
+            {"node": each.node, "labels": each.labels} for each in requested_changes.edits if each.labels is not None
+        ],
+        "taints": list(_taints(requested_changes)),
+        "capacity": requested_changes.capacity,
         "config": _config(args.config) if args.config else None,
     }
     return {name: value for name, value in fields.items() if value}
 
 
-def _taints(wishes: Wishes) -> Iterator[Tree]:
-    for each in wishes.edits:
+def _taints(requested_changes: RequestedChanges) -> Iterator[Tree]:
+    for each in requested_changes.edits:
         if each.taint is not None:
             fields = {"key": each.taint.key, "value": each.taint.value, "effect": each.taint.effect}
             yield {"node": each.node, **fields, "remove": each.removes_taint}

@@ -4,9 +4,9 @@ import argparse
 import sys
 
 from kscheduler.cli import explain_flags
-from kscheduler.cli.asking_flags import namespace_of
+from kscheduler.cli.cluster_flags import namespace_of
 from kscheduler.cli.kubectl.choosing import WHO_DECIDES, add_choice, answer, not_of_the_service
-from kscheduler.cli.kubectl.service import ServiceDoor
+from kscheduler.cli.kubectl.service import ServiceProxyClient
 from kscheduler.cli.refusal import refusing
 from kscheduler.explain.suggestions.kubectl_flags import KubectlFlags
 from kscheduler.text import json_line, printable
@@ -21,7 +21,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def run(args: argparse.Namespace) -> int:
     """Print why, and return the exit code."""
-    return refusing(_answer, args)
+    return refusing(_response, args)
 
 
 def _decide(args: argparse.Namespace) -> int:
@@ -30,11 +30,11 @@ def _decide(args: argparse.Namespace) -> int:
     return decide(args)
 
 
-def _answer(args: argparse.Namespace) -> int:
+def _response(args: argparse.Namespace) -> int:
     if not args.schema:
         explain_flags.check(args)
     if args.filename and not args.schema:
-        explain_flags.new_objects_of(args)  # here: whoever answers in the end needs them
+        explain_flags.new_objects_of(args)  # here: anyone who answers in the end needs them
     also = {
         "--config": args.config,
         "--ask-extenders": args.ask_extenders,
@@ -43,12 +43,12 @@ def _answer(args: argparse.Namespace) -> int:
     return answer(args, _ask, _decide, not_of_the_service(args, also))
 
 
-async def _whom(args: argparse.Namespace, door: ServiceDoor) -> dict[str, str]:
+async def _subject(args: argparse.Namespace, door: ServiceProxyClient) -> dict[str, str]:
     """The parameter that says whom the question is about: of a workload one of its pods, which is read in your name."""
     if group := explain_flags.group_in(args.pod or ""):
         return {"podGroup": f"{namespace_of(args)}/{group}"}
     if workload := explain_flags.workload_in(args.pod or ""):
-        from kscheduler.explain.questions.named import live_pod_of  # most questions name the pod
+        from kscheduler.explain.queries.named import live_pod_of  # most questions name the pod
 
         async with door.own_client() as client:
             pod, which = await live_pod_of(client, namespace_of(args), workload)
@@ -58,10 +58,10 @@ async def _whom(args: argparse.Namespace, door: ServiceDoor) -> dict[str, str]:
     return {"pod": f"{namespace}/{name}"}
 
 
-async def _ask(args: argparse.Namespace, door: ServiceDoor) -> int:
+async def _ask(args: argparse.Namespace, door: ServiceProxyClient) -> int:
     if args.filename:
         return await _ask_about_new(args, door)
-    params = await _whom(args, door)
+    params = await _subject(args, door)
     if args.against:
         params["against"] = args.against
     if args.no_suggestions:
@@ -76,18 +76,18 @@ async def _ask(args: argparse.Namespace, door: ServiceDoor) -> int:
     return 0
 
 
-async def _ask_about_new(args: argparse.Namespace, door: ServiceDoor) -> int:
+async def _ask_about_new(args: argparse.Namespace, door: ServiceProxyClient) -> int:
     """Pods that do not exist yet: their manifests go to the service."""
     from kscheduler.cli.kubectl.manifests import explanation_requests  # most questions have no manifests
 
     documents, not_read = explain_flags.new_objects_of(args)
     notes = [*not_read]
     requests = await explanation_requests(documents, namespace_of(args), notes, door)
-    wishes = {"against": args.against or "", "suggestions": not args.no_suggestions}
+    requested_changes = {"against": args.against or "", "suggestions": not args.no_suggestions}
     kubectl = KubectlFlags.of(args)
     answers: list[str] = []
     for request in requests:
-        body = {**request, **wishes}
+        body = {**request, **requested_changes}
         if args.output == "json":
             items = (await door.post_json("/explain", body))["items"]
             answers += [

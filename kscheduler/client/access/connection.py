@@ -31,7 +31,7 @@ from kscheduler.client.access.kubeconfig import KubeConfig, read_kubeconfig
 from kscheduler.client.access.kubeconfig_rules import check_verification, kind_of_user, server_url
 from kscheduler.client.access.plain_user import credentials_of, impersonation_of, tls_files_of
 from kscheduler.client.access.proxies import Proxy, environment_proxy
-from kscheduler.client.access.tls import TLSContexts, TLSFiles, TLSPlaces
+from kscheduler.client.access.tls import TLSContexts, TLSFieldNames, TLSFiles
 from kscheduler.client.errors import ConfigurationError, CredentialsError
 
 _TLS_FIELDS = (
@@ -239,7 +239,7 @@ def _warnings(config: KubeConfig, url: str, *, speaks_tls: bool) -> Iterator[str
         return
     unused = [name for name in _TLS_FIELDS if cluster.get(name) or user.get(name)]
     if unused:
-        yield f"{url} is plain HTTP: {', '.join(unused)} of the kubeconfig are not used, and nobody is verified"
+        yield f"{url} is plain HTTP: {', '.join(unused)} of the kubeconfig are not used, and no certificate is verified"
     if any(user.get(name) for name in _SENT_IN_CLEAR):
         yield f"{url} is plain HTTP: the user's token or password is sent where everybody on the way can read it"
 
@@ -248,9 +248,9 @@ def _through(proxy: Proxy | None, described: str) -> str:
     return described if proxy is None else f"{described} through {proxy.shown} ({proxy.place})"
 
 
-def _places(config: KubeConfig) -> TLSPlaces:
+def _places(config: KubeConfig) -> TLSFieldNames:
     """The fields that hold authority and client certificate."""
-    return TLSPlaces(
+    return TLSFieldNames(
         _place(config.cluster, config.cluster_place, "certificate-authority"),
         f"{config.user_place}.exec: the certificate that the plugin returned"
         if kind_of_user(config.user) == "exec"

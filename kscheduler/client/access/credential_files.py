@@ -18,6 +18,6 @@ def file_stamp(path: str) -> FileStamp:
 
 
 def check_regular(path: str | Path) -> None:
-    """Raises `OSError` for what is no regular file: a pipe or a device may keep its reader for ever."""
+    """Raises `OSError` for what is no regular file: a pipe or a device may keep its reader forever."""
     if not stat.S_ISREG(Path(path).stat().st_mode):
         raise OSError(errno.EINVAL, "it is no regular file", str(path))

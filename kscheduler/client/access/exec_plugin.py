@@ -238,7 +238,7 @@ class SlowPlugin:
     def __init__(self, command: str, say: SayPluginIsSlow, first_seconds: float = SLOW_PLUGIN_SECONDS) -> None:
         """`command`: the program, as the kubeconfig names it."""
         self._command = command
-        self._say = say
+        self._log_query = say
         self._first = first_seconds
         self._timer: asyncio.TimerHandle | None = None
 
@@ -256,5 +256,5 @@ class SlowPlugin:
         self._timer = asyncio.get_running_loop().call_later(delay, self._report, seconds)
 
     def _report(self, seconds: float) -> None:
-        self._say(self._command, seconds)
+        self._log_query(self._command, seconds)
         self._arm(seconds, 2 * seconds)

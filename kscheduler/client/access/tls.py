@@ -41,7 +41,7 @@ class TLSFiles:
 
 
 @dataclass(frozen=True, slots=True)
-class TLSPlaces:
+class TLSFieldNames:
     """The kubeconfig fields behind the settings, for messages."""
 
     authority: str = ""
@@ -51,7 +51,8 @@ class TLSPlaces:
 class TLSContexts:
     """Hands out the TLS context; a new one after the files have changed, so that new connections use them."""
 
-    def __init__(self, files: TLSFiles, clock: Clock = REAL_CLOCK, places: TLSPlaces = TLSPlaces()) -> None:  # frozen
+    # frozen
+    def __init__(self, files: TLSFiles, clock: Clock = REAL_CLOCK, places: TLSFieldNames = TLSFieldNames()) -> None:
         self._clock = clock
         self._places = places
         self.follow(files)
@@ -82,7 +83,7 @@ class TLSContexts:
         self._fingerprint = fingerprint
 
 
-def _build(files: TLSFiles, places: TLSPlaces) -> ssl.SSLContext:
+def _build(files: TLSFiles, places: TLSFieldNames) -> ssl.SSLContext:
     # The machine's authorities take 30 ms to load; most clusters have their own authority.
     own_authority = files.authority or files.authority_pem
     context = _with_authority(files, places) if own_authority else ssl.create_default_context()
@@ -96,7 +97,7 @@ def _build(files: TLSFiles, places: TLSPlaces) -> ssl.SSLContext:
     return context
 
 
-def _with_authority(files: TLSFiles, places: TLSPlaces) -> ssl.SSLContext:
+def _with_authority(files: TLSFiles, places: TLSFieldNames) -> ssl.SSLContext:
     """Trust this authority and no other."""
     try:
         with _readable(files.authority, files.authority_pem) as authority:
@@ -106,7 +107,7 @@ def _with_authority(files: TLSFiles, places: TLSPlaces) -> ssl.SSLContext:
         raise ConfigurationError(message) from None
 
 
-def _load_identity(context: ssl.SSLContext, files: TLSFiles, places: TLSPlaces) -> None:
+def _load_identity(context: ssl.SSLContext, files: TLSFiles, places: TLSFieldNames) -> None:
     try:
         with (
             _readable(files.certificate, files.certificate_pem) as certificate,

@@ -5,7 +5,7 @@ up without bound. The idea: repetitions are only counted (`series`); `record` pu
 queue, drops and counts them when it is full, and never waits or raises; a few workers send. Normal Events (a pod was
 bound) go first; warnings come in floods and are limited to `WARNINGS_PER_SECOND`. An Event costs the API server as much
 as a Binding: while binds keep the API server busy, few Events are sent at a time, more as the queue fills.
-An Event that hangs, or waits for its retry, holds none of the few places (`aio.shared_places`): another worker takes
+An Event that hangs, or waits for its retry, holds none of the few places (`aio.shared_slots`): another worker takes
 over, and the other Events of its namespace wait in a line of their own. What is more than its share of a quarter of the
 queue is dropped.
 Limits: Events are best effort by design; queued ones are lost when the process is killed.
@@ -21,7 +21,7 @@ from typing import NamedTuple
 import msgspec
 
 from kscheduler.aio import REAL_CLOCK, Backoff, Clock, TokenBucket, finishes_within
-from kscheduler.aio.shared_places import SharedPlaces
+from kscheduler.aio.shared_slots import SharedSlots
 from kscheduler.aio.tasks import TaskSet, until_cancelled
 from kscheduler.api.core import Pod
 from kscheduler.api.kinds import PODS, Kind
@@ -156,7 +156,7 @@ class EventRecorder:
         self._filled = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
-        self.places = SharedPlaces(self, clock, _namespace_of, on_room=self._room_came, turns=workers)
+        self.work_slots = SharedSlots(self, clock, _namespace_of, on_capacity=self._on_capacity, turns=workers)
         """Of Events in flight, by namespace."""
         self._lined = TaskSet("event in line", clock)
         """Events of namespaces whose Events hang."""
@@ -277,7 +277,7 @@ class EventRecorder:
                 if is_extra:
                     return
                 if self._queued:
-                    self.places.expect_late()
+                    self.work_slots.expect_late()
                 self._filled.clear()
                 self._idle_workers += 1
                 try:
@@ -308,18 +308,18 @@ class EventRecorder:
         return queue.popleft()
 
     async def _send_or_line_up(self, work: _NewEvent | Series) -> None:
-        if self.places.begin_now(work) and self.places.holds(work):
+        if self.work_slots.begin_now(work) and self.work_slots.holds(work):
             self._with_worker.add(id(work))
             self._staff()
             try:
                 await self._send(work)
             finally:
-                # If it has given its place back, `_room_came` has counted its worker as stuck.
+                # If it has given its place back, `_on_capacity` has counted its worker as stuck.
                 if id(work) in self._with_worker:
                     self._with_worker.discard(id(work))
                 else:
                     self._stuck -= 1
-        elif self.places.has_begun(work) or self._may_line_up(_namespace_of(work)):
+        elif self.work_slots.has_begun(work) or self._may_line_up(_namespace_of(work)):
             self._in_line[_namespace_of(work)] += 1
             self._lined.spawn(_series_of(work).name, self._send_in_turn(work))
         else:
@@ -331,15 +331,15 @@ class EventRecorder:
         """Whether another Event of this namespace may wait beside the queue. Each has its share of a quarter of the
         queue, so that the Events of one never drop those of another.
         """
-        share = max(self._workers, self._queue_size // 4 // max(1, len(self.places.slow)))
+        share = max(self._workers, self._queue_size // 4 // max(1, len(self.work_slots.slow)))
         return self._in_line[namespace] < share
 
     async def _send_in_turn(self, work: _NewEvent | Series) -> None:
-        """Send an Event of a namespace whose Events hang, beside the workers."""
+        """Send an Event of a namespace whose Events hang, in the background."""
         namespace = _namespace_of(work)
         try:
-            if not self.places.has_begun(work):
-                await self.places.begin(work)
+            if not self.work_slots.has_begun(work):
+                await self.work_slots.begin(work)
             await self._send(work)
         finally:
             self._in_line[namespace] -= 1
@@ -361,9 +361,9 @@ class EventRecorder:
         finally:
             self._counts.end(number, self._clock.monotonic())
             self._unsent -= 1
-            self.places.end(work)
+            self.work_slots.end(work)
 
-    def _room_came(self, work: _NewEvent | Series) -> None:
+    def _on_capacity(self, work: _NewEvent | Series) -> None:
         """An Event that hangs has given its place back; its worker, if it has one, goes on waiting for it."""
         if id(work) in self._with_worker:
             self._with_worker.discard(id(work))
@@ -375,7 +375,7 @@ class EventRecorder:
         if not self._queued:
             return
         if not self.has_room():
-            self.places.expect_late()
+            self.work_slots.expect_late()
             return
         if self._idle_workers:
             self._filled.set()
@@ -447,7 +447,7 @@ class EventRecorder:
                 if left and _may_pass(error):
                     self._counts.retries += 1
                     if not isinstance(error, NetworkError):  # nobody is reached then, and no place is needed
-                        self.places.give_back(work)
+                        self.work_slots.give_back(work)
                     await self._clock.sleep(backoff.next())
                     continue
                 if not (isinstance(error, APIError) and error.is_not_found):

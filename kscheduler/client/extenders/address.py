@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Final
 
-from kscheduler.client.access.tls import TLSFiles, TLSPlaces
+from kscheduler.client.access.tls import TLSFieldNames, TLSFiles
 
 DEFAULT_SECONDS: Final = 5.0
 """The deadline of a call where the configuration names none, as in kube-scheduler."""
@@ -19,5 +19,5 @@ class ExtenderAddress:
     timeout_seconds: float = 0.0
     """Of a whole call; 0 means `DEFAULT_SECONDS`."""
     tls: TLSFiles = field(default_factory=TLSFiles)
-    places: TLSPlaces = field(default_factory=TLSPlaces)
+    places: TLSFieldNames = field(default_factory=TLSFieldNames)
     """The configuration fields of the TLS settings, for messages."""

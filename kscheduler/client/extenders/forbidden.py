@@ -1,9 +1,9 @@
 """Addresses that an extender must not have.
 
-The problem: whoever may write an extender's address (or answer for it: a redirect, a name that is resolved anew) makes
-the scheduler send a request from its own network. No extender lives where clouds hand out credentials of the machine
-(`api.addresses` knows these places). They are refused where a socket is opened, so it does not matter whether the
-address was written, looked up or spelled as a number; and at the lookup, where the text is clearer.
+The problem: anyone who may write an extender's address (or answer for it: a redirect, a name that is resolved again)
+makes the scheduler send a request from its own network. No extender lives where clouds hand out credentials of the
+machine (`api.addresses` knows these places). They are refused where a socket is opened, so it does not matter whether
+the address was written, looked up or spelled as a number; and at the lookup, where the text is clearer.
 """
 
 import socket

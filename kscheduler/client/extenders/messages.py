@@ -24,7 +24,7 @@ _ENCODER: Final = msgspec.json.Encoder()
 _Members = dict[str, Any]
 
 
-class AnswerError(ValueError):
+class ExtenderResponseError(ValueError):
     """An answer is not what the protocol says. The message names the field."""
 
 
@@ -69,7 +69,7 @@ def bind_request(namespace: str, name: str, uid: str, node: str) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class FilterAnswer:
+class FilterResponse:
     """Which nodes an extender leaves, and why it rejected others."""
 
     node_names: tuple[str, ...] | None = None
@@ -119,21 +119,21 @@ _host_priorities: Final = msgspec.json.Decoder(list[_HostPriority])
 _lower_case_host_priorities: Final = msgspec.json.Decoder(list[_LowerCaseHostPriority])
 
 
-def read_filter_answer(body: bytes) -> FilterAnswer:
-    """Raises `AnswerError`."""
+def read_filter_response(body: bytes) -> FilterResponse:
+    """Raises `ExtenderResponseError`."""
     try:
         found = _filter_result.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return _any_filter_answer(body)
     nodes = None if found.nodes is None else tuple(item.metadata.name for item in found.nodes.items)
     failed, unresolvable = found.failed_nodes or {}, found.failed_and_unresolvable_nodes or {}
-    return FilterAnswer(found.node_names, nodes, failed, unresolvable, found.error)
+    return FilterResponse(found.node_names, nodes, failed, unresolvable, found.error)
 
 
-def _any_filter_answer(body: bytes) -> FilterAnswer:
+def _any_filter_answer(body: bytes) -> FilterResponse:
     members = _members(_decoded(body), "the answer")
     names = members.get("nodenames")
-    return FilterAnswer(
+    return FilterResponse(
         node_names=None if names is None else _typed(names, tuple[str, ...], "NodeNames"),
         nodes=_node_names(members.get("nodes")),
         failed=_typed(members.get("failednodes", {}), dict[str, str], "FailedNodes"),
@@ -157,7 +157,7 @@ def _node_names(nodes: Any) -> tuple[str, ...] | None:
 
 
 def read_scores(body: bytes) -> tuple[tuple[str, int], ...]:
-    """The node names and points in an answer to prioritize. Raises `AnswerError`."""
+    """The node names and points in an answer to prioritize. Raises `ExtenderResponseError`."""
     for decoder in (_host_priorities, _lower_case_host_priorities):
         with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return tuple((each.host, each.score) for each in decoder.decode(body))
@@ -177,12 +177,12 @@ def _any_scores(body: bytes) -> tuple[tuple[str, int], ...]:
 def read_victims(body: bytes) -> dict[str, VictimsOnNode]:
     """Victims by node. A node without any stays in the answer: what that means is the caller's to say.
 
-    Raises `AnswerError`.
+    Raises `ExtenderResponseError`.
     """
     by_node = _members(_decoded(body), "the answer").get("nodenametometavictims", {})
     if not isinstance(by_node, dict):
         message = "NodeNameToMetaVictims is no object"
-        raise AnswerError(message)
+        raise ExtenderResponseError(message)
     return {name: _victims(tree, f"NodeNameToMetaVictims[{name}]") for name, tree in by_node.items()}
 
 
@@ -199,7 +199,7 @@ def _victims(tree: Any, where: str) -> VictimsOnNode:
 
 
 def read_bind_error(body: bytes) -> str:
-    """The error in the answer to a bind, or empty. Raises `AnswerError`."""
+    """The error in the answer to a bind, or empty. Raises `ExtenderResponseError`."""
     found: str = _typed(_members(_decoded(body), "the answer").get("error", ""), str, "Error")
     return found
 
@@ -210,12 +210,12 @@ def read_bind_error(body: bytes) -> str:
 def _decoded(body: bytes) -> Any:
     if not body.strip():
         message = "the answer is empty"
-        raise AnswerError(message)
+        raise ExtenderResponseError(message)
     try:
         return msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         message = f"the answer is not JSON: {error}"
-        raise AnswerError(message) from None
+        raise ExtenderResponseError(message) from None
 
 
 def _members(tree: Any, where: str) -> _Members:
@@ -224,7 +224,7 @@ def _members(tree: Any, where: str) -> _Members:
         return {}
     if not isinstance(tree, dict):
         message = f"{where} is no object"
-        raise AnswerError(message)
+        raise ExtenderResponseError(message)
     return {key.lower(): value for key, value in tree.items() if value is not None}
 
 
@@ -233,4 +233,4 @@ def _typed(tree: Any, kind: Any, where: str) -> Any:
         return msgspec.convert(without_nulls(tree), kind)
     except (msgspec.ValidationError, RecursionError) as error:
         message = f"{where}: {error}"
-        raise AnswerError(message) from None
+        raise ExtenderResponseError(message) from None

@@ -37,7 +37,7 @@ class NotHTTPError(MalformedResponseError):
 
 
 class EncodedResponseError(MalformedResponseError):
-    """The answer is compressed or otherwise encoded, which nobody asked for."""
+    """The answer is compressed or otherwise encoded, which was not requested."""
 
 
 class CutResponseError(MalformedResponseError):
@@ -110,7 +110,7 @@ def check_encoding(status: int, headers: Mapping[str, str]) -> None:
     """Raises `EncodedResponseError` for a good answer that is encoded. Of a refusal the beginning may be readable."""
     encoding = headers.get("content-encoding", "")
     if status < 300 and encoding.strip().lower() not in ("", "identity"):
-        message = f"the answer is encoded ({encoding[:64]}), which nobody asked for"
+        message = f"the answer is encoded ({encoding[:64]}), which was not requested"
         raise EncodedResponseError(message)
 
 
@@ -232,7 +232,7 @@ def _status_of(line: str) -> int:
         message = f"the answer has no status line: {line[:64]!r}"
         raise NotHTTPError(message)
     if code == "101":
-        message = "the server wants to speak another protocol (101), which nobody asked for"
+        message = "the server wants to speak another protocol (101), which was not requested"
         raise MalformedResponseError(message)
     return int(code)
 

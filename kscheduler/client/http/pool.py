@@ -258,7 +258,7 @@ class _HTTPConnection(asyncio.Protocol):
         self._pool = pool
         self._loop = asyncio.get_running_loop()
         self._parser = ResponseParser()
-        self._answer: asyncio.Future[Response] | None = None
+        self._response: asyncio.Future[Response] | None = None
         self._transport: asyncio.Transport | None = None
 
     @property
@@ -273,7 +273,7 @@ class _HTTPConnection(asyncio.Protocol):
             message = "the server closed the connection at once"
             raise NotSentError(message)
         answer: asyncio.Future[Response] = self._loop.create_future()
-        self._answer = answer
+        self._response = answer
         self.ends_at = self._deadline = deadline
         self._silence = request.silence_seconds
         if self._silence:
@@ -283,13 +283,13 @@ class _HTTPConnection(asyncio.Protocol):
         try:
             return await answer
         finally:
-            if self._answer is answer:  # cancelled
-                self._answer = None
+            if self._response is answer:  # cancelled
+                self._response = None
                 self.abort()
 
     def close(self, error: Exception | None = None) -> None:
         """Close: at once if a request is in flight, which fails with `error`; otherwise orderly."""
-        if self._answer is not None:
+        if self._response is not None:
             self._fail(error or ConnectionAbortedError("the connection was closed"))
             return
         self._is_open = False
@@ -303,13 +303,13 @@ class _HTTPConnection(asyncio.Protocol):
             self._transport.abort()
 
     def _fail(self, error: Exception) -> None:
-        answer, self._answer = self._answer, None
+        answer, self._response = self._response, None
         if answer is not None and not answer.done():
             answer.set_exception(error)
         self.abort()
 
     def _done(self, response: Response) -> None:
-        answer, self._answer = self._answer, None
+        answer, self._response = self._response, None
         if response.keep_alive and self.is_usable:
             self.ends_at = self._loop.time() + self._pool.idle_seconds
             self._pool.idle(self)
@@ -329,7 +329,7 @@ class _HTTPConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Bytes of the answer."""
-        if self._answer is None:  # not an answer; a server may send a 408 before it closes an idle connection
+        if self._response is None:  # not an answer; a server may send a 408 before it closes an idle connection
             self.abort()
             return
         if self._silence:
@@ -359,7 +359,7 @@ class _HTTPConnection(asyncio.Protocol):
         self._pool.lost(self)
 
     def _ended(self) -> None:
-        if self._answer is None:
+        if self._response is None:
             return
         try:
             self._done(self._parser.end())

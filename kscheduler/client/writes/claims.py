@@ -125,11 +125,11 @@ class ApiClaimWriter:
         body = _encode({"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": meta.uid}})
         await self._client.delete(claim_path(meta.namespace, meta.name), body)
 
-    async def tell_pod(self, pod: Pod, status: PodExtendedResourceClaimStatus) -> None:
+    async def report_pod(self, pod: Pod, status: PodExtendedResourceClaimStatus) -> None:
         """Write into the pod's status which claim stands for its extended resources."""
         meta = pod.metadata
-        told = {"extendedResourceClaimStatus": msgspec.to_builtins(status)}
-        body = _encode({"metadata": {"uid": meta.uid}, "status": told})
+        reported = {"extendedResourceClaimStatus": msgspec.to_builtins(status)}
+        body = _encode({"metadata": {"uid": meta.uid}, "status": reported})
         await self._client.patch(f"{pod_path(meta.namespace, meta.name)}/status", body, STRATEGIC_MERGE)
 
     async def _put(self, stored: StoredClaim, subresource: str, tree: dict[str, Any]) -> StoredClaim:

@@ -8,7 +8,7 @@ from typing import Any, Final
 import yaml
 
 from kscheduler.config.conversion.located import Fields, Items, Note, Notes, plain
-from kscheduler.config.conversion.manifests import Judge, of_manifest
+from kscheduler.config.conversion.manifests import ShadowEvaluator, of_manifest
 from kscheduler.config.conversion.policies import of_policy
 from kscheduler.config.conversion.sources import CONFIGURATION, MANIFEST, POLICY, VOLCANO, source_in
 from kscheduler.config.conversion.versions import of_version
@@ -27,7 +27,7 @@ _FIRST: Final = ("apiVersion", "kind", "podGroupAPIs", "leaderElection", "client
 _ESSENTIAL: Final = frozenset(("apiVersion", "kind", "profiles"))
 _STEP: Final = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
 _MOST_LOOKS: Final = 20
-"""Leaving out a field may show another mistake, but not for ever."""
+"""Leaving out a field may show another mistake, but not forever."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Converted:
     """What is not converted, in the order of the file's lines."""
 
 
-def convert(data: bytes, where: str, check: Check, judge: Judge) -> Converted:
+def convert(data: bytes, where: str, check: Check, judge: ShadowEvaluator) -> Converted:
     """Convert a file. Raises `ConfigError` where nothing can be made of it. `judge`: of the flags of a manifest.
 
     A field that the result's check refuses is left out and noted, so that what is printed can be used.

@@ -19,7 +19,7 @@ from kscheduler.api.well_known import DEFAULT_SCHEDULER_NAME, SCHEDULER_PORT
 from kscheduler.config.conversion.located import Fields, Items, Notes, plain
 from kscheduler.config.errors import ConfigError, Problem
 
-Judge = Callable[[Sequence[str]], Mapping[int, str]]
+ShadowEvaluator = Callable[[Sequence[str]], Mapping[int, str]]
 """Of flags (`--name=value`): which of them, by index, mean nothing here, with the reason."""
 
 IMAGE: Final = "registry.example/kscheduler:0.1.0"
@@ -84,7 +84,7 @@ def runs_kube_scheduler(tree: Fields) -> bool:
     return _container_of(tree) is not None
 
 
-def of_manifest(tree: Fields, where: str, notes: Notes, judge: Judge) -> dict[str, Any]:
+def of_manifest(tree: Fields, where: str, notes: Notes, judge: ShadowEvaluator) -> dict[str, Any]:
     """The manifest with kscheduler in kube-scheduler's place; `runs_kube_scheduler` holds.
 
     Raises `ConfigError` for a manifest that no API server and no kubelet would take.
@@ -220,7 +220,7 @@ def _wrong(parent: dict[str, Any], where: str, names: Sequence[str]) -> Iterator
 # --- what becomes of it -----------------------------------------------------------------------------------------------
 
 
-def _kept(given: list[GivenFlag], notes: Notes, judge: Judge) -> list[GivenFlag]:
+def _kept(given: list[GivenFlag], notes: Notes, judge: ShadowEvaluator) -> list[GivenFlag]:
     """The flags that mean something here. All others are noted."""
     flags = [
         GivenFlag(_OLD_FLAGS.get(flag.name, flag.name), part, flag.line) for flag in given for part in _parts(flag)
@@ -323,12 +323,12 @@ def _exchange(
     container["ports"] = [{"name": "https", "containerPort": int(port), "protocol": "TCP"}]
     address = values.get("bind-address") or "0.0.0.0"
     for name, (path, times) in _PROBES.items():
-        asked: dict[str, Any] = {"path": path, "port": "https", "scheme": "HTTPS"}
+        queried: dict[str, Any] = {"path": path, "port": "https", "scheme": "HTTPS"}
         if "$(" not in address and address not in ("0.0.0.0", "::"):
-            asked = {"host": address, **asked}
+            queried = {"host": address, **queried}
         elif spec.get("hostNetwork"):
-            asked = {"host": "127.0.0.1", **asked}
-        container[name] = {"httpGet": asked, **times}
+            queried = {"host": "127.0.0.1", **queried}
+        container[name] = {"httpGet": queried, **times}
 
 
 def _mount(

@@ -325,7 +325,7 @@ class PluginsOfProfile:
         if isinstance(args, Fields):
             for field in args:
                 if field not in ("apiVersion", "kind"):
-                    reason = "not converted: a gang is placed in one attempt, in which nobody waits for the others"
+                    reason = "not converted: a gang is placed in one attempt, in which no member waits for another"
                     self._notes.add(args.lines[field], f"Coscheduling, {field}", reason)
         others = {*self._enabled, *self._args}
         if any(OTHER_PLUGINS[name].owner == "Koordinator" for name in others if name in OTHER_PLUGINS):

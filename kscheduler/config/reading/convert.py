@@ -1,4 +1,4 @@
-"""Arguments of a plugin of one's own: a tree to the struct that the plugin declares.
+"""Arguments of a custom plugin: a tree to the struct that the plugin declares.
 
 Such a struct may hold whatever msgspec can convert (unions, enums, dates, constraints, a `__post_init__` that raises
 `ValueError`), which `decode` does not know. So msgspec converts; here each field is converted by itself first, because

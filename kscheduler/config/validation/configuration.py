@@ -104,7 +104,7 @@ def _leader_election(election: LeaderElectionConfiguration) -> Iterator[Problem]
         if duration <= 0:
             yield invalid(f"leaderElection.{name}", duration, "must be greater than zero")
         elif duration < SHORTEST_LEASE_TIMES[name]:
-            detail = f"must be at least {SHORTEST_LEASE_TIMES[name]}: nobody can renew a Lease faster"
+            detail = f"must be at least {SHORTEST_LEASE_TIMES[name]}: no client can renew a Lease faster"
             yield invalid(f"leaderElection.{name}", duration, detail)
     if election.lease_duration <= election.renew_deadline:
         # kube-scheduler shows the deadline as the bad value here.

@@ -6,7 +6,7 @@
     faults.drop_watches() ; faults.stall_watches() ; faults.resume_watches() ; faults.expire_history()
 
 A fault applies to requests that match its method and path (shell patterns, the path without its query), `count` times
-or for ever, each time with its probability, drawn from a seeded generator. Watch faults (`cut_event`,
+or forever, each time with its probability, drawn from a seeded generator. Watch faults (`cut_event`,
 `lose_event`, `duplicate_event`) match the watch's path and apply to its next event.
 
 If the server was started with it enabled, POST /_faults accepts the same as JSON:
@@ -42,7 +42,7 @@ class InjectedFault(msgspec.Struct, forbid_unknown_fields=True):
     path: str = "*"
     """URL path without the query, a shell pattern."""
     count: int | None = None
-    """How many more times it applies; None means for ever."""
+    """How many more times it applies; None means forever."""
     probability: float = 1.0
     """The chance that it applies to a matching request."""
     code: int = 500

@@ -97,7 +97,7 @@ class EmbeddedAPIServer:
     async def start(self, host: str = "127.0.0.1", port: int = 0) -> None:
         """Listen; port 0 means any free port. Raises OSError if the port is taken."""
         runner = web.ServerRunner(
-            web.Server(self._answer, handler_cancellation=True, access_log=None), shutdown_timeout=_SHUTDOWN_SECONDS
+            web.Server(self._response, handler_cancellation=True, access_log=None), shutdown_timeout=_SHUTDOWN_SECONDS
         )
         await runner.setup()
         site = web.TCPSite(runner, host, port)
@@ -144,7 +144,7 @@ class EmbeddedAPIServer:
         text: str = yaml.safe_dump(self.kubeconfig(), sort_keys=False)
         return text
 
-    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def _response(self, request: web.BaseRequest) -> web.StreamResponse:
         for header, authority in _authorities(request):
             if not is_named_safely(authority, self._accept_hosts):
                 return respond_error(unknown_host(header, authority))

@@ -2,8 +2,8 @@
 
     GET /api/v1/namespaces/kscheduler-system/services/https:kscheduler:10259/proxy/explain?pod=...
 
-Where the service is says its Endpoints object; here that may name an address of this machine alone, and whoever starts
-a program writes it. As the real one, the proxy forwards method, path, query, body and headers, but nobody's
+Where the service is says its Endpoints object; here that may name an address of this machine alone, and anyone who
+starts a program writes it. As the real one, the proxy forwards method, path, query, body and headers, but nobody's
 Authorization. An answer is read whole before it is passed on, so what never ends (a stream of events) does not come
 through.
 """

@@ -99,7 +99,7 @@ class Watches:
             return
         store, version = self._registry.store, parse_version(watch.resource_version)
         if version > store.version:
-            # A client with a version from before a restart of the server would otherwise wait for ever.
+            # A client with a version from before a restart of the server would otherwise wait forever.
             raise too_large_resource_version(version, store.version)
         for change in store.collection(watch.resource.collection).changes_since(version):
             watcher.deliver(change)

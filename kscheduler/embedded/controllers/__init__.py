@@ -1,7 +1,7 @@
 """The controllers of the embedded cluster, in place of kube-controller-manager.
 
 The problem: without controllers Deployments get no pods, budgets are not counted, claims are not bound, and kubectl
-waits for ever. The idea: each controller is a function from the current state of the store to a `Plan`, the missing
+waits forever. The idea: each controller is a function from the current state of the store to a `Plan`, the missing
 writes; a loop calls it for each object that an event concerns, and executes the plan at once, through the same
 admission, defaults and validation as a client's requests. Since nothing is stored between reading and writing, there
 are no stale caches and no expectations.

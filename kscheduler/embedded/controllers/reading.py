@@ -194,9 +194,9 @@ def claim(view: View, owner: Object, resource: ServedResource) -> Claimed:
             claimed.updates.append(Update(resource, _without_owner(value, owner)))
     if not owner_is_going:
         for value in _orphans(view, owner, resource):
-            adopted = _with_owner(value, owner)
-            claimed.values.append(adopted)
-            claimed.updates.append(Update(resource, adopted))
+            applied = _with_owner(value, owner)
+            claimed.values.append(applied)
+            claimed.updates.append(Update(resource, applied))
     return claimed
 
 

@@ -101,12 +101,12 @@ async def serve_cluster(options: ClusterOptions, out: TextIO) -> None:
         try:
             async with embedded_cluster(options) as server:
                 write_kubeconfig(path, server)
-                await _serve_beside(options, server, path, signals, out)
+                await _serve_in_background(options, server, path, signals, out)
         except ExceptionGroup as group:
             raise first_cause(group) from None
 
 
-async def _serve_beside(
+async def _serve_in_background(
     options: ClusterOptions, server: EmbeddedAPIServer, kubeconfig: Path, signals: StopSignals, out: TextIO
 ) -> None:
     """Print how to reach the cluster, start the scheduler if there is one, and wait for a signal."""
@@ -137,7 +137,7 @@ async def _scheduler(options: ClusterOptions, url: str, folder: str, kubeconfig:
             ("status page", f"{own_url}/ui/"),
             ("metrics", f"{own_url}/metrics"),
             ("its log", str(log)),
-            *asking_commands(options, config, kubeconfig),
+            *query_commands(options, config, kubeconfig),
         )
         if options.unused_kubeconfig:
             unused = f"clientConnection.kubeconfig of {config} ({options.unused_kubeconfig}): this cluster is scheduled"
@@ -146,7 +146,7 @@ async def _scheduler(options: ClusterOptions, url: str, folder: str, kubeconfig:
         yield f"kscheduler schedules the pods for {names}\n{''.join(lines)}"
 
 
-def asking_commands(options: ClusterOptions, config: str, kubeconfig: Path) -> Iterator[tuple[str, str]]:
+def query_commands(options: ClusterOptions, config: str, kubeconfig: Path) -> Iterator[tuple[str, str]]:
     """Commands that ask about the cluster, each with what it is for."""
     flags = shlex.join(["--config", config, *options.scheduler_flags])
     program, cluster = command_of("kscheduler"), f"--kubeconfig {shlex.quote(str(kubeconfig))}"
@@ -241,7 +241,7 @@ def _how_to_schedule(kubeconfig: Path) -> str:
     """How to start a scheduler; without one pods would stay Pending."""
     run = f"{command_of('kscheduler')} run --kubeconfig {shlex.quote(str(kubeconfig))}"
     return (
-        "nobody schedules here yet: pods stay Pending. In another terminal, or by `kscheduler cluster --schedule`:\n"
+        "no scheduler runs here yet: pods stay Pending. In another terminal, or by `kscheduler cluster --schedule`:\n"
         f"  {run} --scheduler-name {DEFAULT_SCHEDULER_NAME}\n"
         f"  {run}    # only pods with schedulerName: kscheduler\n"
     )

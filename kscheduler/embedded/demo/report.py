@@ -15,7 +15,7 @@ from typing import Final, TextIO
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.machinery.resources import PODS
 from kscheduler.api.well_known import ZONE
-from kscheduler.embedded.hollow.node_room import NodeRoom, fits, needs_other_rules
+from kscheduler.embedded.hollow.node_capacity import NodeCapacity, fits, needs_other_rules
 from kscheduler.embedded.objects.store import Change, ChangeType, ObjectStore
 from kscheduler.telemetry.logs.clean import one_line
 
@@ -28,19 +28,19 @@ MOST_NAMES: Final = 100
 @contextmanager
 def telling_unserved(store: ObjectStore, served: Collection[str], out: TextIO) -> Iterator[None]:
     """Write a line for each scheduler name that a pending pod asks for and that is not served; without any, nothing."""
-    told: set[str] = set()
+    reported: set[str] = set()
 
     def look_at(change: Change) -> None:
         if change.type is not ChangeType.ADDED:
             return
         spec, metadata = change.record.value["spec"], change.record.value["metadata"]
         name = spec.get("schedulerName", "")
-        if spec.get("nodeName") or name in served or name in told or len(told) >= MOST_NAMES:
+        if spec.get("nodeName") or name in served or name in reported or len(reported) >= MOST_NAMES:
             return
-        told.add(name)
+        reported.add(name)
         pod = f"{metadata['namespace']}/{metadata['name']}"
-        asked = one_line(f"pod {pod} waits for schedulerName {name}")
-        out.write(f"{asked}, which nobody serves here: {', '.join(served)} are served\n")
+        queried = one_line(f"pod {pod} waits for schedulerName {name}")
+        out.write(f"{queried}, which no profile here serves: {', '.join(served)} are served\n")
         out.flush()
 
     if not served:
@@ -114,13 +114,13 @@ class DemoOutcome:
 
 def could_ever_be_bound(pods: Iterable[Pod], nodes: Iterable[Node]) -> set[str]:
     """Keys of the pods that would fit on an empty node, without pods whose place depends on other pods."""
-    rooms = [NodeRoom(node) for node in nodes]
+    rooms = [NodeCapacity(node) for node in nodes]
     return {pod.key for pod in pods if _is_ours_to_judge(pod) and any(fits(pod, room) for room in rooms)}
 
 
 def judge(nodes: Sequence[Node], pods: Sequence[Pod], latencies: Mapping[str, float], seconds: float) -> DemoOutcome:
     """Evaluate the API server's objects. `latencies`: by key, of the pods that were seen being bound."""
-    rooms = {node.metadata.name: NodeRoom(node) for node in nodes}
+    rooms = {node.metadata.name: NodeCapacity(node) for node in nodes}
     for pod in pods:
         room = rooms.get(pod.spec.node_name)
         if room is not None and not pod.is_terminal:
@@ -146,14 +146,14 @@ def _is_ours_to_judge(pod: Pod) -> bool:
     return not held_back and not needs_other_rules(pod)
 
 
-def _missed(waiting: Iterable[Pod], rooms: Sequence[NodeRoom]) -> Iterator[str]:
+def _missed(waiting: Iterable[Pod], rooms: Sequence[NodeCapacity]) -> Iterator[str]:
     for pod in filter(_is_ours_to_judge, waiting):
         room = next((room for room in rooms if fits(pod, room)), None)
         if room is not None:
             yield f"{pod.key} fits on {room.node.metadata.name}"
 
 
-def _overcommitted(rooms: Iterable[NodeRoom]) -> Iterator[str]:
+def _overcommitted(rooms: Iterable[NodeCapacity]) -> Iterator[str]:
     for room in rooms:
         for lack in room.overcommitted():
             yield f"{room.node.metadata.name}: {lack.resource} {lack.used} of {lack.allocatable}"
@@ -178,7 +178,7 @@ def pending_reason(pod: Pod) -> str:
     return f"{conditions[0].reason}: {conditions[0].message}" if conditions else ""
 
 
-def _load(room: NodeRoom) -> NodeLoad:
+def _load(room: NodeCapacity) -> NodeLoad:
     labels = room.node.metadata.labels
     return NodeLoad(
         name=room.node.metadata.name,
@@ -231,7 +231,7 @@ def _pending_lines(outcome: DemoOutcome) -> Iterator[str]:
     yield "  pending because"
     for group in outcome.pending:
         kinds = Counter(key.rpartition("/")[2].rpartition("-")[0] for key in group.pods)
-        text = f"{', '.join(kinds)}: {group.reason or '(nobody has said why)'}"
+        text = f"{', '.join(kinds)}: {group.reason or '(no reason reported)'}"
         first, *rest = textwrap.wrap(text, _TEXT_WIDTH)
         yield f"    {len(group.pods):4,} x {first}"
         yield from (f"           {line}" for line in rest)

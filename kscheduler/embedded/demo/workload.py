@@ -24,7 +24,7 @@ from kscheduler.config.types import OWN_SCHEDULER_NAME
 #
 # The cluster brings both, so that gangs of these projects can be tried out without their charts (docs/pod-groups.md).
 # They are kinds like any that a user defines: stored as they are, without schemas, and nothing acts on them but a
-# scheduler whose `podGroupAPIs` names the project. Whoever applies the definitions of a project replaces them.
+# scheduler whose `podGroupAPIs` names the project. Anyone who applies the definitions of a project replaces them.
 
 _KINDS: Final = (("scheduling.x-k8s.io", "v1alpha1", ("pg", "pgs")), ("scheduling.volcano.sh", "v1beta1", ("vcpg",)))
 """Group, version and kubectl's short names."""

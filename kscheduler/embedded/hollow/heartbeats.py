@@ -18,7 +18,7 @@ from kscheduler.api.core import Container, Pod
 from kscheduler.api.meta import rfc3339
 from kscheduler.client import APIClient, APIError, ClientError
 from kscheduler.client.rest import MERGE, STRATEGIC_MERGE
-from kscheduler.embedded.hollow.node_room import Refusal
+from kscheduler.embedded.hollow.node_capacity import Refusal
 from kscheduler.telemetry.logs import get_logger
 
 # A kubelet's updates of pod statuses: bodies of strategic merge patches, each with the pod's UID.

@@ -5,7 +5,7 @@
     a pod with a deletionTimestamp ──> REMOVE (its room is free when it is gone from the API)
     a pod that runs and was called unready while its node was away ──> READY
 
-A kubelet's own sums (`NodeRoom`) decide, so a scheduler that overcommits a node is detected. A pod whose node is
+A kubelet's own sums (`NodeCapacity`) decide, so a scheduler that overcommits a node is detected. A pod whose node is
 unknown is ignored until its node appears. A pod that is already running when first seen is accepted without a check.
 """
 
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from kscheduler.api.core import Node, Pod
-from kscheduler.embedded.hollow.node_room import NodeRoom, Refusal, refusal
+from kscheduler.embedded.hollow.node_capacity import NodeCapacity, Refusal, refusal
 
 
 class Deed(Enum):
@@ -48,18 +48,18 @@ class KubeletState:
     def __init__(self, is_hollow: Callable[[Node], bool] = every_node) -> None:
         """`is_hollow` selects the nodes to simulate; others have real kubelets."""
         self._is_hollow = is_hollow
-        self._rooms: dict[str, NodeRoom] = {}
+        self._capacities: dict[str, NodeCapacity] = {}
         self._place_of: dict[str, str] = {}
         self._refused: set[str] = set()
         self._leaving: set[str] = set()
 
     def node_names(self) -> list[str]:
         """The names of the hollow nodes."""
-        return list(self._rooms)
+        return list(self._capacities)
 
     def node(self, name: str) -> Node | None:
         """A hollow node."""
-        room = self._rooms.get(name)
+        room = self._capacities.get(name)
         return room.node if room is not None else None
 
     def holds(self, uid: str) -> bool:
@@ -75,16 +75,16 @@ class KubeletState:
         if not self._is_hollow(node):
             self.remove_node(name)
             return False
-        room = self._rooms.get(name)
+        room = self._capacities.get(name)
         if room is None:
-            self._rooms[name] = NodeRoom(node)
+            self._capacities[name] = NodeCapacity(node)
             return True
         room.set_node(node)
         return False
 
     def remove_node(self, name: str) -> None:
         """Remove a deleted node; its pods are left to the garbage collector."""
-        room = self._rooms.pop(name, None)
+        room = self._capacities.pop(name, None)
         for uid in room.uids() if room is not None else ():
             del self._place_of[uid]
 
@@ -98,7 +98,7 @@ class KubeletState:
         name, uid = pod.spec.node_name, pod.metadata.uid
         if not name or pod.is_terminal:
             return None
-        room = self._rooms.get(name)
+        room = self._capacities.get(name)
         if room is None:
             return None
         if pod.metadata.deletion_timestamp is not None:
@@ -114,7 +114,7 @@ class KubeletState:
 
     def judge(self, pod: Pod) -> Task | None:
         """Admit a pod or find the reason to reject it; `None` if its node is gone."""
-        room = self._rooms.get(pod.spec.node_name)
+        room = self._capacities.get(pod.spec.node_name)
         if room is None:
             return None
         refused = refusal(pod, room)
@@ -134,7 +134,7 @@ class KubeletState:
 
     def keep_only(self, name: str, uids: Collection[str]) -> None:
         """Free the room of pods on a node that the API server no longer has, since the watch may be late."""
-        room = self._rooms.get(name)
+        room = self._capacities.get(name)
         for uid in room.uids().difference(uids) if room is not None else ():
             self._release(uid)
 
@@ -144,13 +144,13 @@ class KubeletState:
         self._leaving.add(pod.metadata.uid)
         return Task(Deed.REMOVE, pod)
 
-    def _admit(self, pod: Pod, room: NodeRoom) -> None:
+    def _admit(self, pod: Pod, room: NodeCapacity) -> None:
         room.add(pod)
         self._place_of[pod.metadata.uid] = room.node.metadata.name
 
     def _release(self, uid: str) -> None:
         name = self._place_of.pop(uid, None)
-        room = self._rooms.get(name) if name is not None else None
+        room = self._capacities.get(name) if name is not None else None
         if room is not None:
             room.remove(uid)
 

@@ -49,7 +49,7 @@ RUN_SECONDS = "simulation.kscheduler.io/run-seconds"
 EXIT_CODE = "simulation.kscheduler.io/exit-code"
 """Annotation: the exit code of its containers; anything but 0 means that the pod fails."""
 HELM_HOOK = "helm.sh/hook"
-"""Annotation: Helm waits for the end of this pod (`helm test`); one that ran for ever would hang it."""
+"""Annotation: Helm waits for the end of this pod (`helm test`); one that ran forever would hang it."""
 WORKERS = 16
 """Concurrent status reports."""
 
@@ -335,7 +335,7 @@ class _Ear(Generic[T]):
 
 
 def run_seconds(pod: Pod, seed: int) -> float | None:
-    """The pod's run time: its annotation, or 1 s for a hook of Helm, 5 to 30 s for a Job's pod, or `None` for ever."""
+    """The pod's run time: its annotation, or 1 s for a hook of Helm, 5 to 30 s for a Job's pod, or `None` forever."""
     written = pod.metadata.annotations.get(RUN_SECONDS)
     if written is not None:
         try:

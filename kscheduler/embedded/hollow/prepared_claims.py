@@ -26,7 +26,7 @@ class ClaimPreparation:
     def __init__(self, client: APIClient) -> None:
         self._client = client
         self._prepared = PreparedClaims()
-        self._told: dict[str, str] = {}
+        self._reported: dict[str, str] = {}
         """What was last told of a pod, by its UID, so that it is not told at each attempt."""
 
     async def prepare(self, pod: Pod, now: str) -> bool:
@@ -37,14 +37,14 @@ class ClaimPreparation:
             claims = [await self._read(pod, name) for name in claim_names(pod)]
             self._prepared.prepare(pod, claims)
         except UnpreparedError as error:
-            await self._tell(pod, str(error), now)
+            await self._report(pod, str(error), now)
             return False
-        self._told.pop(pod.metadata.uid, None)
+        self._reported.pop(pod.metadata.uid, None)
         return True
 
     def release(self, pod: Pod) -> None:
         """The pod has ended or is gone."""
-        self._told.pop(pod.metadata.uid, None)
+        self._reported.pop(pod.metadata.uid, None)
         self._prepared.release(pod)
 
     async def _read(self, pod: Pod, name: str) -> ResourceClaim:
@@ -58,9 +58,9 @@ class ClaimPreparation:
             raise
         return convert(msgspec.json.decode(body), ResourceClaim)
 
-    async def _tell(self, pod: Pod, text: str, now: str) -> None:
+    async def _report(self, pod: Pod, text: str, now: str) -> None:
         metadata = pod.metadata
-        if self._told.get(metadata.uid) == text:
+        if self._reported.get(metadata.uid) == text:
             return
         about = {
             "apiVersion": "v1",
@@ -82,7 +82,7 @@ class ClaimPreparation:
             "lastTimestamp": now,
         }
         await self._client.post(f"/api/v1/namespaces/{metadata.namespace}/events", msgspec.json.encode(event))
-        self._told[metadata.uid] = text
+        self._reported[metadata.uid] = text
 
 
 Device = tuple[str, str, str]

@@ -23,10 +23,10 @@ _ANNOTATION = "kubernetes.io/limit-ranger"
 def fill_in(store: ObjectStore, pod: Object) -> None:
     """Give a new pod's containers the amounts that the LimitRanges of its namespace have for them."""
     for limit_range in _of_namespace(store, pod["metadata"]["namespace"]):
-        told = list(_filled(limit_range, pod["spec"]))
-        if told:
+        reported = list(_filled(limit_range, pod["spec"]))
+        if reported:
             annotations = pod["metadata"].get("annotations") or {}
-            text = f"LimitRanger plugin set: {'; '.join(told)}"
+            text = f"LimitRanger plugin set: {'; '.join(reported)}"
             pod["metadata"]["annotations"] = {**annotations, _ANNOTATION: text}
             pod["status"]["qosClass"] = qos_class(pod["spec"])
 

@@ -33,7 +33,7 @@ def _lines(tree: Tree, order: str, names: tuple[str, ...], style: Style) -> Iter
         titles = ("node", *map(printable, (*columns, *classes)), "state", "rejected")
         shares = zip(*(_shares(listed, name) for name in columns), *_device_shares(listed, classes), strict=True)
         table = [
-            (printable(each["name"]), *cells, _state(each), _turned_away(each))
+            (printable(each["name"]), *cells, _state(each), _rejected_pods(each))
             for each, cells in zip(listed, shares, strict=True)
         ]
         head, *rows = aligned([titles, *table], set(range(1, len(columns) + len(classes) + 1)))
@@ -113,6 +113,6 @@ def _is_of_state(key: str) -> bool:
     return key in (UNSCHEDULABLE, NOT_READY)
 
 
-def _turned_away(node: Tree) -> str:
+def _rejected_pods(node: Tree) -> str:
     by_count = sorted(node["turnedAway"].items(), key=lambda entry: (-entry[1], entry[0]))
     return ", ".join(f"{printable(plugin)} {count}" for plugin, count in by_count) or "-"

@@ -12,7 +12,7 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.requests import PODS
 from kscheduler.framework.status import Code
 from kscheduler.scheduling.cycle.schedule import schedule
-from kscheduler.scheduling.overfill.excess import Excess, excesses
+from kscheduler.scheduling.overcommit.excess import Excess, excesses
 from kscheduler.scheduling.profile import Profile, device_counter
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.state.cache import Cache
@@ -34,9 +34,9 @@ class NodeUse:
     allocatable: Mapping[str, int]
     requested: Mapping[str, int]
     excesses: tuple[Excess, ...] = ()
-    turned_away: Counter[str] = field(default_factory=Counter)
+    rejected_pods: Counter[str] = field(default_factory=Counter)
     """By plugin: how many waiting pods it has rejected here."""
-    lets_in: int = 0
+    admits: int = 0
     """How many waiting pods would fit."""
     devices: NodeDevices = field(default_factory=NodeDevices)
 
@@ -54,8 +54,8 @@ class NodeUses:
     nodes: tuple[NodeUse, ...]
     waiting: int
     """Pods that were judged."""
-    not_judged: int
-    """Waiting pods that were not: nobody here serves them, they are kept out of the queue, or wait with a group."""
+    not_evaluated: int
+    """Waiting pods that were not: nobody here serves them, they are gated, or wait with a group."""
 
 
 def node_uses(cache: Cache, profiles: Mapping[str, Profile], pods: Iterable[Pod]) -> NodeUses:
@@ -117,14 +117,14 @@ def _count(record: SchedulingRecord, pods: int, uses: Mapping[str, NodeUse]) -> 
     rejected = record.diagnosis.pre_filter
     if rejected.is_rejected:
         for use in uses.values():
-            use.turned_away[rejected.plugin] += pods
+            use.rejected_pods[rejected.plugin] += pods
         return
     for name, status in record.diagnosis.by_node():
         if name in uses:
-            uses[name].turned_away[status.plugin] += pods
+            uses[name].rejected_pods[status.plugin] += pods
     for name in record.feasible_names():
         if name in uses:
-            uses[name].lets_in += pods
+            uses[name].admits += pods
 
 
 def uses_tree(uses: NodeUses, notes: Iterable[str] = ()) -> dict[str, Any]:
@@ -145,14 +145,14 @@ def uses_tree(uses: NodeUses, notes: Iterable[str] = ()) -> dict[str, Any]:
                     {"resource": each.resource, "requested": each.requested, "allocatable": each.allocatable}
                     for each in use.excesses
                 ],
-                "turnedAway": dict(use.turned_away),
-                "letsIn": use.lets_in,
+                "turnedAway": dict(use.rejected_pods),
+                "letsIn": use.admits,
                 **_devices_tree(use.devices),
             }
             for use in uses.nodes
         ],
         "waitingPods": uses.waiting,
-        "podsNotJudged": uses.not_judged,
+        "podsNotJudged": uses.not_evaluated,
         "notes": list(notes),
     }
 

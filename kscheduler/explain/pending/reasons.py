@@ -13,10 +13,10 @@ import msgspec
 
 from kscheduler.api.core import Pod
 from kscheduler.explain.situation import near_name
-from kscheduler.explain.suggestions.asked import wants_devices
-from kscheduler.explain.suggestions.for_many import HelpForMany, asked_by, help_for_many
+from kscheduler.explain.suggestions.for_many import CommonChange, common_change, placement_spec
 from kscheduler.explain.suggestions.search_time import SearchTime, SharedTime
 from kscheduler.explain.suggestions.suggestion import Suggestion
+from kscheduler.explain.suggestions.suggestion_rules import wants_devices
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import Code
 from kscheduler.scenario.decide import scenario_ports
@@ -25,9 +25,9 @@ from kscheduler.scenario.owners import owners_in
 from kscheduler.scenario.scenario import ClusterObjects
 from kscheduler.scenario.serving import Serving, served_cluster
 from kscheduler.scheduling.cycle.schedule import schedule
+from kscheduler.scheduling.drift.pending import binding_timeout, waits_of
 from kscheduler.scheduling.failures.failures import SCHEDULER_ERROR
 from kscheduler.scheduling.profiles import Profiles
-from kscheduler.scheduling.truth.pending import binding_timeout, waits_of
 from kscheduler.state.cache import Cache
 
 _MOST_MESSAGES: Final = 3
@@ -60,7 +60,7 @@ class Reason:
     """Who rejected nodes, or the pod; sorted."""
     pods: tuple[Pod, ...]
     """The oldest first."""
-    help: HelpForMany | None = None
+    help: CommonChange | None = None
     """The change for most of the pods that are alike."""
     looked: int = 0
     """Among how many of the pods these were counted."""
@@ -120,7 +120,7 @@ def pending_reasons(
             waits = [wait.text for wait in waits_of(pod, cache.devices.claims, timeout)]
             failure = _failure_of(pod)
             if failure:
-                judged = _Judged(PendingVerdict.ERROR, f"{failure}; by the rules known here it fits now")
+                judged = _Judged(PendingVerdict.ERROR, f"{failure}; by the rules known here it would fit now")
             elif waits:
                 judged = replace(judged, message=f"fits, and {'; '.join(waits)}")
             elif pod.spec.scheduler_name in served.followed:
@@ -153,13 +153,15 @@ def _failure_of(pod: Pod) -> str:
 
 def _of_group(members: Sequence[Pod]) -> str:
     """That they wait with their group, and what their scheduler has told them: the same of groups with one reason."""
-    told: Counter[str] = Counter()
+    reported: Counter[str] = Counter()
     for pod in members:
         condition = next((each for each in pod.status.conditions if each.type == "PodScheduled"), None)
-        told[condition.message if condition is not None and condition.status == "False" else ""] += 1
-    ordered = sorted(((number, message) for message, number in told.items() if message), key=lambda each: each[::-1])
+        reported[condition.message if condition is not None and condition.status == "False" else ""] += 1
+    ordered = sorted(
+        ((number, message) for message, number in reported.items() if message), key=lambda each: each[::-1]
+    )
     texts = [
-        message if len(told) == 1 else f"{message} ({number} {'member' if number == 1 else 'members'})"
+        message if len(reported) == 1 else f"{message} ({number} {'member' if number == 1 else 'members'})"
         for number, message in sorted(ordered, key=lambda each: -each[0])[:_MOST_MESSAGES]
     ]
     waits = "waits with its pod group, which is explained as a whole"
@@ -168,12 +170,12 @@ def _of_group(members: Sequence[Pod]) -> str:
 
 def _fits_elsewhere(scheduler_name: str, served: Serving) -> str:
     waits = f"fits now: scheduler {scheduler_name} has it in its queue or in back-off"
-    return f"{waits}, or nobody runs that scheduler{near_name(scheduler_name, served.names)}"
+    return f"{waits}, or that scheduler is not running{near_name(scheduler_name, served.names)}"
 
 
 def template_of(pod: Pod) -> bytes:
     """Equal for pods that the cycle cannot tell apart."""
-    meta, spec = pod.metadata, asked_by(pod.spec)
+    meta, spec = pod.metadata, placement_spec(pod.spec)
     is_nominated = pod.status.nominated_node_name
     return msgspec.json.encode((meta.namespace, sorted(meta.labels.items()), meta.owner_references, spec, is_nominated))
 
@@ -227,7 +229,7 @@ def _reason(
     served = [PodInfo(pod) for pod in ordered if pod.spec.scheduler_name == oldest.spec.scheduler_name]
     budgets = scenario_ports(objects).budgets
     owners = owners_in(objects.replicasets)
-    best = help_for_many(profiles[oldest.spec.scheduler_name], served, cache, budgets, owners, time)
+    best = common_change(profiles[oldest.spec.scheduler_name], served, cache, budgets, owners, time)
     return replace(reason, help=best, looked=len(served), left_off=time.left_off)
 
 

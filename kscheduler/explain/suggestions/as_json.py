@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from kscheduler.explain.situation import Situation, Standing
+from kscheduler.explain.situation import PodState, Situation
 from kscheduler.explain.suggestions.commands import command_note, command_of
 from kscheduler.explain.suggestions.in_words import suggestion_text
 from kscheduler.explain.suggestions.suggestion import Suggestion
@@ -22,7 +22,7 @@ def suggestion_trees(suggestions: Iterable[Suggestion], scenario: Scenario, situ
 def _tree(suggestion: Suggestion, scenario: Scenario, situation: Situation) -> Tree:
     return {
         "kind": "+".join(step.kind.value for step in suggestion.steps),
-        "text": suggestion_text(suggestion, is_new=situation.standing is Standing.NEW),
+        "text": suggestion_text(suggestion, is_new=situation.pod_state is PodState.NEW),
         "nodes": suggestion.nodes,
         "command": command_of(suggestion, scenario.pod, scenario.objects, situation),
         "commandNote": command_note(suggestion, scenario.pod, scenario.objects, situation),

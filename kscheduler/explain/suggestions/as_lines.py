@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from kscheduler.explain.situation import Situation, Standing
+from kscheduler.explain.situation import PodState, Situation
 from kscheduler.explain.suggestions.commands import command_note, command_of
 from kscheduler.explain.suggestions.in_words import suggestion_text
 from kscheduler.explain.suggestions.missing_claims import missing_claims
@@ -35,12 +35,12 @@ def _lines(
         for line in list(missing_claims(scenario)) or nothing:
             yield from wrapped(f"{INDENT}{printable(line)}", style.width)
         return
-    yield f"{INDENT}{style.paint('what would make it fit', BOLD)}, the smallest change first, each tried:"
+    yield f"{INDENT}{style.paint('changes that would make it fit', BOLD)}, the smallest first; each was tried:"
     alike = _of_each_kind(suggestions)
     shown = [each[0] for each in alike][:_MOST]
     for number, (suggestion, *others) in enumerate(alike[:_MOST], 1):
         effect = f"({nodes(suggestion.nodes)}{_or_others(len(others))})"
-        text = suggestion_text(suggestion, is_new=situation.standing is Standing.NEW)
+        text = suggestion_text(suggestion, is_new=situation.pod_state is PodState.NEW)
         yield from wrapped(f"{INDENT}{number}. {printable(text)} {effect}", style.width)
         command = command_of(suggestion, scenario.pod, scenario.objects, situation)
         if command:
@@ -65,4 +65,4 @@ def _or_others(count: int) -> str:
     """Of the same kind."""
     if not count:
         return ""
-    return f"; {'1 other' if count == 1 else f'{count} others'} would do as well"
+    return f"; {'1 other' if count == 1 else f'{count} others'} would also help"

@@ -46,7 +46,7 @@ def only_in_the_file(suggestion: Suggestion, situation: Situation) -> str:
             )
             if key in situation.of_file:
                 name = f"ResourceClaimTemplate {key[2]}" if template else f"{key[2]} ({key[0]})"
-                return f"{name} is in the file: change it there"
+                return f"{name} is in the file: change it in the file"
     return ""
 
 

@@ -1,7 +1,7 @@
 """The kubectl command that makes a change.
 
 Most of a pod cannot be changed once it exists. So a change of a pod with a template becomes one of its controller,
-and a pod without one is made anew. Only gates may go, and tolerations come, on the pod itself. For a pod of a Job
+and a pod without one is made again. Only gates may go, and tolerations come, on the pod itself. For a pod of a Job
 nothing is known to work: then there is no command, and the note says what to do.
 """
 
@@ -16,7 +16,7 @@ import msgspec
 from kscheduler.api.core import Pod
 from kscheduler.api.groups import POD_GROUPS
 from kscheduler.api.well_known import NOT_READY, UNREACHABLE
-from kscheduler.explain.situation import NO_SITUATION, Situation, Standing
+from kscheduler.explain.situation import NO_SITUATION, PodState, Situation
 from kscheduler.explain.suggestions.changed import ADD, ObjectChange, Operation
 from kscheduler.explain.suggestions.claim_origins import OF_DEVICES, made_from_a_template, only_in_the_file, shared_with
 from kscheduler.explain.suggestions.makers import TEMPLATES_MANAGER, PodMaker, maker_of, nothing_to_run
@@ -60,7 +60,7 @@ def command_of(suggestion: Suggestion, pod: Pod, objects: ClusterObjects, situat
 def commands_of(suggestion: Suggestion, pod: Pod, objects: ClusterObjects, situation: Situation) -> list[str]:
     """The same, one command after the other."""
     of_the_pod = _changes_of(pod, suggestion)
-    is_new = situation.standing is Standing.NEW
+    is_new = situation.pod_state is PodState.NEW
     if of_the_pod and (is_new or maker_in_the_way(suggestion, pod, objects) is not None):
         return []
     if made_from_a_template(suggestion, pod, objects, is_new=is_new) or only_in_the_file(suggestion, situation):
@@ -122,7 +122,7 @@ def _is_whole(suggestion: Suggestion) -> bool:
 
 def needs_new_claims(suggestion: Suggestion, situation: Situation) -> bool:
     """Whether the pod has to be made again, so that its claims are made from templates as they are then."""
-    return situation.standing is not Standing.NEW and any(map(_is_of_a_template, suggestion.steps))
+    return situation.pod_state is not PodState.NEW and any(map(_is_of_a_template, suggestion.steps))
 
 
 def _is_of_a_template(step: Step) -> bool:
@@ -142,7 +142,7 @@ def _note_on_claims(suggestion: Suggestion, pod: Pod, objects: ClusterObjects) -
     maker = maker_of(pod, objects)
     by = f", which {maker.text} makes again" if maker is not None else ""
     made, go = ("claim", "goes") if len(claims) == 1 else ("claims", "go")
-    return f"{made} {' and '.join(claims)}, made from the template as it was, {go} with pod {pod.metadata.name}{by}"
+    return f"{made} {' and '.join(claims)}, made from the old template, {go} with pod {pod.metadata.name}{by}"
 
 
 # --- the pod ----------------------------------------------------------------------------------------------------------
@@ -166,7 +166,7 @@ def _added(patch: Iterable[Operation]) -> tuple[Operation, ...]:
 
 
 def maker_in_the_way(suggestion: Suggestion, pod: Pod, objects: ClusterObjects) -> PodMaker | None:
-    """Who would make the pod anew, without the change, if it were replaced."""
+    """Who would make the pod again, without the change, if it were replaced."""
     maker = maker_of(pod, objects)
     if maker is None or not _is_whole(suggestion) or not _changes_of(pod, suggestion) or _is_in_place(suggestion):
         return None
@@ -214,7 +214,7 @@ def _note_on_gates(suggestion: Suggestion, pod: Pod, objects: ClusterObjects) ->
 
 
 def _note_on_command(suggestion: Suggestion, pod: Pod, objects: ClusterObjects, situation: Situation) -> str:
-    is_new = situation.standing is Standing.NEW
+    is_new = situation.pod_state is PodState.NEW
     maker = maker_in_the_way(suggestion, pod, objects)
     if maker is not None and not is_new:
         return nothing_to_run((maker,))
@@ -260,8 +260,8 @@ def _set_resources(maker: PodMaker, patch: Iterable[Operation], pod: Pod) -> str
         return ""
     container = pod.spec.containers[int(steps[2])].name
     resource = steps[5].replace("~1", "/").replace("~0", "~")
-    asked = f"--requests={resource}={operations[0].value}"
-    return _line("set", "resources", maker.kind.lower(), maker.name, pod, "-c", container, asked)
+    queried = f"--requests={resource}={operations[0].value}"
+    return _line("set", "resources", maker.kind.lower(), maker.name, pod, "-c", container, queried)
 
 
 def _merge_resources(maker: PodMaker, patch: Iterable[Operation], pod: Pod) -> str:

@@ -5,7 +5,7 @@ not it: the largest request with which one pod fits leaves no room for the next.
 many fit as can. The amounts that matter are few: what is free on a node, by how many pods share it.
 
 Pods that wait for the same reason may still ask for different things, and a change of one then says nothing about the
-others. So the change is looked for with the largest set of pods that ask for the same, whoever else is older.
+others. So the change is looked for with the largest set of pods that ask for the same, anyone who else is older.
 """
 
 from collections.abc import Iterator, Sequence
@@ -41,7 +41,7 @@ _MOST_PLACED: Final = 600
 
 
 @dataclass(frozen=True, slots=True)
-class HelpForMany:
+class CommonChange:
     """A change of each pod, or of something else, and how many of the pods get a node by it."""
 
     suggestion: Suggestion
@@ -53,14 +53,14 @@ class HelpForMany:
     """Pods with the spec of the example, itself among them; of these at most `MOST_PODS` were tried."""
 
 
-def help_for_many(
+def common_change(
     profile: Profile,
     pods: Sequence[PodInfo],
     cache: Cache,
     budgets: DisruptionBudgets | None,
     owners: Owners = owner_of,
     time: SearchTime | None = None,
-) -> HelpForMany | None:
+) -> CommonChange | None:
     """The change that frees most of the pods that are alike, of equals the smallest; `None` if none helps the example.
 
     One that does harm is taken only where there is no other (`Harm`).
@@ -72,7 +72,7 @@ def help_for_many(
     all_alike = most_alike([pod for pod in pods if not pod.is_costly] or pods)
     example, alike = all_alike[0], all_alike[:MOST_PODS]
     trials = _Placing(profile, alike, cache, time)
-    best: HelpForMany | None = None
+    best: CommonChange | None = None
     with time.ending(example):
         found = suggestions(profile, example, cache, budgets, owners=owners, time=time)
         for suggestion in _candidates(found, trials):
@@ -81,7 +81,7 @@ def help_for_many(
             frees = trials.freed(suggestion)
             is_milder = best is None or suggestion.harm < best.suggestion.harm
             if frees > (0 if best is None or is_milder else best.frees):
-                best = HelpForMany(suggestion, example, frees, len(alike), len(all_alike))
+                best = CommonChange(suggestion, example, frees, len(alike), len(all_alike))
             if frees == len(alike) or trials.is_spent:
                 break
     return best
@@ -91,11 +91,11 @@ def most_alike(pods: Sequence[PodInfo]) -> list[PodInfo]:
     """The largest set of pods with the same spec, in their order; of sets of one size the one that begins first."""
     sets: dict[bytes, list[PodInfo]] = {}
     for pod in pods:
-        sets.setdefault(msgspec.json.encode(asked_by(pod.pod.spec), order="sorted"), []).append(pod)
+        sets.setdefault(msgspec.json.encode(placement_spec(pod.pod.spec), order="sorted"), []).append(pod)
     return max(sets.values(), key=len)
 
 
-def asked_by(spec: PodSpec) -> PodSpec:
+def placement_spec(spec: PodSpec) -> PodSpec:
     """The spec without volumes of which nothing is read but the name.
 
     The API server mounts the token of the service account as such a volume, and gives it another name in each pod

@@ -124,9 +124,9 @@ def _of_the_group(trials: _GroupTrials) -> Iterator[Suggestion]:
 
     def smaller(count: int) -> Step:
         change = smaller_gang(group.key, count)
-        asked = group.min_count or 1
-        facts = {"group": group.key.text, "minCount": asked, "to": count}
-        return Step(ChangeKind.GROUP_MIN_COUNT, (change,), (asked - count) / asked, facts)
+        queried = group.min_count or 1
+        facts = {"group": group.key.text, "minCount": queried, "to": count}
+        return Step(ChangeKind.GROUP_MIN_COUNT, (change,), (queried - count) / queried, facts)
 
     best = _largest(group.min_count - 1, lambda count: trials.result(smaller(count).changes))
     if best is not None:
@@ -148,12 +148,14 @@ def _of_members(trials: _GroupTrials) -> Iterator[Suggestion]:
     if len(members) > _MOST_MEMBERS:
         return
     classes = _classes(members)
-    asked = [list(demands(alike[0], trials.cache)) for alike in classes]
+    queried = [list(demands(alike[0], trials.cache)) for alike in classes]
     if len(classes) > 1 and sum(map(len, classes)) == len(members):
         # Requests are not among them: by how much each class should lower its own is a question without one answer.
-        common = [each for each in asked[0] if each.kind is not ChangeKind.REQUEST and all(each in of for of in asked)]
+        common = [
+            each for each in queried[0] if each.kind is not ChangeKind.REQUEST and all(each in of for of in queried)
+        ]
         yield from _of_alike(members, common, trials)
-    for alike, of_class in zip(classes, asked, strict=True):
+    for alike, of_class in zip(classes, queried, strict=True):
         yield from _of_alike(alike, of_class, trials)
 
 
@@ -169,10 +171,10 @@ def _classes(members: Sequence[PodInfo]) -> list[list[PodInfo]]:
     return found
 
 
-def _of_alike(alike: Sequence[PodInfo], asked: Iterable[Demand], trials: _GroupTrials) -> Iterator[Suggestion]:
+def _of_alike(alike: Sequence[PodInfo], queried: Iterable[Demand], trials: _GroupTrials) -> Iterator[Suggestion]:
     """What these members could give up, all of them the same."""
     helped: set[str] = set()
-    for demand in asked:
+    for demand in queried:
         if demand.is_last_resort and demand.family in helped:
             continue
         step = _given_up(demand, demand.patch, alike, trials)
@@ -190,23 +192,23 @@ def _of_alike(alike: Sequence[PodInfo], asked: Iterable[Demand], trials: _GroupT
 def _requesting_most(
     demand: Demand, nothing: Step, widest: GroupResult, alike: Sequence[PodInfo], trials: _GroupTrials
 ) -> tuple[Step, GroupResult]:
-    asked = int(demand.facts["amount"])
+    queried = int(demand.facts["amount"])
     # A power of two, so that what is shown is a round number of Mi or Ki.
-    unit = 1 if demand.resource == CPU else 1 << (max(asked // _FINEST, 1).bit_length() - 1)
+    unit = 1 if demand.resource == CPU else 1 << (max(queried // _FINEST, 1).bit_length() - 1)
 
     def requesting(count: int) -> Step | None:
         amount = count * unit
         patch = lowered(alike[0].pod, demand.resource, amount)
         if patch is None:
             return None
-        less = replace(demand, facts={**demand.facts, "to": amount}, size=(asked - amount) / asked)
+        less = replace(demand, facts={**demand.facts, "to": amount}, size=(queried - amount) / queried)
         return _given_up(less, patch, alike, trials)
 
     def tried(count: int) -> GroupResult | None:
         step = requesting(count)
         return None if step is None else trials.result(step.changes)
 
-    best = _largest((asked - 1) // unit, tried)
+    best = _largest((queried - 1) // unit, tried)
     step = requesting(best[0]) if best is not None else None
     if best is None or step is None:
         facts = {**demand.facts, "to": 0, "supply": supply_of(demand, trials.one)}

@@ -21,7 +21,7 @@ def suggestion_text(suggestion: Suggestion, *, is_new: bool = False) -> str:
     texts = [_TEXTS[step.kind](step.facts, step) for step in suggestion.steps]
     made = dict.fromkeys(step.facts["claim"] for step in suggestion.steps if step.facts.get("template"))
     if made and not is_new:
-        texts.append(f"make the pod again: it has claim {', '.join(made)} of the template as it was")
+        texts.append(f"recreate the pod: it has claim {', '.join(made)} from the old version of the template")
     return ", and ".join(texts)
 
 
@@ -39,15 +39,15 @@ def _gate(facts: Facts, _: Step) -> str:
 
 
 def _request(facts: Facts, _: Step) -> str:
-    resource, asked = facts["resource"], amount_text(facts["resource"], facts["amount"])
+    resource, queried = facts["resource"], amount_text(facts["resource"], facts["amount"])
     if not facts["to"]:
-        return f"request no {resource} (now {asked}): {_supply(facts)}"
+        return f"request no {resource} (now {queried}): {_supply(facts)}"
     # What may be typed in must be exact; in brackets what it is about.
     exact, about = quantity_text(resource, facts["to"]), amount_text(resource, facts["to"])
     shown = exact if exact == about else f"{exact} ({about})"
     more = [f"{quantity_text(resource, step['amount'])} for {step['nodes']}" for step in facts.get("steps", ())]
     further = f"; {', '.join(more)} nodes" if more else ""
-    return f"request {shown} of {resource} instead of {asked}{further}"
+    return f"request {shown} of {resource} instead of {queried}{further}"
 
 
 def _supply(facts: Facts) -> str:
@@ -57,7 +57,7 @@ def _supply(facts: Facts) -> str:
     if supply["asDevices"]:
         return f"the {there} free as devices"
     if not supply["amount"]:
-        return f"it is nowhere to be had{_instead(supply)}"
+        return f"it is unavailable: no node has any{_instead(supply)}"
     total, free = (amount_text(resource, supply[key]) for key in ("amount", "free"))
     where = "1 node has" if supply["nodes"] == 1 else f"{supply['nodes']} nodes have"
     return f"the {there} free ({where} {total} in all, {free} free)"
@@ -127,23 +127,23 @@ def _pod_affinity(facts: Facts, _: Step) -> str:
 
 def _host_port(facts: Facts, _: Step) -> str:
     if "hostNetwork" in facts:
-        return f"do without the host's network, and so without host ports {', '.join(facts['ports'])}"
-    return f"do without host port {facts['port']}/{facts['protocol']} (container {facts['container']})"
+        return f"drop hostNetwork, and with it host ports {', '.join(facts['ports'])}"
+    return f"drop host port {facts['port']}/{facts['protocol']} (container {facts['container']})"
 
 
 # --- volumes, devices, groups, namespaces -----------------------------------------------------------------------------
 
 
 def _claim_size(facts: Facts, _: Step) -> str:
-    smaller, asked = (quantity_text("storage", facts[key]) for key in ("to", "size"))
-    return f"let claim {facts['claim']} ask for {smaller} instead of {asked}"
+    smaller, queried = (quantity_text("storage", facts[key]) for key in ("to", "size"))
+    return f"request {smaller} in claim {facts['claim']} instead of {queried}"
 
 
 def _claim_zone(facts: Facts, _: Step) -> str:
     volume = f"volume {facts['volume']} of claim {facts['claim']}"
     if facts["to"] is None:
-        return f"have the data of {volume} on a volume that other nodes can reach"
-    return f"have the data of {volume} on a volume in zone {facts['to']}"
+        return f"move the data of {volume} to a volume that other nodes can reach"
+    return f"move the data of {volume} to a volume in zone {facts['to']}"
 
 
 def _device_count(facts: Facts, _: Step) -> str:
@@ -171,7 +171,7 @@ def _pool_update(facts: Facts, _: Step) -> str:
     if facts["slices"] == 1:
         there = there.replace(" are there", " is there")
     pool = f"pool {facts['pool']} of driver {facts['driver']}"
-    return f"wait until {pool} is whole: its driver is updating it, {there}"
+    return f"wait until {pool} is complete: its driver is updating it, {there}"
 
 
 def _device_toleration(facts: Facts, _: Step) -> str:
@@ -221,7 +221,7 @@ def _deletion(facts: Facts, _: Step) -> str:
     broken = f"; {facts['brokenBudgets']} of them against a disruption budget" if facts["brokenBudgets"] else ""
     budgets = "".join(map(_budget, facts["budgets"][:_MOST_NAMED]))
     come_again = _few(facts["comeAgain"], "of them")
-    again = f"; the pod's own controller makes {come_again} again" if come_again else ""
+    again = f"; the pod's own controller recreates {come_again}" if come_again else ""
     others = [pod for pod in pods if pod["name"] not in facts["comeAgain"]]
     after = _made_again(others, len(pods), facts["priority"])
     return f"delete {names} on {facts['node']} (priority {span}{broken}{budgets}{again}{after})"
@@ -247,24 +247,24 @@ def _made_again(pods: Sequence[Facts], total: int, own: int) -> str:
     parts = [
         _of_controllers(first, total, f"go first: {_priorities(first)} against {own}") if first else "",
         _of_controllers(equal, total, "may get the room first") if equal else "",
-        f"; more important than the pod: {_priorities(outranking)} against {own}" if outranking else "",
-        _of_nobody(len(bare), total) if bare else "",
+        f"; of higher priority than the pod: {_priorities(outranking)} against {own}" if outranking else "",
+        _unlabelled(len(bare), total) if bare else "",
     ]
     return "".join(parts)
 
 
 def _of_controllers(pods: Sequence[Facts], total: int, effect: str) -> str:
-    """`; its controller makes it again, and it goes first: priority 9 against 0`; of several pods how many."""
+    """`; its controller recreates it, and it goes first: priority 9 against 0`; of several pods how many."""
     if total == 1:
-        return f"; its controller makes it again, and it {effect.replace('go ', 'goes ', 1)}"
+        return f"; its controller recreates it, and it {effect.replace('go ', 'goes ', 1)}"
     who = "all of them" if len(pods) == total else f"{len(pods)} of them"
-    return f"; controllers make {who} again, and these {effect}"
+    return f"; controllers recreate {who}, and these {effect}"
 
 
-def _of_nobody(count: int, total: int) -> str:
+def _unlabelled(count: int, total: int) -> str:
     if total == 1:
-        return "; nobody makes it again"
-    return f"; nobody makes {'them' if count == total else f'{count} of them'} again"
+        return "; no controller recreates it"
+    return f"; no controller recreates {'them' if count == total else f'{count} of them'}"
 
 
 def _priorities(pods: Sequence[Facts]) -> str:
@@ -288,8 +288,8 @@ def _release(facts: Facts, _: Step) -> str:
         what = f"delete {claims}, which {hold} {devices}{users if pods else ''}"
     after = _made_again(facts["users"], len(pods), facts["priority"]).removeprefix("; ")
     priorities = f"{_priorities(facts['users'])}; " if pods else ""
-    told = f"{priorities}{after}".removesuffix("; ")
-    return f"{what} ({told})" if told else what
+    reported = f"{priorities}{after}".removesuffix("; ")
+    return f"{what} ({reported})" if reported else what
 
 
 def _few(names: Sequence[str], noun: str) -> str:
@@ -309,14 +309,14 @@ def _more_nodes(facts: Facts, _: Step) -> str:
 
 def _plugin(facts: Facts, _: Step) -> str:
     said = "; ".join(filter(None, facts["messages"])) or "it gives no reason"
-    return f"ask whoever runs plugin {facts['plugin']}, which alone is in the way: {said}"
+    return f"ask the owner of plugin {facts['plugin']}, which is the only one that rejects it: {said}"
 
 
 def _extender(facts: Facts, _: Step) -> str:
     messages = "; ".join(filter(None, facts["messages"])) or "it gives no reason"
     nodes = "1 node" if facts["turnedDown"] == 1 else f"{facts['turnedDown']} nodes"
     unasked = f"; {', '.join(facts['notAsked'])} was not asked yet" if facts["notAsked"] else ""
-    return f"ask whoever runs extender {facts['extender']}, which rejected the last {nodes}: {messages}{unasked}"
+    return f"ask the owner of extender {facts['extender']}, which rejected the last {nodes}: {messages}{unasked}"
 
 
 def _taint(taint: Mapping[str, str]) -> str:
@@ -357,7 +357,7 @@ _TEXTS: Final[Mapping[ChangeKind, Callable[[Facts, Step], str]]] = {
         f"let claim {facts['claim']} be of storage class {facts['to']} instead of {facts['class'] or 'none'}"
     ),
     ChangeKind.NEW_CLAIM: lambda facts, _: (
-        f"make the pod again: it has claim {', '.join(facts['claims'])} of before the template was changed"
+        f"recreate the pod: it has claim {', '.join(facts['claims'])} from before the template was changed"
     ),
     ChangeKind.DEVICE_COUNT: _device_count,
     ChangeKind.DEVICE_SELECTOR: _device_selector,
@@ -369,7 +369,7 @@ _TEXTS: Final[Mapping[ChangeKind, Callable[[Facts, Step], str]]] = {
     ),
     ChangeKind.GROUP_MEMBERS: _group_members,
     ChangeKind.GROUP_TOPOLOGY: lambda facts, _: (
-        f"let pod group {facts['group']} go anywhere: without its topology constraint on {facts['key']}"
+        f"let pod group {facts['group']} be placed anywhere, without its topology constraint on {facts['key']}"
     ),
     ChangeKind.NAMESPACE_LABEL: lambda facts, _: f"label namespace {facts['namespace']}: {_labels(facts)}",
     ChangeKind.CLASS_TOPOLOGY: lambda facts, _: (

@@ -1,6 +1,6 @@
 """Who makes a pod from a template, and whether kubectl can change that template.
 
-A pod that a controller has made is made anew from the template as soon as it goes: to replace the pod alone helps
+A pod that a controller has made is made again from the template as soon as it goes: to replace the pod alone helps
 nobody. So what has to change is the template. Of the controllers of `apps` it can be changed where it stands. A Job's
 cannot, and where other kinds keep theirs is not known here. Nor is a StatefulSet changed that another kind has made: it
 would be changed back.

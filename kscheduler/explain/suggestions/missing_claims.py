@@ -7,7 +7,7 @@ from kscheduler.explain.suggestions.claim_origins import set_that_makes
 from kscheduler.scenario.fields import nearest
 from kscheduler.scenario.scenario import Scenario
 
-_WAITS: Final = "it waits for what does not exist"
+_WAITS: Final = "it waits for a missing object"
 _MOST_NAMESPACES: Final = 3
 
 

@@ -72,7 +72,7 @@ def group_suggestion_lines(found: Sequence[Suggestion], decision: GroupDecision,
         nothing = [] if left_off else ["none of the changes that were tried makes it fit"]
         yield from _missing(decision) or nothing
         return
-    yield "what would make it fit, the smallest change first, each tried:"
+    yield "changes that would make it fit, the smallest first; each was tried:"
     for number, each in enumerate(found[:_MOST], 1):
         facts = each.steps[0].facts
         where = f"{facts['placed']} of {facts['waiting']} waiting members, on {nodes(each.nodes)}"
@@ -87,9 +87,9 @@ def group_suggestion_lines(found: Sequence[Suggestion], decision: GroupDecision,
 
 def _missing(decision: GroupDecision) -> list[str]:
     """What members wait for that has to be created first, each thing once."""
-    asked = decision.scenario
+    queried = decision.scenario
     each = (
-        missing_claims(Scenario(asked.objects, pod, asked.config, claim_templates=asked.claim_templates))
+        missing_claims(Scenario(queried.objects, pod, queried.config, claim_templates=queried.claim_templates))
         for pod in _pods(decision)
     )
     return list(dict.fromkeys(line for lines in each for line in lines))
@@ -97,10 +97,10 @@ def _missing(decision: GroupDecision) -> list[str]:
 
 def _text(suggestion: Suggestion, decision: GroupDecision) -> str:
     text = suggestion_text(suggestion)
-    return f"in {_whom(suggestion, decision)}: {text}" if _is_of_members(suggestion) else text
+    return f"in {_subject(suggestion, decision)}: {text}" if _is_of_members(suggestion) else text
 
 
-def _whom(suggestion: Suggestion, decision: GroupDecision) -> str:
+def _subject(suggestion: Suggestion, decision: GroupDecision) -> str:
     """Which of the members change."""
     count, first = len(suggestion.changes), suggestion.changes[0].name
     if count == len(_pods(decision)):

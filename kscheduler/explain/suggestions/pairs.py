@@ -20,9 +20,9 @@ import numpy as np
 from kscheduler.explain.suggestions.changed import ObjectChange, joined
 from kscheduler.explain.suggestions.other_changes.claims import claim_changes
 from kscheduler.explain.suggestions.other_changes.device_claims import device_changes
-from kscheduler.explain.suggestions.other_changes.making_room import making_room
 from kscheduler.explain.suggestions.other_changes.more_nodes import more_nodes
 from kscheduler.explain.suggestions.other_changes.node_changes import node_changes, pairs_of_a_node
+from kscheduler.explain.suggestions.other_changes.pods_to_remove import pods_to_remove
 from kscheduler.explain.suggestions.pod_changes.amounts import requesting, room_of, smallest
 from kscheduler.explain.suggestions.pod_changes.demand import Demand, Patch
 from kscheduler.explain.suggestions.pod_changes.of_demands import of_demands, step_of
@@ -42,7 +42,7 @@ NOTHING_GIVEN_UP: Final = frozenset[str]()
 
 
 def pairs(
-    asked: Sequence[Demand],
+    queried: Sequence[Demand],
     trials: Trials,
     budgets: DisruptionBudgets | None,
     given_up: frozenset[str] = NOTHING_GIVEN_UP,
@@ -51,25 +51,25 @@ def pairs(
 ) -> Iterator[Suggestion]:
     """All that were found. `is_last_resort`: whether pods that go, or a node more, are worth a pair."""
     count = 0
-    of_the_pod = _of_the_pod(asked[:_MOST_PAIRED], trials, given_up)
+    of_the_pod = _of_the_pod(queried[:_MOST_PAIRED], trials, given_up)
     found = *of_the_pod, *_of_claims(trials), *_of_one_node(trials)
     for suggestion in found:
         count += 1
         yield suggestion
-    for demand in asked[:_MOST_BESIDE]:
+    for demand in queried[:_MOST_BESIDE]:
         for suggestion in _beside(demand, trials, given_up):
             count += 1
             yield suggestion
     if is_last_resort and not count:
-        for demand in asked[:_MOST_BESIDE]:
+        for demand in queried[:_MOST_BESIDE]:
             yield from _with_room(demand, trials, budgets, given_up)
 
 
 # --- two of the pod ---------------------------------------------------------------------------------------------------
 
 
-def _of_the_pod(asked: Sequence[Demand], trials: Trials, given_up: frozenset[str]) -> Iterator[Suggestion]:
-    for first, second in combinations(asked, 2):
+def _of_the_pod(queried: Sequence[Demand], trials: Trials, given_up: frozenset[str]) -> Iterator[Suggestion]:
+    for first, second in combinations(queried, 2):
         if first.family and first.family == second.family and (first.is_last_resort or second.is_last_resort):
             continue
         if not trials.objections.may_help(first.kind, second.kind):
@@ -190,7 +190,7 @@ def _with_room(
 ) -> Iterator[Suggestion]:
     variant = trials.but(demand.patch, trials.objections.without(demand.kind))
     if variant.objections.may_help(ChangeKind.DELETE_PODS):
-        for step, gone in making_room(variant, budgets):
+        for step, gone in pods_to_remove(variant, budgets):
             if len(rows := variant.rows((), gone)):
                 if not _is_no_news(pair := _with_step(demand, step, rows, trials, gone), given_up):
                     yield pair

@@ -16,10 +16,10 @@ from kscheduler.explain.suggestions.other_changes.device_claims import (
 )
 from kscheduler.explain.suggestions.other_changes.device_supply import pool_updates, rule_changes
 from kscheduler.explain.suggestions.other_changes.group_rest import group_changes
-from kscheduler.explain.suggestions.other_changes.making_room import making_room
 from kscheduler.explain.suggestions.other_changes.more_nodes import more_nodes
 from kscheduler.explain.suggestions.other_changes.namespace_labels import namespace_changes
 from kscheduler.explain.suggestions.other_changes.node_changes import node_changes
+from kscheduler.explain.suggestions.other_changes.pods_to_remove import pods_to_remove
 from kscheduler.explain.suggestions.other_changes.refusals import refusals
 from kscheduler.explain.suggestions.other_changes.released_devices import released_devices
 from kscheduler.explain.suggestions.pairs import pairs
@@ -55,8 +55,8 @@ def suggestions(
     """The changes after which the cycle finds a node for the pod, the smallest first; empty if none was found.
 
     For a pod that fits nowhere as it is; one that does gets none. `budgets`: whom to rather not delete.
-    `claim_templates`: of the pod's claims. `owners`: whose replica a pod is. `time`: how long to look, and afterwards
-    whether that was enough. The cache is changed on the way, and is as before in the end.
+    `queries_with_templates`: of the pod's claims. `owners`: whose replica a pod is. `time`: how long to look, and
+    afterwards whether that was enough. The cache is changed on the way, and is as before in the end.
     """
     time = time or SearchTime()
     found: list[Suggestion] = []
@@ -75,15 +75,15 @@ def _search(
     """`found`: all that it has yielded until now."""
     if len(trials.rows(())):
         return
-    asked = list(demands(trials.pod, trials.cache))
-    yield from _singles(asked, trials)
+    queried = list(demands(trials.pod, trials.cache))
+    yield from _singles(queried, trials)
     yield from _elsewhere(trials, claim_templates)
     yield from refusals(trials)
     yield from _room(trials, budgets)
     given_up = frozenset(each.steps[0].facts["resource"] for each in found if _requests_nothing(each))
     if all(each.steps[0].kind in FAR or _requests_nothing(each) for each in found):
         is_last_resort = all(map(_requests_nothing, found))
-        yield from pairs(asked, trials, budgets, given_up, is_last_resort=is_last_resort)
+        yield from pairs(queried, trials, budgets, given_up, is_last_resort=is_last_resort)
 
 
 def _requests_nothing(single: Suggestion) -> bool:
@@ -95,9 +95,9 @@ def _requests_nothing(single: Suggestion) -> bool:
 # --- the pod ----------------------------------------------------------------------------------------------------------
 
 
-def _singles(asked: list[Demand], trials: Trials) -> Iterator[Suggestion]:
+def _singles(queried: list[Demand], trials: Trials) -> Iterator[Suggestion]:
     helped: set[str] = set()
-    for demand in asked:
+    for demand in queried:
         if demand.is_last_resort and demand.family in helped:
             continue
         if not trials.objections.may_help(demand.kind):
@@ -109,12 +109,12 @@ def _singles(asked: list[Demand], trials: Trials) -> Iterator[Suggestion]:
         chosen, rows = smallest(demand, rows, lambda patch: trials.rows((trials.of_pod(patch),)), trials)
         yield of_demands((chosen,), rows, trials)
     if trials.objections.may_help(ChangeKind.NODE_AFFINITY):
-        yield from _relaxed(asked, trials)
+        yield from _relaxed(queried, trials)
 
 
-def _relaxed(asked: list[Demand], trials: Trials) -> Iterator[Suggestion]:
+def _relaxed(queried: list[Demand], trials: Trials) -> Iterator[Suggestion]:
     """Requirements of the node affinity that accept one value more: of each requirement the first that helps."""
-    whole = [demand for demand in asked if demand.kind is ChangeKind.NODE_AFFINITY and demand.is_last_resort]
+    whole = [demand for demand in queried if demand.kind is ChangeKind.NODE_AFFINITY and demand.is_last_resort]
     shown: set[str] = set()
     for all_of_it in whole:
         widest = trials.rows((trials.of_pod(all_of_it.patch),))
@@ -163,7 +163,7 @@ def _room(trials: Trials, budgets: DisruptionBudgets | None) -> Iterator[Suggest
     """Pods that go, and a node more."""
     most, shown, shown_last = (_MOST_PODS if trials.cache.statistics().pods <= _FEW_PODS else 1), 0, 0
     if trials.objections.may_help(ChangeKind.DELETE_PODS):
-        for step, gone in making_room(trials, budgets):
+        for step, gone in pods_to_remove(trials, budgets):
             if shown and (shown == most or len(gone) > 1):
                 break  # where one pod is enough, no more need go
             # Pods that come again, or are missed, do not stand for others: the search goes on for those.

@@ -12,7 +12,7 @@ from kscheduler.explain.extenders import extender_roles
 from kscheduler.explain.outcome import Outcome, cycle_outcome
 from kscheduler.explain.own_plugins import permit_lines, source_of
 from kscheduler.explain.rejections import named_details
-from kscheduler.explain.situation import NO_SITUATION, Situation, Standing, situation_lines
+from kscheduler.explain.situation import NO_SITUATION, PodState, Situation, situation_lines
 from kscheduler.explain.text.comparison import runner_up_lines
 from kscheduler.explain.text.points import point_lines, tie_lines
 from kscheduler.explain.text.preemption import preemption_lines
@@ -62,25 +62,25 @@ def _lines(decision: Decision, style: Style, situation: Situation) -> Iterator[s
     lines = situation_lines(situation, fits=fits, event=event, error=error)
     facts = [f"{INDENT}{printable(line)}" for line in lines]
     if error != decision.error:
-        facts.insert(0, f"{INDENT}at this moment it is not tried: {printable(decision.error)}")
+        facts.insert(0, f"{INDENT}it is not tried now: {printable(decision.error)}")
     if situation.origin:
         facts.insert(0, f"{INDENT}this pod does not exist; it is explained from {printable(situation.origin)}")
-    facts[:0] = [f"{INDENT}{printable(text)}" for text in situation.not_judged]
-    match situation.standing:
-        case Standing.FINISHED:
-            yield f"{title}: has finished ({printable(situation.phase)}); nobody schedules it any more"
+    facts[:0] = [f"{INDENT}{printable(text)}" for text in situation.not_evaluated]
+    match situation.pod_state:
+        case PodState.FINISHED:
+            yield f"{title}: has finished ({printable(situation.phase)}); no scheduler handles it any more"
             yield from _node_line(situation, "it ran on")
-        case Standing.TERMINATING:
-            yield f"{title}: is being deleted since {printable(situation.deleted_at)}; nobody schedules it any more"
+        case PodState.TERMINATING:
+            yield f"{title}: is being deleted since {printable(situation.deleted_at)}; no scheduler handles it any more"
             yield from _node_line(situation, "it is still on")
-        case Standing.BOUND:
+        case PodState.BOUND:
             phase = f", phase {printable(situation.phase)}" if situation.phase else ""
             yield f"{title}: is on node {style.paint(printable(situation.node_name), GREEN)} already (bound{phase})"
             yield from facts
             yield from _hypothetical(decision, style, "as if it were pending now", situation)
         case _:
-            # In the first line: whoever asks about a gang must not take what is said of one pod for the answer.
-            alone = f" ALONE, {style.paint('NOT JUDGED WITH ITS GROUP', YELLOW)}" if situation.not_judged else ""
+            # In the first line: anyone who asks about a gang must not take what is said of one pod for the answer.
+            alone = f" ALONE, {style.paint('NOT JUDGED WITH ITS GROUP', YELLOW)}" if situation.not_evaluated else ""
             yield f"{title}: {_outcome(decision, style, error)}{alone}"
             yield from facts
             yield from _body(decision, style)
@@ -105,7 +105,7 @@ def _hypothetical(
 def _error(decision: Decision, situation: Situation) -> str:
     """The error to begin with: the pod's own of its last attempt, if it is only a plugin that is held back now."""
     condition = situation.condition
-    if not decision.is_held_back or situation.standing is not Standing.PENDING:
+    if not decision.is_held_back or situation.pod_state is not PodState.PENDING:
         return decision.error
     if condition is None or condition.reason != SCHEDULER_ERROR or HELD_BACK in condition.message:
         return decision.error
@@ -131,14 +131,14 @@ def _outcome(decision: Decision, style: Style, error: str = "") -> str:
 def _extender_lines(decision: Decision) -> Iterator[str]:
     for role in extender_roles(decision):
         tasks = ", ".join(_TASKS[verb] for verb in role.verbs)
-        if not role.was_asked:
-            why = "--ask-extenders asks it" if decision.answers is None else "there was nothing left to ask it"
-            yield f"extender {printable(role.url)} has a say ({tasks}) and was not asked: {why}"
+        if not role.was_queried:
+            why = "--ask-extenders calls it" if decision.answers is None else "no node was left"
+            yield f"extender {printable(role.url)} takes part ({tasks}) and was not called: {why}"
         elif role.failure:
             failure = printable(role.failure)
             yield f"extender {printable(role.url)} was asked ({tasks}) and failed, which was ignored: {failure}"
-        elif role.turned_down:
-            yield f"extender {printable(role.url)} was asked ({tasks}) and rejected {nodes(role.turned_down)}"
+        elif role.rejected:
+            yield f"extender {printable(role.url)} was asked ({tasks}) and rejected {nodes(role.rejected)}"
         else:
             yield f"extender {printable(role.url)} was asked ({tasks})"
 
@@ -153,7 +153,7 @@ def _body(decision: Decision, style: Style, situation: Situation = NO_SITUATION)
         if source := source_of(decision.profile, decision.pre_enqueue.plugin, "pre_enqueue"):
             yield f"{INDENT}your plugin: {printable(source)}"
         if decision.pre_enqueue.plugin == _GATES:
-            yield f"{INDENT}no scheduler looks at it until whoever set the gates has removed them"
+            yield f"{INDENT}no scheduler looks at it until its scheduling gates are removed"
     if decision.record is not None:
         lines = _record_lines(decision, decision.record, style, situation)
         yield from (f"{INDENT}{line}".rstrip() for line in lines)
@@ -248,7 +248,7 @@ def _without_nomination(decision: Decision, style: Style) -> Iterator[str]:
     if record is None:
         return
     yield ""
-    goes = f"it would go to {printable(record.node_name)}" if record.node_name else "it would fit nowhere"
+    goes = f"it would go to {printable(record.node_name)}" if record.node_name else "it would fit on no node"
     yield f"without the nomination {goes}"
     narrower = Style(style.colour, style.width - len(INDENT))
     yield from (f"{INDENT}{line}".rstrip() for line in _judged_lines(decision, record, narrower))

@@ -37,7 +37,7 @@ def _lines(compared: Against, style: Style) -> Iterator[str]:
         yield f"{INDENT}{title}: {plugin} rejected it: {printable(compared.status.message)}"
         yield from (f"{INDENT}{INDENT}- {printable(detail)}" for detail in compared.details)
     elif compared.node == compared.chosen:
-        yield f"{INDENT}{title}: that is where it is, or goes"
+        yield f"{INDENT}{title}: this is the node that it is on, or would go to"
     elif not compared.points:
         yield f"{INDENT}{title}: it fits there, and {chosen or 'no node'} was not scored beside it"
     else:

@@ -31,7 +31,7 @@ def group_head(name: str, decision: GroupDecision, in_service: InService | None,
     else:
         yield f"{name}: {_outcome(decision, message)}"
     if in_service is not None and not in_service.leads:
-        yield "  the replica that was asked does not lead: another one schedules, with a queue of its own"
+        yield "  this replica is not the leader: another one schedules, with its own queue"
     if condition is not None:
         yield f"  {_condition_text(condition, message)}"
     if decision.status is not None and decision.foreign:
@@ -59,7 +59,7 @@ def _place(in_service: InService | None) -> str:
     if in_service is None:
         return ""
     if in_service.place in _KEPT_OUT:
-        return "is kept out of the queue"
+        return "is gated"
     if in_service.place in _WITHIN_AN_ATTEMPT:
         return "is being decided about, or its members are being bound, at this moment"
     if in_service.place not in _SAID_BY_THE_QUEUE:

@@ -48,7 +48,7 @@ def tie_lines(record: SchedulingRecord) -> Iterator[str]:
         f"{printable(record.node_name)} has the {TIE_RULE} among them"
     )
     if not record.pod.pod.metadata.uid:
-        yield "the pod has no UID yet, so the real one may go to another of these"
+        yield "the pod has no UID yet, so the real one may go to another of these nodes"
 
 
 def _plugin_label(plugin: str, weight: int) -> str:

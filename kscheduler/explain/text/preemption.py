@@ -23,7 +23,7 @@ def preemption_lines(record: SchedulingRecord) -> Iterator[str]:
     elif record.post_filter.is_success:
         yield f"{record.post_filter.plugin} has made room on {printable(record.nominated_node_name or 'no node')}"
     else:
-        yield "preemption helps on no node"
+        yield "preemption would not help on any node"
         if record.post_filter_message not in record.message:  # else the event tells it
             yield _INDENT + printable(record.post_filter_message)
 
@@ -36,7 +36,7 @@ def _found(search: PreemptionSearch) -> Iterator[str]:
         since = f", since {printable(pod.pod.status.start_time)}" if pod.pod.status.start_time else ""
         yield f"{_INDENT}{printable(pod.key)}  priority {pod.priority}{since}"
     if len(every) > 1:
-        yield f"{len(every)} nodes would do; this is where it hurts least (budgets, priorities, pods, their age)"
+        yield f"{len(every)} nodes would do; this one disrupts least (budgets, priorities, number and age of pods)"
         others = sorted((candidate for candidate in every if candidate.node_name != chosen.node_name), key=_pain)
         yield from (_INDENT + _candidate_line(candidate) for candidate in others[:_OTHERS])
         if len(others) > _OTHERS:

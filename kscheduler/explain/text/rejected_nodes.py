@@ -34,7 +34,7 @@ def detail_lines(details: Sequence[NamedDetail], count: int) -> Iterator[str]:
     groups = _said_once(details)
     for named in groups[:_MOST_DETAILS]:
         pods = ", ".join(some(list(named.beside), _EXAMPLES))
-        beside = f"beside {pods} (nominated there): " if pods else ""
+        beside = f"with {pods} (nominated there): " if pods else ""
         is_all = len(named.node_names) in (0, count)
         names = "" if is_all else f" ({len(named.node_names)}: {', '.join(some(list(named.node_names), _EXAMPLES))})"
         yield f"- {beside}{printable(named.detail.text)}{names}"

@@ -3,11 +3,11 @@
 A class of devices may stand for an extended resource, and scoring by such a resource counts devices
 (noderesources/resource_allocation.go). They are kept in columns: a *part* is the devices of one slice that are for the
 same nodes; it adds its sums to the rows of these nodes. When a claim takes or gives back, the parts of its pools are
-counted anew; when a slice changes, its parts; when a node changes, its row. Nothing is counted for a decision.
+counted again; when a slice changes, its parts; when a node changes, its row. Nothing is counted for a decision.
 
 What counts is wider than what DynamicResources would allocate, as upstream: slices of older generations, incomplete
 pools and tainted devices, too. Where a selector fails for one of a node's devices, none of the class count there.
-Upstream keeps the first answer about a device or node for ever, under its name; here it lasts as long as they do.
+Upstream keeps the first answer about a device or node forever, under its name; here it lasts as long as they do.
 Limit: a selector whose evaluation costs more than BUDGET_COST counts as failing, as scoring cannot wait for it.
 """
 
@@ -201,7 +201,7 @@ class _Columns:
             self._count_row(row, nodes)
 
     def _count_row(self, row: int, nodes: NodeTable) -> None:
-        """The row anew: its node is another one, is gone, or has other labels."""
+        """The row again: its node is another one, is gone, or has other labels."""
         self.total[row] = self.taken[row] = self.failed[row] = 0
         is_live = bool(nodes.is_live[row])
         this_row = np.array([row], dtype=np.intp)
@@ -267,14 +267,14 @@ class _Columns:
                     part.terms = [parse_node_term(term) for term in where[1].node_selector_terms]
             if part.failed:
                 continue
-            passes = self._answer(spec.driver, device)
+            passes = self._result(spec.driver, device)
             if passes is None:
                 part.failed = 1
             elif passes:
                 part.devices.append(DeviceID(spec.driver, spec.pool.name, device.name))
         return list(parts.values())
 
-    def _answer(self, driver: str, device: Device) -> bool | None:
+    def _result(self, driver: str, device: Device) -> bool | None:
         """Whether the device is of the class; `None`: a selector fails."""
         if self._is_by_driver and driver in self._answers:
             return self._answers[driver]

@@ -78,12 +78,12 @@ class Preemption:
 
     @property
     def uid(self) -> str:
-        """The UID of whoever preempts, pod or group."""
+        """The UID of anyone who preempts, pod or group."""
         return self.preemptor.uid if self.group is None else self.group.uid
 
     @property
     def text(self) -> str:
-        """Whoever preempts, `namespace/name`."""
+        """Anyone who preempts, `namespace/name`."""
         return self.preemptor.key if self.group is None else self.group.key.text
 
     @property
@@ -152,7 +152,7 @@ class VictimReview:
     """By node; empty before the first review."""
     failure: Status = SUCCESS
     """An Error if the reviewer failed: then nobody is preempted."""
-    questions: tuple[Candidate, ...] = ()
+    queries: tuple[Candidate, ...] = ()
 
 
 class Evictions(Protocol):

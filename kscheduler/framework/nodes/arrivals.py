@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from kscheduler.framework.nodes.moved_pods import MovedPods
 from kscheduler.framework.nodes.node_info import NodeInfo
 from kscheduler.framework.nodes.node_table import NodeTable, Rows
-from kscheduler.framework.nodes.occupants import Items
+from kscheduler.framework.nodes.pod_columns import Items
 from kscheduler.framework.nodes.trial_table import SELDOM_READ, saturating
 from kscheduler.framework.pods.pod_info import PodInfo
 
@@ -93,11 +93,11 @@ class Arrivals:
     def upon(self, nodes: NodeTable) -> NodeTable:
         """The table with the pods on their rows: a fork for reading. The table itself does not change."""
         if self.is_exact and len(self.sums) == len(nodes.requested) + 2:
-            return CrowdedTable(nodes, self)
+            return TableWithNominated(nodes, self)
         return nodes.with_pods({row: self.on(place) for place, row in enumerate(self.rows.tolist())})
 
 
-class CrowdedTable(NodeTable):
+class TableWithNominated(NodeTable):
     """A table with more pods on some rows. Rows keep their numbers, and the columns of nodes are shared."""
 
     def __init__(self, nodes: NodeTable, arrivals: Arrivals) -> None:

@@ -37,7 +37,7 @@ class LabelColumn:
         self._id_of: dict[str | None, int] = {None: 0}
         self._tables: RecentlyUsed[Requirement, Mask] = RecentlyUsedByWeight(_KEPT_TABLES, _KEPT_BYTES, _weight)
         self._integers: tuple[NDArray[np.int64], Mask] | None = None
-        """By value its number, and whether it is one; made when Gt or Lt asks, anew with more values."""
+        """By value its number, and whether it is one; made when Gt or Lt asks, again with more values."""
 
     @classmethod
     def of(cls, values: Sequence[str | None]) -> "LabelColumn":
@@ -57,7 +57,7 @@ class LabelColumn:
         self.ids[row] = number
 
     def grow(self, capacity: int) -> None:
-        """Make room for more rows."""
+        """Make capacity for more rows."""
         self.ids = np.concatenate([self.ids, np.zeros(capacity - len(self.ids), dtype=np.int32)])
 
     def is_wasteful(self, live: int) -> bool:

@@ -18,7 +18,7 @@ _NO_NODE = Node()
 
 MOST_RESOURCES: Final = 512
 """Of a node that are counted. Each one takes a column for all nodes: a node of 1.5 MB has fifty thousand of them, which
-would be 400 MB for a thousand nodes, and whoever has the credentials of its kubelet may write them."""
+would be 400 MB for a thousand nodes, and anyone who has the credentials of its kubelet may write them."""
 
 
 def allocatable_amounts(resources: ResourceList) -> dict[str, int]:

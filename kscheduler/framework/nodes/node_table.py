@@ -137,7 +137,7 @@ class NodeTable:
         """The label keys that nodes have, with the number of nodes."""
         self._labels_at: list[Mapping[str, str]] = [{}] * self.capacity
         """The labels that `_label_keys` counts of a row."""
-        self._label_of_nobody = LabelColumn(self.capacity)
+        self._unlabelled_value = LabelColumn(self.capacity)
         self._rows: Rows | None = None
         self._name_at: list[str] = [""] * self.capacity
         self._names: tuple[str, ...] | None = None
@@ -184,10 +184,10 @@ class NodeTable:
         return self._names
 
     def gather_names(self) -> None:
-        """Put the names beside each other in memory, as new strings.
+        """Put the names side by side in memory, as new strings.
 
-        For a process whose children look at all of them: whoever counts a reference writes to the string, and so copies
-        its page. Strings that came with their nodes lie on a page each, new ones sixty on a page.
+        For a process whose children look at all of them: anyone who counts a reference writes to the string, and so
+        copies its page. Strings that came with their nodes lie on a page each, new ones sixty on a page.
         """
         self._name_at = "\0".join(self._name_at).split("\0")
         self._names = None
@@ -424,7 +424,7 @@ class NodeTable:
         column = self._labels.use(key)
         if column is None:
             if key not in self._label_keys:
-                return self._label_of_nobody  # a column for each key that pods name would let them fill the table
+                return self._unlabelled_value  # a column for each key that pods name would let them fill the table
             labels = [() if info is None or info.node is None else info.node.metadata.labels for info in self.infos]
             column = self._labels[key] = LabelColumn.of([found.get(key) if found else None for found in labels])
         return column
@@ -466,7 +466,7 @@ class NodeTable:
             setattr(self, name, np.pad(getattr(self, name), ((0, 0), (0, old))))
         for name in _PER_ROW:
             setattr(self, name, np.pad(getattr(self, name), (0, old)))
-        for column in (*self._labels.values(), self._label_of_nobody):
+        for column in (*self._labels.values(), self._unlabelled_value):
             column.grow(self.capacity)
         for log in (self.row_changes, self.node_changes, self.amount_changes):
             log.lengthen(min(_CHANGES_PER_ROW * self.capacity, _MOST_CHANGES))

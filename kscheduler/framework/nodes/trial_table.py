@@ -18,7 +18,7 @@ from kscheduler.api.quantity import MAX_INT64
 from kscheduler.framework.nodes.label_column import Mask
 from kscheduler.framework.nodes.node_info import NodeInfo
 from kscheduler.framework.nodes.node_table import NodeTable, Rows, clamped
-from kscheduler.framework.nodes.occupants import Items, Removable
+from kscheduler.framework.nodes.pod_columns import Items, Removable
 from kscheduler.framework.pods.pod_info import PodInfo
 
 SELDOM_READ: Final = ("generation", "pods_version")
@@ -26,7 +26,7 @@ SELDOM_READ: Final = ("generation", "pods_version")
 
 
 @dataclass(frozen=True, slots=True)
-class Before:
+class SavedRows:
     """The state of rows before a pod was put back on each of them."""
 
     items: Items
@@ -92,10 +92,10 @@ class TrialTable(NodeTable):
 
     # --- changing -----------------------------------------------------------------------------------------------------
 
-    def put_back(self, items: Items) -> Before:
+    def put_back(self, items: Items) -> SavedRows:
         """Put pods back, at most one per row. Returns what `undo` needs."""
         pods, rows = self._pods, self._pods.row_of[items]
-        before = Before(items, rows, self._sums.take(rows, axis=1))
+        before = SavedRows(items, rows, self._sums.take(rows, axis=1))
         self._sums[:, rows] = saturating(before.sums + pods.sums.take(items, axis=1))
         self.pod_count[rows] += 1
         self.is_out[items] = False
@@ -104,7 +104,7 @@ class TrialTable(NodeTable):
         self._changed(rows)
         return before
 
-    def undo(self, before: Before, where: Mask) -> None:
+    def undo(self, before: SavedRows, where: Mask) -> None:
         """Remove the pods selected by `where` (bool, per item) again; no other pod may have been put back since."""
         items, rows = before.items[where], before.rows[where]
         self._sums[:, rows] = before.sums[:, where]

@@ -46,7 +46,7 @@ class QueuedPodInfo:
     """Where its last attempt failed only because a plugin was not called for it: when it is called again."""
     gate_reasons: tuple[str, ...] = ()
     """Why the gating plugin keeps it out, as PreEnqueue has answered last; no condition tells it."""
-    told_gates: frozenset[str] = frozenset()
+    reported_gates: frozenset[str] = frozenset()
     """What keeps it out, as far as a log line has told it."""
 
     @property

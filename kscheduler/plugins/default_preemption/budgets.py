@@ -17,7 +17,7 @@ from kscheduler.api.policy import PodDisruptionBudget
 from kscheduler.api.selectors import NOTHING, Selector, parse_label_selector
 from kscheduler.framework.cluster.preemption import DisruptionBudgets
 from kscheduler.framework.nodes.label_column import Mask
-from kscheduler.framework.nodes.occupants import Items, PodKind, Removable
+from kscheduler.framework.nodes.pod_columns import Items, PodKind, Removable
 from kscheduler.framework.pods.pod_info import PodInfo
 
 _KEPT: Final = 10_000

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from kscheduler.framework.cluster.preemption import Candidate, Evictions
 from kscheduler.framework.nodes.label_column import Mask
 from kscheduler.framework.nodes.node_table import NodeTable, Rows, stable_hash
-from kscheduler.framework.nodes.occupants import Items, Removable
+from kscheduler.framework.nodes.pod_columns import Items, Removable
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.rules.scoring import mix
 

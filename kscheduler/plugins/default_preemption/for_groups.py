@@ -13,7 +13,7 @@ from typing import Final
 
 from kscheduler.framework.cluster.pod_groups import GroupDefinition, PodGroupView
 from kscheduler.framework.cluster.preemption import GroupTrial, PodGroupPostFilterResult, PreemptingGroup, Preemption
-from kscheduler.framework.nodes.occupants import OccupantColumns
+from kscheduler.framework.nodes.pod_columns import PodColumns
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Status, unresolvable, unschedulable
 from kscheduler.plugins.default_preemption.budgets import BudgetRules
@@ -27,7 +27,7 @@ _UNDER_WAY: Final = Status(SUCCESS.code, ("ongoing preemption on nominated nodes
 
 
 def preempt(
-    trial: GroupTrial, groups: PodGroupView, occupants: OccupantColumns, budgets: BudgetRules, plugin: str
+    trial: GroupTrial, groups: PodGroupView, pod_columns: PodColumns, budgets: BudgetRules, plugin: str
 ) -> PodGroupPostFilterResult:
     """Choose victims for the group. Only reports the choice: evicts nothing. `occupants` know what a pod is `worth`."""
     group, members = trial.group, trial.members
@@ -37,7 +37,7 @@ def preempt(
     if _is_under_way(trial, groups, priority):
         nominations = {pod.uid: pod.pod.status.nominated_node_name for pod in members}
         return PodGroupPostFilterResult(_UNDER_WAY, nominations)
-    rows = occupants.with_lower(trial.nodes, trial.nodes.rows(), priority)
+    rows = pod_columns.with_lower(trial.nodes, trial.nodes.rows(), priority)
     pods = (pod for row in rows.tolist() for pod in trial.nodes.info(row).pods.values())
     units = units_of(groups, (pod for pod in pods if worth(groups, pod) < priority))
     if not units:

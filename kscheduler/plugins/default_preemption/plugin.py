@@ -23,7 +23,7 @@ from kscheduler.framework.dry_run import DryRun
 from kscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint, Resource
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.nodes.node_table import NodeTable, Rows, stable_hash
-from kscheduler.framework.nodes.occupants import OccupantColumns
+from kscheduler.framework.nodes.pod_columns import PodColumns
 from kscheduler.framework.plugin import Plugin, PostFilterResult, Signature
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.reasons.diagnosis import Diagnosis, FitError, Rejection
@@ -54,11 +54,11 @@ class DefaultPreemption(Plugin):
     def __init__(self, args: DefaultPreemptionArgs | None, handle: Handle) -> None:
         self._args = args or DefaultPreemptionArgs()
         self._handle = handle
-        self._occupants = OccupantColumns(partial(worth, handle.pod_groups))
+        self._pod_columns = PodColumns(partial(worth, handle.pod_groups))
         self._budgets = BudgetRules(
             handle.budgets, stop_at_the_first_broken=handle.behaviours.budgets_stop_at_the_first_broken
         )
-        self._tells = handle.behaviours.tells_of_preemption
+        self._reports = handle.behaviours.reports_of_preemption
         self._grouped = GroupedRows(handle.pod_groups)
         self._memory = RowMemory()
         self._share = 1.0
@@ -98,7 +98,7 @@ class DefaultPreemption(Plugin):
 
     def pod_group_post_filter(self, trial: GroupTrial) -> PodGroupPostFilterResult:
         """Choose victims anywhere whose eviction makes room for the whole group. Only reports the choice."""
-        result = preempt(trial, self._handle.pod_groups, self._occupants, self._budgets, self.name)
+        result = preempt(trial, self._handle.pod_groups, self._pod_columns, self._budgets, self.name)
         status = result.status
         prefixed = Status(status.code, (f"pod group preemption: {status.message}",), self.name, status.fault)
         return replace(result, status=prefixed)
@@ -108,10 +108,10 @@ class DefaultPreemption(Plugin):
         refusal = not_eligible(pod, self._nominated_node(pod), nodes, potential, self._handle.evictions)
         if refusal:
             return PostFilterResult(unschedulable(refusal))
-        search = VictimSearch(pod, nodes, cycle, cycle.read(DryRun), self._occupants, self._budgets)
+        search = VictimSearch(pod, nodes, cycle, cycle.read(DryRun), self._pod_columns, self._budgets)
         known = None if self._nominated_node(pod) else self._memory.of(search)
         tried = self._try_out(search, potential, known)
-        if not tried.found and not tried.tells_all:
+        if not tried.found and not tried.reports_all:
             tried = self._try_out(search, potential, None)
         if not tried.found:
             return _no_candidate(nodes, tried)
@@ -135,7 +135,7 @@ class DefaultPreemption(Plugin):
         return PostFilterResult(self._success(chosen), chosen.node_name, preemption)
 
     def _success(self, chosen: Candidate) -> Status:
-        if not self._tells:
+        if not self._reports:
             return SUCCESS
         found = f"found a potential placement for pod on node {chosen.node_name}"
         return Status(Code.SUCCESS, (f"{found}, preempting {len(chosen.victims)} victims",))
@@ -143,7 +143,7 @@ class DefaultPreemption(Plugin):
     @staticmethod
     def _reviewed(review: VictimReview, tried: Tried, nodes: NodeTable, pod: PodInfo) -> Candidate | None:
         found = _listed(tried.found, nodes)
-        allowed, review.questions = still_allowed(review.reviewed, found, nodes)
+        allowed, review.queries = still_allowed(review.reviewed, found, nodes)
         return choose_listed(allowed, nodes, pod) if allowed else None
 
     def _try_out(self, search: VictimSearch, potential: Rows, known: RememberedRows | None) -> Tried:
@@ -166,7 +166,7 @@ class DefaultPreemption(Plugin):
             tried.found += shortlist.take(batch, result.found)
             tried.rejections += result.rejections
             tried.errors += result.errors
-            tried.tells_all &= result.tells_all
+            tried.reports_all &= result.reports_all
         self._share = candidates / at
         return tried
 
@@ -182,7 +182,7 @@ class DefaultPreemption(Plugin):
             tried.found += result.found
             tried.rejections += result.rejections
             tried.errors += result.errors
-            tried.tells_all = result.tells_all
+            tried.reports_all = result.reports_all
         return tried
 
     def _number_of_candidates(self, nodes: int) -> int:

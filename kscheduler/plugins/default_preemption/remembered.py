@@ -21,7 +21,7 @@ from kscheduler.api.policy import PodDisruptionBudget
 from kscheduler.bounded import RecentlyUsed, RecentlyUsedByWeight, weight_of
 from kscheduler.framework.nodes.change_log import ChangeLog
 from kscheduler.framework.nodes.node_table import NodeTable, Rows
-from kscheduler.framework.nodes.occupants import Items
+from kscheduler.framework.nodes.pod_columns import Items
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.plugins.default_preemption.choice import Candidates
 from kscheduler.plugins.default_preemption.victims import Tried, VictimSearch
@@ -75,7 +75,7 @@ class RememberedRows:
     def on(self, rows: Rows, search: VictimSearch) -> Tried:
         """What a search on the rows (ascending) finds; only the unknown rows are searched.
 
-        The rows that are no candidates are reported only if all rows were unknown; the result says so in `tells_all`.
+        The rows that are no candidates are reported only if all rows were unknown; the result says so in `reports_all`.
         """
         unknown = rows.take(np.flatnonzero(self._verdict.take(rows) == _UNKNOWN))
         if len(unknown):
@@ -86,7 +86,7 @@ class RememberedRows:
             if len(unknown) == len(rows):
                 return tried
         candidates = rows.take(np.flatnonzero(self._verdict.take(rows) == _CANDIDATE))
-        return Tried(found=[self._found(candidates)] if len(candidates) else [], tells_all=False)
+        return Tried(found=[self._found(candidates)] if len(candidates) else [], reports_all=False)
 
     def _found(self, rows: Rows) -> Candidates:
         numbers = self._numbers.take(rows, axis=1)

@@ -18,8 +18,8 @@ from kscheduler.api.groups import POD_GROUPS
 from kscheduler.framework.cluster.pod_groups import GroupKey, PodGroupView
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.nodes.node_table import NodeTable, Rows
-from kscheduler.framework.nodes.occupants import Removable, started_at
-from kscheduler.framework.nodes.trial_table import Before, TrialTable
+from kscheduler.framework.nodes.pod_columns import Removable, started_at
+from kscheduler.framework.nodes.trial_table import SavedRows, TrialTable
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Status
 from kscheduler.plugins.default_preemption.choice import Candidates, one_candidate
@@ -166,7 +166,7 @@ class _Node:
     def judge(self, units: Sequence[VictimUnit]) -> None:
         """Add the node to what was tried: a candidate, a rejection or an error."""
         search, rows = self.search, np.array([self.row], dtype=np.intp)
-        removable = search.occupants.below(search.nodes, rows, search.pod.priority)
+        removable = search.pod_columns.below(search.nodes, rows, search.pod.priority)
         trial = _UnitTrial(search, self.row, TrialTable(search.nodes, removable), removable, search.state.copy())
         status = SUCCESS
         for unit in units:
@@ -231,7 +231,7 @@ class _UnitTrial:
         """Put the unit back; if the preemptor does not fit any more, take it out again: Unschedulable."""
         uids = {pod.uid for pod in unit.pods}
         items = [item for item in range(len(self.removable)) if self.removable.pod(item).uid in uids]
-        before: list[Before] = [self.table.put_back(np.array([item], dtype=np.intp)) for item in items]
+        before: list[SavedRows] = [self.table.put_back(np.array([item], dtype=np.intp)) for item in items]
         status = self.count(unit, 1)
         if not status.is_success:
             return status

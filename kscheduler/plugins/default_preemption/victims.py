@@ -22,7 +22,7 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.dry_run import DryRun
 from kscheduler.framework.nodes.label_column import Mask
 from kscheduler.framework.nodes.node_table import NodeTable, Rows, stable_hash
-from kscheduler.framework.nodes.occupants import Items, OccupantColumns, Removable, started_at
+from kscheduler.framework.nodes.pod_columns import Items, PodColumns, Removable, started_at
 from kscheduler.framework.nodes.trial_table import TrialTable
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.reasons.diagnosis import Rejection
@@ -85,7 +85,7 @@ class Tried:
     found: list[Candidates] = field(default_factory=list)
     rejections: list[Rejection] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
-    tells_all: bool = True
+    reports_all: bool = True
     """Whether `rejections` holds every row that is no candidate."""
 
 
@@ -97,14 +97,14 @@ class VictimSearch:
     nodes: NodeTable
     state: CycleState
     filters: DryRun
-    occupants: OccupantColumns
+    pod_columns: PodColumns
     budgets: BudgetRules
 
     def on(self, rows: Rows) -> Tried:
         """Try the rows, which must be ascending."""
         tried = Tried()
         kinds = self.filters.counts_pods or bool(self.budgets.listed())
-        pods = self.occupants.below(self.nodes, rows, self.pod.priority, kinds=kinds)
+        pods = self.pod_columns.below(self.nodes, rows, self.pod.priority, kinds=kinds)
         if len(pods.rows) < len(rows):
             without = np.setdiff1d(rows, pods.rows, assume_unique=True)
             tried.rejections.append(rejection(without, NO_VICTIMS))

@@ -17,9 +17,9 @@ from kscheduler.devices.slices import SliceIndex
 from kscheduler.devices.wanted import AllocationError, AllocatorFeatures
 from kscheduler.framework.cluster.devices import Devices
 from kscheduler.framework.handle import Handle
-from kscheduler.framework.nodes.patience import Patience
-from kscheduler.plugins.dynamic_resources.kept_answers import AnswersByTemplate, KeptAnswers
+from kscheduler.framework.nodes.search_budget import SearchTimeBudget
 from kscheduler.plugins.dynamic_resources.long_evaluations import PatientCompiler, StillEvaluatingError
+from kscheduler.plugins.dynamic_resources.node_result_cache import NodeResultCache, ResultsByTemplate
 from kscheduler.plugins.dynamic_resources.search import DeviceSearch
 
 FILTER_TIMEOUT_SECONDS: Final = 10.0
@@ -39,7 +39,7 @@ class Allocators:
         self._version = cast("Release", handle.behaviours.version)
         self._index = SliceIndex(_NO_SLICES, self._features)
         self._indexed = _NO_SLICES
-        self._answers = AnswersByTemplate()
+        self._answers = ResultsByTemplate()
         self._timeout_seconds = 0.0
         if "DRASchedulerFilterTimeout" in handle.features:
             self._timeout_seconds = FILTER_TIMEOUT_SECONDS if filter_timeout is None else filter_timeout / 1e9
@@ -51,12 +51,12 @@ class Allocators:
         return Selections(compiler, self._features)
 
     def search_for(
-        self, claims: Sequence[ResourceClaim], devices: Devices, patience: Patience | None = None
+        self, claims: Sequence[ResourceClaim], devices: Devices, search_budget: SearchTimeBudget | None = None
     ) -> DeviceSearch:
         """A search for devices of these claims."""
         kept = self._answers.of(claims)
         make, follow = partial(self._made, claims, devices), partial(self._follow, kept, devices)
-        return DeviceSearch(claims, devices, follow, make, self._clock, self._timeout_seconds, kept, patience)
+        return DeviceSearch(claims, devices, follow, make, self._clock, self._timeout_seconds, kept, search_budget)
 
     def obstacles(self, devices: Devices) -> Obstacles:
         """Who explains why claims get nothing, as things are now."""
@@ -106,7 +106,7 @@ class Allocators:
             allocated = allocated.copy()
         return Allocator(self._features, claims, allocated, devices.device_class, index, self._selections)
 
-    def _follow(self, kept: KeptAnswers, devices: Devices) -> None:
+    def _follow(self, kept: NodeResultCache, devices: Devices) -> None:
         self._answers.follow(kept, devices, self._index_of(devices))
 
     def _index_of(self, devices: Devices) -> SliceIndex:

@@ -22,10 +22,10 @@ from kscheduler.api.devices import (
 from kscheduler.api.selectors import parse_node_term
 from kscheduler.devices.obstacle_details import AttributeValues, ConstraintObstacle, PoolTrouble
 from kscheduler.devices.obstacles import (
+    BlockingTaint,
     ClaimObstacles,
     Obstacles,
     RequestObstacles,
-    TaintInTheWay,
     UnmatchedSelector,
 )
 from kscheduler.devices.pools import NodeIdentity
@@ -104,7 +104,7 @@ def _excluded(request: RequestObstacles) -> Iterator[str]:
         yield f"{request.without_counters} whose shared counters are used up"
 
 
-def taint_text(taint: TaintInTheWay) -> str:
+def taint_text(taint: BlockingTaint) -> str:
     """The taint, with the rules that set it."""
     value = f"={taint.value}" if taint.value else ""
     rules = f" by DeviceTaintRule {' and '.join(taint.rules)}" if taint.rules else ""
@@ -127,15 +127,15 @@ def _unmatched(request: RequestObstacles) -> Iterator[str]:
 
 def values_text(attributes: Sequence[AttributeValues]) -> str:
     """In brackets, with a space before; empty if the expression names no attribute."""
-    told = []
+    reported = []
     for each in attributes:
         if each.values:
             more = f" and {each.more} more in the cluster" if each.more else ""
-            told.append(f"{each.attribute} is {', '.join(each.values)}{more}")
+            reported.append(f"{each.attribute} is {', '.join(each.values)}{more}")
         else:
             instead = f", but {', '.join(each.instead)}" if each.instead else ""
-            told.append(f"none has {each.attribute}{instead}")
-    return f" ({'; '.join(told)})" if told else ""
+            reported.append(f"none has {each.attribute}{instead}")
+    return f" ({'; '.join(reported)})" if reported else ""
 
 
 def _no_device(request: RequestObstacles, reached: int) -> str:
@@ -240,7 +240,7 @@ def claim_details(
 
 
 def held_by_less_important(pod: PodInfo, devices: Devices, nodes: NodeTable, rows: Rows) -> Iterator[Detail]:
-    """The rows where pods of a lower priority use claims with devices, which whoever expects preemption has to know.
+    """The rows where pods of a lower priority use claims with devices, which anyone who expects preemption has to know.
 
     The filter says no for good, so that preemption, which would leave the claims as they are, looks at none of them.
     """
@@ -253,7 +253,7 @@ def held_by_less_important(pod: PodInfo, devices: Devices, nodes: NodeTable, row
     if found:
         total = sum(found.values())
         who = "1 pod of a lower priority uses" if total == 1 else f"{total} pods of a lower priority use"
-        text = f"{who} devices through claims here: for those, preemption evicts nobody, in kube-scheduler as here"
+        text = f"{who} devices through claims here: preemption does not evict these, in kube-scheduler or here"
         yield Detail("heldByLessImportant", text, np.array(list(found), dtype=np.intp), {"pods": total})
 
 
@@ -288,8 +288,10 @@ def _unserved(
                 for key, obstacles_there in unserved:
                     yield _lacking(alone[key][0], obstacles_there, reached, used, group)
             case (code, tuple(pools)) if code == INVALID_POOLS:
-                told = "; ".join(pool_text(pool) for pool in pools if not pool.is_being_updated)
-                text = told or "a pool of devices contradicts itself (a device twice, or counters that do not exist)"
+                reported = "; ".join(pool_text(pool) for pool in pools if not pool.is_being_updated)
+                text = (
+                    reported or "a pool of devices contradicts itself (a device twice, or counters that do not exist)"
+                )
                 yield Detail("poolInvalid", text, group, {"pools": pools_tree(pools)})
             case (int(), tuple()):
                 names = list(dict.fromkeys(claim.metadata.name for claim, _ in alone.values()))

@@ -2,9 +2,9 @@
 
 CEL may loop: what one evaluation may cost is a second of work or more, for each device; and an expression may be made
 so that its compilation takes as long. Both are done at once as far as a small part of that goes, which is all that
-selectors usually need. What needs more is done in threads, one at a time, and whoever asks gets `StillEvaluatingError`
-until the answer is there; a selector that has needed more for one device is known as long from then on. Threads share
-the interpreter: others are slowed down meanwhile, and not held up.
+selectors usually need. What needs more is done in threads, one at a time, and anyone who asks gets
+`StillEvaluatingError` until the answer is there; a selector that has needed more for one device is known as long from
+then on. Threads share the interpreter: others are slowed down meanwhile, and not held up.
 
 All of it is counted in steps, so that what is refused is refused always, and everywhere.
 """
@@ -46,18 +46,18 @@ class StillEvaluatingError(Exception):
 
     def __init__(self, answer: "Future[Any]") -> None:
         super().__init__("a selector is still being evaluated")
-        self._answer = answer
+        self._result = answer
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Wait for it, for ever or for so long. Returns whether it is there."""
-        return _is_there(self._answer, seconds)
+        """Wait for it, forever or for so long. Returns whether it is there."""
+        return _is_there(self._result, seconds)
 
 
 class LongEvaluations:
     """Compilations and evaluations in threads."""
 
     def __init__(self) -> None:
-        self._asked: dict[_Key, tuple[object, Future[Any]]] = {}
+        self._queried: dict[_Key, tuple[object, Future[Any]]] = {}
         """By expression, or expression, driver and device; an entry keeps its device, so that no other one gets its id.
         """
         self._turn = threading.Lock()
@@ -65,35 +65,35 @@ class LongEvaluations:
     def matches(self, selector: CompiledSelector, driver: str, device: Device) -> bool:
         """The answer. Raises `SelectorRuntimeError`, `StillEvaluatingError`."""
         key = selector.expression, driver, id(device)
-        return self._answer(key, device, lambda: selector.evaluation(driver, device))[0]
+        return self._result(key, device, lambda: selector.evaluation(driver, device))[0]
 
     def compiled(self, expression: str, compile_it: Callable[[], CompiledSelector]) -> CompiledSelector:
         """The selector. Raises `SelectorCompileError`, `StillEvaluatingError`."""
-        return self._answer((expression,), None, lambda: compile_it)
+        return self._result((expression,), None, lambda: compile_it)
 
     def is_compiling(self, expression: str) -> bool:
         """Whether the expression is being compiled, or nobody has asked for it since."""
-        return (expression,) in self._asked
+        return (expression,) in self._queried
 
-    def _answer(self, key: _Key, about: object, prepare: Callable[[], Callable[[], T]]) -> T:
+    def _result(self, key: _Key, about: object, prepare: Callable[[], Callable[[], T]]) -> T:
         """What the work answers that `prepare` makes: that runs here, the work in a thread."""
-        known = self._asked.get(key)
+        known = self._queried.get(key)
         if known is None:
             self._make_room()
-            known = self._asked[key] = about, self._begin(prepare())
+            known = self._queried[key] = about, self._begin(prepare())
         answer: Future[T] = known[1]
         if not _is_there(answer, WAIT_SECONDS):
             raise StillEvaluatingError(answer)
-        del self._asked[key]
+        del self._queried[key]
         return answer.result()
 
     def _make_room(self) -> None:
         """Forget answers that nobody has asked for. Raises `StillEvaluatingError` if all are still under way."""
-        if len(self._asked) < MOST_EVALUATIONS:
+        if len(self._queried) < MOST_EVALUATIONS:
             return
-        self._asked = {key: known for key, known in self._asked.items() if not known[1].done()}
-        if len(self._asked) >= MOST_EVALUATIONS:
-            raise StillEvaluatingError(next(iter(self._asked.values()))[1])
+        self._queried = {key: known for key, known in self._queried.items() if not known[1].done()}
+        if len(self._queried) >= MOST_EVALUATIONS:
+            raise StillEvaluatingError(next(iter(self._queried.values()))[1])
 
     def _begin(self, work: Callable[[], T]) -> "Future[T]":
         answer: Future[T] = Future()
@@ -153,12 +153,12 @@ class PatientCompiler:
     def _compiled(self, expression: str) -> tuple[PatientSelector | SelectorCompileError, int]:
         """The selector or why there is none, and the bytes that it takes. Raises `StillEvaluatingError`."""
         try:
-            selector = self._at_once_or_beside(expression)
+            selector = self._now_or_in_background(expression)
         except SelectorCompileError as problem:
             return type(problem)(str(problem)), 4 * (len(expression) + len(str(problem)))
         return PatientSelector(selector, self._evaluations), selector.weight
 
-    def _at_once_or_beside(self, expression: str) -> CompiledSelector:
+    def _now_or_in_background(self, expression: str) -> CompiledSelector:
         if not self._evaluations.is_compiling(expression):
             with suppress(SelectorBudgetError):
                 return self._compiler.compile_anew(expression, BUDGET_STEPS)

@@ -38,7 +38,7 @@ from kscheduler.framework.handle import Handle
 from kscheduler.framework.nodes.label_column import Mask
 from kscheduler.framework.nodes.node_info import NodeInfo
 from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows, Scores
-from kscheduler.framework.nodes.patience import Patience
+from kscheduler.framework.nodes.search_budget import SearchTimeBudget
 from kscheduler.framework.plugin import (
     PASS_ALL,
     SKIPPED,
@@ -70,7 +70,7 @@ from kscheduler.plugins.dynamic_resources.in_cycle import (
     reachable_from,
     unservable,
 )
-from kscheduler.plugins.dynamic_resources.kept_answers import Answer
+from kscheduler.plugins.dynamic_resources.node_result_cache import Explanation
 from kscheduler.plugins.dynamic_resources.search import NOT_AVAILABLE, REASONS, LookAhead, UnfinishedError
 
 _PREPARED: Final = PreFilterResult(SUCCESS)
@@ -161,7 +161,7 @@ class DynamicResources(Plugin):
         except ClaimNotReadyError as not_ready:
             return PreFilterResult(unresolvable(str(not_ready), plugin=self.name))
         state = ClaimsInCycle(claims, shared=_chosen_by_group(cycle, claims, devices))
-        search_for = partial(self._allocators.search_for, devices=devices, patience=cycle.find(Patience))
+        search_for = partial(self._allocators.search_for, devices=devices, search_budget=cycle.find(SearchTimeBudget))
         if self._may_have_extended(pod, devices):
             state.extended = extended.extended_resources(
                 pod, state.to_allocate, devices, search_for, has_user_claims=bool(claims)
@@ -207,7 +207,7 @@ class DynamicResources(Plugin):
             codes, found = self._devices_on(state, nodes, rows)
         except UnfinishedError:
             names = [nodes.name_of(row) for row in rows.tolist()]
-            cycle.read(Patience).rest = LookAhead(nodes, names, state.search_on)
+            cycle.read(SearchTimeBudget).rest = LookAhead(nodes, names, state.search_on)
             raise StatusError("the search for devices goes on") from None
         for claim, mask in self._unavailable(state, nodes, rows):
             here = mask & ((codes == 0) | (codes == NOT_AVAILABLE))
@@ -219,12 +219,12 @@ class DynamicResources(Plugin):
         state.found.update(found)
         return codes if codes.any() else PASS_ALL
 
-    def _devices_on(self, state: ClaimsInCycle, nodes: NodeTable, rows: Rows) -> tuple[Codes, dict[str, Answer]]:
+    def _devices_on(self, state: ClaimsInCycle, nodes: NodeTable, rows: Rows) -> tuple[Codes, dict[str, Explanation]]:
         """The codes of rows without devices, int64 [rows], and by node what was found and is not kept."""
         if state.search is not None and nodes is self._handle.view.nodes:
             return state.search.on_rows(nodes, rows)
         codes = np.zeros(len(rows), dtype=np.int64)
-        found: dict[str, Answer] = {}
+        found: dict[str, Explanation] = {}
         if state.search is None and state.extended is None:
             return codes, found
         for place, row in enumerate(rows.tolist()):
@@ -363,7 +363,7 @@ class DynamicResources(Plugin):
         cycle.write(reservation)
         chosen = dict(state.shared)
         chosen |= {claim.metadata.uid: allocation for claim, allocation in zip(claims, found or (), strict=False)}
-        _tell_group(cycle, chosen)
+        _report_group(cycle, chosen)
         for claim in state.claims:
             taken = _taken(devices, claim, chosen.get(claim.metadata.uid))
             taken.is_of_group = cycle.find(CycleOfGroup) is not None
@@ -438,7 +438,7 @@ def _chosen_by_group(
     }
 
 
-def _tell_group(cycle: CycleState, uids: Iterable[str]) -> None:
+def _report_group(cycle: CycleState, uids: Iterable[str]) -> None:
     """Let the members after this one know for which claims it has chosen devices."""
     trial = cycle.find(CycleOfGroup)
     if trial is None:

@@ -17,11 +17,11 @@ from kscheduler.devices.wanted import AllocationError, FailedOnThisNodeError
 from kscheduler.framework.cluster.devices import Devices
 from kscheduler.framework.nodes.node_info import NodeInfo
 from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows
-from kscheduler.framework.nodes.patience import Patience
+from kscheduler.framework.nodes.search_budget import SearchTimeBudget
 from kscheduler.framework.plugin_time import DECISION_TIME, DecisionEndedError
 from kscheduler.framework.status import Fault, StatusError
-from kscheduler.plugins.dynamic_resources.kept_answers import Answer, KeptAnswers, OfClaims
 from kscheduler.plugins.dynamic_resources.long_evaluations import WAIT_SECONDS, StillEvaluatingError
+from kscheduler.plugins.dynamic_resources.node_result_cache import Explanation, NodeResultCache, OfClaims
 
 NO_DEVICES: Final = -1
 NOT_AVAILABLE: Final = -2
@@ -36,7 +36,7 @@ REASONS: Final = {
 
 
 MOST_TRIES: Final = 3
-"""How often a node is searched beside the cycle while its devices change; then the cycle does it."""
+"""How often a node is searched in the background while its devices change; then the cycle does it."""
 
 
 class OverdueError(StatusError):
@@ -67,8 +67,8 @@ class DeviceSearch:
     clock: Clock
     timeout_seconds: float
     """How long the search on a node may take; 0: as long as it takes."""
-    kept: KeptAnswers
-    patience: Patience | None = None
+    kept: NodeResultCache
+    search_budget: SearchTimeBudget | None = None
     """`None`: the search goes on to its end."""
     _uids: OfClaims = ()
     _allocator: Allocator | None = None
@@ -78,7 +78,7 @@ class DeviceSearch:
     def __post_init__(self) -> None:
         self._uids = tuple([claim.metadata.uid for claim in self.claims])
 
-    def on(self, node: Node) -> Answer:
+    def on(self, node: Node) -> Explanation:
         """What each claim gets on the node, or a code why they do not all get something.
 
         Raises `StatusError`: the claims or their classes are wrong, or the time is over; `UnfinishedError`.
@@ -93,29 +93,29 @@ class DeviceSearch:
             self.kept.put(node, answer, self._uids)
         return answer
 
-    def to_its_end(self, node: Node) -> Answer:
+    def to_its_end(self, node: Node) -> Explanation:
         """As `on` of a node that has passed Filter: its devices may have changed since, by a member of the pod's group,
         and the cycle's patience is over perhaps. Raises `StatusError`.
         """
-        patience, self.patience = self.patience, None
+        search_budget, self.search_budget = self.search_budget, None
         try:
             return self.on(node)
         finally:
-            self.patience = patience
+            self.search_budget = search_budget
 
-    def _searched(self, node: Node) -> Answer:
+    def _searched(self, node: Node) -> Explanation:
         """Search the node now. Raises `StatusError`, `UnfinishedError`."""
         end = self._end()
         while True:
             try:
-                return _last_of(self._in_parts(self._current(), node, self._patience(), end))
+                return _last_of(self._in_parts(self._current(), node, self._search_budget(), end))
             except StillEvaluatingError as still:
-                if self.patience is not None:
+                if self.search_budget is not None:
                     raise UnfinishedError from None
                 still.wait()
 
     def beforehand(self, node: Node) -> Generator[None, bool, None]:
-        """Search the node beside the cycle, and keep the answer for it.
+        """Search the node in the background, and keep the answer for it.
 
         Who runs it sends at each `yield` whether others have had a turn: what is allocated may have changed then. An
         error is left to the cycle, which comes to it by itself. Raises `StatusError`.
@@ -139,8 +139,8 @@ class DeviceSearch:
                 self.kept.put(node, answer, self._uids)
                 return
 
-    def _in_turns(self, node: Node) -> Generator[None, bool, Answer]:
-        """The answer about a node; after the first turn of others, the search begins anew in a state that lasts."""
+    def _in_turns(self, node: Node) -> Generator[None, bool, Explanation]:
+        """The answer about a node; after the first turn of others, the search begins again in a state that lasts."""
         end = self._end()
         parts, is_lasting = self._in_parts(self._current(), node, None, end), False
         while True:
@@ -148,7 +148,7 @@ class DeviceSearch:
             try:
                 next(parts)
             except StopIteration as ended:
-                answer: Answer = ended.value
+                answer: Explanation = ended.value
                 return answer
             except StillEvaluatingError as still:
                 still.wait(WAIT_SECONDS)
@@ -163,14 +163,14 @@ class DeviceSearch:
             self._allocator = self.make(lasts=False)
         return self._allocator
 
-    def _patience(self) -> Patience | None:
+    def _search_budget(self) -> SearchTimeBudget | None:
         """The cycle's patience. Raises `UnfinishedError`."""
-        if self.patience is not None and self.patience.is_over:
+        if self.search_budget is not None and self.search_budget.is_over:
             raise UnfinishedError
-        return self.patience
+        return self.search_budget
 
-    def on_rows(self, nodes: NodeTable, rows: Rows) -> tuple[Codes, dict[str, Answer]]:
-        """The same for rows of the live table, as `KeptAnswers.on_rows` returns it. Raises `StatusError`."""
+    def on_rows(self, nodes: NodeTable, rows: Rows) -> tuple[Codes, dict[str, Explanation]]:
+        """The same for rows of the live table, as `NodeResultCache.on_rows` returns it. Raises `StatusError`."""
         self._catch_up()
         return self.kept.on_rows(nodes, rows, self.on)
 
@@ -184,8 +184,8 @@ class DeviceSearch:
         return self.clock.monotonic() + self.timeout_seconds if self.timeout_seconds else None
 
     def _in_parts(
-        self, allocator: Allocator, node: Node, patience: Patience | None, end: float | None
-    ) -> Generator[None, None, Answer]:
+        self, allocator: Allocator, node: Node, search_budget: SearchTimeBudget | None, end: float | None
+    ) -> Generator[None, None, Explanation]:
         name = node.metadata.name
         parts = allocator.allocate_in_parts(name, node.metadata.labels)
         while True:
@@ -200,20 +200,20 @@ class DeviceSearch:
                 raise StatusError(str(problem), Fault.CLAIM) from None
             if end is not None and self.clock.monotonic() >= end:
                 raise OverdueError(f"node {name}: timed out trying to allocate devices")
-            if patience is not None and patience.is_over:
+            if search_budget is not None and search_budget.is_over:
                 raise UnfinishedError
             if DECISION_TIME.is_up:  # the cycle has no patience, or its clock stands still
                 raise DecisionEndedError
             yield
 
 
-def _last_of(parts: Generator[None, None, Answer]) -> Answer:
+def _last_of(parts: Generator[None, None, Explanation]) -> Explanation:
     """What a search finds that nobody interrupts."""
     while True:
         try:
             next(parts)
         except StopIteration as ended:
-            answer: Answer = ended.value
+            answer: Explanation = ended.value
             return answer
 
 
@@ -227,7 +227,7 @@ def _last_of(parts: Generator[None, None, Answer]) -> Answer:
 
 
 class LookAhead:
-    """Nodes that a cycle has asked about. Implements `RestOfSearch`."""
+    """Nodes that a cycle has asked about. Implements `UnfinishedSearch`."""
 
     def __init__(
         self, nodes: NodeTable, names: Iterable[str], search_on: Callable[[NodeInfo], DeviceSearch | None]

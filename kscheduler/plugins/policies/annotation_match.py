@@ -96,7 +96,9 @@ class AnnotationMatch(Plugin):
 
         def said(row: int) -> tuple[tuple[str, str, str | None], ...]:
             node = nodes.info(row).node
-            return tuple((key, value, _said(node, key)) for key, value in wanted if not _node_matches(node, key, value))
+            return tuple(
+                (key, value, _message(node, key)) for key, value in wanted if not _node_matches(node, key, value)
+            )
 
         for mismatches, group in grouped(rows, said).items():
             text = "; ".join(
@@ -143,7 +145,7 @@ def _node_matches(node: Node | None, key: str, value: str) -> bool:
     return metadata.labels.get(key) == value or metadata.annotations.get(key) == value
 
 
-def _said(node: Node | None, key: str) -> str | None:
+def _message(node: Node | None, key: str) -> str | None:
     if node is None:
         return None
     label = node.metadata.labels.get(key)

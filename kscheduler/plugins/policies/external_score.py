@@ -1,6 +1,6 @@
 """ExternalScore: points from any source of truth that answers by HTTP with a number per node.
 
-The hand-made scheduler asks its source while a pod waits, once per pod. Here the numbers are fetched beside the cycle,
+The hand-made scheduler asks its source while a pod waits, once per pod. Here the numbers are fetched in the background,
 each `refreshInterval`; a decision never waits for them, and a source that is slow, away or hostile costs nothing but
 its own answer (`measurements` has the bounds).
 
@@ -114,7 +114,7 @@ class ExternalScore(Plugin):
         lowest, highest = float(numbers.min()), float(numbers.max())
         if lowest == highest:
             return np.full(len(numbers), MAX_NODE_SCORE, dtype=np.int64)
-        # halves, because the distance of two numbers may be beyond float64; 99 at most for whoever is not the best
+        # halves, because the distance of two numbers may be beyond float64; 99 at most for anyone who is not the best
         share = (numbers / 2 - lowest / 2) / (highest / 2 - lowest / 2)
         below = np.floor((MAX_NODE_SCORE - 1) * share).astype(np.int64)
         return np.where(numbers == highest, MAX_NODE_SCORE, below)
@@ -146,7 +146,7 @@ class ExternalScore(Plugin):
             self._take_over({}, fails=self._args.when_stale == FAIL_WHEN_STALE)
 
     def _take_over(self, numbers: Mapping[str, float], *, fails: bool) -> None:
-        """Exchange the numbers; only nodes with another one are judged anew.
+        """Exchange the numbers; only nodes with another one are judged again.
 
         Numbers of names that are no nodes are kept: one of them may be the next node's.
         """

@@ -12,7 +12,7 @@ with its requests on top of the usage until it has run for the whole span of a m
 never not at all. A pod without requests counts with what scoring presumes (100m, 200Mi).
 
 Ages are looked at when data are fetched, each `refreshInterval`, also where that fails: between two refreshes a node's
-points depend on the node and its pods only, so they are kept, and worked out anew for nodes that changed.
+points depend on the node and its pods only, so they are kept, and worked out again for nodes that changed.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from kscheduler.config.plugin_args import DEFAULT_RESOURCES, LoadAwareArgs
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.nodes.node_table import NodeTable, Rows, Scores
-from kscheduler.framework.nodes.occupants import started_at
+from kscheduler.framework.nodes.pod_columns import started_at
 from kscheduler.framework.plugin import Plugin, RefreshError, Source
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.requests import CPU
@@ -43,7 +43,7 @@ TRUST_STEPS: Final = 20
 _MOST: Final = MAX_INT64 // (2 * TRUST_STEPS)
 """Amounts beyond this (280 petabytes) are taken for this, so that sums of twentieths fit into 64 bits."""
 _NODES_AT_A_TIME: Final = 200
-"""Estimates are worked out beside the cycle, this many between two turns of the event loop."""
+"""Estimates are worked out in the background, this many between two turns of the event loop."""
 
 
 class _Load(NamedTuple):
@@ -144,7 +144,7 @@ class LoadAware(Plugin):
         return await from_metrics_server(self._handle.client)
 
     async def _take_over(self) -> None:
-        """Judge ages, work out estimates beside the cycle, then exchange all at once."""
+        """Judge ages, work out estimates in the background, then exchange all at once."""
         now, nodes = self._handle.clock.time(), self._handle.view.nodes
         loads: dict[str, _Load] = {}
         estimates: dict[str, _Estimate] = {}

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import aiohttp
 
 
-# One GET from an HTTP server outside of the cluster's API, for policies that fetch data beside the cycle.
+# One GET from an HTTP server outside of the cluster's API, for policies that fetch data in the background.
 #
 # What such a server may do to us is bounded: an answer has a largest size and a deadline, redirects are an error (they
 # would lead where nobody has allowed a request to go), proxies of the environment are not used, compressed answers are
@@ -141,7 +141,9 @@ def _authorization(source: HTTPSource) -> dict[str, str]:
     name = f"bearerTokenFile {path}"
     try:
         if any(path.resolve().is_relative_to(own) for own in OWN_CREDENTIALS):
-            raise RefreshError(f"{name}: the API server's own token is sent to nobody else; mount one for this server")
+            raise RefreshError(
+                f"{name}: the API server's token is never sent to another server; mount one for this server"
+            )
         check_regular(path)
         with path.open("rb") as file:
             token = file.read(_LONGEST_TOKEN).strip()

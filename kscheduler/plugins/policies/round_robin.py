@@ -1,6 +1,6 @@
 """RoundRobin: each node in turn, among those that fit.
 
-The hand-made scheduler counts pods modulo nodes: it gives a turn to nodes without room, and begins anew with the first
+The hand-made scheduler counts pods modulo nodes: it gives a turn to nodes without room, and begins again with the first
 node when it is restarted. Here it is the turn of the node that fits and whose last pod of this scheduler came longest
 ago; nodes that had none come first, in the order of their names. While all nodes fit, that is the round; a node that
 was full for a while is not skipped twice, and a new node gets its turn, but no flood.

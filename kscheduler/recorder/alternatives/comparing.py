@@ -10,18 +10,18 @@ from kscheduler.api.core import Pod
 from kscheduler.api.kinds import PODS
 from kscheduler.assembly.configured import Configured
 from kscheduler.config.feature_gates import FeatureGates
-from kscheduler.recorder.alternatives.free_run import FreeRun, Happening
-from kscheduler.recorder.alternatives.measures import Measured, PodPlacement
+from kscheduler.recorder.alternatives.free_run import ExternalChange, FreeRun
+from kscheduler.recorder.alternatives.run_measurements import PodPlacement, RunMeasurements
 from kscheduler.recorder.entries import Op, Verb
 from kscheduler.recorder.packing import ObjectUnpacker
-from kscheduler.recorder.replaying.described import Described, configured_as
+from kscheduler.recorder.replaying.recorded_configuration import RecordedConfiguration, configured_as
 from kscheduler.recorder.replaying.replay import Beginning, RecordingError
 from kscheduler.recorder.segments import SegmentName, SegmentReader
 from kscheduler.scheduling.journal import EvictionStep
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class MovedPod:
     """A pod that would be elsewhere."""
 
     pod: str
@@ -34,20 +34,20 @@ class Moved:
 class PolicyComparison:
     """What would have been different."""
 
-    before: Measured
+    before: RunMeasurements
     """Under the recorded configuration, run in the same way."""
-    after: Measured
+    after: RunMeasurements
     first: int
     """Microseconds since the epoch of the beginning, and of the end."""
     last: int
     notes: list[str] = field(default_factory=list)
 
-    def moved(self) -> Iterator[Moved]:
+    def moved(self) -> Iterator[MovedPod]:
         """Pods with another node, or with one in one of the runs only; in the order of the recording."""
         for uid, placement in {**self.before.placed, **self.after.placed}.items():
             before, after = _node(self.before.placed, uid), _node(self.after.placed, uid)
             if before != after:
-                yield Moved(placement.pod, before, after)
+                yield MovedPod(placement.pod, before, after)
 
 
 def _node(placed: Mapping[str, PodPlacement], uid: str) -> str:
@@ -55,7 +55,7 @@ def _node(placed: Mapping[str, PodPlacement], uid: str) -> str:
     return "" if found is None else found.node
 
 
-class Recorded:
+class RecordedRun:
     """A run of a recording, as happenings. Read twice: the victims must be known from the beginning."""
 
     def __init__(self, segments: Sequence[SegmentName]) -> None:
@@ -73,7 +73,7 @@ class Recorded:
         raise RecordingError(f"{self._segments[0].path}: its snapshot is not whole")
 
     @property
-    def description(self) -> Described:
+    def description(self) -> RecordedConfiguration:
         """What decided. Raises `RecordingError`."""
         if self.beginning.description is None:
             raise RecordingError(f"{self._segments[0].path}: its snapshot is not whole")
@@ -96,13 +96,13 @@ class Recorded:
             if entry[0] == Op.EVICTION and entry[3] == EvictionStep.AWAITED:
                 yield str(entry[4])
 
-    def happenings(self) -> Iterator[Happening]:
+    def external_changes(self) -> Iterator[ExternalChange]:
         """All of it, in order; snapshots of later segments are passed over, except after a gap."""
         stores: dict[int, dict[str, Any]] = {}
         for index, name in enumerate(self._segments):
             yield from self._of_segment(name.path, stores, is_first=index == 0)
 
-    def _of_segment(self, path: Path, stores: dict[int, dict[str, Any]], *, is_first: bool) -> Iterator[Happening]:
+    def _of_segment(self, path: Path, stores: dict[int, dict[str, Any]], *, is_first: bool) -> Iterator[ExternalChange]:
         beginning, is_begun, unpacker = Beginning(), False, ObjectUnpacker()
         for entry in self._entries([name for name in self._segments if name.path == path]):
             op = entry[0]
@@ -123,11 +123,11 @@ class Recorded:
         beginning: Beginning,
         unpacker: ObjectUnpacker,
         stores: dict[int, dict[str, Any]],
-    ) -> Iterator[Happening]:
+    ) -> Iterator[ExternalChange]:
         micros = entry[1]
         if entry[0] in (Op.BACKOFF, Op.NET):
-            yield Happening(micros, None, is_net=entry[0] == Op.NET)
-        elif entry[0] == Op.ADOPTED:
+            yield ExternalChange(micros, None, is_net=entry[0] == Op.NET)
+        elif entry[0] == Op.APPLIED:
             self._note("the configuration was changed meanwhile; both runs keep theirs to the end")
         elif entry[0] == Op.OBJECT:
             number, verb, key, packed = entry[2:]
@@ -141,19 +141,19 @@ class Recorded:
                 new = unpacker.whole(kind, packed)
                 old = store.get(new.key)
                 store[new.key] = new
-            yield Happening(micros, kind, old, new)
+            yield ExternalChange(micros, kind, old, new)
 
 
-def _of_snapshot(beginning: Beginning, stores: dict[int, dict[str, Any]]) -> Iterator[Happening]:
+def _of_snapshot(beginning: Beginning, stores: dict[int, dict[str, Any]]) -> Iterator[ExternalChange]:
     """Everything that was there, pods last."""
     found = sorted(beginning.stored, key=lambda stored: beginning.kinds[stored[0]] is PODS)
     for number, objects in found:
         for obj in objects:
             stores.setdefault(number, {})[obj.key] = obj
-            yield Happening(beginning.micros, beginning.kinds[number], None, obj)
+            yield ExternalChange(beginning.micros, beginning.kinds[number], None, obj)
 
 
-def compared(recorded: Recorded, other: Configured, own: Configured | None = None) -> PolicyComparison:
+def compared(recorded: RecordedRun, other: Configured, own: Configured | None = None) -> PolicyComparison:
     """Run both. Raises `RecordingError`, `ConfigError`, `SegmentError`, `OSError`.
 
     `own`: the recorded configuration, where it cannot be built from the files of today; `None`: it can.
@@ -163,8 +163,8 @@ def compared(recorded: Recorded, other: Configured, own: Configured | None = Non
     own, measured, came = own or configured_as(description), [], dict[str, str]()
     for configured in (own, other):
         run = FreeRun(configured, recorded.beginning.kinds, recorded.victims)
-        for happening in recorded.happenings():
-            run.happens(happening)
+        for happening in recorded.external_changes():
+            run.apply_external(happening)
             last = happening.micros
             if happening.kind is PODS and isinstance(happening.new, Pod) and not happening.new.is_terminal:
                 came.setdefault(happening.new.metadata.uid, _to_decide(happening.new))

@@ -4,7 +4,7 @@ Pods and nodes come, change and go at the recorded times; what the recorded sche
 evictions) does not happen. Every decision is made at once, every Binding succeeds, a victim is gone at once. So two
 configurations are compared under the same conditions, and neither with what really was.
 
-Limits: a pod that a controller made anew after a recorded eviction comes in any case; a pod ends when it ended then,
+Limits: a pod that a controller made again after a recorded eviction comes in any case; a pod ends when it ended then,
 also if it got its node later here. PreBind, extenders and plugins' own data are left out.
 """
 
@@ -22,9 +22,9 @@ from kscheduler.assembly.configured import Configured
 from kscheduler.assembly.profiles_over import that_only_decide
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.informers.store import Store
-from kscheduler.recorder.alternatives.measures import Measured, PodPlacement, nodes_in_use
+from kscheduler.recorder.alternatives.run_measurements import PodPlacement, RunMeasurements, nodes_in_use
 from kscheduler.recorder.replaying.ports_of_replay import recorded_ports
-from kscheduler.recorder.replaying.service_steps import decide, decide_group, tell
+from kscheduler.recorder.replaying.service_steps import decide, decide_group, report
 from kscheduler.recorder.step_clock import MICROS, ReplayedClock
 from kscheduler.scheduling.attempt.context import Attempt
 from kscheduler.scheduling.eviction.evictions import RunningPreemption
@@ -34,11 +34,11 @@ from kscheduler.state.queue.queued_group import QueuedPodGroup
 
 SAMPLE_SECONDS: Final = 60.0
 _MOST_DECISIONS: Final = 20
-"""Decisions per waiting pod after one event: whoever moves then still, moves for ever."""
+"""Decisions per waiting pod after one event: anyone who moves then still, moves forever."""
 
 
 @dataclass(frozen=True, slots=True)
-class Happening:
+class ExternalChange:
     """A change that came from outside, or the queue's clock."""
 
     micros: int
@@ -65,7 +65,7 @@ class FreeRun:
     def __init__(self, configured: Configured, kinds: Sequence[Kind], victims: frozenset[str]) -> None:
         """`victims`: UIDs of the pods that the recorded scheduler has evicted. Raises `ConfigError`."""
         self.clock = ReplayedClock()
-        self.measured = Measured()
+        self.measured = RunMeasurements()
         self._stores: Mapping[Kind, Store[Any]] = {kind: Store() for kind in kinds}
         self._victims = victims
         self._arrived: dict[str, int] = {}
@@ -83,12 +83,12 @@ class FreeRun:
             self.clock,
             build=that_only_decide,
         )
-        self.assembly.plugin_reports.let_be_slow()
+        self.assembly.plugin_reports.ignore_slow_calls()
         self.assembly.evictions.carry_out = self._begun.append
 
     # --- what happens -------------------------------------------------------------------------------------------------
 
-    def happens(self, happening: Happening) -> None:
+    def apply_external(self, happening: ExternalChange) -> None:
         """Let it happen, and let the scheduler do what it can."""
         self.clock.set(max(happening.micros, self.clock.micros))
         if happening.micros >= self._next_sample:
@@ -107,7 +107,7 @@ class FreeRun:
             self._show(happening.kind, happening.new, (happening.new or happening.old or _NOBODY).key)
         self._decide_all()
 
-    def end(self) -> Measured:
+    def end(self) -> RunMeasurements:
         """What came of it."""
         self.measured.samples.append(nodes_in_use(self.assembly.cache))
         served = self.assembly.profiles
@@ -122,16 +122,16 @@ class FreeRun:
         if new is None:
             if old is not None:
                 store.remove(key)
-                tell(handler, "on_delete", old)
+                report(handler, "on_delete", old)
             return
         if old is not None and old.metadata.uid != new.metadata.uid:
             self._show(kind, None, key)
             old = None
         store.put(key, new)
         if old is None:
-            tell(handler, "on_add", new, kind is NODES)
+            report(handler, "on_add", new, kind is NODES)
         else:
-            tell(handler, "on_update", old, new)
+            report(handler, "on_update", old, new)
 
     def _pod_happens(self, old: KubeObject | None, new: KubeObject | None) -> None:
         about: Any = new or old
@@ -233,11 +233,11 @@ class FreeRun:
             self.assembly.evictions.apply(entry, EvictionStep.FORGOTTEN)
 
 
-class _Nobody:
+class _NoListener:
     key = ""
 
 
-_NOBODY: Final = _Nobody()
+_NOBODY: Final = _NoListener()
 
 
 def _sizes(statistics: Any) -> tuple[int, ...]:

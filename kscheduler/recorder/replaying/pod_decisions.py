@@ -9,10 +9,10 @@ from typing import Any
 
 import yaml
 
-from kscheduler.recorder.entries import OUTCOMES, UNTIMED, Entry, How, Op, Output
+from kscheduler.recorder.entries import OUTCOMES, UNTIMED, DecisionEnd, Entry, Op, Output
 from kscheduler.recorder.segments import SegmentError, SegmentName, SegmentReader
 
-_ASKED, _SEARCHED = "extenders are asked", "a search for devices goes on"
+_QUERIED, _SEARCHED = "extenders are asked", "a search for devices goes on"
 _EITHER = "extenders are asked, or a search goes on"
 
 
@@ -80,12 +80,12 @@ class PodDecisions:
         """Entries with their time. Those of a snapshot are left out."""
         for block in reader.blocks():
             for entry in block:
-                if (entry[0] == Op.SNAPSHOT and entry[1] == "configuration") or entry[0] == Op.ADOPTED:
+                if (entry[0] == Op.SNAPSHOT and entry[1] == "configuration") or entry[0] == Op.APPLIED:
                     self._awaited = _awaited_under(entry[2])
                 if entry[0] not in UNTIMED:
                     yield entry[1], entry
 
-    def _is_asked(self, key: str) -> bool:
+    def _is_queried(self, key: str) -> bool:
         return key == self.pod or ("/" not in self.pod and key.partition("/")[2] == self.pod)
 
     def _decisions(self, micros: int, entry: Entry) -> Iterator[PodDecision]:
@@ -96,25 +96,29 @@ class PodDecisions:
         number, attempt, node, text = int(entry[2]), None, "", ""
         if op == Op.DECIDED:
             _, _, _, key, attempt, how, node, _ = entry
-            text = "" if node else {How.AWAITED: self._awaited, How.IN_LINE: "it stands in line"}.get(how, "")
+            text = (
+                ""
+                if node
+                else {DecisionEnd.AWAITED: self._awaited, DecisionEnd.IN_LINE: "it stands in line"}.get(how, "")
+            )
             self._pod_of[number] = key
         elif op == Op.LATER:
             _, _, _, key, _, node, _ = entry
         else:  # a step after the decision has failed, or an exception before there was a node
             key = self._pod_of.get(number) or next((output[1] for output in outputs if output[0] == Output.FAILED), "")
             text = ", ".join(entry[4]) if op == Op.ABANDONED else str(entry[3])
-        if self._is_asked(key):
+        if self._is_queried(key):
             yield _decision(micros, key, attempt, node, text, outputs)
 
     def _of_group(self, micros: int, entry: Entry) -> Iterator[PodDecision]:
         _, _, group, placed, outputs = entry
         for number, key, node in placed:
             self._pod_of[number] = key
-            if self._is_asked(key):
+            if self._is_queried(key):
                 yield PodDecision(micros, key, None, node, group=group)
         with_node = {key for _, key, _ in placed}
         for key in dict.fromkeys(output[1] for output in outputs if output[0] == Output.FAILED):
-            if key not in with_node and self._is_asked(key):
+            if key not in with_node and self._is_queried(key):
                 yield _decision(micros, key, None, "", "", outputs, group)
 
 
@@ -123,7 +127,7 @@ def _awaited_under(description: Mapping[str, Any]) -> str:
     extenders = (yaml.safe_load(description["configuration"]) or {}).get("extenders")
     if not extenders:
         return _SEARCHED
-    return _EITHER if any(each.get("managedResources") for each in extenders) else _ASKED
+    return _EITHER if any(each.get("managedResources") for each in extenders) else _QUERIED
 
 
 def _decision(

@@ -49,9 +49,9 @@ class OutputJournal(Journal):
         """Likewise."""
         self.outputs.append(preempts_output(preemption))
 
-    def waits_beside(self, pod: PodInfo, node_name: str) -> None:
+    def continues_in_background(self, pod: PodInfo, node_name: str) -> None:
         """Likewise."""
-        self.outputs.append((Output.WAITS_BESIDE, pod.key, node_name))
+        self.outputs.append((Output.CONTINUES_IN_BACKGROUND, pod.key, node_name))
 
     def take(self) -> list[tuple[Any, ...]]:
         """The outputs since the last call."""

@@ -17,18 +17,18 @@ from kscheduler.config.errors import ConfigError
 from kscheduler.recorder.entries import DECISIONS, OUTCOMES, Digest, Entry, Op, outcome
 from kscheduler.recorder.packing import ObjectUnpacker
 from kscheduler.recorder.replaying.comparing import DecisionDifference, in_words, subject_of
-from kscheduler.recorder.replaying.described import (
-    Described,
+from kscheduler.recorder.replaying.recorded_configuration import (
+    RecordedConfiguration,
     changed_plugins,
     configured_as,
     not_as_recorded,
     read_description,
 )
 from kscheduler.recorder.replaying.replayed_scheduler import (
-    AstrayError,
     Configure,
     Replayed,
     ReplayedScheduler,
+    ReplayLostError,
     UnrecordedError,
 )
 from kscheduler.recorder.segments import SegmentError, SegmentName, SegmentReader, name_of, others_in, runs_in
@@ -91,7 +91,7 @@ class Beginning:
     lost: int = 0
     digest: bytes = b""
     decisions: int = 0
-    description: Described | None = None
+    description: RecordedConfiguration | None = None
     micros: int = 0
     kinds: list[Kind] = field(default_factory=list)
     stored: list[tuple[int, list[Any]]] = field(default_factory=list)
@@ -252,7 +252,7 @@ class Replay:
             return True
         try:
             replayed = scheduler.take(entry)
-        except AstrayError as problem:
+        except ReplayLostError as problem:
             if not isinstance(problem, UnrecordedError):
                 self.report.astray.append(f"{path.name}: {problem}")
             self.report.notes += scheduler.notes

@@ -16,11 +16,11 @@ from kscheduler.api.meta import KubeObject
 from kscheduler.assembly import Assembly, Ports
 from kscheduler.assembly.configured import Configured
 from kscheduler.assembly.profiles_over import that_only_decide
-from kscheduler.config.extenders import decides, is_asked_about
+from kscheduler.config.extenders import decides, is_queried_about
 from kscheduler.config.loader import LoadedConfig
 from kscheduler.framework.cluster.preemption import Preemption, outbid_by
 from kscheduler.framework.handle import Handle
-from kscheduler.framework.plugin_listener import NOBODY, PluginListener
+from kscheduler.framework.plugin_listener import NO_LISTENER, PluginListener
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.framework.registry import Registry
@@ -28,27 +28,32 @@ from kscheduler.framework.status import Code, Fault, Status
 from kscheduler.informers.store import Store
 from kscheduler.plugins.default_preemption import DefaultPreemption
 from kscheduler.recorder.entries import (
+    DecisionEnd,
     Digest,
     Entry,
-    How,
     Op,
     Output,
     RecordedClaimWriter,
-    Reserved,
+    Reservations,
     Verb,
     hold,
     take,
     unpack_answers,
 )
 from kscheduler.recorder.packing import ObjectUnpacker
-from kscheduler.recorder.replaying.described import Described, changed_plugins, configured_as, read_description
 from kscheduler.recorder.replaying.ports_of_replay import OutputJournal, RecordedLister, recorded_ports
-from kscheduler.recorder.replaying.service_steps import decide, decide_group, tell
-from kscheduler.recorder.restored_state import PuttingBack
+from kscheduler.recorder.replaying.recorded_configuration import (
+    RecordedConfiguration,
+    changed_plugins,
+    configured_as,
+    read_description,
+)
+from kscheduler.recorder.replaying.service_steps import decide, decide_group, report
+from kscheduler.recorder.restored_state import SnapshotRestore
 from kscheduler.recorder.step_clock import ReplayedClock
 from kscheduler.scheduling.attempt.context import Attempt
 from kscheduler.scheduling.eviction.evictions import RunningPreemption
-from kscheduler.scheduling.extenders.answers import ExtenderAnswers
+from kscheduler.scheduling.extenders.extender_results import ExtenderResults
 from kscheduler.scheduling.failures.failures import SCHEDULER_ERROR, UNSCHEDULABLE, Failure
 from kscheduler.scheduling.journal import EvictionStep
 from kscheduler.scheduling.profiles import Profiles
@@ -56,15 +61,15 @@ from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.state.cache import Cache
 from kscheduler.state.queue.queued_group import GroupOutcome, QueuedPodGroup
 
-Configure = Callable[[Described], Configured]
+Configure = Callable[[RecordedConfiguration], Configured]
 """What decides; by default what is recorded."""
 
 
-class AstrayError(Exception):
+class ReplayLostError(Exception):
     """The replay cannot go on from here: the message says why. It goes on at the next snapshot."""
 
 
-class UnrecordedError(AstrayError):
+class UnrecordedError(ReplayLostError):
     """What happened is not in the recording; a snapshot follows it."""
 
 
@@ -82,7 +87,9 @@ class Replayed:
 class ReplayedScheduler:
     """From one snapshot on."""
 
-    def __init__(self, description: Described, kinds: Sequence[Kind], configure: Configure = configured_as) -> None:
+    def __init__(
+        self, description: RecordedConfiguration, kinds: Sequence[Kind], configure: Configure = configured_as
+    ) -> None:
         """Raises `ConfigError` where the configuration cannot be built."""
         self.clock = ReplayedClock()
         self.stores: Mapping[Kind, Store[Any]] = {kind: Store() for kind in kinds}
@@ -95,9 +102,9 @@ class ReplayedScheduler:
         self._journal = OutputJournal(is_redacted=self.is_redacted)
         self._preemptions: dict[int, RunningPreemption] = {}
         self._in_line: dict[str, QueuedPodInfo] = {}
-        self._asked_groups: dict[str, QueuedPodGroup] = {}
+        self._queried_groups: dict[str, QueuedPodGroup] = {}
         """The pod groups about which extenders were asked, by name."""
-        self._answers: dict[str, dict[str, ExtenderAnswers]] = {}
+        self._answers: dict[str, dict[str, ExtenderResults]] = {}
         """What they have said, likewise, and by member."""
         configured, cache = configure(description), Cache()
         self.origins = configured.origins
@@ -111,7 +118,7 @@ class ReplayedScheduler:
             has_classes=description.has_classes,
             build=self._build,
         )
-        self.assembly.plugin_reports.let_be_slow()
+        self.assembly.plugin_reports.ignore_slow_calls()
         self.assembly.evictions.carry_out = self._note_preemption
         self.notes: list[str] = []
         """What happened that nobody decided: a reload, a repair."""
@@ -131,7 +138,7 @@ class ReplayedScheduler:
             Op.NET: lambda: self.assembly.queue.flush_unschedulable(self.clock.time()),
             Op.BEGAN: self.assembly.queue.begin_scheduling,
             Op.EVICTION: self._eviction,
-            Op.ADOPTED: self._adopted,
+            Op.APPLIED: self._applied,
             Op.TOUCHED: lambda names, plugin: self.assembly.nodes_changed(names, plugin=plugin),
             Op.COSTLY: self.assembly.queue.costly_tried,
             Op.CLAIM: self._claim,
@@ -142,7 +149,7 @@ class ReplayedScheduler:
         }
 
     def _build(
-        self, config: LoadedConfig, known: Registry, handle: Handle, listener: PluginListener = NOBODY
+        self, config: LoadedConfig, known: Registry, handle: Handle, listener: PluginListener = NO_LISTENER
     ) -> Profiles:
         return that_only_decide(config, known, replace(handle, claim_writer=self._claims), listener)
 
@@ -165,7 +172,7 @@ class ReplayedScheduler:
     def put_back(self, state: Mapping[str, Any], versions: Sequence[tuple[int, KubeObject]], micros: int) -> None:
         """Become what the snapshot says."""
         self.clock.set(micros)
-        self.attempts = PuttingBack(self.assembly, self.stores, versions).put(state, self.clock.time())
+        self.attempts = SnapshotRestore(self.assembly, self.stores, versions).put(state, self.clock.time())
         self._preemptions = {entry.number: entry for entry in self.assembly.evictions.running()}
         self._journal.take()
 
@@ -174,13 +181,13 @@ class ReplayedScheduler:
     def take(self, entry: Entry) -> Replayed | None:
         """Take a step; returns what came of it, if the recording says what should.
 
-        Raises `AstrayError` where the recorded step cannot be taken.
+        Raises `ReplayLostError` where the recorded step cannot be taken.
         """
         op, micros, *rest = entry
         self.clock.set(micros)
         step = self._steps.get(op)
         if step is None:
-            raise AstrayError(f"this kscheduler does not know steps of the recorded kind {op}")
+            raise ReplayLostError(f"this kscheduler does not know steps of the recorded kind {op}")
         return step(*rest)
 
     def _object(self, number: int, verb: int, key: str, packed: Sequence[Any]) -> None:
@@ -190,18 +197,18 @@ class ReplayedScheduler:
         if verb == Verb.DELETED:
             if old is not None:
                 store.remove(key)
-                tell(handler, "on_delete", old)
+                report(handler, "on_delete", old)
             return
         if verb == Verb.UPDATED:
             if old is None:
-                raise AstrayError(f"{kind.name} {key} changed in the recording, and the replay does not have it")
+                raise ReplayLostError(f"{kind.name} {key} changed in the recording, and the replay does not have it")
             new = self._objects.update(kind, old, packed)
             store.put(key, new)
-            tell(handler, "on_update", old, new)
+            report(handler, "on_update", old, new)
             return
         new = self._objects.whole(kind, packed)
         store.put(new.key, new)
-        tell(handler, "on_add", new, verb == Verb.LISTED)
+        report(handler, "on_add", new, verb == Verb.LISTED)
 
     # --- decisions ----------------------------------------------------------------------------------------------------
 
@@ -209,7 +216,7 @@ class ReplayedScheduler:
         recorded = (Op.DECIDED, number, key, attempts, how, node, outputs)
         queued = self._in_line.pop(key, None) or self._popped(key)
         profile = queued.pod.pod.spec.scheduler_name
-        if how in (How.AWAITED, How.IN_LINE):
+        if how in (DecisionEnd.AWAITED, DecisionEnd.IN_LINE):
             return self._wait(number, queued, how, Replayed(recorded, profile, self._why_awaited(how, queued.pod.pod)))
         if _was_ended(outputs):
             self._follow(queued, 0, "", outputs)
@@ -217,7 +224,13 @@ class ReplayedScheduler:
         attempt = decide(self.assembly.scheduler, queued)
         own_outputs = self._journal.take()
         found_node = "" if attempt is None else attempt.node_name
-        found = How.OVER if attempt is None and own_outputs else How.IN_LINE if attempt is None else How.NODE
+        found = (
+            DecisionEnd.OVER
+            if attempt is None and own_outputs
+            else DecisionEnd.IN_LINE
+            if attempt is None
+            else DecisionEnd.NODE
+        )
         outcome = (
             Op.DECIDED,
             number if attempt is not None else 0,
@@ -237,15 +250,15 @@ class ReplayedScheduler:
     def _popped(self, key: str) -> QueuedPodInfo:
         queued = self.assembly.queue.pop_next(self.clock.time())
         if queued is None:
-            raise AstrayError(f"the recording popped pod {key}, and in the replay no pod is ready")
+            raise ReplayLostError(f"the recording popped pod {key}, and in the replay no pod is ready")
         if isinstance(queued, QueuedPodGroup) or queued.key != key:
             name = queued.key.text if isinstance(queued, QueuedPodGroup) else queued.key
-            raise AstrayError(f"the recording popped pod {key}, and in the replay {name} comes first")
+            raise ReplayLostError(f"the recording popped pod {key}, and in the replay {name} comes first")
         return queued
 
     def _wait(self, number: int, queued: QueuedPodInfo, how: int, followed: Replayed) -> Replayed:
         """Extenders, or a search that went on: neither is done again."""
-        if how == How.IN_LINE:
+        if how == DecisionEnd.IN_LINE:
             self.assembly.queue.rest(queued.pod.uid)
             self._in_line[queued.key] = queued
             return followed
@@ -264,20 +277,20 @@ class ReplayedScheduler:
             self._follow(attempt.queued, number, node, outputs)
         if attempt is None:
             return Replayed(recorded, "", _EITHER)
-        return Replayed(recorded, attempt.profile.name, self._why_awaited(How.AWAITED, attempt.queued.pod.pod))
+        return Replayed(recorded, attempt.profile.name, self._why_awaited(DecisionEnd.AWAITED, attempt.queued.pod.pod))
 
     def _why_awaited(self, how: int, pod: Pod) -> str:
         """What was waited for: a pod that concerns no extender can only have been searched for."""
-        if how == How.IN_LINE:
+        if how == DecisionEnd.IN_LINE:
             return "it waited in line for extenders"
         extenders = self.assembly.config.configuration.extenders
-        asked = any(decides(extender) and is_asked_about(extender, pod) for extender in extenders)
-        return "extenders decided" if asked else "a long search for devices decided, and no extenders"
+        queried = any(decides(extender) and is_queried_about(extender, pod) for extender in extenders)
+        return "extenders decided" if queried else "a long search for devices decided, and no extenders"
 
     def _group(self, name: str, placed: Sequence[Any], outputs: Sequence[Any]) -> Replayed:
-        group, answers = self._asked_groups.pop(name, None), self._answers.pop(name, None)
+        group, answers = self._queried_groups.pop(name, None), self._answers.pop(name, None)
         if group is not None and answers is None:  # an exception ended it
-            self._give_up_asking(group, outputs)
+            self._stop_querying(group, outputs)
             return Replayed((Op.GROUP, name, placed, outputs), followed="an exception ended what was awaited")
         group = group or self._popped_group(name)
         if _was_ended(outputs):
@@ -291,7 +304,7 @@ class ReplayedScheduler:
         return Replayed((Op.GROUP, name, found, self._journal.take()), "")
 
     def _group_waits(self, name: str) -> None:
-        self._asked_groups[name] = self._popped_group(name)
+        self._queried_groups[name] = self._popped_group(name)
 
     def _answered(self, name: str, packed: Sequence[Any]) -> None:
         self._answers[name] = unpack_answers(packed)
@@ -300,10 +313,10 @@ class ReplayedScheduler:
         group = self.assembly.queue.pop_next(self.clock.time())
         if not isinstance(group, QueuedPodGroup) or group.key.text != name:
             other = "no pod is ready" if group is None else f"{group.key} comes first"
-            raise AstrayError(f"the recording popped pod group {name}, and in the replay {other}")
+            raise ReplayLostError(f"the recording popped pod group {name}, and in the replay {other}")
         return group
 
-    def _give_up_asking(self, group: QueuedPodGroup, outputs: Sequence[Any]) -> None:
+    def _stop_querying(self, group: QueuedPodGroup, outputs: Sequence[Any]) -> None:
         for queued in group.members.values():
             if self.assembly.queue.is_in_flight(queued.pod.uid):
                 self._follow(queued, 0, "", outputs)
@@ -336,7 +349,7 @@ class ReplayedScheduler:
         """Begin the recorded preemption of a decision that is not made again, or let it wait for another one's end."""
         cache = self.assembly.cache
         for output in outputs:
-            if output[0] == Output.WAITS_BESIDE:
+            if output[0] == Output.CONTINUES_IN_BACKGROUND:
                 self.assembly.evictions.is_clearing(output[2], preemptor)
             if output[0] != Output.PREEMPTS:
                 continue
@@ -391,7 +404,7 @@ class ReplayedScheduler:
             self._follow(attempt.queued, number, "", outputs)
         return Replayed((Op.GIVEN_UP, number, text, outputs), followed="an exception ended what was awaited")
 
-    # --- beside the decisions -----------------------------------------------------------------------------------------
+    # --- in the background -----------------------------------------------------------------------------------------
 
     def _note_preemption(self, entry: RunningPreemption) -> None:
         self._preemptions[entry.number] = entry
@@ -409,13 +422,13 @@ class ReplayedScheduler:
         if step == EvictionStep.FORGOTTEN:
             del self._preemptions[number]
 
-    def _adopted(self, description: Mapping[str, Any], quarantined: Sequence[Sequence[str]]) -> None:
+    def _applied(self, description: Mapping[str, Any], quarantined: Sequence[Sequence[str]]) -> None:
         described = read_description(description)
         configured = self._configure(described)
         self.notes += [f"from a reload on: {note}" for note in changed_plugins(described, configured.origins)]
         before = self.assembly.config
-        ruleset = self.assembly.draft(configured.config, configured.registry)
-        self.assembly.adopt(ruleset, self.stores[PODS].list())
+        compiled = self.assembly.draft(configured.config, configured.registry)
+        self.assembly.apply(compiled, self.stores[PODS].list())
         self.notes.append(_taken_over(before, configured.config))
         for profile, plugin in quarantined:
             self.notes.append(f"plugin {plugin} of profile {profile} was quarantined; the replay calls it all the same")
@@ -428,7 +441,7 @@ class ReplayedScheduler:
     def _reserved(self, number: int, claims: Sequence[Any], bindings: Sequence[Any], provisions: Sequence[Any]) -> None:
         attempt = self.attempts.get(number)
         whole: Any = self._objects.whole
-        found = Reserved(
+        found = Reservations(
             tuple((uid, whole(RESOURCE_CLAIMS, claim)) for uid, claim in claims),
             tuple((whole(PERSISTENT_VOLUMES, of), whole(PERSISTENT_VOLUME_CLAIMS, claim)) for of, claim in bindings),
             tuple(whole(PERSISTENT_VOLUME_CLAIMS, claim) for claim in provisions),

@@ -12,13 +12,13 @@ from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.scheduling.attempt.attempt import Scheduler
 from kscheduler.scheduling.attempt.context import Attempt
 from kscheduler.scheduling.attempt.group_attempt import GroupConsultation
-from kscheduler.scheduling.extenders.answers import ExtenderAnswers
-from kscheduler.scheduling.groups.member_answers import MemberAnswers
+from kscheduler.scheduling.extenders.extender_results import ExtenderResults
+from kscheduler.scheduling.groups.member_extender_results import MemberExtenderResults
 from kscheduler.state.queue.queued_group import QueuedPodGroup
 from kscheduler.telemetry.logs.caught import Boundary, count_caught
 
 
-def tell(handler: Any, method: str, *args: Any) -> None:
+def report(handler: Any, method: str, *args: Any) -> None:
     """Call a method of an informer's handler; `None`: nobody follows the kind."""
     if handler is not None:
         with contextlib.suppress(Exception):  # an object that cannot be read: the informer goes on with the next
@@ -36,7 +36,7 @@ def decide(scheduler: Scheduler, queued: QueuedPodInfo) -> Attempt | None:
 
 
 def decide_group(
-    scheduler: Scheduler, group: QueuedPodGroup, answers: Mapping[str, ExtenderAnswers] | None = None
+    scheduler: Scheduler, group: QueuedPodGroup, answers: Mapping[str, ExtenderResults] | None = None
 ) -> list[Attempt]:
     """The attempts of the members that have a node now. `answers`: what extenders have said about members, by key."""
     try:
@@ -48,12 +48,12 @@ def decide_group(
 
 
 def _decided(
-    scheduler: Scheduler, group: QueuedPodGroup, answers: Mapping[str, ExtenderAnswers] | None
+    scheduler: Scheduler, group: QueuedPodGroup, answers: Mapping[str, ExtenderResults] | None
 ) -> list[Attempt]:
     if answers is None:
         decided = scheduler.decide_group(group)
     else:
-        decided = scheduler.decide_asked_group(GroupConsultation(group, MemberAnswers(answers), None, 0.0))
+        decided = scheduler.decide_queried_group(GroupConsultation(group, MemberExtenderResults(answers), None, 0.0))
     if isinstance(decided, GroupConsultation):
-        raise TypeError("extenders would have to be asked, and nobody asks them here")
+        raise TypeError("extenders would have to be called, and a replay calls none")
     return decided

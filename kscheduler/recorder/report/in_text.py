@@ -49,7 +49,7 @@ def _lines(report: Report, style: Style) -> Iterator[str]:
     for text in report.astray:
         yield f"{style.paint('not replayed', RED)}: {text}; all is left out from here to the next snapshot"
     if report.lost:
-        yield f"{style.paint('gap', YELLOW)}: what {report.lost:,} lost entries would have told is not judged"
+        yield f"{style.paint('gap', YELLOW)}: {report.lost:,} entries are lost; what depends on them is not compared"
     for text in report.stopped:
         yield f"{style.paint('cut', YELLOW)}: {text}; nothing after it is replayed until the next snapshot"
     if report.is_redacted:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from kscheduler.recorder.alternatives.comparing import PolicyComparison
-from kscheduler.recorder.alternatives.measures import Measured, quantile
+from kscheduler.recorder.alternatives.run_measurements import RunMeasurements, quantile
 from kscheduler.recorder.report.times import time_text
 from kscheduler.text import BOLD, INDENT, PLAIN, Style, aligned, printable, wrapped
 
@@ -32,7 +32,7 @@ def comparison_tree(compared: PolicyComparison, where: str) -> dict[str, Any]:
     }
 
 
-def _measured(of: Measured) -> dict[str, Any]:
+def _measured(of: RunMeasurements) -> dict[str, Any]:
     waits = of.queue_seconds
     return {
         "placed": len(of.placed),
@@ -98,7 +98,7 @@ def _lines(compared: PolicyComparison, style: Style) -> Iterator[str]:
         yield f"note: {printable(note)}"
 
 
-def _without_points(whose: str, of: Measured) -> Iterator[str]:
+def _without_points(whose: str, of: RunMeasurements) -> Iterator[str]:
     """A line a plugin: without it, a policy that failed looks like one that makes no difference."""
     for each in of.without_points.values():
         times = [f"in {each.decisions:,} of {of.scored:,} decisions"] if each.decisions else []

@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from kscheduler.framework import events
-from kscheduler.framework.nodes.patience import Patience
+from kscheduler.framework.nodes.search_budget import SearchTimeBudget
 from kscheduler.framework.plugin_listener import PodsToActivate
 from kscheduler.framework.pods.pod_info import PodInfo, placed
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
@@ -30,13 +30,13 @@ from kscheduler.framework.status import Code, Fault, Status, error
 from kscheduler.scheduling.attempt import binding, binding_cycle
 from kscheduler.scheduling.attempt.binding import PreBindPlan
 from kscheduler.scheduling.attempt.binding_cycle import announce
-from kscheduler.scheduling.attempt.context import Attempt, Judges, Surroundings
+from kscheduler.scheduling.attempt.context import Attempt, AttemptContext, Evaluators
 from kscheduler.scheduling.attempt.extenders import ExtenderConsultation
 from kscheduler.scheduling.attempt.group_attempt import GroupAttempts, GroupConsultation
-from kscheduler.scheduling.attempt.skipping import LongSearches, PodSkipping, patience_for
+from kscheduler.scheduling.attempt.skipping import LongSearchRunner, PodSkipping, search_budget_for
 from kscheduler.scheduling.classes.class_engine import ClassEngine
 from kscheduler.scheduling.cycle.evaluator import NodeSampler
-from kscheduler.scheduling.extenders.answers import Extenders
+from kscheduler.scheduling.extenders.extender_results import Extenders
 from kscheduler.scheduling.failures.failures import (
     Failure,
     failure_of_bug,
@@ -71,13 +71,13 @@ class Scheduler:
     those of `awaited`.
     """
 
-    def __init__(self, context: Surroundings, judges: Judges) -> None:
+    def __init__(self, context: AttemptContext, evaluators: Evaluators) -> None:
         self._context = context
         self._now = context.clock.monotonic
-        self._judges = judges
+        self._evaluators = evaluators
         self._histograms: dict[tuple[str, Code, str], Histogram] = {}
         """By extension point, code and profile: each pod needs six of them."""
-        self._skipping = PodSkipping(context, lambda: self._judges.profiles)
+        self._skipping = PodSkipping(context, lambda: self._evaluators.profiles)
         self._cycles = cycles = TimedCycles(context.clock, context.cache, self._costly_tried)
         self._resizing = ResizeAttempts(
             cycles,
@@ -88,33 +88,33 @@ class Scheduler:
             context.evictions,
             self._skipping.end,
         )
-        self._consultation = ExtenderConsultation(context, cycles, self._skipping, lambda: self._judges)
-        self._long_searches = LongSearches(context, self._skipping, self._judge_again)
+        self._consultation = ExtenderConsultation(context, cycles, self._skipping, lambda: self._evaluators)
+        self._long_searches = LongSearchRunner(context, self._skipping, self._judge_again)
         self.lines = self._consultation.lines
         """Pods that wait until extenders can be asked about them."""
-        self._groups = GroupAttempts(context, cycles, self._skipping, lambda: self._judges, self)
+        self._groups = GroupAttempts(context, cycles, self._skipping, lambda: self._evaluators, self)
         self.awaited = binding_cycle.AwaitedSteps(context.clock)
         """Coroutines of plugins that no worker waits for."""
 
-    def adopt(self, judges: Judges) -> None:
+    def apply(self, evaluators: Evaluators) -> None:
         """Judge by other profiles from now on. An attempt that has begun keeps its profile to its end."""
-        self._judges = judges
+        self._evaluators = evaluators
         self.lines.call_all()
 
     @property
     def extenders(self) -> Extenders | None:
         """The extenders in force; `None`: there are none, or nobody asks them."""
-        return self._judges.extenders
+        return self._evaluators.extenders
 
     @property
     def samplers(self) -> Mapping[str, NodeSampler]:
         """Where the next search of each profile starts."""
-        return self._judges.samplers
+        return self._evaluators.samplers
 
     @property
     def engines(self) -> Mapping[str, ClassEngine]:
         """The class engines, by profile; empty if classes are not kept."""
-        return self._judges.engines
+        return self._evaluators.engines
 
     def _costly_tried(self, seconds: float) -> None:
         self._context.journal.costly_tried(seconds)
@@ -123,7 +123,7 @@ class Scheduler:
     # --- deciding: never awaits ---------------------------------------------------------------------------------------
 
     def decide_called(self, queued: QueuedPodInfo) -> Attempt | None:
-        """As `decide`, about a pod that stood in line and was called (`ExtenderLines.take_called`)."""
+        """As `decide`, about a pod that stood in line and was called (`ExtenderWaitQueues.take_called`)."""
         try:
             return self.decide(queued) if self._consultation.resume(queued) else None
         finally:
@@ -136,7 +136,7 @@ class Scheduler:
     def decide_group(self, group: QueuedPodGroup) -> list[Attempt] | GroupConsultation:
         """Find nodes for a group's members and reserve them. The attempts of those that have one now; maybe none.
 
-        Or what extenders must be asked before that: `ask_about_group`, and then `decide_asked_group`.
+        Or what extenders must be asked before that: `ask_about_group`, and then `decide_queried_group`.
         """
         return self._groups.decide(group)
 
@@ -144,9 +144,9 @@ class Scheduler:
         """Ask extenders about a group's members. Never raises for their sake."""
         await self._groups.ask(consultation)
 
-    def decide_asked_group(self, consultation: GroupConsultation) -> list[Attempt] | GroupConsultation:
+    def decide_queried_group(self, consultation: GroupConsultation) -> list[Attempt] | GroupConsultation:
         """As `decide_group`, when extenders have answered."""
-        return self._groups.decide_asked(consultation)
+        return self._groups.decide_queried(consultation)
 
     def give_up_group(self, group: QueuedPodGroup, failure: BaseException) -> None:
         """An exception ended the decision about a group: nothing is reserved, and it is tried again later."""
@@ -156,9 +156,9 @@ class Scheduler:
         """Find a node for the pod and reserve it. `None`: the attempt is over, and everything about it is done."""
         # In order: skip the pod, reject it with its class, run the cycle, handle "no node", reserve the chosen node.
         # Each early return has handled the pod completely: the queue no longer counts it as in flight.
-        context, judges = self._context, self._judges
+        context, evaluators = self._context, self._evaluators
         started = self._now()
-        profile = judges.profiles.get(queued.pod.pod.spec.scheduler_name)
+        profile = evaluators.profiles.get(queued.pod.pod.spec.scheduler_name)
         if profile is None:
             self._skipping.end(queued, "no profile has its name")
             return None
@@ -167,23 +167,24 @@ class Scheduler:
             return None
         if self._skipping.skips(queued):
             return None
-        extenders = judges.extenders
+        extenders = evaluators.extenders
         if extenders is not None and extenders.first_answers(queued.pod) is not None:
-            return self._consultation.begin(Attempt.unjudged(queued, profile, started, extenders))
-        known = judges.infeasible.verdict(queued.pod) if not queued.was_flushed else None  # the safety net asks again
+            return self._consultation.begin(Attempt.undecided(queued, profile, started, extenders))
+        # the safety net asks again
+        known = evaluators.infeasible.verdict(queued.pod) if not queued.was_flushed else None
         if known is not None:
             context.failures.handle(queued, known, context.clock.time())
             return None
-        stopwatch = judges.stopwatches[profile.name]
+        stopwatch = evaluators.stopwatches[profile.name]
         stopwatch.start(queued.pod)
         logs_steps = verbose(STEPS)  # without a reader, the lines are not put together
         if logs_steps:
             context.log.attempt(queued)
-        patience = patience_for(queued.pod, context)
-        record = self._judge(queued, profile, stopwatch, patience)
-        attempt = Attempt(queued, profile, record, started, judges.extenders)
-        if patience is not None and patience.rest is not None:
-            attempt.leave(patience.rest)
+        search_budget = search_budget_for(queued.pod, context)
+        record = self._judge(queued, profile, stopwatch, search_budget)
+        attempt = Attempt(queued, profile, record, started, evaluators.extenders)
+        if search_budget is not None and search_budget.rest is not None:
+            attempt.leave(search_budget.rest)
             return attempt
         return attempt if self.take(attempt) else None
 
@@ -235,28 +236,32 @@ class Scheduler:
             return replace(failure, extender=", ".join(attempt.objectors))
         if is_helped:
             return failure
-        return self._judges.infeasible.learned(record.pod, failure)
+        return self._evaluators.infeasible.learned(record.pod, failure)
 
-    def _judge_again(self, attempt: Attempt, patience: Patience | None) -> SchedulingRecord:
+    def _judge_again(self, attempt: Attempt, search_budget: SearchTimeBudget | None) -> SchedulingRecord:
         """Run the cycle after a long search. A profile that has gone meanwhile still decides, unmeasured."""
-        profile, judges = attempt.profile, self._judges
-        if judges.profiles.get(profile.name) is not profile:
-            return self._cycles.schedule(attempt.queued, profile, patience=patience)
-        stopwatch = judges.stopwatches[profile.name]
+        profile, evaluators = attempt.profile, self._evaluators
+        if evaluators.profiles.get(profile.name) is not profile:
+            return self._cycles.schedule(attempt.queued, profile, search_budget=search_budget)
+        stopwatch = evaluators.stopwatches[profile.name]
         stopwatch.start(attempt.queued.pod)
-        return self._judge(attempt.queued, profile, stopwatch, patience)
+        return self._judge(attempt.queued, profile, stopwatch, search_budget)
 
     def _judge(
-        self, queued: QueuedPodInfo, profile: Profile, stopwatch: ObservedStopwatch, patience: Patience | None
+        self,
+        queued: QueuedPodInfo,
+        profile: Profile,
+        stopwatch: ObservedStopwatch,
+        search_budget: SearchTimeBudget | None,
     ) -> SchedulingRecord:
         """Run the cycle. For a pod that the safety net brought back, classes are not used: they may have missed a
         change.
         """
-        judges = self._judges
-        sampler, engine = judges.samplers[profile.name], judges.engines.get(profile.name)
+        evaluators = self._evaluators
+        sampler, engine = evaluators.samplers[profile.name], evaluators.engines.get(profile.name)
         if not queued.was_flushed:
-            return self._cycles.schedule(queued, profile, stopwatch, sampler, engine, patience=patience)
-        record = self._cycles.schedule(queued, profile, stopwatch, sampler, patience=patience)
+            return self._cycles.schedule(queued, profile, stopwatch, sampler, engine, search_budget=search_budget)
+        record = self._cycles.schedule(queued, profile, stopwatch, sampler, search_budget=search_budget)
         if record.status.is_success and engine is not None and not queued.is_costly:
             engine.forget_all()
         return record
@@ -326,7 +331,7 @@ class Scheduler:
             held.pod, held.node_name, PERMIT.label, held.pending_plugins, max(held.timeouts.values(), default=0.0)
         )
         try:
-            with self.awaited.asked(attempt, held):
+            with self.awaited.queried(attempt, held):
                 verdict = await binding_cycle.verdict_of(held, self._context.clock)
         finally:
             self._end_permit(attempt)
@@ -506,7 +511,7 @@ class Scheduler:
 
     def _forget(self, pod: PodInfo) -> None:
         self._context.cache.forget_pod(pod.uid)
-        self._context.evictions.gave_node_back(pod)  # a preemptor may wait for this room
+        self._context.evictions.released_node(pod)  # a preemptor may wait for this room
 
     def fail(self, queued: QueuedPodInfo, failure: Failure, profile: Profile, started: float) -> None:
         """The attempt found no node: requeue the pod and report why. `started`: monotonic seconds."""

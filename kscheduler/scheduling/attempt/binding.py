@@ -34,16 +34,16 @@ from kscheduler.aio.rate_limiters import Backoff
 from kscheduler.api.codec import UndecodableError
 from kscheduler.api.core import Pod
 from kscheduler.api.storage import PersistentVolume, PersistentVolumeClaim
-from kscheduler.client.errors import APIError, ClientError, ForeignAnswerError, NotSentError, UnknownOutcomeError
+from kscheduler.client.errors import APIError, ClientError, ForeignResponseError, NotSentError, UnknownOutcomeError
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.plugin import PreBindPlugin
-from kscheduler.framework.plugin_listener import NOBODY, PluginListener
+from kscheduler.framework.plugin_listener import NO_LISTENER, PluginListener
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Code, Fault, Status, error
+from kscheduler.scheduling.foreign_bindings import ForeignBindings
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.pod_log import PodLog
 from kscheduler.scheduling.runtime.attempt_calls import call_pre_bind, call_pre_flight, pre_bind_was_cancelled
-from kscheduler.scheduling.taken_pods import TakenPods
 from kscheduler.state.waiting_pods import PodInPreBind
 
 # PreBind: preparing volumes, devices and the like before the Binding is sent, in the right order.
@@ -79,7 +79,7 @@ def plan_of(
     state: CycleState,
     pod: PodInfo,
     node_name: str,
-    listener: PluginListener = NOBODY,
+    listener: PluginListener = NO_LISTENER,
 ) -> PreBindPlan:
     """Run PreBindPreFlight of every plugin. The first failure ends it."""
     # `is_open`: the last plugin allows parallel runs, so the next one may join its group. Example, with P for a plugin
@@ -107,7 +107,7 @@ async def run(
     pod: PodInfo,
     node_name: str,
     entry: PodInPreBind | None,
-    listener: PluginListener = NOBODY,
+    listener: PluginListener = NO_LISTENER,
 ) -> Status:
     """Carry out the plan. Preemption can cancel it by `entry`; then the result is an Error that names the cause."""
 
@@ -266,7 +266,7 @@ class BindingWriter:
         observations: Observations,
         on_throttled: Callable[[str, APIError], None],
         log: PodLog | None = None,
-        taken: TakenPods | None = None,
+        taken: ForeignBindings | None = None,
         on_pause: Callable[[str], None] = lambda _uid: None,
     ) -> None:
         """`on_throttled` hears of each 429, with the pod's namespace. `on_pause`: with the pod's UID, before each
@@ -379,7 +379,7 @@ def _retry_after_seconds(failure: ClientError) -> float:
 
 def _is_answered_badly(failure: ClientError) -> bool:
     """5xx, or a 2xx that no API server sends: who answers so again and again has not applied it, if the pod says so."""
-    return isinstance(failure, ForeignAnswerError) or (isinstance(failure, APIError) and failure.is_server_error)
+    return isinstance(failure, ForeignResponseError) or (isinstance(failure, APIError) and failure.is_server_error)
 
 
 def _leaves_doubt(failure: ClientError) -> bool:

@@ -17,7 +17,7 @@ from kscheduler.framework.plugin import PERMIT_TIMEOUT_SECONDS, PermitPlugin, Po
 from kscheduler.framework.plugin_time import PLUGIN_TIME
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Code, Status, error
-from kscheduler.scheduling.attempt.context import Attempt, Surroundings
+from kscheduler.scheduling.attempt.context import Attempt, AttemptContext
 from kscheduler.scheduling.groups import group_cycle
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.runtime.attempt_calls import (
@@ -91,7 +91,7 @@ def run_reserve(attempt: Attempt) -> Status:
     return group_cycle.reserve(attempt.profile, attempt.record.state, attempt.queued.pod, attempt.node_name)
 
 
-def run_permit(attempt: Attempt, context: Surroundings) -> Status:
+def run_permit(attempt: Attempt, context: AttemptContext) -> Status:
     """All plugins are asked; if some answered Wait and none says no, the attempt holds the pod for them."""
     pod = attempt.queued.pod
     profile, state = attempt.profile, attempt.record.state
@@ -125,7 +125,7 @@ def run_post_bind(attempt: Attempt, awaited: "AwaitedSteps") -> None:
     profile, state, pod = attempt.profile, attempt.record.state, attempt.queued.pod
     for plugin in profile.post_bind:
         if profile.traits[plugin.name].awaits_post_bind:
-            awaited.tell(plugin, attempt)
+            awaited.report(plugin, attempt)
         else:
             call_post_bind(plugin, profile.listener, state, pod, attempt.node_name)
 
@@ -143,29 +143,29 @@ class AwaitedSteps:
         return list(self._telling.values())
 
     @contextmanager
-    def asked(self, attempt: Attempt, held: HeldPod) -> Iterator[None]:
+    def queried(self, attempt: Attempt, held: HeldPod) -> Iterator[None]:
         """Within, plugins with `async def permit` are at work; their answers let the pod go or fail it."""
         traits, profile = attempt.profile.traits, attempt.profile
         plugins = [plugin for plugin in profile.permit if traits[plugin.name].awaits_permit]
         key = held.pod.key
-        asking = {
+        querying = {
             self._tasks.spawn(f"permit of {plugin.name} for {key}", self._ask(plugin, attempt, held)): plugin
             for plugin in plugins
         }
         try:
             yield
         finally:
-            for task, plugin in asking.items():
+            for task, plugin in querying.items():
                 if task.cancel():
                     self._tasks.spawn(f"end of {task.get_name()}", self._end(task, plugin.name, attempt))
 
     async def _end(self, task: asyncio.Task[object], plugin: str, attempt: Attempt) -> None:
-        """Whoever ignores its cancellation would leave a task behind with each pod: that counts as an overrun."""
+        """Anyone who ignores its cancellation would leave a task behind with each pod: that counts as an overrun."""
         ended = await finishes_within(_ended(task), PLUGIN_TIME.at_most(END_SECONDS), self._clock)
         if not ended:
             deaf = TimeoutError(f"it ignores its cancellation, and was at work {END_SECONDS:g} s later")
             deaf.__cause__ = TimeBudgetError("its task has not ended")
-            attempt.profile.listener.failed(plugin, PERMIT.label, attempt.queued.pod, deaf, PERMIT.fate.then)
+            attempt.profile.listener.failed(plugin, PERMIT.label, attempt.queued.pod, deaf, PERMIT.outcome.then)
 
     async def _ask(self, plugin: PermitPlugin, attempt: Attempt, held: HeldPod) -> None:
         listener, state = attempt.profile.listener, attempt.record.state
@@ -175,19 +175,19 @@ class AwaitedSteps:
         else:
             held.settle(status)
 
-    def tell(self, plugin: PostBindPlugin, attempt: Attempt) -> None:
+    def report(self, plugin: PostBindPlugin, attempt: Attempt) -> None:
         """Call the plugin's `async def post_bind`, and return at once."""
         name = f"post_bind of {plugin.name} for {attempt.queued.key}"
-        telling = self._tasks.spawn(name, self._tell(plugin, attempt))
+        telling = self._tasks.spawn(name, self._report(plugin, attempt))
         self._telling[telling] = attempt.profile
         telling.add_done_callback(self._telling.pop)
 
-    async def _tell(self, plugin: PostBindPlugin, attempt: Attempt) -> None:
+    async def _report(self, plugin: PostBindPlugin, attempt: Attempt) -> None:
         profile, state, pod = attempt.profile, attempt.record.state, attempt.queued.pod
         work = call_awaited_post_bind(plugin, profile.listener, state, pod, attempt.node_name)
         if not await finishes_within(work, PLUGIN_TIME.at_most(POST_BIND_SECONDS), self._clock):
             late = TimeoutError(f"it was cancelled after {POST_BIND_SECONDS:g} s")
-            profile.listener.failed(plugin.name, POST_BIND.label, pod, late, POST_BIND.fate.then)
+            profile.listener.failed(plugin.name, POST_BIND.label, pod, late, POST_BIND.outcome.then)
 
     async def drain(self, seconds: float) -> bool:
         """Wait until all have ended; whether they did in time. What has not is cancelled."""
@@ -207,7 +207,7 @@ async def _ended(task: asyncio.Task[object]) -> None:
 _log = get_logger("attempt")
 
 
-async def announce(context: Surroundings, attempt: Attempt) -> None:
+async def announce(context: AttemptContext, attempt: Attempt) -> None:
     """Write the node, if the feature gate is on. The pod is bound even if that fails."""
     announcer, pod = context.announcer, attempt.queued.pod
     if announcer is None:

@@ -10,7 +10,7 @@ from kscheduler.aio.tasks import TaskSet
 from kscheduler.api.core import Pod
 from kscheduler.framework.cluster.claim_writing import ClaimWriter
 from kscheduler.framework.cluster.preemption import Preemption
-from kscheduler.framework.nodes.patience import RestOfSearch
+from kscheduler.framework.nodes.search_budget import UnfinishedSearch
 from kscheduler.framework.plugin import ClosablePlugin
 from kscheduler.framework.plugin_listener import PluginListener
 from kscheduler.framework.plugin_time import PLUGIN_TIME
@@ -20,7 +20,7 @@ from kscheduler.scheduling.attempt.binding import PreBindPlan
 from kscheduler.scheduling.classes.class_engine import ClassEngine
 from kscheduler.scheduling.cycle.evaluator import NodeSampler
 from kscheduler.scheduling.eviction.evictions import NominationWriter
-from kscheduler.scheduling.extenders.answers import Extenders
+from kscheduler.scheduling.extenders.extender_results import Extenders
 from kscheduler.scheduling.failures.failures import FailureHandler
 from kscheduler.scheduling.failures.infeasible import KnownInfeasible
 from kscheduler.scheduling.groups.group_status_writer import GroupReports
@@ -43,12 +43,12 @@ from kscheduler.telemetry.logs import get_logger, verbose
 
 # Plugins that nobody uses any more are closed, each once.
 #
-# A changed configuration builds all plugins anew. An attempt that has begun keeps the plugins that decided it, and may
+# A changed configuration builds all plugins again. An attempt that has begun keeps the plugins that decided it, and may
 # wait at Permit for fifteen minutes; so a replaced plugin is looked at again whenever an attempt ends, and closed once
 # no
 # profile in force and no attempt has it. At an orderly end all are closed, after the last attempt.
 #
-# Closing has a few seconds, beside the decisions. A plugin that raises, or needs longer, costs a line of the log.
+# Closing has a few seconds, in the background. A plugin that raises, or needs longer, costs a line of the log.
 # Limit:
 # a plain `close` that never returns holds the event loop, as any plain method of a plugin does.
 
@@ -125,11 +125,11 @@ def _closable(profiles: Iterable[Profile]) -> dict[int, tuple[ClosablePlugin, Pl
 # What the scheduler keeps for each profile between two decisions, and what it knows of classes.
 #
 # All of it follows from the profiles and is worthless under others. So it is one value: made ready beside the one in
-# use, then exchanged as a whole (`Scheduler.adopt`), and what was learned under the profiles before goes with it.
+# use, then exchanged as a whole (`Scheduler.apply`), and what was learned under the profiles before goes with it.
 
 
 @dataclass(frozen=True, slots=True)
-class Judges:
+class Evaluators:
     """The profiles, and by profile what judges pods."""
 
     profiles: Profiles
@@ -144,7 +144,7 @@ class Judges:
     """`None`: the configuration has none."""
 
 
-def judges_of(
+def evaluators_of(
     profiles: Profiles,
     infeasible: KnownInfeasible,
     cache: Cache,
@@ -153,19 +153,19 @@ def judges_of(
     *,
     keeps_classes: bool,
     extenders: Extenders | None = None,
-) -> Judges:
+) -> Evaluators:
     """Judges that know nothing yet."""
     stopwatches = {
         name: ObservedStopwatch(name, observations, clock.monotonic, profile.listener)
         for name, profile in profiles.items()
     }
     engines = {
-        name: ClassEngine(profile, cache, engines=len(profiles), tells_all=verbose(MOVES))
+        name: ClassEngine(profile, cache, engines=len(profiles), reports_all=verbose(MOVES))
         for name, profile in profiles.items()
         if keeps_classes
     }
     samplers = {name: NodeSampler() for name in profiles}
-    return Judges(profiles, stopwatches, engines, samplers, infeasible, extenders)
+    return Evaluators(profiles, stopwatches, engines, samplers, infeasible, extenders)
 
 
 # The state of an attempt, which goes from step to step, and the parts of the scheduler that attempts work on.
@@ -186,7 +186,7 @@ class Attempt:
     """The extenders of the configuration that the attempt began under, whether the pod concerns them or not."""
     is_consulted: bool = False
     """Extenders have a say in which node is chosen, or in the preemption."""
-    rest: RestOfSearch | None = None
+    rest: UnfinishedSearch | None = None
     """What must be searched before the pod is decided about."""
     objectors: tuple[str, ...] = ()
     """The extenders that have failed or rejected nodes, for the log of a failed attempt."""
@@ -202,12 +202,12 @@ class Attempt:
     """The API server has accepted the Binding: from here on nothing may release the node."""
 
     @classmethod
-    def unjudged(cls, queued: QueuedPodInfo, profile: Profile, started: float, extenders: Extenders) -> "Attempt":
+    def undecided(cls, queued: QueuedPodInfo, profile: Profile, started: float, extenders: Extenders) -> "Attempt":
         """Of a pod that concerns extenders: nothing is decided and nothing assumed before they have answered."""
         record = SchedulingRecord(queued.pod, profile.name)
         return cls(queued, profile, record, started, extenders, is_consulted=True)
 
-    def leave(self, rest: RestOfSearch) -> None:
+    def leave(self, rest: UnfinishedSearch) -> None:
         """Its cycle has left a search: nothing is decided before that is done."""
         self.record = SchedulingRecord(self.queued.pod, self.profile.name)
         self.rest = rest
@@ -229,13 +229,13 @@ class PreemptionRunner(Protocol):
         """The pod group with this UID is back in the queue, after the attempt that began its preemption."""
         ...
 
-    def gave_node_back(self, pod: PodInfo) -> None:
+    def released_node(self, pod: PodInfo) -> None:
         """An attempt has ended without a binding: the pod no longer counts on a node."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class AttemptContext:
     """The parts of the scheduler that attempts work on."""
 
     cache: Cache

@@ -10,10 +10,10 @@ from kscheduler.aio.clock import REAL_CLOCK
 from kscheduler.framework.nodes.node_table import NodeTable
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
-from kscheduler.scheduling.attempt.context import Attempt, Judges, Surroundings
+from kscheduler.scheduling.attempt.context import Attempt, AttemptContext, Evaluators
 from kscheduler.scheduling.attempt.skipping import PodSkipping
-from kscheduler.scheduling.extenders.answers import ExtenderAnswers
-from kscheduler.scheduling.extenders.asking import decide_in_rounds
+from kscheduler.scheduling.extenders.extender_results import ExtenderResults
+from kscheduler.scheduling.extenders.http_extenders import decide_in_rounds
 from kscheduler.scheduling.in_time import TimedCycles
 from kscheduler.scheduling.pod_log.lines import STEPS
 from kscheduler.scheduling.record import SchedulingRecord
@@ -25,7 +25,7 @@ from kscheduler.telemetry.logs import get_logger, verbose
 # pod
 # in line costs an entry of a heap: it has no task, it is not judged yet, and no events are kept for it. When a turn
 # comes
-# free, the pod is called: a worker decides about it anew, by the configuration and the cluster as they are then.
+# free, the pod is called: a worker decides about it again, by the configuration and the cluster as they are then.
 #
 # A pod in line has no condition of ours and no Event: kube-scheduler knows no such state. So that an operator sees it,
 # `statistics` has each line for metrics and notes, and a line in which pods have stood for `LONG_SECONDS` is logged
@@ -43,22 +43,22 @@ LEAST_SWEPT: Final = 1024
 """Pods that may stand in a line before those that are gone are looked for; then twice as many as are left."""
 
 
-def _nobody_works() -> None:
+def _no_workers() -> None:
     """No worker is to be woken."""
 
 
-def _nobody_goes(_queued: QueuedPodInfo) -> bool:
+def _none_dropped(_queued: QueuedPodInfo) -> bool:
     """Without a scheduler, every pod that stands in line is there."""
     return False
 
 
 @dataclass(frozen=True, slots=True)
-class LineStatistics:
+class ExtenderQueueStatistics:
     """One line, now."""
 
     extenders: str
     """Their names, comma-separated."""
-    asked: int
+    queried: int
     """Pods that have a turn."""
     waiting: int
     """Pods that stand in line."""
@@ -79,7 +79,7 @@ class _Line:
     is_logged: bool = False
 
 
-class ExtenderLines:
+class ExtenderWaitQueues:
     """The lines that have pods; a line begins with its first pod and ends with its last."""
 
     def __init__(self, turns: int = TURNS_PER_LINE, now: Callable[[], float] = REAL_CLOCK.monotonic) -> None:
@@ -93,10 +93,10 @@ class ExtenderLines:
         """Names of lines, those that have ended, too: as many as the configuration has sets of extenders at most."""
         self._arrivals = 0
         self.called: deque[QueuedPodInfo] = deque()
-        """Pods whose turn has come, or whose line must be found anew; to be decided before any other pod."""
-        self.on_call: Callable[[], None] = _nobody_works
+        """Pods whose turn has come, or whose line must be found again; to be decided before any other pod."""
+        self.on_call: Callable[[], None] = _no_workers
         """Wakes a worker."""
-        self.let_go: Callable[[QueuedPodInfo], bool] = _nobody_goes
+        self.let_go: Callable[[QueuedPodInfo], bool] = _none_dropped
         """Ends the attempt of a pod that is gone, or needs no node any more; whether it was so."""
 
     def standing(self) -> int:
@@ -107,7 +107,7 @@ class ExtenderLines:
         """How many pods have a turn."""
         return sum(self._turns - line.free for line in self._lines.values())
 
-    def statistics(self) -> tuple[LineStatistics, ...]:
+    def statistics(self) -> tuple[ExtenderQueueStatistics, ...]:
         """A snapshot of each line that there has been under this configuration, by name, so that a graph falls to zero
         instead of ending. Pods that were called and are not decided yet stand in none.
         """
@@ -116,7 +116,7 @@ class ExtenderLines:
         for name in sorted(self._known):
             line = self._lines.get(name, nobody)
             seconds = now - line.standing_since if line.standing else 0.0
-            found.append(LineStatistics(name, self._turns - line.free, len(line.standing), seconds))
+            found.append(ExtenderQueueStatistics(name, self._turns - line.free, len(line.standing), seconds))
         return tuple(found)
 
     def in_line(self) -> Iterable[tuple[str, QueuedPodInfo]]:
@@ -129,7 +129,7 @@ class ExtenderLines:
             if line.waiting and line.seconds >= LONG_SECONDS:
                 yield (
                     f"{line.waiting} pods wait until extender {line.extenders} can be asked about them, "
-                    f"{line.asked} are asked about; pods have stood in its line for {round(line.seconds)} s"
+                    f"{line.queried} are asked about; pods have stood in its line for {round(line.seconds)} s"
                 )
 
     def look(self) -> None:
@@ -224,14 +224,14 @@ class ExtenderConsultation:
     """Gives turns to pods that concern extenders, asks, and decides."""
 
     def __init__(
-        self, context: Surroundings, cycles: TimedCycles, skipping: PodSkipping, judges: Callable[[], Judges]
+        self, context: AttemptContext, cycles: TimedCycles, skipping: PodSkipping, evaluators: Callable[[], Evaluators]
     ) -> None:
         """`judges`: those in force; they may be exchanged while extenders think."""
         self._context = context
         self._cycles = cycles
         self._skipping = skipping
-        self._judges = judges
-        self.lines = ExtenderLines(now=context.clock.monotonic)
+        self._evaluators = evaluators
+        self.lines = ExtenderWaitQueues(now=context.clock.monotonic)
         self.lines.let_go = skipping.lets_go
 
     def begin(self, attempt: Attempt) -> Attempt | None:
@@ -275,7 +275,7 @@ class ExtenderConsultation:
             attempt.objectors = answers.objectors
         return answers is not None
 
-    def _judge(self, attempt: Attempt, answers: ExtenderAnswers) -> tuple[SchedulingRecord, NodeTable] | None:
+    def _judge(self, attempt: Attempt, answers: ExtenderResults) -> tuple[SchedulingRecord, NodeTable] | None:
         self._context.journal.begins()
         if self._skipping.lets_go(attempt.queued):
             self._context.journal.decided_later(attempt, has_node=False)
@@ -283,10 +283,10 @@ class ExtenderConsultation:
         attempt.record = self._record(attempt, answers)
         return attempt.record, self._context.cache.nodes
 
-    def _record(self, attempt: Attempt, answers: ExtenderAnswers) -> SchedulingRecord:
+    def _record(self, attempt: Attempt, answers: ExtenderResults) -> SchedulingRecord:
         """Run the cycle. A profile that has gone meanwhile still decides about its pod, unmeasured."""
-        judges, queued, profile = self._judges(), attempt.queued, attempt.profile
-        stopwatch, sampler = judges.stopwatches.get(profile.name), judges.samplers.get(profile.name)
+        evaluators, queued, profile = self._evaluators(), attempt.queued, attempt.profile
+        stopwatch, sampler = evaluators.stopwatches.get(profile.name), evaluators.samplers.get(profile.name)
         if stopwatch is None:
             return self._cycles.schedule(queued, profile, sampler=sampler, answers=answers)
         stopwatch.start(queued.pod)

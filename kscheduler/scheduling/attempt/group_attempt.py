@@ -6,11 +6,11 @@
         has none:   condition, Event, back into its group                        <------------+
 
 Nothing here awaits, so no other decision lies between the cycle and the moment when the members count on their nodes.
-Where members concern HTTP extenders, the cycle is run as often as it has questions for them (`member_answers`). While
-they are asked, nothing is reserved, and the group is in its attempt all the same.
+Where members concern HTTP extenders, the cycle is run as often as it has questions for them
+(`member_extender_results`). While they are asked, nothing is reserved, and the group is in its attempt all the same.
 
 Likewise where devices take long to find: a member whose search is longer than a slice ends the trial, the search is
-done beside other decisions, and the group is tried anew with what was found. A group whose searches do not come to an
+done beside other decisions, and the group is tried again with what was found. A group whose searches do not come to an
 end so fails alone: nobody else waits for it.
 """
 
@@ -22,20 +22,20 @@ from typing import Final, Protocol
 
 from kscheduler.framework.cluster.pod_groups import CycleOfGroup, GroupDefinition
 from kscheduler.framework.nodes.node_table import Rows
-from kscheduler.framework.nodes.patience import RestOfSearch
+from kscheduler.framework.nodes.search_budget import UnfinishedSearch
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.framework.status import Code, Fault, Status, error
-from kscheduler.scheduling.attempt.context import Attempt, Judges, Surroundings
-from kscheduler.scheduling.attempt.skipping import SLICE_SECONDS, PodSkipping, patience_for
+from kscheduler.scheduling.attempt.context import Attempt, AttemptContext, Evaluators
+from kscheduler.scheduling.attempt.skipping import SLICE_SECONDS, PodSkipping, search_budget_for
 from kscheduler.scheduling.cycle.node_search import TieBreakingSampler
-from kscheduler.scheduling.extenders.answers import Extenders
+from kscheduler.scheduling.extenders.extender_results import Extenders
 from kscheduler.scheduling.failures.failures import SCHEDULER_ERROR, UNSCHEDULABLE, Failure
 from kscheduler.scheduling.groups.composite_cycle import place_group, tree_inputs
 from kscheduler.scheduling.groups.group_cycle import GroupInputs, GroupResult, MemberResult, TriedPlacement
 from kscheduler.scheduling.groups.group_preemption import group_condition, member_verdict, run_group_post_filter
 from kscheduler.scheduling.groups.group_trial import problem_of
-from kscheduler.scheduling.groups.member_answers import AT_A_TIME, MemberAnswers, first_answers
+from kscheduler.scheduling.groups.member_extender_results import AT_A_TIME, MemberExtenderResults, first_answers
 from kscheduler.scheduling.in_time import GroupBudget, TimedCycles
 from kscheduler.scheduling.observations import GroupAttemptResult
 from kscheduler.scheduling.pod_log.lines import OUTCOMES
@@ -47,11 +47,11 @@ from kscheduler.telemetry.logs import get_logger, verbose
 from kscheduler.telemetry.logs.caught import Boundary, count_caught
 
 MOST_SEARCHES: Final = 64
-"""How often a group is tried anew after a long search in one attempt."""
+"""How often a group is tried again after a long search in one attempt."""
 MOST_SEARCH_SECONDS: Final = 1.0
 """What members that search for devices may take of one trial, all of them together; each by itself has a slice."""
 SEARCHED_TOO_LONG: Final = (
-    f"the search for the devices of the group's claims takes too long: tried anew {MOST_SEARCHES} times, or more than "
+    f"the search for the devices of the group's claims takes too long: retried {MOST_SEARCHES} times, or more than "
     f"{MOST_SEARCH_SECONDS:g} s in one trial"
 )
 
@@ -89,11 +89,11 @@ class _Tried:
     """What deciding about its members may still take."""
     search_seconds: float = MOST_SEARCH_SECONDS
     """What is left for members that search for devices."""
-    rest: RestOfSearch | None = None
+    rest: UnfinishedSearch | None = None
     """What the trial under way has left; it is worth nothing then."""
 
     @property
-    def answers(self) -> MemberAnswers:
+    def answers(self) -> MemberExtenderResults:
         """What extenders have said."""
         return self.consultation.answers
 
@@ -103,12 +103,12 @@ class GroupConsultation:
     """A group that is in its attempt, and about whose members extenders must be asked, or devices be searched."""
 
     group: QueuedPodGroup
-    answers: MemberAnswers
+    answers: MemberExtenderResults
     extenders: Extenders | None
     """Those in force when the attempt began; `None`: nobody asks, or the answers were recorded."""
     started: float
     """Monotonic seconds."""
-    rest: RestOfSearch | None = None
+    rest: UnfinishedSearch | None = None
     """The search that comes before the next trial."""
     searches: int = 0
     """How many there were."""
@@ -124,17 +124,17 @@ class GroupAttempts:
 
     def __init__(
         self,
-        context: Surroundings,
+        context: AttemptContext,
         cycles: TimedCycles,
         skipping: PodSkipping,
-        judges: Callable[[], Judges],
+        evaluators: Callable[[], Evaluators],
         steps: MemberSteps,
     ) -> None:
         self._context = context
         self._cycles = cycles
         self._now = context.clock.monotonic
         self._skipping = skipping
-        self._judges = judges
+        self._evaluators = evaluators
         self._steps = steps
         self._alone: dict[str, tuple[Profile, Profile]] = {}
         """By name a profile, and the same without PostFilter."""
@@ -147,13 +147,13 @@ class GroupAttempts:
     def decide(self, group: QueuedPodGroup) -> list[Attempt] | GroupConsultation:
         """Find nodes for the group's members, and reserve them; the attempts of those that have one, to be bound.
 
-        Or what extenders must be asked before that: `ask`, and then `decide_asked`.
+        Or what extenders must be asked before that: `ask`, and then `decide_queried`.
         """
         return self._decide(self._unasked(group, self._now()), self._skipping.why_skip, self._skipping.skips)
 
-    def decide_asked(self, consultation: GroupConsultation) -> list[Attempt] | GroupConsultation:
+    def decide_queried(self, consultation: GroupConsultation) -> list[Attempt] | GroupConsultation:
         """The same when extenders have answered. If others are in force by now, they are asked from the beginning."""
-        if self._judges().extenders is not consultation.extenders:
+        if self._evaluators().extenders is not consultation.extenders:
             searches = consultation.searches
             consultation = self._unasked(consultation.group, consultation.started)
             consultation.searches = searches
@@ -172,7 +172,7 @@ class GroupAttempts:
             await consultation.answers.ask(consultation.extenders, consultation.pods, self._turns)
 
     def _unasked(self, group: QueuedPodGroup, started: float) -> GroupConsultation:
-        extenders = self._judges().extenders
+        extenders = self._evaluators().extenders
         answers = first_answers(extenders, [queued.pod for queued in group.members.values()])
         return GroupConsultation(group, answers, extenders, started)
 
@@ -183,17 +183,17 @@ class GroupAttempts:
         end: Callable[[QueuedPodInfo], bool],
     ) -> list[Attempt] | GroupConsultation:
         """`why_not`: why a member needs no node, or an empty text; `end` ends the attempt of such a member."""
-        context, judges, group = self._context, self._judges(), consultation.group
+        context, evaluators, group = self._context, self._evaluators(), consultation.group
         table, members = context.cache.pod_groups, group.in_order(context.cache.nodes.tie_name)
         definition = table.definition(group.key)
         if definition is None:  # it was deleted while its members were on their way
             kind = "compositepodgroup" if group.key.is_composite else "podgroup"
-            self._end_unjudged(group, members, error(f'{kind}.{group.key.api} "{group.key.name}" not found'), None)
+            self._end_undecided(group, members, error(f'{kind}.{group.key.api} "{group.key.name}" not found'), None)
             return []
         pods = [queued.pod for queued in members]
-        problem = problem_of(definition, pods, table.scheduled(group.key), judges.profiles)
+        problem = problem_of(definition, pods, table.scheduled(group.key), evaluators.profiles)
         if problem:
-            self._end_unjudged(group, members, error(problem), definition)
+            self._end_undecided(group, members, error(problem), definition)
             return []
         needless = {queued.key: queued for queued in members if why_not(queued)}
         members = [queued for queued in members if queued.key not in needless]
@@ -201,7 +201,7 @@ class GroupAttempts:
             self._end_members(needless.values(), end)
             context.queue.group_attempted(group, GroupOutcome.SUCCESS, context.clock.time())
             return []
-        profile = judges.profiles[members[0].pod.pod.spec.scheduler_name]
+        profile = evaluators.profiles[members[0].pod.pod.spec.scheduler_name]
         budget = GroupBudget(len(members), has_overrun=any(queued.overruns for queued in members))
         tried = _Tried(group, definition, profile, consultation.started, {}, consultation, budget)
         result = self._search(tried, members)
@@ -225,7 +225,7 @@ class GroupAttempts:
                 self._steps.give_up(queued, failure)
         self._context.queue.group_attempted(group, GroupOutcome.ERROR, self._context.clock.time())
 
-    def _end_unjudged(
+    def _end_undecided(
         self,
         group: QueuedPodGroup,
         members: Sequence[QueuedPodInfo],
@@ -233,7 +233,7 @@ class GroupAttempts:
         definition: GroupDefinition | None,
     ) -> None:
         """The group cannot be tried: an error for each member, and for the group if there still is one."""
-        context, profiles, started = self._context, self._judges().profiles, self._now()
+        context, profiles, started = self._context, self._evaluators().profiles, self._now()
         for queued in members:
             profile = profiles.get(queued.pod.pod.spec.scheduler_name)
             if profile is None:
@@ -313,33 +313,33 @@ class GroupAttempts:
         self, tried: _Tried, pod: PodInfo, rows: Rows | None, trial: CycleOfGroup, *, by_class: bool = False
     ) -> SchedulingRecord:
         """The ordinary cycle. No member preempts by itself: that is decided for the group as a whole."""
-        judges, began = self._judges(), self._now()
+        evaluators, began = self._evaluators(), self._now()
         name = tried.profile.name
-        stopwatch = judges.stopwatches[name]
+        stopwatch = evaluators.stopwatches[name]
         stopwatch.start(pod)
         alone = self._without_post_filter(tried.profile)
-        engine = judges.engines.get(name) if by_class else None
+        engine = evaluators.engines.get(name) if by_class else None
         sampler, answers = self._sampler(tried.profile), tried.answers.of(pod)
-        patience = patience_for(pod, self._context, most_seconds=tried.search_seconds)
+        search_budget = search_budget_for(pod, self._context, most_seconds=tried.search_seconds)
         record = self._cycles.schedule_member(
-            pod, tried.budget, trial, alone, stopwatch, sampler, engine, answers, rows, patience
+            pod, tried.budget, trial, alone, stopwatch, sampler, engine, answers, rows, search_budget
         )
         tried.answers.check(record)
         seconds = tried.seconds[pod.uid] = self._now() - began
-        if patience is not None and patience.was_asked:
+        if search_budget is not None and search_budget.was_queried:
             tried.search_seconds = max(0.0, tried.search_seconds - seconds)
-        if patience is not None and patience.rest is not None:
+        if search_budget is not None and search_budget.rest is not None:
             if not tried.search_seconds or tried.consultation.searches >= MOST_SEARCHES:
                 record.status = error(SEARCHED_TOO_LONG, fault=Fault.CLAIM)
             else:
-                tried.rest = patience.rest
+                tried.rest = search_budget.rest
         return record
 
     def _sampler(self, profile: Profile) -> TieBreakingSampler:
         return self._samplers.setdefault(profile.name, TieBreakingSampler())
 
     def _without_post_filter(self, profile: Profile) -> Profile:
-        """The profile for members. Kept, because a copy works out the traits of all plugins anew."""
+        """The profile for members. Kept, because a copy works out the traits of all plugins again."""
         known = self._alone.get(profile.name)
         if known is None or known[0] is not profile:
             known = self._alone[profile.name] = profile, replace(profile, post_filter=())
@@ -348,7 +348,7 @@ class GroupAttempts:
     # --- what follows -------------------------------------------------------------------------------------------------
 
     def _submit(self, tried: _Tried, members: Sequence[QueuedPodInfo], result: GroupResult) -> list[Attempt]:
-        extenders, attempts = self._judges().extenders, []
+        extenders, attempts = self._evaluators().extenders, []
         waiting = {queued.pod.uid: queued for queued in members}
         for part, member in ((group, member) for group in result.parts for member in group.members):
             queued, verdict = waiting[member.pod.uid], member_verdict(part, member)
@@ -391,7 +391,7 @@ class GroupAttempts:
 
 def _is_open(tried: _Tried) -> bool:
     """Whether the trial ended before it had an answer."""
-    return tried.rest is not None or tried.answers.question is not None
+    return tried.rest is not None or tried.answers.query is not None
 
 
 def _outcome_of(status: Status) -> GroupOutcome:

@@ -4,7 +4,7 @@
     called from a line, or asked    also: it is gone, was made again, has ended, or names another scheduler by now
     about while extenders thought
 
-The old annotation can name another scheduler at any time. If that is one of ours, the pod was queued anew when its
+The old annotation can name another scheduler at any time. If that is one of ours, the pod was queued again when its
 change was seen, and skipped because this attempt had it: so it is queued again here.
 """
 
@@ -13,18 +13,18 @@ from collections.abc import Callable, Container
 from typing import Final
 
 from kscheduler.api.core import Pod
-from kscheduler.framework.nodes.patience import Patience
+from kscheduler.framework.nodes.search_budget import SearchTimeBudget
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.framework.status import Fault, error
-from kscheduler.scheduling.attempt.context import Attempt, Surroundings
+from kscheduler.scheduling.attempt.context import Attempt, AttemptContext
 from kscheduler.scheduling.record import SchedulingRecord
 
 
 class PodSkipping:
     """Ends the attempts of such pods."""
 
-    def __init__(self, context: Surroundings, profiles: Callable[[], Container[str]]) -> None:
+    def __init__(self, context: AttemptContext, profiles: Callable[[], Container[str]]) -> None:
         """`profiles`: the scheduler names that are served now."""
         self._context = context
         self._profiles = profiles
@@ -87,7 +87,7 @@ def _names_another(queued: QueuedPodInfo, newest: Pod) -> bool:
     return newest.spec.scheduler_name != queued.pod.pod.spec.scheduler_name
 
 
-# Pods whose cycle must search for longer than it may hold the event loop: they are searched for beside the workers.
+# Pods whose cycle must search for longer than it may hold the event loop: they are searched for in the background.
 #
 # The pod has left its worker, nothing is assumed for it, and others are decided meanwhile. One search runs at a time,
 # in slices, in the order in which pods were popped: mostly those behind it ask for the same, and find it done. The last
@@ -100,27 +100,29 @@ MOST_CYCLES: Final = 8
 LAST_SECONDS: Final = 0.1
 """For the search of the last cycle, which holds the event loop."""
 SEARCHED_TOO_LONG: Final = (
-    f"the search for the devices of the pod's claims takes too long: tried anew {MOST_CYCLES} times while devices were "
+    f"the search for the devices of the pod's claims takes too long: retried {MOST_CYCLES} times while devices were "
     f"taken and given back, at last for {LAST_SECONDS:g} s in one go"
 )
 
 
-def patience_for(pod: PodInfo, context: Surroundings, most_seconds: float = SLICE_SECONDS) -> Patience | None:
+def search_budget_for(
+    pod: PodInfo, context: AttemptContext, most_seconds: float = SLICE_SECONDS
+) -> SearchTimeBudget | None:
     """The patience of a pod's cycle, a slice at most; `None` if nothing in it can take long."""
     # What a costly pod asks for is added up within the time of its decision.
     if not (pod.pod.spec.resource_claims or pod.is_costly or context.cache.devices.serve(pod)):
         return None
-    return Patience(min(SLICE_SECONDS, most_seconds), context.clock.monotonic)
+    return SearchTimeBudget(min(SLICE_SECONDS, most_seconds), context.clock.monotonic)
 
 
-class LongSearches:
+class LongSearchRunner:
     """Runs what cycles have left, and decides."""
 
     def __init__(
         self,
-        context: Surroundings,
+        context: AttemptContext,
         skipping: PodSkipping,
-        judge: Callable[[Attempt, Patience], SchedulingRecord],
+        judge: Callable[[Attempt, SearchTimeBudget], SchedulingRecord],
     ) -> None:
         """`judge` runs the cycle of an attempt again."""
         self._context = context
@@ -144,14 +146,16 @@ class LongSearches:
                     self._context.journal.decided_later(attempt, has_node=False)
                     return False
                 is_last = cycle == MOST_CYCLES
-                patience = Patience(LAST_SECONDS if is_last else SLICE_SECONDS, self._context.clock.monotonic)
-                record = self._judge(attempt, patience)
-                if is_last and patience.rest is not None:
+                search_budget = SearchTimeBudget(
+                    LAST_SECONDS if is_last else SLICE_SECONDS, self._context.clock.monotonic
+                )
+                record = self._judge(attempt, search_budget)
+                if is_last and search_budget.rest is not None:
                     record.status = error(SEARCHED_TOO_LONG, fault=Fault.OVER_BUDGET)
-                if is_last or patience.rest is None:
+                if is_last or search_budget.rest is None:
                     attempt.record = record
                     return True
-                attempt.rest = patience.rest
+                attempt.rest = search_budget.rest
         raise AssertionError  # the last cycle decides
 
     async def _finish(self, attempt: Attempt) -> None:

@@ -170,7 +170,7 @@ class ClaimCommits:
             consumer_of(pod),
             needs_allocation=rules.has_binding_conditions,
             is_of_group=reserved.is_of_group,
-            on_doubt=partial(_tell_doubt, pod, claim),
+            on_doubt=partial(_report_doubt, pod, claim),
         )
         try:
             reserved.claim = await write.run()
@@ -211,7 +211,7 @@ class ClaimCommits:
         self._assume(reserved.claim)
         status = PodExtendedResourceClaimStatus(reserved.mappings, reserved.claim.metadata.name)
         try:
-            await self._ports.storage.tell_pod(pod.pod, status)
+            await self._ports.storage.report_pod(pod.pod, status)
         except ClientError as failure:
             text = f"update pod {pod.key} ExtendedResourceClaimStatus: {failure_text(failure)}"
             return error(text, fault=fault_of(failure))
@@ -249,7 +249,7 @@ class ClaimCommits:
                 self._ports.journal.stays_pending(reserved.pending_uid)
             pod, claim = reservation.pod, reserved.claim
             key = claim.metadata.uid, pod.uid
-            # An earlier attempt's may still run: whoever waits for the newest must not be undone by an older one.
+            # An earlier attempt's may still run: anyone who waits for the newest must not be undone by an older one.
             before = [each for each in (self._undoing.get(key), writing) if each is not None]
             task = self._tasks.spawn(f"undo {claim.key}", self._undo(pod, reserved, before))
             self._undoing[key] = task
@@ -327,5 +327,5 @@ def _forget(tasks: dict[Any, "asyncio.Task[object]"], key: object, task: "asynci
         del tasks[key]
 
 
-def _tell_doubt(pod: PodInfo, claim: ResourceClaim, why: str) -> None:
+def _report_doubt(pod: PodInfo, claim: ResourceClaim, why: str) -> None:
     _log.warning("claim_write_in_doubt", claim=claim.key, pod=pod.key, err=why)

@@ -4,7 +4,7 @@ from typing import Any, Final, Protocol
 
 from kscheduler.api.core import Pod, PodExtendedResourceClaimStatus
 from kscheduler.api.devices import AllocationResult, ResourceClaim, ResourceClaimConsumerReference
-from kscheduler.client.errors import APIError, ForeignAnswerError, NotSentError, UnknownOutcomeError
+from kscheduler.client.errors import APIError, ForeignResponseError, NotSentError, UnknownOutcomeError
 from kscheduler.client.writes.claims import StoredClaim
 from kscheduler.framework.status import Fault
 
@@ -57,7 +57,7 @@ class ClaimStorage(Protocol):
         """Delete a claim."""
         ...
 
-    async def tell_pod(self, pod: Pod, status: PodExtendedResourceClaimStatus) -> None:
+    async def report_pod(self, pod: Pod, status: PodExtendedResourceClaimStatus) -> None:
         """Name that claim in the pod's status."""
         ...
 
@@ -89,7 +89,7 @@ def is_server_error(failure: Exception) -> bool:
     """
     if isinstance(failure, APIError):
         return failure.is_server_error or failure.is_timeout
-    return isinstance(failure, ForeignAnswerError)
+    return isinstance(failure, ForeignResponseError)
 
 
 def leaves_doubt(failure: Exception) -> bool:

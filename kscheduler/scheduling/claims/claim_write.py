@@ -296,9 +296,9 @@ class ClaimWrite:
 # Taking an allocation away from a claim that keeps its pod from every node; deleting a claim for extended resources.
 #
 # kube-scheduler does this within the cycle, with its cached claim: if the claim has changed meanwhile, the API server
-# answers 409, and the pod is tried again. Here it runs beside the cycle. The claim is read anew, and is left alone
-# unless it has the same devices and nobody but the pod has it reserved; whoever changed it has caused an event for the
-# pod.
+# answers 409, and the pod is tried again. Here it runs in the background. The claim is read again, and is left alone
+# unless it has the same devices and nobody but the pod has it reserved; anyone who changed it has caused an event for
+# the pod.
 
 
 async def deallocate(storage: ClaimStorage, clock: Clock, deallocation: Deallocation) -> bool:

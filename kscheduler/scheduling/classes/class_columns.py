@@ -23,12 +23,12 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.nodes.change_log import ChangeLog
 from kscheduler.framework.nodes.node_table import NodeTable, Rows, Scores
 from kscheduler.framework.plugin import MAX_NODE_SCORE, FilterPlugin, ScorePlugin
-from kscheduler.framework.plugin_listener import NOBODY, PluginListener
+from kscheduler.framework.plugin_listener import NO_LISTENER, PluginListener
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.traits import PluginTraits
 from kscheduler.scheduling.runtime.cycle_calls import call_filter, call_normalize, call_score
 from kscheduler.scheduling.runtime.guard import PluginFailure
-from kscheduler.scheduling.runtime.left_out import MissingPoints, codes_after, raw_after, report
+from kscheduler.scheduling.runtime.partial_results import MissingPoints, codes_after, raw_after, report
 from kscheduler.scheduling.runtime.timing import CallTimer
 
 FEW_ROWS: Final = 8
@@ -78,8 +78,8 @@ class _Column:
         rows = np.union1d(stale, self.unanswered).astype(np.intp)
         return rows[nodes.is_live.take(rows)]
 
-    def _note_unanswered(self, rows: Rows, is_answered: NDArray[np.bool_]) -> None:
-        self.unanswered = None if is_answered.all() else rows[~is_answered]
+    def _note_unanswered(self, rows: Rows, is_known: NDArray[np.bool_]) -> None:
+        self.unanswered = None if is_known.all() else rows[~is_known]
 
     def _known(self, nodes: NodeTable, rows: Rows) -> list[int] | None:
         """The answers for these rows, if all of them are known from rows with the same amounts."""
@@ -131,7 +131,7 @@ class FilterColumn(_Column):
         traits: PluginTraits,
         state: CycleState,
         nodes: NodeTable,
-        listener: PluginListener = NOBODY,
+        listener: PluginListener = NO_LISTENER,
     ) -> None:
         super().__init__(traits, state, nodes)
         self.plugin = plugin
@@ -192,9 +192,9 @@ class FilterColumn(_Column):
         found = codes_after(failure, self.plugin, self._state, pod, nodes, rows, self._listener, kept)
         if found is None:
             raise UnkeepableError(self.plugin.name)  # it is about the pod: the cycle without columns reports it
-        codes, is_answered = found
-        self._note_unanswered(rows, is_answered)
-        self._learn(nodes, rows[is_answered], codes[is_answered])
+        codes, is_known = found
+        self._note_unanswered(rows, is_known)
+        self._learn(nodes, rows[is_known], codes[is_known])
         return codes
 
 
@@ -207,7 +207,7 @@ class ScoreColumn(_Column):
         traits: PluginTraits,
         state: CycleState,
         nodes: NodeTable,
-        listener: PluginListener = NOBODY,
+        listener: PluginListener = NO_LISTENER,
     ) -> None:
         super().__init__(traits, state, nodes)
         self.plugin = plugin
@@ -277,21 +277,21 @@ class ScoreColumn(_Column):
     ) -> Scores:
         """The raw points, 0 for rows for which the plugin fails. Raises `UnkeepableError`."""
         tally.call_ended(failure.point, self.plugin.name, 0)
-        points, is_answered = raw_after(failure, self.plugin, self.traits, self._state, pod, nodes, rows)
+        points, is_known = raw_after(failure, self.plugin, self.traits, self._state, pod, nodes, rows)
         kept = len(nodes.rows()) - len(rows)
-        if not is_answered.any() and not kept:
+        if not is_known.any() and not kept:
             raise UnkeepableError(self.plugin.name)  # it is about the pod: the cycle without columns reports it
-        self._note_unanswered(rows, is_answered)
-        left_out = report(failure, self._listener, pod, nodes, rows, is_answered, kept)
+        self._note_unanswered(rows, is_known)
+        left_out = report(failure, self._listener, pod, nodes, rows, is_known, kept)
         self.left_out = left_out if left_out.nodes else None
-        self._learn(nodes, rows[is_answered], points[is_answered])
-        return np.where(is_answered, points, 0)
+        self._learn(nodes, rows[is_known], points[is_known])
+        return np.where(is_known, points, 0)
 
 
 Column = FilterColumn | ScoreColumn
 
 
-class Answers:
+class PluginResults:
     """All answers of one plugin for the pods with one signature; points are not normalised yet."""
 
     def __init__(self) -> None:

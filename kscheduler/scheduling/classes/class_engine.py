@@ -28,12 +28,12 @@ from kscheduler.framework.plugin import (
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import Status
 from kscheduler.scheduling.classes.class_columns import (
-    Answers,
     FilterColumn,
+    PluginResults,
     ScoreColumn,
     UnkeepableError,
 )
-from kscheduler.scheduling.classes.known_class import KnownClass, Stretch
+from kscheduler.scheduling.classes.known_class import ColumnFilters, KnownClass
 from kscheduler.scheduling.classes.signatures import PodTemplates
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.runtime.cycle_calls import call_pre_filter, call_pre_score
@@ -60,17 +60,17 @@ class ClassEngine:
         profile: Profile,
         cache: Cache,
         *,
-        tells_all: bool = False,
+        reports_all: bool = False,
         budget_bytes: int = BUDGET_BYTES,
         engines: int = 1,
     ) -> None:
-        """`tells_all`: the records of pods that found a node also hold rejections and the points by plugin.
+        """`reports_all`: the records of pods that found a node also hold rejections and the points by plugin.
 
         `engines`: how many engines share the budget.
         """
         self._profile = profile
         self._nodes = cache.nodes
-        self._tells_all = tells_all
+        self._reports_all = reports_all
         self._most_bytes = budget_bytes
         self._engines = engines
         self._budget_bytes = self._room()
@@ -91,7 +91,7 @@ class ClassEngine:
         self._templates = PodTemplates()
         self._classes: dict[Hashable, KnownClass] = {}
         self._bytes = 0
-        self._answers: WeakValueDictionary[tuple[str, Hashable], Answers] = WeakValueDictionary()
+        self._answers: WeakValueDictionary[tuple[str, Hashable], PluginResults] = WeakValueDictionary()
         self._shape = self._shape_of(self._nodes)
 
     def __len__(self) -> int:
@@ -139,8 +139,8 @@ class ClassEngine:
                 _release(known)
             return None
         self._keep(name, known)
-        for circuit in self._circuits:
-            circuit.kept_answers += 1
+        for breaker in self._circuits:
+            breaker.result_cache += 1
         return known
 
     def forget_all(self) -> None:
@@ -229,21 +229,21 @@ class ClassEngine:
             live_score=tuple(scoring for scoring in profile.score if scoring.plugin.name not in dealt_with),
             steps=_steps(profile, answers, idle),
             scores=tuple((column, weight) for column, weight in weighted if column is not None),
-            tells_all=self._tells_all,
+            reports_all=self._reports_all,
             signed_bytes=weight_of(pod.pod.spec),
         )
 
-    def _answers_of(self, plugin: Any, signature: Hashable, pod: PodInfo, tally: CallTimer) -> Answers:
+    def _answers_of(self, plugin: Any, signature: Hashable, pod: PodInfo, tally: CallTimer) -> PluginResults:
         """The plugin's answers, shared with other classes if they have some for this signature; else new ones.
 
         New answers hold what PreFilter and PreScore returned; their columns are still empty. Raises like `_learn`.
         """
-        known: Answers | None = SIGNATURES.call(
+        known: PluginResults | None = SIGNATURES.call(
             plugin.name, self._answers.get, (plugin.name, signature)
         )  # compares signatures, which runs code of plugins
         if known is not None:
             return known
-        profile, nodes, answers = self._profile, self._nodes, Answers()
+        profile, nodes, answers = self._profile, self._nodes, PluginResults()
         skips_score = False
         if plugin in profile.pre_filter:
             result = call_pre_filter(plugin, answers.state, pod, nodes, UNTIMED)
@@ -270,13 +270,13 @@ def _release(known: KnownClass) -> None:
 
 
 def _steps(
-    profile: Profile, answers: Mapping[str, Answers], idle: Collection[str]
-) -> tuple[Stretch | FilterPlugin, ...]:
+    profile: Profile, answers: Mapping[str, PluginResults], idle: Collection[str]
+) -> tuple[ColumnFilters | FilterPlugin, ...]:
     """The filters in the profile's order: live ones, and stretches of columns between them.
 
     Example: columns A and B, live C, column D give (Stretch(A, B), C, Stretch(D)).
     """
-    steps: list[Stretch | FilterPlugin] = []
+    steps: list[ColumnFilters | FilterPlugin] = []
     columns: list[FilterColumn] = []
     for plugin in profile.filter:
         if plugin.name in idle:
@@ -284,13 +284,13 @@ def _steps(
         plugin_answers = answers.get(plugin.name)
         if plugin_answers is None:
             if columns:
-                steps.append(Stretch(tuple(columns)))
+                steps.append(ColumnFilters(tuple(columns)))
                 columns.clear()
             steps.append(plugin)
         elif plugin_answers.filter is not None:
             columns.append(plugin_answers.filter)
     if columns:
-        steps.append(Stretch(tuple(columns)))
+        steps.append(ColumnFilters(tuple(columns)))
     return tuple(steps)
 
 

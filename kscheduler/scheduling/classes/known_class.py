@@ -25,7 +25,7 @@ from kscheduler.framework.nodes.row_index import compact, taken, values_at
 from kscheduler.framework.plugin import FilterPlugin, PreFilterPlugin, PreScorePlugin
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.reasons.diagnosis import Rejection
-from kscheduler.scheduling.classes.class_columns import FEW_ROWS, Answers, Column, FilterColumn, ScoreColumn
+from kscheduler.scheduling.classes.class_columns import FEW_ROWS, Column, FilterColumn, PluginResults, ScoreColumn
 from kscheduler.scheduling.classes.leaders import Leaders, NormalizedPoints
 from kscheduler.scheduling.profile import WeightedScore
 from kscheduler.scheduling.record import PluginScores
@@ -44,7 +44,7 @@ CallLiveFilter = Callable[[FilterPlugin, Rows], Codes | None]
 """Call a live filter for rows: an int64 code per row; `None` if all pass, or if it skips. Raises `PluginFailure`."""
 
 
-class Stretch:
+class ColumnFilters:
     """Filters with columns that follow each other in the profile."""
 
     def __init__(self, columns: Sequence[FilterColumn]) -> None:
@@ -68,17 +68,17 @@ class Stretch:
             self._alive = self._passing = None
             rows = nodes.rows()
         is_first = False
-        turned_down: Mask | None = None
+        rejected_mask: Mask | None = None
         for column in self.columns:
             if column.codes is not None:
                 rejected = column.codes.take(rows) != 0
-                turned_down = rejected if turned_down is None else turned_down | rejected
+                rejected_mask = rejected if rejected_mask is None else rejected_mask | rejected
         if self._alive is None:
-            if turned_down is None or not np.count_nonzero(turned_down):
+            if rejected_mask is None or not np.count_nonzero(rejected_mask):
                 return False
             self._alive = nodes.is_live.copy()
             is_first = True
-        passes = ~turned_down if turned_down is not None else np.ones(len(rows), dtype=np.bool_)
+        passes = ~rejected_mask if rejected_mask is not None else np.ones(len(rows), dtype=np.bool_)
         if np.count_nonzero(self._alive[rows] != passes):
             self._alive[rows] = passes
             self._passing = None
@@ -121,17 +121,17 @@ class Stretch:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class FilterStep:
     """One step of Filter: which rows a stretch or a live filter judged."""
 
-    judge: Stretch | FilterPlugin
+    judge: ColumnFilters | FilterPlugin
     rows: Rows
     codes: Codes | None = None
     """The codes of a live filter, one per row; those of a stretch are in its columns."""
 
     def add_rejections(self, state: CycleState, rejections: list[Rejection]) -> None:
         """Add which plugin rejected which rows. Only valid until the columns change."""
-        if isinstance(self.judge, Stretch):
+        if isinstance(self.judge, ColumnFilters):
             self.judge.add_rejections(state, self.rows, rejections)
         elif self.codes is not None:
             split_rows(self.judge, self.codes, state, self.rows, rejections)
@@ -193,18 +193,18 @@ class _Group:
 class KnownClass:
     """What is known of one class. `refresh` it before each use."""
 
-    answers: tuple[Answers, ...]
+    answers: tuple[PluginResults, ...]
     """The answers of the plugins with columns."""
     skipped: frozenset[str]
     """Filters with columns that have nothing to judge."""
     live_pre_filter: tuple[PreFilterPlugin, ...]
     live_pre_score: tuple[PreScorePlugin, ...]
     live_score: tuple[WeightedScore, ...]
-    steps: tuple[Stretch | FilterPlugin, ...]
+    steps: tuple[ColumnFilters | FilterPlugin, ...]
     """The filters in the profile's order."""
     scores: tuple[tuple[ScoreColumn, int], ...]
     """Columns with their weights, in the profile's order."""
-    tells_all: bool = False
+    reports_all: bool = False
     """Whether the record of a pod that found a node also holds rejections and the points by plugin."""
     _rows: Rows | None = None
     _epochs: int = -1
@@ -259,7 +259,7 @@ class KnownClass:
 
     def _update_few(self, nodes: NodeTable, rows: list[int], base: Scores) -> None:
         """The same as `_update` for a few rows: plain numbers cost less than arrays of a few entries."""
-        stretches = [step for step in self.steps if isinstance(step, Stretch)]
+        stretches = [step for step in self.steps if isinstance(step, ColumnFilters)]
         for step in stretches:
             if step.update_few(nodes, rows):
                 self.count_bytes()
@@ -277,7 +277,7 @@ class KnownClass:
         is_larger = rows is None
         self._leaders.forget()
         for step in self.steps:
-            if isinstance(step, Stretch) and step.update(nodes, rows):
+            if isinstance(step, ColumnFilters) and step.update(nodes, rows):
                 is_larger = True
         if rows is None or self._base is None:
             self._base = np.zeros(nodes.capacity, dtype=np.int64)
@@ -295,7 +295,7 @@ class KnownClass:
         """Count the bytes again: arrays are made at their first use, and answers by amounts are added one by one."""
         parts = sum(answers.bytes for answers in self.answers)
         parts += sum(points.bytes for points in self._normalized)
-        parts += sum(step.bytes for step in self.steps if isinstance(step, Stretch))
+        parts += sum(step.bytes for step in self.steps if isinstance(step, ColumnFilters))
         base = 0 if self._base is None else self._base.nbytes
         self.bytes = _OWN_BYTES + self.signed_bytes + base + parts + self._leaders.bytes
         self.counts_at = self.uses + min(max(3 * self.uses, 1), _MOST_UNCOUNTED)
@@ -306,20 +306,20 @@ class KnownClass:
 
     # --- filtering ----------------------------------------------------------------------------------------------------
 
-    def passing(self, nodes: NodeTable, rows: Rows, call_live: CallLiveFilter, judged: list[Judged]) -> Rows:
+    def passing(self, nodes: NodeTable, rows: Rows, call_live: CallLiveFilter, judged: list[FilterStep]) -> Rows:
         """The rows that pass (intp, ascending). Each step is added to `judged`, up to a failure of a live filter."""
         # `is_by_columns`: the search is over all rows, and no live filter has rejected one.
         is_by_columns = rows is nodes.rows()
         for step in self.steps:
             if not len(rows):
                 break
-            if isinstance(step, Stretch):
-                judged.append(Judged(step, rows))
+            if isinstance(step, ColumnFilters):
+                judged.append(FilterStep(step, rows))
                 rows = step.passing(nodes, rows)
                 continue
             codes = call_live(step, rows)
             if codes is not None and np.count_nonzero(codes):
-                judged.append(Judged(step, rows, codes))
+                judged.append(FilterStep(step, rows, codes))
                 rows = rows.take(np.flatnonzero(codes == 0))
                 is_by_columns = False
         self._passed = rows if is_by_columns else None

@@ -22,12 +22,12 @@ import msgspec
 
 from kscheduler.api.core import Pod, PodSpec, Volume
 from kscheduler.bounded import LARGEST_SHARE, RecentlyUsed, RecentlyUsedByWeight, weight_of
-from kscheduler.config.extenders import is_asked_about
+from kscheduler.config.extenders import is_queried_about
 from kscheduler.framework.plugin import UNSIGNABLE
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.profiles import Profiles
-from kscheduler.scheduling.runtime.queue_calls import Signer, or_judged_alone, signatures_of, signer_of
+from kscheduler.scheduling.runtime.queue_calls import Signer, or_without_class, signatures_of, signer_of
 from kscheduler.state.nominator import NominatedPods
 
 # Templates: pods with equal specs share what was worked out for the first of them.
@@ -178,17 +178,17 @@ class Signatures:
         if not known.keys() >= plugins or pod.is_costly:
             return None
         signers = [known[name] for name in sorted(plugins)]
-        return or_judged_alone(self._class_by_signatures, signers, pod, plugins)
+        return or_without_class(self._class_by_signatures, signers, pod, plugins)
 
     def _class_of(self, pod: PodInfo) -> PodClass | None:
         spec = pod.pod.spec
         profile, signers = self._profiles.get(spec.scheduler_name), self._signers.get(spec.scheduler_name)
         if profile is None or signers is None or _is_unlike_any(pod, profile) or pod.is_costly:
             return None
-        return or_judged_alone(self._class_by_signatures, signers, pod)
+        return or_without_class(self._class_by_signatures, signers, pod)
 
     def _class_by_signatures(self, signers: Sequence[Signer], pod: PodInfo, *name: Hashable) -> PodClass | None:
-        """The class of pods with the same signatures. Call it inside `or_judged_alone`."""
+        """The class of pods with the same signatures. Call it inside `or_without_class`."""
         parts = signatures_of(signers, pod)
         return None if UNSIGNABLE in parts else self._interned((*name, _scheduler_reads(pod), *parts))
 
@@ -201,7 +201,7 @@ class Signatures:
 
 def _is_unlike_any(pod: PodInfo, profile: Profile) -> bool:
     """Whether the pod concerns extenders: no plugin signs what these say."""
-    return bool(profile.extenders) and any(is_asked_about(extender, pod.pod) for extender in profile.extenders)
+    return bool(profile.extenders) and any(is_queried_about(extender, pod.pod) for extender in profile.extenders)
 
 
 def _scheduler_reads(pod: PodInfo) -> Hashable:
@@ -220,10 +220,10 @@ def _signers_by_name(profile: Profile) -> Mapping[str, Signer]:
 def _judges_signers(profile: Profile) -> Sequence[Signer] | None:
     """The signers of the plugins that judge, PreEnqueue to PostFilter; `None` if one of them does not sign."""
     points: Iterable[Iterable[Any]] = (profile.pre_enqueue, profile.pre_filter, profile.filter, profile.post_filter)
-    judges = {plugin.name: plugin for point in points for plugin in point}
-    if not all(profile.traits[name].is_signed for name in judges):
+    evaluators = {plugin.name: plugin for point in points for plugin in point}
+    if not all(profile.traits[name].is_signed for name in evaluators):
         return None
-    return [_signer(plugin, profile) for plugin in judges.values()]
+    return [_signer(plugin, profile) for plugin in evaluators.values()]
 
 
 def _signer(plugin: Any, profile: Profile) -> Signer:

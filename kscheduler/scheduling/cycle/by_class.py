@@ -18,7 +18,7 @@ from kscheduler.framework.nodes.node_table import Codes, Rows, Scores
 from kscheduler.framework.plugin import UNSIGNABLE, FilterPlugin
 from kscheduler.framework.reasons.diagnosis import Rejection
 from kscheduler.framework.status import SUCCESS
-from kscheduler.scheduling.classes.known_class import Judged, KnownClass
+from kscheduler.scheduling.classes.known_class import FilterStep, KnownClass
 from kscheduler.scheduling.cycle.dry_runs import dry_run
 from kscheduler.scheduling.cycle.evaluator import NO_ROWS, CycleInputs, Filtered, PreFiltered, Priorities
 from kscheduler.scheduling.cycle.passes import Filters, pre_filter_pass, pre_score_pass, score_pass
@@ -26,7 +26,7 @@ from kscheduler.scheduling.record import PluginScores
 from kscheduler.scheduling.runtime.cycle_calls import call_filter
 from kscheduler.scheduling.runtime.guard import PluginFailure
 from kscheduler.scheduling.runtime.points import PRE_SCORE, SCORE
-from kscheduler.scheduling.runtime.queue_calls import or_judged_alone, signatures_of, signer_of
+from kscheduler.scheduling.runtime.queue_calls import or_without_class, signatures_of, signer_of
 
 # Judging a pod by itself: each plugin is called for the rows that have passed so far.
 
@@ -99,16 +99,16 @@ class ClassEvaluator:
         """Look up in the columns which rows pass, and call the live plugins for these."""
         known, nodes = self._known, self._inputs.nodes
         rejections: list[Rejection] = []
-        judged: list[Judged] = []
+        judged: list[FilterStep] = []
         try:
             if self._inputs.expected is not None:
                 filters = Filters(self._inputs, self._skipped)
-                rows = filters.beside_nominated(self._inputs.profile.filter, nodes, state, rows, rejections)
+                rows = filters.with_nominated(self._inputs.profile.filter, nodes, state, rows, rejections)
             passing = known.passing(nodes, rows, partial(self._call_live_filter, state), judged)
         except PluginFailure as failure:
             _add_rejections(judged, state, rejections)
             return Filtered(NO_ROWS, rejections, failure)
-        if known.tells_all or not len(passing):
+        if known.reports_all or not len(passing):
             _add_rejections(judged, state, rejections)
         return Filtered(passing, rejections)
 
@@ -136,7 +136,7 @@ class ClassEvaluator:
         if not all(traits[plugin.name].is_matter_of_row for plugin in plugins):
             return None
         signers = [signer_of(plugin, traits[plugin.name], listener) for plugin in plugins]
-        signatures = or_judged_alone(signatures_of, signers, inputs.pod)
+        signatures = or_without_class(signatures_of, signers, inputs.pod)
         if signatures is None or UNSIGNABLE in signatures:
             return None
         names = tuple(plugin.name for plugin in plugins)
@@ -154,9 +154,9 @@ class ClassEvaluator:
         leaders = None if live else known.leaders(inputs.nodes, inputs.pod, state, feasible)
         totals = _NO_TOTALS
         by_plugin: tuple[PluginScores, ...] = ()
-        if leaders is None or known.tells_all:
+        if leaders is None or known.reports_all:
             totals = self._totals(state, feasible, live)
-        if known.tells_all:
+        if known.reports_all:
             by_plugin = self._by_plugin(state, feasible, live)
         inputs.stopwatch.lap(SCORE.label, SUCCESS)
         return Priorities(totals, by_plugin, leaders)
@@ -176,7 +176,7 @@ class ClassEvaluator:
         )
 
 
-def _add_rejections(judged: Iterable[Judged], state: CycleState, rejections: list[Rejection]) -> None:
+def _add_rejections(judged: Iterable[FilterStep], state: CycleState, rejections: list[Rejection]) -> None:
     """Add which plugin rejected which rows. Do it at once: the columns change before the next pod."""
     for step in judged:
         step.add_rejections(state, rejections)

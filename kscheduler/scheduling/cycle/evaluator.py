@@ -29,7 +29,7 @@ from kscheduler.scheduling.classes.leaders import Leaders
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.record import PluginScores
 from kscheduler.scheduling.runtime.guard import PluginFailure
-from kscheduler.scheduling.runtime.left_out import MissingPoints
+from kscheduler.scheduling.runtime.partial_results import MissingPoints
 from kscheduler.scheduling.runtime.timing import Stopwatch
 from kscheduler.state.nominator import Expected
 

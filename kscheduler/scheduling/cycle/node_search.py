@@ -15,7 +15,7 @@ from kscheduler.framework.nodes.node_table import NodeTable, Rows
 from kscheduler.framework.reasons.diagnosis import Rejection
 from kscheduler.framework.status import unresolvable
 from kscheduler.scheduling.cycle.evaluator import FEWEST_TO_FIND, CycleInputs, Evaluator, NodeSampler, nodes_to_find
-from kscheduler.scheduling.extenders.answers import ExtenderAnswers
+from kscheduler.scheduling.extenders.extender_results import ExtenderResults
 from kscheduler.scheduling.record import SchedulingRecord
 
 # The choice among equal nodes as kube-scheduler makes it: by the order in which it visits them.
@@ -81,13 +81,13 @@ class NodeSearch:
     evaluator: Evaluator
     inputs: CycleInputs
     record: SchedulingRecord
-    answers: ExtenderAnswers | None = None
+    answers: ExtenderResults | None = None
     """What extenders have said about the pod, if it concerns any."""
 
     def run(self, sampler: NodeSampler) -> Rows:
         """The rows that the pod fits on: intp, ascending, empty if none. Raises `PluginFailure`."""
         nominated = self._nominated_row()
-        if nominated >= 0 and not self._is_turned_down(nominated) and self._passes(nominated):
+        if nominated >= 0 and not self._is_rejected(nominated) and self._passes(nominated):
             self.record.num_evaluated_nodes = 1
             return np.array([nominated], dtype=np.intp)
         return self._find(self._narrowed(), sampler)
@@ -99,10 +99,10 @@ class NodeSearch:
         row, within = self.inputs.nodes.row_of(name) if name else -1, self.inputs.within
         return row if within is None or row in within else -1
 
-    def _is_turned_down(self, row: int) -> bool:
+    def _is_rejected(self, row: int) -> bool:
         """Whether extenders were asked about the nominated node and did not leave it: then all others are judged."""
         answers = self.answers
-        return answers is not None and self.inputs.nodes.name_of(row) in answers.asked - answers.left
+        return answers is not None and self.inputs.nodes.name_of(row) in answers.queried - answers.left
 
     def _passes(self, row: int) -> bool:
         """Whether the pod fits on its nominated node. A failure here is not final: all nodes are judged after it.
@@ -149,7 +149,7 @@ class NodeSearch:
         the 500th, the search stops at it, and the next search starts behind it.
         """
         missing = target = nodes_to_find(self.inputs.profile.percentage_of_nodes_to_score, len(rows))
-        has_answers = self.answers is not None and bool(self.answers.asked)  # they are about another sample
+        has_answers = self.answers is not None and bool(self.answers.queried)  # they are about another sample
         if target >= len(rows) or has_answers:
             self.record.num_evaluated_nodes = len(rows)
             passing = self._passing(rows)

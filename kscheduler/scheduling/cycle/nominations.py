@@ -30,7 +30,7 @@ from kscheduler.scheduling.runtime.guard import PluginFailure
 
 
 @dataclass(frozen=True, slots=True)
-class CrowdedRows:
+class RowsWithNominated:
     """Rows to be judged with the pods that are expected on them."""
 
     rows: Rows
@@ -41,9 +41,9 @@ class CrowdedRows:
     """Of a user's plugin that cannot count what is expected: the rows cannot be judged."""
 
 
-def crowded_rows(
+def rows_with_nominated(
     profile: Profile, pod: PodInfo, nodes: NodeTable, state: CycleState, expected: Arrivals, skipped: Collection[str]
-) -> Iterator[CrowdedRows]:
+) -> Iterator[RowsWithNominated]:
     """The rows of `expected` with their pods: all at once, or one at a time if a plugin cannot count pods per row.
 
     Raises `PluginFailure` of an in-tree plugin.
@@ -60,7 +60,7 @@ def crowded_rows(
             if profile.traits[failure.plugin].is_in_tree:
                 raise
         else:
-            yield CrowdedRows(expected.rows, with_expected, own_state)
+            yield RowsWithNominated(expected.rows, with_expected, own_state)
             return
     for place, row in enumerate(expected.rows.tolist()):
         own_state, failed = state.copy(), None
@@ -71,7 +71,7 @@ def crowded_rows(
             if profile.traits[failure.plugin].is_in_tree:
                 raise
             failed = failure
-        yield CrowdedRows(np.array([row], dtype=np.intp), with_expected, own_state, failed)
+        yield RowsWithNominated(np.array([row], dtype=np.intp), with_expected, own_state, failed)
 
 
 def counting_plugins(profile: Profile, skipped: Collection[str]) -> tuple[PreFilterExtensions, ...]:

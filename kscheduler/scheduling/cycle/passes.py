@@ -12,11 +12,11 @@ import numpy as np
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.nodes.label_column import Mask
 from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows
-from kscheduler.framework.plugin import NOT_JUDGED, SKIPPED, FilterPlugin, PreFilterPlugin, PreScorePlugin
+from kscheduler.framework.plugin import NOT_EVALUATED, SKIPPED, FilterPlugin, PreFilterPlugin, PreScorePlugin
 from kscheduler.framework.reasons.diagnosis import Rejection
 from kscheduler.framework.status import SKIP, SUCCESS, Code, Status, unresolvable
 from kscheduler.scheduling.cycle.evaluator import CycleInputs, PreFiltered
-from kscheduler.scheduling.cycle.nominations import crowded_rows
+from kscheduler.scheduling.cycle.nominations import rows_with_nominated
 from kscheduler.scheduling.profile import WeightedScore
 from kscheduler.scheduling.record import PluginScores
 from kscheduler.scheduling.runtime.cycle_calls import (
@@ -26,8 +26,8 @@ from kscheduler.scheduling.runtime.cycle_calls import (
     call_score_and_normalize,
 )
 from kscheduler.scheduling.runtime.guard import PluginFailure
-from kscheduler.scheduling.runtime.left_out import codes_after, points_after, report
-from kscheduler.scheduling.runtime.status_text import not_judged, split_rows
+from kscheduler.scheduling.runtime.partial_results import codes_after, points_after, report
+from kscheduler.scheduling.runtime.status_text import not_evaluated, split_rows
 from kscheduler.scheduling.runtime.timing import CallTimer
 
 
@@ -109,13 +109,13 @@ def score_pass(
         plugin, name = weighted.plugin, weighted.plugin.name
         if name not in skipped:
             traits = inputs.profile.traits[name]
-            asked = plugin, traits, state, inputs.pod, inputs.nodes, feasible
+            queried = plugin, traits, state, inputs.pod, inputs.nodes, feasible
             try:
-                points = call_score_and_normalize(*asked, inputs.stopwatch)
+                points = call_score_and_normalize(*queried, inputs.stopwatch)
             except PluginFailure as failure:
                 if traits.is_in_tree:
                     raise
-                points, left_out = points_after(failure, *asked, inputs.profile.listener)
+                points, left_out = points_after(failure, *queried, inputs.profile.listener)
                 inputs.stopwatch.call_ended(failure.point, name, 0)
                 inputs.leave_out(left_out)
             scores[name] = PluginScores(name, weighted.weight, points * weighted.weight)
@@ -153,10 +153,10 @@ class Filters:
         The other rows are added to `rejections`, up to a failure. Raises `PluginFailure`.
         """
         if self.inputs.expected is not None:
-            rows = self.beside_nominated(plugins, nodes, state, rows, rejections)
+            rows = self.with_nominated(plugins, nodes, state, rows, rejections)
         return self._filtered(plugins, nodes, state, rows, rejections)
 
-    def beside_nominated(
+    def with_nominated(
         self,
         plugins: Collection[FilterPlugin],
         nodes: NodeTable,
@@ -173,11 +173,11 @@ class Filters:
         if arrivals is None:
             return rows
         remains: Mask | None = None
-        unjudged = 0
-        for crowded in crowded_rows(self.inputs.profile, self.inputs.pod, nodes, state, arrivals, self.skipped):
+        undecided = 0
+        for crowded in rows_with_nominated(self.inputs.profile, self.inputs.pod, nodes, state, arrivals, self.skipped):
             if crowded.failure is not None:
-                unjudged += len(crowded.rows)
-                if unjudged == len(rows):
+                undecided += len(crowded.rows)
+                if undecided == len(rows):
                     raise crowded.failure
                 passing = self._left_out(crowded.failure, crowded.rows, nodes, rows, rejections)
             else:
@@ -190,15 +190,15 @@ class Filters:
         return rows if remains is None else rows.take(np.flatnonzero(remains.take(rows)))
 
     def _left_out(
-        self, failure: PluginFailure, unjudged: Rows, nodes: NodeTable, rows: Rows, rejections: list[Rejection]
+        self, failure: PluginFailure, undecided: Rows, nodes: NodeTable, rows: Rows, rejections: list[Rejection]
     ) -> Rows:
         """Reject the rows that a user's plugin cannot judge, and report it; returns the rows that pass: none."""
         listener = self.inputs.profile.listener
-        report(failure, listener, self.inputs.pod, nodes, rows, ~np.isin(rows, unjudged))
+        report(failure, listener, self.inputs.pod, nodes, rows, ~np.isin(rows, undecided))
         self.timer.call_ended(failure.point, failure.plugin, 0)
-        codes = np.full(len(unjudged), NOT_JUDGED, dtype=np.int64)
-        rejections.append(Rejection(failure.plugin, unjudged, codes, partial(not_judged, failure.plugin)))
-        return unjudged[:0]
+        codes = np.full(len(undecided), NOT_EVALUATED, dtype=np.int64)
+        rejections.append(Rejection(failure.plugin, undecided, codes, partial(not_evaluated, failure.plugin)))
+        return undecided[:0]
 
     def _filtered(
         self,

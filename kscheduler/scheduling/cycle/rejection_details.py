@@ -20,8 +20,8 @@ from kscheduler.framework.plugin import FilterPlugin, PreFilterPlugin
 from kscheduler.framework.reasons.details import Detail, DetailsPlugin
 from kscheduler.framework.reasons.diagnosis import Rejection
 from kscheduler.framework.status import Code, Status
-from kscheduler.scheduling.cycle.nominations import crowded_rows
-from kscheduler.scheduling.extenders.answers import ExtenderAnswers
+from kscheduler.scheduling.cycle.nominations import rows_with_nominated
+from kscheduler.scheduling.extenders.extender_results import ExtenderResults
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.record import PluginScores, SchedulingRecord
 from kscheduler.scheduling.runtime.cycle_calls import call_filter, call_score
@@ -45,28 +45,28 @@ from kscheduler.state.cache import Cache
 # other pod goes on. The caller bounds how often it asks.
 
 
-def narrow(record: SchedulingRecord, answers: ExtenderAnswers) -> None:
+def narrow(record: SchedulingRecord, answers: ExtenderResults) -> None:
     """Take from the feasible rows what the extenders rejected, or put down which questions they must be asked."""
     if not answers.status.is_success:
         record.status = answers.status
         return
     names = record.feasible_names()
     is_left = np.array([name in answers.left for name in names], dtype=np.bool_)
-    if not is_left.any() and any(name not in answers.asked for name in names):
-        record.questions = tuple(names)
+    if not is_left.any() and any(name not in answers.queried for name in names):
+        record.queries = tuple(names)
         return
-    is_turned_down = np.array([name in answers.turned_down for name in names], dtype=np.bool_) & ~is_left
-    if is_turned_down.any():
-        rows = record.feasible[is_turned_down]
+    is_rejected = np.array([name in answers.rejected for name in names], dtype=np.bool_) & ~is_left
+    if is_rejected.any():
+        rows = record.feasible[is_rejected]
         record.diagnosis.rejections.append(_rejection(rows, answers, record.diagnosis.names))
     record.feasible = record.feasible[is_left]
     if not len(record.feasible):
         record.status = Status(Code.UNSCHEDULABLE)
 
 
-def _rejection(rows: Rows, answers: ExtenderAnswers, names: Sequence[str]) -> Rejection:
+def _rejection(rows: Rows, answers: ExtenderResults, names: Sequence[str]) -> Rejection:
     """One for all rows: a number for each distinct status, negative where preemption cannot help."""
-    by_row = [answers.turned_down[names[row]] for row in rows.tolist()]
+    by_row = [answers.rejected[names[row]] for row in rows.tolist()]
     distinct = list(dict.fromkeys(by_row))
     numbers = {
         status: number if status.code is Code.UNSCHEDULABLE else -number
@@ -76,7 +76,7 @@ def _rejection(rows: Rows, answers: ExtenderAnswers, names: Sequence[str]) -> Re
     return Rejection(EXTENDER, rows, codes, lambda code: distinct[abs(code) - 1])
 
 
-def add_points(record: SchedulingRecord, answers: ExtenderAnswers) -> None:
+def add_points(record: SchedulingRecord, answers: ExtenderResults) -> None:
     """Add the extenders' points to those of the plugins, which must have been worked out for each feasible row."""
     names = record.feasible_names()
     given = tuple(
@@ -148,7 +148,7 @@ def _of_plugin(
     if plugin is None or not profile.traits[name].gives_details:
         return
     nodes = cache.nodes
-    by_itself = _turned_down(plugin, record.state, record, nodes, rows)
+    by_itself = _rejected(plugin, record.state, record, nodes, rows)
     found = _details(profile, plugin, record.state, record, nodes, by_itself)
     if found:
         yield PluginDetails(plugin.name, found)
@@ -157,7 +157,7 @@ def _of_plugin(
     arrivals = expected.among(remaining) if expected is not None and len(remaining) else None
     if arrivals is None:
         return
-    for crowded in crowded_rows(profile, record.pod, nodes, record.state, arrivals, record.skipped):
+    for crowded in rows_with_nominated(profile, record.pod, nodes, record.state, arrivals, record.skipped):
         found = _details(profile, plugin, crowded.state, record, crowded.nodes, crowded.rows)
         on_rows = arrivals.among(crowded.rows)
         pods = [] if on_rows is None else [pod for place in range(len(on_rows.rows)) for pod in on_rows.on(place)]
@@ -166,9 +166,7 @@ def _of_plugin(
         yield PluginDetails(plugin.name, found or (nominated,), keys)
 
 
-def _turned_down(
-    plugin: FilterPlugin, state: CycleState, record: SchedulingRecord, nodes: NodeTable, rows: Rows
-) -> Rows:
+def _rejected(plugin: FilterPlugin, state: CycleState, record: SchedulingRecord, nodes: NodeTable, rows: Rows) -> Rows:
     """The rows that the plugin rejects without nominated pods."""
     try:
         codes = call_filter(plugin, state, record.pod, nodes, rows, UNTIMED)

@@ -18,8 +18,8 @@ from kscheduler.framework.cluster.pod_groups import CycleOfGroup
 from kscheduler.framework.cluster.preemption import VictimReview
 from kscheduler.framework.dry_run import DryRun
 from kscheduler.framework.nodes.node_table import NodeTable, Rows, Scores, stable_hash
-from kscheduler.framework.nodes.patience import Patience
 from kscheduler.framework.nodes.row_index import compact, values_at
+from kscheduler.framework.nodes.search_budget import SearchTimeBudget
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.rules.scoring import mix
 from kscheduler.framework.status import SUCCESS, Code, Fault, Status, error
@@ -33,7 +33,7 @@ from kscheduler.scheduling.cycle.node_search import NodeSearch
 from kscheduler.scheduling.cycle.passes import Filters
 from kscheduler.scheduling.cycle.post_filter import run_post_filter
 from kscheduler.scheduling.cycle.rejection_details import add_points, narrow
-from kscheduler.scheduling.extenders.answers import ExtenderAnswers
+from kscheduler.scheduling.extenders.extender_results import ExtenderResults
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.record import NO_NODES, SchedulingRecord
 from kscheduler.scheduling.runtime.guard import PluginFailure
@@ -50,9 +50,9 @@ def schedule(
     stopwatch: Stopwatch = UNTIMED,
     sampler: NodeSampler | None = None,
     engine: ClassEngine | None = None,
-    answers: ExtenderAnswers | None = None,
+    answers: ExtenderResults | None = None,
     within: Rows | None = None,
-    patience: Patience | None = None,
+    search_budget: SearchTimeBudget | None = None,
     group: CycleOfGroup | None = None,
 ) -> SchedulingRecord:
     """Choose a node. The record says which, or why none; a plugin's failure is an Error in it, never an exception.
@@ -66,8 +66,8 @@ def schedule(
     nothing; `None`: the cycle searches to its end. `group`: the trial of the pod's group that this cycle is a part of.
     """
     record = _new_record(profile, pod, cache, within)
-    if patience is not None:
-        record.state.write(patience)
+    if search_budget is not None:
+        record.state.write(search_budget)
     if group is not None:
         record.state.write(group)
     if record.status.is_success:
@@ -77,7 +77,7 @@ def schedule(
             is_plain = within is not None or answers is not None or cache.devices.serve(pod)
             by_class = None if is_plain else engine
             evaluator = _find_feasible(inputs, record, cache, sampler, by_class, answers)
-            if not record.questions and record.status.is_success:
+            if not record.queries and record.status.is_success:
                 row = (
                     record.feasible.item()
                     if len(record.feasible) == 1
@@ -143,7 +143,7 @@ def _find_feasible(
     cache: Cache,
     sampler: NodeSampler | None,
     engine: ClassEngine | None,
-    answers: ExtenderAnswers | None = None,
+    answers: ExtenderResults | None = None,
 ) -> Evaluator:
     """Run PreFilter and Filter; returns the evaluator for the rest of the cycle. Raises `PluginFailure`."""
     evaluator, found = post_filter.pre_filtered(inputs, record.state, engine)
@@ -174,7 +174,7 @@ def _handle_no_node(profile: Profile, record: SchedulingRecord, nodes: NodeTable
     if record.state.find(DryRun) is not None:
         run_post_filter(profile, record, nodes, stopwatch)
         review = record.state.find(VictimReview)
-        record.victim_questions = review.questions if review is not None else ()
+        record.victim_queries = review.queries if review is not None else ()
     elif record.status.code is Code.ERROR or not record.num_all_nodes:
         record.nominated_node_name = ""
 
@@ -186,7 +186,7 @@ def _score_and_choose(
     evaluator: Evaluator,
     inputs: CycleInputs,
     record: SchedulingRecord,
-    answers: ExtenderAnswers | None,
+    answers: ExtenderResults | None,
     sampler: NodeSampler | None,
 ) -> int:
     """Run PreScore and Score, and choose a row. Raises `PluginFailure`."""

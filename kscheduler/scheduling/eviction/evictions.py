@@ -19,7 +19,7 @@ Differences from kube-scheduler, so that no pod is stuck, no loop spins, and no 
 
 - A preemptor is kept out until the watch has caught up (two minutes at most); upstream relies on the watch being fast.
 - A preemptor that was kept out is woken at the end: the event that woke it before, say a new node, is not repeated, and
-  a victim may take for ever to terminate.
+  a victim may take forever to terminate.
 - If the evictions of a preemptor fail repeatedly, it pauses for 1 to 10 s between tries.
 - If the preemptor is gone (of a group all members), has a node, is outbid or lost its profile, the remaining victims
   are spared.
@@ -38,14 +38,14 @@ from typing import Final, Protocol
 
 from kscheduler.aio.clock import Clock
 from kscheduler.aio.rate_limiters import Backoff
-from kscheduler.aio.shared_places import FixedRoom, SharedPlaces
+from kscheduler.aio.shared_slots import FixedCapacity, SharedSlots
 from kscheduler.aio.tasks import TaskSet
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import Condition
 from kscheduler.client.errors import APIError, ClientError
 from kscheduler.framework.cluster.preemption import Preemption
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.scheduling.eviction.sightings import Sightings
+from kscheduler.scheduling.eviction.pod_change_waits import PodChangeWaits
 from kscheduler.scheduling.eviction.victims import Victims
 from kscheduler.scheduling.journal import NO_JOURNAL, EvictionStep, Journal
 from kscheduler.scheduling.observations import Observations
@@ -139,13 +139,13 @@ class EvictionPorts:
     statuses: NominationWriter
     activate: Callable[[Collection[str]], None]
     """Move the pods with these keys to the active queue."""
-    ask_again: Callable[[Collection[str]], None]
+    retry: Callable[[Collection[str]], None]
     """Let PreEnqueue judge the groups of the pods with these keys again."""
     observations: Observations
     clock: Clock
     journal: Journal = NO_JOURNAL
     recent: RecentAttempts = field(default_factory=RecentAttempts)
-    """Where preemptions are noted for whoever asks later."""
+    """Where preemptions are noted for anyone who asks later."""
 
 
 class AsyncEvictions:
@@ -157,15 +157,15 @@ class AsyncEvictions:
         self._ports = ports
         self._tasks = TaskSet("preemption", ports.clock)
         self._pauses = TaskSet("preemption-pause", ports.clock)
-        self.places = SharedPlaces(
-            FixedRoom(PREEMPTIONS_AT_ONCE), ports.clock, _namespace_of, turns=PREEMPTIONS_AT_ONCE
+        self.work_slots = SharedSlots(
+            FixedCapacity(PREEMPTIONS_AT_ONCE), ports.clock, _namespace_of, turns=PREEMPTIONS_AT_ONCE
         )
         """Of preemptions that send requests: one whose requests hang takes no place from those of other namespaces."""
         self._is_stopping = False
         self._begun = 0
         self.carry_out: Callable[[RunningPreemption], None] = self._spawn
         """What is done after `begin`; a replay follows what was recorded instead."""
-        self.sightings = Sightings(ports.clock)
+        self.pod_change_waits = PodChangeWaits(ports.clock)
         """A handler for the pod informer: it must receive all pod events."""
         self._under_way: dict[str, RunningPreemption] = {}
         """By the UID of the preemptor, pod or group."""
@@ -205,7 +205,7 @@ class AsyncEvictions:
         """Start a preemption and return at once. Victims that are gone or terminating are skipped; without others,
         nothing is done.
         """
-        victims = [victim for victim in preemption.victims if self._ports.victims.is_to_go(victim)]
+        victims = [victim for victim in preemption.victims if self._ports.victims.must_evict(victim)]
         self._count(preemption, to_go=len(victims))
         if not victims:
             return
@@ -256,13 +256,13 @@ class AsyncEvictions:
                 entry.neighbours[waiting.key] = None
                 found = True
         if found:
-            self._ports.journal.waits_beside(waiting, node_name)
+            self._ports.journal.continues_in_background(waiting, node_name)
         return found
 
     def _has_victims_below(self, priority: int, entry: RunningPreemption) -> bool:
         if entry.is_over and not self._is_unseen(entry):
             return False  # the remaining victims were spared
-        return any(victim.priority < priority and self._ports.victims.is_to_go(victim) for victim in entry.victims)
+        return any(victim.priority < priority and self._ports.victims.must_evict(victim) for victim in entry.victims)
 
     def nearly_done(self) -> Collection[str]:
         """Keys of preemptors whose wait may be over now.
@@ -277,9 +277,9 @@ class AsyncEvictions:
         """Whether the watch or the cache does not show the eviction of some victim yet."""
         victims = self._ports.victims
         for victim in (*entry.last, *entry.awaited):
-            if victims.is_to_go(victim):
+            if victims.must_evict(victim):
                 return True
-        return bool(entry.stopped) and any(victims.takes_room(victim) for victim in entry.stopped)
+        return bool(entry.stopped) and any(victims.holds_capacity(victim) for victim in entry.stopped)
 
     def running(self) -> list[RunningPreemption]:
         """All that are not forgotten, in the order in which they began; those that were replaced, too."""
@@ -317,9 +317,9 @@ class AsyncEvictions:
         if entry is not None:
             entry.kept_out = False
 
-    def gave_node_back(self, pod: PodInfo) -> None:
+    def released_node(self, pod: PodInfo) -> None:
         """A pod that was stopped before it was bound no longer counts on a node."""
-        self.sightings.look(pod.key)
+        self.pod_change_waits.look(pod.key)
 
     # --- one preemption -----------------------------------------------------------------------------------------------
 
@@ -328,11 +328,11 @@ class AsyncEvictions:
         began = ports.clock.monotonic()
         succeeded = False
         try:
-            await self.places.begin(entry)
+            await self.work_slots.begin(entry)
             try:
                 succeeded = await self._make_room(preemption, victims, entry)
             finally:
-                self.places.end(entry)
+                self.work_slots.end(entry)
         except Exception:  # noqa: BLE001  the per-pod task: its failure is that pod's failure
             count_caught(Boundary.POD_TASK)
             _log.exception("preemption_failed", pod=preemption.text, node=preemption.node_name)
@@ -353,7 +353,7 @@ class AsyncEvictions:
     async def _wake_when_seen(self, entry: RunningPreemption) -> None:
         """Wake the preemptor later: the event for which it was kept out is not repeated."""
         keys = {victim.key for victim in (*entry.awaited, *entry.stopped)}
-        await self.sightings.until(lambda: not self._is_unseen(entry), keys)
+        await self.pod_change_waits.until(lambda: not self._is_unseen(entry), keys)
         self._take(entry, EvictionStep.FORGOTTEN)
 
     # --- its steps, as decisions see them -----------------------------------------------------------------------------
@@ -396,7 +396,7 @@ class AsyncEvictions:
         elif entry.stopped:
             self._ports.activate(entry.waiting)
         elif entry.kept_out:
-            self._ports.ask_again(entry.waiting)
+            self._ports.retry(entry.waiting)
 
     def _take_apart(self, step: EvictionStep, uid: str = "", keys: Collection[str] = ()) -> None:
         self._ports.journal.evicting(0, step, uid, keys)
@@ -430,7 +430,7 @@ class AsyncEvictions:
         if not self._on_node[node_name]:
             del self._on_node[node_name]
         # The deletion of a victim wakes the pods that waited for it. For a victim that stays, wake them here.
-        if entry.neighbours and any(self._ports.victims.is_to_go(victim) for victim in entry.victims):
+        if entry.neighbours and any(self._ports.victims.must_evict(victim) for victim in entry.victims):
             self._ports.activate(entry.neighbours)
         if self._under_way.get(entry.preemption.uid) is entry:
             del self._under_way[entry.preemption.uid]
@@ -440,14 +440,12 @@ class AsyncEvictions:
         if self._is_stopping or entry.is_off or not await self._nominate(preemption):
             return False
         cleared = await self._clear_nominations(preemption)
-        if not await self._take_away_together(victims[:-1], preemption, entry):
+        if not await self._evict_together(victims[:-1], preemption, entry):
             return False
         self._take(entry, EvictionStep.LAST_TURN)
-        return await self._take_away(victims[-1], preemption, entry) and cleared
+        return await self._evict_victim(victims[-1], preemption, entry) and cleared
 
-    async def _take_away_together(
-        self, victims: list[PodInfo], preemption: Preemption, entry: RunningPreemption
-    ) -> bool:
+    async def _evict_together(self, victims: list[PodInfo], preemption: Preemption, entry: RunningPreemption) -> bool:
         """Evict victims, some at the same time. Returns whether all succeeded; after a failure no other starts."""
         left = iter(victims)  # shared by the workers below: each takes the next victim
         failed = False
@@ -455,7 +453,7 @@ class AsyncEvictions:
         async def work() -> None:
             nonlocal failed
             for victim in left:
-                if failed or not await self._take_away(victim, preemption, entry):
+                if failed or not await self._evict_victim(victim, preemption, entry):
                     failed = True
                     return
 
@@ -465,12 +463,12 @@ class AsyncEvictions:
             await work()
         return not failed
 
-    async def _take_away(self, victim: PodInfo, preemption: Preemption, entry: RunningPreemption) -> bool:
+    async def _evict_victim(self, victim: PodInfo, preemption: Preemption, entry: RunningPreemption) -> bool:
         if entry.is_off or not any(map(self._ports.victims.is_pending, preemption.waiting)):
             self._ports.victims.log.spared(victim, preemption, is_outbid=entry.is_outbid)
             return False
         try:
-            is_to_be_shown = await self._ports.victims.take_away(victim, preemption)
+            is_to_be_shown = await self._ports.victims.evict(victim, preemption)
             self._take(entry, EvictionStep.AWAITED if is_to_be_shown else EvictionStep.STOPPED, victim.uid)
         except ClientError as failure:
             _log.warning(

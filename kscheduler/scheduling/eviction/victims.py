@@ -61,18 +61,18 @@ class Victims:
         pod = self.current(preemptor)
         if pod is None or pod.spec.node_name != preemptor.node_name:
             return False
-        return self.is_to_go(preemptor) and (not pod.spec.node_name or resize_is_deferred(pod))
+        return self.must_evict(preemptor) and (not pod.spec.node_name or resize_is_deferred(pod))
 
-    def is_to_go(self, victim: PodInfo) -> bool:
+    def must_evict(self, victim: PodInfo) -> bool:
         """Whether the victim still has to be evicted: it takes room and is not terminating yet."""
         pod = self.current(victim)
         return pod is not None and not pod.is_terminal and pod.metadata.deletion_timestamp is None
 
-    def takes_room(self, victim: PodInfo) -> bool:
+    def holds_capacity(self, victim: PodInfo) -> bool:
         """Whether the victim counts on a node. If it was stopped in memory, it does until its attempt has ended."""
         return bool(self.node_of(victim.uid))
 
-    async def take_away(self, victim: PodInfo, preemption: Preemption) -> bool:
+    async def evict(self, victim: PodInfo, preemption: Preemption) -> bool:
         """Evict the victim, as in the table above. Returns whether the watch will show it: not if it keeps its object.
 
         Raises `ClientError` if the API server refuses, or cannot be reached.
@@ -82,9 +82,9 @@ class Victims:
             self.log.preempted(victim, preemption, self.clock.time(), in_memory=True)
             return False
         current = self.current(victim)
-        if not (self.takes_room(victim) or (current is not None and current.spec.node_name)):
+        if not (self.holds_capacity(victim) or (current is not None and current.spec.node_name)):
             return False
-        if self.is_to_go(victim) and await self._log_and_evict(victim, preemption):
+        if self.must_evict(victim) and await self._log_and_evict(victim, preemption):
             self.reporter.preempted(victim.pod, preemption)
         return True
 

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 from kscheduler.aio.clock import REAL_CLOCK, Clock
 from kscheduler.api.addresses import why_never_called
 from kscheduler.api.core import Pod
-from kscheduler.client.access.tls import TLSContexts, TLSFiles, TLSPlaces
+from kscheduler.client.access.tls import TLSContexts, TLSFieldNames, TLSFiles
 from kscheduler.client.errors import ConfigurationError
 from kscheduler.client.extenders.address import ExtenderAddress
 from kscheduler.client.extenders.caller import ExtenderCaller
@@ -28,9 +28,9 @@ from kscheduler.config.errors import ConfigError, Problem, invalid
 from kscheduler.config.extenders import decides, extender_name
 from kscheduler.config.loader import UnusableConfigError
 from kscheduler.config.types import Extender, ExtenderTLSConfig
-from kscheduler.scheduling.extenders.asking import HTTPExtenders
 from kscheduler.scheduling.extenders.call_reports import CallReports
 from kscheduler.scheduling.extenders.http_extender import BindOutcomes, HTTPExtender, ObjectSource, PodPlace
+from kscheduler.scheduling.extenders.http_extenders import HTTPExtenders
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.pod_log import PodLog
 from kscheduler.telemetry.logs import get_logger
@@ -61,7 +61,7 @@ class ExtenderSet:
         self._callers = [ExtenderCaller(address_of(each, index)) for index, each in enumerate(extenders)]
         self._environ = environ
         self._reports = [_reports_of(each, observations, clock.monotonic, logs=logs) for each in extenders]
-        self.asking = HTTPExtenders(
+        self.querying = HTTPExtenders(
             list(map(HTTPExtender, extenders, self._callers, self._reports)),
             objects,
             may_bind=may_bind,
@@ -118,7 +118,9 @@ def address_of(extender: Extender, index: int) -> ExtenderAddress:
         extender.url_prefix,
         extender.http_timeout.seconds,
         files,
-        TLSPlaces(_place(index, "ca", tls.ca_data, tls.ca_file), _place(index, "cert", tls.cert_data, tls.cert_file)),
+        TLSFieldNames(
+            _place(index, "ca", tls.ca_data, tls.ca_file), _place(index, "cert", tls.cert_data, tls.cert_file)
+        ),
     )
 
 
@@ -186,7 +188,7 @@ def _url_problems(path: str, extender: Extender) -> Iterator[Problem]:
     if parts.scheme not in ("http", "https") or not host:
         yield invalid(path, name, "must be http://HOST or https://HOST, with a port and a path where needed")
     elif port == 0:
-        yield invalid(path, name, "nobody listens on port 0")
+        yield invalid(path, name, "nothing can listen on port 0")
     elif why := why_never_called(host):
         yield invalid(path, name, f"{host} {why}: extenders are not called there")
 

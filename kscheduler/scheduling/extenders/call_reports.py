@@ -55,7 +55,7 @@ class CallReports:
         self._last_failure = 0.0
         self._failures = 0
         self._last_reason = ""
-        self._has_told_of_scores = False
+        self._has_reported_of_scores = False
         self._outage_lines = Throttle(QUIET_SECONDS)
         self._refusals: dict[str, Throttle] = {}
         """By verb of the protocol."""
@@ -85,8 +85,8 @@ class CallReports:
 
     def scored_outside(self, node: str, score: int) -> None:
         """A score is not within 0 to 10. It counts, as in kube-scheduler, and may outweigh all plugins: told once."""
-        if self._logs and not self._has_told_of_scores:
-            self._has_told_of_scores = True
+        if self._logs and not self._has_reported_of_scores:
+            self._has_reported_of_scores = True
             _log.warning("extender_scores_out_of_range", extender=self._extender, node=node, score=score)
 
     def passed_over(self, verb: str, pod: str, reason: str) -> None:
@@ -97,7 +97,7 @@ class CallReports:
         since = {"times_since": times} if times else {}
         _log.warning("extender_passed_over", extender=self._extender, verb=verb, pod=pod, err=reason, **since)
 
-    def gave_no_answer(self, verb: str, pod: str, reason: str) -> None:
+    def was_unavailable(self, verb: str, pod: str, reason: str) -> None:
         """It was not reached, was too slow, or has answered nonsense."""
         if not self._logs:
             return

@@ -24,31 +24,31 @@ from kscheduler.client.extenders.caller import (
     ExtenderTimeoutError,
 )
 from kscheduler.client.extenders.messages import (
-    AnswerError,
+    ExtenderResponseError,
     bind_request,
     nodes_request,
     preemption_request,
     read_bind_error,
-    read_filter_answer,
+    read_filter_response,
     read_scores,
     read_victims,
 )
-from kscheduler.config.extenders import EXTENDER, decides, extender_name, is_asked_about
+from kscheduler.config.extenders import EXTENDER, decides, extender_name, is_queried_about
 from kscheduler.config.types import Extender
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Fault, Status, error
-from kscheduler.scheduling.extenders.answers import (
+from kscheduler.scheduling.extenders.call_reports import CallReports, CallResult
+from kscheduler.scheduling.extenders.extender_results import (
     MOST_SCORE,
     ExtenderClaimError,
-    LeftNodes,
     PodsOn,
+    RemainingNodes,
     Victims,
-    left_nodes,
     left_victims,
     points_of,
+    remaining_nodes,
     shortened,
 )
-from kscheduler.scheduling.extenders.call_reports import CallReports, CallResult
 from kscheduler.scheduling.pod_log import PodLog
 from kscheduler.telemetry.logs import get_logger
 
@@ -128,26 +128,26 @@ class HTTPExtender:
 
     def is_interested(self, pod: Pod) -> bool:
         """Whether the pod concerns this extender."""
-        return is_asked_about(self.settings, pod)
+        return is_queried_about(self.settings, pod)
 
-    async def left(self, pod: SentPod, names: Sequence[str], nodes: SentNodes) -> LeftNodes:
+    async def left(self, pod: SentPod, names: Sequence[str], nodes: SentNodes) -> RemainingNodes:
         """Which of the nodes it leaves. Without `filterVerb` all. Raises `ExtenderFailure`, or what `nodes` raises."""
         if not self.settings.filter_verb:
-            return LeftNodes(tuple(names), {})
+            return RemainingNodes(tuple(names), {})
         knows_nodes = self.settings.node_cache_capable
 
-        def read(body: bytes) -> LeftNodes:
-            return left_nodes(self.name, names, read_filter_answer(body), knows_nodes=knows_nodes)
+        def read(body: bytes) -> RemainingNodes:
+            return remaining_nodes(self.name, names, read_filter_response(body), knows_nodes=knows_nodes)
 
         async with self._room:
             request = await self._about_nodes(pod, names, nodes)
-            return await self._ask(_Question("filter", self.settings.filter_verb, pod.key), request, read)
+            return await self._ask(_Query("filter", self.settings.filter_verb, pod.key), request, read)
 
     async def points(self, pod: SentPod, names: Sequence[str], nodes: SentNodes) -> dict[str, int]:
         """Points by node. Without `prioritizeVerb` none. Raises `ExtenderFailure`, or what `nodes` raises."""
         if not self.settings.prioritize_verb:
             return {}
-        question = _Question("prioritize", self.settings.prioritize_verb, pod.key)
+        query = _Query("prioritize", self.settings.prioritize_verb, pod.key)
 
         def read(body: bytes) -> dict[str, int]:
             scores = read_scores(body)
@@ -156,7 +156,7 @@ class HTTPExtender:
             return points_of(scores, self.settings.weight, names)
 
         async with self._room:
-            return await self._ask(question, await self._about_nodes(pod, names, nodes), read)
+            return await self._ask(query, await self._about_nodes(pod, names, nodes), read)
 
     async def victims(self, preemptor: PodInfo, pod: SentPod, proposed: Victims, pods_on: PodsOn) -> Victims:
         """Nodes and victims that it leaves. Without `preemptVerb` all. Raises `ExtenderFailure`."""
@@ -174,7 +174,7 @@ class HTTPExtender:
             return left_victims(self.name, proposed, read_victims(body), pods_on, preemptor, is_ignorable=ignorable)
 
         request = preemption_request(pod.document, proposed, whole)
-        return await self._ask(_Question("preempt", self.settings.preempt_verb, pod.key), request, read)
+        return await self._ask(_Query("preempt", self.settings.preempt_verb, pod.key), request, read)
 
     async def bind(self, pod: Pod, node: str, may_send: Callable[[], bool]) -> None:
         """Have it bind the pod. Raises `BindFailure`; then the pod may be bound all the same."""
@@ -187,7 +187,7 @@ class HTTPExtender:
                 raise ExtenderClaimError(refusal)
 
         try:
-            await self._ask(_Question("bind", self.settings.bind_verb, pod.key), request, read, may_send)
+            await self._ask(_Query("bind", self.settings.bind_verb, pod.key), request, read, may_send)
         except CallGivenUpError as error:
             raise BindFailure(str(error)) from error
         except ExtenderFailure as failure:
@@ -204,7 +204,7 @@ class HTTPExtender:
 
     async def _ask(
         self,
-        question: "_Question",
+        query: "_Query",
         request: bytes,
         read: Callable[[bytes], T],
         may_send: Callable[[], bool] | None = None,
@@ -212,22 +212,22 @@ class HTTPExtender:
         """The answer, read and checked. Every end is reported; but a call that this process itself has given up raises
         `CallGivenUpError`, and says nothing about the extender.
         """
-        reports, verb = self._reports, question.verb
+        reports, verb = self._reports, query.verb
         began = reports.now()
         try:
-            found = read(await self._calls.call(question.path, request, may_send))
+            found = read(await self._calls.call(query.path, request, may_send))
         except CallGivenUpError:
             raise
         except ExtenderClaimError as refusal:
             reports.ended(verb, CallResult.ERROR, began)
             reports.answered()
             if self.settings.ignorable and verb != "bind":  # of a bind the pod's own lines tell
-                reports.passed_over(verb, question.pod, shortened(str(refusal)))
+                reports.passed_over(verb, query.pod, shortened(str(refusal)))
             raise ExtenderFailure(shortened(str(refusal))) from refusal
-        except (AnswerError, ExtenderError) as error:
+        except (ExtenderResponseError, ExtenderError) as error:
             result = CallResult.TIMEOUT if isinstance(error, ExtenderTimeoutError) else CallResult.ERROR
             reports.ended(verb, result, began)
-            reports.gave_no_answer(verb, question.pod, str(error))
+            reports.was_unavailable(verb, query.pod, str(error))
             raise ExtenderFailure(str(error)) from error
         reports.ended(verb, CallResult.SUCCESS, began)
         reports.answered()
@@ -235,7 +235,7 @@ class HTTPExtender:
 
 
 @dataclass(frozen=True, slots=True)
-class _Question:
+class _Query:
     """What is asked, for reports."""
 
     verb: str
@@ -257,7 +257,7 @@ def _no_clock() -> float:
 #     nothing (too slow, half an answer, connection lost)  the same, for a while: it may still be at work
 #     nothing: it was not reached                          the pod is not bound
 #
-# The problem: a node's room must not be given away while the pod may be bound there, and must not be held for ever for
+# The problem: a node's room must not be given away while the pod may be bound there, and must not be held forever for
 # an extender that says yes and does nothing. kube-scheduler believes the answer, and counts the pod on the node until
 # the watch says otherwise, or gives its room away.
 #

@@ -36,7 +36,7 @@ from kscheduler.scheduling.pod_log.lines import OUTCOMES
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.scheduling.resizes import DeferredResizes
 from kscheduler.state.nominator import NominatedPods
-from kscheduler.state.queue.bundles import Bundle
+from kscheduler.state.queue.equivalence_groups import EquivalenceGroup
 from kscheduler.state.queue.scheduling_queue import SchedulingQueue
 from kscheduler.telemetry.logs import get_logger, verbose
 
@@ -192,13 +192,13 @@ class FailureHandler:
             _note_failure(queued, failure)
         self.log.recent.note_failed(queued, failure, now)
         freed_node = self._nominate(queued.pod, failure.nominated_node_name)
-        bundle = self._queue.requeue(queued, now, holds_for=failure.holds_for)
+        equivalence_group = self._queue.requeue(queued, now, holds_for=failure.holds_for)
         if freed_node:
             self._wake_for_room(queued.pod, freed_node, now)
         condition = _condition(failure)
         self._sink.report(current, condition, failure.message, failure.nominated_node_name)
-        if bundle is not None:
-            self._report_others(bundle, condition, queued, failure)
+        if equivalence_group is not None:
+            self._report_others(equivalence_group, condition, queued, failure)
         self._log_failure(queued, failure, now, is_news=is_news)
 
     def handle_resize(self, queued: QueuedPodInfo, failure: Failure, now: float) -> None:
@@ -237,12 +237,14 @@ class FailureHandler:
         """Wait for a patch that has been sent already."""
         await self._sink.settled(uid)
 
-    def _report_others(self, bundle: Bundle, condition: Condition, queued: QueuedPodInfo, failure: Failure) -> None:
+    def _report_others(
+        self, equivalence_group: EquivalenceGroup, condition: Condition, queued: QueuedPodInfo, failure: Failure
+    ) -> None:
         """Report the condition for the other parked pods of the class too, unless that was done before."""
-        if len(bundle) > 1 and bundle.reported != condition:
-            self._sink.report_class(bundle.key, bundle.keys(), condition)
-            self.log.class_turned_down(bundle.key, bundle.keys(), failure, queued.key)
-        bundle.reported = condition
+        if len(equivalence_group) > 1 and equivalence_group.reported != condition:
+            self._sink.report_class(equivalence_group.key, equivalence_group.keys(), condition)
+            self.log.class_rejected(equivalence_group.key, equivalence_group.keys(), failure, queued.key)
+        equivalence_group.reported = condition
 
     def _renew(self, queued: QueuedPodInfo, current: Pod) -> None:
         tried = queued.pod.pod

@@ -28,17 +28,17 @@ class KnownInfeasible:
         self,
         class_of: Callable[[PodInfo], Hashable | None],
         generation: Callable[[], int],
-        is_judged_alone: Callable[[PodInfo], bool] = lambda _pod: False,
+        is_without_class: Callable[[PodInfo], bool] = lambda _pod: False,
     ) -> None:
         """`class_of`: `None` for a pod without class.
 
-        `is_judged_alone`: whether devices stand for one of the resources of a pod. Such a pod may have a claim left of
+        `is_without_class`: whether devices stand for one of the resources of a pod. Such a pod may have a claim left of
         an earlier attempt, and others of its class none.
 
         `generation`: a number that increases whenever anything changes on which a verdict may depend.
         """
         self._any_class_of = class_of
-        self._is_judged_alone = is_judged_alone
+        self._is_without_class = is_without_class
         self._generation = generation
         self._known: RecentlyUsed[Hashable, Failure] = RecentlyUsedByWeight(MOST_KNOWN, _BUDGET_BYTES, self._weight)
         self._known_at = 0
@@ -78,4 +78,4 @@ class KnownInfeasible:
         return self._learning + len(failure.message)
 
     def _class_of(self, pod: PodInfo) -> Hashable | None:
-        return None if self._is_judged_alone(pod) else self._any_class_of(pod)
+        return None if self._is_without_class(pod) else self._any_class_of(pod)

@@ -13,7 +13,7 @@ at a time while the binds use all that the server can handle.
     not sent, not authorized     try again, and send nothing else meanwhile: no patch is lost while the server is down
     any other refusal            drop the patch
 
-A request that hangs holds none of the few places (`aio.shared_places`): its namespace's patches go beside them from
+A request that hangs holds none of the few places (`aio.shared_slots`): its namespace's patches go beside them from
 then on, a few at a time, and the others are set aside; those of other namespaces are sent as before. Dropped patches
 are counted and logged. Limit: patches that are pending when the process is killed are lost; the next attempt of the pod
 writes its condition again.
@@ -26,7 +26,7 @@ from typing import Final, Protocol
 
 from kscheduler.aio.clock import REAL_CLOCK, Clock, finishes_within
 from kscheduler.aio.rate_limiters import Backoff
-from kscheduler.aio.shared_places import FixedRoom, SeveralOwners, SharedPlaces
+from kscheduler.aio.shared_slots import FixedCapacity, SeveralOwners, SharedSlots
 from kscheduler.aio.tasks import TaskSet
 from kscheduler.api.codec import UndecodableError
 from kscheduler.api.core import Pod
@@ -103,9 +103,9 @@ class StatusWriter:
         self._answers: RecentlyUsed[str, Pod] = RecentlyUsedByWeight(
             _REMEMBERED_ANSWERS, _ANSWERS_BYTES, lambda _, answer: weight_of(answer)
         )
-        self._room = FixedRoom(WORKERS)
-        self.places = SharedPlaces(
-            self._room, clock, _namespace_of, on_room=self._room_came, on_turn=self._send_aside, turns=WORKERS
+        self._room = FixedCapacity(WORKERS)
+        self.work_slots = SharedSlots(
+            self._room, clock, _namespace_of, on_capacity=self._on_capacity, on_turn=self._send_aside, turns=WORKERS
         )
         self._refused = SeveralOwners()
         """429s to several namespaces are the server's, unless the patches of others are accepted."""
@@ -196,7 +196,7 @@ class StatusWriter:
             await self._answered.wait()
 
     async def _wait(self, seconds: float | None) -> None:
-        """Wait until the seconds have passed (`None`: for ever) or something has changed."""
+        """Wait until the seconds have passed (`None`: forever) or something has changed."""
         self._changed.clear()
         if seconds is None:
             await self._changed.wait()
@@ -214,27 +214,27 @@ class StatusWriter:
             self._has_paused = False
             for namespace in self._patches.set_aside_for:
                 self._send_aside(namespace)
-        self._room.places = 1 if self._is_busy() else WORKERS
+        self._room.work_slots = 1 if self._is_busy() else WORKERS
         while self._room.has_room():
             patch = self._patches.take(now)
             if patch is None:
                 return self._patches.delay(now)
-            if self.places.begin_now(patch):
+            if self.work_slots.begin_now(patch):
                 self._requests.spawn(patch.key, self._send(patch), self._on_bug)
             else:
                 self._patches.set_aside(patch, _namespace_of(patch))
-        self.places.expect_late()
+        self.work_slots.expect_late()
         return None
 
     def _send_aside(self, namespace: Hashable) -> None:
         """A namespace whose patches hang may have a turn for those that were set aside, or is well again."""
-        if not self.places.is_slow(namespace):
+        if not self.work_slots.is_slow(namespace):
             self._patches.rejoin(namespace)
             self._changed.set()
             return
         while self._is_running and self._clock.monotonic() >= self._resume_at:
             patch = self._patches.first_aside(namespace)
-            if patch is None or not self.places.begin_now(patch):
+            if patch is None or not self.work_slots.begin_now(patch):
                 return
             self._patches.take_aside(patch)
             self._requests.spawn(patch.key, self._send(patch), self._on_bug)
@@ -244,7 +244,7 @@ class StatusWriter:
         try:
             is_done = patch.is_withdrawn or await self._is_done(patch)
         finally:
-            self.places.end(patch)
+            self.work_slots.end(patch)
             if is_done:
                 self._done(patch)
             else:
@@ -258,7 +258,7 @@ class StatusWriter:
         self._answered.set()
         self._changed.set()
 
-    def _room_came(self, _patch: PodPatch) -> None:
+    def _on_capacity(self, _patch: PodPatch) -> None:
         """What hangs has given its place back."""
         self._changed.set()
 
@@ -326,9 +326,9 @@ class StatusWriter:
         seconds = refusal.retry_after_seconds or 1.0  # `client.retry_after` has bounded it
         namespace = _namespace_of(patch)
         are_several = self._refused.meet(namespace, now)
-        if refusal.is_overload or (are_several and not self.places.others_on_time()):
+        if refusal.is_overload or (are_several and not self.work_slots.have_others_finished()):
             self._patches.slow_down(now)
-        self.places.hold_back(namespace, seconds)
+        self.work_slots.hold_back(namespace, seconds)
         self._patches.put_back(patch, now + seconds)
 
     def _drop(self, patch: PodPatch, failure: ClientError, now: float) -> None:

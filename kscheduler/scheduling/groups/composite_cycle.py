@@ -26,7 +26,7 @@ from kscheduler.scheduling.groups.group_cycle import (
     GroupInputs,
     GroupResult,
     MemberResult,
-    Tentative,
+    TentativePlacements,
     TriedPlacement,
     as_unschedulable,
     do_not_wait_for_each_other,
@@ -76,7 +76,7 @@ class _CompositeCycle:
     def __init__(self, inputs: GroupInputs, on_tried: OnTried | None) -> None:
         self._inputs = inputs
         self._on_tried = on_tried
-        self._assumed = Tentative(inputs)
+        self._assumed = TentativePlacements(inputs)
 
     def run(self) -> GroupResult:
         inputs, results = self._inputs, _Results()

@@ -5,7 +5,7 @@
              '-> Unschedulable: nobody is tried       Unschedulable: stop <-----------'
 
 The members are assumed in the live cache, and all of it is undone in reverse before this returns: nothing awaits in
-between, so nobody sees it. (A fork would have to copy the columns, the counters and what classes know.) Whoever gets
+between, so nobody sees it. (A fork would have to copy the columns, the counters and what classes know.) Anyone who gets
 a node is assumed once more by its ordinary attempt, in the same turn. A gang that has its minCount goes on with the
 rest: a later member that fits nowhere does not fail the group. No member preempts by itself.
 """
@@ -44,7 +44,7 @@ from kscheduler.state.nominator import NominatedPods
 
 
 def do_not_wait_for_each_other(nominator: NominatedPods, members: Iterable[PodInfo]) -> None:
-    """Let the nominations of the members stand for pods without requests, until each is nominated anew."""
+    """Let the nominations of the members stand for pods without requests, until each is nominated again."""
     for member in members:
         node_name = nominator.nominated_node(member)
         if node_name:
@@ -76,7 +76,7 @@ def unreserve(profile: Profile, state: CycleState, pod: PodInfo, node_name: str)
 
 GROUP_UNSCHEDULABLE: Final = "pod group is unschedulable"
 
-JudgeMember = Callable[[PodInfo, Rows | None, CycleOfGroup], SchedulingRecord]
+EvaluateMember = Callable[[PodInfo, Rows | None, CycleOfGroup], SchedulingRecord]
 """The ordinary cycle for one member, without PostFilter, over the cache as it is then: on these rows, or on all; as a
 part of this trial."""
 
@@ -165,11 +165,11 @@ class GroupInputs:
     """Those to be tried, in this order; of a composite group, those of all groups below it."""
     profile: Profile
     cache: Cache
-    judge: JudgeMember
+    judge: EvaluateMember
     children: "Sequence[GroupInputs]" = ()
     """Of a composite group: its groups, in the order in which they are tried."""
 
-    def judged_by(self, judge: JudgeMember) -> "GroupInputs":
+    def judged_by(self, judge: EvaluateMember) -> "GroupInputs":
         """The same with another judge, for the groups below, too."""
         return replace(self, judge=judge, children=[child.judged_by(judge) for child in self.children])
 
@@ -181,7 +181,7 @@ def try_members(inputs: GroupInputs, rows: Rows | None = None) -> GroupResult:
     before: `do_not_wait_for_each_other`.
     """
     do_not_wait_for_each_other(inputs.cache.nominator, inputs.members)
-    tentative = Tentative(inputs)
+    tentative = TentativePlacements(inputs)
     try:
         return _try_members(inputs, tentative, rows)
     finally:
@@ -203,7 +203,7 @@ def with_untried(inputs: GroupInputs, result: GroupResult) -> GroupResult:
     return result
 
 
-class Tentative:
+class TentativePlacements:
     """Members that are assumed for as long as the cycle runs."""
 
     def __init__(self, inputs: GroupInputs) -> None:
@@ -235,7 +235,7 @@ class Tentative:
             self._inputs.cache.forget_pod(record.pod.uid)
 
 
-def _try_members(inputs: GroupInputs, tentative: Tentative, rows: Rows | None) -> GroupResult:
+def _try_members(inputs: GroupInputs, tentative: TentativePlacements, rows: Rows | None) -> GroupResult:
     scheduled, remaining = inputs.cache.pod_groups.count_scheduled(inputs.group.key), len(inputs.members)
     status = feasible(inputs, remaining, scheduled)
     if status.code is Code.UNSCHEDULABLE:
@@ -281,7 +281,7 @@ def feasible(inputs: GroupInputs, remaining: int, scheduled: int) -> Status:
 
 
 def _try_member(
-    inputs: GroupInputs, tentative: Tentative, trial: CycleOfGroup, pod: PodInfo, rows: Rows | None
+    inputs: GroupInputs, tentative: TentativePlacements, trial: CycleOfGroup, pod: PodInfo, rows: Rows | None
 ) -> MemberResult:
     record = inputs.judge(pod, rows, trial)
     if record.status.is_success:

@@ -90,11 +90,11 @@ def run_group_post_filter(inputs: GroupInputs, result: GroupResult, place: Calla
         for each in result.whole:
             each.waits_for_preemption = True
         _nominate(result.all_members, made)
-    _tell(result.whole, made.status.message)
+    _report(result.whole, made.status.message)
     return searched
 
 
-def _tell(results: Sequence[GroupResult], message: str) -> None:
+def _report(results: Sequence[GroupResult], message: str) -> None:
     """Add the answer to what each group is told.
 
     Groups of a tree that share a status are told once for each of them, all of them: kube-scheduler appends to the one

@@ -1,4 +1,4 @@
-"""Writes the conditions of pod groups, beside the decisions.
+"""Writes the conditions of pod groups, in the background.
 
 One request per group at a time; what is reported meanwhile replaces what was not sent yet. A request that fails is
 sent again with growing pauses, as often as `MOST_TRIES`. At most `MOST_WAITING` groups wait: of more, the oldest is

@@ -203,7 +203,7 @@ def device_handlers(
     devices: DeviceTable, queue: SchedulingQueue, clock: Clock, observations: Observations
 ) -> Mapping[Kind, Any]:
     """The handlers by kind."""
-    move = MovedByDevices(queue, clock, observations)
+    move = DeviceEventMover(queue, clock, observations)
     return {
         kinds.RESOURCE_CLAIMS: ClaimHandler(devices.claims, move),
         kinds.RESOURCE_SLICES: SliceHandler(devices, move),
@@ -212,7 +212,7 @@ def device_handlers(
     }
 
 
-class Moving(Protocol):
+class MovePods(Protocol):
     """Moves the pods that an event may help."""
 
     def __call__(self, resource: Resource, old: KubeObject | None, new: KubeObject | None) -> None:
@@ -220,7 +220,7 @@ class Moving(Protocol):
         ...
 
 
-class MovedByDevices:
+class DeviceEventMover:
     """Moves pods in the queue, and counts the time."""
 
     def __init__(self, queue: SchedulingQueue, clock: Clock, observations: Observations) -> None:
@@ -239,7 +239,7 @@ class MovedByDevices:
 class ClaimHandler:
     """Claims. Implements `informers.Handler`."""
 
-    def __init__(self, claims: ClaimTracker, move: Moving) -> None:
+    def __init__(self, claims: ClaimTracker, move: MovePods) -> None:
         self._claims = claims
         self._move = move
         claims.on_change(self._changed)
@@ -265,7 +265,7 @@ class ClaimHandler:
 class SliceHandler:
     """Slices. Implements `informers.Handler`."""
 
-    def __init__(self, devices: DeviceTable, move: Moving) -> None:
+    def __init__(self, devices: DeviceTable, move: MovePods) -> None:
         self._devices = devices
         self._move = move
 
@@ -289,7 +289,7 @@ class SliceHandler:
 class DeviceClassHandler:
     """Classes of devices. Implements `informers.Handler`."""
 
-    def __init__(self, devices: DeviceTable, move: Moving) -> None:
+    def __init__(self, devices: DeviceTable, move: MovePods) -> None:
         self._devices = devices
         self._move = move
 
@@ -316,7 +316,7 @@ class TaintRuleHandler:
     However many slices that are, it is one event: the pods that wait for slices are woken by any change of one.
     """
 
-    def __init__(self, devices: DeviceTable, move: Moving) -> None:
+    def __init__(self, devices: DeviceTable, move: MovePods) -> None:
         self._devices = devices
         self._move = move
 

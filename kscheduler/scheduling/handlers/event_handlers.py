@@ -19,12 +19,12 @@ from kscheduler.framework.events import ActionType, ClusterEvent, Resource
 from kscheduler.framework.nodes.node_info import MOST_RESOURCES
 from kscheduler.framework.pods.pod_info import PodInfo, placed
 from kscheduler.framework.pods.queued_pod import is_edited
+from kscheduler.scheduling.foreign_bindings import ForeignBindings
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.pod_log import PodLog
 from kscheduler.scheduling.pod_log.lines import STEPS
 from kscheduler.scheduling.resizes import DeferredResizes
 from kscheduler.scheduling.supervision.held_pods import HeldPods
-from kscheduler.scheduling.taken_pods import TakenPods
 from kscheduler.state.cache import Cache
 from kscheduler.state.queue.hints import pod_update_events
 from kscheduler.state.queue.scheduling_queue import SchedulingQueue
@@ -100,7 +100,7 @@ class PodHandler(_Timed):
         clock: Clock,
         observations: Observations,
         log: PodLog,
-        taken: TakenPods,
+        taken: ForeignBindings,
         resizes: DeferredResizes,
         held_pods: HeldPods,
     ) -> None:

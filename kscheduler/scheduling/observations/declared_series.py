@@ -79,11 +79,11 @@ class DeclaredSeries:
 
     def _declare_attempts(self) -> None:
         self.schedule_attempts = self._counter(
-            "scheduler_schedule_attempts_total", "Attempts to schedule pods, by how they ended.", "result", "profile"
+            "scheduler_schedule_attempts_total", "Scheduling attempts, by result.", "result", "profile"
         )
         self.attempt_seconds = self._histogram(
             "scheduler_scheduling_attempt_duration_seconds",
-            "Time of an attempt, decision and binding, by how it ended.",
+            "Time of a scheduling attempt, including the binding, by result.",
             _ATTEMPT_SECONDS,
             "result",
             "profile",
@@ -109,24 +109,24 @@ class DeclaredSeries:
         self._victims = self._histogram("scheduler_preemption_victims", "Victims per preemption.", _VICTIMS)[()]
         self.preemption_seconds = self._histogram(
             "scheduler_preemption_goroutines_duration_seconds",
-            "Time to take the victims of a preemption away, beside the decisions.",
+            "Time to evict the victims of a preemption, in the background.",
             _SLI_SECONDS,
             "result",
         )
         self.preemption_executions = self._counter(
-            "scheduler_preemption_goroutines_execution_total", "Preemptions whose victims were taken away.", "result"
+            "scheduler_preemption_goroutines_execution_total", "Preemptions whose victims were evicted.", "result"
         )
 
     def _declare_groups(self) -> None:
         self.group_attempts = self._counter(
             "scheduler_podgroup_schedule_attempts_total",
-            "Attempts to place pod groups, by how they ended.",
+            "Attempts to schedule pod groups, by result.",
             "result",
             "profile",
         )
         self.group_attempt_seconds = self._histogram(
             "scheduler_podgroup_scheduling_attempt_duration_seconds",
-            "Time of an attempt to place a pod group, by how it ended.",
+            "Time of an attempt to schedule a pod group, by result.",
             _ATTEMPT_SECONDS,
             "result",
             "profile",
@@ -186,7 +186,7 @@ class DeclaredSeries:
         )
         self.execution_seconds = self._histogram(
             "scheduler_preemption_execution_duration_seconds",
-            "Time to take the victims of a preemption away.",
+            "Time to evict the victims of a preemption.",
             _PREEMPTION_SECONDS,
             "preemptor",
             "result",
@@ -211,7 +211,7 @@ class DeclaredSeries:
         )
         self.plugin_evaluations = self._counter(
             "scheduler_plugin_evaluation_total",
-            "Cycles in which a plugin was asked.",
+            "Scheduling cycles in which a plugin was called.",
             "plugin",
             "extension_point",
             "profile",
@@ -219,58 +219,59 @@ class DeclaredSeries:
 
     def _declare_queue(self) -> None:
         self.queue_incoming_pods = self._counter(
-            "scheduler_queue_incoming_pods_total", "Pods put into a queue, by the event that did it.", "queue", "event"
+            "scheduler_queue_incoming_pods_total", "Pods put into a queue, by event.", "queue", "event"
         )
         self.queue_incoming_entities = self._counter(
             "scheduler_queue_incoming_entities_total",
-            "Pods put into another queue than their hint has meant, by the event that did it (Kubernetes 1.37).",
+            "Pods put into a different queue than their hint requested, by event (Kubernetes 1.37).",
             "queue",
             "event",
             "type",
         )
         self.event_seconds = self._histogram(
-            "scheduler_event_handling_duration_seconds", "Time to take in a cluster event.", _POINT_SECONDS, "event"
+            "scheduler_event_handling_duration_seconds", "Time to handle a cluster event.", _POINT_SECONDS, "event"
         )
         self.hint_seconds = self._histogram(
             "scheduler_queueing_hint_execution_duration_seconds",
-            "Time of a plugin's queueing hint, by its answer.",
+            "Time of a plugin's queueing hint, by its result.",
             _PLUGIN_SECONDS,
             "plugin",
             "event",
             "hint",
         )
         self.after_flush = self._counter(
-            "scheduler_pod_scheduled_after_flush_total", "Pods bound after only the flush had brought them back."
+            "scheduler_pod_scheduled_after_flush_total",
+            "Pods bound after they were retried by the periodic flush only.",
         )
 
     def _declare_api_calls_and_volumes(self) -> None:
         self.async_api_calls = self._counter(
             "scheduler_async_api_call_execution_total",
-            "Requests that no decision waited for, by how they ended.",
+            "Asynchronous API requests, by result.",
             "call_type",
             "result",
         )
         self.async_api_call_seconds = self._histogram(
             "scheduler_async_api_call_execution_duration_seconds",
-            "Time of requests that no decision waited for.",
+            "Time of asynchronous API requests.",
             _ATTEMPT_SECONDS,
             "call_type",
             "result",
         )
         self.volume_seconds = self._histogram(
             "scheduler_volume_scheduling_duration_seconds",
-            "Time to look for a pod's volumes (predicate), to set them aside (assume), to bind them (bind).",
+            "Time to find a pod's volumes (predicate), to assume them (assume), to bind them (bind).",
             _ATTEMPT_SECONDS,
             "operation",
         )
         self.volume_errors = self._counter(
-            "scheduler_volume_scheduling_stage_error_total", "Failures of these.", "operation"
+            "scheduler_volume_scheduling_stage_error_total", "Failures of these operations.", "operation"
         )
 
     def _declare_claims(self) -> None:
         self.claims_created = self._counter(
             "dynamic_resource_allocation_resourceclaim_creates_total",
-            "Claims created for the extended resources of pods, by how it ended.",
+            "Claims created for the extended resources of pods, by result.",
             "status",
             "admin_access",
             "owner_api_group",
@@ -278,7 +279,7 @@ class DeclaredSeries:
         )
         self.devices_with_conditions = self._counter(
             "scheduler_dra_bindingconditions_allocations_total",
-            "Devices with binding conditions that attempts have waited for, by how the wait ended.",
+            "Devices with binding conditions that attempts waited for, by result.",
             "profile",
             "driver",
             "status",
@@ -295,7 +296,7 @@ class DeclaredSeries:
     def _declare_our_own(self) -> None:
         self.extender_seconds = self._histogram(
             "kscheduler_extender_call_duration_seconds",
-            "Time of calls to HTTP extenders, by how they ended: success, timeout, error.",
+            "Time of calls to HTTP extenders, by result: success, timeout, error.",
             _ATTEMPT_SECONDS,
             "extender",
             "verb",
@@ -306,60 +307,60 @@ class DeclaredSeries:
         )
         self.binds_settled = self._counter(
             "kscheduler_binds_settled_total",
-            "Binds with an unknown outcome that reading the pod has settled, by what was found.",
+            "Bindings with an unknown outcome that were resolved by reading the pod, by what was found.",
             "outcome",
         )
         self.claim_errors = self._counter(
             "kscheduler_claim_errors_total",
-            "Attempts with result=error because what a claim, its class or a device says cannot be evaluated.",
+            "Attempts with result=error because a selector of a claim or its class cannot be evaluated.",
         )
         self.decisions_over_budget = self._counter(
             "kscheduler_decisions_over_budget_total",
-            "Attempts with result=error because a pod has more entries than can be judged in a decision's time.",
+            "Attempts with result=error because a pod has too many entries for the time of a decision.",
         )
         self.pods_taken = self._counter(
             "kscheduler_pods_bound_by_others_total",
-            "Pods of our scheduler names that somebody else has bound while this process scheduled.",
+            "Pods with our scheduler names that another client bound while this process was scheduling.",
         )
-        self.node_overfills = self._counter(
+        self.node_overcommits = self._counter(
             "kscheduler_node_overfills_total",
-            "How often the pods of a node have begun to request more of a resource than it has, by what caused it.",
+            "How often a node became overcommitted: its pods request more of a resource than it has, by cause.",
             "resource",
             "cause",
         )
-        self.overfill_evictions = self._counter(
+        self.overcommit_evictions = self._counter(
             "kscheduler_overfill_evictions_total",
-            "Evictions from overfilled nodes that were requested, by how they ended.",
+            "Evictions requested from overcommitted nodes, by result.",
             "result",
         )
         self.plugin_failures = self._counter(
             "kscheduler_plugin_failures_total",
-            "Calls of plugins that raised, or answered with a wrong type.",
+            "Plugin calls that raised, or returned a wrong type.",
             "plugin",
             "extension_point",
         )
         self.plugin_overruns = self._counter(
             "kscheduler_plugin_overruns_total",
-            "Calls of plugins that exceeded their time budget.",
+            "Plugin calls that exceeded their time budget.",
             "plugin",
             "extension_point",
         )
         self.plugin_circuit_changes = self._counter(
             "kscheduler_plugin_circuit_changes_total",
-            "How often a plugin was quarantined (open), tried again (half-open), and has answered again (closed).",
+            "State changes of plugins' circuit breakers: open (quarantined), half-open (on trial), closed (working).",
             "plugin",
             "profile",
             "state",
         )
         self.plugin_holds = self._counter(
             "kscheduler_plugin_holds_total",
-            "How often a plugin was held back from a pod or a namespace for 10 s or more, because calls took too long.",
+            "How often a plugin was not called for a pod or namespace for 10 s or more, because it had been slow.",
             "plugin",
             "profile",
         )
         self.slow_plugin_calls = self._counter(
             "kscheduler_slow_plugin_calls_total",
-            "Calls of plugins that held the event loop for more than 100 ms.",
+            "Plugin calls that blocked the event loop for more than 100 ms.",
             "plugin",
             "extension_point",
         )

@@ -215,7 +215,7 @@ class Observations(DeclaredSeries):
         self.device_wait_seconds[profile, self._known_driver(driver), result].observe(seconds)
 
     def _known_driver(self, driver: str) -> str:
-        """The driver as a label: administrators install drivers, but whoever publishes devices names them."""
+        """The driver as a label: administrators install drivers, but anyone who publishes devices names them."""
         if len(self._drivers) < _MOST_DRIVERS:
             self._drivers.add(driver)
         return driver if driver in self._drivers else "other"
@@ -241,13 +241,13 @@ class Observations(DeclaredSeries):
         """Somebody else has bound a pod that names one of our profiles."""
         self.pods_taken[()] += 1
 
-    def node_overfilled(self, resource: str, cause: str) -> None:
+    def node_overcommitted(self, resource: str, cause: str) -> None:
         """The pods of a node have begun to request more of a resource than it has."""
-        self.node_overfills[resource, cause] += 1
+        self.node_overcommits[resource, cause] += 1
 
-    def overfill_eviction(self, result: str) -> None:
-        """An eviction from an overfilled node was requested: `evicted`, `budget`, `changed`, `failed`."""
-        self.overfill_evictions[(result,)] += 1
+    def overcommit_eviction(self, result: str) -> None:
+        """An eviction from an overcommitted node was requested: `evicted`, `budget`, `changed`, `failed`."""
+        self.overcommit_evictions[(result,)] += 1
 
     def plugin_failed(self, plugin: str, point: str) -> None:
         """A plugin has raised, or answered with a wrong type."""

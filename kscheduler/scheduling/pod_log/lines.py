@@ -154,7 +154,7 @@ class _Together:
     first: list[str] = field(default_factory=list)
 
 
-class TurnedDownTogether:
+class RejectedPodsBatch:
     """Counts rejected pods by class and message."""
 
     def __init__(self) -> None:

@@ -14,13 +14,13 @@ from kscheduler.framework.cluster.preemption import Preemption, PreemptionSearch
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.framework.status import Fault
-from kscheduler.scheduling.pod_log.lines import LINES, MOVES, OUTCOMES, STEPS, WAKING, TurnedDownTogether, lines_of
+from kscheduler.scheduling.pod_log.lines import LINES, MOVES, OUTCOMES, STEPS, WAKING, RejectedPodsBatch, lines_of
 from kscheduler.scheduling.pod_log.recent_attempts import RecentAttempts
-from kscheduler.scheduling.pod_log.repeated_errors import Found, RepeatedErrors
+from kscheduler.scheduling.pod_log.repeated_errors import NameSearchResult, RepeatedErrors
 from kscheduler.scheduling.record import SchedulingRecord
-from kscheduler.state.queue.bundles import Bundle, Element
-from kscheduler.state.queue.places import BACKOFF, GATED, UNSCHEDULABLE
+from kscheduler.state.queue.equivalence_groups import Element, EquivalenceGroup
 from kscheduler.state.queue.queued_group import QueuedPodGroup
+from kscheduler.state.queue.sub_queues import BACKOFF, GATED, UNSCHEDULABLE
 from kscheduler.telemetry.logs import get_logger, verbose
 
 _log = get_logger("kscheduler.pods")
@@ -28,7 +28,7 @@ _log = get_logger("kscheduler.pods")
 MOST_REMEMBERED: Final = 10_000
 """The most victims of each kind: those being deleted, and those that were stopped in memory."""
 SHOWN_VICTIMS: Final = 20
-MOST_GATES_TOLD: Final = 8
+MOST_GATES_REPORTED: Final = 8
 """Reasons that are told of a pod: a plugin's text may be another one each time."""
 _SCHEDULING_GATES: Final = "SchedulingGates"
 _OWN_MOVES: Final = frozenset(
@@ -40,7 +40,7 @@ AwaitedEvents = Callable[[str, frozenset[str]], Sequence[str]]
 """From a profile and plugin names to the events that those plugins have registered."""
 
 
-class Verdict(Protocol):
+class LoggedFailure(Protocol):
     """Why an attempt failed: the part of `failures.Failure` that is logged."""
 
     @property
@@ -83,7 +83,7 @@ def _no_awaited_events(_profile: str, _plugins: frozenset[str]) -> Sequence[str]
     return ()
 
 
-def _found_nowhere(_key: str) -> Found | None:
+def _found_nowhere(_key: str) -> NameSearchResult | None:
     return None
 
 
@@ -95,9 +95,9 @@ class PodLog:
         """Set to the queue's method once there is a queue."""
         self.recent = RecentAttempts()
         """What happened last, kept whatever is logged."""
-        self.find: Callable[[str], Found | None] = _found_nowhere
+        self.find: Callable[[str], NameSearchResult | None] = _found_nowhere
         """Where a pod waits, by its key. Set likewise."""
-        self._together = TurnedDownTogether()
+        self._together = RejectedPodsBatch()
         self._repeated = RepeatedErrors()
         self._victims: RecentlyUsed[str, tuple[str, str, float]] = RecentlyUsed(MOST_REMEMBERED)
         """Victims that are being deleted, by UID: node, preemptor, and since when."""
@@ -132,7 +132,7 @@ class PodLog:
 
     def moved(self, element: Element | QueuedPodGroup, queue: str, event: str, now: float) -> None:
         """A pod, a bundle of pods of one class, or a group was moved to a queue because of an event."""
-        pod, pods = element.pod, len(element) if isinstance(element, Bundle | QueuedPodGroup) else None
+        pod, pods = element.pod, len(element) if isinstance(element, EquivalenceGroup | QueuedPodGroup) else None
         if queue == GATED:
             if verbose(WAKING):
                 self._log_line("pod_gated", pod.key, pod.uid, plugin=element.gating_plugin, cluster_event=event)
@@ -146,12 +146,12 @@ class PodLog:
     def kept_out(self, queued: QueuedPodInfo, message: str, reason: str) -> None:
         """PreEnqueue keeps the pod out of the queue, so no attempt will say why; told once for each reason.
 
-        A pod with scheduling gates waits for whoever made it, and its condition says so.
+        A pod with scheduling gates waits for anyone who made it, and its condition says so.
         """
-        if not verbose(OUTCOMES) or queued.gating_plugin == _SCHEDULING_GATES or reason in queued.told_gates:
+        if not verbose(OUTCOMES) or queued.gating_plugin == _SCHEDULING_GATES or reason in queued.reported_gates:
             return
-        if len(queued.told_gates) < MOST_GATES_TOLD:
-            queued.told_gates |= {reason}
+        if len(queued.reported_gates) < MOST_GATES_REPORTED:
+            queued.reported_gates |= {reason}
             fields = {"plugin": queued.gating_plugin, "message": message}
             self._log_line("pod_kept_out", queued.key, queued.pod.uid, **fields)
 
@@ -219,7 +219,7 @@ class PodLog:
     def not_scheduled(
         self,
         queued: QueuedPodInfo,
-        verdict: Verdict,
+        verdict: LoggedFailure,
         found: tuple[str, QueuedPodInfo] | None,
         now: float,
         *,
@@ -229,11 +229,11 @@ class PodLog:
         was_stopped = self._stopped.pop(queued.pod.uid, False)
         is_expected = was_stopped or verdict.fault is Fault.GONE
         if verdict.is_error and not is_expected:
-            self._repeated.failed(queued, verdict.message, verdict.extender, now, is_told=is_news)
+            self._repeated.failed(queued, verdict.message, verdict.extender, now, is_reported=is_news)
         if verdict.is_error and is_news and not is_expected:
             self._failed(queued, verdict.message, verdict.extender, _where(*found, now) if found is not None else {})
         elif verbose(OUTCOMES):
-            self._turned_down(queued, verdict, found, now, OUTCOMES)
+            self._rejected(queued, verdict, found, now, OUTCOMES)
 
     def repeat_errors(self, now: float) -> None:
         """Write of each error that lasts, once a minute, that it does; cheap if there are none. `now`: wall-clock."""
@@ -249,22 +249,22 @@ class PodLog:
         _log.error("attempt_failed", pod=queued.key, uid=queued.pod.uid, err=err, **shown)
 
     def with_class(
-        self, queued: QueuedPodInfo, verdict: Verdict, found: tuple[str, QueuedPodInfo] | None, now: float
+        self, queued: QueuedPodInfo, verdict: LoggedFailure, found: tuple[str, QueuedPodInfo] | None, now: float
     ) -> None:
         """The pod was rejected without a cycle, with the verdict for another pod of its class."""
         if verbose(OUTCOMES):
-            self.class_turned_down(verdict.like, (queued.key,), verdict, verdict.like)
+            self.class_rejected(verdict.like, (queued.key,), verdict, verdict.like)
         if verbose(STEPS):
-            self._turned_down(queued, verdict, found, now, STEPS)
+            self._rejected(queued, verdict, found, now, STEPS)
 
-    def class_turned_down(self, name: Hashable, keys: Collection[str], verdict: Verdict, like: str) -> None:
+    def class_rejected(self, name: Hashable, keys: Collection[str], verdict: LoggedFailure, like: str) -> None:
         """Parked pods share a new verdict; the pod `like` went through the cycle."""
         if verbose(OUTCOMES):
             self._together.add(name, keys, verdict.message, verdict.plugins | verdict.pending, like)
             if self._together.is_full:
                 self.flush()
 
-    def let_go(self, queued: QueuedPodInfo, verdict: Verdict, current: Pod | None) -> None:
+    def let_go(self, queued: QueuedPodInfo, verdict: LoggedFailure, current: Pod | None) -> None:
         """An attempt failed because the pod must not be scheduled any more; that is not an error."""
         self._stopped.pop(queued.pod.uid, None)
         if verbose(OUTCOMES):
@@ -272,10 +272,10 @@ class PodLog:
             fields = {"reason": reason, "message": verdict.message, "attempts": queued.attempts}
             self._log_line("pod_let_go", queued.key, queued.pod.uid, **fields)
 
-    def _turned_down(
+    def _rejected(
         self,
         queued: QueuedPodInfo,
-        verdict: Verdict,
+        verdict: LoggedFailure,
         found: tuple[str, QueuedPodInfo] | None,
         now: float,
         level: int,

@@ -133,7 +133,7 @@ class RecentAttempts:
         self.failed: deque[FailedAttempt] = deque(maxlen=attempts)
         self.preemptions: deque[RecentPreemption] = deque(maxlen=preemptions)
         self.generation = 0
-        """Moves with each entry: whoever shows the rings sees by it whether there is anything new."""
+        """Moves with each entry: anyone who shows the rings sees by it whether there is anything new."""
 
     def note_failed(self, queued: QueuedPodInfo, failure: FailureKept, now: float) -> None:
         """An attempt failed, or the pod was rejected with its class. `now`: wall-clock seconds."""

@@ -27,7 +27,7 @@ MOST_CAUSES: Final = 20
 PODS_EACH: Final = 8
 _OTHERS: Final = ""
 
-Found = tuple[str, QueuedPodInfo]
+NameSearchResult = tuple[str, QueuedPodInfo]
 """A pod that waits, with its queue."""
 
 
@@ -48,7 +48,7 @@ class Repeated:
 @dataclass(slots=True)
 class _Cause:
     since: float
-    told_at: float
+    reported_at: float
     failed_at: float
     extender: str = ""
     times: int = 0
@@ -65,8 +65,8 @@ class RepeatedErrors:
     def __len__(self) -> int:
         return len(self._causes)
 
-    def failed(self, queued: QueuedPodInfo, message: str, extender: str, now: float, *, is_told: bool) -> None:
-        """An attempt at the pod has failed with this error. `is_told`: a line of its own says so."""
+    def failed(self, queued: QueuedPodInfo, message: str, extender: str, now: float, *, is_reported: bool) -> None:
+        """An attempt at the pod has failed with this error. `is_reported`: a line of its own says so."""
         name = _cause_of(queued, message)
         if name not in self._causes and len(self._causes) >= MOST_CAUSES:
             name = _OTHERS
@@ -75,28 +75,30 @@ class RepeatedErrors:
             cause = self._causes[name] = _Cause(now, now, now)
         cause.failed_at, cause.extender = now, extender
         cause.pods[queued.key] = True
-        if is_told:
-            cause.told_at = now
+        if is_reported:
+            cause.reported_at = now
         else:
             cause.times += 1
 
-    def due(self, now: float, find: Callable[[str], Found | None]) -> list[Repeated]:
+    def due(self, now: float, find: Callable[[str], NameSearchResult | None]) -> list[Repeated]:
         """The lines to be written now. `find`: where a pod waits, by its key; `None`: it is being tried, or is gone."""
         if not self._causes:
             return []
         lines = []
         for name, cause in list(self._causes.items()):
-            if abs(now - cause.told_at) < QUIET_SECONDS:  # the clock may have been set back
+            if abs(now - cause.reported_at) < QUIET_SECONDS:  # the clock may have been set back
                 continue
             waiting = self._waiting(name, cause, find)
             if waiting is not None:
                 lines.append(Repeated(*waiting, cause.extender, cause.times, now - cause.since))
-                cause.told_at, cause.times = now, 0
+                cause.reported_at, cause.times = now, 0
             elif abs(now - cause.failed_at) >= FORGOTTEN_AFTER_SECONDS:
                 del self._causes[name]
         return lines
 
-    def _waiting(self, name: str, cause: _Cause, find: Callable[[str], Found | None]) -> Found | None:
+    def _waiting(
+        self, name: str, cause: _Cause, find: Callable[[str], NameSearchResult | None]
+    ) -> NameSearchResult | None:
         for key in reversed(list(cause.pods)):
             found = find(key)
             if found is not None and found[1].last_error:

@@ -1,6 +1,6 @@
 """The plugin runtime: the only package that calls plugins, and the one that decides what happens when a plugin fails.
 
-    guard            the `try` around every call; `Fate`: what becomes of the pod after a failure
+    guard            the `try` around every call; `FailureOutcome`: what becomes of the pod after a failure
     points           the table of all calls: how the answer is checked, and which fate follows a failure
     building         the factory, and the events that a plugin registers
     queue_calls      PreEnqueue, standing gates, queueing hints

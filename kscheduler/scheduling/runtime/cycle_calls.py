@@ -25,8 +25,8 @@ from kscheduler.framework.plugin import (
     RowWiseExtensions,
     ScorePlugin,
 )
-from kscheduler.framework.plugin_answers import PartialAnswerError
 from kscheduler.framework.plugin_listener import PluginListener
+from kscheduler.framework.plugin_results import PartialAnswerError
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.reasons.diagnosis import Diagnosis
 from kscheduler.framework.status import SKIP, Status
@@ -172,7 +172,7 @@ def call_normalize(
         wrong = least if least < MIN_NODE_SCORE else most
         bounds = f"[{MIN_NODE_SCORE}, {MAX_NODE_SCORE}] after normalizing"
         text = f"returns an invalid score {wrong}, it should in the range of {bounds}"
-        # a user's plugin loses the points of these nodes only (`left_out`)
+        # a user's plugin loses the points of these nodes only (`partial_results`)
         is_within = (points >= MIN_NODE_SCORE) & (points <= MAX_NODE_SCORE)
         raise SCORE_IN_BOUNDS.failed(plugin.name, text) from PartialAnswerError(
             f"{wrong} points", points, is_within, are_final=True

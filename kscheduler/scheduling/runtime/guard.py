@@ -8,7 +8,7 @@ A `PluginCall` is one kind of call (`points` has the table). It can call a plugi
 
 All three raise `PluginFailure` and nothing else (but for `DecisionEndedError`, which ends the whole decision and is no
 plugin's failure), whatever the plugin does: raise any exception (also `SystemExit` and a
-cancelled future), or return a value of the wrong type. What happens to the pod then is the call's `Fate`.
+cancelled future), or return a value of the wrong type. What happens to the pod then is the call's `FailureOutcome`.
 """
 
 from collections.abc import Callable, Coroutine
@@ -17,10 +17,10 @@ from functools import partial
 from time import perf_counter
 from typing import Any, Final, Generic, TypeVar
 
-from kscheduler.aio.tasks import ends_this_task
+from kscheduler.aio.tasks import is_own_cancellation
 from kscheduler.client.errors import ClientError
-from kscheduler.framework.plugin_answers import NotCalledError, with_place, words_of
 from kscheduler.framework.plugin_listener import SLOW_CALL_SECONDS, PluginListener
+from kscheduler.framework.plugin_results import NotCalledError, with_place, words_of
 from kscheduler.framework.plugin_time import DecisionEndedError
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import Fault, Status, StatusError, error
@@ -35,7 +35,7 @@ OUTSIDE: Final = (ClientError, OSError)
 _NOTHING: Final = object()
 
 
-class Fate(Enum):
+class FailureOutcome(Enum):
     """What becomes of a pod when a plugin fails. No other pod is affected.
 
     `then` ends the text of the pod's Event in the cases where no failed attempt reports the failure.
@@ -46,16 +46,16 @@ class Fate(Enum):
     NO_POINTS = (
         "nodes get no points from the plugin, and the others place the pod; of an in-tree plugin, the attempt ends"
     )
-    """See `left_out`: which nodes, and why none of them where the failure is about the pod."""
-    STAYS_TURNED_DOWN = "no room is made for the pod; its message names the plugin"
-    KEPT_OUT = "the pod is gated", "the pod is kept out of the queue and asked about again within 30 s"
+    """See `partial_results`: which nodes, and why none of them where the failure is about the pod."""
+    STAYS_REJECTED = "no room is made for the pod; its message names the plugin"
+    KEPT_OUT = "the pod is gated", "the pod is gated and asked about again within 30 s"
     SORTED_BEHIND = "its key is of no use", "the pod is sorted behind all others, by priority and time"
     QUEUED = "the pod is queued, as if the hint had said so"
-    JUDGED_ALONE = "the pod shares no verdict with any other"
-    ASKED_ONE_BY_ONE = "all pods that the gate has rejected are asked about"
+    WITHOUT_CLASS = "the pod shares no verdict with any other"
+    QUERIED_ONE_BY_ONE = "all pods that the gate has rejected are asked about"
     BOUND = "the pod is bound", "the pod is bound all the same"
     OTHERS_GIVE_BACK = "the next plugin is asked to give back", "what it has set aside for the pod may stay so"
-    SAID_INSTEAD = "the text says that the plugin cannot tell"
+    SAID_INSTEAD = "the text says that the plugin gives no reason"
     DATA_STAY = "the data that it has fetched before stay in use"
     GONE = "the plugin is used no more, whatever it has kept"
     NO_START = "the configuration is refused with the plugin's name"
@@ -91,7 +91,7 @@ class PluginFailure(Exception):  # noqa: N818  the field's word: a plugin failed
     def report(self, listener: PluginListener, pod: PodInfo | None) -> None:
         """Report what the plugin raised. An Error that it returned is a regular answer and is not reported."""
         if self.__cause__ is not None:
-            listener.failed(self.plugin, self.point, pod, self.__cause__, self._call.fate.then)
+            listener.failed(self.plugin, self.point, pod, self.__cause__, self._call.outcome.then)
 
     def end(self, timer: CallTimer, listener: PluginListener, pod: PodInfo) -> Status:
         """Measure and report a failure that ends a cycle; returns the cycle's Error."""
@@ -103,13 +103,13 @@ class PluginFailure(Exception):  # noqa: N818  the field's word: a plugin failed
 class PluginCall(Generic[A]):
     """One kind of call: its name, the check of its answer, and what follows a failure."""
 
-    __slots__ = ("_check", "_text", "_usual", "_words", "fate", "fault", "label")
+    __slots__ = ("_check", "_text", "_usual", "_words", "fault", "label", "outcome")
 
     def __init__(
         self,
         label: str,
         check: Check[A],
-        fate: Fate,
+        outcome: FailureOutcome,
         *,
         usual: Any = _NOTHING,
         text: str = 'running {point} plugin "{plugin}": {words}',
@@ -122,7 +122,7 @@ class PluginCall(Generic[A]):
         an exception is.
         """
         self.label = label
-        self.fate = fate
+        self.outcome = outcome
         self.fault = fault
         self._check = check
         self._usual = usual
@@ -156,7 +156,7 @@ class PluginCall(Generic[A]):
         except DecisionEndedError:
             raise
         except BaseException as failure:
-            listener.failed(plugin, self.label, pod, failure, self.fate.then)
+            listener.failed(plugin, self.label, pod, failure, self.outcome.then)
             raise self._failure(plugin, failure) from failure
         finally:
             seconds = perf_counter() - began
@@ -186,10 +186,10 @@ class PluginCall(Generic[A]):
                 return answer  # type: ignore[no-any-return]
             return self._check(answer, arguments)
         except BaseException as failure:
-            if ends_this_task(failure):
+            if is_own_cancellation(failure):
                 raise
             if not isinstance(failure, OUTSIDE):
-                listener.failed(plugin, self.label, pod, failure, self.fate.then)
+                listener.failed(plugin, self.label, pod, failure, self.outcome.then)
             raise self._failure(plugin, failure) from failure
 
     def takes(self, answer: Any, arguments: tuple[Any, ...]) -> bool:

@@ -1,7 +1,7 @@
 """The table of all plugin calls: how each answer is checked, and what follows a failure.
 
 First the checks, then the table, in the order in which a pod meets the extension points. Error texts are
-kube-scheduler's where it has one. `Fate` says what becomes of the pod.
+kube-scheduler's where it has one. `FailureOutcome` says what becomes of the pod.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ from kscheduler.framework.plugin import (
     PreFlightResult,
     Signature,
 )
-from kscheduler.framework.plugin_answers import (
+from kscheduler.framework.plugin_results import (
     WrongAnswerError,
     checked,
     checked_column,
@@ -42,35 +42,35 @@ from kscheduler.framework.plugin_answers import (
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.reasons.details import Detail
 from kscheduler.framework.status import SKIP, SUCCESS, Code, Fault, Status
-from kscheduler.scheduling.runtime.guard import Fate, PluginCall
+from kscheduler.scheduling.runtime.guard import FailureOutcome, PluginCall
 
 Arguments = tuple[Any, ...]
 
 
-def unchecked(answer: Any, arguments: Arguments) -> Any:
+def unchecked(returned: Any, arguments: Arguments) -> Any:
     """Accept any answer."""
     del arguments
-    return answer
+    return returned
 
 
-def _status(answer: Any, arguments: Arguments) -> Status:
+def _status(returned: Any, arguments: Arguments) -> Status:
     del arguments
-    return checked_status(answer)
+    return checked_status(returned)
 
 
-def _status_with_wait(answer: Any, arguments: Arguments) -> Status:
+def _status_with_wait(returned: Any, arguments: Arguments) -> Status:
     del arguments
-    return answer if isinstance(answer, Status) and answer.code is Code.WAIT else checked_status(answer)
+    return returned if isinstance(returned, Status) and returned.code is Code.WAIT else checked_status(returned)
 
 
-def _nothing(answer: Any, arguments: Arguments) -> None:
+def _nothing(returned: Any, arguments: Arguments) -> None:
     del arguments
-    checked_nothing(answer)
+    checked_nothing(returned)
 
 
-def _pre_filter_result(answer: Any, arguments: Arguments) -> PreFilterResult:
+def _pre_filter_result(returned: Any, arguments: Arguments) -> PreFilterResult:
     del arguments
-    result = checked(answer, PreFilterResult)
+    result = checked(returned, PreFilterResult)
     if result.status is not SUCCESS:  # checking it takes as long as some plugins do
         checked_status(result.status)
     if not (result.node_names is None or isinstance(result.node_names, frozenset)):
@@ -78,17 +78,17 @@ def _pre_filter_result(answer: Any, arguments: Arguments) -> PreFilterResult:
     return result
 
 
-def _codes(answer: Any, arguments: Arguments) -> Codes:
-    return checked_column(answer, arguments[-1], "codes")  # the last argument is the rows
+def _codes(returned: Any, arguments: Arguments) -> Codes:
+    return checked_column(returned, arguments[-1], "codes")  # the last argument is the rows
 
 
-def _points(answer: Any, arguments: Arguments) -> Scores:
-    return checked_column(answer, arguments[-1], "points")  # the last argument is the rows, or their raw points
+def _points(returned: Any, arguments: Arguments) -> Scores:
+    return checked_column(returned, arguments[-1], "points")  # the last argument is the rows, or their raw points
 
 
-def _post_filter_result(answer: Any, arguments: Arguments) -> PostFilterResult:
+def _post_filter_result(returned: Any, arguments: Arguments) -> PostFilterResult:
     del arguments
-    result = checked(answer, PostFilterResult)
+    result = checked(returned, PostFilterResult)
     checked_status(result.status)
     if result.nominated_node_name is not None:
         checked(result.nominated_node_name, str)
@@ -99,23 +99,23 @@ def _post_filter_result(answer: Any, arguments: Arguments) -> PostFilterResult:
     return result
 
 
-def _group_result(answer: Any, arguments: Arguments) -> PodGroupPostFilterResult:
+def _group_result(returned: Any, arguments: Arguments) -> PodGroupPostFilterResult:
     del arguments
-    result = checked(answer, PodGroupPostFilterResult)
+    result = checked(returned, PodGroupPostFilterResult)
     checked_status(result.status)
     if result.preemption is not None:
         _check_preemption(checked(result.preemption, Preemption))
     return result
 
 
-def _placements(answer: Any, arguments: Arguments) -> tuple[GroupPlacement, ...] | Status:
+def _placements(returned: Any, arguments: Arguments) -> tuple[GroupPlacement, ...] | Status:
     del arguments
-    return checked_status(answer) if isinstance(answer, Status) else checked_each(answer, GroupPlacement)
+    return checked_status(returned) if isinstance(returned, Status) else checked_each(returned, GroupPlacement)
 
 
-def _placement_points(answer: Any, arguments: Arguments) -> Scores:
+def _placement_points(returned: Any, arguments: Arguments) -> Scores:
     points = checked_column(
-        answer, np.zeros(len(arguments[-1]), dtype=np.intp), "points"
+        returned, np.zeros(len(arguments[-1]), dtype=np.intp), "points"
     )  # the last argument is the proposals
     if len(points) and not MIN_NODE_SCORE <= int(points.min()) <= int(points.max()) <= MAX_NODE_SCORE:
         raise WrongAnswerError(f"it answered {points.tolist()}, where points from 0 to {MAX_NODE_SCORE} are due")
@@ -133,9 +133,9 @@ def _check_preemption(preemption: Preemption) -> None:
         raise WrongAnswerError("it answered a preemption in which the pod is a victim of its own")
 
 
-def _permit_result(answer: Any, arguments: Arguments) -> PermitResult:
+def _permit_result(returned: Any, arguments: Arguments) -> PermitResult:
     del arguments
-    result = checked(answer, PermitResult)
+    result = checked(returned, PermitResult)
     seconds: object = result.timeout_seconds
     if not isinstance(seconds, int | float) or math.isnan(seconds):
         raise WrongAnswerError(f"it answered timeout_seconds {shown(seconds)}, where seconds are due")
@@ -143,66 +143,66 @@ def _permit_result(answer: Any, arguments: Arguments) -> PermitResult:
     return result
 
 
-def _status_of_permit(answer: Any, arguments: Arguments) -> Status:
+def _status_of_permit(returned: Any, arguments: Arguments) -> Status:
     """Of a coroutine, which has waited itself."""
     del arguments
-    status = answer.status if isinstance(answer, PermitResult) else answer
+    status = returned.status if isinstance(returned, PermitResult) else returned
     if isinstance(status, Status) and status.code is Code.WAIT:
         raise WrongAnswerError("it answered Wait, where its last word is due: it has waited already")
     return checked_status(status)
 
 
-def _pre_flight_result(answer: Any, arguments: Arguments) -> PreFlightResult:
+def _pre_flight_result(returned: Any, arguments: Arguments) -> PreFlightResult:
     del arguments
-    if not isinstance(answer, PreFlightResult):
-        return PreFlightResult(checked_status(answer))
-    if answer.status is not SKIP and answer.status is not SUCCESS:
-        checked_status(answer.status)
-    return answer
+    if not isinstance(returned, PreFlightResult):
+        return PreFlightResult(checked_status(returned))
+    if returned.status is not SKIP and returned.status is not SUCCESS:
+        checked_status(returned.status)
+    return returned
 
 
-def _signature(answer: Any, arguments: Arguments) -> Signature:
+def _signature(returned: Any, arguments: Arguments) -> Signature:
     del arguments
-    checked_nothing(answer)  # a coroutine has a hash, too
-    hash(answer)  # raises if the signature cannot be a key
-    signature: Signature = answer
+    checked_nothing(returned)  # a coroutine has a hash, too
+    hash(returned)  # raises if the signature cannot be a key
+    signature: Signature = returned
     return signature
 
 
-def _keys(answer: Any, arguments: Arguments) -> tuple[str, ...]:
+def _keys(returned: Any, arguments: Arguments) -> tuple[str, ...]:
     del arguments
-    return checked_each(answer, str)  # a generator that raises must fail inside the guard
+    return checked_each(returned, str)  # a generator that raises must fail inside the guard
 
 
-def _keys_or_none(answer: Any, arguments: Arguments) -> tuple[str, ...] | None:
-    return None if answer is None else _keys(answer, arguments)
+def _keys_or_none(returned: Any, arguments: Arguments) -> tuple[str, ...] | None:
+    return None if returned is None else _keys(returned, arguments)
 
 
-def _details(answer: Any, arguments: Arguments) -> tuple[Detail, ...]:
+def _details(returned: Any, arguments: Arguments) -> tuple[Detail, ...]:
     del arguments
-    return checked_each(answer, Detail)
+    return checked_each(returned, Detail)
 
 
-def _events(answer: Any, arguments: Arguments) -> tuple[ClusterEventWithHint, ...]:
+def _events(returned: Any, arguments: Arguments) -> tuple[ClusterEventWithHint, ...]:
     del arguments
-    return checked_each(answer, ClusterEventWithHint)
+    return checked_each(returned, ClusterEventWithHint)
 
 
-def _hint(answer: Any, arguments: Arguments) -> QueueingHint:
+def _hint(returned: Any, arguments: Arguments) -> QueueingHint:
     del arguments
-    return checked(answer, QueueingHint)
+    return checked(returned, QueueingHint)
 
 
-def _sort_key(answer: Any, arguments: Arguments) -> Any:
+def _sort_key(returned: Any, arguments: Arguments) -> Any:
     """The key, if it can be compared with other keys. Raises what its comparison raises, or `WrongAnswerError`."""
     del arguments
     try:
-        is_before_itself = bool(answer < answer)
+        is_before_itself = bool(returned < returned)
     except TypeError as failure:
-        raise WrongAnswerError(f"it answered {shown(answer)}, which does not compare with its like") from failure
-    if is_before_itself or _holds_nan(answer):
-        raise WrongAnswerError(f"it answered {shown(answer)}, which is neither before nor after its like")
-    return answer
+        raise WrongAnswerError(f"it answered {shown(returned)}, which does not compare with its like") from failure
+    if is_before_itself or _holds_nan(returned):
+        raise WrongAnswerError(f"it answered {shown(returned)}, which is neither before nor after its like")
+    return returned
 
 
 def _holds_nan(key: Any) -> bool:
@@ -233,105 +233,123 @@ def _words_or_cancelled(failure: BaseException) -> str:
 # --- when the service starts ------------------------------------------------------------------------------------------
 
 FACTORY: Final = PluginCall[Plugin](
-    "Factory", unchecked, Fate.NO_START, text='initializing plugin "{plugin}": {words}', words=_where_it_raised
+    "Factory",
+    unchecked,
+    FailureOutcome.NO_START,
+    text='initializing plugin "{plugin}": {words}',
+    words=_where_it_raised,
 )
 EVENTS_TO_REGISTER: Final = PluginCall(
-    "events_to_register", _events, Fate.NO_START, text='running {point} of plugin "{plugin}": {words}'
+    "events_to_register", _events, FailureOutcome.NO_START, text='running {point} of plugin "{plugin}": {words}'
 )
 
 # --- while a pod waits in the queue -----------------------------------------------------------------------------------
 
-PRE_ENQUEUE: Final = PluginCall(Point.PRE_ENQUEUE.label, _status, Fate.KEPT_OUT, usual=SUCCESS)
-MAY_LET_IN: Final = PluginCall("MayLetIn", _keys, Fate.ASKED_ONE_BY_ONE)
-GATING_OBJECTS: Final = PluginCall("GatingObjects", _keys_or_none, Fate.ASKED_ONE_BY_ONE)
-QUEUE_SORT: Final = PluginCall[Any](Point.QUEUE_SORT.label, _sort_key, Fate.SORTED_BEHIND)
-QUEUE_SORT_COMPARES: Final = PluginCall[bool](Point.QUEUE_SORT.label, unchecked, Fate.SORTED_BEHIND)
+PRE_ENQUEUE: Final = PluginCall(Point.PRE_ENQUEUE.label, _status, FailureOutcome.KEPT_OUT, usual=SUCCESS)
+MAY_LET_IN: Final = PluginCall("MayLetIn", _keys, FailureOutcome.QUERIED_ONE_BY_ONE)
+GATING_OBJECTS: Final = PluginCall("GatingObjects", _keys_or_none, FailureOutcome.QUERIED_ONE_BY_ONE)
+QUEUE_SORT: Final = PluginCall[Any](Point.QUEUE_SORT.label, _sort_key, FailureOutcome.SORTED_BEHIND)
+QUEUE_SORT_COMPARES: Final = PluginCall[bool](Point.QUEUE_SORT.label, unchecked, FailureOutcome.SORTED_BEHIND)
 """Keys may be objects of the plugin's own classes, so comparing two keys runs its code, too."""
-QUEUEING_HINT: Final = PluginCall("QueueingHint", _hint, Fate.QUEUED)
-SIGN: Final = PluginCall("Sign", _signature, Fate.JUDGED_ALONE)
-SIGNATURES: Final = PluginCall[Any]("Sign", unchecked, Fate.JUDGED_ALONE)
+QUEUEING_HINT: Final = PluginCall("QueueingHint", _hint, FailureOutcome.QUEUED)
+SIGN: Final = PluginCall("Sign", _signature, FailureOutcome.WITHOUT_CLASS)
+SIGNATURES: Final = PluginCall[Any]("Sign", unchecked, FailureOutcome.WITHOUT_CLASS)
 """Collecting the signatures of all plugins, and looking them up: this runs `__eq__` and `__hash__` of their values."""
 
 # --- a cycle ----------------------------------------------------------------------------------------------------------
 
-PRE_FILTER: Final = PluginCall(Point.PRE_FILTER.label, _pre_filter_result, Fate.ATTEMPT_FAILS, usual=SKIPPED)
+PRE_FILTER: Final = PluginCall(Point.PRE_FILTER.label, _pre_filter_result, FailureOutcome.ATTEMPT_FAILS, usual=SKIPPED)
 _ON_PRE_FILTER: Final = 'running {point} on PreFilter plugin "{plugin}": {words}'
-ADD_POD: Final = PluginCall[None]("AddPod", _nothing, Fate.ATTEMPT_FAILS, text=_ON_PRE_FILTER)
-REMOVE_POD: Final = PluginCall[None]("RemovePod", _nothing, Fate.ATTEMPT_FAILS, text=_ON_PRE_FILTER)
+ADD_POD: Final = PluginCall[None]("AddPod", _nothing, FailureOutcome.ATTEMPT_FAILS, text=_ON_PRE_FILTER)
+REMOVE_POD: Final = PluginCall[None]("RemovePod", _nothing, FailureOutcome.ATTEMPT_FAILS, text=_ON_PRE_FILTER)
 FILTER: Final = PluginCall[Codes | None](
-    Point.FILTER.label, _codes, Fate.ATTEMPT_FAILS, usual=PASS_ALL, text='running "{plugin}" filter plugin: {words}'
+    Point.FILTER.label,
+    _codes,
+    FailureOutcome.ATTEMPT_FAILS,
+    usual=PASS_ALL,
+    text='running "{plugin}" filter plugin: {words}',
 )
 POST_FILTER: Final = PluginCall(
-    Point.POST_FILTER.label, _post_filter_result, Fate.STAYS_TURNED_DOWN, words=kind_and_text
+    Point.POST_FILTER.label, _post_filter_result, FailureOutcome.STAYS_REJECTED, words=kind_and_text
 )
-PRE_SCORE: Final = PluginCall(Point.PRE_SCORE.label, _status, Fate.NO_POINTS, usual=SKIP)
+PRE_SCORE: Final = PluginCall(Point.PRE_SCORE.label, _status, FailureOutcome.NO_POINTS, usual=SKIP)
 _SCORES: Final = 'plugin "{plugin}" failed with: {words}'
-SCORE: Final = PluginCall(Point.SCORE.label, _points, Fate.NO_POINTS, text=f"running Score plugins: {_SCORES}")
+SCORE: Final = PluginCall(
+    Point.SCORE.label, _points, FailureOutcome.NO_POINTS, text=f"running Score plugins: {_SCORES}"
+)
 SCORE_IN_BOUNDS: Final = PluginCall[Scores](
     Point.SCORE.label,
     unchecked,
-    Fate.NO_POINTS,
+    FailureOutcome.NO_POINTS,
     text='applying score defaultWeights on Score plugins: plugin "{plugin}" {words}',
 )
 NORMALIZE_SCORE: Final = PluginCall(
-    "NormalizeScore", _points, Fate.NO_POINTS, text=f"running Normalize on Score plugins: {_SCORES}"
+    "NormalizeScore", _points, FailureOutcome.NO_POINTS, text=f"running Normalize on Score plugins: {_SCORES}"
 )
 
 # --- a pod group ------------------------------------------------------------------------------------------------------
 
-PLACEMENT_FEASIBLE: Final = PluginCall("PlacementFeasible", _status_with_wait, Fate.ATTEMPT_FAILS, usual=SUCCESS)
-PLACEMENT_GENERATE: Final = PluginCall("PlacementGenerate", _placements, Fate.ATTEMPT_FAILS)
+PLACEMENT_FEASIBLE: Final = PluginCall(
+    "PlacementFeasible", _status_with_wait, FailureOutcome.ATTEMPT_FAILS, usual=SUCCESS
+)
+PLACEMENT_GENERATE: Final = PluginCall("PlacementGenerate", _placements, FailureOutcome.ATTEMPT_FAILS)
 PLACEMENT_SCORE: Final = PluginCall(
     "PlacementScore",
     _placement_points,
-    Fate.NO_POINTS,
+    FailureOutcome.NO_POINTS,
     text='running PlacementScore plugins: plugin "{plugin}" failed with: {words}',
 )
 POD_GROUP_POST_FILTER: Final = PluginCall(
     "PodGroupPostFilter",
     _group_result,
-    Fate.ATTEMPT_FAILS,
+    FailureOutcome.ATTEMPT_FAILS,
     text='error in "{plugin}" {point} plugins: {words}',
 )
 
 # --- the attempt, once a node is chosen -------------------------------------------------------------------------------
 
-RESERVE: Final = PluginCall(Point.RESERVE.label, _status, Fate.ATTEMPT_FAILS, usual=SUCCESS)
-UNRESERVE: Final = PluginCall("Unreserve", _nothing, Fate.OTHERS_GIVE_BACK, usual=None)
-PERMIT: Final = PluginCall(Point.PERMIT.label, _permit_result, Fate.ATTEMPT_FAILS)
+RESERVE: Final = PluginCall(Point.RESERVE.label, _status, FailureOutcome.ATTEMPT_FAILS, usual=SUCCESS)
+UNRESERVE: Final = PluginCall("Unreserve", _nothing, FailureOutcome.OTHERS_GIVE_BACK, usual=None)
+PERMIT: Final = PluginCall(Point.PERMIT.label, _permit_result, FailureOutcome.ATTEMPT_FAILS)
 PRE_BIND_PRE_FLIGHT: Final = PluginCall(
-    "PreBindPreFlight", _pre_flight_result, Fate.ATTEMPT_FAILS, text='running {point} "{plugin}": {words}'
+    "PreBindPreFlight", _pre_flight_result, FailureOutcome.ATTEMPT_FAILS, text='running {point} "{plugin}": {words}'
 )
 # A call that awaits an API server may fail for a reason that is gone a second later, so its failures are not bugs.
 PRE_BIND: Final = PluginCall(
-    Point.PRE_BIND.label, _status, Fate.ATTEMPT_FAILS, words=_words_or_cancelled, usual=SUCCESS, fault=Fault.PASSING
+    Point.PRE_BIND.label,
+    _status,
+    FailureOutcome.ATTEMPT_FAILS,
+    words=_words_or_cancelled,
+    usual=SUCCESS,
+    fault=Fault.PASSING,
 )
-BIND: Final = PluginCall(Point.BIND.label, _status, Fate.ATTEMPT_FAILS, usual=SUCCESS, fault=Fault.PASSING)
-POST_BIND: Final = PluginCall(Point.POST_BIND.label, _nothing, Fate.BOUND, usual=None)
+BIND: Final = PluginCall(Point.BIND.label, _status, FailureOutcome.ATTEMPT_FAILS, usual=SUCCESS, fault=Fault.PASSING)
+POST_BIND: Final = PluginCall(Point.POST_BIND.label, _nothing, FailureOutcome.BOUND, usual=None)
 PERMIT_AWAITED: Final = PluginCall(
     Point.PERMIT.label,
     _status_of_permit,
-    Fate.ATTEMPT_FAILS,
+    FailureOutcome.ATTEMPT_FAILS,
     words=_words_or_cancelled,
     usual=SUCCESS,
     fault=Fault.PASSING,
 )
 POST_BIND_AWAITED: Final = PluginCall[None](
-    Point.POST_BIND.label, _nothing, Fate.BOUND, words=_words_or_cancelled, usual=None, fault=Fault.PASSING
+    Point.POST_BIND.label, _nothing, FailureOutcome.BOUND, words=_words_or_cancelled, usual=None, fault=Fault.PASSING
 )
 
-# --- beside the cycle -------------------------------------------------------------------------------------------------
+# --- in the background
+# -------------------------------------------------------------------------------------------------
 
-REFRESH: Final = PluginCall[None]("Refresh", _nothing, Fate.DATA_STAY, usual=None, fault=Fault.PASSING)
+REFRESH: Final = PluginCall[None]("Refresh", _nothing, FailureOutcome.DATA_STAY, usual=None, fault=Fault.PASSING)
 
 # --- when nobody uses the plugin any more -----------------------------------------------------------------------------
 
-CLOSE: Final = PluginCall[None]("Close", _nothing, Fate.GONE, usual=None)
+CLOSE: Final = PluginCall[None]("Close", _nothing, FailureOutcome.GONE, usual=None)
 
 # --- texts, made after the cycle --------------------------------------------------------------------------------------
 
-STATUS: Final = PluginCall("Status", _status, Fate.SAID_INSTEAD, text="{words}", words=kind_and_text)
-DETAILS: Final = PluginCall("Details", _details, Fate.SAID_INSTEAD, text="{words}", words=kind_and_text)
+STATUS: Final = PluginCall("Status", _status, FailureOutcome.SAID_INSTEAD, text="{words}", words=kind_and_text)
+DETAILS: Final = PluginCall("Details", _details, FailureOutcome.SAID_INSTEAD, text="{words}", words=kind_and_text)
 
 _CALLS: Final = {
     call.label: call
@@ -344,17 +362,17 @@ _CALLS: Final = {
 }
 
 
-def is_right_answer(normalizes: bool, label: str, answer: Any, arguments: Arguments) -> bool:
+def is_right_answer(normalizes: bool, label: str, returned: Any, arguments: Arguments) -> bool:
     """Whether the answer of a call is used: asked about plugins that have failed before, about others now and then.
 
     `normalizes`: whether the points of `score` may be out of bounds. An iterator is not read here, where it would be
     used up, and counts as right.
     """
-    if isinstance(answer, Iterator):
+    if isinstance(returned, Iterator):
         return True
     call = _CALLS.get(label)
-    if call is not None and not call.takes(answer, arguments):
+    if call is not None and not call.takes(returned, arguments):
         return False
     if label != SCORE.label or normalizes:
         return True
-    return bool(((answer >= MIN_NODE_SCORE) & (answer <= MAX_NODE_SCORE)).any())
+    return bool(((returned >= MIN_NODE_SCORE) & (returned <= MAX_NODE_SCORE)).any())

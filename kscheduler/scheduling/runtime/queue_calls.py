@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from kscheduler.api.meta import KubeObject
 from kscheduler.framework.events import HintFunction, QueueingHint
 from kscheduler.framework.plugin import PreEnqueuePlugin, QueueSortPlugin, Signature
-from kscheduler.framework.plugin_listener import NOBODY, SLOW_CALL_SECONDS, PluginListener
+from kscheduler.framework.plugin_listener import NO_LISTENER, SLOW_CALL_SECONDS, PluginListener
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo, priority_order
 from kscheduler.framework.standing_gate import ObjectGate, StandingGate
@@ -37,12 +37,12 @@ from kscheduler.scheduling.runtime.points import (
 # never notice, so a failure of a user's `sign` is reported here. In-tree plugins are called without the guard: they
 # fail
 # only on pods that cannot be read, and that is reported elsewhere. Comparing signatures also runs code of plugins
-# (`__eq__` and `__hash__` of their values), so it happens inside `or_judged_alone`.
+# (`__eq__` and `__hash__` of their values), so it happens inside `or_without_class`.
 
 T = TypeVar("T")
 
 Signer = Callable[[PodInfo], Signature]
-"""From a pod to one plugin's signature. Raises whatever the plugin raises, so call it inside `or_judged_alone`."""
+"""From a pod to one plugin's signature. Raises whatever the plugin raises, so call it inside `or_without_class`."""
 
 
 def signer_of(plugin: Any, traits: PluginTraits, listener: PluginListener) -> Signer:
@@ -55,7 +55,7 @@ def _signed(plugin: Any, listener: PluginListener, pod: PodInfo) -> Signature:
     return SIGN.call_and_report(plugin.name, listener, pod, plugin.sign, pod)
 
 
-def or_judged_alone(by_signatures: Callable[..., T], *arguments: Any) -> T | None:
+def or_without_class(by_signatures: Callable[..., T], *arguments: Any) -> T | None:
     """The result of `by_signatures`, which calls signers and compares their signatures; `None` if a plugin fails."""
     try:
         found: T = SIGNATURES.call("", by_signatures, *arguments)
@@ -65,7 +65,7 @@ def or_judged_alone(by_signatures: Callable[..., T], *arguments: Any) -> T | Non
 
 
 def signatures_of(signers: Sequence[Signer], pod: PodInfo) -> tuple[Signature, ...]:
-    """The signature of each signer, in their order. Call it inside `or_judged_alone`."""
+    """The signature of each signer, in their order. Call it inside `or_without_class`."""
     return tuple([sign(pod) for sign in signers])
 
 
@@ -110,9 +110,9 @@ def call_changed_gating_objects(gate: ObjectGate, listener: PluginListener) -> C
 
 
 class HintCalls:
-    """Calls the hints that plugins have registered. Implements `state.queue.hints.AskHint`."""
+    """Calls the hints that plugins have registered. Implements `state.queue.hints.CallHint`."""
 
-    def __init__(self, observe: ObserveHint, listener: PluginListener = NOBODY) -> None:
+    def __init__(self, observe: ObserveHint, listener: PluginListener = NO_LISTENER) -> None:
         self._observe = observe
         self._listener = listener
 

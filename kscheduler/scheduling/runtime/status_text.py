@@ -11,7 +11,7 @@ import numpy as np
 
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows
-from kscheduler.framework.plugin import NOT_JUDGED, FilterPlugin, no_reason, status_of_code
+from kscheduler.framework.plugin import NOT_EVALUATED, FilterPlugin, no_reason, status_of_code
 from kscheduler.framework.plugin_listener import PluginListener
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.reasons.details import Detail, DetailsPlugin
@@ -45,15 +45,15 @@ def split_rows(plugin: FilterPlugin, codes: Codes, state: CycleState, rows: Rows
     return rows.take(np.flatnonzero(codes == 0))
 
 
-def not_judged(plugin: str, code: int) -> Status:
-    """The meaning of `NOT_JUDGED`."""
+def not_evaluated(plugin: str, code: int) -> Status:
+    """The meaning of `NOT_EVALUATED`."""
     return status_of_code(code, (f"node(s) for which plugin {plugin} failed",), plugin)
 
 
 def call_status(plugin: FilterPlugin, state: CycleState, code: int) -> Status:
     """The meaning of a code. If the plugin fails or says nothing, the status says so; the node stays rejected."""
-    if code == NOT_JUDGED:
-        return not_judged(plugin.name, code)
+    if code == NOT_EVALUATED:
+        return not_evaluated(plugin.name, code)
     try:
         status = STATUS.call(plugin.name, plugin.status, state, code)
         if status.message:

@@ -4,8 +4,8 @@ from collections.abc import Callable, Coroutine, Generator
 from dataclasses import dataclass
 from typing import Any, Final, Generic, Protocol, TypeVar
 
-from kscheduler.framework.plugin_answers import WrongAnswerError, shown
 from kscheduler.framework.plugin_listener import SLOW_CALL_SECONDS
+from kscheduler.framework.plugin_results import WrongAnswerError, shown
 from kscheduler.framework.status import Status
 
 # How long a plugin's coroutine holds the event loop: its steps are timed, not its waits.

@@ -132,8 +132,9 @@ class BudgetAlarm:
     def watch_decisions(self, find: Callable[[FrameType | None], InDecision]) -> None:
         """Decisions are made now: look at `DECISION_TIME` again and again until there are no more.
 
-        Called by whoever decides, as long as `is_watching` is false. `find` says where a signal has found the decision;
-        one whose time is up ends by `DecisionEndedError`. Nothing is watched on another thread than the main one.
+        Called by anyone who decides, as long as `is_watching` is false. `find` says where a signal has found the
+        decision; one whose time is up ends by `DecisionEndedError`. Nothing is watched on another thread than the main
+        one.
         """
         if threading.get_ident() != self._main or not (self._is_installed or self._install()):
             return

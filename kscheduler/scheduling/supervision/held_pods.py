@@ -1,7 +1,7 @@
 """The pods that plugins are held back from: what the watch tells of them, and what people are told.
 
-A hold ends early when the pods that were slow are edited or gone (`holds`). So whoever hears of pods tells this here;
-as long as no call has taken too long, `are_any` is false, and a pod costs a look at it.
+A hold ends early when the pods that were slow are edited or gone (`holds`). So anyone who hears of pods tells this
+here; as long as no call has taken too long, `are_any` is false, and a pod costs a look at it.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -25,8 +25,8 @@ class HeldPods:
         self._supervisor_of = supervisor_of
         self._supervisors = supervisors
         self.are_any = False
-        """Whether a hold has begun; set by whoever hears of it."""
-        self.on_end: Callable[[str], None] = _nobody_waits
+        """Whether a hold has begun; set by anyone who hears of it."""
+        self.on_end: Callable[[str], None] = _no_waiters
         """Called with a namespace whose hold has ended early."""
 
     def changed(self, pod: Pod, *, is_gone: bool) -> None:
@@ -47,10 +47,10 @@ class HeldPods:
             return
         holds = [(each, *found) for each in self._supervisors() for found in each.holds()]
         for supervisor, plugin, held in holds[:_MOST_NOTES]:
-            yield f'plugin "{plugin}" of profile "{supervisor.profile}" {HELD_BACK} {held.whom}'
+            yield f'plugin "{plugin}" of profile "{supervisor.profile}" {HELD_BACK} {held.subject}'
         if len(holds) > _MOST_NOTES:
             yield f"plugins are held back {len(holds) - _MOST_NOTES} times more"
 
 
-def _nobody_waits(namespace: str) -> None:
+def _no_waiters(namespace: str) -> None:
     """Without a queue."""

@@ -5,11 +5,11 @@ it must not cost it the filter): for 1 s, then for 10, 20, 40 s ... 5 min, so th
 one in five minutes. Other pods of its namespace do not notice. Only where `MANY_PODS` different pods
 of a namespace are slow within `SHORT_SECONDS` does this bound nothing, because there may always be a new pod: then the
 plugin is held back from the namespace, for 10 s; after that `STRIKES` slow pods are enough, for 20 s, 40 s ... 5 min.
-Pods that are gone by then count as well, or whoever creates and deletes them would never be held back.
+Pods that are gone by then count as well, or anyone who creates and deletes them would never be held back.
 
 A hold ends at once when its cause is gone: a pod's own when the pod is edited, a namespace's when fewer than `STRIKES`
 of its slow pods are left as they were. Not more than `EARLY_ENDS` times, until there was no overrun for ten minutes:
-otherwise whoever edits a slow pod every second would use up a budget every second.
+otherwise anyone who edits a slow pod every second would use up a budget every second.
 
 Limit: a call about several pods (`add_pod`) is held back from them together, and from none of them alone; such a hold
 ends by time only.
@@ -33,14 +33,14 @@ SHORTEST_SECONDS: Final = 1.0
 FIRST_BACKOFF_SECONDS: Final = 10.0
 LONGEST_BACKOFF_SECONDS: Final = 300.0
 FORGOTTEN_AFTER_SECONDS: Final = 600.0
-"""Without a further overrun, a pod or a namespace begins anew."""
+"""Without a further overrun, a pod or a namespace begins again."""
 EARLY_ENDS: Final = 3
 _MOST: Final = 10_000
 _MOST_SLOW_PODS: Final = 100
 _MOST_NAMED: Final = 5
 HELD_BACK: Final = "is held back from"
 """In every text that says so."""
-NOBODY: Final = ""
+NO_LISTENER: Final = ""
 """The namespace of a call that is about no pod: `refresh`."""
 
 
@@ -53,7 +53,7 @@ class Caller(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class ReportedHold:
     """A hold, as it is told."""
 
     namespace: str
@@ -68,7 +68,7 @@ class Held:
     """The last overrun, with the line of the plugin."""
 
     @property
-    def whom(self) -> str:
+    def subject(self) -> str:
         """Whom the plugin is held back from, and why: for messages."""
         shown = rfc3339(self.until)
         if not self.is_of_namespace:
@@ -82,7 +82,7 @@ class Held:
 
 @dataclass(slots=True)
 class _PodHold:
-    told: Held | None = None
+    reported: ReportedHold | None = None
     last: float = 0.0
     until: float = 0.0
     seconds: float = 0.0
@@ -120,12 +120,12 @@ class Holds:
         """Whether there was an overrun that is not forgotten."""
         return bool(self._namespaces)
 
-    def of(self, caller: Caller, point: str) -> Held | None:
+    def of(self, caller: Caller, point: str) -> ReportedHold | None:
         """The hold that concerns this pod now at this extension point, the namespace's first."""
         now = self._now()
         for hold in (self._namespaces.get(caller.namespace), self._pods.get(caller, {}).get(point)):
             if hold is not None and now < hold.until:
-                return hold.told
+                return hold.reported
         return None
 
     def seconds_left(self, caller: Caller) -> float:
@@ -135,12 +135,12 @@ class Holds:
             return of_namespace.until - now
         return min((hold.until - now for hold in self._pods.get(caller, {}).values() if now < hold.until), default=0.0)
 
-    def overran(self, caller: Caller, point: str, name: str, cause: str) -> Held | None:
+    def overran(self, caller: Caller, point: str, name: str, cause: str) -> ReportedHold | None:
         """A call took longer than its budget. Returns the hold that begins with it.
 
         `name`: the pod's, for people. `None`: a call that had begun before the hold, or one about no pod.
         """
-        if caller.namespace == NOBODY:
+        if caller.namespace == NO_LISTENER:
             return None
         now = self._now()
         of_namespace = self._overrun_of_namespace(caller, name, cause, now)
@@ -154,10 +154,10 @@ class Holds:
         if now < of_pod.until:
             return of_namespace
         seconds = max(FIRST_BACKOFF_SECONDS, 2 * of_pod.seconds) if of_pod.seconds else SHORTEST_SECONDS
-        told = self._begin(of_pod, seconds, now, caller.namespace, (name,), cause, is_of_namespace=False)
-        return of_namespace or told
+        reported = self._begin(of_pod, seconds, now, caller.namespace, (name,), cause, is_of_namespace=False)
+        return of_namespace or reported
 
-    def _overrun_of_namespace(self, caller: Caller, name: str, cause: str, now: float) -> Held | None:
+    def _overrun_of_namespace(self, caller: Caller, name: str, cause: str, now: float) -> ReportedHold | None:
         hold = self._namespaces.use(caller.namespace)
         if hold is None or now - hold.last > FORGOTTEN_AFTER_SECONDS:
             hold = self._namespaces[caller.namespace] = _NamespaceHold()
@@ -185,12 +185,12 @@ class Holds:
         cause: str,
         *,
         is_of_namespace: bool,
-    ) -> Held:
+    ) -> ReportedHold:
         hold.seconds = min(seconds, LONGEST_BACKOFF_SECONDS)
         hold.until = now + hold.seconds
         until = self._wall_clock() + hold.seconds
-        hold.told = Held(namespace, names, is_of_namespace, hold.seconds, until, cause)
-        return hold.told
+        hold.reported = ReportedHold(namespace, names, is_of_namespace, hold.seconds, until, cause)
+        return hold.reported
 
     def changed(self, caller: Caller, *, is_gone: bool) -> bool:
         """A pod was edited, or is gone. Returns whether that has ended the hold of its namespace."""
@@ -205,13 +205,13 @@ class Holds:
         slow.is_left = False
         return sum(slow.is_left for slow in hold.slow.values()) < STRIKES and _end_early(hold, now)
 
-    def in_force(self) -> Iterator[Held]:
+    def in_force(self) -> Iterator[ReportedHold]:
         """The holds of now; of namespaces first."""
         now = self._now()
         of_pods = (hold for points in self._pods.values() for hold in points.values())
         for hold in (*self._namespaces.values(), *of_pods):
-            if now < hold.until and hold.told is not None:
-                yield hold.told
+            if now < hold.until and hold.reported is not None:
+                yield hold.reported
 
 
 def _end_early(hold: _PodHold, now: float) -> bool:

@@ -30,15 +30,15 @@ from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.framework.events import ClusterEventWithHint
 from kscheduler.framework.nodes.moved_pods import MovedPods
 from kscheduler.framework.plugin import Plugin, Point
-from kscheduler.framework.plugin_answers import NotCalledError
+from kscheduler.framework.plugin_results import NotCalledError
 from kscheduler.framework.plugin_time import PLUGIN_TIME
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.framework.status import StatusError
 from kscheduler.framework.traits import traits_of
 from kscheduler.scheduling.supervision.alarm import ALARM, TimeBudgetError, shown_seconds
-from kscheduler.scheduling.supervision.circuit import TOLD_EACH_SECONDS, Circuit
-from kscheduler.scheduling.supervision.holds import NOBODY, Caller
+from kscheduler.scheduling.supervision.circuit_breaker import REPORTED_EACH_SECONDS, CircuitBreaker
+from kscheduler.scheduling.supervision.holds import NO_LISTENER, Caller
 
 HINT: Final = "QueueingHint"
 _MOST_NAMED: Final = 10
@@ -92,8 +92,8 @@ class BudgetedCall:
     """A plugin's method, or what it has registered as a hint, within its budget."""
 
     __slots__ = (
-        *("_budget_seconds", "_caller", "_circuit", "_is_right", "_label", "_method", "_overruns", "_plugin"),
-        "_tells_at",
+        *("_budget_seconds", "_caller", "_breaker", "_is_right", "_label", "_method", "_overruns", "_plugin"),
+        "_reports_at",
     )
 
     def __init__(
@@ -103,25 +103,25 @@ class BudgetedCall:
         method: Callable[..., Any],
         budget_seconds: float,
         overruns: Overruns,
-        circuit: Circuit | None = None,
+        breaker: CircuitBreaker | None = None,
         is_right: IsRight | None = any_is_right,
         caller: Caller | None = None,
     ) -> None:
         """`is_right`: `None` if what the method returns is no answer yet. `caller`: by default, from the arguments."""
         self._plugin = plugin
-        self._circuit = circuit or Circuit(perf_counter)
+        self._breaker = breaker or CircuitBreaker(perf_counter)
         self._is_right = is_right
         self._caller = caller
         self._label = label
         self._method = method
         self._budget_seconds = budget_seconds
         self._overruns = overruns
-        self._tells_at = 0.0
+        self._reports_at = 0.0
         """When a right answer is told next, though nobody watches."""
 
     def __call__(self, *arguments: Any) -> Any:
         """The method's answer. Raises what the method raises, `TimeBudgetError` or `NotCalledError`."""
-        if self._circuit.is_watched:
+        if self._breaker.is_watched:
             self._ask(arguments)
         call = ALARM.begin(self._budget_seconds)
         try:
@@ -131,32 +131,32 @@ class BudgetedCall:
             ended.caller = self._caller or caller_among(arguments)
             raise
         except StatusError:  # an Error that is given as the answer
-            if self.is_told():
+            if self.is_reported():
                 self._note_right(arguments)
             raise
         finally:
             seconds = ALARM.end(call)
         if call.is_late(seconds):
             self._judge(seconds, arguments, was_interrupted=call.interrupts > 0)
-        elif self._is_right is not None and self.is_told() and self._is_right(self._label, answer, arguments):
+        elif self._is_right is not None and self.is_reported() and self._is_right(self._label, answer, arguments):
             self._note_right(arguments)
         return answer
 
     def _ask(self, arguments: tuple[Any, ...]) -> None:
         """Raises `NotCalledError`. Steps of a coroutine that has begun go on."""
         caller = None if self._caller is not None else caller_among(arguments)
-        refusal = self._circuit.refusal(self._plugin, caller, self._label)
+        refusal = self._breaker.refusal(self._plugin, caller, self._label)
         if refusal and caller is not None:
-            raise NotCalledError(refusal, is_hold=self._circuit.holds.of(caller, self._label) is not None)
+            raise NotCalledError(refusal, is_hold=self._breaker.holds.of(caller, self._label) is not None)
 
-    def is_told(self) -> bool:
+    def is_reported(self) -> bool:
         """Whether the circuit is to be told of a right answer: of each while it is watched, else now and then."""
-        if self._circuit.is_watched:
+        if self._breaker.is_watched:
             return True
-        now = self._circuit.now()
-        if now < self._tells_at:
+        now = self._breaker.now()
+        if now < self._reports_at:
             return False
-        self._tells_at = now + TOLD_EACH_SECONDS
+        self._reports_at = now + REPORTED_EACH_SECONDS
         return True
 
     def _note_right(self, arguments: tuple[Any, ...]) -> None:
@@ -220,13 +220,13 @@ class SupervisedPlugin:
         plugin: Plugin,
         budget_seconds: float,
         overruns: Overruns,
-        circuit: Circuit | None = None,
+        breaker: CircuitBreaker | None = None,
         is_right: IsRight = any_is_right,
     ) -> None:
         """`circuit`: the plugin's in this profile; by default, one that nobody looks at."""
         self.plugin = plugin
         self.name = plugin.name
-        self._circuit = circuit or Circuit(perf_counter)
+        self._breaker = breaker or CircuitBreaker(perf_counter)
         self._is_right = is_right
         self._budget_seconds = PLUGIN_TIME.at_most(budget_seconds)
         self._overruns = overruns
@@ -254,24 +254,24 @@ class SupervisedPlugin:
 
     def _budgeted(self, label: str, function: Callable[..., Any]) -> BudgetedCall:
         budget, overruns = self._budget_seconds, self._overruns
-        return BudgetedCall(self.name, label, function, budget, overruns, self._circuit, self._is_right)
+        return BudgetedCall(self.name, label, function, budget, overruns, self._breaker, self._is_right)
 
     def _steps_of(self, label: str, function: Callable[..., Any]) -> Callable[..., Any]:
         """From the arguments to a supervised coroutine; a wrong answer stays as it is, and is refused by the guard."""
-        budget, overruns, circuit = self._budget_seconds, self._overruns, self._circuit
-        begin = BudgetedCall(self.name, label, function, budget, overruns, circuit, None)
+        budget, overruns, breaker = self._budget_seconds, self._overruns, self._breaker
+        begin = BudgetedCall(self.name, label, function, budget, overruns, breaker, None)
 
         def steps(*arguments: Any) -> Any:
             work = begin(*arguments)
             if getattr(work, "send", None) is None:
                 return work
-            caller = caller_among(arguments) or Caller(NOBODY, label)
+            caller = caller_among(arguments) or Caller(NO_LISTENER, label)
 
             def budgeted(step: Callable[..., Any]) -> BudgetedCall:
-                return BudgetedCall(self.name, label, step, budget, overruns, circuit, None, caller)
+                return BudgetedCall(self.name, label, step, budget, overruns, breaker, None, caller)
 
             def on_answer(answer: Any) -> None:
-                if begin.is_told() and self._is_right(label, answer, arguments):
+                if begin.is_reported() and self._is_right(label, answer, arguments):
                     overruns.answered(self.name, label, _pod_among(arguments))
 
             return BudgetedSteps(work, budgeted, on_answer)

@@ -16,13 +16,13 @@ from itertools import count
 from typing import Final
 
 from kscheduler.api.meta import rfc3339
-from kscheduler.framework.plugin_answers import NotCalledError, PartialAnswerError, text_of, with_place
 from kscheduler.framework.plugin_listener import PluginListener
+from kscheduler.framework.plugin_results import NotCalledError, PartialAnswerError, text_of, with_place
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import StatusError
 from kscheduler.scheduling.supervision.alarm import TimeBudgetError
-from kscheduler.scheduling.supervision.circuit import Circuit, State
-from kscheduler.scheduling.supervision.holds import NOBODY, Caller, Held
+from kscheduler.scheduling.supervision.circuit_breaker import CircuitBreaker, CircuitState
+from kscheduler.scheduling.supervision.holds import NO_LISTENER, Caller, ReportedHold
 
 DEFAULT_BUDGET_SECONDS: Final = 0.2
 _LONGEST_CAUSE: Final = 300
@@ -69,10 +69,10 @@ class Quarantine:
     """The last failure before the circuit opened."""
     failed_for: str = ""
     """For whom it had failed by then, in words."""
-    state: State = State.OPEN
+    state: CircuitState = CircuitState.OPEN
     tried_again_at: float = 0.0
     """Of an open circuit: wall-clock seconds. A pod for which the plugin has not failed may bring it forward."""
-    asked_by: str = ""
+    placement_spec: str = ""
     """The pod that has brought it forward; empty: nobody has."""
     failed_trials: int = 0
     """How many trials have failed since then."""
@@ -114,7 +114,7 @@ class Quarantine:
     @property
     def note(self) -> str:
         """The line in `/readyz?verbose`: the message, and where the circuit is."""
-        if self.state is State.HALF_OPEN:
+        if self.state is CircuitState.HALF_OPEN:
             return f"{self.message}; half-open: the next call decides"
         return f"{self.message}; open: tried again at {rfc3339(self.tried_again_at)}"
 
@@ -122,7 +122,7 @@ class Quarantine:
 Changed = Callable[[Quarantine, PodInfo | None], None]
 
 
-def _notify_nobody(quarantine: Quarantine, pod: PodInfo | None) -> None:
+def _no_notification(quarantine: Quarantine, pod: PodInfo | None) -> None:
     """Without an assembly nothing is exchanged: explain and what-if judge a pod once."""
 
 
@@ -140,25 +140,25 @@ class Supervisor:
         """`limits`: by plugin, of those that are not in-tree. `now`: wall-clock seconds; `monotonic`: for waits."""
         self.profile = profile
         self.limits = limits
-        self.circuits = {plugin: Circuit(monotonic, now) for plugin in limits}
+        self.circuits = {plugin: CircuitBreaker(monotonic, now) for plugin in limits}
         self.quarantines: dict[str, Quarantine] = {}
         """By plugin, those whose circuit is not closed."""
-        self.on_change: Changed = _notify_nobody
+        self.on_change: Changed = _no_notification
         """Called when a circuit has changed its state, in the middle of a decision: it must only take note."""
-        self.on_asked: Callable[[str, float], None] = _try_nothing
+        self.on_queried: Callable[[str, float], None] = _try_nothing
         """Called with a plugin that is worth a trial in so many seconds."""
-        self.on_held_back: Callable[[str, Held], None] = _hold_nobody
+        self.on_held_back: Callable[[str, ReportedHold], None] = _no_hold
         """Called with a plugin and a hold that begins."""
         self._listener = listener
         self._now = now
         self._numbers = count()
         self._is_silent = False
 
-    def circuits_of(self, plugins: Iterable[str]) -> list[Circuit]:
+    def circuits_of(self, plugins: Iterable[str]) -> list[CircuitBreaker]:
         """The circuits of those of the plugins that are under supervision."""
         return [self.circuits[plugin] for plugin in plugins if plugin in self.circuits]
 
-    def be_silent(self) -> None:
+    def mute_reports(self) -> None:
         """Count nothing and pass nothing on any more: in a copy of the process, whose decisions nobody carries out."""
         self._is_silent = True
 
@@ -171,8 +171,8 @@ class Supervisor:
         if self._is_silent or _is(failure, NotCalledError):
             return
         self._listener.failed(plugin, point, pod, failure, then)
-        circuit = self.circuits.get(plugin)
-        if circuit is None:
+        breaker = self.circuits.get(plugin)
+        if breaker is None:
             return
         overrun = _overrun(failure)
         caller = _caller(pod, overrun, self._numbers)
@@ -180,16 +180,18 @@ class Supervisor:
         late = _late(overrun, caller)
         if late is not None:
             name = late.uid if pod is None else pod.key
-            held = circuit.overran(late, point, name, cause_of(failure))
+            held = breaker.overran(late, point, name, cause_of(failure))
             if held is not None:
                 self.on_held_back(plugin, held)
-        if isinstance(failure, StatusError) or (isinstance(failure, PartialAnswerError) and failure.answers_some):
+        if isinstance(failure, StatusError) or (
+            isinstance(failure, PartialAnswerError) and failure.has_partial_results
+        ):
             self.answered(plugin, point, pod)
             return
         if caller is None:
             return
-        if circuit.failed(_STREAK_OF.get(point, point), caller):
-            self._opened(plugin, point, circuit, pod, failure)
+        if breaker.failed(_STREAK_OF.get(point, point), caller):
+            self._opened(plugin, point, breaker, pod, failure)
 
     def overran(self, plugin: str, point: str, pod: PodInfo | None, failure: TimeBudgetError) -> None:
         """A call answered after its budget."""
@@ -199,7 +201,7 @@ class Supervisor:
         """A plugin has given a right answer."""
         if self._is_silent or not self.circuits[plugin].answered(_STREAK_OF.get(point, point)):
             return
-        self._change(replace(self.quarantines[plugin], state=State.CLOSED), pod)
+        self._change(replace(self.quarantines[plugin], state=CircuitState.CLOSED), pod)
 
     def slow(self, plugin: str, point: str, pod: PodInfo | None, seconds: float, nodes: int = 0) -> None:
         """Pass the report on."""
@@ -212,65 +214,67 @@ class Supervisor:
     def seconds_held(self, pod: PodInfo) -> float:
         """For how long some plugin is not called for this pod; 0: all are."""
         caller = Caller(pod.namespace, pod.uid)
-        return max((circuit.holds.seconds_left(caller) for circuit in self.circuits.values()), default=0.0)
+        return max((breaker.holds.seconds_left(caller) for breaker in self.circuits.values()), default=0.0)
 
     def pod_changed(self, namespace: str, uid: str, *, is_gone: bool) -> bool:
         """A pod was edited, or is gone. Returns whether that has ended a hold of its namespace."""
         caller = Caller(namespace, uid)
-        ended = [circuit.holds.changed(caller, is_gone=is_gone) for circuit in self.circuits.values() if circuit.holds]
+        ended = [breaker.holds.changed(caller, is_gone=is_gone) for breaker in self.circuits.values() if breaker.holds]
         return any(ended)
 
-    def holds(self) -> Iterator[tuple[str, Held]]:
+    def holds(self) -> Iterator[tuple[str, ReportedHold]]:
         """The holds in force, each with its plugin."""
-        for plugin, circuit in self.circuits.items():
-            for held in circuit.holds.in_force():
+        for plugin, breaker in self.circuits.items():
+            for held in breaker.holds.in_force():
                 yield plugin, held
 
     # --- an open circuit ----------------------------------------------------------------------------------------------
 
     def asks_for(self, plugin: str, pod: PodInfo) -> None:
         """A pod comes that the quarantine stops: if it is one that has not failed, it is worth a trial."""
-        circuit = self.circuits.get(plugin)
-        if circuit is None or self._is_silent:
+        breaker = self.circuits.get(plugin)
+        if breaker is None or self._is_silent:
             return
-        before = circuit.tried_again_at
-        seconds = circuit.asks_for(pod.namespace, pod.uid)
+        before = breaker.tried_again_at
+        seconds = breaker.asks_for(pod.namespace, pod.uid)
         if seconds is None:
             return
         known = self.quarantines.get(plugin)
-        if known is not None and circuit.tried_again_at < before:
-            self.quarantines[plugin] = replace(known, tried_again_at=self._now() + seconds, asked_by=pod.key)
-        self.on_asked(plugin, seconds)
+        if known is not None and breaker.tried_again_at < before:
+            self.quarantines[plugin] = replace(known, tried_again_at=self._now() + seconds, placement_spec=pod.key)
+        self.on_queried(plugin, seconds)
 
     def half_open_what_is_due(self) -> bool:
         """Let the plugins be called again whose back-off is over. Returns whether there were any."""
-        due = [plugin for plugin, circuit in self.circuits.items() if circuit.is_due()]
+        due = [plugin for plugin, breaker in self.circuits.items() if breaker.is_due()]
         for plugin in due:
             self.circuits[plugin].half_open()
-            self._change(replace(self.quarantines[plugin], state=State.HALF_OPEN), None)
+            self._change(replace(self.quarantines[plugin], state=CircuitState.HALF_OPEN), None)
         return bool(due)
 
-    def _opened(self, plugin: str, point: str, circuit: Circuit, pod: PodInfo | None, failure: BaseException) -> None:
+    def _opened(
+        self, plugin: str, point: str, breaker: CircuitBreaker, pod: PodInfo | None, failure: BaseException
+    ) -> None:
         now, known = self._now(), self.quarantines.get(plugin)
-        at = now + circuit.seconds_to_trial()
+        at = now + breaker.seconds_to_trial()
         if known is not None:
             opened = replace(
                 known,
-                state=State.OPEN,
+                state=CircuitState.OPEN,
                 tried_again_at=at,
-                asked_by="",
+                placement_spec="",
                 failed_trials=known.failed_trials + 1,
                 last_failure=cause_of(failure),
             )
         else:
             policy = self.limits[plugin].on_failure
             opened = Quarantine(
-                self.profile, plugin, policy, now, point, cause_of(failure), circuit.opened_for, tried_again_at=at
+                self.profile, plugin, policy, now, point, cause_of(failure), breaker.opened_for, tried_again_at=at
             )
         self._change(opened, pod)
 
     def _change(self, quarantine: Quarantine, pod: PodInfo | None) -> None:
-        if quarantine.state is State.CLOSED:
+        if quarantine.state is CircuitState.CLOSED:
             del self.quarantines[quarantine.plugin]
         else:
             self.quarantines[quarantine.plugin] = quarantine
@@ -281,7 +285,7 @@ def _try_nothing(plugin: str, seconds: float) -> None:
     """Without an assembly nothing is exchanged."""
 
 
-def _hold_nobody(plugin: str, held: Held) -> None:
+def _no_hold(plugin: str, held: ReportedHold) -> None:
     """Without an assembly nobody says so."""
 
 
@@ -296,7 +300,11 @@ def _caller(pod: PodInfo | None, overrun: TimeBudgetError | None, numbers: Itera
     if overrun is None:
         return None
     caller = overrun.caller
-    return caller if caller is not None and caller.namespace != NOBODY else Caller(NOBODY, f"call {next(numbers)}")
+    return (
+        caller
+        if caller is not None and caller.namespace != NO_LISTENER
+        else Caller(NO_LISTENER, f"call {next(numbers)}")
+    )
 
 
 def _late(overrun: TimeBudgetError | None, caller: Caller | None) -> Caller | None:
@@ -304,7 +312,7 @@ def _late(overrun: TimeBudgetError | None, caller: Caller | None) -> Caller | No
     if overrun is None:
         return None
     known = overrun.caller
-    return known if known is not None and known.namespace != NOBODY else caller
+    return known if known is not None and known.namespace != NO_LISTENER else caller
 
 
 def _overrun(failure: BaseException) -> TimeBudgetError | None:

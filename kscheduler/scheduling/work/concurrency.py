@@ -28,7 +28,7 @@ from heapq import heapify, heappop, heappush
 from statistics import median
 from typing import Final
 
-from kscheduler.aio.shared_places import SeveralOwners
+from kscheduler.aio.shared_slots import SeveralOwners
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 
 # Pods of namespaces whose Bindings hang: they stand in the line of their namespace until it has a turn for them.
@@ -42,7 +42,7 @@ LEAST_SWEPT: Final = 1024
 """Pods that may stand in line before those that are gone are looked for; then twice as many as are left."""
 
 
-class StandingPods:
+class NamespaceBacklog:
     """The lines, by namespace. A line ends with its last pod."""
 
     def __init__(self, let_go: Callable[[QueuedPodInfo], bool]) -> None:
@@ -158,7 +158,7 @@ class AdaptiveLimit:
         self._most = float(max(start, most))
         self._least = float(min(start, LEAST_BY_LATENCY))
         self._limit, self._is_new, self._rounds = float(start), True, 0
-        self._set_places()
+        self._set_slots()
 
     def statistics(self) -> ConcurrencyStatistics:
         """How many places there are, and how many are in use."""
@@ -201,7 +201,7 @@ class AdaptiveLimit:
         self._answers.append(seconds)
         if len(self._answers) >= (max(_CALM_ANSWERS, 2 * self._places) if self._is_calm else self._places):
             self._judge(median(self._answers))
-            self._set_places()
+            self._set_slots()
             self._answers.clear()
             self._was_full = self._in_use >= self._places
 
@@ -215,11 +215,11 @@ class AdaptiveLimit:
         if self._since_cut >= self._limit or self._since_cut == 0:
             self._limit = max(1.0, self._limit / 2)
             self._is_new = False
-            self._set_places()
+            self._set_slots()
             self._since_cut = 0
         self._since_cut += 1
 
-    def _set_places(self) -> None:
+    def _set_slots(self) -> None:
         limit = int(self._limit)
         self._places = max(1, limit // _CALM_SHARE) if self._is_calm else limit
 

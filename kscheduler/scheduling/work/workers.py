@@ -8,7 +8,7 @@ its own. Then the next free worker binds it, before it decides about any other p
 node. A pod that an extender binds leaves its worker, too: the limit follows the API server's answers.
 
 A place is held while a Binding is on time. One that is late, or sleeps before it is sent again, gives its place back
-(`aio.shared_places`): its worker goes on waiting for the outcome, which stays an attempt under way, and another worker
+(`aio.shared_slots`): its worker goes on waiting for the outcome, which stays an attempt under way, and another worker
 takes over. From then on the namespace is slow: its pods are decided and bound beside the places, a few at a time, and
 the others stand in a line of their own, undecided (`concurrency`). So what hangs for one namespace delays no other.
 If nobody else is on time it may be the server: then the limit follows the late answers, and bounds the late Bindings.
@@ -21,16 +21,16 @@ from functools import partial
 from typing import Final
 
 from kscheduler.aio.clock import Clock
-from kscheduler.aio.shared_places import SharedPlaces
-from kscheduler.aio.tasks import TaskSet, ends_this_task
+from kscheduler.aio.shared_slots import SharedSlots
+from kscheduler.aio.tasks import TaskSet, is_own_cancellation
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.scheduling.attempt.attempt import Scheduler
 from kscheduler.scheduling.attempt.context import Attempt
 from kscheduler.scheduling.attempt.group_attempt import GroupConsultation
-from kscheduler.scheduling.extenders.answers import Extenders
+from kscheduler.scheduling.extenders.extender_results import Extenders
 from kscheduler.scheduling.journal import NO_JOURNAL, Journal
 from kscheduler.scheduling.profile import Profile
-from kscheduler.scheduling.work.concurrency import AdaptiveLimit, StandingPods
+from kscheduler.scheduling.work.concurrency import AdaptiveLimit, NamespaceBacklog
 from kscheduler.state.queue.queued_group import QueuedPodGroup
 from kscheduler.state.queue.scheduling_queue import FLUSH_UNSCHEDULABLE_SECONDS, SchedulingQueue
 from kscheduler.telemetry.logs import get_logger
@@ -65,9 +65,11 @@ class Workers:
         self._scheduler = scheduler
         self._limit = limit
         self._clock = clock
-        self.places = SharedPlaces(limit, clock, _namespace_of, on_room=self._room_came, on_turn=self._call_standing)
+        self.work_slots = SharedSlots(
+            limit, clock, _namespace_of, on_capacity=self._on_capacity, on_turn=self._call_standing
+        )
         """Of Bindings, by the pod that is bound; the limit says how many there are."""
-        self.standing = StandingPods(scheduler.let_go)
+        self.standing = NamespaceBacklog(scheduler.let_go)
         """Pods of slow namespaces that wait for a turn."""
         self._binding: dict[str, QueuedPodInfo] = {}
         """The pods that are being bound by workers, by UID."""
@@ -124,7 +126,7 @@ class Workers:
             if not parked.done():
                 parked.set_result(None)
                 return
-        self.places.expect_late()  # all are busy, or wait for answers
+        self.work_slots.expect_late()  # all are busy, or wait for answers
 
     async def run(self) -> None:
         """Work until cancelled. A worker that is cancelled in the middle of a bind leaves its outcome unknown."""
@@ -172,8 +174,8 @@ class Workers:
             if self._queue.has_ready():
                 self.wake()  # a costly pod may go now, and nobody tells
             self._scheduler.lines.look()
-            if self.places.slow:
-                self.places.look()
+            if self.work_slots.slow:
+                self.work_slots.look()
             if self._clock.monotonic() >= next_net:
                 self._queue.flush_unschedulable(self._clock.time())
                 self._journal.flushed_unschedulable()
@@ -198,7 +200,7 @@ class Workers:
                 if self._stopping:
                     return  # the workers that have the places bind what is left
                 if self._has_work():
-                    self.places.expect_late()
+                    self.work_slots.expect_late()
                 await self._park()
                 continue
             if self._clock.monotonic() >= self._slice_ends:
@@ -210,7 +212,7 @@ class Workers:
                     self._ending.add(asyncio.current_task())
                     return
             except BaseException as failure:
-                if ends_this_task(failure):
+                if is_own_cancellation(failure):
                     raise
                 count_caught(Boundary.WORKER)
                 _log.exception("worker_failed")
@@ -236,12 +238,12 @@ class Workers:
             return True
         if released is None and self._must_wait(attempt):
             self._leave_turn(attempt)
-            self._waiting.spawn(attempt.queued.key, self._beside(attempt, self._scheduler.prepare))
+            self._waiting.spawn(attempt.queued.key, self._in_background(attempt, self._scheduler.prepare))
         elif attempt.extenders is not None and self._scheduler.is_bound_outside(attempt):
             self._leave_turn(attempt)
-            self._outside.spawn(attempt.queued.key, self._beside(attempt, self._scheduler.bind_outside))
-        elif not (self.places.slow or self.places.beside):
-            self.places.hold(attempt.queued)
+            self._outside.spawn(attempt.queued.key, self._in_background(attempt, self._scheduler.bind_outside))
+        elif not (self.work_slots.slow or self.work_slots.beside):
+            self.work_slots.hold(attempt.queued)
             return await self._bind(attempt)
         elif not self._is_slow(attempt.queued) and self._takes_place(attempt.queued):
             return await self._bind(attempt)
@@ -251,16 +253,16 @@ class Workers:
 
     def _is_slow(self, queued: QueuedPodInfo) -> bool:
         """Whether the pod is bound beside the places, or has begun so."""
-        return self.places.is_slow(_namespace_of(queued)) or self.places.has_begun(queued)
+        return self.work_slots.is_slow(_namespace_of(queued)) or self.work_slots.has_begun(queued)
 
     def _takes_place(self, queued: QueuedPodInfo) -> bool:
         """Whether the pod has begun in a place; it may have begun beside them."""
-        return self.places.begin_now(queued) and self.places.holds(queued)
+        return self.work_slots.begin_now(queued) and self.work_slots.holds(queued)
 
     async def _bind_in_turn(self, attempt: Attempt) -> None:
         """Bind when there is a place, or a turn of a slow namespace. Its node is held meanwhile."""
-        if not self.places.has_begun(attempt.queued):
-            await self.places.begin(attempt.queued)
+        if not self.work_slots.has_begun(attempt.queued):
+            await self.work_slots.begin(attempt.queued)
         self._in_turn.add(id(attempt.queued))
         try:
             await self._bind(attempt)
@@ -269,16 +271,16 @@ class Workers:
 
     def _leave_turn(self, attempt: Attempt) -> None:
         """The pod is not bound yet: it will ask again."""
-        if self.places.has_begun(attempt.queued):
-            self.places.end(attempt.queued)
+        if self.work_slots.has_begun(attempt.queued):
+            self.work_slots.end(attempt.queued)
 
     def pauses(self, uid: str) -> None:
         """The Binding of this pod sleeps before it is sent again: its place is for others meanwhile."""
         queued = self._binding.get(uid)
         if queued is not None:
-            self.places.give_back(queued)
+            self.work_slots.give_back(queued)
 
-    def _room_came(self, queued: QueuedPodInfo) -> None:
+    def _on_capacity(self, queued: QueuedPodInfo) -> None:
         """A late Binding has given its place back: some worker must be there to use it."""
         is_needed = id(queued) not in self._in_turn and all(parked.done() for parked in self._parked)
         if is_needed and not (self._stopping or self._has_ended_run):
@@ -289,7 +291,7 @@ class Workers:
     def _call_standing(self, namespace: Hashable) -> None:
         """A slow namespace has a turn for a pod that stands in line, or is slow no more."""
         while not (self._stopping or self._has_ended_run) and (queued := self.standing.first(namespace)) is not None:
-            if self.places.is_slow(namespace) and not self.places.begin_now(queued):
+            if self.work_slots.is_slow(namespace) and not self.work_slots.begin_now(queued):
                 return
             self._called_back.append(self.standing.take(namespace))
             self.wake()
@@ -297,9 +299,9 @@ class Workers:
     def _stands_in_line(self, queued: QueuedPodInfo) -> bool:
         """Whether the pod must wait undecided, since its namespace is slow and has no turn for it."""
         namespace = _namespace_of(queued)
-        if not self.places.is_slow_with_more(namespace):
+        if not self.work_slots.is_slow_with_more(namespace):
             return False
-        if self.standing.first(namespace) is None and self.places.begin_now(queued):
+        if self.standing.first(namespace) is None and self.work_slots.begin_now(queued):
             return False
         self._queue.rest(queued.pod.uid)
         self.standing.add(namespace, queued)
@@ -314,7 +316,7 @@ class Workers:
         if isinstance(queued, QueuedPodGroup):
             self._decide_group(queued)
             return None
-        if self.places.slow and not is_called and self._stands_in_line(queued):
+        if self.work_slots.slow and not is_called and self._stands_in_line(queued):
             self._journal.decided(queued, None)
             return None
         try:
@@ -326,8 +328,8 @@ class Workers:
         self._journal.decided(queued, attempt)
         if attempt is not None:
             self._under_way[id(attempt)] = attempt
-        elif self.places.beside and self.places.has_begun(queued):
-            self.places.end(queued)  # no node, or nobody needs it any more
+        elif self.work_slots.beside and self.work_slots.has_begun(queued):
+            self.work_slots.end(queued)  # no node, or nobody needs it any more
         return attempt
 
     def _take_called(self) -> QueuedPodInfo:
@@ -355,8 +357,8 @@ class Workers:
             while isinstance(decided, GroupConsultation):
                 await self._scheduler.ask_about_group(decided)
                 self._journal.begins()
-                asked, decided = decided, self._scheduler.decide_asked_group(decided)
-            self._journal.group_answered(group.key.text, asked.answers.known())
+                queried, decided = decided, self._scheduler.decide_queried_group(decided)
+            self._journal.group_answered(group.key.text, queried.answers.known())
         except BaseException as failure:
             if self._is_shutdown(failure):
                 raise
@@ -367,16 +369,16 @@ class Workers:
         finally:
             del self._consulting[id(group)]
         self._place_members(group, decided)
-        self._tell_end()
+        self._report_end()
         self.wake()
 
     def _place_members(self, group: QueuedPodGroup, attempts: Sequence[Attempt]) -> None:
-        """The members that have a node now are bound by whoever is free, before any other pod is decided about."""
+        """The members that have a node now are bound by anyone who is free, before any other pod is decided about."""
         self._journal.decided_group(group.key.text, attempts)
         for attempt in attempts:
             self._under_way[id(attempt)] = attempt
             if self._must_wait(attempt):
-                self._waiting.spawn(attempt.queued.key, self._beside(attempt, self._scheduler.prepare))
+                self._waiting.spawn(attempt.queued.key, self._in_background(attempt, self._scheduler.prepare))
             else:
                 self._released.append(attempt)
 
@@ -403,9 +405,9 @@ class Workers:
             self._scheduler.abandon(attempt, failure)
         finally:
             del self._binding[uid]
-            if self.places.beside:  # the limit must hear of a server that is late for everybody
-                is_servers, is_full = self.places.tells_of_server(queued), self.places.is_crowded()
-            is_on_time = self.places.end(queued)
+            if self.work_slots.beside:  # the limit must hear of a server that is late for everybody
+                is_servers, is_full = self.work_slots.is_server_slow(queued), self.work_slots.is_crowded()
+            is_on_time = self.work_slots.end(queued)
         if is_on_time:
             self._limit.answered(self._clock.monotonic() - began, period)
         elif is_servers:
@@ -413,8 +415,8 @@ class Workers:
         self._end(attempt)
         return is_on_time
 
-    async def _beside(self, attempt: Attempt, work: Callable[[Attempt], Awaitable[bool]]) -> None:
-        """Do what takes time beside the workers; then hand the pod to the next free one, if it must still be bound."""
+    async def _in_background(self, attempt: Attempt, work: Callable[[Attempt], Awaitable[bool]]) -> None:
+        """Do what takes time in the background; then hand the pod to the next free one, if it must still be bound."""
         try:
             if await work(attempt):
                 self._released.append(attempt)
@@ -431,16 +433,16 @@ class Workers:
 
     def _end(self, attempt: Attempt) -> None:
         del self._under_way[id(attempt)]
-        self._tell_end()
+        self._report_end()
 
-    def _tell_end(self) -> None:
+    def _report_end(self) -> None:
         if self.on_attempt_end is not None:
             self.on_attempt_end()
 
     def _is_shutdown(self, failure: BaseException) -> bool:
         """Whether the service itself ends the task, for example when it stops. The next run will find the pod."""
         is_ending = self._stopping or self._has_ended_run or isinstance(failure, GeneratorExit)
-        return is_ending and ends_this_task(failure)
+        return is_ending and is_own_cancellation(failure)
 
     async def _next_turn(self) -> None:
         """Give the event loop a turn. All workers share one slice: with one each, fifty workers would use fifty."""

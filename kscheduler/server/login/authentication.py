@@ -4,7 +4,7 @@ The first that knows the user decides. If none does, but one has found wrong cre
 request is refused (401); a request without credentials is anonymous, and what it may see is for `permissions` to say.
 
 A request that comes through the API server's proxy of pods and services has lost its Authorization header there, and
-with it the user. `BEHIND_PROXY` takes a token past it: one that the user has got for this purpose, since whoever
+with it the user. `BEHIND_PROXY` takes a token past it: one that the user has got for this purpose, since anyone who
 answers could keep it. It is reviewed like any other.
 """
 

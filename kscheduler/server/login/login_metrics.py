@@ -32,8 +32,8 @@ def kind_of_user(name: str) -> str:
 def _delegated(kind: str) -> tuple[Counter, Histograms]:
     """The requests of one kind to the API server: `authn` or `authz`."""
     name = f"apiserver_delegated_{kind}_request"
-    total = MetricSeries(f"{name}_total", "Reviews that the API server was asked for, by its status.", ("code",))
-    seconds = MetricSeries(f"{name}_duration_seconds", "Time of such a review, by its status.", ("code",))
+    total = MetricSeries(f"{name}_total", "Reviews requested from the API server, by status.", ("code",))
+    seconds = MetricSeries(f"{name}_duration_seconds", "Time of a review, by status.", ("code",))
     return Counter(total), Histograms(seconds, _REVIEW_SECONDS)
 
 
@@ -54,17 +54,18 @@ class LoginMetrics:
             _SECONDS,
         )
         self.decisions = Counter(
-            MetricSeries(
-                "authorization_attempts_total", "Decisions whether a request is allowed, by result.", ("result",)
-            )
+            MetricSeries("authorization_attempts_total", "Authorization decisions, by result.", ("result",))
         )
         self.authorization_seconds = Histograms(
-            MetricSeries("authorization_duration_seconds", "Time of such a decision, by result.", ("result",)), _SECONDS
+            MetricSeries(
+                "authorization_duration_seconds", "Time of an authorization decision, by result.", ("result",)
+            ),
+            _SECONDS,
         )
         self.token_reviews, self.token_review_seconds = _delegated("authn")
         self.access_reviews, self.access_review_seconds = _delegated("authz")
         self.certificates = Histograms(
-            MetricSeries("apiserver_client_certificate_expiration_seconds", "Time until clients' certificates end."),
+            MetricSeries("apiserver_client_certificate_expiration_seconds", "Time until client certificates expire."),
             _CERTIFICATE_SECONDS,
         )
         self.tokens: Remembered[Any, Any] | None = None
@@ -105,15 +106,15 @@ class LoginMetrics:
 
 
 _CACHE = "authentication_token_cache"
-_ASKED = MetricSeries(f"{_CACHE}_request_total", "Tokens that were looked up in the cache.", ("status",))
+_QUERIED = MetricSeries(f"{_CACHE}_request_total", "Tokens that were looked up in the cache.", ("status",))
 _FETCHED = MetricSeries(f"{_CACHE}_fetch_total", "Token reviews that the cache has begun.", ("status",))
-_FETCHING = MetricSeries(f"{_CACHE}_active_fetch_count", "Token reviews under way.", ("status",))
+_FETCHING = MetricSeries(f"{_CACHE}_active_fetch_count", "Token reviews in progress.", ("status",))
 
 
 def _cache_samples(cache: Remembered[Any, Any]) -> Iterable[Sample]:
-    asked = Counter(_ASKED)
-    asked["hit",], asked["miss",] = cache.hits, cache.misses
-    yield counter(asked)
+    queried = Counter(_QUERIED)
+    queried["hit",], queried["miss",] = cache.hits, cache.misses
+    yield counter(queried)
     fetched = Counter(_FETCHED)
     fetched["ok",], fetched["error",] = cache.fetched, cache.failures
     yield counter(fetched)

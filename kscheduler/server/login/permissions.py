@@ -1,8 +1,8 @@
 """Decides whether a user may do what a request asks for: a SubjectAccessReview on the path and the verb.
 
 Paths that are always allowed and members of system:masters need no review. Answers are remembered for
-`--authorization-webhook-cache-authorized-ttl` and `--authorization-webhook-cache-unauthorized-ttl`; whoever is let in
-because of a role that is taken away stays in for that long.
+`--authorization-webhook-cache-authorized-ttl` and `--authorization-webhook-cache-unauthorized-ttl`; anyone who is let
+in because of a role that is taken away stays in for that long.
 """
 
 import time
@@ -20,7 +20,7 @@ from kscheduler.server.login.user import MASTERS, RequestUser
 
 PATH: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 MOST_ANSWERS: Final = 1024
-_LONGEST_QUESTION: Final = 10_000
+_LONGEST_QUERY: Final = 10_000
 """Characters of path and verb; longer ones are reviewed each time, as upstream, so that nobody fills the memory."""
 
 
@@ -106,7 +106,7 @@ class Permissions:
     async def _status(self, user: RequestUser, verb: str, path: str) -> _Status:
         if MASTERS in user.groups:
             return _Status(allowed=True)
-        if len(path) + len(verb) > _LONGEST_QUESTION:
+        if len(path) + len(verb) > _LONGEST_QUERY:
             return (await self._review(user, verb, path))[0]
         return await self.cache.answer((user, verb, path), lambda: self._review(user, verb, path))
 

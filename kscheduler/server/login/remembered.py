@@ -25,7 +25,7 @@ class Remembered(Generic[K, V]):
     def __init__(self, most: int, clock: Clock = REAL_CLOCK) -> None:
         self._clock = clock
         self._answers: RecentlyUsed[K, tuple[V, float]] = RecentlyUsed(most)
-        self._asked: dict[K, asyncio.Task[V]] = {}
+        self._queried: dict[K, asyncio.Task[V]] = {}
         self.hits = 0
         self.misses = 0
         self.fetched = 0
@@ -34,44 +34,44 @@ class Remembered(Generic[K, V]):
     @property
     def in_flight(self) -> int:
         """Questions that are being asked."""
-        return len(self._asked)
+        return len(self._queried)
 
-    def known(self, question: K) -> V | None:
+    def known(self, query: K) -> V | None:
         """The remembered answer, if it still holds."""
-        found = self._answers.use(question)
+        found = self._answers.use(query)
         if found is None or found[1] <= self._clock.monotonic():
             return None
         return found[0]
 
-    async def answer(self, question: K, ask: Ask[V]) -> V:
+    async def answer(self, query: K, ask: Ask[V]) -> V:
         """The remembered answer, or a new one. Raises what `ask` raises."""
-        remembered = self.known(question)
+        remembered = self.known(query)
         if remembered is not None:
             self.hits += 1
             return remembered
         self.misses += 1
-        task = self._asked.get(question)
+        task = self._queried.get(query)
         if task is None:
-            task = self._asked[question] = asyncio.create_task(self._ask(question, ask), name="login/review")
-            task.add_done_callback(lambda ended: self._ended(question, ended))
+            task = self._queried[query] = asyncio.create_task(self._ask(query, ask), name="login/review")
+            task.add_done_callback(lambda ended: self._ended(query, ended))
         return await asyncio.shield(task)
 
     async def aclose(self) -> None:
         """End the questions that are being asked."""
-        tasks = tuple(self._asked.values())
+        tasks = tuple(self._queried.values())
         for task in tasks:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
 
-    async def _ask(self, question: K, ask: Ask[V]) -> V:
+    async def _ask(self, query: K, ask: Ask[V]) -> V:
         value, seconds = await ask()
         if seconds > 0:
-            self._answers[question] = value, self._clock.monotonic() + seconds
+            self._answers[query] = value, self._clock.monotonic() + seconds
         return value
 
-    def _ended(self, question: K, task: asyncio.Task[V]) -> None:
-        self._asked.pop(question, None)
+    def _ended(self, query: K, task: asyncio.Task[V]) -> None:
+        self._queried.pop(query, None)
         if task.cancelled():
             return  # `aclose`: nobody has answered
         if task.exception() is not None:  # read, so that asyncio does not complain of it

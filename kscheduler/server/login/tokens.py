@@ -55,8 +55,8 @@ class TokenAuthenticator:
         if len(token) > _LONGEST_TOKEN:
             return "invalid bearer token"
         content = token.encode(errors="surrogateescape")
-        question = hmac.digest(self._key, content, hashlib.sha256)
-        return await self.cache.answer(question, lambda: self._review(token))
+        query = hmac.digest(self._key, content, hashlib.sha256)
+        return await self.cache.answer(query, lambda: self._review(token))
 
     async def _review(self, token: str) -> tuple[RequestUser | str, float]:
         if not token.isascii() or not token.isprintable():

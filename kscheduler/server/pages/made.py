@@ -11,7 +11,7 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-a
 
 
 def made_page(make: Callable[[], str | bytes], content_type: str) -> Handler:
-    """The page, made anew for each request, on the event loop: `make` is short."""
+    """The page, made again for each request, on the event loop: `make` is short."""
 
     async def handle(_request: web.Request) -> web.StreamResponse:
         made = make()

@@ -12,7 +12,7 @@ from kscheduler.server.pages.parameters import WORDS, unknown_parameter
 
 MOST_HELPED: Final = 12
 """Reasons for which a change is looked for, those of most pods first."""
-_TURNED_DOWN: Final = ("unschedulable", "gated", "backoff")
+_REJECTED: Final = ("unschedulable", "gated", "backoff")
 
 Tree = dict[str, Any]
 Changes = Callable[[web.Request, Sequence[Sequence[str]]], Awaitable[dict[str, Tree] | web.Response]]
@@ -20,7 +20,7 @@ Changes = Callable[[web.Request, Sequence[Sequence[str]]], Awaitable[dict[str, T
 
 
 def pending_page(tree: Callable[[str], Awaitable[Tree]], changes: Changes | None = None) -> Handler:
-    """The tree, of `?namespace=` if that is given, made anew for each request.
+    """The tree, of `?namespace=` if that is given, made again for each request.
 
     One at a time, so that many askers cost as much as one. `changes`: who looks for changes, if anybody does.
     """
@@ -53,19 +53,19 @@ def pending_page(tree: Callable[[str], Awaitable[Tree]], changes: Changes | None
 
 async def _add_changes(tree: Tree, changes: Changes, request: web.Request) -> web.Response | None:
     """Give each reason its `suggestion`; the refusal, if nobody can look for them now."""
-    asked = [
+    queried = [
         (reason, [f"{pod['namespace']}/{pod['name']}" for pod in reason["pods"]])
         for reason in tree["reasons"]
-        if reason["queue"] in _TURNED_DOWN and reason["pods"] and not reason["podGroup"]  # asked about as a whole
+        if reason["queue"] in _REJECTED and reason["pods"] and not reason["podGroup"]  # asked about as a whole
     ][:MOST_HELPED]
     for reason in tree["reasons"]:
         reason["suggestion"] = reason["leftOff"] = None
-    if not asked:
+    if not queried:
         return None
-    helping = await changes(request, [keys for _, keys in asked])
+    helping = await changes(request, [keys for _, keys in queried])
     if isinstance(helping, web.Response):
         return helping
-    for reason, keys in asked:
+    for reason, keys in queried:
         found = helping.get(keys[0], {})
         reason["leftOff"] = found.pop("leftOff", None)
         if found:

@@ -22,8 +22,8 @@ from kscheduler.server.status_page.drawing import drawn
 from kscheduler.server.status_page.facts import heat as heat_map
 from kscheduler.server.status_page.facts.heat import Cells, HeatMap
 from kscheduler.server.status_page.facts.overview import OverviewReader, Pending
-from kscheduler.server.status_page.kept_answers import ReasonChanges
 from kscheduler.server.status_page.rendering import Templates
+from kscheduler.server.status_page.shared_responses import ReasonChanges
 from kscheduler.server.status_page.sources import PageSources
 from kscheduler.telemetry.logs import get_logger
 from kscheduler.telemetry.logs.caught import Boundary, count_caught
@@ -120,15 +120,15 @@ class LiveView:
         """A snapshot that is no older than a second, or than its price allows."""
         await self._templates.load(overview_only=True)
         found = self._snapshot
-        patience = max(FRESH_SECONDS, min(self.cost_seconds * 25, LONGEST_PAUSE_SECONDS))
-        if found is None or not 0 <= self._now() - found.at < patience:
+        search_budget = max(FRESH_SECONDS, min(self.cost_seconds * 25, LONGEST_PAUSE_SECONDS))
+        if found is None or not 0 <= self._now() - found.at < search_budget:
             found = await self._renew()
         return found
 
     async def _renew(self) -> OverviewSnapshot:
-        asked_after = self._snapshot
+        queried_after = self._snapshot
         async with self._renewing:
-            if self._snapshot is not asked_after and self._snapshot is not None:
+            if self._snapshot is not queried_after and self._snapshot is not None:
                 return self._snapshot  # somebody else has taken one meanwhile
             await self._templates.load(overview_only=True)
             began = time.perf_counter()

@@ -6,7 +6,7 @@ from urllib.parse import parse_qsl
 from aiohttp import web
 
 from kscheduler.server import browser_login
-from kscheduler.server.browser_login import COOKIE, LONGEST_TOKEN, UI, TokenJudge
+from kscheduler.server.browser_login import COOKIE, LONGEST_TOKEN, UI, TokenAuthorizer
 from kscheduler.server.status_page.page_headers import html_page, see_other
 from kscheduler.server.status_page.rendering import Templates
 from kscheduler.telemetry.logs import get_logger
@@ -18,7 +18,7 @@ _FORM: Final = "application/x-www-form-urlencoded"
 class LoginForm:
     """The form, and the way out."""
 
-    def __init__(self, judge: TokenJudge, templates: Templates) -> None:
+    def __init__(self, judge: TokenAuthorizer, templates: Templates) -> None:
         self._judge = judge
         self._templates = templates
 

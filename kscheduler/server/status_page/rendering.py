@@ -48,7 +48,7 @@ _WHY: Final = {
     "underWay": "is being decided about or bound",
     "active": "not tried yet",
     "backoff": "is tried again soon",
-    "gated": "kept out of the queue",
+    "gated": "gated",
 }
 
 
@@ -61,7 +61,7 @@ def assets() -> dict[str, bytes]:
 
 @lru_cache(maxsize=1)
 def assets_version() -> str:
-    """Changes with the files: browsers may keep them for ever under an address with it."""
+    """Changes with the files: browsers may keep them forever under an address with it."""
     digest = hashlib.sha256(b"".join(assets().values()))
     return digest.hexdigest()[:12]
 

@@ -23,27 +23,27 @@ import msgspec
 from aiohttp import hdrs, web
 
 from kscheduler.aio.tasks import BackgroundService
-from kscheduler.server.browser_login import EVENTS, UI, TokenJudge
+from kscheduler.server.browser_login import EVENTS, UI, TokenAuthorizer
 from kscheduler.server.status_page import rendering
-from kscheduler.server.status_page.facts.answer import shown_answer
 from kscheduler.server.status_page.facts.finding import SORTED_BY, find, listed
 from kscheduler.server.status_page.facts.heat import BY
 from kscheduler.server.status_page.facts.node_story import node_story
 from kscheduler.server.status_page.facts.not_served import NotServed, not_served
 from kscheduler.server.status_page.facts.overview import Pending
 from kscheduler.server.status_page.facts.pod_story import pod_story
-from kscheduler.server.status_page.kept_answers import MOST_AT_ONCE, ReasonChanges, SharedAnswers
+from kscheduler.server.status_page.facts.shown_explanation import shown_explanation
 from kscheduler.server.status_page.live_view import NAMED_PODS, LiveView
 from kscheduler.server.status_page.login_form import LoginForm
 from kscheduler.server.status_page.page_headers import HEADERS, HTML, html_page, see_other
 from kscheduler.server.status_page.rendering import Templates, node_url, pod_url
-from kscheduler.server.status_page.sources import NodeVerdict, PageSources, Refused, Tree
+from kscheduler.server.status_page.shared_responses import MOST_AT_ONCE, ReasonChanges, SharedResponses
+from kscheduler.server.status_page.sources import NodeVerdict, PageSources, Tree, Unavailable
 
 RELOAD_SECONDS: Final = 10
-"""Where no scripts run, pages that change load themselves anew."""
+"""Where no scripts run, pages that change load themselves again."""
 _END: Final = b"</section>\n</main>"
 _UNSEEN: Final = "It was never seen, or is gone."
-_NO_ANSWERS: Final = Refused("Questions are switched off here (--answer-questions=false).")
+_NO_ANSWERS: Final = Unavailable("Queries are disabled here (--answer-questions=false).")
 
 View = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -56,9 +56,9 @@ class StatusPage:
         self._templates = Templates(sources.clock.time)
         self._changes = ReasonChanges(sources.answers, sources.clock)
         self.view = LiveView(sources, self._templates, self._changes, sources.clock.time)
-        self._explanations: SharedAnswers[Tree] = SharedAnswers(sources.clock)
-        self._not_served: SharedAnswers[tuple[NotServed, ...]] = SharedAnswers(sources.clock)
-        self._verdicts: SharedAnswers[list[NodeVerdict]] = SharedAnswers(sources.clock)
+        self._explanations: SharedResponses[Tree] = SharedResponses(sources.clock)
+        self._not_served: SharedResponses[tuple[NotServed, ...]] = SharedResponses(sources.clock)
+        self._verdicts: SharedResponses[list[NodeVerdict]] = SharedResponses(sources.clock)
 
     def services(self) -> tuple[BackgroundService, ...]:
         """What keeps it alive."""
@@ -67,7 +67,7 @@ class StatusPage:
             BackgroundService("status page's suggestions", self._changes.run),
         )
 
-    def add_to(self, app: web.Application, judge: TokenJudge | None) -> None:
+    def add_to(self, app: web.Application, judge: TokenAuthorizer | None) -> None:
         """Add the paths to a server. `judge`: of the port's login, if it has one."""
         views: dict[str, Callable[..., Awaitable[web.StreamResponse]]] = {
             f"{UI}/": self._overview,
@@ -200,14 +200,14 @@ class StatusPage:
 
         async def decided() -> str:
             answers = self._sources.answers
-            question = key, pod.metadata.uid, pod.metadata.resource_version
-            found: Tree | Refused = _NO_ANSWERS
+            query = key, pod.metadata.uid, pod.metadata.resource_version
+            found: Tree | Unavailable = _NO_ANSWERS
             if answers is not None:
-                found = await self._explanations.answer(question, lambda: answers.explain(pod))
-            refusal = found.reason if isinstance(found, Refused) else ""
-            shown = None if isinstance(found, Refused) else shown_answer(found, pod.metadata.name)
-            told = story.condition[1] if story.condition is not None and not pod.spec.node_name else ""
-            return self._templates.render("pod_answer.html", refusal=refusal, answer=shown, told=told)
+                found = await self._explanations.answer(query, lambda: answers.explain(pod))
+            refusal = found.reason if isinstance(found, Unavailable) else ""
+            shown = None if isinstance(found, Unavailable) else shown_explanation(found, pod.metadata.name)
+            reported = story.condition[1] if story.condition is not None and not pod.spec.node_name else ""
+            return self._templates.render("pod_answer.html", refusal=refusal, answer=shown, reported=reported)
 
         return await self._in_two_parts(request, head, decided)
 
@@ -221,12 +221,12 @@ class StatusPage:
         head = self._page("node.html", request, has_login=has_login, story=story, refresh=3 * RELOAD_SECONDS)
 
         async def decided() -> str:
-            refusal, verdicts = await self._turned_away(name)
+            refusal, verdicts = await self._rejected_pods(name)
             return self._templates.render("node_answer.html", refusal=refusal, verdicts=verdicts)
 
         return await self._in_two_parts(request, head, decided)
 
-    async def _turned_away(self, name: str) -> tuple[str, list[tuple[NodeVerdict, int]]]:
+    async def _rejected_pods(self, name: str) -> tuple[str, list[tuple[NodeVerdict, int]]]:
         """The verdicts on one node about the oldest pod of each reason, with the number of pods of that reason."""
         answers = self._sources.answers
         if answers is None:
@@ -239,7 +239,7 @@ class StatusPage:
         if not like:
             return "", []
         found = await self._verdicts.answer((name, *like), lambda: answers.verdicts_on(name, list(like)))
-        if isinstance(found, Refused):
+        if isinstance(found, Unavailable):
             return found.reason, []
         return "", [(verdict, like.get(verdict.key, 1)) for verdict in found]
 
@@ -265,7 +265,7 @@ class StatusPage:
         if by not in BY:
             raise web.HTTPBadRequest(text=f"400: by must be one of {', '.join(BY)}")
         if not self.view.has_room:
-            return web.Response(status=429, text="429: as many browsers follow as may", headers={"Retry-After": "10"})
+            return web.Response(status=429, text="429: too many browsers follow already", headers={"Retry-After": "10"})
         seen = request.headers.get("Last-Event-ID") or request.query.get("version", "")
         response = web.StreamResponse(headers={**HEADERS, hdrs.CONTENT_TYPE: "text/event-stream"})
         await response.prepare(request)

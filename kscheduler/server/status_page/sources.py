@@ -8,9 +8,9 @@ from kscheduler.aio.clock import Clock
 from kscheduler.api.core import Pod
 from kscheduler.devices.counting import NodeDevices
 from kscheduler.framework.nodes.node_info import NodeInfo
+from kscheduler.scheduling.drift.cache_comparer import PodsStored
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.pod_log.recent_attempts import RecentAttempts
-from kscheduler.scheduling.truth.truth import PodsStored
 from kscheduler.state.cache import Cache
 from kscheduler.state.queue.scheduling_queue import SchedulingQueue
 from kscheduler.state.waiting_pods import WaitingPodTable
@@ -19,7 +19,7 @@ Tree = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class Unavailable:
     """No answer, and why: shown in its place."""
 
     reason: str
@@ -38,18 +38,18 @@ class NodeVerdict:
     """Pods that would have to go for it to fit there."""
 
 
-class LiveAnswers(Protocol):
+class LiveQueryPort(Protocol):
     """Decides about pods on a copy of the live state. Asking costs the service a fork: keep the answers."""
 
-    async def explain(self, pod: Pod) -> Tree | Refused:
+    async def explain(self, pod: Pod) -> Tree | Unavailable:
         """The explanation of one pod as it would be decided now, as `explain -o json` prints it."""
         ...
 
-    async def verdicts_on(self, node_name: str, keys: Sequence[str]) -> list[NodeVerdict] | Refused:
+    async def verdicts_on(self, node_name: str, keys: Sequence[str]) -> list[NodeVerdict] | Unavailable:
         """What the cycle says of these pending pods on one node; without those that are gone."""
         ...
 
-    async def helping_changes(self, reasons: Sequence[Sequence[str]]) -> dict[str, Tree] | Refused:
+    async def helping_changes(self, reasons: Sequence[Sequence[str]]) -> dict[str, Tree] | Unavailable:
         """For each reason, by the key of its first pod, the change that frees most of its pods.
 
         `reasons`: keys of pending pods. A change is as an element of `suggestions`, with `pod`: for which it was found;
@@ -61,7 +61,7 @@ class LiveAnswers(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class ServiceStanding:
+class SchedulerStatus:
     """Who decides here, and by which rules."""
 
     leader: str
@@ -87,22 +87,22 @@ class PageSources:
     queue: SchedulingQueue
     pods: PodsStored
     pending: Callable[[Iterable[str]], Awaitable[Tree]]
-    """The pods with these keys that wait, by reason (`scheduling.truth.pending`)."""
+    """The pods with these keys that wait, by reason (`scheduling.drift.pending`)."""
     observations: Observations
     recent: RecentAttempts
     at_permit: WaitingPodTable
     binding: Callable[[], int]
     """Attempts that have a node and are not over."""
     awaited_events: Callable[[str, frozenset[str]], tuple[str, ...]]
-    standing: Callable[[], ServiceStanding]
+    standing: Callable[[], SchedulerStatus]
     devices_on: Callable[[NodeInfo], NodeDevices]
     """The devices that a node reaches, by class."""
-    overfilled: Callable[[], Mapping[str, str]]
-    """Overfilled nodes, with what is known about each."""
+    overcommitted: Callable[[], Mapping[str, str]]
+    """Overcommitted nodes, with what is known about each."""
     clock: Clock
-    answers: LiveAnswers | None = None
+    answers: LiveQueryPort | None = None
     prebind_waits: Callable[[Pod], str] = lambda _: ""
-    """What a pod waits for on the node that it has got (`scheduling.truth.pending`)."""
+    """What a pod waits for on the node that it has got (`scheduling.drift.pending`)."""
 
 
 MOST_NOTES: Final = 20

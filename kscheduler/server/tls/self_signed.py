@@ -14,7 +14,7 @@ from kscheduler.server.tls.key_pairs import KeyPair
 
 VALID_DAYS: Final = 365
 RENEW_DAYS: Final = 30
-"""So long before its end a certificate in memory is made anew."""
+"""So long before its end a certificate in memory is made again."""
 _NAME: Final = "kscheduler"
 
 

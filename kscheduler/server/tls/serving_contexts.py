@@ -85,7 +85,7 @@ class ServingContexts:
         self._reloads = Counter(_RELOADS)
         self._reloads["success",] = self._reloads["error",] = 0
         self._expires: float | None = None
-        self._end_is_told = False
+        self._end_is_reported = False
         self.problem = ""
         """Why the files' present content is not served; empty when it is."""
 
@@ -128,8 +128,8 @@ class ServingContexts:
         if self._expires is None:
             with suppress(KeyPairError):  # OpenSSL reads it: only the metric is missing
                 self._expires = await asyncio.to_thread(_end_of, self._served.default)
-        if self._has_ended() and not self._end_is_told:
-            self._end_is_told = True
+        if self._has_ended() and not self._end_is_reported:
+            self._end_is_reported = True
             advice = "clients that check it are refused: renew the files; a new pair is taken over within 10 s"
             _log.warning("serving_certificate_ended", file=self._certificate_file, advice=advice)
 
@@ -160,7 +160,7 @@ class ServingContexts:
                 _log.warning("serving_certificate_not_reloaded", err=self.problem, advice=advice)
             return
         self._served, self._current, self._stamp = served, context, stamp
-        self._refused, self.problem, self._expires, self._end_is_told = None, "", None, False
+        self._refused, self.problem, self._expires, self._end_is_reported = None, "", None, False
         self._reloads["success",] += 1
         _log.info("serving_certificate_reloaded", file=self._certificate_file or "(in memory)")
 

@@ -3,7 +3,7 @@
 What a copy inherits could do harm, so it is taken away before a question is looked at:
 
     descriptors      all closed but those given: no request, no TLS goodbye, no byte into the parent's epoll or logs
-    new ones         connecting, listening, starting programs and writing files are refused, whoever's code tries it
+    new ones         connecting, listening, starting programs and writing files are refused, anyone who's code tries it
     signals          ended by SIGINT and SIGTERM, deaf to what means something to the service; the wakeup descriptor of
                      asyncio, a socket shared with the parent, is let go before any signal is let in
     threads          only this one is left, so a lock that another thread held is never released: the log's, which
@@ -70,7 +70,7 @@ def fork(life: Callable[[int], None], given: int, cpu_seconds: int, growth_bytes
             _live(life, given, parent, cpu_seconds, growth_bytes)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-    with suppress(OSError):  # the copy does the same: whoever comes first
+    with suppress(OSError):  # the copy does the same: anyone who comes first
         os.setpgid(pid, pid)
     return pid
 

@@ -10,7 +10,7 @@ from kscheduler.api.kinds import PODS, REPLICA_SETS, STATEFUL_SETS
 from kscheduler.explain.situation import NO_SITUATION
 from kscheduler.explain.suggestions.as_json import suggestion_trees
 from kscheduler.explain.suggestions.changed import ObjectChange
-from kscheduler.explain.suggestions.for_many import help_for_many, most_alike
+from kscheduler.explain.suggestions.for_many import common_change, most_alike
 from kscheduler.explain.suggestions.pod_changes.pod_relaxations import demands
 from kscheduler.explain.suggestions.search_time import SharedTime
 from kscheduler.explain.suggestions.suggestion import ChangeKind, Step, Suggestion
@@ -47,16 +47,16 @@ def helping_changes(parts: Parts, reasons: Iterable[Sequence[str]]) -> dict[str,
     )
     budgets, owners = parts.assembly.ports.budgets, owners_in(objects.replicasets)
     found: dict[str, Tree] = {}
-    asked = list(reasons)
-    times = SharedTime(len(asked))
-    for keys in asked:
+    queried = list(reasons)
+    times = SharedTime(len(queried))
+    for keys in queried:
         time, pods = times.part(), [*pending_of(parts, keys)]
         if not pods or parts.assembly.queue.group_of(pods[0][0].pod) is not None:
             continue  # a group is decided about as a whole
         cache, first = parts.assembly.cache, keys[0]
         # A pod that may not even enter the queue (its claim was deleted since) says nothing about the others.
         pods.sort(key=lambda entry: not entry[1].run_pre_enqueue(entry[0]).is_success)
-        best = help_for_many(pods[0][1], [pod for pod, _ in pods], cache, budgets, owners, time)
+        best = common_change(pods[0][1], [pod for pod, _ in pods], cache, budgets, owners, time)
         left_off = {"leftOff": time.left_off} if time.left_off else {}
         if best is None and left_off:
             found[first] = left_off

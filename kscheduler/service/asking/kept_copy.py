@@ -10,7 +10,7 @@ from math import inf
 from time import perf_counter
 from typing import Final
 
-from kscheduler.service.asking.answering_copy import (
+from kscheduler.service.asking.answering_fork import (
     ANSWER,
     END,
     ENDED,
@@ -19,21 +19,21 @@ from kscheduler.service.asking.answering_copy import (
     NO_CHILD,
     NO_MEMORY,
     STALE,
-    CopiedState,
-    answer_questions,
+    ForkedState,
+    serve_queries,
 )
 from kscheduler.service.asking.forked import fork
-from kscheduler.service.asking.no_answers import (
-    AnswerTooLargeError,
+from kscheduler.service.asking.memory_headroom import LOOK_SECONDS, MemoryHeadroom
+from kscheduler.service.asking.query_errors import (
     CopyDiedError,
     CopyFailedError,
     CopyLimits,
     CopyRefusedError,
     CopyTimeoutError,
+    ResponseTooLargeError,
     StaleCopyError,
 )
 from kscheduler.service.asking.reaping import reaped
-from kscheduler.service.asking.room import LOOK_SECONDS, MemoryRoom
 
 _GRACE_SECONDS: Final = 1.0
 """For a copy that is asked no more to end by itself. It reaps its children, which a container without an init needs."""
@@ -50,13 +50,13 @@ class KeptCopy:
                                                   killed, or dead by itself ---------------------------------^
     """
 
-    def __init__(self, number: int, state: CopiedState, limits: CopyLimits) -> None:
+    def __init__(self, number: int, state: ForkedState, limits: CopyLimits) -> None:
         """Fork. Raises `OSError`. Called in a callback of the loop: inside a task, the copy would find one running."""
         self.number = number
         self.mark, self.slow_mark = state.mark(), state.slow_mark()
         self._limits = limits
-        self._questions = 0
-        self.asked_at = -inf
+        self._queries = 0
+        self.queried_at = -inf
         """When it was asked last, by `perf_counter`."""
         self._is_let_go = False
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -66,7 +66,7 @@ class KeptCopy:
         try:
             with theirs:
                 cpu_seconds = round(limits.seconds) + 1
-                life = partial(answer_questions, state)
+                life = partial(serve_queries, state)
                 self._pid = fork(life, theirs.fileno(), cpu_seconds, limits.growth_bytes)
         except OSError:
             ours.close()
@@ -96,23 +96,23 @@ class KeptCopy:
             with suppress(ProcessLookupError):  # before it has a group of its own
                 os.kill(self._pid, signal.SIGKILL)
 
-    async def ask(self, question: bytes, facts: bytes, room: MemoryRoom) -> bytes:
+    async def ask(self, query: bytes, facts: bytes, room: MemoryHeadroom) -> bytes:
         """The answer of a child of the copy.
 
         `facts`: what must be true in the copy as well; empty: anything goes. Raises `StaleCopyError`, `CopyDiedError`
-        and `NoAnswerError`. Whoever is cancelled takes the child along.
+        and `QueryFailedError`. Anyone who is cancelled takes the child along.
         """
-        self._questions += 1
-        self.asked_at = perf_counter()
+        self._queries += 1
+        self.queried_at = perf_counter()
         ours, theirs = socket.socketpair()
         ours.settimeout(0)
         try:
             with theirs:
                 self._hand_over(facts, theirs)
-            return _understood(await self._conversation(question, ours, room))
+            return _understood(await self._conversation(query, ours, room))
         finally:
             ours.close()
-            self._questions -= 1
+            self._queries -= 1
             if self._is_let_go:
                 self._end_if_idle()
 
@@ -125,20 +125,20 @@ class KeptCopy:
         except OSError:
             raise CopyDiedError from None
 
-    async def _conversation(self, question: bytes, ours: socket.socket, room: MemoryRoom) -> bytes:
+    async def _conversation(self, query: bytes, ours: socket.socket, room: MemoryHeadroom) -> bytes:
         """All that comes back, to the end of the answer or of the channel."""
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(self._limits.seconds):
                 with suppress(ConnectionError):  # then the reason has been sent, or nothing will come
-                    await loop.sock_sendall(ours, question)
+                    await loop.sock_sendall(ours, query)
                     ours.shutdown(socket.SHUT_WR)
                 return await self._read(ours, room)
         except TimeoutError:
             message = f"no answer within {self._limits.seconds:g} s: ask for less, or when the machine is less busy"
             raise CopyTimeoutError(message) from None
 
-    async def _read(self, ours: socket.socket, room: MemoryRoom) -> bytes:
+    async def _read(self, ours: socket.socket, room: MemoryHeadroom) -> bytes:
         loop, parts = asyncio.get_running_loop(), bytearray()
         ended: asyncio.Future[None] = loop.create_future()
 
@@ -157,9 +157,9 @@ class KeptCopy:
                 part = b""
             parts.extend(part)
             length = int.from_bytes(parts[1:HEAD_BYTES]) if len(parts) >= HEAD_BYTES else 0
-            if length > self._limits.answer_bytes:
-                message = f"the answer has more than {self._limits.answer_bytes >> 20} MiB: ask for less"
-                ended.set_exception(AnswerTooLargeError(message))
+            if length > self._limits.response_bytes:
+                message = f"the answer has more than {self._limits.response_bytes >> 20} MiB: ask for less"
+                ended.set_exception(ResponseTooLargeError(message))
             elif not part or len(parts) > HEAD_BYTES + length:
                 ended.set_result(None)
             return True
@@ -177,7 +177,7 @@ class KeptCopy:
         return bytes(parts)
 
     def _end_if_idle(self) -> None:
-        if self._questions or self._control.fileno() < 0:
+        if self._queries or self._control.fileno() < 0:
             return
         self._control.close()
         if not self.has_ended:

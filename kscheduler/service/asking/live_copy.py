@@ -11,10 +11,10 @@ same objects, changes what it likes, and whatever it does, it has no descriptor 
 Even a few ms are long beside a decision, and after them each page that the service writes is copied once. So a copy
 answers for as long as forking takes `DUTY` of the loop's time; for a shorter time, as `CHANGED_DUTY` allows, once
 something else than pods has changed, and where the question is about all pods. It is replaced before that where the
-service has moved on in what the question is about (`CopiedState`), but then, too, no more often than `MOST_DUTY`
-allows: whoever asks in a loop about what changes waits longer, and pods do not. Where questions come again and again,
-the next copy is made at the end of the last one's life, and not when somebody asks and would wait for it. A copy that
-dies harms nobody: who was asking asks the next.
+service has moved on in what the question is about (`ForkedState`), but then, too, no more often than `MOST_DUTY`
+allows: anyone who asks in a loop about what changes waits longer, and pods do not. Where questions come again and
+again, the next copy is made at the end of the last one's life, and not when somebody asks and would wait for it. A copy
+that dies harms nobody: who was asking asks the next.
 
 What else bounds the cost for the service: the niceness of a copy and its children, deadline, memory and size of each
 answer (`CopyLimits`); how many questions are worked on, and how many wait.
@@ -29,9 +29,10 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Final
 
-from kscheduler.service.asking.answering_copy import NO_FACTS, CopiedState
+from kscheduler.service.asking.answering_fork import NO_FACTS, ForkedState
 from kscheduler.service.asking.kept_copy import KeptCopy
-from kscheduler.service.asking.no_answers import (
+from kscheduler.service.asking.memory_headroom import NO_LIMIT, MemoryHeadroom
+from kscheduler.service.asking.query_errors import (
     CopyBusyError,
     CopyDiedError,
     CopyFailedError,
@@ -39,10 +40,9 @@ from kscheduler.service.asking.no_answers import (
     CopyRefusedError,
     CopyStoppedError,
     CopyTimeoutError,
-    NoAnswerError,
+    QueryFailedError,
     StaleCopyError,
 )
-from kscheduler.service.asking.room import NO_LIMIT, MemoryRoom
 
 DUTY: Final = 0.001
 """The share of the event loop's time that forking takes, while nothing changes but pods, and the copies know what they
@@ -72,13 +72,13 @@ _MOST_DEATHS: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
-class LiveAnswer:
+class LiveResponse:
     """What a copy has answered."""
 
     body: bytes
     age_seconds: float
     """How old the state is that it tells."""
-    is_older_than_question: bool
+    is_older_than_query: bool
     """Whether the copy was there before the question."""
 
 
@@ -89,7 +89,7 @@ class LiveCopy:
     loop; what needs an event loop begins one of its own (`asyncio.run`).
     """
 
-    def __init__(self, state: CopiedState, room: MemoryRoom = NO_LIMIT, limits: CopyLimits | None = None) -> None:
+    def __init__(self, state: ForkedState, room: MemoryHeadroom = NO_LIMIT, limits: CopyLimits | None = None) -> None:
         self._state, self._room = state, room
         self._limits = limits or CopyLimits()
         self._turns = asyncio.Semaphore(self._limits.at_once)
@@ -110,8 +110,8 @@ class LiveCopy:
         """How many questions wait for their turn or for their answer."""
         return self._waiting
 
-    async def ask(self, question: bytes, facts: bytes = NO_FACTS, *, fresh: bool = False) -> LiveAnswer:
-        """The answer of a copy in which `facts` are true, or of one made from now on. Raises `NoAnswerError`.
+    async def ask(self, query: bytes, facts: bytes = NO_FACTS, *, fresh: bool = False) -> LiveResponse:
+        """The answer of a copy in which `facts` are true, or of one made from now on. Raises `QueryFailedError`.
 
         Without facts the question is about the cluster with all its pods, which always change.
         `fresh`: only of one made from now on.
@@ -123,8 +123,8 @@ class LiveCopy:
         self._waiting += 1
         try:
             async with self._turn():
-                return await self._answered(question, facts, fresh=fresh)
-        except NoAnswerError:
+                return await self._answered(query, facts, fresh=fresh)
+        except QueryFailedError:
             if self._is_stopping:
                 raise CopyStoppedError from None
             raise
@@ -155,7 +155,7 @@ class LiveCopy:
         finally:
             self._turns.release()
 
-    async def _answered(self, question: bytes, facts: bytes, *, fresh: bool) -> LiveAnswer:
+    async def _answered(self, query: bytes, facts: bytes, *, fresh: bool) -> LiveResponse:
         youngest = self.forks
         """Copies with a larger number are younger than the question: they need not be asked whether they know."""
         least = youngest + 1 if fresh else 0
@@ -164,8 +164,8 @@ class LiveCopy:
             copy = await self._chosen(least, of_cluster=not facts)
             try:
                 is_older = copy.number <= youngest
-                body = await copy.ask(question, facts if is_older else NO_FACTS, self._room)
-                return LiveAnswer(body, copy.age_seconds, is_older)
+                body = await copy.ask(query, facts if is_older else NO_FACTS, self._room)
+                return LiveResponse(body, copy.age_seconds, is_older)
             except StaleCopyError:
                 pass
             except CopyTimeoutError:
@@ -191,7 +191,7 @@ class LiveCopy:
             return await self._forked()
 
     def _usable(self, least: int, *, of_cluster: bool) -> KeptCopy | None:
-        """The copy that is there, if it may be asked. Raises `NoAnswerError` where nobody may be asked."""
+        """The copy that is there, if it may be asked. Raises `QueryFailedError` where nobody may be asked."""
         if self._is_stopping:  # while it waited for its turn
             raise CopyStoppedError
         obstacle = self._room.obstacle()
@@ -223,7 +223,7 @@ class LiveCopy:
                 begun.set_result(self._made())
             except OSError as failure:
                 begun.set_exception(CopyRefusedError(f"no copy of the process could be made: {failure.strerror}"))
-            except Exception as failure:  # noqa: BLE001  who asks must not wait for ever because of a bug here
+            except Exception as failure:  # noqa: BLE001  who asks must not wait forever because of a bug here
                 begun.set_exception(failure)
 
         loop.call_soon(begin)
@@ -250,13 +250,13 @@ class LiveCopy:
         left = self._left(copy)
         if left <= 0:
             self._let_go(copy)
-            if perf_counter() - copy.asked_at < _RENEWED_SECONDS:
+            if perf_counter() - copy.queried_at < _RENEWED_SECONDS:
                 self._renew()
             return
         asyncio.get_running_loop().call_later(min(left, _IDLE_LOOK_SECONDS), self._look_after, copy)
 
     def _renew(self) -> None:
-        """Make the next copy before somebody asks; whoever asks makes one where this cannot."""
+        """Make the next copy before somebody asks; anyone who asks makes one where this cannot."""
         may_fork = perf_counter() >= self._next_fork_at and not self._choosing.locked()
         if may_fork and not self._is_stopping and not self._room.obstacle():
             with suppress(OSError):

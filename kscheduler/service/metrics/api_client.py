@@ -15,56 +15,60 @@ from kscheduler.telemetry.samples import Distribution, Distributions, Numbers, S
 from kscheduler.telemetry.series import LabelValues, MetricSeries
 
 REQUESTS = MetricSeries("rest_client_requests_total", "Requests to the API server.", ("code", "method", "host"))
-REQUEST_SECONDS = MetricSeries("rest_client_request_duration_seconds", "Time until the answer.", ("verb", "host"))
+REQUEST_SECONDS = MetricSeries("rest_client_request_duration_seconds", "Request latency.", ("verb", "host"))
 WAITED = MetricSeries(
     "rest_client_rate_limiter_duration_seconds",
     "Time that requests waited for our own rate limit (clientConnection.qps).",
     ("verb", "host"),
 )
-REQUEST_BYTES = MetricSeries("rest_client_request_size_bytes", "Sizes of requests' bodies.", ("verb", "host"))
-RESPONSE_BYTES = MetricSeries("rest_client_response_size_bytes", "Sizes of answers' bodies.", ("verb", "host"))
-RETRIES = MetricSeries("kscheduler_rest_client_retries_total", "Requests sent again.", ("host",))
-THROTTLED = MetricSeries("kscheduler_rest_client_throttled_total", "Answers 429, Too Many Requests.", ("host",))
+REQUEST_BYTES = MetricSeries("rest_client_request_size_bytes", "Sizes of request bodies.", ("verb", "host"))
+RESPONSE_BYTES = MetricSeries("rest_client_response_size_bytes", "Sizes of response bodies.", ("verb", "host"))
+RETRIES = MetricSeries("kscheduler_rest_client_retries_total", "Retried requests.", ("host",))
+THROTTLED = MetricSeries("kscheduler_rest_client_throttled_total", "Responses with 429, Too Many Requests.", ("host",))
 WATCHES = MetricSeries("kscheduler_watches", "Open watches.", ("host",))
 
 UNREACHABLE = MetricSeries(
-    "kscheduler_api_server_unreachable_seconds", "For how long the API server has been away; 0: it is there.", ("host",)
+    "kscheduler_api_server_unreachable_seconds",
+    "How long the API server has been unreachable; 0: it is reachable.",
+    ("host",),
 )
 UNAUTHORIZED = MetricSeries(
     "kscheduler_api_server_unauthorized_seconds",
-    "For how long the API server has not accepted our credentials; 0: it does.",
+    "How long the API server has rejected our credentials; 0: it accepts them.",
     ("host",),
 )
 OUTAGES = MetricSeries(
     "kscheduler_api_server_outages_total",
-    "Times that the API server went away, or began to refuse our credentials, by cause.",
+    "How often the API server became unreachable or began to reject our credentials, by cause.",
     ("host", "cause"),
 )
 
 EVENT_AGE = MetricSeries(
-    "kscheduler_watch_last_event_age_seconds", "Time since a watch last brought anything, bookmarks too.", ("resource",)
+    "kscheduler_watch_last_event_age_seconds",
+    "Time since the last event of a watch, bookmarks included.",
+    ("resource",),
 )
 DOWN = MetricSeries(
     "kscheduler_watch_down_seconds",
-    "For how long no watch has been open, and the store may be old, by reason; 0: one is open.",
+    "How long no watch has been open, so that the store may be stale, by reason; 0: a watch is open.",
     ("resource", "reason"),
 )
 RETRY = MetricSeries(
-    "kscheduler_watch_retry_seconds", "Time until list or watch is tried again after a failure.", ("resource",)
+    "kscheduler_watch_retry_seconds", "Time until list or watch is retried after a failure.", ("resource",)
 )
-RESTARTS = MetricSeries("kscheduler_watch_restarts_total", "Watches begun again, by reason.", ("resource", "reason"))
-RELISTS = MetricSeries("kscheduler_relists_total", "Lists taken again, by reason.", ("resource", "reason"))
+RESTARTS = MetricSeries("kscheduler_watch_restarts_total", "Watch restarts, by reason.", ("resource", "reason"))
+RELISTS = MetricSeries("kscheduler_relists_total", "Relists, by reason.", ("resource", "reason"))
 UNDECODABLE = MetricSeries(
-    "kscheduler_undecodable_objects", "Objects that cannot be read and are skipped.", ("resource",)
+    "kscheduler_undecodable_objects", "Objects that cannot be decoded and are skipped.", ("resource",)
 )
 REREAD = MetricSeries(
     "kscheduler_objects_reread_total",
-    "Objects that could not be read and were read anew, by outcome: read, gone.",
+    "Objects that could not be decoded and were fetched again, by outcome: read, gone.",
     ("resource", "outcome"),
 )
 OUT_OF_ORDER = MetricSeries(
     "kscheduler_watch_events_out_of_order_total",
-    "Events of a watch that were older than what was known already, and were ignored.",
+    "Watch events that were older than the known version, and were ignored.",
     ("resource",),
 )
 OBJECTS = MetricSeries("kscheduler_informer_objects", "Objects in an informer's store.", ("resource",))
@@ -107,12 +111,12 @@ class InformerCounts(Protocol):
 
     @property
     def restarts(self) -> Mapping[str, int]:
-        """Watches begun again, by reason."""
+        """Watch restarts, by reason."""
         ...
 
     @property
     def relists(self) -> Mapping[str, int]:
-        """Lists taken again, by reason."""
+        """Relists, by reason."""
         ...
 
     @property
@@ -122,7 +126,7 @@ class InformerCounts(Protocol):
 
     @property
     def reread(self) -> Mapping[str, int]:
-        """Unreadable objects that were read anew, by outcome."""
+        """Unreadable objects that were read again, by outcome."""
         ...
 
     @property

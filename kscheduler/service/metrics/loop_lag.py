@@ -19,8 +19,8 @@ from kscheduler.telemetry.logs.storms import Throttle
 from kscheduler.telemetry.samples import Sample, gauge, histograms
 from kscheduler.telemetry.series import Histograms, MetricSeries
 
-LAG = MetricSeries("kscheduler_loop_lag_seconds", "By how much the event loop's heartbeat came late.")
-WORST_LAG = MetricSeries("kscheduler_loop_lag_worst_seconds", "The longest lag of the last one to two minutes.")
+LAG = MetricSeries("kscheduler_loop_lag_seconds", "Delay of the event loop's heartbeat.")
+WORST_LAG = MetricSeries("kscheduler_loop_lag_worst_seconds", "The longest lag within the last one to two minutes.")
 
 _log = get_logger(__name__)
 

@@ -111,12 +111,10 @@ SINCE_RENEWAL = MetricSeries(
 )
 TRANSITIONS = MetricSeries(
     "kscheduler_leader_election_transitions",
-    "How often the lease has changed its holder, as the lease says.",
+    "How often the lease has changed hands, according to the lease.",
     ("name",),
 )
-FENCED = MetricSeries(
-    "kscheduler_fenced_writes_total", "Writes that were held back because the process may not write (any more)."
-)
+FENCED = MetricSeries("kscheduler_fenced_writes_total", "Writes blocked because the process does not hold the lease.")
 
 
 def election_source(statistics: Callable[[], ElectionStatistics]) -> Source:
@@ -138,11 +136,11 @@ def election_source(statistics: Callable[[], ElectionStatistics]) -> Source:
 
 
 BUILD_INFO = MetricSeries(
-    "kscheduler_build_info", "Always 1; the labels tell which build runs.", ("version", "python_version", "platform")
+    "kscheduler_build_info", "Always 1; the labels identify the build.", ("version", "python_version", "platform")
 )
 KUBERNETES_BUILD_INFO = MetricSeries(
     "kubernetes_build_info",
-    "Always 1; the labels tell whose rules are followed, as every part of Kubernetes does.",
+    "Always 1; the labels identify the followed version, as in every Kubernetes component.",
     (
         "major",
         "minor",
@@ -163,11 +161,11 @@ VERSION_INFO = MetricSeries(
 FEATURES = MetricSeries(
     "kubernetes_feature_enabled", "1 where a feature gate is on, 0 where it is off.", ("name", "stage")
 )
-GOROUTINES = MetricSeries("go_goroutines", "Number of asyncio tasks, which stand for goroutines here.")
+GOROUTINES = MetricSeries("go_goroutines", "Number of asyncio tasks, reported in place of goroutines.")
 TASKS = MetricSeries("kscheduler_asyncio_tasks", "Number of asyncio tasks.")
 UNEXPECTED = MetricSeries(
     "kscheduler_unexpected_errors_total",
-    "Bugs caught, by the boundary that caught them; one may count at several, and each time it is met.",
+    "Bugs caught, by the boundary that caught them; a bug may be counted at several, and repeatedly.",
     ("boundary",),
 )
 LOST_LINES = MetricSeries(

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from kscheduler.client.events.work_queue import SECONDS_BUCKETS, WorkQueueStatistics
 from kscheduler.informers.audit import AuditStatistics
-from kscheduler.scheduling.beside.refreshed_plugins import DATA_AGE, REFRESHES
+from kscheduler.scheduling.background.refreshed_plugins import DATA_AGE, REFRESHES
+from kscheduler.scheduling.drift.drift_check import DriftStatistics
 from kscheduler.scheduling.failures.status_writer import StatusStatistics
 from kscheduler.scheduling.observations import Observations
-from kscheduler.scheduling.truth.truth_check import TruthStatistics
 from kscheduler.telemetry.samples import (
     Distribution,
     Distributions,
@@ -93,9 +93,9 @@ EXTENDED_RESOURCES = MetricSeries(
     "Extended resources of all nodes: allocatable, and requested by the pods on them.",
     ("resource", "state"),
 )
-OVERFILLED_NODES = MetricSeries(
+OVERCOMMITTED_NODES = MetricSeries(
     "kscheduler_overfilled_nodes",
-    "Nodes whose pods request more of a resource than the node has now, by what has caused it.",
+    "Overcommitted nodes: their pods request more of a resource than the node has, by cause.",
     ("resource", "cause"),
 )
 
@@ -149,7 +149,7 @@ class Gauges:
     """By (resource, state): `allocatable`, `requested`."""
     quarantined_plugins: Callable[[], Mapping[tuple[str, str, str], float]] = _no_triples
     """By (plugin, profile, policy)."""
-    overfilled_nodes: Callable[[], Mapping[tuple[str, str], float]] = _no_pairs
+    overcommitted_nodes: Callable[[], Mapping[tuple[str, str], float]] = _no_pairs
     """By (resource, cause)."""
 
 
@@ -181,7 +181,9 @@ def scheduler_source(observations: Observations, gauges: Gauges) -> Source:
             gauge(DEVICES, {tuple(labels): count for labels, count in gauges.devices().items()}),
             gauge(EXTENDED_RESOURCES, {tuple(labels): sums for labels, sums in gauges.extended_resources().items()}),
             gauge_by(PENDING_API_CALLS, gauges.pending_api_calls()),
-            gauge(OVERFILLED_NODES, {tuple(labels): nodes for labels, nodes in gauges.overfilled_nodes().items()}),
+            gauge(
+                OVERCOMMITTED_NODES, {tuple(labels): nodes for labels, nodes in gauges.overcommitted_nodes().items()}
+            ),
             gauge(
                 QUARANTINED_PLUGINS, {tuple(labels): is_on for labels, is_on in gauges.quarantined_plugins().items()}
             ),
@@ -193,10 +195,10 @@ def scheduler_source(observations: Observations, gauges: Gauges) -> Source:
 # Series about the status writer.
 
 PENDING = MetricSeries(
-    "kscheduler_status_patches_pending", "Pods whose newest condition or nomination is not sent yet."
+    "kscheduler_status_patches_pending", "Pods whose latest condition or nomination has not been sent yet."
 )
 CLASSES = MetricSeries(
-    "kscheduler_status_classes_pending", "Classes of parked pods whose newest condition is not sent yet."
+    "kscheduler_status_classes_pending", "Classes of parked pods whose latest condition has not been sent yet."
 )
 PATCHES = MetricSeries(
     "kscheduler_status_patches_total",
@@ -231,15 +233,13 @@ def status_source(statistics: Callable[[], StatusStatistics]) -> Source:
 # Pending status patches are in `scheduler_pending_async_api_calls`, pods in `scheduler_pending_pods`.
 
 _NAME = ("name",)
-DEPTH = MetricSeries("workqueue_depth", "Items that wait in the queue.", _NAME)
+DEPTH = MetricSeries("workqueue_depth", "Items waiting in the queue.", _NAME)
 ADDS = MetricSeries("workqueue_adds_total", "Items put into the queue.", _NAME)
 RETRIES = MetricSeries("workqueue_retries_total", "Tries again.", _NAME)
 WAITED = MetricSeries("workqueue_queue_duration_seconds", "Time that items waited in the queue.", _NAME)
-WORKED = MetricSeries("workqueue_work_duration_seconds", "Time that it took to deal with items.", _NAME)
-UNFINISHED = MetricSeries(
-    "workqueue_unfinished_work_seconds", "Time that work under way has taken so far, added up.", _NAME
-)
-LONGEST = MetricSeries("workqueue_longest_running_processor_seconds", "The longest time of work under way.", _NAME)
+WORKED = MetricSeries("workqueue_work_duration_seconds", "Time to process items.", _NAME)
+UNFINISHED = MetricSeries("workqueue_unfinished_work_seconds", "Total time of work in progress so far.", _NAME)
+LONGEST = MetricSeries("workqueue_longest_running_processor_seconds", "The longest time of work in progress.", _NAME)
 
 
 def work_queue_source(statistics: Callable[[], WorkQueueStatistics]) -> Source:
@@ -261,7 +261,7 @@ def work_queue_source(statistics: Callable[[], WorkQueueStatistics]) -> Source:
     return copy
 
 
-# Plugins' own data, as `scheduling.beside` fetches them.
+# Plugins' own data, as `scheduling.background` fetches them.
 
 Values = Callable[[], Mapping[LabelValues, float]]
 
@@ -276,11 +276,11 @@ def plugin_data_source(results: Values, ages: Values) -> Source:
 CHECKS = MetricSeries("kscheduler_cache_checks_total", "Comparisons of the cache with the informers' stores.")
 CACHE_DRIFT = MetricSeries(
     "kscheduler_cache_drift_objects_total",
-    "Objects in the cache or the queue that were not as the stores have them, by what was wrong.",
+    "Objects in the cache or the queue that differed from the informers' stores, by kind of drift.",
     ("kind", "what"),
 )
 UNMENDED = MetricSeries(
-    "kscheduler_cache_drift_unmended_total", "Of those, objects that were wrong still after the repair."
+    "kscheduler_cache_drift_unmended_total", "Of those, objects that still differed after the repair."
 )
 AUDITS = MetricSeries(
     "kscheduler_store_audits_total",
@@ -289,12 +289,12 @@ AUDITS = MetricSeries(
 )
 STORE_DRIFT = MetricSeries(
     "kscheduler_store_drift_objects_total",
-    "Objects that were not in an informer's store as the API server has them, by what was wrong.",
+    "Objects in an informer's store that differed from the API server, by kind of drift.",
     ("resource", "what"),
 )
 
 
-def truth_source(check: Callable[[], TruthStatistics], audits: Callable[[], Iterable[AuditStatistics]]) -> Source:
+def drift_source(check: Callable[[], DriftStatistics], audits: Callable[[], Iterable[AuditStatistics]]) -> Source:
     """The results of both checks."""
 
     def copy() -> Iterable[Sample]:

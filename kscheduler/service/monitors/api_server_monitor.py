@@ -78,10 +78,10 @@ def _write(line: LogLine) -> None:
 
 # Says again, while it lasts, what the log says once: when it began.
 #
-# The problem: a refused configuration, a quarantined plugin, an overfilled node or an object that cannot be read is a
-# line when it begins. Hours later the last quarter of an hour of the log, which is what people read, has nothing of it.
-# The idea: whatever lasts is a note of `/readyz?verbose`, so these notes go to the log every two minutes. What repeats
-# itself (the API server that is away, writes that hang, an extender that fails) is not among them.
+# The problem: a refused configuration, a quarantined plugin, an overcommitted node or an object that cannot be read is
+# a line when it begins. Hours later the last quarter of an hour of the log, which is what people read, has nothing of
+# it. The idea: whatever lasts is a note of `/readyz?verbose`, so these notes go to the log every two minutes. What
+# repeats itself (the API server that is away, writes that hang, an extender that fails) is not among them.
 
 _lasting_troubles_log = get_logger("kscheduler")
 
@@ -91,7 +91,7 @@ MOST_LINES: Final = 10
 _MOST_COUNTED: Final = 1_000
 
 
-class LastingTroubles:
+class OngoingProblems:
     """Writes the notes. Run it as a service."""
 
     def __init__(self, troubles: Callable[[], Iterable[str]], clock: Clock) -> None:
@@ -102,9 +102,9 @@ class LastingTroubles:
         """Write until cancelled."""
         while True:
             await self._clock.sleep(EACH_SECONDS)
-            self.tell()
+            self.report()
 
-    def tell(self) -> None:
+    def report(self) -> None:
         """Write what lasts at this moment."""
         troubles = list(islice(self._troubles(), MOST_LINES + _MOST_COUNTED))
         left_out = len(troubles) - MOST_LINES

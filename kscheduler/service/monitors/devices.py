@@ -5,13 +5,13 @@ from typing import Final
 
 from kscheduler.scheduling.profile import Profile, device_counter
 from kscheduler.server.status_page.facts.devices import DeviceTotals
-from kscheduler.server.status_page.facts.heat import HeatMap, Offered
+from kscheduler.server.status_page.facts.heat import HeatMap, ScarceResource
 from kscheduler.state.cache import Cache
 
 # Pools of devices by driver and state, for metrics.
 
 MOST_DRIVERS: Final = 32
-"""Told apart; whoever publishes devices names them."""
+"""Told apart; anyone who publishes devices names them."""
 OTHERS: Final = "other"
 
 
@@ -71,7 +71,7 @@ class OfferedDevices:
         }
 
 
-def _by_name(found: Iterable[Offered], known: dict[str, None]) -> dict[str, tuple[float, float]]:
+def _by_name(found: Iterable[ScarceResource], known: dict[str, None]) -> dict[str, tuple[float, float]]:
     """What is requested and what there is, by name. `known`: gets the names, a bounded number."""
     listed = list(found)
     for each in listed:

@@ -1,14 +1,15 @@
 """Names the namespaces whose writes hang, or are refused again and again: in the log, `/readyz?verbose` and a metric.
 
-Nobody else waits for them (`aio.shared_places`), so nothing else would tell: a webhook that does not answer for one
+Nobody else waits for them (`aio.shared_slots`), so nothing else would tell: a webhook that does not answer for one
 namespace leaves its pods unbound, and the scheduler is ready. Once a second all places are looked at; what has been
-unanswered for `LONG_SECONDS` is told, and told again each minute while it lasts. A client knows the requests; whoever
-sends many of them, as workers do, knows what waits before it is sent, too. Reads are not told: no object waits for one.
+unanswered for `LONG_SECONDS` is told, and told again each minute while it lasts. A client knows the requests; anyone
+who sends many of them, as workers do, knows what waits before it is sent, too. Reads are not told: no object waits for
+one.
 
 Why they hang is told as far as the API server has said it; its first answer may come after the first line, when it has
 given up on a webhook, and then that is told at once.
 
-Limits: at most `MOST_TOLD` at a time, those with the most writes; the others are counted.
+Limits: at most `MOST_REPORTED` at a time, those with the most writes; the others are counted.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kscheduler.aio.clock import Clock
-from kscheduler.aio.shared_places import SharedPlaces, SlowOwner
+from kscheduler.aio.shared_slots import SharedSlots, SlowOwner
 from kscheduler.bounded import RecentlyUsed
 from kscheduler.client.resource_path import RequestOwner
 from kscheduler.client.write_failures import WriteFailure, WriteFailures, advice_on_hanging
@@ -31,7 +32,7 @@ _log = get_logger("writes")
 LOOK_SECONDS: Final = 1.0
 LONG_SECONDS: Final = 5.0
 LINE_SECONDS: Final = 60.0
-MOST_TOLD: Final = 10
+MOST_REPORTED: Final = 10
 _MOST_KEPT: Final = 1024
 BINDING: Final = "create pods/binding"
 STATUS_PATCH: Final = "patch pods/status"
@@ -65,9 +66,9 @@ class HangingWritesMonitor:
     def __init__(
         self,
         workers: Workers,
-        clients: Iterable[SharedPlaces],
+        clients: Iterable[SharedSlots],
         clock: Clock,
-        senders: Mapping[str, tuple[SharedPlaces, Callable[[Hashable], int]]] | None = None,
+        senders: Mapping[str, tuple[SharedSlots, Callable[[Hashable], int]]] | None = None,
         *,
         is_outage: Callable[[], bool] = bool,
         failures: Iterable[WriteFailures] = (),
@@ -78,7 +79,7 @@ class HangingWritesMonitor:
         """
         self._failures = tuple(failures)
         self._is_outage = is_outage
-        self._senders = {BINDING: (workers.places, workers.standing.waiting), **(senders or {})}
+        self._senders = {BINDING: (workers.work_slots, workers.standing.waiting), **(senders or {})}
         self._clients = tuple(clients)
         self._clock = clock
         self.long_seconds = LONG_SECONDS
@@ -98,11 +99,11 @@ class HangingWritesMonitor:
     def hanging(self) -> list[HangingWrites]:
         """What hangs now, the most first."""
         found: dict[tuple[str, str], HangingWrites] = {}
-        for write, (places, waiting) in self._senders.items():
-            for slow in places.statistics():
+        for write, (work_slots, waiting) in self._senders.items():
+            for slow in work_slots.statistics():
                 _add(found, str(slow.owner), write, slow, waiting(slow.owner))
-        for places in self._clients:
-            for slow in places.statistics():
+        for work_slots in self._clients:
+            for slow in work_slots.statistics():
                 if isinstance(slow.owner, RequestOwner) and not slow.owner.is_read:
                     _add(found, *slow.owner, slow, 0)
         long = [one for one in found.values() if one.seconds >= self.long_seconds]
@@ -110,12 +111,12 @@ class HangingWritesMonitor:
 
     def look(self) -> None:
         """Find what is late, and log what is new, what lasts, and what is over."""
-        for places, _ in self._senders.values():
-            places.look()
-        for places in self._clients:
-            places.look()
+        for work_slots, _ in self._senders.values():
+            work_slots.look()
+        for work_slots in self._clients:
+            work_slots.look()
         now, hanging = self._clock.monotonic(), self.hanging()
-        for one in () if self._is_outage() else hanging[:MOST_TOLD]:
+        for one in () if self._is_outage() else hanging[:MOST_REPORTED]:
             key = one.namespace, one.write
             self._since.setdefault(key, now - one.seconds)
             trouble = self._troubles.use(key)
@@ -152,9 +153,9 @@ class HangingWritesMonitor:
         return max((each for each in known if each is not None), key=lambda each: each.at, default=None)
 
     def notes(self) -> Iterable[str]:
-        """A line for `/readyz?verbose` for each namespace and kind of write, at most `MOST_TOLD`."""
+        """A line for `/readyz?verbose` for each namespace and kind of write, at most `MOST_REPORTED`."""
         now = self._clock.monotonic()
-        for one in self.hanging()[:MOST_TOLD]:
+        for one in self.hanging()[:MOST_REPORTED]:
             failure = self._last_failure(one, now)
             who = f"look at the admission webhook {failure.webhook}" if failure is not None and failure.webhook else ""
             behind = (
@@ -164,11 +165,11 @@ class HangingWritesMonitor:
             yield f"namespace {one.namespace}: {one.unanswered} writes ({one.write}) hang or are refused since {behind}"
 
     def samples(self) -> Iterable[Sample]:
-        """A gauge for each namespace and kind of write, at most `MOST_TOLD`."""
-        told: dict[LabelValues, float] = {
-            (one.namespace, one.write): float(one.unanswered + one.waiting) for one in self.hanging()[:MOST_TOLD]
+        """A gauge for each namespace and kind of write, at most `MOST_REPORTED`."""
+        reported: dict[LabelValues, float] = {
+            (one.namespace, one.write): float(one.unanswered + one.waiting) for one in self.hanging()[:MOST_REPORTED]
         }
-        return [gauge(HANGING_WRITES, told)]
+        return [gauge(HANGING_WRITES, reported)]
 
 
 def _add(found: dict[tuple[str, str], HangingWrites], namespace: str, write: str, slow: SlowOwner, behind: int) -> None:

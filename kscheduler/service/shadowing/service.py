@@ -20,8 +20,8 @@ from kscheduler.client.access.connection import Connection
 from kscheduler.scheduling.pod_log.lines import OUTCOMES
 from kscheduler.server import Server
 from kscheduler.service import signals
-from kscheduler.service.shadowing.answering import ShadowAnswers
 from kscheduler.service.shadowing.connected import ConnectedShadow
+from kscheduler.service.shadowing.http_app import ShadowHTTPApp
 from kscheduler.service.shadowing.options import ShadowOptions
 from kscheduler.shadow.as_tree import Tree, shadow_tree
 from kscheduler.shadow.sums import Sums
@@ -50,7 +50,7 @@ class ShadowApp:
         self.parts = ConnectedShadow(options, connection)
         self.parts.follower.on_verdict = self._log_verdict
         self._began = self.parts.clock.monotonic()
-        self.answers = ShadowAnswers(options, connection, self.parts, self.report)
+        self.answers = ShadowHTTPApp(options, connection, self.parts, self.report)
         self._summed_up = 0
 
     @property
@@ -63,7 +63,7 @@ class ShadowApp:
         return shadow_tree(self.parts.follower, self.parts.clock.monotonic() - self._began)
 
     def show_report(self) -> None:
-        """Give the report to whoever asked for it."""
+        """Give the report to anyone who asked for it."""
         if self._options.report is not None:
             self._options.report(self.report())
 
@@ -122,13 +122,13 @@ class ShadowApp:
             decides_as=follower.assembly.config.gates.version,
             nodes=len(follower.assembly.cache.nodes),
         )
-        self._say_if_nobody_is_followed()
+        self._warn_if_none_followed()
         async with running(
             BackgroundService("comparisons", follower.run), BackgroundService("sums", self._sum_up_regularly)
         ):
             await asyncio.get_running_loop().create_future()
 
-    def _say_if_nobody_is_followed(self) -> None:
+    def _warn_if_none_followed(self) -> None:
         """A misspelt scheduler name follows nobody, and the report would stay empty without a word."""
         pods = self.parts.informers.informer(PODS).store.list()
         found = Counter(pod.spec.scheduler_name for pod in pods)
@@ -143,7 +143,7 @@ class ShadowApp:
         )
 
     async def _the_time(self) -> None:
-        """As long as was asked for, from the first comparison on; without that, for ever.
+        """As long as was asked for, from the first comparison on; without that, forever.
 
         A silent API server does not make it longer: the first lists have as much time, and `SYNC_SECONDS` at least.
         """

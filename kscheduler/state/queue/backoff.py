@@ -92,7 +92,7 @@ def _doubled(initial: float, count: int, most: float) -> float:
 
 
 class BacksOff(Protocol):
-    """A pod that waits for its next attempt, a bundle, or a group."""
+    """A pod that waits for its next attempt, an equivalence group, or a group."""
 
     @property
     def backoff_expiration(self) -> float:

@@ -47,7 +47,7 @@ class AwaitedObjects:
     def put(self, queued: QueuedPodInfo) -> None:
         """File a pod that the gate has rejected, or that has changed since, or whose objects have."""
         key, objects, before = queued.key, self._gate.awaited(queued.pod), self._objects.get(queued.key)
-        is_to_be_told = key in self._others or key in self._may_come_in
+        is_to_be_reported = key in self._others or key in self._may_come_in
         self.remove(key)
         if objects is None:
             self._may_come_in[key] = None
@@ -55,7 +55,7 @@ class AwaitedObjects:
         self._pods[key], self._objects[key] = queued, frozenset(objects)
         for name in self._objects[key]:
             self._waiting.setdefault(name, {})[key] = None
-        if is_to_be_told or before not in (None, self._objects[key]):
+        if is_to_be_reported or before not in (None, self._objects[key]):
             self._others[key] = queued
 
     def remove(self, key: str) -> None:
@@ -204,11 +204,13 @@ class GatedPods:
         if not groups[name]:
             del groups[name]
 
-    def behind(self, is_asked: Callable[[str, str], bool]) -> list[QueuedPodInfo]:
-        """The pods behind the gates (profile, plugin) for which `is_asked` is true."""
-        return [queued for gate, pods in self._behind.items() if is_asked(*gate) for queued in pods.values()]
+    def behind(self, is_queried: Callable[[str, str], bool]) -> list[QueuedPodInfo]:
+        """The pods behind the gates (profile, plugin) for which `is_queried` is true."""
+        return [queued for gate, pods in self._behind.items() if is_queried(*gate) for queued in pods.values()]
 
-    def hearing(self, is_asked: Callable[[str, str], bool], spared: str) -> tuple[list[QueuedPodInfo], list[KeptOut]]:
+    def registered_for(
+        self, is_queried: Callable[[str, str], bool], spared: str
+    ) -> tuple[list[QueuedPodInfo], list[KeptOut]]:
         """The same in two parts: the pods that the gate may let in, and by group the pods that it would reject again.
 
         The pod with UID `spared` is not counted in the second part.
@@ -216,7 +218,7 @@ class GatedPods:
         found: list[QueuedPodInfo] = []
         kept_out: list[KeptOut] = []
         for gate, pods in self._behind.items():
-            if not is_asked(*gate):
+            if not is_queried(*gate):
                 continue
             keys = self._may_let_in(gate, pods)
             found += pods.values() if keys is None else [pods[key] for key in keys]

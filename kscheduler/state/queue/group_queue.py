@@ -16,7 +16,7 @@ has shown every group up to the root; one that goes makes the members below it i
 
 Pods that are in no group never come here. What is different from kube-scheduler: a member that has failed after the
 decision (Permit, PreBind, Bind) waits for its own back-off before its group is tried again, and a group of which all
-members have come back for that of the group; so what is refused for ever is no endless loop.
+members have come back for that of the group; so what is refused forever is no endless loop.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -29,11 +29,11 @@ from kscheduler.framework.cluster.pod_groups import GroupKey, PodGroupView, has_
 from kscheduler.framework.events import ClusterEvent
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
+from kscheduler.state.queue.admission import QueueAdmission, QueuePolicy
 from kscheduler.state.queue.backoff import expiration_without_hope, is_backing_off
-from kscheduler.state.queue.entrance import Entrance, QueuePolicy
 from kscheduler.state.queue.hints import QueueingStrategy
-from kscheduler.state.queue.places import ACTIVE, BACKOFF, GATED, Places
 from kscheduler.state.queue.queued_group import GroupOutcome, QueuedPodGroup
+from kscheduler.state.queue.sub_queues import ACTIVE, BACKOFF, GATED, SubQueues
 
 INCOMPLETE: Final = "incomplete"
 """Members of groups that the watch has not shown."""
@@ -54,11 +54,13 @@ class IncompleteGroup(NamedTuple):
 class GroupQueue:
     """All waiting members of groups, in exactly one of: incomplete, pending, their group's element."""
 
-    def __init__(self, view: PodGroupView, policy: QueuePolicy, places: Places, entrance: Entrance) -> None:
+    def __init__(
+        self, view: PodGroupView, policy: QueuePolicy, sub_queues: SubQueues, admission: QueueAdmission
+    ) -> None:
         self._view = view
         self._policy = policy
-        self._places = places
-        self._entrance = entrance
+        self._sub_queues = sub_queues
+        self._admission = admission
         self._elements: dict[GroupKey, QueuedPodGroup] = {}
         """By root."""
         self._gated: dict[GroupKey, QueuedPodGroup] = {}
@@ -173,11 +175,11 @@ class GroupQueue:
         count, least = self._view.count_all(group), definition.min_count
         return f"{count} of {least} members of pod group {group.name} are there" if count < least else ""
 
-    def _tell_kept_out(self, queued: QueuedPodInfo) -> None:
+    def _report_kept_out(self, queued: QueuedPodInfo) -> None:
         """Tell it once per member and plugin: the number of missing members changes with each that comes."""
         if queued.gating_plugin:
             message = self.why_gated(queued) or ", ".join(queued.gate_reasons)
-            self._entrance.tell_kept_out(queued, message, queued.gating_plugin)
+            self._admission.report_gated(queued, message, queued.gating_plugin)
 
     def incomplete(self) -> Iterator[IncompleteGroup]:
         """The groups with members that wait because their tree is not whole."""
@@ -227,10 +229,10 @@ class GroupQueue:
         if label == events.SCHEDULE_ATTEMPT_FAILURE:
             element.backoff_expiration = max(element.backoff_expiration, queued.backoff_expiration)
             place = BACKOFF
-        if gated is not None and not self._entrance.lets_in(gated):
+        if gated is not None and not self._admission.admits(gated):
             # Whatever the newcomer is, the group stays out: asking every member each time would be quadratic.
-            self._entrance.lets_in(queued)
-            self._tell_kept_out(queued)
+            self._admission.admits(queued)
+            self._report_kept_out(queued)
             return
         self._take_out(element)
         self._place_again(element, place, label, now)
@@ -257,7 +259,7 @@ class GroupQueue:
         return queued
 
     def _place_again(self, element: QueuedPodGroup, place: str, label: str, now: float) -> None:
-        """Into the same kind of place; who is gated, or was in back-off, is looked at anew."""
+        """Into the same kind of place; who is gated, or was in back-off, is looked at again."""
         strategy = QueueingStrategy.IMMEDIATELY if place == ACTIVE else QueueingStrategy.AFTER_BACKOFF
         self._place(element, strategy, label, now)
 
@@ -292,7 +294,7 @@ class GroupQueue:
         else:
             self._move(element, QueueingStrategy.IMMEDIATELY, label, now)
 
-    def ask_again(self, keys: Collection[str], now: float) -> None:
+    def retry(self, keys: Collection[str], now: float) -> None:
         """Let PreEnqueue judge the groups of these pods again, each once, where they are gated."""
         groups = {self._group_of[key] for key in keys if key in self._group_of}
         elements = {element.key: element for group in groups if (element := self._element_of(group)) is not None}
@@ -353,15 +355,15 @@ class GroupQueue:
     def finish_first(self) -> None:
         """Scheduling begins: what an earlier scheduler has left of a gang comes before all others of its priority.
 
-        Its room is still free then. Whoever took it would leave a part of a gang behind, with no room for the rest.
+        Its room is still free then. Anyone who took it would leave a part of a gang behind, with no room for the rest.
         """
         for element in self._elements.values():
             has_begun = self._view.count_scheduled(element.key) > 0
             is_over = has_quorum(self._view, element.definition, self._view.count_scheduled)
             if element.place == ACTIVE and has_begun and not is_over:
-                self._places.take_out(element)
+                self._sub_queues.take_out(element)
                 element.timestamp = 0.0
-                self._places.put(element, ACTIVE)
+                self._sub_queues.put(element, ACTIVE)
 
     # --- attempts -----------------------------------------------------------------------------------------------------
 
@@ -433,7 +435,7 @@ class GroupQueue:
         hints, best = self._policy.hints, QueueingStrategy.SKIP
         for member in element.members.values():
             profile = member.pod.pod.spec.scheduler_name
-            if member.gating_plugin and hints.hears(profile, member.gating_plugin, event):
+            if member.gating_plugin and hints.is_registered(profile, member.gating_plugin, event):
                 strategy = hints.strategy(member, event, old, new)
                 if strategy is QueueingStrategy.IMMEDIATELY:
                     return strategy
@@ -467,16 +469,16 @@ class GroupQueue:
 
     def _take_out(self, element: QueuedPodGroup) -> None:
         if self._gated.pop(element.key, None) is None:
-            self._places.take_out(element)
+            self._sub_queues.take_out(element)
         del self._elements[element.key]
 
     def _place(self, element: QueuedPodGroup, strategy: QueueingStrategy, label: str, now: float) -> None:
         """Into back-off or the active heap, or behind a gate. The element must be in no place."""
         gating = ""
         for member in element.members.values():
-            if not self._entrance.lets_in(member):
+            if not self._admission.admits(member):
                 gating = member.gating_plugin
-                self._tell_kept_out(member)
+                self._report_kept_out(member)
         element.gating_plugin = gating
         if gating:
             element.was_flushed = False
@@ -495,7 +497,7 @@ class GroupQueue:
         element.place = place
         if place == GATED:
             self._gated[element.key] = element
-        self._entrance.enter_group(element, place, label, now)
+        self._admission.enter_group(element, place, label, now)
 
 
 _NO_GROUP: Final = GroupKey("", "", "")

@@ -39,7 +39,7 @@ _event = lru_cache(ClusterEvent)
 """Cached: events are values, and there are only a dozen."""
 
 
-def looks_alike(old: Pod, new: Pod) -> bool:
+def is_equal_for_plugins(old: Pod, new: Pod) -> bool:
     """Whether no plugin can tell two versions of a pod apart: they differ only in the scheduler's own condition."""
     before, after = old.metadata, new.metadata
     return (
@@ -58,7 +58,7 @@ def is_own_write(old: Pod, new: Pod) -> bool:
     if old.status.nominated_node_name != node:
         status = msgspec.structs.replace(old.status, nominated_node_name=node)
         old = msgspec.structs.replace(old, status=status)
-    return looks_alike(old, new)
+    return is_equal_for_plugins(old, new)
 
 
 def _without_our_condition(status: PodStatus) -> PodStatus:
@@ -71,7 +71,7 @@ def _labels_differ(old: Pod, new: Pod) -> bool:
 
 
 def _is_scaled_down(old: Pod, new: Pod) -> bool:
-    if _ask_for_the_same(old, new):
+    if _have_equal_requests(old, new):
         return False
     try:
         return any(_shrinks(old, new, resizing) for resizing in (Resizing.BY_CONTAINER, Resizing.BY_POD))
@@ -79,7 +79,7 @@ def _is_scaled_down(old: Pod, new: Pod) -> bool:
         return False
 
 
-def _ask_for_the_same(old: Pod, new: Pod) -> bool:
+def _have_equal_requests(old: Pod, new: Pod) -> bool:
     """Whether nothing that requests are added up of differs; to compare costs less than to add up."""
     before, after = old.status, new.status
     reports = (before.container_statuses, before.init_container_statuses, after.container_statuses)
@@ -125,7 +125,7 @@ Registrations = Mapping[str, Sequence[ClusterEventWithHint]]
 """Plugin name to the events that may change its verdict."""
 _Hints = Mapping[str, Sequence[HintFunction | None]]
 """Plugin name to its hints for an event; `None` is no hint, which always means Queue."""
-AskHint = Callable[[str, str, HintFunction | None, PodInfo, KubeObject | None, KubeObject | None], bool]
+CallHint = Callable[[str, str, HintFunction | None, PodInfo, KubeObject | None, KubeObject | None], bool]
 """Whether an event may help a pod: plugin, event label, what the plugin registered (`None`: it always may), the pod,
 the object as it was and as it is. Never raises; `scheduling.runtime` has the one that times and guards hints."""
 
@@ -143,7 +143,7 @@ class QueueingStrategy(Enum):
 
 
 class Waiting(Protocol):
-    """A rejected pod, or a bundle."""
+    """A rejected pod, or an equivalence group."""
 
     @property
     def pod(self) -> PodInfo:
@@ -161,7 +161,7 @@ class Waiting(Protocol):
         ...
 
 
-def ask_bare(
+def call_hint(
     plugin: str, event: str, hint: HintFunction | None, pod: PodInfo, old: KubeObject | None, new: KubeObject | None
 ) -> bool:
     """Call a hint without guard and timing: for hints that are known not to fail."""
@@ -175,7 +175,7 @@ class HintTable:
     def __init__(
         self,
         registrations: Mapping[str, Registrations],
-        ask: AskHint = ask_bare,
+        ask: CallHint = call_hint,
     ) -> None:
         self._registrations = registrations
         self._ask = ask
@@ -192,7 +192,7 @@ class HintTable:
             self._interesting[event] = known
         return known
 
-    def hears(self, profile: str, plugin: str, event: ClusterEvent) -> bool:
+    def is_registered(self, profile: str, plugin: str, event: ClusterEvent) -> bool:
         """Whether the plugin registered the event; the wildcard matches every plugin that registered any."""
         return plugin in self._hints_for(profile, event)
 

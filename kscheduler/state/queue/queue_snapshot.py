@@ -1,8 +1,8 @@
 """The queue as it is at one moment, as plain values, and the way back.
 
 A snapshot holds each waiting pod with what its attempts have left behind, in the order in which it would be popped or
-asked, and the events that pods in flight have yet to judge. Restoring puts everything into places of the same order;
-classes of pods are worked out anew. Limit: pod groups are placed as if their members had just come.
+asked, and the events that pods in flight have yet to judge. Restoring puts everything into sub-queues of the same
+order; classes of pods are worked out again. Limit: pod groups are placed as if their members had just come.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Iterator
@@ -12,9 +12,9 @@ from typing import Any, Final
 
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
-from kscheduler.state.queue.bundles import Bundle
+from kscheduler.state.queue.equivalence_groups import EquivalenceGroup
 from kscheduler.state.queue.in_flight import SeenEvent
-from kscheduler.state.queue.places import Places
+from kscheduler.state.queue.sub_queues import SubQueues
 
 FACTS: Final = (
     "timestamp",
@@ -51,7 +51,7 @@ class WaitingElement:
 
     place: str
     common: Facts | None
-    """What the members of a bundle have in common; `None`: a single pod."""
+    """What the members of an equivalence group have in common; `None`: a single pod."""
     members: tuple[tuple[PodInfo, Facts], ...]
 
 
@@ -71,11 +71,11 @@ class QueueSnapshot:
     """Of pods that cost much; `None`: nothing is known of them."""
 
 
-def elements_of(places: Places) -> Iterator[WaitingElement]:
+def elements_in(sub_queues: SubQueues) -> Iterator[WaitingElement]:
     """The waiting pods; of each place in its order."""
-    for place, elements in places.in_order():
+    for place, elements in sub_queues.in_order():
         for element in elements:
-            if isinstance(element, Bundle):
+            if isinstance(element, EquivalenceGroup):
                 yield WaitingElement(place, _common_of(element), tuple(map(_member, element.in_order())))
             elif isinstance(element, QueuedPodInfo):
                 yield WaitingElement(place, None, (_member(element),))
@@ -92,19 +92,19 @@ def queued_from(pod: PodInfo, facts: Iterable[Any]) -> QueuedPodInfo:
     return QueuedPodInfo(pod, *facts)
 
 
-def put_back(places: Places, elements: Iterable[WaitingElement], class_of: ClassOf) -> None:
-    """Fill empty places."""
+def put_back(sub_queues: SubQueues, elements: Iterable[WaitingElement], class_of: ClassOf) -> None:
+    """Fill empty sub-queues."""
     for element in elements:
         members = [queued_from(pod, facts) for pod, facts in element.members]
         name = class_of(members[0].pod) if element.common is not None else None
         if name is None or element.common is None:
             for queued in members:
-                places.put(queued, element.place)
-                places.count_rejections(queued, 1)
+                sub_queues.put(queued, element.place)
+                sub_queues.count_rejections(queued, 1)
             continue
         for queued in members:
-            bundle = places.bundles.join(name, queued)
+            equivalence_group = sub_queues.equivalence_groups.join(name, queued)
         for field, value in zip(OF_BUNDLE, element.common, strict=True):
-            setattr(bundle, field, value)
-        places.put(bundle, element.place)
-        places.count(bundle.rejectors, members[0].pod.pod.spec.scheduler_name, len(bundle))
+            setattr(equivalence_group, field, value)
+        sub_queues.put(equivalence_group, element.place)
+        sub_queues.count(equivalence_group.rejectors, members[0].pod.pod.spec.scheduler_name, len(equivalence_group))

@@ -52,7 +52,7 @@ class QueuedPodGroup:
 
     @property
     def key(self) -> GroupKey:
-        """Which group it is; no pod and no bundle has such a key."""
+        """Which group it is; no pod and no equivalence group has such a key."""
         return self.definition.key
 
     @property

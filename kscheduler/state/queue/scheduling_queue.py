@@ -30,23 +30,23 @@ from kscheduler.framework.cluster.pod_groups import GroupKey
 from kscheduler.framework.events import ClusterEvent, Resource
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
+from kscheduler.state.queue.admission import ClassOf, QueueAdmission, QueuePolicy, no_class
 from kscheduler.state.queue.backoff import is_backing_off
-from kscheduler.state.queue.bundles import Bundle, Element
-from kscheduler.state.queue.entrance import ClassOf, Entrance, QueuePolicy, no_class
+from kscheduler.state.queue.equivalence_groups import Element, EquivalenceGroup
 from kscheduler.state.queue.gated_pods import GatedPods
 from kscheduler.state.queue.group_queue import INCOMPLETE, PENDING, GroupQueue, IncompleteGroup
-from kscheduler.state.queue.hints import QueueingStrategy, is_own_write, looks_alike, pod_update_events
+from kscheduler.state.queue.hints import QueueingStrategy, is_equal_for_plugins, is_own_write, pod_update_events
 from kscheduler.state.queue.in_flight import InFlight, SeenEvent
-from kscheduler.state.queue.places import ACTIVE, BACKOFF, GATED, UNSCHEDULABLE, Places
 from kscheduler.state.queue.queue_snapshot import (
     QueueSnapshot,
     WaitingElement,
-    elements_of,
+    elements_in,
     facts_of,
     put_back,
     queued_from,
 )
 from kscheduler.state.queue.queued_group import GroupOutcome, QueuedPodGroup
+from kscheduler.state.queue.sub_queues import ACTIVE, BACKOFF, GATED, UNSCHEDULABLE, SubQueues
 
 __all__ = [
     "ACTIVE",
@@ -56,7 +56,7 @@ __all__ = [
     "PENDING",
     "UNSCHEDULABLE",
     "ClassOf",
-    "QueueAdoption",
+    "QueueApplyResult",
     "QueuePolicy",
     "QueueStatistics",
     "SchedulingQueue",
@@ -89,7 +89,7 @@ class QueueStatistics:
 
 
 @dataclass(frozen=True, slots=True)
-class QueueAdoption:
+class QueueApplyResult:
     """What another policy did to the waiting pods."""
 
     kept: int
@@ -97,12 +97,12 @@ class QueueAdoption:
     """Those that no profile wants any more."""
 
 
-def _places_of(policy: QueuePolicy) -> Places:
-    return Places(policy.sort_key, GatedPods(policy.standing_gates, policy.hints_alike, policy.object_gates))
+def _sub_queues_of(policy: QueuePolicy) -> SubQueues:
+    return SubQueues(policy.sort_key, GatedPods(policy.standing_gates, policy.hints_alike, policy.object_gates))
 
 
-def _groups_of(policy: QueuePolicy, places: Places, entrance: Entrance) -> GroupQueue | None:
-    return None if policy.groups is None else GroupQueue(policy.groups, policy, places, entrance)
+def _groups_of(policy: QueuePolicy, sub_queues: SubQueues, admission: QueueAdmission) -> GroupQueue | None:
+    return None if policy.groups is None else GroupQueue(policy.groups, policy, sub_queues, admission)
 
 
 class SchedulingQueue:
@@ -110,16 +110,16 @@ class SchedulingQueue:
 
     def __init__(self, policy: QueuePolicy) -> None:
         self._policy = policy
-        self._places = _places_of(policy)
-        self._entrance = Entrance(policy, self._places)
-        self._groups = _groups_of(policy, self._places, self._entrance)
+        self._sub_queues = _sub_queues_of(policy)
+        self._admission = QueueAdmission(policy, self._sub_queues)
+        self._groups = _groups_of(policy, self._sub_queues, self._admission)
         self._in_flight = InFlight()
         self.changes_beside_pods = 0
         """Events that were about more than a pod: of nodes, claims, quotas, plugins' data."""
 
     def statistics(self) -> QueueStatistics:
         """Sizes, for metrics."""
-        sizes = self._places.sizes()
+        sizes = self._sub_queues.sizes()
         for place, count in self._groups.sizes().items() if self._groups is not None else ():
             sizes[place] = sizes.get(place, 0) + count
         return QueueStatistics(
@@ -136,24 +136,24 @@ class SchedulingQueue:
 
     def rejections(self) -> dict[tuple[str, str], int]:
         """The number of waiting pods rejected by each (plugin, profile): `scheduler_unschedulable_pods`."""
-        return dict(self._places.rejections)
+        return dict(self._sub_queues.rejections)
 
     def gated_by_plugin(self) -> dict[str, int]:
         """By plugin how many single pods it keeps out; members of groups are kept out with their group."""
-        return self._places.gated.by_plugin()
+        return self._sub_queues.gated.by_plugin()
 
     def parked(self) -> Iterator[QueuedPodInfo]:
         """Pods that wait for an event, gated ones included."""
-        return self._places.parked_pods() if self._groups is None else self._with_members_of_groups()
+        return self._sub_queues.parked_pods() if self._groups is None else self._with_members_of_groups()
 
     def _with_members_of_groups(self) -> Iterator[QueuedPodInfo]:
-        yield from self._places.parked_pods()
+        yield from self._sub_queues.parked_pods()
         if self._groups is not None:
             yield from self._groups.parked()
 
     def waiting_keys(self) -> list[str]:
         """The keys of all pods that wait here, members of groups included: a copy."""
-        return [*self._places.waiting_keys(), *(self._groups.keys() if self._groups is not None else ())]
+        return [*self._sub_queues.waiting_keys(), *(self._groups.keys() if self._groups is not None else ())]
 
     def awaited_events(self, profile: str, plugins: frozenset[str]) -> tuple[str, ...]:
         """Labels, sorted, of the events that may change these plugins' verdicts: what a parked pod waits for."""
@@ -163,7 +163,7 @@ class SchedulingQueue:
         """The place of a pod and its record; `None` if it does not wait here."""
         if self._groups is not None and self._groups.holds(key):
             return self._groups.find(key)
-        return self._places.find(key)
+        return self._sub_queues.find(key)
 
     def group_of(self, pod: Pod) -> GroupKey | None:
         """The group that a pod is in; `None`: it is by itself, or groups are off."""
@@ -195,7 +195,7 @@ class SchedulingQueue:
 
     def snapshot(self) -> QueueSnapshot:
         """All that waits and is in flight. Linear; about a microsecond for each waiting pod."""
-        elements = tuple(elements_of(self._places))
+        elements = tuple(elements_in(self._sub_queues))
         if self._groups is not None:
             elements += tuple(
                 WaitingElement(GATED, None, ((queued.pod, facts_of(queued)),)) for queued in self._groups.parked()
@@ -203,22 +203,22 @@ class SchedulingQueue:
         return QueueSnapshot(
             elements,
             *self._in_flight.snapshot(),
-            has_failed_gates=self._entrance.has_failed_gates,
+            has_failed_gates=self._admission.has_failed_gates,
             has_groups=self._groups is not None,
-            costly_turns=self._places.costly_turns.snapshot(),
+            costly_turns=self._sub_queues.costly_turns.snapshot(),
         )
 
     def restore(self, snapshot: QueueSnapshot, now: float) -> None:
         """Take over a snapshot; the queue must be empty. Members of groups are placed as if they had just come."""
         alone = [each for each in snapshot.elements if not self._is_of_group(each)]
-        put_back(self._places, alone, self._policy.class_of)
+        put_back(self._sub_queues, alone, self._policy.class_of)
         for element in snapshot.elements:
             if self._is_of_group(element):
                 self._arrive(queued_from(*element.members[0]), events.UNSCHEDULABLE_POD_ADD.label, now, is_new=False)
         self._in_flight.restore(snapshot.in_flight, snapshot.resting, snapshot.keys)
-        self._entrance.has_failed_gates = snapshot.has_failed_gates
+        self._admission.has_failed_gates = snapshot.has_failed_gates
         if snapshot.costly_turns is not None:
-            self._places.costly_turns.restore(*snapshot.costly_turns)
+            self._sub_queues.costly_turns.restore(*snapshot.costly_turns)
 
     def _is_of_group(self, element: WaitingElement) -> bool:
         return self._groups is not None and self._groups.key_of(element.members[0][0].pod) is not None
@@ -237,7 +237,7 @@ class SchedulingQueue:
         if self._groups is not None and self._groups.key_of(queued.pod.pod) is not None:
             self._groups.add(queued, label, now)
         else:
-            self._entrance.admit(ACTIVE, queued, label, now)
+            self._admission.admit(ACTIVE, queued, label, now)
 
     def update(self, old: Pod, pod: PodInfo, now: float) -> None:
         """Update a pod that needs a node; an equal resource version (after a relist) is no change."""
@@ -263,11 +263,11 @@ class SchedulingQueue:
 
     def delete(self, key: str) -> None:
         """Remove a pod that is gone or has been given a node by another scheduler."""
-        queued = self._places.remove(key)
+        queued = self._sub_queues.remove(key)
         if queued is None and self._groups is not None and self._groups.holds(key):
             queued = self._groups.remove(key)
         if queued is not None:
-            self._places.count_rejections(queued, -1)
+            self._sub_queues.count_rejections(queued, -1)
 
     def move_all(
         self,
@@ -285,15 +285,15 @@ class SchedulingQueue:
         if event.resource not in _OF_PODS:
             self.changes_beside_pods += 1
         has_gated_groups = self._groups is not None and self._groups.has_gated()
-        if not (self._places.has_parked() or len(self._in_flight) or has_gated_groups):
+        if not (self._sub_queues.has_parked() or len(self._in_flight) or has_gated_groups):
             return
         if not self._policy.hints.interests_anyone(event):
             return
-        waiting = self._parked_that_hear(event)
-        if self._places.gated:
-            waiting += self._gated_that_may_come_in(event, old, new, spared, pre_check)
+        waiting = self._parked_registered_for(event)
+        if self._sub_queues.gated:
+            waiting += self._gated_that_may_enter(event, old, new, spared, pre_check)
         for element in waiting:
-            is_spared = not isinstance(element, Bundle) and element.pod.uid == spared
+            is_spared = not isinstance(element, EquivalenceGroup) and element.pod.uid == spared
             if not is_spared and (pre_check is None or pre_check(element.pod)):
                 self._move(element, event, old, new, now)
         if self._groups is not None and has_gated_groups:
@@ -350,29 +350,29 @@ class SchedulingQueue:
         Linear in the number of waiting pods: a hold ends early a few times in ten minutes.
         """
         prefix = f"{namespace}/"
-        for key in [key for key in self._places.waiting_keys() if key.startswith(prefix)]:
+        for key in [key for key in self._sub_queues.waiting_keys() if key.startswith(prefix)]:
             found = self.find(key)
             if found is not None and found[0] == BACKOFF and found[1].held_until:
                 self._activate(*found, now)
 
-    def ask_again(self, keys: Collection[str], now: float) -> None:
+    def retry(self, keys: Collection[str], now: float) -> None:
         """Let PreEnqueue judge the groups of these pods again; one that is let in waits until its back-off is over."""
         if self._groups is not None:
-            self._groups.ask_again(keys, now)
+            self._groups.retry(keys, now)
 
-    def adopt(self, policy: QueuePolicy, serves: Callable[[Pod], bool], now: float) -> QueueAdoption:
+    def apply(self, policy: QueuePolicy, serves: Callable[[Pod], bool], now: float) -> QueueApplyResult:
         """Follow another policy from now on, in one step: other profiles, another order, another back-off.
 
-        Every pod is placed anew. Those that `serves` does not want leave the queue. The others are asked at the new
+        Every pod is placed again. Those that `serves` does not want leave the queue. The others are asked at the new
         gates, and nobody stays parked, but for a quarantined plugin: what rejected them may be gone. A pod that is
         being tried comes back as after any event that may help it. Linear in the number of waiting pods.
         """
         taken = list(self._groups.give_up()) if self._groups is not None else []
-        taken += self._places.give_up()
+        taken += self._sub_queues.give_up()
         label = events.CONFIGURATION_RELOAD.label
-        self._policy, self._places = policy, _places_of(policy)
-        self._entrance = Entrance(policy, self._places)
-        self._groups = _groups_of(policy, self._places, self._entrance)
+        self._policy, self._sub_queues = policy, _sub_queues_of(policy)
+        self._admission = QueueAdmission(policy, self._sub_queues)
+        self._groups = _groups_of(policy, self._sub_queues, self._admission)
         let_go: list[Pod] = []
         kept_parked = self._kept_parked(taken)
         for place, queued in taken:
@@ -380,17 +380,17 @@ class SchedulingQueue:
                 let_go.append(queued.pod.pod)
                 continue
             self._forget_judgement(queued)
-            self._places.count_rejections(queued, 1)
+            self._sub_queues.count_rejections(queued, 1)
             if self._groups is not None and self._groups.key_of(queued.pod.pod) is not None:
                 self._groups.add(queued, label, now)
                 continue
             strategy = QueueingStrategy.IMMEDIATELY if place == ACTIVE else QueueingStrategy.AFTER_BACKOFF
             if queued.key in kept_parked:
                 strategy = QueueingStrategy.SKIP
-            self._entrance.place(queued, strategy, label, now)
+            self._admission.place(queued, strategy, label, now)
         if len(self._in_flight):
             self._in_flight.record(SeenEvent(events.CONFIGURATION_RELOAD, None, None))
-        return QueueAdoption(kept=len(taken) - len(let_go), let_go=tuple(let_go))
+        return QueueApplyResult(kept=len(taken) - len(let_go), let_go=tuple(let_go))
 
     def _kept_parked(self, taken: Sequence[tuple[str, QueuedPodInfo]]) -> Collection[str]:
         """The keys of the pods that a quarantined plugin keeps parked. Without them, each trial would move them all.
@@ -417,7 +417,7 @@ class SchedulingQueue:
     def _forget_judgement(self, queued: QueuedPodInfo) -> None:
         """Drop what followed from the policy before: the pod's class, its gate, the end of its back-off.
 
-        Failures in a row are forgiven: what raised or was quarantined may be mended.
+        Failures in a row are forgiven: what raised or was quarantined may be repaired.
         """
         queued.pod.signature = None
         queued.refusals = queued.bugs = queued.overruns = 0
@@ -433,7 +433,7 @@ class SchedulingQueue:
 
         After the attempt with a group, `group_attempted` must be called.
         """
-        while (popped := self._places.pop()) is not None:
+        while (popped := self._sub_queues.pop()) is not None:
             place, element = popped
             if place == BACKOFF:
                 pods = len(element) if isinstance(element, QueuedPodGroup) else 1
@@ -452,7 +452,7 @@ class SchedulingQueue:
 
     def _begin(self, queued: QueuedPodInfo, now: float) -> bool:
         """The pod is in flight from now on; false if it is so already, by an attempt before."""
-        self._places.count_rejections(queued, -1)
+        self._sub_queues.count_rejections(queued, -1)
         if queued.pod.uid in self._in_flight:
             return False
         queued.attempts += 1
@@ -469,11 +469,11 @@ class SchedulingQueue:
 
     def has_ready(self) -> bool:
         """Whether `pop_next` would return something."""
-        return self._places.has_ready()
+        return self._sub_queues.has_ready()
 
     def costly_tried(self, seconds: float) -> None:
         """The decision about a pod or group that costs much took so long: the next one waits for it."""
-        self._places.costly_turns.tried(seconds)
+        self._sub_queues.costly_turns.tried(seconds)
 
     def done(self, uid: str) -> None:
         """End an attempt that found a node, or whose pod need not be scheduled any more."""
@@ -491,11 +491,13 @@ class SchedulingQueue:
         """Whether the pod is being tried."""
         return uid in self._in_flight
 
-    def requeue(self, queued: QueuedPodInfo, now: float, *, holds_for: Hashable | None = None) -> Bundle | None:
+    def requeue(
+        self, queued: QueuedPodInfo, now: float, *, holds_for: Hashable | None = None
+    ) -> EquivalenceGroup | None:
         """End a failed attempt. `queued` has the plugins that rejected the pod; without any it was an error.
 
         `holds_for`: the verdict holds for all pods of this class in the current state of the cluster. Unless the pod
-        has changed its class meanwhile, all of them are parked with it, and their bundle is returned.
+        has changed its class meanwhile, all of them are parked with it, and their equivalence group is returned.
         """
         try:
             return self._requeue(queued, now, holds_for) if self.find(queued.key) is None else None
@@ -507,20 +509,20 @@ class SchedulingQueue:
 
         Pods that cost much get a part of the second.
         """
-        self._places.costly_turns.second_passed()
-        while ripe := [head for head in self._places.heads_of_backoff() if not is_backing_off(head, now)]:
+        self._sub_queues.costly_turns.second_passed()
+        while ripe := [head for head in self._sub_queues.heads_of_backoff() if not is_backing_off(head, now)]:
             for element in ripe:
-                self._places.take_out(element)
+                self._sub_queues.take_out(element)
                 if isinstance(element, QueuedPodGroup):
-                    self._entrance.enter_group(element, ACTIVE, events.BACKOFF_COMPLETE, now)
+                    self._admission.enter_group(element, ACTIVE, events.BACKOFF_COMPLETE, now)
                 else:
-                    self._entrance.enter(ACTIVE, element, events.BACKOFF_COMPLETE, now)
+                    self._admission.enter(ACTIVE, element, events.BACKOFF_COMPLETE, now)
 
     def flush_unschedulable(self, now: float) -> None:
         """The safety net: pods that have been parked for 5 minutes are tried again."""
         event = events.UNSCHEDULABLE_TIMEOUT
-        self._ask_failed_gates_again(event.label, now)
-        waiting = (*self._places.parked, *self._gated_that_hear(event))
+        self._retry_failed_gates(event.label, now)
+        waiting = (*self._sub_queues.parked, *self._gated_registered_for(event))
         stopped = self._policy.stopped
         for element in waiting:
             is_due = now - element.timestamp > MAX_IN_UNSCHEDULABLE_SECONDS
@@ -535,16 +537,16 @@ class SchedulingQueue:
         if self._groups is not None:
             self._groups.flush(MAX_IN_UNSCHEDULABLE_SECONDS, now)
 
-    def _ask_failed_gates_again(self, label: str, now: float) -> None:
-        if not self._entrance.has_failed_gates:
+    def _retry_failed_gates(self, label: str, now: float) -> None:
+        if not self._admission.has_failed_gates:
             return
-        self._entrance.has_failed_gates = False  # set again by the next failure
-        for queued in [gated for gated in self._places.gated if gated.gate_failed]:
-            self._entrance.place(queued, QueueingStrategy.AFTER_BACKOFF, label, now)
+        self._admission.has_failed_gates = False  # set again by the next failure
+        for queued in [gated for gated in self._sub_queues.gated if gated.gate_failed]:
+            self._admission.place(queued, QueueingStrategy.AFTER_BACKOFF, label, now)
 
     # --- an attempt has failed ----------------------------------------------------------------------------------------
 
-    def _requeue(self, queued: QueuedPodInfo, now: float, holds_for: Hashable | None) -> Bundle | None:
+    def _requeue(self, queued: QueuedPodInfo, now: float, holds_for: Hashable | None) -> EquivalenceGroup | None:
         is_rejected = bool(queued.unschedulable_plugins or queued.pending_plugins)
         if is_rejected:
             queued.unschedulable_count += 1
@@ -555,16 +557,16 @@ class SchedulingQueue:
         queued.was_flushed = False
         queued.backoff_expiration = math.floor(queued.held_until) or self._policy.backoff.expiration(queued)
         if self._groups is not None and self._groups.key_of(queued.pod.pod) is not None:
-            self._places.count_rejections(queued, 1)
+            self._sub_queues.count_rejections(queued, 1)
             self._groups.add(queued, events.SCHEDULE_ATTEMPT_FAILURE, now)
             return None
         strategy = self._strategy_of_missed_events(queued) if is_rejected else QueueingStrategy.AFTER_BACKOFF
         is_shared = holds_for is not None and strategy is QueueingStrategy.SKIP
         if is_shared and self._policy.class_of(queued.pod) == holds_for:
             self._policy.on_incoming(UNSCHEDULABLE, events.SCHEDULE_ATTEMPT_FAILURE, 1, 0)
-            return self._places.join_class(holds_for, queued)
-        self._places.count_rejections(queued, 1)
-        self._entrance.place(queued, strategy, events.SCHEDULE_ATTEMPT_FAILURE, now)
+            return self._sub_queues.join_class(holds_for, queued)
+        self._sub_queues.count_rejections(queued, 1)
+        self._admission.place(queued, strategy, events.SCHEDULE_ATTEMPT_FAILURE, now)
         return None
 
     def _strategy_of_missed_events(self, queued: QueuedPodInfo) -> QueueingStrategy:
@@ -583,24 +585,26 @@ class SchedulingQueue:
 
     # --- an event has arrived -----------------------------------------------------------------------------------------
 
-    def _parked_that_hear(self, event: ClusterEvent) -> list[Element]:
+    def _parked_registered_for(self, event: ClusterEvent) -> list[Element]:
         """Parked elements of which at least one rejecting plugin registered the event."""
         concerns = self._policy.hints.concerns
-        return self._places.parked.concerned(lambda profile, rejectors: concerns(profile, rejectors, event))
+        return self._sub_queues.parked.concerned(lambda profile, rejectors: concerns(profile, rejectors, event))
 
-    def _gated_that_hear(self, event: ClusterEvent) -> list[QueuedPodInfo]:
+    def _gated_registered_for(self, event: ClusterEvent) -> list[QueuedPodInfo]:
         """Gated pods whose gating plugin registered the event; the others cost nothing."""
-        hears = self._policy.hints.hears
-        return self._that_may_be_asked(self._places.gated.behind(lambda profile, plugin: hears(profile, plugin, event)))
+        is_registered = self._policy.hints.is_registered
+        return self._that_may_be_queried(
+            self._sub_queues.gated.behind(lambda profile, plugin: is_registered(profile, plugin, event))
+        )
 
-    def _that_may_be_asked(self, gated: list[QueuedPodInfo]) -> list[QueuedPodInfo]:
+    def _that_may_be_queried(self, gated: list[QueuedPodInfo]) -> list[QueuedPodInfo]:
         """The pods whose PreEnqueue has not failed; the failed ones wait until `flush_unschedulable`.
 
         It is unknown what such a pod waits for, and in a busy cluster events come every second. Its own update counts.
         """
-        return [queued for queued in gated if not queued.gate_failed] if self._entrance.has_failed_gates else gated
+        return [queued for queued in gated if not queued.gate_failed] if self._admission.has_failed_gates else gated
 
-    def _gated_that_may_come_in(
+    def _gated_that_may_enter(
         self,
         event: ClusterEvent,
         old: KubeObject | None,
@@ -613,39 +617,41 @@ class SchedulingQueue:
         If hints let such pods go, they would leave the pool and come back. So they are not touched, and only counted
         as arrivals. The hints are called for a single pod of each group.
         """
-        hears = self._policy.hints.hears
-        found, kept_out = self._places.gated.hearing(lambda profile, plugin: hears(profile, plugin, event), spared)
+        is_registered = self._policy.hints.is_registered
+        found, kept_out = self._sub_queues.gated.registered_for(
+            lambda profile, plugin: is_registered(profile, plugin, event), spared
+        )
         for representative, pods in kept_out:
             if pre_check is not None and not pre_check(representative.pod):
                 continue
             if self._policy.hints.strategy(representative, event, old, new) is not QueueingStrategy.SKIP:
                 self._policy.on_incoming(UNSCHEDULABLE, event.label, pods, pods)
-        for queued in self._places.gated.wait_for_others():
-            self._entrance.ask_why(queued)
-        return self._that_may_be_asked(found)
+        for queued in self._sub_queues.gated.wait_for_others():
+            self._admission.recheck_gate(queued)
+        return self._that_may_be_queried(found)
 
     def _move(
         self, element: Element, event: ClusterEvent, old: KubeObject | None, new: KubeObject | None, now: float
     ) -> None:
         strategy = self._policy.hints.strategy(element, event, old, new)
         if strategy is not QueueingStrategy.SKIP:
-            self._places.take_out(element)
-            self._entrance.place(element, strategy, event.label, now)
+            self._sub_queues.take_out(element)
+            self._admission.place(element, strategy, event.label, now)
 
     def _renew(self, place: str, queued: QueuedPodInfo, pod: PodInfo) -> None:
-        """Take over the newest version of a pod; a pod whose class has changed leaves its bundle."""
+        """Take over the newest version of a pod; a pod whose class has changed leaves its equivalence group."""
         before = queued.pod.pod
-        if looks_alike(before, pod.pod):
+        if is_equal_for_plugins(before, pod.pod):
             pod.signature = queued.pod.signature
         queued.pod = pod
-        bundle = self._places.bundles.of_pod(queued.key)
-        if bundle is not None and self._policy.class_of(pod) != bundle.key:
-            self._places.go_alone(queued)
-        elif bundle is None and place in (ACTIVE, BACKOFF):
-            self._places.remove(queued.key)
-            self._places.put(queued, place)  # its order may have changed, or what it costs
+        equivalence_group = self._sub_queues.equivalence_groups.of_pod(queued.key)
+        if equivalence_group is not None and self._policy.class_of(pod) != equivalence_group.key:
+            self._sub_queues.go_alone(queued)
+        elif equivalence_group is None and place in (ACTIVE, BACKOFF):
+            self._sub_queues.remove(queued.key)
+            self._sub_queues.put(queued, place)  # its order may have changed, or what it costs
         elif place == GATED and not is_own_write(before, pod.pod):
-            self._places.gated.renew(queued)
+            self._sub_queues.gated.renew(queued)
 
     def _react(
         self, place: str, queued: QueuedPodInfo, changes: Collection[ClusterEvent], old: Pod, now: float
@@ -654,25 +660,25 @@ class SchedulingQueue:
         new = queued.pod.pod
         was_held = queued.held_until > 0
         if place == BACKOFF and queued.forgive(old, new):
-            self._places.remove(queued.key)
+            self._sub_queues.remove(queued.key)
             queued.backoff_expiration = self._policy.backoff.expiration(queued)
             # A pod that has waited for a plugin, and for nothing of its own, has no back-off to sit out.
             strategy = QueueingStrategy.IMMEDIATELY if was_held else QueueingStrategy.AFTER_BACKOFF
-            self._entrance.place(queued, strategy, events.UNSCHEDULABLE_POD_UPDATE.label, now)
+            self._admission.place(queued, strategy, events.UNSCHEDULABLE_POD_UPDATE.label, now)
         if place not in (UNSCHEDULABLE, GATED):
             return
         for event in changes:
             strategy = self._policy.hints.strategy(queued, event, old, new)
             if strategy is not QueueingStrategy.SKIP:
-                self._places.go_alone(queued)
-                self._entrance.place(queued, strategy, event.label, now)
-                if not self._places.is_parked(queued.key):
+                self._sub_queues.go_alone(queued)
+                self._admission.place(queued, strategy, event.label, now)
+                if not self._sub_queues.is_parked(queued.key):
                     return
 
     def _activate(self, place: str, queued: QueuedPodInfo, now: float) -> None:
-        self._places.go_alone(queued)
+        self._sub_queues.go_alone(queued)
         if place == BACKOFF:
-            self._places.remove(queued.key)
-            self._entrance.enter(ACTIVE, queued, events.FORCE_ACTIVATE.label, now)
+            self._sub_queues.remove(queued.key)
+            self._admission.enter(ACTIVE, queued, events.FORCE_ACTIVATE.label, now)
         else:
-            self._entrance.admit(ACTIVE, queued, events.FORCE_ACTIVATE.label, now)
+            self._admission.admit(ACTIVE, queued, events.FORCE_ACTIVATE.label, now)

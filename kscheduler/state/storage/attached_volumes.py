@@ -66,7 +66,7 @@ class _DriverColumns:
         """A lower bound of `room` over all rows."""
 
     def grow(self, capacity: int) -> None:
-        """Make room for more rows."""
+        """Make capacity for more rows."""
         more = capacity - len(self.attached)
         self.attached = np.pad(self.attached, (0, more))
         self.limits = np.pad(self.limits, (0, more), constant_values=NO_LIMIT)

@@ -30,7 +30,7 @@ from kscheduler.state.topology.held_terms import HeldTerms, TermsOfOneKind
 from kscheduler.state.topology.index import MatchIndex
 
 _NO_LABELS: Final[Mapping[str, str]] = {}
-_LEAST_QUESTIONS: Final = 512
+_LEAST_QUERIES: Final = 512
 """The number of columns that are kept, besides four per group of like pods. It needs a limit, because the counters do
 not learn when the last pod that uses a column has gone, and each release of a Deployment may need a new one."""
 _BYTES_PER_PART: Final = 256
@@ -81,7 +81,7 @@ class TopologyCounts:
         column = self._columns.use(match)
         if column is None:
             column = self._counted(match)
-            self._columns.keep(match, column, _LEAST_QUESTIONS + 4 * len(self._groups))
+            self._columns.keep(match, column, _LEAST_QUERIES + 4 * len(self._groups))
             self._index.add(match, match)
         return column
 

@@ -111,8 +111,8 @@ def report_suppressed(write: Callable[[str, str, int], None]) -> None:
 
 # One line now, and none like it for a while: what fails for one object often fails for a thousand a second.
 #
-# `storms` cuts what comes too often, whoever writes it. A throttle belongs to one message of one writer: the first line
-# is written at once, then there is silence for a fixed time, and the next line can say how many were left out
+# `storms` cuts what comes too often, anyone who writes it. A throttle belongs to one message of one writer: the first
+# line is written at once, then there is silence for a fixed time, and the next line can say how many were left out
 # meanwhile. Pure: `now` is an argument, in monotonic seconds.
 
 _LONGEST_CAUSE: Final = 300
@@ -173,7 +173,7 @@ class RecurringTrouble:
     lasted so long: an API server that has just started refuses for a second what it allows then (RBAC is being read).
     """
 
-    __slots__ = ("_is_told", "_lines", "_patience_seconds", "_since", "_untold")
+    __slots__ = ("_is_reported", "_lines", "_patience_seconds", "_since", "_untold")
 
     def __init__(self, quiet_seconds: float, patience_seconds: float = 0.0) -> None:
         """`quiet_seconds`: the least time between two lines that say that it is there. `patience_seconds`: how long it
@@ -183,7 +183,7 @@ class RecurringTrouble:
         self._patience_seconds = patience_seconds
         self._since: float | None = None
         """When it was seen first, since it was not there last."""
-        self._is_told = False
+        self._is_reported = False
         self._untold = 0
 
     def is_due(self, now: float, *, at_once: bool = False) -> bool:
@@ -193,7 +193,7 @@ class RecurringTrouble:
         if now - self._since < self._patience_seconds or (self._lines.is_quiet(now) and not at_once):
             return False
         self._lines.admits(now)
-        self._is_told = True
+        self._is_reported = True
         return True
 
     @property
@@ -203,10 +203,10 @@ class RecurringTrouble:
 
     def ends(self) -> bool:
         """It is over: whether to write that."""
-        is_told, self._is_told = self._is_told, False
+        is_reported, self._is_reported = self._is_reported, False
         self._since = None
-        self._untold += not is_told
-        return is_told
+        self._untold += not is_reported
+        return is_reported
 
     def take_untold(self) -> dict[str, int]:
         """A field for the next line: how often it came and went since the last one; empty if it did not."""

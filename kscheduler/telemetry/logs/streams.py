@@ -31,7 +31,7 @@ class SplitStream:
     """How long a line may stay in the buffer."""
 
 
-TellLost = Callable[[int], str]
+ReportLost = Callable[[int], str]
 """From the number of lines that were lost to a line that says so."""
 _lost = {"lines": 0}
 """Of the process."""
@@ -45,9 +45,9 @@ def lost_lines() -> int:
 class LogStream:
     """A stream of lines, written at once."""
 
-    def __init__(self, stream: TextIO, tell_lost: TellLost | None = None) -> None:
+    def __init__(self, stream: TextIO, report_lost: ReportLost | None = None) -> None:
         self._stream = stream
-        self._tell_lost = tell_lost
+        self._report_lost = report_lost
         self._lost = 0
         """Lines that were lost since the last one that was written."""
         self._lock = Lock()
@@ -69,8 +69,8 @@ class LogStream:
     def _put(self, text: str, lines: int = 1) -> None:
         if self._is_mute:
             return
-        if self._lost and self._tell_lost is not None:
-            text = f"{self._tell_lost(self._lost)}\n{text}"
+        if self._lost and self._report_lost is not None:
+            text = f"{self._report_lost(self._lost)}\n{text}"
         try:
             self._stream.write(text)
             self._stream.flush()
@@ -84,8 +84,8 @@ class LogStream:
 class BufferedLogStream(LogStream):
     """The same, with a buffer that a thread empties. A line that does not fit is never cut: the buffer goes first."""
 
-    def __init__(self, stream: TextIO, split: SplitStream, tell_lost: TellLost | None = None) -> None:
-        super().__init__(stream, tell_lost)
+    def __init__(self, stream: TextIO, split: SplitStream, report_lost: ReportLost | None = None) -> None:
+        super().__init__(stream, report_lost)
         self._most = min(split.buffer_bytes, LARGEST_BUFFER)
         self._waiting: list[str] = []
         self._bytes = 0
@@ -150,12 +150,12 @@ class Outlets:
 
 
 def outlets_over(
-    standard_error: TextIO, standard_output: TextIO, split: SplitStream | None, tell_lost: TellLost | None = None
+    standard_error: TextIO, standard_output: TextIO, split: SplitStream | None, report_lost: ReportLost | None = None
 ) -> Outlets:
     """The streams as asked for; `split` `None`: all lines go to standard error."""
-    trouble = LogStream(standard_error, tell_lost)
+    trouble = LogStream(standard_error, report_lost)
     if split is None:
         return Outlets(trouble, trouble)
     if not split.buffer_bytes:
-        return Outlets(LogStream(standard_output, tell_lost), trouble)
-    return Outlets(BufferedLogStream(standard_output, split, tell_lost), trouble)
+        return Outlets(LogStream(standard_output, report_lost), trouble)
+    return Outlets(BufferedLogStream(standard_output, split, report_lost), trouble)

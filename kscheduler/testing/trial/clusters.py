@@ -155,4 +155,4 @@ ASPECTS: Final[Mapping[str, Change]] = {
     ),
     "priority": _with_spec_of(lambda chance, words: random_pod(chance, words, "p")),
 }
-"""Parts of a pod, and how each is changed while the others stay (`priority` also draws requests anew)."""
+"""Parts of a pod, and how each is changed while the others stay (`priority` also draws requests again)."""

@@ -11,18 +11,18 @@ from typing import Any, Final
 import msgspec
 
 from kscheduler.api.core import Node, Pod
-from kscheduler.framework.plugin_answers import place_in_file
 from kscheduler.framework.plugin_contract import contract_problems, misspellings
+from kscheduler.framework.plugin_results import place_in_file
 from kscheduler.framework.plugin_time import PLUGIN_TIME
 from kscheduler.framework.registry import Registry
 from kscheduler.framework.traits import points_of
 from kscheduler.scheduling.runtime.guard import PluginFailure
 from kscheduler.testing.objects import make_node
-from kscheduler.testing.trial.asking import PATIENCE_SECONDS, Answers, TriedPlugin, is_overrun
 from kscheduler.testing.trial.clusters import ASPECTS, Words, pods_with_words, random_nodes, random_pod, words_of
 from kscheduler.testing.trial.reads import reads_of
 from kscheduler.testing.trial.refreshing import try_refresh
 from kscheduler.testing.trial.steps import reasons_not_to_try, take_steps
+from kscheduler.testing.trial.tried_plugin import PATIENCE_SECONDS, PluginResults, TriedPlugin, is_overrun
 
 CLUSTERS: Final = 40
 PODS_EACH: Final = 4
@@ -58,7 +58,7 @@ class Finding:
     """Whether nothing more is asked: a call was beyond its time budget, and each further one would take as long."""
 
 
-def _tell_nobody(clusters: int) -> None:
+def _no_report(clusters: int) -> None:
     """It is not said how far the trial is."""
 
 
@@ -72,7 +72,7 @@ class Trial:
         args: Any,
         source: str,
         seed: int = 1,
-        on_progress: Callable[[int], None] = _tell_nobody,
+        on_progress: Callable[[int], None] = _no_report,
     ) -> None:
         """`source`: the text of the plugin's file, whose words labels and annotations are made of.
 
@@ -115,20 +115,20 @@ class Trial:
         yield from self._refreshed(words)
         yield from self._for_words(words)
         yield from self._steps(words)
-        judges = True
+        evaluators = True
         for number in range(CLUSTERS):
             nodes, pods = _cluster(chance, words)
-            asked = self._tried(nodes, pods)
-            judges = bool({point.method for point in points_of(asked.plugin)} & {"pre_filter", "filter", "score"})
-            if not judges:
+            queried = self._tried(nodes, pods)
+            evaluators = bool({point.method for point in points_of(queried.plugin)} & {"pre_filter", "filter", "score"})
+            if not evaluators:
                 return
             self.clusters += 1
-            self._is_signed = asked.traits.is_signed
+            self._is_signed = queried.traits.is_signed
             where = f"cluster {number} of seed {self._seed}"
             for pod in (random_pod(chance, words, f"pod-{each}") for each in range(PODS_EACH)):
                 self._on_progress(self.clusters)
                 try:
-                    yield from self._about(asked, pod, chance, words, where)
+                    yield from self._about(queried, pod, chance, words, where)
                 except PluginFailure as failure:
                     yield Finding(Severity.WRONG, "fails", f"{failure} ({where})", is_overrun(failure))
                     return
@@ -151,11 +151,11 @@ class Trial:
         """What is asked before a cycle and after it: PreEnqueue, QueueSort, Reserve, Permit, PreBindPreFlight."""
         chance = random.Random(self._seed)  # noqa: S311  clusters of its own: the others stay as they are
         for number in range(CLUSTERS_FOR_STEPS):
-            asked = self._tried(*_cluster(chance, words))
+            queried = self._tried(*_cluster(chance, words))
             self.clusters += 1
             pod = random_pod(chance, words, f"pod-{number}")
             try:
-                late = asyncio.run(take_steps(asked, pod))
+                late = asyncio.run(take_steps(queried, pod))
             except PluginFailure as failure:
                 where = f"step cluster {number} of seed {self._seed}"
                 yield Finding(Severity.WRONG, "fails", f"{failure} ({where})", is_overrun(failure))
@@ -165,11 +165,11 @@ class Trial:
                 return
 
     def _about(
-        self, asked: TriedPlugin, pod: Pod, chance: random.Random, words: Words, where: str
+        self, queried: TriedPlugin, pod: Pod, chance: random.Random, words: Words, where: str
     ) -> Iterator[Finding]:
-        before = msgspec.json.encode((pod, [info.node for info in _infos(asked)]))
-        first, again = asked.answers(pod), asked.answers(pod)
-        if msgspec.json.encode((pod, [info.node for info in _infos(asked)])) != before:
+        before = msgspec.json.encode((pod, [info.node for info in _infos(queried)]))
+        first, again = queried.answers(pod), queried.answers(pod)
+        if msgspec.json.encode((pod, [info.node for info in _infos(queried)])) != before:
             yield Finding(Severity.WRONG, "writes", f"it changes the pod or a node that it is asked about ({where})")
         if first != again:
             text = f"asked twice, it answers {_difference(first, again)} ({where})"
@@ -177,24 +177,24 @@ class Trial:
             self._mattered = dict.fromkeys(ASPECTS, True)  # no advice to keep what changes by itself
             return
         some = [name for name in first if chance.random() < 0.5]
-        alone = asked.answers(pod, some) if some else {}
-        if asked.traits.is_keepable and any(alone[name] != first[name] for name in alone):
+        alone = queried.answers(pod, some) if some else {}
+        if queried.traits.is_keepable and any(alone[name] != first[name] for name in alone):
             text = (
                 "what it says about a node depends on which other nodes it is asked about, and `depends_on` denies that"
             )
             yield Finding(Severity.WRONG, "other nodes", f"{text} ({where})")
         for aspect, change in ASPECTS.items():
             other = change(pod, chance, words)
-            if asked.answers(other) != first:
+            if queried.answers(other) != first:
                 self._mattered[aspect] = True
-                if self._is_signed and asked.signature(other) == asked.signature(pod):
+                if self._is_signed and queried.signature(other) == queried.signature(pod):
                     text = f"its answers depend on the pod's {aspect}, which its `sign` leaves out"
                     yield Finding(Severity.WRONG, "sign", f"{text}: pods would get each other's answers ({where})")
 
     def _for_words(self, words: Words) -> Iterator[Finding]:
         """Pods with the labels, annotations and names that the file has: a single value may make all the difference."""
         chance = random.Random(self._seed)  # noqa: S311  clusters of its own: the others stay as they are
-        asked = self._tried(random_nodes(chance, words, MOST_NODES), [])
+        queried = self._tried(random_nodes(chance, words, MOST_NODES), [])
         reads = self._reads.aspects & {"labels", "annotations", "name", "namespace"}
         failures: dict[str, str] = {}
         overruns = 0
@@ -203,7 +203,7 @@ class Trial:
             for what, pod in pods_with_words(words, aspect):
                 self._on_progress(self.clusters)
                 try:
-                    answers = asked.answers(pod)
+                    answers = queried.answers(pod)
                 except PluginFailure as failure:
                     overruns += is_overrun(failure)
                     if not _is_odd_value(failure):  # that is `fragile`
@@ -246,10 +246,10 @@ class Trial:
         )
 
     def _slow(self, chance: random.Random, words: Words) -> Iterator[Finding]:
-        asked = self._tried(random_nodes(chance, words, NODES_FOR_TIMING), [])
+        queried = self._tried(random_nodes(chance, words, NODES_FOR_TIMING), [])
         pod = random_pod(chance, words, "timed")
         try:
-            seconds = min(_seconds(asked, pod) for _ in range(3)) * 5
+            seconds = min(_seconds(queried, pod) for _ in range(3)) * 5
         except PluginFailure as failure:
             yield Finding(Severity.WRONG, "fails", f"{failure} (a cluster of {NODES_FOR_TIMING} nodes)")
             return
@@ -263,13 +263,13 @@ class Trial:
         words = words_of(self._source, unexpected=True)
         for _ in range(CLUSTERS):
             nodes, pods = _cluster(chance, words)
-            asked = self._tried(nodes, pods)
+            queried = self._tried(nodes, pods)
             try:
-                asked.answers(random_pod(chance, words, "pod"))
+                queried.answers(random_pod(chance, words, "pod"))
             except PluginFailure as failure:
-                costs = "nodes or pods their points" if "score" in _methods(asked) else "pods a node, or an attempt"
+                costs = "nodes or pods their points" if "score" in _methods(queried) else "pods a node, or an attempt"
                 text = f"a label or annotation that somebody has misspelt costs {costs}"
-                yield Finding(Severity.ADVICE, "fragile", f"{text}: {failure}. {_caught(failure, asked)}")
+                yield Finding(Severity.ADVICE, "fragile", f"{text}: {failure}. {_caught(failure, queried)}")
                 return
 
 
@@ -290,15 +290,15 @@ def _first_cause(failure: PluginFailure) -> BaseException:
     return cause
 
 
-def _methods(asked: TriedPlugin) -> set[str]:
-    return {point.method for point in points_of(asked.plugin)}
+def _methods(queried: TriedPlugin) -> set[str]:
+    return {point.method for point in points_of(queried.plugin)}
 
 
-def _caught(failure: PluginFailure, asked: TriedPlugin) -> str:
+def _caught(failure: PluginFailure, queried: TriedPlugin) -> str:
     """What to write to get over it."""
     cause = _first_cause(failure)
     kind = type(cause).__name__ if isinstance(cause, Exception) else "Exception"
-    answer = "return 0" if hasattr(asked.plugin, "score") else "return None"
+    answer = "return 0" if hasattr(queried.plugin, "score") else "return None"
     return f"Put that line into `try:` with `except {kind}: {answer}` below it, or whatever you would answer then"
 
 
@@ -309,21 +309,21 @@ def _cluster(chance: random.Random, words: Words) -> tuple[list[Node], list[Pod]
     return nodes, pods
 
 
-def _infos(asked: TriedPlugin) -> list[Any]:
-    return [asked.cache.nodes.info(row) for row in asked.cache.nodes.rows().tolist()]
+def _infos(queried: TriedPlugin) -> list[Any]:
+    return [queried.cache.nodes.info(row) for row in queried.cache.nodes.rows().tolist()]
 
 
-def _seconds(asked: TriedPlugin, pod: Pod) -> float:
+def _seconds(queried: TriedPlugin, pod: Pod) -> float:
     began = perf_counter()
-    asked.answers(pod, budget_seconds=PATIENCE_SECONDS)
+    queried.answers(pod, budget_seconds=PATIENCE_SECONDS)
     return perf_counter() - began
 
 
-def _difference(first: Answers, again: Answers) -> str:
+def _difference(first: PluginResults, again: PluginResults) -> str:
     name = next(name for name in first if first[name] != again.get(name))
-    return f"{_answer(first[name])} about {name}, then {_answer(again.get(name, ('', None)))}"
+    return f"{_result(first[name])} about {name}, then {_result(again.get(name, ('', None)))}"
 
 
-def _answer(answer: tuple[str, int | None]) -> str:
+def _result(answer: tuple[str, int | None]) -> str:
     reason, points = answer
     return repr(reason) if reason else "pass" if points is None else f"{points} points"

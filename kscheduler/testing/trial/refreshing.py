@@ -12,31 +12,31 @@ from typing import Any, Final, NoReturn
 
 from kscheduler.api.core import Node, Pod
 from kscheduler.client.errors import NotSentError
-from kscheduler.framework.plugin_answers import shown
+from kscheduler.framework.plugin_results import shown
 from kscheduler.framework.plugin_time import PLUGIN_TIME
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.registry import Registry
-from kscheduler.scheduling.runtime.guard import Fate, PluginCall, PluginFailure
+from kscheduler.scheduling.runtime.guard import FailureOutcome, PluginCall, PluginFailure
 from kscheduler.scheduling.runtime.lifecycle_calls import is_of_source
 from kscheduler.scheduling.runtime.points import REFRESH
 from kscheduler.scheduling.supervision.supervised import SupervisedPlugin
 from kscheduler.scheduling.supervision.supervisor import DEFAULT_BUDGET_SECONDS, cause_of
 from kscheduler.testing.answers import APIServerAnswers
 from kscheduler.testing.objects import make_node
-from kscheduler.testing.trial.asking import PATIENCE_SECONDS, TriedPlugin, Unheard
+from kscheduler.testing.trial.tried_plugin import PATIENCE_SECONDS, TriedPlugin, Unheard
 
 REFRESH_SECONDS: Final = 10.0
 MOST_NODES: Final = 12
 """Of those that the plugin has got data about."""
-_REFRESH: Final = PluginCall[Any](REFRESH.label, lambda answer, _: answer, Fate.DATA_STAY)
+_REFRESH: Final = PluginCall[Any](REFRESH.label, lambda answer, _: answer, FailureOutcome.DATA_STAY)
 """As the service calls it, which asks for no answer."""
-_THEN: Final = "in the service the data stay as they were, `plugin_not_refreshed` tells it, and an alert fires"
+_THEN: Final = "in the service the data stay as they were, `plugin_not_refreshed` is logged, and an alert fires"
 
 
 class NoAPIServer(APIServerAnswers):
     """Stands for `Handle.client` where there is no API server."""
 
-    def _answer(self, method: str, path: str) -> bytes:
+    def _result(self, method: str, path: str) -> bytes:
         _not_sent(method, path)
 
     def _note(self, method: str, path: str, body: bytes) -> bytes:
@@ -86,25 +86,25 @@ def try_refresh(
 ) -> Refreshed:
     """Refresh once, in bounded time, then ask about the pods. Raises `PluginFailure` if the plugin cannot be built."""
     changed = _Named()
-    asked = TriedPlugin(registry, name, args, nodes, [], NoAPIServer(), changed)
-    if not asked.traits.is_refreshed:
+    queried = TriedPlugin(registry, name, args, nodes, [], NoAPIServer(), changed)
+    if not queried.traits.is_refreshed:
         return Refreshed()
     slowest = _Slowest()
     try:
-        answers = asyncio.run(_refresh(asked, slowest))
+        answers = asyncio.run(_refresh(queried, slowest))
     except PluginFailure as failure:
         return _failed(failure)
     if answers and answers[0] is not None:
-        return Refreshed(wrong=f"`refresh` returns {shown(answers[0])}, which nobody reads: keep data in the plugin")
+        return Refreshed(wrong=f"`refresh` returns {shown(answers[0])}, which is never read: keep data in the plugin")
     if not answers:
         return Refreshed(
             advice=f"`refresh` has not ended after {REFRESH_SECONDS:.0f} s: give what it waits for a timeout"
         )
     for known in list(dict.fromkeys(changed.names))[:MOST_NODES]:
-        asked.cache.add_node(make_node(known))
+        queried.cache.add_node(make_node(known))
     for pod in pods:
         try:
-            asked.answers(pod)
+            queried.answers(pod)
         except PluginFailure as failure:
             return Refreshed(wrong=f"with the data that `refresh` has just fetched, {failure}")
     if slowest.seconds > PLUGIN_TIME.at_most(DEFAULT_BUDGET_SECONDS):
@@ -115,9 +115,9 @@ def try_refresh(
     return Refreshed()
 
 
-async def _refresh(asked: TriedPlugin, listener: _Slowest) -> list[Any]:
+async def _refresh(queried: TriedPlugin, listener: _Slowest) -> list[Any]:
     """What it has returned; empty if it has not ended. Raises `PluginFailure`."""
-    stand_in: Any = SupervisedPlugin(asked.plugin, PATIENCE_SECONDS, Unheard())
+    stand_in: Any = SupervisedPlugin(queried.plugin, PATIENCE_SECONDS, Unheard())
     work = asyncio.create_task(_REFRESH.run(stand_in.name, listener, None, stand_in.refresh))
     ended, _ = await asyncio.wait({work}, timeout=PLUGIN_TIME.at_most(REFRESH_SECONDS))
     return [task.result() for task in ended]

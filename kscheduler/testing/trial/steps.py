@@ -10,7 +10,7 @@ from typing import Any, Final
 from kscheduler.api.core import Pod
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.plugin import PERMIT_TIMEOUT_SECONDS
-from kscheduler.framework.plugin_listener import NOBODY
+from kscheduler.framework.plugin_listener import NO_LISTENER
 from kscheduler.framework.plugin_time import PLUGIN_TIME
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
@@ -27,7 +27,7 @@ from kscheduler.scheduling.runtime.points import (
     RESERVE,
     UNRESERVE,
 )
-from kscheduler.testing.trial.asking import TriedPlugin
+from kscheduler.testing.trial.tried_plugin import TriedPlugin
 
 MOST_SECONDS: Final = PERMIT_TIMEOUT_SECONDS
 """How long an `async def permit` is awaited here, whatever it asks for."""
@@ -50,22 +50,22 @@ def reasons_not_to_try(plugin: Any) -> dict[str, str]:
     return {label: why for method, (label, why) in _NOT_TRIED.items() if hasattr(plugin, method)}
 
 
-async def take_steps(asked: TriedPlugin, pod: Pod) -> str:
+async def take_steps(queried: TriedPlugin, pod: Pod) -> str:
     """Ask about the pod. Returns advice about a `permit` that waits for others, or nothing.
 
     Raises `PluginFailure` for what would fail in the service, too.
     """
-    plugin: Any = asked.plugin
+    plugin: Any = queried.plugin
     info, state = PodInfo(pod), CycleState()
     _ask_in_queue(plugin, info)
-    passing = [node for node, (reason, _) in asked.answers(pod, state=state).items() if not reason]
+    passing = [node for node, (reason, _) in queried.answers(pod, state=state).items() if not reason]
     if not passing:
         return ""
     arguments = (state, info, passing[0])
     advice = ""
     if hasattr(plugin, "reserve"):
         RESERVE.call(plugin.name, plugin.reserve, *arguments)
-    if asked.traits.awaits_permit:
+    if queried.traits.awaits_permit:
         advice = await _awaited_permit(plugin, arguments)
     elif hasattr(plugin, "permit"):
         PERMIT.call(plugin.name, plugin.permit, *arguments)
@@ -94,12 +94,12 @@ def _ask_in_queue(plugin: Any, info: PodInfo) -> None:
 async def _awaited_permit(plugin: Any, arguments: tuple[Any, ...]) -> str:
     """A coroutine asks somebody outside, who is mostly not here: that it fails then is told, and is no mistake."""
     seconds = min(getattr(plugin, "permit_timeout_seconds", PERMIT_TIMEOUT_SECONDS), MOST_SECONDS)
-    permit = PERMIT_AWAITED.run(plugin.name, NOBODY, arguments[1], plugin.permit, *arguments)
+    permit = PERMIT_AWAITED.run(plugin.name, NO_LISTENER, arguments[1], plugin.permit, *arguments)
     try:
         await asyncio.wait_for(permit, PLUGIN_TIME.at_most(seconds))
     except TimeoutError:
         return f"`permit` has not ended after {seconds:g} s, and the pod would be rejected: what does it wait for?"
     except PluginFailure as failure:
-        why = "where the one whom it asks is away that is right, and there is no API server here"
+        why = "that is correct while its source is unavailable, and there is no API server here"
         return f"{failure}: {why} (`handle.client` is None)"
     return ""

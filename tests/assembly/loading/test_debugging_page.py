@@ -84,8 +84,8 @@ def test_the_ides_arguments_are_taken() -> None:
 def test_a_service_without_the_flag_says_what_the_page_says(folder: Path) -> None:
     (shown,) = [text.strip() for text in blocks("") if "DebuggerKeptOutError" in text]
     cluster = Cluster(make_node("a")).enable(folder / "cheap.py")
-    with debuggers_in_service(argparse.Namespace(debug_plugins=False)), pytest.raises(UndecidedError) as told:
+    with debuggers_in_service(argparse.Namespace(debug_plugins=False)), pytest.raises(UndecidedError) as reported:
         cluster.node_for(make_pod("web"))
-    assert all(part in str(told.value) for part in shown.partition(": ")[2].split(": ")), told.value
-    assert "--debug-plugins" in str(told.value)
-    assert "cheap.py:7" in str(told.value)
+    assert all(part in str(reported.value) for part in shown.partition(": ")[2].split(": ")), reported.value
+    assert "--debug-plugins" in str(reported.value)
+    assert "cheap.py:7" in str(reported.value)

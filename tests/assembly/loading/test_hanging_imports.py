@@ -34,7 +34,7 @@ def may_end(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     event.set()
 
 
-def test_it_is_told_of_after_some_seconds_and_again_each_minute(tmp_path: Path, may_end: threading.Event) -> None:
+def test_it_is_reported_of_after_some_seconds_and_again_each_minute(tmp_path: Path, may_end: threading.Event) -> None:
     path = tmp_path / "hangs.py"
     path.write_text(HANGS)
     reader = ConfigurationReader(plugins=[str(path)])
@@ -54,12 +54,12 @@ def test_it_is_told_of_after_some_seconds_and_again_each_minute(tmp_path: Path, 
     assert loads is not None
     _until(lambda: loads.stands_at == f"{path}:4")
     reports = HangReports(lambda: reader._files.being_loaded)
-    told = []
+    reported = []
     for seconds in (0, 4.9, 5.1, 30, 64.9, 65.2, 100):
         with capture_logs() as lines:
             reports.look(loads.since + seconds)
-        told += [(seconds, line["event"], line["origin"], line["at"], line["seconds"]) for line in lines]
-    assert told == [
+        reported += [(seconds, line["event"], line["origin"], line["at"], line["seconds"]) for line in lines]
+    assert reported == [
         (5.1, "plugin_import_hangs", f"file {path}", f"{path}:4", 5),
         (65.2, "plugin_import_hangs", f"file {path}", f"{path}:4", 65),
     ]
@@ -88,23 +88,23 @@ def _until(condition: Callable[[], bool]) -> None:
         pytest.param(["config", "check", "FILE"], id="check"),
     ],
 )
-def test_commands_that_load_plugins_tell_of_it(
+def test_commands_that_load_plugins_report_of_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, may_end: threading.Event, words: list[str]
 ) -> None:
     """The import goes on as soon as it is told of: nothing here depends on how fast that is."""
     path, file = tmp_path / "hangs.py", tmp_path / "file"
     path.write_text(HANGS)
     file.write_text("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n")
-    told: list[HangReports] = []
+    reported: list[HangReports] = []
 
-    class BeingToldOf(HangReports):
+    class BeingReportedOf(HangReports):
         def look(self, now: float) -> None:
             loads = self._loads()
             if loads is not None and loads.stands_at == f"{path}:4":
-                told.append(self)
+                reported.append(self)
                 may_end.set()
 
-    monkeypatch.setattr(plugin_files, "HangReports", BeingToldOf)
+    monkeypatch.setattr(plugin_files, "HangReports", BeingReportedOf)
     monkeypatch.setattr(plugin_files, "LOOK_SECONDS", 0.01)
     main([*(str(file) if word == "FILE" else word for word in words), "--plugin", str(path)])
-    assert told
+    assert reported

@@ -130,7 +130,7 @@ def test_typed_arguments_are_checked_with_their_paths(folder: Path) -> None:
     ]
 
 
-def test_what_a_struct_itself_refuses_is_told_at_its_arguments(folder: Path) -> None:
+def test_what_a_struct_itself_refuses_is_reported_at_its_arguments(folder: Path) -> None:
     path = config(folder, "[{file: classes.py}]", profile_with("Priced", "{maxPrice: -1}"))
     assert problems(path) == ["profiles[0].pluginConfig[0].args: maxPrice must not be negative"]
     path = config(folder, "[{file: classes.py}]", profile_with("Priced", "{zones: [a]}"))
@@ -180,7 +180,7 @@ def test_a_file_that_fails_is_refused_with_its_line(tmp_path: Path, text: str, e
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "reported"),
     [
         ("{head}class NoBase:\n    name = 'NoBase'\n{score}", "class NoBase (mine.py:3) does not derive from `{base}`"),
         ("{head}class NoName(Plugin):\n{score}", 'class NoName (mine.py:3) has no `name`, as in `name = "NoName"`'),
@@ -196,13 +196,13 @@ def test_a_file_that_fails_is_refused_with_its_line(tmp_path: Path, text: str, e
     ],
     ids=["no base", "no name", "neither", "two of them", "another class"],
 )
-def test_a_class_that_lacks_only_its_name_or_its_base_is_named(tmp_path: Path, text: str, told: str) -> None:
+def test_a_class_that_lacks_only_its_name_or_its_base_is_named(tmp_path: Path, text: str, reported: str) -> None:
     path = tmp_path / "mine.py"
     score = "    def score(self, cycle, pod, nodes, rows):\n        return rows * 0\n"
     path.write_text(text.format(head="from kscheduler.framework.plugin import Plugin\n\n", score=score))
     with pytest.raises(UnusablePluginError) as refused:
         run_file(str(path), path.read_bytes())
-    expected = told.format(base="kscheduler.framework.plugin.Plugin")
+    expected = reported.format(base="kscheduler.framework.plugin.Plugin")
     assert str(refused.value).startswith(f"{path}: it declares no plugin: {expected}")
 
 
@@ -249,7 +249,7 @@ def test_a_configuration_reaches_files_only_where_the_command_line_allows_it(
         allowed = ConfigurationReader(directories=[str(folder), str(elsewhere)])
         assert "PreferCheap" in allowed.read_file(path).registry
     (text,) = problems(config(folder, "[{file: cheap.py}]"), directories=[])
-    assert text.endswith(f"whoever starts the process allows it: --plugin-directory={folder}")
+    assert text.endswith(f"the process must be started with --plugin-directory={folder}")
 
 
 def test_a_mount_of_a_config_map_is_one_directory(tmp_path: Path) -> None:

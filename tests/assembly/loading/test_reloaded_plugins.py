@@ -152,7 +152,7 @@ async def test_a_plugin_of_the_command_line_is_read_again_without_a_configuratio
         assert await world.goes_to("second") == "b"
 
 
-async def test_a_plugin_that_no_profile_enables_is_told(tmp_path: Path) -> None:
+async def test_a_plugin_that_no_profile_enables_is_reported(tmp_path: Path) -> None:
     config = CONFIG.replace(", plugins: {multiPoint: {enabled: [{name: Only}]}}", "")
     async with following(tmp_path, config, only=ONLY.format("a")) as world:
         (line,) = world.said("plugin_not_enabled")
@@ -168,10 +168,10 @@ def score(pod, node):
 """
 
 
-async def test_a_failure_of_another_version_is_told_at_once_though_it_is_as_before(
+async def test_a_failure_of_another_version_is_reported_at_once_though_it_is_as_before(
     tmp_path: Path,
 ) -> None:
-    """Whoever has just edited the file would take the silence for success."""
+    """Anyone who has just edited the file would take the silence for success."""
     async with following(tmp_path, CONFIG, only=FAILING.format("")) as world:
         await world.goes_to("first")
         await world.goes_to("second")

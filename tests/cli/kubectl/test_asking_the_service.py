@@ -105,7 +105,7 @@ async def cluster(*, grants: bool = True) -> AsyncIterator[Front]:
             async with running(server, options) as (app, _, _):
                 front.app = app
                 async with asyncio.timeout(SECONDS):
-                    while not app.surface.is_scheduling:  # noqa: ASYNC110  it rings no bell
+                    while not app.http_app.is_scheduling:  # noqa: ASYNC110  it rings no bell
                         await asyncio.sleep(0.01)
                 yield front
         finally:
@@ -158,13 +158,13 @@ async def test_why_is_answered_by_the_service_in_the_name_of_the_asker(capsys: p
         ),
     ],
 )
-async def test_what_cannot_be_asked_is_refused_in_a_line_and_nobody_is_said_to_have_answered(
+async def test_what_cannot_be_queried_is_refused_in_a_line_and_nobody_is_said_to_have_answered(
     words: tuple[str, ...], refusal: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async with cluster() as front:
         assert await plugin(front, *words) == 2
-        told = [line for line in capsys.readouterr().err.splitlines() if line.startswith("kscheduler: ")]
-        assert told == [f"kscheduler: {refusal}"]
+        reported = [line for line in capsys.readouterr().err.splitlines() if line.startswith("kscheduler: ")]
+        assert reported == [f"kscheduler: {refusal}"]
 
 
 async def test_templates_of_claims_that_the_manifests_name_are_read_in_the_users_name(
@@ -188,16 +188,16 @@ async def test_templates_of_claims_that_the_manifests_name_are_read_in_the_users
     ]
 
 
-@pytest.mark.parametrize("asked", ["the service", "by itself"])
+@pytest.mark.parametrize("queried", ["the service", "by itself"])
 async def test_priority_classes_that_no_pod_has_yet_are_read_in_the_users_name(
-    asked: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    queried: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     """The service does not watch them; one that is the default is that of pods without a class."""
     manifest = tmp_path / "new.yaml"
     named: Tree = {"priorityClassName": "urgent"}
     pods = [pod_tree(name, requests={"cpu": "2"}, **spec) for name, spec in (("urgent", named), ("usual", {}))]
     manifest.write_text(yaml.safe_dump_all([{"apiVersion": "v1", "kind": "Pod", **each} for each in pods]))
-    who = () if asked == "the service" else ("--direct",)
+    who = () if queried == "the service" else ("--direct",)
     async with cluster() as front:
         put(front.server, "nodes", node_tree("node", cpu="2"))
         put(front.server, "pods", pod_tree("cheap", node_name="node", requests={"cpu": "2"}, priority=-5))
@@ -254,8 +254,8 @@ async def test_what_if_pending_nodes_and_top_are_answered_by_the_service(
         out = capsys.readouterr().out
         assert "1 pod pending" in out
         assert "alone (no leader election)" in out
-        asked = {(method, path) for method, path, has_token in front.seen if has_token}
-        assert {("POST", "/simulate"), ("GET", "/pending"), ("GET", "/nodes"), ("GET", "/metrics")} <= asked
+        queried = {(method, path) for method, path, has_token in front.seen if has_token}
+        assert {("POST", "/simulate"), ("GET", "/pending"), ("GET", "/nodes"), ("GET", "/metrics")} <= queried
         assert {"/simulate", "/nodes"} <= front.fresh, "somebody has just typed it, perhaps after a change"
         assert not [path for method, path, _ in front.seen if method not in ("GET", "POST")]
 
@@ -308,10 +308,10 @@ async def test_why_of_manifests_is_answered_by_the_service_as_of_pods_that_are_t
         assert not [path for method, path, _ in front.seen if method not in ("GET", "POST")]
 
 
-async def test_why_of_manifests_is_decided_here_where_the_service_cannot_be_asked(
+async def test_why_of_manifests_is_decided_here_where_the_service_cannot_be_queried(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Standard input is read once, whoever answers."""
+    """Standard input is read once, anyone who answers."""
     pod = new_pod("new", schedulerName="kscheduler")
     async with cluster() as front:
         put(front.server, "nodes", node_tree("node", cpu="2"))
@@ -343,7 +343,7 @@ _OF_A_SCHEDULER = (
 async def test_a_verb_that_the_service_has_answered_has_imported_no_scheduler(tmp_path: Path) -> None:
     """Modules are counted and not time, of the whole process: with a scheduler each call took 1.5 s of CPU."""
     manifests = _manifests(tmp_path, new_pod("new", resourceClaims=from_template()), pod_tree("other"))
-    asked = [
+    queried = [
         *(("why", "default/big"), ("why", "default/big", "-o", "json"), ("why", "-f", manifests)),
         *(("pending",), ("nodes",), ("top", "--once"), ("whatif", "-f", manifests, "--drain", "node")),
     ]
@@ -351,7 +351,7 @@ async def test_a_verb_that_the_service_has_answered_has_imported_no_scheduler(tm
         put(front.server, "nodes", node_tree("node", cpu="2"))
         put(front.server, "pods", pod_tree("big", requests={"cpu": "9"}))
         await _has_condition(front, "big")
-        for verb, *words in asked:
+        for verb, *words in queried:
             command = (sys.executable, "-c", _ASKS, verb, "--master", front.url, *words)
             process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
             out, _ = await process.communicate()
@@ -362,7 +362,7 @@ async def test_a_verb_that_the_service_has_answered_has_imported_no_scheduler(tm
 
 
 @pytest.mark.parametrize("who", [(), ("--direct",)], ids=("the service", "by itself"))
-async def test_mistakes_of_manifests_are_told_in_the_same_words_whoever_answers(
+async def test_mistakes_of_manifests_are_reported_in_the_same_words_whoever_answers(
     who: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """An amount that cannot be read by its field, as in `simulate`; unknown fields and classes beside the answer."""
@@ -384,15 +384,17 @@ async def test_mistakes_of_manifests_are_told_in_the_same_words_whoever_answers(
         manifests = _manifests(tmp_path, four, unknown)
         assert await plugin(front, "why", "-f", manifests, *who) == 0
         out, err = capsys.readouterr()
-        told = out + err
+        reported = out + err
         assert "default/unknown: goes to node" in out
-        assert f"{manifests}: document 1 (Pod four): spec.containers[0].resources.requests.cpu: quantities" in told
-        assert f"{manifests}: document 2 (Pod): spec.nodeSelectr is not a field: do you mean nodeSelector?\n" in told
-        assert f"{manifests}: document 2: PriorityClass nosuch is not known here: priority 0 is presumed\n" in told
-        assert f"{manifests}: document 2: spec.containers[0].zzz is not a field\n" in told
+        assert f"{manifests}: document 1 (Pod four): spec.containers[0].resources.requests.cpu: quantities" in reported
+        assert (
+            f"{manifests}: document 2 (Pod): spec.nodeSelectr is not a field: do you mean nodeSelector?\n" in reported
+        )
+        assert f"{manifests}: document 2: PriorityClass nosuch is not known here: priority 0 is presumed\n" in reported
+        assert f"{manifests}: document 2: spec.containers[0].zzz is not a field\n" in reported
 
 
-async def test_why_is_asked_about_a_pod_group_by_one_of_its_members_that_wait(
+async def test_why_is_queried_about_a_pod_group_by_one_of_its_members_that_wait(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -412,15 +414,15 @@ async def test_why_is_asked_about_a_pod_group_by_one_of_its_members_that_wait(
         assert await asyncio.to_thread(main, ["why", "podgroup/train", "--from", str(dump)]) == 0
         assert "default/third: goes to node" in capsys.readouterr().out
         assert await plugin(front, "why", "podgroup/other") == 1
-        told = "the service knows no pod group default/other: no pod of namespace default names pod group other"
-        assert told in capsys.readouterr().err
+        reported = "the service knows no pod group default/other: no pod of namespace default names pod group other"
+        assert reported in capsys.readouterr().err
 
 
 def test_pending_names_the_group_and_where_to_ask_about_it_as_a_whole() -> None:
     pods = [{"namespace": "ml", "name": f"train-{number}"} for number in range(2)]
     reason = {"count": 2, "since": None, "plugins": ["NodeResourcesFit"], "queue": "backoff", "pods": pods}
-    told = {**reason, "podGroup": "ml/train", "message": "pod group is unschedulable"}
-    tree = {"count": 2, "reasons": [told], "reasonsLeftOff": 0}
+    reported = {**reason, "podGroup": "ml/train", "message": "pod group is unschedulable"}
+    tree = {"count": 2, "reasons": [reported], "reasonsLeftOff": 0}
     lines = list(pending_lines(tree, datetime(2026, 1, 1, tzinfo=UTC), PLAIN))
     assert lines[2:] == [
         "2  in back-off, members of pod group ml/train (NodeResourcesFit): ml/train-0, ml/train-1",
@@ -430,14 +432,14 @@ def test_pending_names_the_group_and_where_to_ask_about_it_as_a_whole() -> None:
 
 
 def test_pod_groups_with_one_reason_are_one_paragraph_whatever_their_names() -> None:
-    def told(group: str, message: str, queue: str = "backoff") -> Tree:
+    def reported(group: str, message: str, queue: str = "backoff") -> Tree:
         pods = [{"namespace": "ml", "name": f"{group}-{number}"} for number in range(2)]
         reason = {"count": 2, "since": None, "plugins": ["NodeResourcesFit"], "queue": queue, "pods": pods}
         return {**reason, "podGroup": f"ml/{group}", "message": message}
 
-    reasons = [told(f"g-{number}", "pod group is unschedulable") for number in range(5)]
-    reasons += [told(name, f"1 of 2 members of pod group ml/{name} are there", "gated") for name in ("h", "k")]
-    reasons += [told("l", "2 of 3 members of pod group ml/l are there", "gated")]
+    reasons = [reported(f"g-{number}", "pod group is unschedulable") for number in range(5)]
+    reasons += [reported(name, f"1 of 2 members of pod group ml/{name} are there", "gated") for name in ("h", "k")]
+    reasons += [reported("l", "2 of 3 members of pod group ml/l are there", "gated")]
     tree = {"count": 16, "reasons": reasons, "reasonsLeftOff": 0}
     assert list(pending_lines(tree, datetime(2026, 1, 1, tzinfo=UTC), PLAIN))[2:] == [
         "10  in back-off, members of 5 pod groups, ml/g-0, ml/g-1, ml/g-2 and 2 more (NodeResourcesFit):",
@@ -536,10 +538,12 @@ async def test_pending_says_how_many_pods_of_other_schedulers_it_does_not_show(
         put(front.server, "nodes", node_tree("node", cpu="2"))
         for name in ("first", "second"):
             put(front.server, "pods", pod_tree(name, schedulerName="nobody"))
-        told = "not shown: pods without a node of schedulers that are not served here: nobody (2); --direct lists them"
+        reported = (
+            "not shown: pods without a node of schedulers that are not served here: nobody (2); --direct lists them"
+        )
         out = ""
         async with asyncio.timeout(SECONDS):
-            while told not in " ".join(out.split()):
+            while reported not in " ".join(out.split()):
                 assert await plugin(front, "pending") == 0
                 out = capsys.readouterr().out
         assert "no pod is pending\n" in out
@@ -604,7 +608,7 @@ async def test_a_service_that_lets_nobody_ask_is_said_with_what_is_missing(capsy
         assert "no token of account kscheduler-asker" in err
 
 
-async def test_with_direct_the_service_is_not_asked(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_with_direct_the_service_is_not_queried(capsys: pytest.CaptureFixture[str]) -> None:
     async with cluster() as front:
         put(front.server, "nodes", node_tree("node"))
         assert await plugin(front, "nodes", "--direct") == 0
@@ -613,7 +617,7 @@ async def test_with_direct_the_service_is_not_asked(capsys: pytest.CaptureFixtur
         assert await plugin(front, "nodes", "--direct", "--service", "a/b:1") == 2
 
 
-async def test_what_is_wrong_with_a_question_is_not_asked_again_here(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_what_is_wrong_with_a_question_is_not_queried_again_here(capsys: pytest.CaptureFixture[str]) -> None:
     async with cluster() as front:
         assert await plugin(front, "why", "default/nobody") == 1  # as `kscheduler explain`
         assert "the service knows no pod default/nobody" in capsys.readouterr().err
@@ -621,7 +625,7 @@ async def test_what_is_wrong_with_a_question_is_not_asked_again_here(capsys: pyt
         assert "--drain: there is no node nowhere among the 0 nodes" in capsys.readouterr().err
 
 
-async def test_questions_about_other_clusters_and_configurations_are_decided_here(
+async def test_queries_about_other_clusters_and_configurations_are_decided_here(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     async with cluster() as front:

@@ -46,9 +46,9 @@ async def caller_of(
 
 
 async def refusal(caller: ExtenderCaller) -> str:
-    with pytest.raises(ExtenderError) as told:
+    with pytest.raises(ExtenderError) as reported:
         await caller.call("filter", b"{}")
-    return str(told.value)
+    return str(reported.value)
 
 
 async def test_a_call_is_a_post_of_json_to_the_verb_without_any_credentials() -> None:
@@ -189,7 +189,7 @@ async def test_what_this_process_ends_itself_is_not_the_extenders_fault() -> Non
 
 
 @pytest.mark.parametrize("url", ["", "extender", "ftp://user:s3cret@x", "http://user:s3cret@", "http://[::1"])
-async def test_an_address_that_is_no_url_is_told_without_its_password(url: str) -> None:
+async def test_an_address_that_is_no_url_is_reported_without_its_password(url: str) -> None:
     async with caller_of(url) as caller:
         text = await refusal(caller)
     assert text.startswith("failed filter with extender at URL http://shown: ")

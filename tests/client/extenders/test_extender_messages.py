@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 
 from kscheduler.client.extenders import messages
 from kscheduler.client.extenders.messages import (
-    AnswerError,
-    FilterAnswer,
+    ExtenderResponseError,
+    FilterResponse,
     VictimsOnNode,
     bind_request,
     nodes_request,
     preemption_request,
     read_bind_error,
-    read_filter_answer,
+    read_filter_response,
     read_scores,
     read_victims,
 )
@@ -54,26 +54,26 @@ def test_a_binding_names_pod_and_node() -> None:
 @pytest.mark.parametrize(
     ("body", "expected"),
     [
-        ('{"NodeNames":["a"]}', FilterAnswer(node_names=("a",))),
-        ('{"NodeNames":[]}', FilterAnswer(node_names=())),
-        ('{"nodenames":["a"],"nodes":null}', FilterAnswer(node_names=("a",))),
+        ('{"NodeNames":["a"]}', FilterResponse(node_names=("a",))),
+        ('{"NodeNames":[]}', FilterResponse(node_names=())),
+        ('{"nodenames":["a"],"nodes":null}', FilterResponse(node_names=("a",))),
         (
             '{"Nodes":{"metadata":{},"items":[{"metadata":{"name":"a","labels":{}}}]}}',
-            FilterAnswer(nodes=("a",)),
+            FilterResponse(nodes=("a",)),
         ),
-        ('{"Nodes":{"items":null}}', FilterAnswer(nodes=())),
+        ('{"Nodes":{"items":null}}', FilterResponse(nodes=())),
         (
             '{"nodeNames":[],"failedNodes":{"B":"no"},"FailedAndUnresolvableNodes":{"c":"never"}}',
-            FilterAnswer((), None, {"B": "no"}, {"c": "never"}),
+            FilterResponse((), None, {"B": "no"}, {"c": "never"}),
         ),
-        ('{"Error":"out of order","FailedNodes":null}', FilterAnswer(error="out of order")),
-        ("{}", FilterAnswer()),
-        ("null", FilterAnswer()),
-        ('{"more":[1,2,{}]}\n', FilterAnswer()),
+        ('{"Error":"out of order","FailedNodes":null}', FilterResponse(error="out of order")),
+        ("{}", FilterResponse()),
+        ("null", FilterResponse()),
+        ('{"more":[1,2,{}]}\n', FilterResponse()),
     ],
 )
-def test_a_filter_answer_is_read_whatever_the_case_of_its_names(body: str, expected: FilterAnswer) -> None:
-    assert read_filter_answer(body.encode()) == expected
+def test_a_filter_answer_is_read_whatever_the_case_of_its_names(body: str, expected: FilterResponse) -> None:
+    assert read_filter_response(body.encode()) == expected
 
 
 def test_points_and_victims_and_errors_are_read() -> None:
@@ -93,16 +93,16 @@ def test_points_and_victims_and_errors_are_read() -> None:
 @pytest.mark.parametrize(
     ("read", "body", "words"),
     [
-        (read_filter_answer, "", "the answer is empty"),
-        (read_filter_answer, "<html>", "the answer is not JSON"),
-        (read_filter_answer, '{"NodeNames":["a"', "the answer is not JSON"),
-        (read_filter_answer, "[" * 100_000, "the answer is not JSON"),
-        (read_filter_answer, "[]", "the answer is no object"),
-        (read_filter_answer, '{"NodeNames":"a"}', "NodeNames: Expected `array`"),
-        (read_filter_answer, '{"NodeNames":[1]}', "NodeNames: Expected `str`"),
-        (read_filter_answer, '{"Nodes":[]}', "Nodes is no object"),
-        (read_filter_answer, '{"Nodes":{"items":[{"metadata":7}]}}', "Nodes.items[0].metadata is no object"),
-        (read_filter_answer, '{"FailedNodes":{"a":1}}', "FailedNodes: Expected `str`"),
+        (read_filter_response, "", "the answer is empty"),
+        (read_filter_response, "<html>", "the answer is not JSON"),
+        (read_filter_response, '{"NodeNames":["a"', "the answer is not JSON"),
+        (read_filter_response, "[" * 100_000, "the answer is not JSON"),
+        (read_filter_response, "[]", "the answer is no object"),
+        (read_filter_response, '{"NodeNames":"a"}', "NodeNames: Expected `array`"),
+        (read_filter_response, '{"NodeNames":[1]}', "NodeNames: Expected `str`"),
+        (read_filter_response, '{"Nodes":[]}', "Nodes is no object"),
+        (read_filter_response, '{"Nodes":{"items":[{"metadata":7}]}}', "Nodes.items[0].metadata is no object"),
+        (read_filter_response, '{"FailedNodes":{"a":1}}', "FailedNodes: Expected `str`"),
         (read_scores, "{}", "the answer: Expected `array`"),
         (read_scores, '[{"Host":"a","Score":1.5}]', "[0].Score: Expected `int`"),
         (read_scores, '[{"Host":"a","Score":99999999999999999999}]', "[0].Score"),
@@ -111,10 +111,10 @@ def test_points_and_victims_and_errors_are_read() -> None:
         (read_bind_error, '{"Error":[]}', "Error: Expected `str`"),
     ],
 )
-def test_what_is_no_answer_is_told(read: Callable[[bytes], Any], body: str, words: str) -> None:
-    with pytest.raises(AnswerError) as told:
+def test_what_is_no_answer_is_reported(read: Callable[[bytes], Any], body: str, words: str) -> None:
+    with pytest.raises(ExtenderResponseError) as reported:
         read(body.encode())
-    assert words in str(told.value)
+    assert words in str(reported.value)
 
 
 TEXTS = st.text(max_size=5)
@@ -135,7 +135,7 @@ FILTERS = st.fixed_dictionaries(
 @given(FILTERS)
 def test_a_filter_answer_as_go_writes_it_means_the_same_member_by_member(answer: dict[str, Any]) -> None:
     body = msgspec.json.encode(answer)
-    assert read_filter_answer(body) == messages._any_filter_answer(body)
+    assert read_filter_response(body) == messages._any_filter_answer(body)
 
 
 @given(st.lists(st.fixed_dictionaries({"Host": TEXTS, "Score": st.integers(-(2**63), 2**63 - 1)}), max_size=4))

@@ -30,7 +30,7 @@ class Reader:
             "kind": "Pod",
             "metadata": {"name": "p", "uid": "uid-of-p", "managedFields": MANAGED},
         }
-        self.asked: list[str] = []
+        self.queried: list[str] = []
         self.failure: Exception | None = None
 
     def node(self, name: str) -> dict[str, Any]:
@@ -40,7 +40,7 @@ class Reader:
 
     async def get(self, path: str, params: Mapping[str, str] | None = None) -> bytes:
         selected = (params or {}).get("fieldSelector", "").removeprefix("metadata.name=")
-        self.asked.append(selected or path.rpartition("/")[2])
+        self.queried.append(selected or path.rpartition("/")[2])
         if self.failure is not None:
             raise self.failure
         if "/pods/" in path:
@@ -87,11 +87,11 @@ async def test_nodes_are_read_once_and_those_that_changed_again() -> None:
     ]
     assert msgspec.json.decode(first[0])["status"]["addresses"][0]["address"] == "10.0.0.1"
     await whole.nodes(["a", "b"])
-    assert sorted(reader.asked) == ["a", "b"]
+    assert sorted(reader.queried) == ["a", "b"]
     watch.versions["b"] = reader.version = "2"
     _, changed = await whole.nodes(["a", "b"])
     assert msgspec.json.decode(changed)["metadata"]["resourceVersion"] == "2"
-    assert reader.asked[2:] == ["b"]
+    assert reader.queried[2:] == ["b"]
 
 
 async def test_many_nodes_are_listed_page_by_page() -> None:
@@ -99,10 +99,10 @@ async def test_many_nodes_are_listed_page_by_page() -> None:
     reader = Reader(*names)
     whole = WholeObjects(reader, Watch(*names).node)
     assert len(await whole.nodes(names)) == len(names)
-    assert set(reader.asked) == {"nodes"}
-    asked = len(reader.asked)
+    assert set(reader.queried) == {"nodes"}
+    queried = len(reader.queried)
     await whole.nodes(names)
-    assert len(reader.asked) == asked
+    assert len(reader.queried) == queried
 
 
 @pytest.mark.parametrize(
@@ -135,13 +135,13 @@ async def test_all_nodes_are_listed_again_only_if_a_good_share_has_changed(
     reader = Counting(*names)
     whole = WholeObjects(reader, watch.node)
     await whole.nodes(names)
-    reader.asked.clear()
+    reader.queried.clear()
     for name in names[:changed]:
         watch.versions[name] = reader.version = "2"
     found = await whole.nodes(names)
     assert msgspec.json.decode(found[0])["metadata"]["resourceVersion"] == "2"
-    assert ("nodes" in reader.asked) is is_list
-    assert is_list or sorted(reader.asked) == sorted(names[:changed])
+    assert ("nodes" in reader.queried) is is_list
+    assert is_list or sorted(reader.queried) == sorted(names[:changed])
     assert most <= 16, "binds must find a connection"
 
 
@@ -157,7 +157,7 @@ async def test_a_failure_ends_the_other_reads() -> None:
 
 @pytest.mark.parametrize("count", [1, MOST_SINGLY + 1], ids=["one", "list"])
 async def test_a_node_that_changes_while_it_is_read_is_read_again(count: int) -> None:
-    """What the answer holds is of the time before; kept under the newer version it would be sent for ever."""
+    """What the answer holds is of the time before; kept under the newer version it would be sent forever."""
     names = [f"n{number}" for number in range(count)]
     watch = Watch(*names)
 
@@ -193,7 +193,7 @@ async def test_nodes_that_are_gone_are_left_out_and_forgotten() -> None:
 
 
 @pytest.mark.parametrize("what", ["pod", "node", "nodes"])
-async def test_an_api_server_that_does_not_answer_is_told(what: str) -> None:
+async def test_an_api_server_that_does_not_answer_is_reported(what: str) -> None:
     names = ["a"] if what == "node" else [f"n{number}" for number in range(MOST_SINGLY + 1)]
     reader = Reader(*names)
     reader.failure = NetworkError("GET: connection refused")

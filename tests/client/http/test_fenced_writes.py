@@ -50,7 +50,7 @@ async def test_reads_pass_whatever_the_guard_says() -> None:
 
 
 @pytest.mark.parametrize("method", WRITES)
-async def test_each_write_is_asked_about(method: str) -> None:
+async def test_each_write_is_queried_about(method: str) -> None:
     guard = Guard(opens=2)
     async with raw_server(answer_all) as server, client_of(server, guard) as client:
         for _ in range(2):
@@ -60,7 +60,7 @@ async def test_each_write_is_asked_about(method: str) -> None:
         assert server.requests == 2
 
 
-async def test_a_write_that_has_waited_for_its_place_is_asked_about_when_it_has_it() -> None:
+async def test_a_write_that_has_waited_for_its_place_is_queried_about_when_it_has_it() -> None:
     """The first holds the only place; while it waits for its answer the right to write ends."""
     let_go = asyncio.Event()
 

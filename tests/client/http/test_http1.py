@@ -69,7 +69,7 @@ def test_a_path_that_is_not_quoted_is_not_sent(target: str) -> None:
 
 
 @pytest.mark.parametrize("value", ["secret\r\nX: y", "secret\n", "sécret", "secret\x00"])
-def test_a_header_that_would_be_two_is_not_sent_and_its_value_not_told(value: str) -> None:
+def test_a_header_that_would_be_two_is_not_sent_and_its_value_not_reported(value: str) -> None:
     with pytest.raises(UnsendableError, match="Authorization") as caught:
         header_lines([("Authorization", value)])
     assert "cret" not in str(caught.value)
@@ -174,13 +174,13 @@ MALFORMED = [
 
 
 @pytest.mark.parametrize("data", MALFORMED)
-def test_what_is_no_response_is_told(data: bytes) -> None:
+def test_what_is_no_response_is_reported(data: bytes) -> None:
     with pytest.raises(MalformedResponseError):
         read(data)
 
 
 @pytest.mark.parametrize("data", MALFORMED[:-3])
-def test_what_is_no_response_is_told_byte_by_byte(data: bytes) -> None:
+def test_what_is_no_response_is_reported_byte_by_byte(data: bytes) -> None:
     with pytest.raises(MalformedResponseError):
         read(data, cuts=byte_by_byte(data))
 

@@ -26,7 +26,7 @@ from tests.client.http.raw_server import OK, Peer, RawServer, raw_server
 from tests.client.scripted import reply, scripted_server
 
 CERTIFICATES = Path(__file__).parents[1] / "certificates"
-NOBODY: Mapping[str, str] = {}
+NO_LISTENER: Mapping[str, str] = {}
 GET = HttpRequest("GET", "/x")
 POST = HttpRequest("POST", "/x", b"{}", "application/json")
 SECONDS = 20.0
@@ -56,7 +56,7 @@ def server_side(name: str) -> ssl.SSLContext:
 async def test_requests_one_after_the_other_share_a_connection() -> None:
     async with raw_server() as server, pool_of(server) as pool:
         for _ in range(5):
-            assert (await pool.send(POST, NOBODY, SECONDS)).body == b"ok"
+            assert (await pool.send(POST, NO_LISTENER, SECONDS)).body == b"ok"
         assert [peer.requests for peer in server.peers] == [5]
 
 
@@ -69,11 +69,11 @@ async def test_there_are_never_more_connections_than_requests_at_a_time() -> Non
 
 async def test_the_connection_used_last_is_used_next_and_the_others_end_in_time() -> None:
     async with raw_server() as server, pool_of(server, idle_seconds=0.2) as pool:
-        await asyncio.gather(*(pool.send(POST, NOBODY, SECONDS) for _ in range(3)))
+        await asyncio.gather(*(pool.send(POST, NO_LISTENER, SECONDS) for _ in range(3)))
         assert pool.connections == 3
         for _ in range(3):
             await server.ended.get()
-        assert (await pool.send(POST, NOBODY, SECONDS)).status == 200
+        assert (await pool.send(POST, NO_LISTENER, SECONDS)).status == 200
         assert len(server.peers) == 4
 
 
@@ -87,7 +87,7 @@ async def test_a_server_that_wants_the_connection_closed_gets_a_new_one_next() -
 
     async with raw_server(play) as server, pool_of(server) as pool:
         for _ in range(3):
-            await pool.send(POST, NOBODY, SECONDS)
+            await pool.send(POST, NO_LISTENER, SECONDS)
         assert [peer.requests for peer in server.peers] == [1, 1, 1]
 
 
@@ -98,13 +98,13 @@ async def test_a_connection_that_the_server_closed_meanwhile_is_not_used() -> No
 
     async with raw_server(once) as server, pool_of(server) as pool:
         for _ in range(3):
-            await pool.send(POST, NOBODY, SECONDS)
+            await pool.send(POST, NO_LISTENER, SECONDS)
             while pool.connections:  # noqa: ASYNC110  # the loop's next turns bring the news
                 await asyncio.sleep(0)
         assert [peer.requests for peer in server.peers] == [1, 1, 1]
 
 
-async def test_what_nobody_asked_for_ends_the_connection() -> None:
+async def test_what_nobody_queried_for_ends_the_connection() -> None:
     answered = asyncio.Event()
 
     async def play(peer: Peer) -> None:
@@ -115,11 +115,11 @@ async def test_what_nobody_asked_for_ends_the_connection() -> None:
         await peer.request()
 
     async with raw_server(play) as server, pool_of(server) as pool:
-        await pool.send(POST, NOBODY, SECONDS)
+        await pool.send(POST, NO_LISTENER, SECONDS)
         answered.set()
         await server.ended.get()
         answered.clear()
-        assert (await pool.send(POST, NOBODY, SECONDS)).status == 200
+        assert (await pool.send(POST, NO_LISTENER, SECONDS)).status == 200
 
 
 async def test_bytes_beyond_an_answer_are_no_answer_to_the_next_request() -> None:
@@ -129,7 +129,7 @@ async def test_bytes_beyond_an_answer_are_no_answer_to_the_next_request() -> Non
             peer.say(OK + b"HTTP/1.1 500 Not Yours\r\nContent-Length: 0\r\n\r\n")
 
     async with raw_server(play) as server, pool_of(server) as pool:
-        assert [(await pool.send(POST, NOBODY, SECONDS)).status for _ in range(3)] == [200, 200, 200]
+        assert [(await pool.send(POST, NO_LISTENER, SECONDS)).status for _ in range(3)] == [200, 200, 200]
 
 
 async def test_the_headers_change_with_the_identity() -> None:
@@ -201,9 +201,9 @@ async def test_a_request_that_is_late_takes_its_connection_with_it() -> None:
 
     async with raw_server(play) as server, pool_of(server) as pool:
         with pytest.raises(TimeoutError):
-            await pool.send(POST, NOBODY, 0.5)
+            await pool.send(POST, NO_LISTENER, 0.5)
         assert await server.ended.get() == 0
-        assert (await pool.send(POST, NOBODY, SECONDS)).status == 200
+        assert (await pool.send(POST, NO_LISTENER, SECONDS)).status == 200
 
 
 async def test_a_short_deadline_is_kept_while_a_long_one_runs() -> None:
@@ -212,9 +212,9 @@ async def test_a_short_deadline_is_kept_while_a_long_one_runs() -> None:
         await peer.request()
 
     async with raw_server(play) as server, pool_of(server) as pool:
-        long = asyncio.ensure_future(pool.send(POST, NOBODY, SECONDS))
+        long = asyncio.ensure_future(pool.send(POST, NO_LISTENER, SECONDS))
         with pytest.raises(TimeoutError):
-            await pool.send(POST, NOBODY, 0.05)
+            await pool.send(POST, NO_LISTENER, 0.05)
         assert not long.done()
         long.cancel()
         await asyncio.wait({long})
@@ -233,12 +233,12 @@ async def test_the_answer_to_a_cancelled_request_goes_to_nobody() -> None:
         await peer.request()
 
     async with raw_server(play) as server, pool_of(server) as pool:
-        cancelled = asyncio.ensure_future(pool.send(POST, NOBODY, SECONDS))
+        cancelled = asyncio.ensure_future(pool.send(POST, NO_LISTENER, SECONDS))
         await arrived.wait()
         cancelled.cancel()
         await asyncio.wait({cancelled})
         go.set()
-        assert (await pool.send(POST, NOBODY, SECONDS)).body == b"ok"
+        assert (await pool.send(POST, NO_LISTENER, SECONDS)).body == b"ok"
         assert len(server.peers) == 2
 
 
@@ -249,7 +249,7 @@ async def test_a_request_that_is_cancelled_at_any_moment_leaves_no_connection_be
         await peer.request()
 
     async with raw_server(never_answers) as server, pool_of(server) as pool:
-        sent = asyncio.ensure_future(pool.send(POST, NOBODY, SECONDS))
+        sent = asyncio.ensure_future(pool.send(POST, NO_LISTENER, SECONDS))
         for _ in range(turns):
             await asyncio.sleep(0)
         sent.cancel()
@@ -265,7 +265,7 @@ async def test_an_answer_that_ends_with_the_connection_is_an_answer() -> None:
         peer.say(b"HTTP/1.0 200 OK\r\n\r\nall of it")
 
     async with raw_server(play) as server, pool_of(server) as pool:
-        assert (await pool.send(GET, NOBODY, SECONDS)).body == b"all of it"
+        assert (await pool.send(GET, NO_LISTENER, SECONDS)).body == b"all of it"
 
 
 async def test_a_large_answer_comes_whole() -> None:
@@ -286,9 +286,9 @@ async def test_closing_fails_what_is_under_way_and_what_is_being_connected() -> 
 
     async with raw_server(play) as server:
         async with pool_of(server) as pool:
-            sent = asyncio.ensure_future(pool.send(POST, NOBODY, SECONDS))
+            sent = asyncio.ensure_future(pool.send(POST, NO_LISTENER, SECONDS))
             await arrived.wait()
-            connecting = asyncio.ensure_future(pool.send(POST, NOBODY, SECONDS))
+            connecting = asyncio.ensure_future(pool.send(POST, NO_LISTENER, SECONDS))
             await asyncio.sleep(0)
         with pytest.raises(ConnectionAbortedError):
             await sent
@@ -298,7 +298,7 @@ async def test_closing_fails_what_is_under_way_and_what_is_being_connected() -> 
 
 async def test_a_connection_that_is_made_after_the_pool_was_closed_is_cut() -> None:
     async with raw_server() as server, pool_of(server) as pool:
-        connecting = asyncio.ensure_future(pool.send(POST, NOBODY, SECONDS))
+        connecting = asyncio.ensure_future(pool.send(POST, NO_LISTENER, SECONDS))
         await asyncio.sleep(0)
         await pool.close()
         with pytest.raises(NotSentError, match="being closed"):
@@ -321,7 +321,7 @@ async def test_a_server_that_does_not_take_what_was_sent_does_not_hold_up_the_en
     async with raw_server(answers_unread) as server:
         pool = HTTPPool(plain_connection(server.url))
         large = HttpRequest("POST", "/x", b"x" * 20_000_000, "application/json")
-        assert (await pool.send(large, NOBODY, SECONDS)).status == 200
+        assert (await pool.send(large, NO_LISTENER, SECONDS)).status == 200
         await pool.close()
         async with asyncio.timeout(SECONDS):
             while pool.connections:  # noqa: ASYNC110  # the loop's next turns bring the news
@@ -336,7 +336,7 @@ async def test_a_server_that_does_not_answer_the_handshake_was_sent_nothing() ->
         url = server.url.replace("http:", "https:")
         async with pool_of(Connection(url, "test", FixedCredentials(), TLSContexts(TLSFiles()))) as pool:
             with pytest.raises(NotSentError, match="within"):
-                await pool.send(POST, NOBODY, 0.05)
+                await pool.send(POST, NO_LISTENER, 0.05)
 
 
 async def test_tls_towards_a_server_without_is_not_sent() -> None:
@@ -348,10 +348,10 @@ async def test_tls_towards_a_server_without_is_not_sent() -> None:
         url = server.url.replace("http:", "https:")
         async with pool_of(Connection(url, "test", FixedCredentials(), TLSContexts(TLSFiles()))) as pool:
             with pytest.raises(NotSentError):
-                await pool.send(POST, NOBODY, SECONDS)
+                await pool.send(POST, NO_LISTENER, SECONDS)
 
 
-async def test_a_token_that_cannot_be_sent_is_not_sent_and_not_told() -> None:
+async def test_a_token_that_cannot_be_sent_is_not_sent_and_not_reported() -> None:
     async with raw_server() as server, pool_of(server) as pool:
         with pytest.raises(CredentialsError) as caught:
             await pool.send(POST, {"Authorization": "Bearer secret\r\nX: y"}, SECONDS)
@@ -368,14 +368,14 @@ async def test_a_server_that_closes_at_once_leaves_nobody_waiting() -> None:
     async with raw_server(play) as server, pool_of(server) as pool:
         for _ in range(20):
             with pytest.raises((NotSentError, MalformedResponseError, OSError)):
-                await pool.send(POST, NOBODY, SECONDS)
+                await pool.send(POST, NO_LISTENER, SECONDS)
         assert server.requests == 0
 
 
 async def test_a_host_that_is_no_host_is_not_sent() -> None:
     async with pool_of(plain_connection(f"http://{'x' * 70}.invalid:1")) as pool:
         with pytest.raises(NotSentError):
-            await pool.send(POST, NOBODY, SECONDS)
+            await pool.send(POST, NO_LISTENER, SECONDS)
 
 
 # --- TLS, URLs, proxies ---------------------------------------------------------------------------------------------
@@ -386,7 +386,7 @@ async def test_connections_over_tls_are_kept_and_closed_in_good_order() -> None:
         contexts = TLSContexts(TLSFiles(authority=str(CERTIFICATES / "first.crt")))
         async with pool_of(Connection(server.url, "test", FixedCredentials(), contexts)) as pool:
             for _ in range(3):
-                assert (await pool.send(POST, NOBODY, SECONDS)).body == b"ok"
+                assert (await pool.send(POST, NO_LISTENER, SECONDS)).body == b"ok"
         await server.ended.get()
         assert [peer.requests for peer in server.peers] == [3]
 
@@ -400,9 +400,9 @@ async def test_a_write_that_got_no_answer_over_tls_has_an_unknown_outcome() -> N
     async with raw_server(play, server_side("first")) as server:
         contexts = TLSContexts(TLSFiles(authority=str(CERTIFICATES / "first.crt")))
         async with pool_of(Connection(server.url, "test", FixedCredentials(), contexts)) as pool:
-            await pool.send(POST, NOBODY, SECONDS)
+            await pool.send(POST, NO_LISTENER, SECONDS)
             with pytest.raises((MalformedResponseError, OSError)):
-                await pool.send(POST, NOBODY, SECONDS)
+                await pool.send(POST, NO_LISTENER, SECONDS)
         assert server.requests == 2
 
 
@@ -410,10 +410,10 @@ async def test_new_certificates_take_new_connections() -> None:
     async with raw_server(tls=server_side("first")) as server:
         contexts = TLSContexts(TLSFiles(authority=str(CERTIFICATES / "first.crt")))
         async with pool_of(Connection(server.url, "test", FixedCredentials(), contexts)) as pool:
-            await pool.send(POST, NOBODY, SECONDS)
+            await pool.send(POST, NO_LISTENER, SECONDS)
             contexts.follow(TLSFiles(verify=False))
-            await pool.send(POST, NOBODY, SECONDS)
-            await pool.send(POST, NOBODY, SECONDS)
+            await pool.send(POST, NO_LISTENER, SECONDS)
+            await pool.send(POST, NO_LISTENER, SECONDS)
         assert [peer.requests for peer in server.peers] == [1, 2]
 
 
@@ -432,7 +432,7 @@ async def test_a_host_name_is_resolved() -> None:
         raw_server() as server,
         pool_of(plain_connection(server.url.replace("127.0.0.1", "localhost"))) as pool,
     ):
-        assert (await pool.send(POST, NOBODY, SECONDS)).body == b"ok"
+        assert (await pool.send(POST, NO_LISTENER, SECONDS)).body == b"ok"
 
 
 async def test_behind_a_proxy_requests_go_through_it() -> None:

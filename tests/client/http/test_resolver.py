@@ -24,11 +24,11 @@ class Names:
     def __init__(self) -> None:
         self.answer: list[Any] | Exception | None = [FOUND, OTHER]
         """`None`: it never answers."""
-        self.asked = 0
+        self.queried = 0
         self.heard: list[str] = []
 
     async def getaddrinfo(self, *_address: object, **_options: object) -> list[Any]:
-        self.asked += 1
+        self.queried += 1
         if self.answer is None:
             await asyncio.Event().wait()
         if isinstance(self.answer, Exception):
@@ -67,7 +67,7 @@ def test_addresses_are_kept_and_take_turns(monkeypatch: pytest.MonkeyPatch) -> N
     async def test(addresses: Addresses) -> None:
         assert await addresses.of("h", 1) == [FOUND, OTHER]
         assert await addresses.of("h", 1) == [OTHER, FOUND]
-        assert names.asked == 1
+        assert names.queried == 1
         assert names.heard == []
 
     of(names, test, monkeypatch)
@@ -85,11 +85,11 @@ def test_whoever_asks_at_the_moment_in_which_a_look_up_ends_gets_its_addresses(m
 
     names = Names()
     of(names, test, monkeypatch)
-    assert names.asked == 1
+    assert names.queried == 1
 
 
 @pytest.mark.parametrize("answer", [pytest.param(GONE, id="fails"), pytest.param(None, id="hangs")])
-def test_old_addresses_serve_while_look_ups_fail_and_both_ends_are_told(
+def test_old_addresses_serve_while_look_ups_fail_and_both_ends_are_reported(
     answer: Exception | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = Names()
@@ -104,7 +104,7 @@ def test_old_addresses_serve_while_look_ups_fail_and_both_ends_are_told(
             assert len(await addresses.of("h", 1)) == 2
         assert len(names.heard) == 3
         assert names.heard[0].startswith("unresolved")
-        assert answer is not None or names.asked == 2, "one look-up is under way at a time"
+        assert answer is not None or names.queried == 2, "one look-up is under way at a time"
         names.answer = [FOUND]
         addresses.close()
         for _ in range(5):
@@ -154,7 +154,7 @@ def test_aiohttp_gets_the_addresses_of_the_family_that_it_asks_for(monkeypatch: 
     of(Names(), test, monkeypatch)
 
 
-async def test_watches_are_opened_again_while_dns_is_gone_and_that_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_watches_are_opened_again_while_dns_is_gone_and_that_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_resolver, "ADDRESSES_SECONDS", 0.0)
     async with scripted_server(reply(), lines(), lines()) as server:
         url = server.url.replace("127.0.0.1", "localhost")

@@ -5,7 +5,7 @@
     events   what each registers: `tests/scheduling/upstream_events_1_37.json`
 
 The programs are compiled against the Go module of the control plane, so its go.mod says which version they list, or the
-release that `KUBERNETES_VERSION` names. They are no part of that module: a change here builds no control plane anew.
+release that `KUBERNETES_VERSION` names. They are no part of that module: a change here builds no control plane again.
 Compiling takes some minutes the first time.
 """
 

@@ -206,7 +206,7 @@ def test_the_range_that_the_service_knows_is_that_of_the_releases() -> None:
     assert minors == list(range(oldest.minor, newest.minor + 1)), "a release of each minor in between"
 
 
-def test_the_page_tells_the_range_and_on_what_the_chart_installs() -> None:
+def test_the_page_reports_the_range_and_on_what_the_chart_installs() -> None:
     assert f"**{OLDEST_SERVER} to {NEWEST_SERVER}**" in PAGE
     chart = yaml.safe_load((every_release.ROOT / "deploy" / "helm" / "kscheduler" / "Chart.yaml").read_text())
     oldest = chart["kubeVersion"].removeprefix(">=").removesuffix(".0-0")

@@ -67,7 +67,7 @@ LEASE: Final = {"job": "kscheduler", "name": "kscheduler"}
 ATTEMPTS: Final = "scheduler_schedule_attempts_total"
 CLAIM_ERRORS: Final = "kscheduler_claim_errors_total"
 OVER_BUDGET: Final = "kscheduler_decisions_over_budget_total"
-QUESTIONS: Final = "kscheduler_questions_total"
+QUERIES: Final = "kscheduler_questions_total"
 BINDS: Final = "scheduler_async_api_call_execution_total"
 
 CASES: Final = (
@@ -502,10 +502,10 @@ CASES: Final = (
     AlertCase(
         "KschedulerQuestionsNotAnswered",
         "60m",
-        fires={of_a(QUESTIONS, 'outcome="busy", question="explain"'): "0+2x90"},
+        fires={of_a(QUERIES, 'outcome="busy", question="explain"'): "0+2x90"},
         quiet={
-            of_a(QUESTIONS, 'outcome="busy", question="explain"'): "0x15 20x75",
-            of_a(QUESTIONS, 'outcome="wrong", question="explain"'): "0+9x90",
+            of_a(QUERIES, 'outcome="busy", question="explain"'): "0x15 20x75",
+            of_a(QUERIES, 'outcome="wrong", question="explain"'): "0+9x90",
         },
         labels=JOB,
     ),

@@ -68,13 +68,13 @@ class Neighbour(http.server.BaseHTTPRequestHandler):
     """A server beside the cluster: an extender that prioritizes, and a source of numbers per node."""
 
     def do_GET(self) -> None:
-        self._answer({f"node-{number:03}": number for number in range(NODES)})
+        self._result({f"node-{number:03}": number for number in range(NODES)})
 
     def do_POST(self) -> None:
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self._answer([{"Host": name, "Score": 5} for name in asked["NodeNames"]])
+        queried = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self._result([{"Host": name, "Score": 5} for name in queried["NodeNames"]])
 
-    def _answer(self, body: Any) -> None:
+    def _result(self, body: Any) -> None:
         text = json.dumps(body).encode()
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
@@ -118,8 +118,8 @@ class Prometheus:
 
     def query_range(self, expression: str, start: float, end: float, step: float) -> list[dict[str, Any]]:
         """The series of a query over a time, in seconds since the epoch."""
-        asked = {"query": expression, "start": start, "end": end, "step": step}
-        found: list[dict[str, Any]] = self._get(f"/api/v1/query_range?{urllib.parse.urlencode(asked)}")["data"][
+        queried = {"query": expression, "start": start, "end": end, "step": step}
+        found: list[dict[str, Any]] = self._get(f"/api/v1/query_range?{urllib.parse.urlencode(queried)}")["data"][
             "result"
         ]
         return found

@@ -184,11 +184,11 @@ class PodRun:
         probe = self._container.get(name)
         if probe is None:
             return True
-        asked = probe["httpGet"]
-        (port,) = (one["containerPort"] for one in self._container["ports"] if one["name"] == asked["port"])
-        url = f"{asked['scheme'].lower()}://{self.address}:{port}{asked['path']}"
+        queried = probe["httpGet"]
+        (port,) = (one["containerPort"] for one in self._container["ports"] if one["name"] == queried["port"])
+        url = f"{queried['scheme'].lower()}://{self.address}:{port}{queried['path']}"
         # a kubelet checks no certificate
-        unchecked = ssl._create_unverified_context() if asked["scheme"] == "HTTPS" else None
+        unchecked = ssl._create_unverified_context() if queried["scheme"] == "HTTPS" else None
         try:
             with urllib.request.urlopen(url, timeout=probe["timeoutSeconds"], context=unchecked) as response:
                 return bool(200 <= response.status < 400)

@@ -54,8 +54,8 @@ class SchedulersWork:
         wants_device = [{"name": "gpu", "resourceClaimName": "gpu"}]
         claiming = container(claims=[{"name": "gpu"}])
         self.schedule("with-device", resourceClaims=wants_device, containers=claiming)
-        asking = {"example.com/gpu": "1"}
-        self.schedule("with-extended-resource", containers=container(requests=asking, limits=asking))
+        querying = {"example.com/gpu": "1"}
+        self.schedule("with-extended-resource", containers=container(requests=querying, limits=querying))
         whole = container(requests={"cpu": "3"})
         for number in range(3):
             self.schedule(f"low-{number}", priorityClassName="low", containers=whole)

@@ -103,7 +103,7 @@ def test_the_runbook_has_a_section_for_it_in_four_parts(alert: str) -> None:
     assert f"({ALERTS[alert]['labels']['severity']})" in section
 
 
-def test_the_runbook_tells_of_no_alert_that_does_not_exist() -> None:
+def test_the_runbook_reports_of_no_alert_that_does_not_exist() -> None:
     assert set(re.findall(r"^## (Kscheduler\w+)$", RUNBOOK, re.MULTILINE)) == set(ALERTS)
 
 
@@ -116,15 +116,15 @@ def test_its_words_use_only_labels_that_it_has(case: AlertCase) -> None:
 async def exposed_names() -> set[str]:
     """All series that the service can expose, with the names of histograms' parts."""
     app = App(plain(), plain_connection("http://127.0.0.1:1"))
-    names = app.surface.exposition.names()
-    app.surface.exposition.close()
+    names = app.http_app.exposition.names()
+    app.http_app.exposition.close()
     return {f"{name}{part}" for name in names for part in ("", "_bucket", "_count", "_sum")}
 
 
 async def test_rules_ask_for_nothing_that_is_not_exposed() -> None:
     recorded = {rule["record"] for rule in RULES if "record" in rule}
-    asked = set().union(*(re.findall(r"\b([a-z]\w+(?::\w+)*)\{", rule["expr"]) for rule in RULES))
-    assert asked - recorded - FROM_PROMETHEUS - IN_USE - OF_A_RECORDER - OF_A_SHADOW <= await exposed_names()
+    queried = set().union(*(re.findall(r"\b([a-z]\w+(?::\w+)*)\{", rule["expr"]) for rule in RULES))
+    assert queried - recorded - FROM_PROMETHEUS - IN_USE - OF_A_RECORDER - OF_A_SHADOW <= await exposed_names()
 
 
 def test_the_chart_leaves_out_what_is_disabled_and_labels_the_rest() -> None:

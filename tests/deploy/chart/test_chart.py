@@ -18,7 +18,7 @@ from kscheduler.cli.commands import run, shadow
 from kscheduler.config.errors import ConfigError
 from kscheduler.config.feature_gates import parse_feature_gates
 from kscheduler.config.loader import load_file
-from kscheduler.config.unhonoured import unhonoured
+from kscheduler.config.unsupported_settings import unhonoured
 from tests.deploy import helm
 from tests.deploy.chart.operator_schemas import SPECS
 from tests.e2e.groups.crds import RULES
@@ -208,7 +208,7 @@ def test_without_the_right_to_delete_nobody_preempts() -> None:
 
 
 @each_value_set
-def test_pods_may_be_evicted_only_where_overfilled_nodes_are_repaired(values: str) -> None:
+def test_pods_may_be_evicted_only_where_overcommitted_nodes_are_repaired(values: str) -> None:
     rules = [rule for role in of_kind(values, "ClusterRole") for rule in role["rules"]]
     verbs = {verb for rule in rules if "pods/eviction" in rule.get("resources", ()) for verb in rule["verbs"]}
     assert verbs == ({"create"} if values == "several" else set())
@@ -256,8 +256,8 @@ def test_probes_service_and_policy_name_ports_that_the_container_has(values: str
     ports = {port["name"] for port in container(values)["ports"]}
     scheme = {"https": "HTTPS", "http": "HTTP"}[container(values)["ports"][0]["name"]]
     for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
-        asked = container(values)[probe]["httpGet"]
-        assert (asked["port"] in ports, asked["scheme"]) == (True, scheme)
+        queried = container(values)[probe]["httpGet"]
+        assert (queried["port"] in ports, queried["scheme"]) == (True, scheme)
     for service in of_kind(values, "Service"):
         assert {port["targetPort"] for port in service["spec"]["ports"]} == ports
     for policy in of_kind(values, "NetworkPolicy"):
@@ -422,7 +422,7 @@ def test_the_notes_of_kube_schedulers_place_are_about_what_is_there() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"),
+    ("settings", "reported"),
     [
         ({"replicas": 0}, "WARNING: replicas is 0: nobody places its pods"),
         ({"replicas": 0, "mode": "replace"}, "nobody places its pods, but for a kube-scheduler that runs"),
@@ -454,9 +454,9 @@ def test_the_notes_of_kube_schedulers_place_are_about_what_is_there() -> None:
         "groups beside a configuration",
     ],
 )
-def test_the_notes_say_what_values_do_not_do(settings: dict[str, object], told: str) -> None:
-    assert told in helm.notes(settings)
-    assert told.removeprefix("WARNING: ") not in helm.notes({})
+def test_the_notes_say_what_values_do_not_do(settings: dict[str, object], reported: str) -> None:
+    assert reported in helm.notes(settings)
+    assert reported.removeprefix("WARNING: ") not in helm.notes({})
 
 
 @pytest.mark.parametrize(

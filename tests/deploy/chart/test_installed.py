@@ -101,12 +101,12 @@ def scheduled_by(cluster: Cluster, pod: str) -> str:
     """Who says in an Event that it has placed the pod."""
     path = "/apis/events.k8s.io/v1/namespaces/default/events"
 
-    def told() -> list[Object]:
+    def reported() -> list[Object]:
         events = cluster.api.items(path)
         return [one for one in events if one["regarding"]["name"] == pod and one["reason"] == "Scheduled"]
 
-    wait_until(f"the Event of {pod}", told, SECONDS)
-    return str(told()[0]["reportingController"])
+    wait_until(f"the Event of {pod}", reported, SECONDS)
+    return str(reported()[0]["reportingController"])
 
 
 def test_it_installs_and_becomes_ready(cluster: Cluster) -> None:

@@ -24,7 +24,7 @@ def test_it_holds_what_helm_packages(tmp_path: Path) -> None:
     ours = distributions.chart_package(tmp_path, EPOCH)
     assert ours.name == theirs.name
     packaged, made = contents(theirs), contents(ours)
-    name = "kscheduler/Chart.yaml"  # Helm writes it anew, without comments
+    name = "kscheduler/Chart.yaml"  # Helm writes it again, without comments
     assert yaml.safe_load(packaged.pop(name)) == yaml.safe_load(made.pop(name))
     assert made == packaged
 

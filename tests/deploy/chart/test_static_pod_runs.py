@@ -20,7 +20,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from kscheduler.cli.judged_flags import without_meaning
+from kscheduler.cli.ignored_kube_scheduler_flags import without_meaning
 from kscheduler.config.conversion.converting import convert
 from tests.cli.test_manifest_convert import KUBEADM, container_of
 from tests.controlplane import binaries, certificates, kscheduler_process
@@ -132,14 +132,14 @@ def test_a_real_api_server_takes_the_manifest(machine: ControlPlaneNode, tmp_pat
     assert made["spec"]["priority"] == mirror["spec"]["priority"]
 
 
-def test_two_on_one_node_are_told_apart_by_the_port(machine: ControlPlaneNode) -> None:
+def test_two_on_one_node_are_reported_apart_by_the_port(machine: ControlPlaneNode) -> None:
     machine.theirs.start()
     wait_until("kube-scheduler leads", lambda: machine.plane.api.answers(LEASE) and machine.holder(), SECONDS)
     machine.work.schedule("first")
     machine.ours.start()
     assert machine.ours.wait(SECONDS) != 0
-    (told,) = (line for line in machine.ours.text().splitlines() if "http_server_cannot_listen" in line)
-    assert "another program listens there (a kube-scheduler" in told
+    (reported,) = (line for line in machine.ours.text().splitlines() if "http_server_cannot_listen" in line)
+    assert "another program listens there (a kube-scheduler" in reported
     assert machine.schedulers() == {"kube-scheduler"}
 
 
@@ -159,7 +159,7 @@ def test_it_decides_when_kube_schedulers_file_is_gone(machine: ControlPlaneNode)
 def test_kube_schedulers_rights_are_all_that_it_needs(machine: ControlPlaneNode) -> None:
     machine.work.use_rights()
     machine.work.count_an_event_up()
-    asked = {(one.resource, one.verb) for one in audited.used(machine.audit)}
+    queried = {(one.resource, one.verb) for one in audited.used(machine.audit)}
     wanted = {
         ("pods/binding", "create"),
         ("pods/status", "patch"),
@@ -170,7 +170,7 @@ def test_kube_schedulers_rights_are_all_that_it_needs(machine: ControlPlaneNode)
         ("events", "create"),
         ("leases", "update"),
     }
-    assert wanted <= asked
+    assert wanted <= queried
     assert audited.refused(machine.audit) == set()
     lines = [*kscheduler_process.log_lines(machine.ours)]
     began = max(number for number, line in enumerate(lines) if line["msg"] == "starting")

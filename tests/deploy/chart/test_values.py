@@ -15,7 +15,7 @@ from tests.deploy import helm, values_table
 SOURCE: Final = values_table.VALUES.read_text()
 VALUES: Final[dict[str, Any]] = yaml.safe_load(SOURCE)
 SCHEMA: Final[dict[str, Any]] = json.loads(values_table.SCHEMA.read_text())
-TOLD: Final = {value.path: value for value in values_table.values(SOURCE)}
+REPORTED: Final = {value.path: value for value in values_table.values(SOURCE)}
 
 Refusal = tuple[dict[str, object], str]
 
@@ -221,7 +221,7 @@ def leaves(node: dict[str, Any], path: str = "") -> Iterator[str]:
     """Paths of all values, a map that is told as a whole being one."""
     for name, value in node.items():
         inner = f"{path}{name}"
-        if inner not in TOLD and isinstance(value, dict) and value:
+        if inner not in REPORTED and isinstance(value, dict) and value:
             yield from leaves(value, f"{inner}.")
         else:
             yield inner
@@ -233,8 +233,8 @@ def objects_of(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, di
         yield from objects_of(inner, f"{path}{name}.")
 
 
-def test_every_value_is_told() -> None:
-    assert set(leaves(VALUES)) == set(TOLD)
+def test_every_value_is_reported() -> None:
+    assert set(leaves(VALUES)) == set(REPORTED)
 
 
 def test_readme_and_schema_say_what_the_comments_say() -> None:
@@ -244,14 +244,14 @@ def test_readme_and_schema_say_what_the_comments_say() -> None:
 
 def test_the_schema_has_no_value_that_the_chart_does_not_have() -> None:
     def exists(path: str) -> bool:
-        heading = any(told.startswith(f"{path}.") for told in TOLD)
-        return path in TOLD or heading or any(path.startswith(f"{told}.") for told in TOLD)
+        heading = any(reported.startswith(f"{path}.") for reported in REPORTED)
+        return path in REPORTED or heading or any(path.startswith(f"{reported}.") for reported in REPORTED)
 
     assert [path for path, _ in objects_of(SCHEMA) if not exists(path)] == []
 
 
 def test_every_heading_refuses_what_it_does_not_know() -> None:
-    headings = {path: inner for path, inner in objects_of(SCHEMA) if inner.get("properties") and path not in TOLD}
+    headings = {path: inner for path, inner in objects_of(SCHEMA) if inner.get("properties") and path not in REPORTED}
     loose = [path for path, inner in headings.items() if inner.get("additionalProperties") is not False]
     # parent charts put values of their own there
     assert loose == ["global"]

@@ -35,7 +35,7 @@ def read(name: str) -> dict[str, Locked]:
     return found
 
 
-def asked(name: str) -> list[Requirement]:
+def queried(name: str) -> list[Requirement]:
     """The direct dependencies of a lock file."""
     if name == "build.lock":
         return [Requirement(line) for line in PYPROJECT["dependency-groups"]["image-build"]]
@@ -50,7 +50,7 @@ FILES = pytest.mark.parametrize("name", sorted(lock.LOCKS))
 @FILES
 def test_every_dependency_is_locked_within_its_bounds(name: str) -> None:
     locked = read(name)
-    for requirement in asked(name):
+    for requirement in queried(name):
         one = locked.get(canonicalize_name(requirement.name))
         assert one is not None, f"{requirement} is not in {name}: {RENEW}"
         assert requirement.specifier.contains(one.version), f"{requirement}, but {one.version} in {name}: {RENEW}"
@@ -74,7 +74,7 @@ def closure(requirements: list[Requirement]) -> set[str]:
 
 
 def test_nothing_else_enters_the_image() -> None:
-    assert set(read("requirements.lock")) == closure(asked("requirements.lock")), RENEW
+    assert set(read("requirements.lock")) == closure(queried("requirements.lock")), RENEW
 
 
 @FILES

@@ -57,7 +57,7 @@ def test_the_document_fits_the_schema(root: Path) -> None:
     assert sbom.faults(text_of(root)) == ""
 
 
-def test_a_document_that_does_not_is_told(root: Path) -> None:
+def test_a_document_that_does_not_is_reported(root: Path) -> None:
     assert "purrl" in sbom.faults(text_of(root).replace('"purl"', '"purrl"', 1))
 
 

@@ -54,7 +54,7 @@ def serving() -> Iterator[Requests]:
         thread.join()
 
 
-@pytest.mark.parametrize("case", [pytest.param(case, id=case.id) for case in CASES if not case.not_asked])
+@pytest.mark.parametrize("case", [pytest.param(case, id=case.id) for case in CASES if not case.not_queried])
 def test_kubectl_reads_each_row_as_the_table_says(case: Case, tmp_path: Path) -> None:
     lay_out(tmp_path)
     with serving() as server:

@@ -28,7 +28,7 @@ def test_kubectl_runs_the_plugin(scenario: Scenario) -> None:
     scenario.add_pod("large", cpu="3")
     assert "kubectl-kscheduler" in kubectl(scenario, "plugin", "list")
     why = kubectl(scenario, "kscheduler", "why", "large", "-n", scenario.namespace)
-    assert "what would make it fit" in why
+    assert "changes that would make it fit" in why
     assert "1. request 2 of cpu instead of 3 (1 node)" in why
     pending = kubectl(scenario, "kscheduler", "pending", "-n", scenario.namespace)
     assert "1 pod is pending" in pending

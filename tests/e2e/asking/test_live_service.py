@@ -171,14 +171,14 @@ def _pod(name: str, cpu: str) -> Tree:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"}, "spec": spec}
 
 
-def test_questions_are_answered_through_the_proxy_and_write_nothing(site: Site, tmp_path: Path) -> None:
+def test_queries_are_answered_through_the_proxy_and_write_nothing(site: Site, tmp_path: Path) -> None:
     """By whom the example lets ask. The API server's audit log is the judge."""
     api = site.plane.api
     for name in ("node-0", "node-1"):
         api.create("/api/v1/nodes", _node(name))
     for name, cpu in (("web-0", "1"), ("web-1", "1"), ("big", "9")):
         api.create(PODS, _pod(name, cpu))
-    site.scheduler.wait_until("all is decided and told", lambda: _is_told(site), SECONDS)
+    site.scheduler.wait_until("all is decided and told", lambda: _is_reported(site), SECONDS)
     manifest = tmp_path / "new.json"
     manifest.write_text(json.dumps(_pod("new", "1")))
     before = len(site.requests())
@@ -192,27 +192,27 @@ def test_questions_are_answered_through_the_proxy_and_write_nothing(site: Site, 
     assert "1 pod is pending" in site.kubectl("kscheduler", "pending").stdout
     assert "NodeResourcesFit 1" in site.kubectl("kscheduler", "nodes").stdout
     assert "1 pod pending" in site.kubectl("kscheduler", "top", "--once").stdout
-    asked = site.requests()[before:]
-    through = [each["requestURI"].removeprefix(PROXY).partition("?")[0] for each in asked if _is_question(each)]
+    queried = site.requests()[before:]
+    through = [each["requestURI"].removeprefix(PROXY).partition("?")[0] for each in queried if _is_query(each)]
     assert {*through} == {"/explain", "/simulate", "/pending", "/nodes", "/metrics"}
-    written = [_told(each) for each in asked if each["verb"] not in READS and not _stores_nothing(each)]
-    assert [told for told in written if SCHEDULER in told] == []
-    assert [told for told in written if READER in told] == []
+    written = [_reported(each) for each in queried if each["verb"] not in READS and not _stores_nothing(each)]
+    assert [reported for reported in written if SCHEDULER in reported] == []
+    assert [reported for reported in written if READER in reported] == []
 
 
-def _is_told(site: Site) -> bool:
+def _is_reported(site: Site) -> bool:
     """Two pods are bound, and the third has its condition and its Event: the scheduler has nothing left to write."""
     pods = {pod["metadata"]["name"]: pod for pod in site.plane.api.items(PODS)}
     events = site.plane.api.items("/apis/events.k8s.io/v1/namespaces/default/events")
-    told = {(each["regarding"]["name"], each["reason"]) for each in events}
+    reported = {(each["regarding"]["name"], each["reason"]) for each in events}
     return (
         all(pods[name]["spec"].get("nodeName") for name in ("web-0", "web-1"))
         and bool(pods["big"]["status"].get("conditions"))
-        and told >= {("web-0", "Scheduled"), ("web-1", "Scheduled"), ("big", "FailedScheduling")}
+        and reported >= {("web-0", "Scheduled"), ("web-1", "Scheduled"), ("big", "FailedScheduling")}
     )
 
 
-def _is_question(request: Tree) -> bool:
+def _is_query(request: Tree) -> bool:
     return bool(request["user"]["username"] == READER and request["requestURI"].startswith(PROXY))
 
 
@@ -223,7 +223,7 @@ def _stores_nothing(request: Tree) -> bool:
     return parts in (("serviceaccounts", "token"), ("services", "proxy")) or parts[0].endswith("reviews")
 
 
-def _told(request: Tree) -> str:
+def _reported(request: Tree) -> str:
     return f"{request['user']['username']}: {request['verb']} {request['requestURI']}"
 
 
@@ -251,8 +251,8 @@ def test_whoever_is_on_call_sees_what_the_runbook_shows(site: Site) -> None:
         assert _page(site, path, token)[0] == 200, path
     notes = _page(site, "/readyz?verbose", token)
     assert (notes[0], "withheld" in notes[1]) == (200, False)
-    asked = site.kubectl("kscheduler", "pending", "--asker", account, as_on_call=True)
-    assert f"answered by the service {NAMESPACE}/kscheduler:10259" in asked.stderr
+    queried = site.kubectl("kscheduler", "pending", "--asker", account, as_on_call=True)
+    assert f"answered by the service {NAMESPACE}/kscheduler:10259" in queried.stderr
     of_asker = site.kubectl("-n", NAMESPACE, "create", "token", "kscheduler-asker").stdout.strip()
     assert [_page(site, path, of_asker)[0] for path in ("/pending", "/configz", "/debug/queue")] == [200, 403, 403]
     may = ("auth", "can-i", "create", "pods/binding", f"--as=system:serviceaccount:{NAMESPACE}:{account}")

@@ -104,7 +104,7 @@ def test_a_claim_of_a_template_is_made_again_with_its_pod(scenario: Scenario, de
 
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
 def test_a_template_is_changed(scenario: Scenario, kind: str) -> None:
-    """Its controller makes the pod anew. First less of a request, then one more toleration."""
+    """Its controller makes the pod again. First less of a request, then one more toleration."""
     scenario.add_node("node-0", cpu="2", taints=[TAINT])
     scenario.start_scheduler()
     container = {"name": "main", "image": "registry.example/app:1", "resources": {"requests": {"cpu": "3"}}}

@@ -20,7 +20,7 @@ PODS_PER_NODE = 4
 LIFE_SECONDS = 2.0
 
 
-class Room(PodWatch):
+class ResourceCapacity(PodWatch):
     """How many pods each node holds, at every change."""
 
     def __init__(self, api: Api) -> None:
@@ -59,7 +59,13 @@ class Flow:
     """The pods of one group, in a namespace and on nodes of its own, from entering to leaving."""
 
     def __init__(
-        self, api: Api, room: Room, group: str, scheduler_name: str, pods_per_second: float, nodes: int = NODES
+        self,
+        api: Api,
+        room: ResourceCapacity,
+        group: str,
+        scheduler_name: str,
+        pods_per_second: float,
+        nodes: int = NODES,
     ) -> None:
         self._api = Api(api.url, api.token, api.authority)
         self._room = room

@@ -15,7 +15,7 @@ from tests.controlplane.binaries import Binaries
 from tests.controlplane.controlplane import ControlPlane, Settings
 from tests.controlplane.process import wait_until
 from tests.e2e.election.audit_log import POLICY, AuditLog, bound_twice, leader, writes_by_others
-from tests.e2e.election.flow import Flow, Room
+from tests.e2e.election.flow import Flow, ResourceCapacity
 from tests.e2e.election.replicas import FAULTS, LEASE_NAMESPACE, Replicas, Timing
 from tests.e2e.election.rounds import Outcome, Rounds
 
@@ -28,7 +28,7 @@ class Rig:
     """A running API server."""
 
     plane: ControlPlane
-    room: Room
+    room: ResourceCapacity
     log: AuditLog
     folder: Path
     groups: int = 0
@@ -123,7 +123,7 @@ def rig(binaries: Binaries) -> Iterator[Rig]:
         # Never rotated: the judge reads one file from its beginning.
         options = (f"--audit-policy-file={policy}", f"--audit-log-path={log}", "--audit-log-maxsize=100000")
         settings = Settings(controllers=False, apiserver_options=options)
-        with ControlPlane(binaries, settings) as plane, Room(plane.api) as room:
+        with ControlPlane(binaries, settings) as plane, ResourceCapacity(plane.api) as room:
             yield Rig(plane, room, AuditLog(log), folder)
     finally:
         shutil.rmtree(folder, ignore_errors=True)

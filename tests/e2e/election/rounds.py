@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from tests.controlplane.process import NotReadyError, wait_until
 from tests.e2e.election.audit_log import AuditLog, Request, bound_twice, leader, writes_by_others
-from tests.e2e.election.flow import Flow, Room
+from tests.e2e.election.flow import Flow, ResourceCapacity
 from tests.e2e.election.replicas import Fault, Replicas, wait_for
 
 LEADS_SECONDS = 90.0
@@ -33,7 +33,7 @@ class Outcome:
 class Rounds:
     """Fail-overs of one group."""
 
-    def __init__(self, replicas: Replicas, flow: Flow, room: Room, log: AuditLog, fault: Fault) -> None:
+    def __init__(self, replicas: Replicas, flow: Flow, room: ResourceCapacity, log: AuditLog, fault: Fault) -> None:
         self._replicas = replicas
         self._flow = flow
         self._room = room
@@ -90,7 +90,9 @@ class Rounds:
         self.outcome.faults += wrongs(requests, replicas.lease, replicas.sources, self._flow, self._room)
 
 
-def wrongs(requests: Sequence[Request], lease: str, sources: Iterable[str], flow: Flow, room: Room) -> list[str]:
+def wrongs(
+    requests: Sequence[Request], lease: str, sources: Iterable[str], flow: Flow, room: ResourceCapacity
+) -> list[str]:
     """A line for each thing that must not happen, after the flow has ended and no pod waits."""
     namespace = flow.namespace
     faults = writes_by_others(requests, lease, sources)

@@ -10,7 +10,7 @@ from tests.controlplane import kscheduler_process, kube_scheduler
 from tests.controlplane.process import Process
 from tests.e2e.scenario import Scenario
 from tests.e2e.servers import NAME, RealServer
-from tests.extender_program import Answer, Tree, leaves
+from tests.extender_program import Explanation, Tree, leaves
 
 Outcome = tuple[str, str, str]
 """Node, or reason and message of the condition."""
@@ -59,7 +59,7 @@ def outcome(scenario: Scenario, name: str) -> Outcome:
     return (node, "", "") if node else ("", found.get("reason", ""), found.get("message", ""))
 
 
-def by_pod(answers: dict[str, Answer]) -> Answer:
+def by_pod(answers: dict[str, Explanation]) -> Explanation:
     """An answer for each pod, by name; to others it leaves all."""
 
     def answer(tree: Tree) -> Any:

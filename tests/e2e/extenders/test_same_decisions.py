@@ -13,17 +13,17 @@ import pytest
 from tests.e2e.extenders.stage import Outcome, by_pod, deciding, outcome
 from tests.e2e.scenario import Scenario
 from tests.e2e.servers import RealServer, Server
-from tests.extender_program import Answer, ExtenderProgram, Tree, extender_program, leaves, prefers
+from tests.extender_program import Explanation, ExtenderProgram, Tree, extender_program, leaves, prefers
 
 pytestmark = [pytest.mark.real, pytest.mark.followed_kubernetes("kube-scheduler is of its own release")]
 NODES = ("node-0", "node-1", "node-2")
 
 
-def always(tree: Any) -> Answer:
+def always(tree: Any) -> Explanation:
     return lambda _: tree
 
 
-FILTERS: dict[str, Answer] = {
+FILTERS: dict[str, Explanation] = {
     "only-one": leaves("node-1"),
     "two-are-left": leaves("node-0", "node-2"),
     "none": leaves(reason="no token left"),
@@ -41,7 +41,7 @@ FILTERS: dict[str, Answer] = {
     "a-stranger": always({"NodeNames": ["elsewhere"]}),
     "in-small-letters": always({"nodenames": ["node-2"], "failednodes": {"node-0": "busy"}}),
 }
-SCORES: dict[str, Answer] = {
+SCORES: dict[str, Explanation] = {
     "two-are-left": prefers("node-2"),
     "fourth": prefers("node-0"),
     "scores-a-stranger": always([{"Host": "elsewhere", "Score": 10}, {"Host": "node-1", "Score": 10}]),
@@ -71,10 +71,10 @@ def decisions(scenario: Scenario, program: str, extender: Tree, folder: Path) ->
     return found
 
 
-def questions(program: ExtenderProgram) -> list[Any]:
+def queries(program: ExtenderProgram) -> list[Any]:
     """The first question of each verb about each pod, without what differs from run to run."""
     found: dict[tuple[str, str], Any] = {}
-    for verb, tree in program.asked:
+    for verb, tree in program.queried:
         names = tree["NodeNames"] if tree["NodeNames"] is not None else _names(tree["Nodes"])
         found.setdefault((verb, tree["Pod"]["metadata"]["name"]), (set(tree), sorted(names)))
     return sorted(found.items())
@@ -94,16 +94,16 @@ def _names(nodes: Tree) -> list[str]:
 def test_filter_and_prioritize(scenario: Scenario, tmp_path: Path, knows_nodes: bool) -> None:
     for name in NODES:
         scenario.add_node(name)
-    found, asked = {}, {}
+    found, queried = {}, {}
     for program in ("kube-scheduler", "kscheduler"):
         with extender_program({"filter": by_pod(FILTERS), "prioritize": by_pod(SCORES)}) as extender:
             settings = extender.settings(nodeCacheCapable=knows_nodes, weight=5)
             settings["urlPrefix"] = extender.url
             outcomes = decisions(scenario, program, settings, tmp_path / program)
             found[program] = {name: without_address(each, extender.url) for name, each in outcomes.items()}
-            asked[program] = questions(extender)
+            queried[program] = queries(extender)
     assert found["kscheduler"] == found["kube-scheduler"]
-    assert asked["kscheduler"] == asked["kube-scheduler"]
+    assert queried["kscheduler"] == queried["kube-scheduler"]
     assert {node for node, _, _ in found["kscheduler"].values()} == {"", *NODES}
 
 
@@ -124,7 +124,7 @@ def test_an_extender_that_answers_500(scenario: Scenario, tmp_path: Path, is_ign
 
 
 @pytest.mark.usefixtures("only_kscheduler")
-def test_an_extender_chooses_whom_to_evict(scenario: Scenario, tmp_path: Path) -> None:
+def test_an_extender_chooses_subject_to_evict(scenario: Scenario, tmp_path: Path) -> None:
     """The plugins would take the node with one victim; the extender leaves the one with two."""
 
     def only_node_1(tree: Tree) -> Tree:
@@ -133,7 +133,7 @@ def test_an_extender_chooses_whom_to_evict(scenario: Scenario, tmp_path: Path) -
 
     for name in ("node-0", "node-1"):
         scenario.add_node(name, cpu="2")
-    found, asked = {}, {}
+    found, queried = {}, {}
     for program in ("kube-scheduler", "kscheduler"):
         with (
             extender_program({"preempt": only_node_1}) as extender,
@@ -145,10 +145,10 @@ def test_an_extender_chooses_whom_to_evict(scenario: Scenario, tmp_path: Path) -
             scenario.add_pod("high", cpu="2", priorityClassName="system-node-critical")
             scenario.wait_bound("high")
             found[program] = scenario.node_of("high"), sorted(pod["metadata"]["name"] for pod in scenario.pods())
-            (_, tree), *_ = extender.asked
+            (_, tree), *_ = extender.queried
             victims = tree["NodeNameToMetaVictims"]
-            asked[program] = {name: len(each["Pods"]) for name, each in victims.items()}, tree["NodeNameToVictims"]
+            queried[program] = {name: len(each["Pods"]) for name, each in victims.items()}, tree["NodeNameToVictims"]
             for name in ("big", "high"):
                 scenario.delete_pod(name)
     assert found["kscheduler"] == found["kube-scheduler"] == ("node-1", ["big", "high"])
-    assert asked["kscheduler"] == asked["kube-scheduler"] == ({"node-0": 1, "node-1": 2}, None)
+    assert queried["kscheduler"] == queried["kube-scheduler"] == ({"node-0": 1, "node-1": 2}, None)

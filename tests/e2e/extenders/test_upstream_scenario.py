@@ -13,20 +13,20 @@ import pytest
 from tests.e2e.extenders.stage import deciding
 from tests.e2e.scenario import Scenario
 from tests.e2e.servers import RealServer
-from tests.extender_program import Answer, Tree, extender_program, leaves
+from tests.extender_program import Explanation, Tree, extender_program, leaves
 
 RESOURCE = "foo.com/bar"
 MACHINES = [f"machine{number}" for number in range(1, 6)]
 
 
-def prefers_by(name: str, weight: int) -> Answer:
+def prefers_by(name: str, weight: int) -> Explanation:
     """Ten points for one machine and one for the others, times a weight: more than the protocol's ten."""
 
     def answer(tree: Tree) -> list[Tree]:
-        asked = tree["NodeNames"]
-        if asked is None:
-            asked = [node["metadata"]["name"] for node in tree["Nodes"]["items"]]
-        return [{"Host": each, "Score": weight * (10 if each == name else 1)} for each in asked]
+        queried = tree["NodeNames"]
+        if queried is None:
+            queried = [node["metadata"]["name"] for node in tree["Nodes"]["items"]]
+        return [{"Host": each, "Score": weight * (10 if each == name else 1)} for each in queried]
 
     return answer
 
@@ -70,6 +70,6 @@ def test_three_extenders_agree_on_a_machine(scenario: Scenario, tmp_path: Path, 
             assert scenario.node_of("extender-test-pod") == "machine2"
             scenario.delete_pod("extender-test-pod")
         assert bound == ["machine2"]
-        assert [verb for verb, _ in two.asked] == ["filter", "prioritize", "bind"]
-        filtered = dict(three.asked)["filter"]
+        assert [verb for verb, _ in two.queried] == ["filter", "prioritize", "bind"]
+        filtered = dict(three.queried)["filter"]
         assert sorted(filtered["NodeNames"]) == ["machine2", "machine3"]

@@ -6,13 +6,13 @@ from typing import Any
 
 from tests.e2e.faults.fault import (
     Action,
-    Answer,
     Applied,
     CutAnswer,
     Delay,
     EachEvent,
     Edited,
     EndStream,
+    Explanation,
     Fault,
     Hang,
     Injected,
@@ -56,32 +56,32 @@ RETRY_AFTERS = {
 }
 
 
-def page(code: int = 200) -> Answer:
-    return Answer(code, HTML, content_type="text/html")
+def page(code: int = 200) -> Explanation:
+    return Explanation(code, HTML, content_type="text/html")
 
 
-def throttled(retry_after: str, code: int = 429) -> Answer:
-    return Answer(code, headers=(("Retry-After", retry_after),))
+def throttled(retry_after: str, code: int = 429) -> Explanation:
+    return Explanation(code, headers=(("Retry-After", retry_after),))
 
 
 def error_event(status: object) -> bytes:
     return json.dumps({"type": "ERROR", "object": status}).encode() + b"\n"
 
 
-WRONG_BODIES: dict[str, Answer] = {
+WRONG_BODIES: dict[str, Explanation] = {
     "an-html-page": page(),
-    "an-empty-body": Answer(200, b""),
-    "204": Answer(204, b""),
-    "another-kind": Answer(200, b'{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"x"}}'),
-    "cut-json": Answer(201, b'{"kind":"Status","apiVersion":"v1","metadata":{},"stat'),
-    "a-list": Answer(200, b"[]"),
-    "null": Answer(200, b"null"),
-    "gzip-that-is-none": Answer(200, b"\x1f\x8b\x08\x00 no", headers=(("Content-Encoding", "gzip"),)),
-    "a-redirect": Answer(302, b"", headers=(("Location", "https://127.0.0.1:1/login"),)),
-    "a-permanent-redirect": Answer(308, b"", headers=(("Location", "/elsewhere"),)),
-    "200-with-a-failure": Answer(200, b'{"kind":"Status","apiVersion":"v1","status":"Failure","code":500}'),
-    "100-for-ever": Answer(102, b""),
-    "304": Answer(304, b""),
+    "an-empty-body": Explanation(200, b""),
+    "204": Explanation(204, b""),
+    "another-kind": Explanation(200, b'{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"x"}}'),
+    "cut-json": Explanation(201, b'{"kind":"Status","apiVersion":"v1","metadata":{},"stat'),
+    "a-list": Explanation(200, b"[]"),
+    "null": Explanation(200, b"null"),
+    "gzip-that-is-none": Explanation(200, b"\x1f\x8b\x08\x00 no", headers=(("Content-Encoding", "gzip"),)),
+    "a-redirect": Explanation(302, b"", headers=(("Location", "https://127.0.0.1:1/login"),)),
+    "a-permanent-redirect": Explanation(308, b"", headers=(("Location", "/elsewhere"),)),
+    "200-with-a-failure": Explanation(200, b'{"kind":"Status","apiVersion":"v1","status":"Failure","code":500}'),
+    "100-for-ever": Explanation(102, b""),
+    "304": Explanation(304, b""),
     "a-status-of-html-error": page(502),
 }
 """Answers that no API server gives; the request was not applied."""
@@ -218,12 +218,14 @@ def family(name: str, requests: Requests, actions: dict[str, Action], **more: An
     ]
 
 
-CODES: dict[str, Action] = {str(code): Answer(code) for code in (400, 401, 403, 404, 405, 409, 413, 422, 500, 503, 504)}
+CODES: dict[str, Action] = {
+    str(code): Explanation(code) for code in (400, 401, 403, 404, 405, 409, 413, 422, 500, 503, 504)
+}
 CUTS: dict[str, Action] = {
     "reset": Reset(),
     "closed": Reset(quietly=True),
     "applied-then-reset": Applied(Reset()),
-    "applied-then-500": Applied(Answer(500)),
+    "applied-then-500": Applied(Explanation(500)),
     "applied-then-429": Applied(throttled("1")),
     "applied-then-html": Applied(page()),
     "cut-in-the-head": CutAnswer("head"),
@@ -250,26 +252,28 @@ BINDING_FAULTS = [
     Fault("bindings-hang", BINDINGS, Hang(), seconds=5),
     Fault("bindings-applied-then-hang", BINDINGS, Applied(Hang()), seconds=5),
     Fault("bindings-hang-for-ever", BINDINGS, Hang(for_ever=True), seconds=5, is_long=True),
-    Fault("bindings-come-and-go", BINDINGS, Answer(503), seconds=6, on_off=(0.3, 0.3)),
+    Fault("bindings-come-and-go", BINDINGS, Explanation(503), seconds=6, on_off=(0.3, 0.3)),
     *family(
         "bindings-that-hang-are-told",
         HURT_BINDINGS,
-        {"hang": Hang(), "take-20-s-and-fail": Delay(20, Answer(500))},
+        {"hang": Hang(), "take-20-s-and-fail": Delay(20, Explanation(500))},
         hurt_pods=100,
         seconds=5,
         # In the log once a minute, and a fault before this one may have had its line; in /readyz?verbose all the time.
-        told=(r'"writes_hang".*"namespace":"[\w-]+-hurt"|\bnamespace [\w-]+-hurt: \d+ writes \(create pods/binding\)',),
+        reported=(
+            r'"writes_hang".*"namespace":"[\w-]+-hurt"|\bnamespace [\w-]+-hurt: \d+ writes \(create pods/binding\)',
+        ),
     ),
     *family(
         "bindings-of-one-namespace",
         HURT_BINDINGS,
         {
             "hang": Hang(),
-            "take-10-s-and-fail": Delay(10, Answer(500)),
+            "take-10-s-and-fail": Delay(10, Explanation(500)),
             "429": throttled("1"),
             "429-for-an-hour": throttled("3600"),
-            "500": Answer(500),
-            "403": Answer(403),
+            "500": Explanation(500),
+            "403": Explanation(403),
             "applied-then-hang": Applied(Hang()),
         },
         hurt_pods=100,
@@ -331,14 +335,14 @@ WATCH_FAULTS = [
 ]
 
 REFUSALS: dict[str, Action] = {
-    **{str(code): Answer(code) for code in (400, 401, 403, 404, 410, 500, 503)},
+    **{str(code): Explanation(code) for code in (400, 401, 403, 404, 410, 500, 503)},
     **{f"429-{name}": throttled(text) for name, text in RETRY_AFTERS.items()},
     "503-an-hour": throttled("3600", 503),
     "an-html-page": page(),
-    "an-empty-body": Answer(200, b""),
-    "204": Answer(204, b""),
-    "a-redirect": Answer(302, b"", headers=(("Location", "https://127.0.0.1:1/login"),)),
-    "gzip-that-is-none": Answer(200, b"\x1f\x8b\x08\x00 no", headers=(("Content-Encoding", "gzip"),)),
+    "an-empty-body": Explanation(200, b""),
+    "204": Explanation(204, b""),
+    "a-redirect": Explanation(302, b"", headers=(("Location", "https://127.0.0.1:1/login"),)),
+    "gzip-that-is-none": Explanation(200, b"\x1f\x8b\x08\x00 no", headers=(("Content-Encoding", "gzip"),)),
     "reset": Reset(),
     "closed": Reset(quietly=True),
     "hang": Hang(),
@@ -356,7 +360,7 @@ OPENING_FAULTS = [
         {what: REFUSALS[what] for what in ("503", "429-an-hour", "reset", "hang", "an-html-page")},
         open_watches="end",
         seconds=5,
-        told=WATCH_DOWN,
+        reported=WATCH_DOWN,
     ),
     *family("watches-opened-again", WATCHES, WIRE, open_watches="end", speaks_http=False, is_rare=True),
 ]
@@ -383,26 +387,26 @@ LIST_FAULTS = [
     Fault("lists-of-nodes-one-nameless", Requests("list", "nodes"), Edited(last_nameless), open_watches="expire"),
 ]
 OTHER_WRITES: dict[str, Action] = {
-    "500": Answer(500),
-    "403": Answer(403),
-    "404": Answer(404),
-    "409": Answer(409),
+    "500": Explanation(500),
+    "403": Explanation(403),
+    "404": Explanation(404),
+    "409": Explanation(409),
     "429-1": throttled("1"),
     "429-an-hour": throttled("3600"),
     "an-html-page": page(),
-    "204": Answer(204, b""),
+    "204": Explanation(204, b""),
     "cut-json": WRONG_BODIES["cut-json"],
     "reset": Reset(),
     "applied-then-reset": Applied(Reset()),
-    "applied-then-500": Applied(Answer(500)),
+    "applied-then-500": Applied(Explanation(500)),
     "cut-in-a-chunk": CutAnswer("chunk"),
     "hang": Hang(),
 }
 BEFORE_A_BINDING: dict[str, Action] = {
     "another-kind": WRONG_BODIES["another-kind"],
     "an-empty-body": WRONG_BODIES["an-empty-body"],
-    "404-then-as-before": Delay(1, Answer(404)),
-    "applied-then-409": Applied(Answer(409)),
+    "404-then-as-before": Delay(1, Explanation(404)),
+    "applied-then-409": Applied(Explanation(409)),
     "applied-then-html": Applied(page()),
     "applied-then-hang": Applied(Hang()),
 }
@@ -432,27 +436,27 @@ LEASE_FAULTS = family(
     "leases",
     LEASES,
     {
-        "500": Answer(500),
+        "500": Explanation(500),
         "429-an-hour": throttled("3600"),
         "an-html-page": page(),
-        "204": Answer(204, b""),
+        "204": Explanation(204, b""),
         "reset": Reset(),
         "applied-then-reset": Applied(Reset()),
-        "409": Answer(409),
+        "409": Explanation(409),
         "hang": Hang(),
         "take-5-s": Delay(5),
     },
     elects=True,
     seconds=5,
-) + family("leases-for-25-s", LEASES, {"500": Answer(500), "hang": Hang()}, elects=True, seconds=25, is_long=True)
+) + family("leases-for-25-s", LEASES, {"500": Explanation(500), "hang": Hang()}, elects=True, seconds=25, is_long=True)
 EVERYTHING = Requests()
 SERVER_FAULTS = [
     Fault("server-unreachable", EVERYTHING, Unreachable(), seconds=5),
     Fault("server-silent", EVERYTHING, Unreachable(silently=True), seconds=5),
     Fault("server-silent-with-watches-open", WATCHES, StallStream(passes_later=False), seconds=20, is_long=True),
     Fault("watches-stall-for-ever", WATCHES, StallStream(for_ever=True), seconds=20, is_long=True),
-    Fault("everything-503", EVERYTHING, Answer(503), open_watches="end", seconds=5),
-    Fault("everything-401", EVERYTHING, Answer(401), open_watches="end", seconds=5),
+    Fault("everything-503", EVERYTHING, Explanation(503), open_watches="end", seconds=5),
+    Fault("everything-401", EVERYTHING, Explanation(401), open_watches="end", seconds=5),
     Fault("everything-an-html-page", EVERYTHING, page(), open_watches="end", seconds=5),
     Fault("everything-429-an-hour", EVERYTHING, throttled("3600"), open_watches="end", seconds=5),
     Fault("everything-slow", EVERYTHING, Delay(0.5), seconds=5),

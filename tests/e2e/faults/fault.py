@@ -74,7 +74,7 @@ class Requests:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Explanation:
     """The proxy answers by itself; the API server never hears of the request."""
 
     code: int
@@ -110,7 +110,7 @@ class Reset:
 class Applied:
     """The API server applies the request, and its answer is lost: `then` happens."""
 
-    then: "Answer | Hang | Reset | Delay"
+    then: "Explanation | Hang | Reset | Delay"
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +199,7 @@ class Unreachable:
 
 
 Action = (
-    Answer
+    Explanation
     | Delay
     | Hang
     | Reset
@@ -246,7 +246,7 @@ class Fault:
     """With leader election; a process that ends, since it has lost its Lease, is started again."""
     speaks_http: bool = True
     """False: what answers truly does not, and may be called so."""
-    told: tuple[str, ...] = ()
+    reported: tuple[str, ...] = ()
     """Regular expressions of what log, metrics or readiness say while it lasts."""
     is_long: bool = False
     """It takes minutes: played with KSCHEDULER_LONG=1 only."""

@@ -1,6 +1,6 @@
 """As much of HTTP/1.1 as a proxy needs that damages it: heads and bodies of messages, read from streams.
 
-aiohttp would mend, refuse or hide what this suite wants to send: half a chunk, a body shorter than it says.
+aiohttp would repair, refuse or hide what this suite wants to send: half a chunk, a body shorter than it says.
 """
 
 import asyncio

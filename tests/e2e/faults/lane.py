@@ -51,7 +51,7 @@ FALSE_NAMES = re.compile(r"does not speak HTTP|err\":\"0 : ")
 LANE = "lane"
 LEASE = (f"--leader-elect-resource-namespace={NAMESPACE}", "--leader-elect-resource-name=kscheduler")
 """The one that the manifest's Role allows."""
-MOST_TOLD, MOST_LINES = 3, 30
+MOST_REPORTED, MOST_LINES = 3, 30
 
 
 @dataclass
@@ -71,8 +71,8 @@ class Outcome:
         for line in self.complaints:
             what, _, subject = line.partition(": ")
             grouped.setdefault(what, []).append(subject)
-        told = [f"{what} ({len(all_)}): {'; '.join(all_[:MOST_TOLD])}" for what, all_ in grouped.items()]
-        return "\n".join([*told, *self.log.splitlines()[-MOST_LINES:]])
+        reported = [f"{what} ({len(all_)}): {'; '.join(all_[:MOST_REPORTED])}" for what, all_ in grouped.items()]
+        return "\n".join([*reported, *self.log.splitlines()[-MOST_LINES:]])
 
 
 class Lane:
@@ -373,7 +373,7 @@ class _Playing:
         lane, fault, outcome = self._lane, self._fault, self._outcome
         if kind is None:
             until = self._began + fault.seconds
-            untold = set(fault.told)
+            untold = set(fault.reported)
             # A scheduler that backs off comes late into some faults.
             while time.monotonic() < until or untold or not lane.proxy.met[fault.id]:
                 untold -= lane.said(lane.process(), untold, self._log)

@@ -27,13 +27,13 @@ from tests.e2e.faults import http1
 from tests.e2e.faults.fault import (
     STREAM_ACTIONS,
     Action,
-    Answer,
     Applied,
     CutAnswer,
     Delay,
     EachEvent,
     Edited,
     EndStream,
+    Explanation,
     Fault,
     Hang,
     Injected,
@@ -146,7 +146,7 @@ class FaultProxy:
         if fault is None or isinstance(fault.does, Unreachable):
             return None
         if request.verb == "watchlist" and fault.requests.verb == "list" and fault.open_watches == "expire":
-            return Answer(400)  # as servers answer that do not know it, so that there are lists to be hurt
+            return Explanation(400)  # as servers answer that do not know it, so that there are lists to be hurt
         if not fault.requests.match(request):
             return None
         if isinstance(fault.does, STREAM_ACTIONS):
@@ -243,7 +243,7 @@ class Connection:
     async def _handle(self, request: Request, head: http1.Head, body: bytes, action: Action | None) -> bool:
         """Whether the connection goes on."""
         match action:
-            case Answer():
+            case Explanation():
                 self._write_answer(action)
                 return True
             case Raw():
@@ -283,7 +283,7 @@ class Connection:
                 with suppress(asyncio.CancelledError, OSError):
                     await waiting
 
-    def _write_answer(self, answer: Answer) -> None:
+    def _write_answer(self, answer: Explanation) -> None:
         body = answer.body if answer.body is not None else status(answer.code)
         headers = [*answer.headers]
         if answer.code not in BODILESS:

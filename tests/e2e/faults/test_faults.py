@@ -94,7 +94,7 @@ class Played:
                         self.outcomes[fault.id].set_exception(error)
 
     def _note(self, fault: Fault, outcome: Outcome) -> None:
-        """A line for whoever wants to see how long each took to heal."""
+        """A line for anyone who wants to see how long each took to heal."""
         state = f"{len(outcome.complaints)} complaints" if outcome.complaints else "well"
         with self._lock, (self._folder / "outcomes.txt").open("a") as file:
             file.write(f"{fault.id}: {state}, met {outcome.met}, healed in {outcome.healed_seconds:.1f} s\n")

@@ -13,11 +13,11 @@ from tests.controlplane import kubeconfig
 from tests.e2e.faults.catalogue import lost, twice
 from tests.e2e.faults.fault import (
     Action,
-    Answer,
     Applied,
     CutAnswer,
     EachEvent,
     EndStream,
+    Explanation,
     Fault,
     Injected,
     Request,
@@ -104,10 +104,10 @@ def play(proxy: FaultProxy, does: Action, method: str, target: str) -> bytes:
 @pytest.mark.parametrize(
     ("does", "ends_with", "posts"),
     [
-        pytest.param(Answer(500, b"no"), b"\r\n\r\nno", 0, id="answered"),
+        pytest.param(Explanation(500, b"no"), b"\r\n\r\nno", 0, id="answered"),
         pytest.param(Reset(), b"RESET", 0, id="reset"),
         pytest.param(Applied(Reset()), b"RESET", 1, id="applied, then reset"),
-        pytest.param(Applied(Answer(500, b"no")), b"\r\n\r\nno", 1, id="applied, then refused"),
+        pytest.param(Applied(Explanation(500, b"no")), b"\r\n\r\nno", 1, id="applied, then refused"),
         pytest.param(CutAnswer(), BODY[: len(BODY) // 2] + b"END", 1, id="cut"),
         pytest.param(CutAnswer("chunk"), b"%x\r\n%s" % (len(BODY), BODY[: -(len(BODY) // 2)]) + b"END", 1, id="chunk"),
         pytest.param(TwiceAnswered(), BODY, 1, id="twice"),

@@ -12,7 +12,7 @@ from tests.controlplane.controlplane import Settings
 from tests.controlplane.process import Process
 from tests.controlplane.releases import pinned
 from tests.e2e.groups import crds
-from tests.e2e.groups.gang_room import APIS, KUBERNETES, GangAPI, GangRoom, options
+from tests.e2e.groups.gang_capacity import APIS, KUBERNETES, GangAPI, GangRoom, options
 from tests.e2e.scenario import Scenario
 from tests.e2e.servers import NAME, RealServer, Server
 from tests.e2e.write_proxy import WriteProxy

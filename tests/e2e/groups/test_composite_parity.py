@@ -15,7 +15,7 @@ from tests.controlplane import binaries, kscheduler_process, kubeconfig
 from tests.controlplane.controlplane import Settings
 from tests.controlplane.releases import pinned
 from tests.controlplane.rest import Object
-from tests.e2e.groups.gang_room import GangAPI, GangRoom, options
+from tests.e2e.groups.gang_capacity import GangAPI, GangRoom, options
 from tests.e2e.groups.test_gang_faults import KillAfter, bindings
 from tests.e2e.groups.test_group_parity import PROGRAMS, Play, outcome
 from tests.e2e.scenario import SECONDS, Scenario
@@ -83,8 +83,8 @@ def one_does_not_fit(gangs: GangRoom) -> None:
     composite(gangs, "all", 2)
     leaf(gangs, "a", "all", 2)
     leaf(gangs, "b", "all", 3)
-    gangs.wait_told("b", "cannot be satisfied")
-    gangs.wait_told("a", "")
+    gangs.wait_reported("b", "cannot be satisfied")
+    gangs.wait_reported("a", "")
 
 
 def incomplete(gangs: GangRoom) -> None:
@@ -94,7 +94,7 @@ def incomplete(gangs: GangRoom) -> None:
     leaf(gangs, "b", "all", 1)
 
 
-def takes_room(gangs: GangRoom) -> None:
+def holds_capacity(gangs: GangRoom) -> None:
     for number in range(4):
         gangs.scenario.add_pod(f"low-{number}", cpu="2")
     gangs.scenario.wait_bound("low-0", "low-1", "low-2", "low-3")
@@ -106,7 +106,7 @@ def takes_room(gangs: GangRoom) -> None:
     gangs.scenario.wait("the lower pods are gone", lambda: not gangs.members("low"))
 
 
-@pytest.mark.parametrize("play", [fits, one_does_not_fit, incomplete, takes_room], ids=lambda play: play.__name__)
+@pytest.mark.parametrize("play", [fits, one_does_not_fit, incomplete, holds_capacity], ids=lambda play: play.__name__)
 def test_the_same_becomes_of_trees(scenario: Scenario, tmp_path: Path, play: Play) -> None:
     found = {}
     for program in PROGRAMS:

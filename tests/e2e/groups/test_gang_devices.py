@@ -1,7 +1,7 @@
 """Gangs whose members share a claim to a device: all of them go where the device is, or nobody does."""
 
 from tests.e2e.devices import DevicesRoom
-from tests.e2e.groups.gang_room import GangRoom
+from tests.e2e.groups.gang_capacity import GangRoom
 
 
 def add_gang(gangs: GangRoom, name: str, members: int, claim: str, cpu: str) -> None:
@@ -20,7 +20,7 @@ def test_members_share_a_claim_or_leave_its_devices_alone(own_gangs: GangRoom, d
         devices.add_claim(claim)
     gangs.start()
     add_gang(gangs, "large", 3, "too-much", cpu="2")
-    gangs.wait_told("large", "cannot be satisfied")
+    gangs.wait_reported("large", "cannot be satisfied")
     add_gang(gangs, "train", 3, "shared", cpu="1")
     gangs.wait_whole("train")
     nodes = {pod["spec"]["nodeName"] for pod in gangs.members("train")}

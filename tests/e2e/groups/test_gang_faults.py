@@ -17,7 +17,7 @@ import pytest
 
 from tests.controlplane.process import Process
 from tests.e2e.audit import condition_text
-from tests.e2e.groups.gang_room import VOLCANO, GangAPI, GangRoom
+from tests.e2e.groups.gang_capacity import VOLCANO, GangAPI, GangRoom
 from tests.e2e.scenario import SECONDS, Scenario
 from tests.e2e.write_proxy import Write, WriteProxy, once
 
@@ -126,7 +126,7 @@ def test_the_rest_of_a_gang_that_no_longer_fits_holds_no_room(
     assert start_behind().wait(SECONDS) == -signal.SIGKILL
     take_room(scenario, gangs, 2)
     gangs.start()
-    scenario.wait("they are told", lambda: gangs.told_members("train") == MEMBERS - written)
+    scenario.wait("they are told", lambda: gangs.reported_members("train") == MEMBERS - written)
     # the group's condition may be True since before the kill; it is never taken back
     texts = [text for text in map(condition_text, gangs.members("train")) if text not in ("", "no condition")]
     why = f"minCount ({MEMBERS}) cannot be satisfied: {MEMBERS - 1} scheduled, 0 remaining"

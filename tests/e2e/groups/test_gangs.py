@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.groups.gang_room import GangRoom
+from tests.e2e.groups.gang_capacity import GangRoom
 from tests.e2e.scenario import Scenario
 
 NO_CPU = "0/2 nodes are available: 2 Insufficient cpu."
@@ -32,7 +32,7 @@ def test_a_gang_that_fits_is_placed_whole(scenario: Scenario, gangs: GangRoom) -
 def test_a_gang_that_does_not_fit_holds_nothing_until_it_does(scenario: Scenario, gangs: GangRoom) -> None:
     gangs.start()
     gangs.add_gang("train", 5)
-    gangs.wait_told("train", "minCount (5) cannot be satisfied: 4 scheduled, 0 remaining")
+    gangs.wait_reported("train", "minCount (5) cannot be satisfied: 4 scheduled, 0 remaining")
     for number in range(5):
         scenario.wait_rejected(f"train-{number}", "")
     texts = [
@@ -75,7 +75,7 @@ def test_two_gangs_do_not_share_room_that_is_enough_for_one(scenario: Scenario, 
     scenario.wait("one of them is whole", lambda: len(scenario.pending()) == 4)
     (placed,) = {name for name in ("left", "right") if gangs.bound(name)}
     waits = {"left": "right", "right": "left"}[placed]
-    gangs.wait_told(waits, "minCount (4) cannot be satisfied")
+    gangs.wait_reported(waits, "minCount (4) cannot be satisfied")
     for number in range(4):
         gangs.delete_member(f"{placed}-{number}")
     gangs.forget(placed)
@@ -116,20 +116,20 @@ def test_a_basic_group_takes_what_it_gets(scenario: Scenario, own_gangs: GangRoo
 def test_a_lower_minimum_lets_a_gang_in(scenario: Scenario, own_gangs: GangRoom) -> None:
     own_gangs.add_gang("train", 5)
     own_gangs.start()
-    own_gangs.wait_told("train", "minCount (5) cannot be satisfied")
+    own_gangs.wait_reported("train", "minCount (5) cannot be satisfied")
     own_gangs.change_minimum("train", 4)
     own_gangs.wait_whole("train", 4)
     (waiting,) = scenario.pending()
     scenario.wait_rejected(waiting, NO_CPU)
 
 
-def test_members_of_another_priority_are_told_so(scenario: Scenario, own_gangs: GangRoom, priorities: None) -> None:
+def test_members_of_another_priority_are_reported_so(scenario: Scenario, own_gangs: GangRoom, priorities: None) -> None:
     own_gangs.add_group("train", 2)
     own_gangs.add_member("train", "train-0")
     own_gangs.add_member("train", "train-1", priorityClassName="gangs-high")
     own_gangs.start()
     problem = "all pods in a single pod group should have the same priority as the pod group's priority, got 100 and 0"
-    own_gangs.wait_told("train", problem)
+    own_gangs.wait_reported("train", problem)
     assert own_gangs.condition("train")["reason"] == "SchedulerError"
     scenario.wait_rejected("train-0", problem, reason="SchedulerError")
     scenario.delete_pod("train-1")
@@ -144,4 +144,4 @@ def test_a_gang_with_priority_comes_first(scenario: Scenario, own_gangs: GangRoo
         own_gangs.add_member("urgent", f"urgent-{number}", priorityClassName="gangs-high")
     own_gangs.start()
     own_gangs.wait_whole("urgent")
-    own_gangs.wait_told("common", "minCount (3) cannot be satisfied: 1 scheduled")
+    own_gangs.wait_reported("common", "minCount (3) cannot be satisfied: 1 scheduled")

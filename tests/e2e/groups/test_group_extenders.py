@@ -9,8 +9,8 @@ import pytest
 
 from tests.controlplane import kube_scheduler
 from tests.e2e.extenders.stage import by_pod
-from tests.e2e.groups.gang_room import KUBERNETES, GangRoom
-from tests.e2e.groups.test_group_parity import PROGRAMS, clean, settle, told
+from tests.e2e.groups.gang_capacity import KUBERNETES, GangRoom
+from tests.e2e.groups.test_group_parity import PROGRAMS, clean, reported, settle
 from tests.e2e.scenario import Scenario
 from tests.e2e.servers import NAME, RealServer, Server
 from tests.extender_program import ExtenderProgram, extender_program, leaves
@@ -39,18 +39,18 @@ def fits_on_what_is_left(gangs: GangRoom, _extender: ExtenderProgram) -> None:
 
 def has_too_little_left(gangs: GangRoom, _extender: ExtenderProgram) -> None:
     gangs.add_gang("train", 3)
-    gangs.wait_told("train", "cannot be satisfied")
+    gangs.wait_reported("train", "cannot be satisfied")
 
 
 def one_member_is_refused_everywhere(gangs: GangRoom, _extender: ExtenderProgram) -> None:
     gangs.add_gang("odd", 2)
-    gangs.wait_told("odd", "cannot be satisfied")
+    gangs.wait_reported("odd", "cannot be satisfied")
 
 
 def the_extender_fails_and_comes_back(gangs: GangRoom, extender: ExtenderProgram) -> None:
     extender.status = 500
     gangs.add_gang("train", 2)
-    gangs.wait_told("train", "failed filter with extender")
+    gangs.wait_reported("train", "failed filter with extender")
     extender.status = 200
     gangs.wait_whole("train")
 
@@ -83,9 +83,9 @@ def outcome(scenario: Scenario, folder: Path, program: str, play: Play) -> dict[
         scenario.processes.append(process)
         play(gangs, extender)
         settle(scenario)
-        found = told(scenario, gangs, compares_groups=True)
+        found = reported(scenario, gangs, compares_groups=True)
         found["nodes"] = sorted(str(pod["spec"].get("nodeName")) for pod in scenario.pods())
-        found["asked about"] = {tree["Pod"]["metadata"]["name"] for _, tree in extender.asked}
+        found["asked about"] = {tree["Pod"]["metadata"]["name"] for _, tree in extender.queried}
         process.stop()
         clean(scenario, gangs)
     return json.loads(json.dumps(found, default=sorted).replace(extender.url, "URL"))  # type: ignore[no-any-return]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.audit import condition_text
-from tests.e2e.groups.gang_room import KUBERNETES, GangAPI, GangRoom, options
+from tests.e2e.groups.gang_capacity import KUBERNETES, GangAPI, GangRoom, options
 from tests.e2e.scenario import Scenario
 from tests.e2e.servers import RealServer, Server
 
@@ -35,14 +35,14 @@ def _on_the_real_one(server: Server) -> None:
 
 def too_large(gangs: GangRoom) -> None:
     gangs.add_gang("train", 5)
-    gangs.wait_told("train", "cannot be satisfied")
+    gangs.wait_reported("train", "cannot be satisfied")
 
 
 def tainted(gangs: GangRoom) -> None:
     """One node takes nobody, another is too small."""
     gangs.scenario.patch_node("node-0", {"spec": {"taints": [{"key": "own", "effect": "NoSchedule"}]}})
     gangs.add_gang("train", 3)
-    gangs.wait_told("train", "cannot be satisfied")
+    gangs.wait_reported("train", "cannot be satisfied")
 
 
 def unlike_members(gangs: GangRoom) -> None:
@@ -59,7 +59,7 @@ def unlike_and_all_needed(gangs: GangRoom) -> None:
     for number in range(2):
         gangs.add_member("train", f"train-{number}")
     gangs.add_member("train", "train-2", nodeSelector={"disk": "fast"})
-    gangs.wait_told("train", "cannot be satisfied")
+    gangs.wait_reported("train", "cannot be satisfied")
 
 
 def too_few(gangs: GangRoom) -> None:
@@ -80,7 +80,7 @@ def other_priority(gangs: GangRoom) -> None:
     gangs.add_group("train", 2)
     gangs.add_member("train", "train-0")
     gangs.add_member("train", "train-1", priorityClassName="gangs-high")
-    gangs.wait_told("train", "priority")
+    gangs.wait_reported("train", "priority")
 
 
 def never_preempts(gangs: GangRoom) -> None:
@@ -91,10 +91,10 @@ def never_preempts(gangs: GangRoom) -> None:
     gangs.add_group("train", 3, priorityClassName="gangs-never")
     for number in range(3):
         gangs.add_member("train", f"train-{number}", priorityClassName="gangs-never")
-    gangs.wait_told("train", "preemptionPolicy=Never")
+    gangs.wait_reported("train", "preemptionPolicy=Never")
 
 
-def takes_room(gangs: GangRoom) -> None:
+def holds_capacity(gangs: GangRoom) -> None:
     """Four lower pods fill the cluster; three of them must go."""
     for number in range(4):
         gangs.scenario.add_pod(f"low-{number}", cpu="2")
@@ -126,7 +126,7 @@ def basic(gangs: GangRoom) -> None:
 
 def first_too_large_then_not(gangs: GangRoom) -> None:
     gangs.add_gang("train", 5)
-    gangs.wait_told("train", "cannot be satisfied")
+    gangs.wait_reported("train", "cannot be satisfied")
     gangs.scenario.add_node("more")
     gangs.wait_whole("train")
 
@@ -141,7 +141,7 @@ PLAYS: tuple[Play, ...] = (
     gated_member,
     other_priority,
     never_preempts,
-    takes_room,
+    holds_capacity,
     takes_a_gang_as_a_whole,
     basic,
     first_too_large_then_not,
@@ -171,7 +171,7 @@ def outcome(scenario: Scenario, folder: Path, program: str, play: Play, api: Gan
         scenario.add_pod("sign", cpu="0")  # judged after all that
         scenario.wait_bound("sign")
     settle(scenario)
-    found = told(scenario, gangs, compares_groups=play.__name__ not in TAKEN_BACK)
+    found = reported(scenario, gangs, compares_groups=play.__name__ not in TAKEN_BACK)
     process.stop()
     clean(scenario, gangs)
     return found
@@ -180,13 +180,13 @@ def outcome(scenario: Scenario, folder: Path, program: str, play: Play, api: Gan
 def settle(scenario: Scenario) -> None:
     """Returns when each pod that was tried says so, with an Event."""
 
-    def is_told() -> bool:
+    def is_reported() -> bool:
         tried = [pod for pod in scenario.pods() if not pod["spec"].get("nodeName") and condition_text(pod)]
-        told = {event["involvedObject"]["name"] for event in scenario.events_of_all("FailedScheduling")}
+        reported = {event["involvedObject"]["name"] for event in scenario.events_of_all("FailedScheduling")}
         waiting = {pod["metadata"]["name"] for pod in tried if condition_text(pod) not in ("no condition", "")}
-        return waiting <= told | {name for name in waiting if is_gated(scenario.pod(name))}
+        return waiting <= reported | {name for name in waiting if is_gated(scenario.pod(name))}
 
-    scenario.wait("Events of all that wait", is_told)
+    scenario.wait("Events of all that wait", is_reported)
 
 
 def is_gated(pod: dict[str, Any]) -> bool:
@@ -194,7 +194,7 @@ def is_gated(pod: dict[str, Any]) -> bool:
     return any(one.get("reason") == "SchedulingGated" for one in found)
 
 
-def told(scenario: Scenario, gangs: GangRoom, *, compares_groups: bool) -> dict[str, Any]:
+def reported(scenario: Scenario, gangs: GangRoom, *, compares_groups: bool) -> dict[str, Any]:
     pods = []
     for pod in scenario.pods():
         if pod["metadata"]["name"] == "sign":

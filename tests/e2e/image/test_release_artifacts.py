@@ -115,7 +115,7 @@ def bills(released: release.Release) -> list[dict[str, Any]]:
 def test_two_runs_give_the_same_bytes(
     released: release.Release, image: Unpacked, other: build.Built, tmp_path: Path
 ) -> None:
-    """The image of this architecture is built anew by another test."""
+    """The image of this architecture is built again by another test."""
     if os.environ.get("KSCHEDULER_LONG") != "1":
         pytest.skip("KSCHEDULER_LONG=1 builds the image of the other architecture once more")
     before = os.umask(0o077)

@@ -28,7 +28,7 @@ def said(process: Process) -> list[str]:
 
 
 @pytest.mark.usefixtures("only_kscheduler")
-def test_readiness_and_log_tell_that_the_api_server_is_away_and_back(scenario: Scenario) -> None:
+def test_readiness_and_log_report_that_the_api_server_is_away_and_back(scenario: Scenario) -> None:
     scenario.add_node("node-0")
     process = scenario.start_scheduler()
     scenario.add_pod("before")
@@ -51,11 +51,11 @@ def test_readiness_and_log_tell_that_the_api_server_is_away_and_back(scenario: S
     scenario.add_pod("after")
     scenario.wait_bound("after")
     scenario.wait("its line", lambda: "api_server_reachable_again" in said(process)[known:])
-    told = said(process)[known:]
-    assert told[0] == "api_server_unreachable"
-    assert told.count("api_server_unreachable") == 1
-    assert told.count("api_server_reachable_again") == 1
-    assert len(told) <= 4, told
+    reported = said(process)[known:]
+    assert reported[0] == "api_server_unreachable"
+    assert reported.count("api_server_unreachable") == 1
+    assert reported.count("api_server_reachable_again") == 1
+    assert len(reported) <= 4, reported
     wait_for_controllers(scenario)
 
 

@@ -53,6 +53,6 @@ def test_a_leader_whose_api_server_was_away_binds_again_in_the_same_process(scen
     reasons = lists(process)
     assert "start" not in reasons
     if not isinstance(scenario.server, RealServer):
-        # A real one that has been started anew refuses at first (403), and knows no old versions (410).
+        # A real one that has been started again refuses at first (403), and knows no old versions (410).
         assert reasons <= {"new leader"}
     wait_for_controllers(scenario)

@@ -151,10 +151,10 @@ def plain(tree: Any) -> Any:
         return [plain(item) for item in tree]
     if not isinstance(tree, dict):
         return tree
-    told = {name: plain(value) for name, value in tree.items()}
-    if "pluginConfig" in told:
-        told["pluginConfig"] = sorted(_known(told["pluginConfig"]), key=lambda entry: str(entry["name"]))
-    return {name: value for name, value in told.items() if value not in ({}, [], None, 0, "", False)}
+    reported = {name: plain(value) for name, value in tree.items()}
+    if "pluginConfig" in reported:
+        reported["pluginConfig"] = sorted(_known(reported["pluginConfig"]), key=lambda entry: str(entry["name"]))
+    return {name: value for name, value in reported.items() if value not in ({}, [], None, 0, "", False)}
 
 
 def _known(entries: list[Any]) -> Iterator[Any]:

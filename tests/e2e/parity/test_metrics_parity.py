@@ -186,7 +186,7 @@ def test_every_series_of_kube_scheduler_has_its_shape_here(pages: Pages) -> None
     assert not shape_differences(theirs, ours, set(filter(is_listed, theirs.shapes)))
 
 
-def test_every_series_of_its_page_is_served_or_told_as_one_that_is_not(pages: Pages) -> None:
+def test_every_series_of_its_page_is_served_or_reported_as_one_that_is_not(pages: Pages) -> None:
     theirs, ours = pages[0][-1], pages[1][-1]
     served = ours.shapes.keys() | OURS
     # Of Go's counters whose names do not end so the parser makes names that do.
@@ -223,14 +223,14 @@ def test_all_else_that_counts_is_equal_or_explained(pages: Pages) -> None:
     assert not unused, "listed, but there is no such difference any more"
 
 
-def test_the_same_events_are_asked_about_and_the_same_answers_given(pages: Pages) -> None:
+def test_the_same_events_are_queried_about_and_the_same_answers_given(pages: Pages) -> None:
     """How often each plugin is asked differs from run to run: upstream asks those that rejected a pod in no order,
     and stops at the first Queue. Of namespaces it never asks; they are other tests' namespaces that come and go.
     """
     theirs, ours = pages[0][-1], pages[1][-1]
     assert theirs.values_of(HINTS, "hint") == ours.values_of(HINTS, "hint")
-    asked = {event for event in ours.values_of(HINTS, "event") if not event.startswith("Namespace")}
-    assert theirs.values_of(HINTS, "event") == asked
+    queried = {event for event in ours.values_of(HINTS, "event") if not event.startswith("Namespace")}
+    assert theirs.values_of(HINTS, "event") == queried
 
 
 def test_what_is_timed_in_another_way_uses_kube_schedulers_words(pages: Pages) -> None:

@@ -174,9 +174,9 @@ def test_a_pod_asks_for_devices_by_an_extended_resource(scenario: Scenario, devi
     (bound,) = {"first", "second"} - {waiting}
     scenario.wait_rejected(waiting, "0/4 nodes are available")
     (claim,) = devices.claims()
-    told = scenario.pod(bound)["status"]["extendedResourceClaimStatus"]
-    assert told["resourceClaimName"] == claim["metadata"]["name"]
-    assert [one["resourceName"] for one in told["requestMappings"]] == [devices.resource]
+    reported = scenario.pod(bound)["status"]["extendedResourceClaimStatus"]
+    assert reported["resourceClaimName"] == claim["metadata"]["name"]
+    assert [one["resourceName"] for one in reported["requestMappings"]] == [devices.resource]
     assert sorted(devices.held_by(claim["metadata"]["name"])) == ["node-3/gpu-0", "node-3/gpu-1"]
     scenario.delete_pod(bound)
     scenario.wait_bound(waiting)

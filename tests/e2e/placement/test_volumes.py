@@ -29,7 +29,7 @@ def test_a_claim_that_waits_for_its_pod_gets_a_volume_made_where_the_pod_goes(
     assert ZONES[scenario.node_of("reader")] == "b", "the volume that is there draws the next pod to its zone"
 
 
-def test_a_provisioner_that_gives_the_node_back_is_asked_again(scenario: Scenario, storage: Storage) -> None:
+def test_a_provisioner_that_gives_the_node_back_is_queried_again(scenario: Scenario, storage: Storage) -> None:
     storage.provisioner.refusals = 1
     storage.provisioner.working.clear()
     scenario.start_scheduler()
@@ -95,8 +95,8 @@ def test_a_pod_that_is_free_to_move_follows_its_volume_to_another_zone(scenario:
     storage.add_claim("data", storage.made)
     storage.add_pod("stateful", "data")
     scenario.wait_bound("stateful")
-    asked_for = ZONES[storage.selected_node("data")]
-    assert ZONES[scenario.node_of("stateful")] == OTHER_ZONE[asked_for]
+    queried_for = ZONES[storage.selected_node("data")]
+    assert ZONES[scenario.node_of("stateful")] == OTHER_ZONE[queried_for]
 
 
 @pytest.mark.parametrize("made_while_down", [True, False], ids=["made-while-down", "made-after"])

@@ -125,7 +125,7 @@ class Race:
     def lines(self, process: Process, message: str) -> list[dict[str, Any]]:
         return [line for line in kscheduler_process.log_lines(process) if line.get("msg") == message]
 
-    def overfill(self, process: Process) -> str:
+    def overcommit(self, process: Process) -> str:
         """Node `a` of 4 cpu gets 3 cpu from us and 2 from kube-scheduler. Returns the UID of our pod."""
         self.add_node("a")
         self.add_theirs()
@@ -180,7 +180,7 @@ def may_evict(race: Race) -> Iterator[None]:
 def test_a_race_with_kube_scheduler_is_reported_and_left_to_the_kubelet(race: Race) -> None:
     race.start_kube_scheduler()
     kscheduler = race.start_kscheduler()
-    uid = race.overfill(kscheduler)
+    uid = race.overcommit(kscheduler)
     kscheduler.wait_until("it is noticed", lambda: race.lines(kscheduler, "node_overfilled"), SECONDS)
     (line,) = race.lines(kscheduler, "node_overfilled")
     assert (line["node"], line["resource"], line["excess"]) == ("a", "cpu", "1000m")
@@ -207,7 +207,7 @@ def test_our_pod_that_has_not_started_gives_way_and_comes_back_elsewhere(race: R
     race.api.create(f"/apis/policy/v1/namespaces/{race.namespace}/poddisruptionbudgets", budget)
     race.start_kube_scheduler()
     kscheduler = race.start_kscheduler("--repair-overfilled-nodes")
-    uid = race.overfill(kscheduler)
+    uid = race.overcommit(kscheduler)
     kscheduler.wait_until("it is evicted", lambda: race.our_place()[0] not in ("", uid), SECONDS)
     kscheduler.wait_until("the end", lambda: race.lines(kscheduler, "node_overfilled_ended"), SECONDS)
     assert race.our_place()[1] == "", "its room is not given to the next one: there is too little"
@@ -243,7 +243,7 @@ def test_a_pod_that_runs_by_then_stays(race: Race) -> None:
 def test_without_the_right_to_evict_the_reason_is_logged_and_scheduling_goes_on(race: Race) -> None:
     race.start_kube_scheduler()
     kscheduler = race.start_kscheduler("--repair-overfilled-nodes")
-    uid = race.overfill(kscheduler)
+    uid = race.overcommit(kscheduler)
     kscheduler.wait_until("a refusal", lambda: race.lines(kscheduler, "overfill_not_repaired"), SECONDS)
     (line,) = race.lines(kscheduler, "overfill_not_repaired")
     assert line["result"] == "failed"

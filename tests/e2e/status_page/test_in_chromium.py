@@ -249,7 +249,7 @@ def test_devices_are_by_class_on_their_nodes_page_and_by_claim_on_their_pods(bro
         expect(row.locator("td.figure")).to_have_text(["3", "8", "1", "4"])
         expect(page.locator("main")).to_contain_text(f"Pool incomplete {shop.DRIVER}/node-005-shelf")
         page.get_by_role("region", name="Who has devices").get_by_role("link", name="analytics/trainer").click()
-        asks = page.get_by_role("region", name="What it asks for")
+        asks = page.get_by_role("region", name="Requests")
         expect(asks).to_contain_text("ResourceClaim trainer-gpus has devices, reserved for this pod")
         expect(asks).to_contain_text(f"gpu: 3 of class {shop.DRIVER}")
         expect(asks).to_contain_text(f"{shop.DRIVER}/node-005/gpu-2")

@@ -54,7 +54,7 @@ def test_a_page_whose_login_has_ended_says_so(browser: Browser, scene: Watched) 
         expect(page.get_by_role("status")).to_have_text("not live: the login has ended", timeout=30_000)
 
 
-def test_who_may_not_is_told_what_the_account_lacks(browser: Browser, scene: Watched) -> None:
+def test_who_may_not_is_reported_what_the_account_lacks(browser: Browser, scene: Watched) -> None:
     with looking(browser, ignore_https_errors=True) as (page, _):
         page.goto(f"{scene.url}/ui/")
         page.get_by_label("Token", exact=True).fill(token_of("visitor"))

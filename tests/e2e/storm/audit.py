@@ -151,10 +151,10 @@ def needless(storm: Storm, preemptions: Sequence[Preemption]) -> list[str]:
     by_node: dict[str, list[Preemption]] = {}
     for one in preemptions:
         by_node.setdefault(one.node, []).append(one)
-    return [told(node, ones) for node, ones in by_node.items() if not is_explained(storm, storm.places[node], ones)]
+    return [reported(node, ones) for node, ones in by_node.items() if not is_explained(storm, storm.places[node], ones)]
 
 
-def told(node: str, preemptions: Collection[Preemption]) -> str:
+def reported(node: str, preemptions: Collection[Preemption]) -> str:
     sets = "; ".join(
         f"{one.preemptor.name} took {[v.name for v in one.victims]} at {one.began:.3f}" for one in preemptions
     )
@@ -250,10 +250,10 @@ def broken_budgets(storm: Storm, preemptions: Collection[Preemption]) -> list[st
 
 def gentle_choices(storm: Storm, preemption: Preemption) -> Iterator[str]:
     """Nodes on which, when the first victim was written about, the preemptor could do without guarded pods."""
-    occupants = occupants_at(storm, preemption)
+    pod_columns = occupants_at(storm, preemption)
     for place in storm.places.values():
         if selects(preemption.preemptor, place) and place.name != preemption.node:
-            here = occupants.get(place.name, [])
+            here = pod_columns.get(place.name, [])
             present = [one for one in here if one.priority < storm.high]
             settled = [one for one in here if one.priority >= storm.high]
             least = cheapest(place, present, [*settled, preemption.preemptor])

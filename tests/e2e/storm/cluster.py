@@ -31,7 +31,7 @@ WRITERS = 8
 PINNED_EVERY = 25
 CLASS_NAME = "storm-high"
 GUARDS = frozenset(f"budget-{number}" for number in range(BUDGETS))
-TOLD = re.compile(r"Preempted by pod (\S+) on node \S+")
+REPORTED = re.compile(r"Preempted by pod (\S+) on node \S+")
 """The Event of a victim; not every version of kube-scheduler fills in `related`."""
 GUARDED = {"guarded": "yes"}
 CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
@@ -167,8 +167,8 @@ class PreemptionStorm:
     def takers(self) -> dict[str, str]:
         """UID of each victim to the UID of who took it, as the victim's Event tells."""
         path = f"/api/v1/namespaces/{self.scenario.namespace}/events"
-        told = self.scenario.api.items(path, fieldSelector="reason=Preempted")
-        return {one["involvedObject"]["uid"]: taker(one["message"]) for one in told}
+        reported = self.scenario.api.items(path, fieldSelector="reason=Preempted")
+        return {one["involvedObject"]["uid"]: taker(one["message"]) for one in reported}
 
     def end(self) -> None:
         """Budgets stay behind otherwise: the namespace goes later."""
@@ -187,7 +187,7 @@ def preemption_writes(method: str, path: str, body: bytes) -> str:
 
 def taker(message: str) -> str:
     """UID of the preemptor that the Event of a victim names."""
-    found = TOLD.match(message)
+    found = REPORTED.match(message)
     assert found, f"not the Event of a victim: {message!r}"
     return found[1]
 

@@ -207,7 +207,7 @@ def test_cheap_pods_and_crowded_nodes_lose_pods_first(mini: Miniature) -> None:
     assert cheap not in mini.names("pods")
 
 
-def test_a_pod_that_is_refused_is_told_as_an_event(mini: Miniature) -> None:
+def test_a_pod_that_is_refused_is_reported_as_an_event(mini: Miniature) -> None:
     mini.create(workload("ReplicaSet", replicas=1, template=template(priorityClassName="nobody")))
     assert mini.pods() == []
     assert "no PriorityClass with name nobody was found" in mini.events("FailedCreate")[0]

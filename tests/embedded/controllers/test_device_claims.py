@@ -76,7 +76,7 @@ def test_a_long_name_keeps_something_of_pod_and_entry(mini: Miniature) -> None:
     assert len(made) <= 63
 
 
-def test_a_missing_template_is_told_and_awaited(mini: Miniature) -> None:
+def test_a_missing_template_is_reported_and_awaited(mini: Miniature) -> None:
     pod(mini)
     text = 'PodResourceClaim gpu: resource claim template "one-gpu": '
     assert mini.events("FailedResourceClaimCreation") == [

@@ -48,7 +48,7 @@ def is_going(mini: Miniature) -> bool:
     return not mini.has("pods", "worker") or "deletionTimestamp" in mini.get("pods", "worker")["metadata"]
 
 
-def test_a_tainted_device_ends_its_pod_which_is_told() -> None:
+def test_a_tainted_device_ends_its_pod_which_is_reported() -> None:
     mini = mini_with()
     taint_device(mini)
     assert is_going(mini)

@@ -165,7 +165,7 @@ def test_a_bound_volume_stays_until_its_claim_is_gone(mini: Miniature) -> None:
     assert not mini.has(VOLUMES, "kept")
 
 
-def test_an_unknown_class_is_told(mini: Miniature) -> None:
+def test_an_unknown_class_is_reported(mini: Miniature) -> None:
     claim(mini, storageClassName="nothing")
     assert mini.events("ProvisioningFailed") == ['storageclass.storage.k8s.io "nothing" not found']
     storage_class(mini, "nothing")

@@ -21,7 +21,7 @@ DEADLINE_SECONDS = 60.0
 
 
 def exit_code(*argv: str) -> int:
-    """What the process would end with, whoever refuses."""
+    """What the process would end with, anyone who refuses."""
     try:
         return main(argv)
     except SystemExit as end:
@@ -107,7 +107,7 @@ def manifest(name: str, scheduler: str) -> bytes:
 async def test_the_greeting_says_that_nobody_schedules_and_how_to_start_a_scheduler() -> None:
     async with kscheduler("cluster", "--nodes", "2", "--port", "0") as cluster:
         await cluster.until("schedulerName: kscheduler")
-        assert "nobody schedules here yet: pods stay Pending." in cluster.output
+        assert "no scheduler runs here yet: pods stay Pending." in cluster.output
         (command,) = re.findall(r"^  \S*kscheduler (run .*default-scheduler)$", cluster.output, re.MULTILINE)
         ((host, port),) = cluster.urls()
         async with kscheduler(*shlex.split(command), "--port", "0") as scheduler:
@@ -135,9 +135,9 @@ async def test_with_schedule_pods_of_both_names_are_bound_and_all_ends_together(
         assert size_of(log) > 0
         flags = ["--master", f"http://127.0.0.1:{api_port}"]
         assert await asyncio.to_thread(kubectl_plugin.main, ["top", "--once", *flags]) == 0
-        told = capsys.readouterr()
-        assert "2 scheduled" in told.out
-        assert "answered by the service kscheduler-system/kscheduler:10259" in told.err
+        reported = capsys.readouterr()
+        assert "2 scheduled" in reported.out
+        assert "answered by the service kscheduler-system/kscheduler:10259" in reported.err
         commands = dict(re.findall(r"^  (why pending|why a pod|its screen): (.*)$", cluster.output, re.MULTILINE))
         assert set(commands) == {"why pending", "why a pod", "its screen"}
         for command in (
@@ -175,7 +175,7 @@ async def test_a_policy_of_ones_own_decides_for_both_names(tmp_path: Path) -> No
                 assert await bound_node(client, name) == "node-002"
 
 
-async def test_names_of_a_configuration_are_told_and_so_is_a_pod_that_names_another(tmp_path: Path) -> None:
+async def test_names_of_a_configuration_are_reported_and_so_is_a_pod_that_names_another(tmp_path: Path) -> None:
     config = tmp_path / "config.yaml"
     config.write_text(
         "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
@@ -190,15 +190,17 @@ async def test_names_of_a_configuration_are_told_and_so_is_a_pod_that_names_anot
             for name, scheduler in (("served", "b"), ("lost", "cheapest"), ("too", "cheapest"), ("last", "other")):
                 await client.post(PODS, manifest(name, scheduler))
             await cluster.until("other")
-    told = [line for line in cluster.output.splitlines() if line.startswith("pod ")]
-    assert told == [
-        "pod default/lost waits for schedulerName cheapest, which nobody serves here: a, b, c are served",
-        "pod default/last waits for schedulerName other, which nobody serves here: a, b, c are served",
+    reported = [line for line in cluster.output.splitlines() if line.startswith("pod ")]
+    assert reported == [
+        "pod default/lost waits for schedulerName cheapest, which no profile here serves: a, b, c are served",
+        "pod default/last waits for schedulerName other, which no profile here serves: a, b, c are served",
     ]
 
 
 @pytest.mark.parametrize("exists", [False, True])
-async def test_a_kubeconfig_that_a_configuration_names_is_not_read_which_is_told(tmp_path: Path, exists: bool) -> None:
+async def test_a_kubeconfig_that_a_configuration_names_is_not_read_which_is_reported(
+    tmp_path: Path, exists: bool
+) -> None:
     """As each file of kubeadm names one. If it exists it is of another cluster, whose credentials go nowhere."""
     config, kubeconfig = tmp_path / "config.yaml", tmp_path / "scheduler.conf"
     config.write_text(

@@ -211,9 +211,9 @@ async def test_a_demo_that_is_kept_answers_until_ctrl_c_and_leaves_nothing_behin
         assert len(servers) == 2
         assert all(map(answers, servers))
         (why,) = re.findall(r"why pending .*kscheduler (pending --kubeconfig .*)", demo.output)
-        async with kscheduler(*why.split()) as asked:
-            assert await asked.end() == 0, asked.output
-        assert re.search(r"pods? (is|are) pending", asked.output), asked.output
+        async with kscheduler(*why.split()) as queried:
+            assert await queried.end() == 0, queried.output
+        assert re.search(r"pods? (is|are) pending", queried.output), queried.output
         (url,) = re.findall(r"API server +(\S+)", demo.output)
         await _a_pod_without_a_scheduler_name_gets_a_node(url)
         (screen,) = re.findall(r"its screen +(\S+ top --kubeconfig .*)", demo.output)

@@ -14,7 +14,7 @@ from kscheduler.api.well_known import ZONE
 from kscheduler.embedded.apiserver import EmbeddedAPIServer
 from kscheduler.embedded.demo import workload
 from kscheduler.embedded.demo.workload import INTENT
-from kscheduler.embedded.hollow.node_room import NodeRoom, fits, needs_other_rules
+from kscheduler.embedded.hollow.node_capacity import NodeCapacity, fits, needs_other_rules
 
 
 def intent_of(pod: Object) -> object:
@@ -27,8 +27,8 @@ def typed(tree: Object) -> Pod:
     return pod
 
 
-def rooms(count: int, seed: int) -> list[NodeRoom]:
-    return [NodeRoom(convert(tree, Node)) for tree in workload.nodes(count, seed=seed)]
+def rooms(count: int, seed: int) -> list[NodeCapacity]:
+    return [NodeCapacity(convert(tree, Node)) for tree in workload.nodes(count, seed=seed)]
 
 
 def test_the_same_seed_makes_the_same_cluster() -> None:
@@ -44,7 +44,7 @@ def test_another_seed_makes_another_cluster() -> None:
 
 
 @pytest.mark.parametrize("count", [0, 1, 19, 20, 50, 999, 1000, 2500])
-def test_there_are_as_many_pods_as_asked_for_with_names_of_their_own(count: int) -> None:
+def test_there_are_as_many_pods_as_queried_for_with_names_of_their_own(count: int) -> None:
     pods = workload.pods(count, seed=3)
     assert len(pods) == len({pod["metadata"]["name"] for pod in pods}) == count
     assert {pod["spec"]["schedulerName"] for pod in pods} <= {"kscheduler"}
@@ -97,7 +97,7 @@ async def test_the_api_server_accepts_all_of_it() -> None:
 
 # --- what fits --------------------------------------------------------------------------------------------------------
 
-Chooser = Callable[[Sequence[NodeRoom]], NodeRoom]
+Chooser = Callable[[Sequence[NodeCapacity]], NodeCapacity]
 CHOOSERS: list[tuple[str, Chooser]] = [
     ("first fit", lambda fitting: fitting[0]),
     ("last fit", lambda fitting: fitting[-1]),
@@ -108,7 +108,7 @@ CHOOSERS: list[tuple[str, Chooser]] = [
 ]
 
 
-def place_all(pods: list[Pod], nodes: list[NodeRoom], choose: Chooser) -> list[str]:
+def place_all(pods: list[Pod], nodes: list[NodeCapacity], choose: Chooser) -> list[str]:
     """Place them one after another; the apps of those that found no place."""
     left = []
     for pod in pods:

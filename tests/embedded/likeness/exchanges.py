@@ -35,14 +35,14 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Answer:
+class Explanation:
     code: int
     body: Any
     """Decoded if it is JSON, else its text."""
     warnings: tuple[str, ...] = ()
 
 
-Send = Callable[[Request], Awaitable[Answer]]
+Send = Callable[[Request], Awaitable[Explanation]]
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ async def outcome(send: Send, row: Row) -> Object:
             await send(request)
 
 
-def shown(answer: Answer, row: Row) -> Object:
+def shown(answer: Explanation, row: Row) -> Object:
     """The part of an answer that is compared."""
     found: Object = {"code": answer.code}
     if answer.warnings:

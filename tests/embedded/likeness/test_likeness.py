@@ -12,7 +12,7 @@ from kscheduler.api.releases import BEHAVIOURS
 from kscheduler.config.feature_gates import parse_feature_gates
 from kscheduler.embedded.apiserver import EmbeddedAPIServer
 from tests.embedded.likeness import published, requests, stored
-from tests.embedded.likeness.exchanges import NAMESPACE, Answer, Recording, Request, Row, Send, outcome
+from tests.embedded.likeness.exchanges import NAMESPACE, Explanation, Recording, Request, Row, Send, outcome
 
 
 @pytest.fixture(params=BEHAVIOURS)
@@ -26,12 +26,12 @@ async def send(version: str) -> AsyncIterator[Send]:
     kinds = served_kinds(version, parse_feature_gates("", version=version).enabled)
     async with EmbeddedAPIServer(seed=1, kinds=kinds) as server, aiohttp.ClientSession(timeout=timeout) as session:
 
-        async def send(request: Request) -> Answer:
+        async def send(request: Request) -> Explanation:
             headers = {"Content-Type": request.content_type, "Accept": request.accept}
             url = server.url + request.path
             async with session.request(request.method, url, data=request.payload, headers=headers) as response:
                 warnings = tuple(response.headers.getall("Warning", ()))
-                return Answer(response.status, decoded(await response.read()), warnings)
+                return Explanation(response.status, decoded(await response.read()), warnings)
 
         await send(Request("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}}))
         yield send

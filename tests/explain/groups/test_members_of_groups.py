@@ -79,17 +79,17 @@ def test_without_the_api_a_label_is_only_a_label(tmp_path: Path, capsys: pytest.
     assert "goes to a" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("asked", ["default/m-1", "pg/g", "podgroup.scheduling.x-k8s.io/g"])
+@pytest.mark.parametrize("queried", ["default/m-1", "pg/g", "podgroup.scheduling.x-k8s.io/g"])
 def test_an_answer_about_one_member_alone_begins_with_why_it_is_not_about_the_group(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], asked: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], queried: str
 ) -> None:
-    """Two CPUs for each of two members, on a node with two: whoever reads on would take it for the gang's answer."""
+    """Two CPUs for each of two members, on a node with two: anyone who reads on would take it for the gang's answer."""
     path, config = dump(tmp_path, cpu="2")
-    assert run(asked, "--from", path) == 0
+    assert run(queried, "--from", path) == 0
     first, second = capsys.readouterr().out.splitlines()[:2]
     assert re.fullmatch("default/m-[01]: goes to a ALONE, NOT JUDGED WITH ITS GROUP", first)
     assert re.match("  pod default/m-[01] is in group g, and groups of scheduler-plugins are not followed here", second)
-    assert run(asked, "--from", path, "--config", config) == 0
+    assert run(queried, "--from", path, "--config", config) == 0
     assert "NOT JUDGED" not in capsys.readouterr().out
 
 
@@ -142,7 +142,7 @@ def ended_dump(tmp_path: Path, phases: tuple[str, str]) -> tuple[str, str, Tree]
 
 
 @pytest.mark.parametrize(
-    ("phases", "told"),
+    ("phases", "reported"),
     [
         (("Succeeded", "Succeeded"), "2 have succeeded, and its minimum is 2"),
         (("Succeeded", "Failed"), "1 has succeeded, 1 has failed, and its minimum is 2"),
@@ -150,12 +150,12 @@ def ended_dump(tmp_path: Path, phases: tuple[str, str]) -> tuple[str, str, Tree]
     ],
 )
 async def test_a_gang_that_has_ended_lacks_nobody_live_and_in_a_file(
-    phases: tuple[str, str], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    phases: tuple[str, str], reported: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path, config, tree = ended_dump(tmp_path, phases)
     members = [each for each in tree["items"] if each["kind"] == "Pod"]
     assert run("podgroup/g", "--from", path, "--config", config) == 0
-    assert capsys.readouterr().out.splitlines()[0] == f"pod group default/g: no member waits: {told}"
+    assert capsys.readouterr().out.splitlines()[0] == f"pod group default/g: no member waits: {reported}"
     async with EmbeddedAPIServer(seed=1) as server:
         for definition in group_definitions():
             server.registry.create(CUSTOM_RESOURCE_DEFINITIONS, "", definition)
@@ -168,10 +168,10 @@ async def test_a_gang_that_has_ended_lacks_nobody_live_and_in_a_file(
                 server.registry.create(PODS, "default", member)
                 url = f"{server.url}/api/v1/namespaces/default/pods/{member['metadata']['name']}/status"
                 merge = {"Content-Type": "application/merge-patch+json"}
-                answer = await session.patch(url, json={"status": member["status"]}, headers=merge)
-                assert answer.status == 200
+                explanation = await session.patch(url, json={"status": member["status"]}, headers=merge)
+                assert explanation.status == 200
         assert await run_beside("podgroup/g", "--master", server.url, "--config", config) == 0
-    assert capsys.readouterr().out.splitlines()[0] == f"pod group default/g: no member waits: {told}"
+    assert capsys.readouterr().out.splitlines()[0] == f"pod group default/g: no member waits: {reported}"
 
 
 async def test_a_live_member_is_explained_with_its_group(capsys: pytest.CaptureFixture[str]) -> None:
@@ -253,7 +253,9 @@ UNFOLLOWED = "groups are not followed here: --emulated-version 1.37 --feature-ga
 
 
 @pytest.mark.parametrize("command", ["explain", "pending", "simulate"])
-def test_a_group_that_is_not_followed_is_told(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_group_that_is_not_followed_is_reported(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path, name = tree_dump(tmp_path, 2), ("default/x-0",) if command == "explain" else ()
     flags = ("--from", path, "--scheduler-name", "default-scheduler", "-o", "json")
     assert main([command, *name, *flags]) == 0
@@ -292,7 +294,7 @@ def _with(path: str, *items: Tree) -> None:
 
 
 @pytest.mark.parametrize(
-    ("api", "name", "namespace", "told"),
+    ("api", "name", "namespace", "reported"),
     [
         pytest.param("scheduling.volcano.sh/v1beta1", "g", "default", VOLCANOS, id="another API"),
         pytest.param(
@@ -307,7 +309,7 @@ def _with(path: str, *items: Tree) -> None:
     ],
 )
 def test_a_group_that_is_missing_is_named_with_its_api_and_what_is_there_in_its_place(
-    api: str, name: str, namespace: str, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    api: str, name: str, namespace: str, reported: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path, config = dump(tmp_path, cpu="1", group="g" if name == "g" else "train")
     Path(config).write_text(CONFIG.replace("[scheduler-plugins]", "[scheduler-plugins, volcano]"))
@@ -315,9 +317,9 @@ def test_a_group_that_is_missing_is_named_with_its_api_and_what_is_there_in_its_
     metadata = {"name": name, "namespace": namespace}
     _with(path, {"apiVersion": api, "kind": "PodGroup", "metadata": metadata, "spec": {"minMember": 2}})
     assert run("default/m-0", "--from", path, "--config", config) == 0
-    asked = "g" if name == "g" else "train"
-    lacks = f"waits for PodGroup default/{asked} (podgroups.scheduling.x-k8s.io), which does not exist{told}"
-    assert capsys.readouterr().out.splitlines()[0] == f"pod group default/{asked} is not tried: {lacks}"
+    queried = "g" if name == "g" else "train"
+    lacks = f"waits for PodGroup default/{queried} (podgroups.scheduling.x-k8s.io), which does not exist{reported}"
+    assert capsys.readouterr().out.splitlines()[0] == f"pod group default/{queried} is not tried: {lacks}"
 
 
 def test_a_member_for_another_scheduler_does_not_count_and_is_named(
@@ -336,14 +338,14 @@ def test_a_member_for_another_scheduler_does_not_count_and_is_named(
 
 
 @pytest.mark.parametrize(
-    ("gone", "told"),
+    ("gone", "reported"),
     [
         (0, "no member waits: 2 members are on nodes, and its minimum is 2"),
         (1, "no member waits: 1 member is on a node, and its minimum is 2, so 1 more would have to be created"),
     ],
 )
-def test_a_group_of_which_nobody_waits_is_told_as_a_group(
-    gone: int, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_group_of_which_nobody_waits_is_reported_as_a_group(
+    gone: int, reported: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path, config = dump(tmp_path, cpu="1", node="a")
     dumped = json.loads(Path(path).read_text())
@@ -351,10 +353,10 @@ def test_a_group_of_which_nobody_waits_is_told_as_a_group(
     Path(path).write_text(json.dumps(dumped))
     assert run("pg/g", "--from", path, "--config", config) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines == [f"pod group default/g: {told}", *(f"  m-{number}: is on a" for number in range(2 - gone))]
+    assert lines == [f"pod group default/g: {reported}", *(f"  m-{number}: is on a" for number in range(2 - gone))]
     assert run("pg/g", "--from", path, "--config", config, "-o", "json") == 0
-    answer = json.loads(capsys.readouterr().out)
-    assert answer["podGroupOutcome"] == {"pods": {f"m-{number}": {"node": "a"} for number in range(2 - gone)}}
+    explanation = json.loads(capsys.readouterr().out)
+    assert explanation["podGroupOutcome"] == {"pods": {f"m-{number}": {"node": "a"} for number in range(2 - gone)}}
 
 
 def _one_waits(tmp_path: Path, cpu: str) -> tuple[str, str]:
@@ -398,13 +400,13 @@ def test_the_condition_of_an_earlier_try_stands_beside_what_would_be_decided_now
     ]
     path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
     assert run("pg/g", "--from", str(path), *AS_1_37) == 0
-    head, told, *_ = capsys.readouterr().out.splitlines()
+    head, reported, *_ = capsys.readouterr().out.splitlines()
     assert head == "pod group default/g: would be scheduled now"
-    assert told == "  condition PodGroupInitiallyScheduled=False (Unschedulable) since 2026-01-01T00:00:00Z: no"
+    assert reported == "  condition PodGroupInitiallyScheduled=False (Unschedulable) since 2026-01-01T00:00:00Z: no"
 
 
 @pytest.mark.parametrize("command", ["explain", "pending", "simulate"])
-def test_a_group_of_another_api_that_is_not_followed_is_told(
+def test_a_group_of_another_api_that_is_not_followed_is_reported(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path, config = dump(tmp_path, cpu="1")
@@ -428,7 +430,7 @@ def test_a_group_of_another_api_that_is_not_followed_is_told(
     assert "not followed" not in capsys.readouterr().out
 
 
-async def test_a_kind_of_groups_that_the_server_does_not_have_is_told(
+async def test_a_kind_of_groups_that_the_server_does_not_have_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     _, config = dump(tmp_path, cpu="1")
@@ -459,4 +461,4 @@ async def test_a_template_that_members_name_and_nobody_has_made_is_to_be_created
         assert await run_beside("pg/g", "--master", server.url, *AS_1_37) == 0
     last = capsys.readouterr().out.splitlines()[-1]
     create = "create ResourceClaimTemplate gpus in namespace default"
-    assert last == f"it waits for what does not exist: {create}, which the pod's claim gpu is made from"
+    assert last == f"it waits for a missing object: {create}, which the pod's claim gpu is made from"

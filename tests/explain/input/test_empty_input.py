@@ -46,21 +46,21 @@ def test_a_dump_without_any_object_is_refused(
     new.write_text(json.dumps(POD))
     flags = ["-f", str(new)] if verb.endswith("-f") else []
     assert main([verb.split(maxsplit=1)[0], "--from", dump, *flags]) == 2
-    told = capsys.readouterr()
-    assert told.err.startswith(f"kscheduler: {dump}: no object in it, only an empty file or list")
-    assert told.out == ""
+    reported = capsys.readouterr()
+    assert reported.err.startswith(f"kscheduler: {dump}: no object in it, only an empty file or list")
+    assert reported.out == ""
 
 
 VERBS = ["explain", "pending", "simulate", "nodes"]
 
 
-def asked(verb: str, *flags: str) -> int:
+def queried(verb: str, *flags: str) -> int:
     return kubectl_plugin.main([verb, *flags]) if verb == "nodes" else main([verb, *flags])
 
 
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "reported"),
     [
         pytest.param(
             '{"apiVersion": "v1", "kind": "List"}',
@@ -76,12 +76,12 @@ def asked(verb: str, *flags: str) -> int:
     ],
 )
 def test_what_is_no_list_is_no_empty_cluster(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], verb: str, text: str, told: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], verb: str, text: str, reported: str
 ) -> None:
     dump = tmp_path / "dump.json"
     dump.write_text(text)
-    assert asked(verb, "--from", str(dump)) == 2
-    assert capsys.readouterr() == ("", f"kscheduler: {dump}{told}\n")
+    assert queried(verb, "--from", str(dump)) == 2
+    assert capsys.readouterr() == ("", f"kscheduler: {dump}{reported}\n")
 
 
 def test_an_empty_list_among_others_and_a_kind_that_is_named_like_one_are_read(
@@ -100,10 +100,10 @@ async def test_an_answer_that_is_no_list_is_no_empty_cluster(
 ) -> None:
     async with answering({path: b"{}"}) as url:
         flags = {"explain": ["shop/waits"], "simulate": ["--drain", "node"], "nodes": ["--direct"]}.get(verb, [])
-        assert await asyncio.to_thread(asked, verb, *flags, "--master", url) == 1
+        assert await asyncio.to_thread(queried, verb, *flags, "--master", url) == 1
     kind = "NodeList" if path.endswith("/nodes") else "CSINodeList"
-    told = f"kscheduler: GET {path}: the answer is no {kind} of an API server: no items\n"
-    assert capsys.readouterr().err == told
+    reported = f"kscheduler: GET {path}: the answer is no {kind} of an API server: no items\n"
+    assert capsys.readouterr().err == reported
 
 
 @asynccontextmanager
@@ -131,8 +131,10 @@ async def test_an_answer_that_is_no_pod_is_refused(capsys: pytest.CaptureFixture
     path = "/api/v1/namespaces/shop/pods/waits"
     async with answering({path: b"{}"}) as url:
         assert await asyncio.to_thread(main, ["explain", "shop/waits", "--master", url]) == 1
-    told = f"kscheduler: GET {path}: answered 200 with another object than was asked for: an object without a kind\n"
-    assert capsys.readouterr().err == told
+    reported = (
+        f"kscheduler: GET {path}: answered 200 with another object than was asked for: an object without a kind\n"
+    )
+    assert capsys.readouterr().err == reported
 
 
 @pytest.mark.parametrize("verb", ["nodes", "pending", "why", "whatif"])
@@ -145,22 +147,22 @@ async def test_an_answer_that_is_of_no_service_is_no_empty_answer(
     service = ("--service", "kscheduler-system/kscheduler:10259")
     async with answering({f"{proxy}{path}": b"{}"}) as url:
         assert await asyncio.to_thread(kubectl_plugin.main, [verb, *flags, *service, "--master", url]) == 1
-    told = "kscheduler: what answers at kscheduler-system/kscheduler:10259 is no kscheduler: "
-    assert capsys.readouterr().err.startswith(f"{told}{path}: no ")
+    reported = "kscheduler: what answers at kscheduler-system/kscheduler:10259 is no kscheduler: "
+    assert capsys.readouterr().err.startswith(f"{reported}{path}: no ")
 
 
 @pytest.mark.parametrize("verb", ["explain", "pending", "simulate"])
 def test_a_dump_without_nodes_is_warned_of(tmp_path: Path, capsys: pytest.CaptureFixture[str], verb: str) -> None:
     dump = written(tmp_path, POD)
     assert main([verb, "--from", dump]) == 0
-    told = f"kscheduler: {dump}: no node is among its objects, and without nodes no pod fits"
-    assert [line for line in capsys.readouterr().err.splitlines() if line.startswith(told)]
+    reported = f"kscheduler: {dump}: no node is among its objects, and without nodes no pod fits"
+    assert [line for line in capsys.readouterr().err.splitlines() if line.startswith(reported)]
     assert main([verb, "--from", written(tmp_path, NODE, POD)]) == 0
     assert "no node is among" not in capsys.readouterr().err
 
 
 def test_without_nodes_no_pod_is_said_to_change_places(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """An attempt without any node ends with an error, after which the service tries again, for ever."""
+    """An attempt without any node ends with an error, after which the service tries again, forever."""
     assert main(["simulate", "--from", written(tmp_path, POD), "-o", "json"]) == 0
     tree = json.loads(capsys.readouterr().out)
     assert "tried again and again, and each attempt fails: shop/waits" in tree["notes"]

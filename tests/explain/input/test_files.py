@@ -64,7 +64,7 @@ def test_what_recorded_decisions_have_besides_is_accepted(tmp_path: Path) -> Non
     assert run("--from", written(tmp_path, tree)) == 0
 
 
-def test_a_misspelt_field_within_an_object_is_told_and_a_newer_one_is_not(
+def test_a_misspelt_field_within_an_object_is_reported_and_a_newer_one_is_not(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pod = pod_tree(nodeSelectr={"a": "b"}, dnsPolicy="ClusterFirst", somethingNewInKubernetes=3)
@@ -75,7 +75,7 @@ def test_a_misspelt_field_within_an_object_is_told_and_a_newer_one_is_not(
     assert json.loads(captured.out)["notes"] == [captured.err.removeprefix("kscheduler: ").rstrip()]
 
 
-def test_an_unknown_scheduler_name_is_an_error_with_a_code_and_the_rest_is_told(
+def test_an_unknown_scheduler_name_is_an_error_with_a_code_and_the_rest_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lines = [json.dumps(scenario(pod=pod_tree(schedulerName="mine"))), json.dumps(scenario())]
@@ -188,8 +188,10 @@ def test_one_pod_of_the_objects_by_name(tmp_path: Path, capsys: pytest.CaptureFi
 def test_a_pod_is_answered_as_its_own_scheduler_decides(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = written(tmp_path, AS_LIST, "dump.json")
     assert run("--from", path, "web") == 0
-    told = capsys.readouterr().out
-    assert told.startswith("default/web: goes to a\n  scheduler default-scheduler decides about it, with the default")
+    reported = capsys.readouterr().out
+    assert reported.startswith(
+        "default/web: goes to a\n  scheduler default-scheduler decides about it, with the default"
+    )
     assert run("--from", path, "web", *OURS) == 0
     assert "decides about it" not in capsys.readouterr().out, "somebody has said who schedules"
 
@@ -288,7 +290,7 @@ def test_a_group_of_a_file_is_decided_about_in_lines_and_as_json(
     assert refusal in capsys.readouterr().err
 
 
-def test_a_group_that_preempts_is_told_with_its_victims(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_group_that_preempts_is_reported_with_its_victims(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     member = pod_tree("m-0", schedulingGroup={"podGroupName": "g"}, priority=9)
     victim = pod_tree("low", nodeName="a", priority=1)
     spec = {"schedulingPolicy": {"gang": {"minCount": 1}}, "priority": 9}
@@ -297,10 +299,10 @@ def test_a_group_that_preempts_is_told_with_its_victims(tmp_path: Path, capsys: 
     line = {"id": "x", "gates": {"GenericWorkload": True}, "objects": objects, "podGroup": "default/g"}
     path = written(tmp_path, line)
     assert run("--from", path, "--emulated-version", "1.37") == 0
-    told = capsys.readouterr().out
-    assert "found a placement for podgroup, preempting 1 victims\n" in told
-    assert "  m-0: 0/1 nodes are available: 1 Insufficient cpu. (waits for room on a)\n" in told
-    assert "\nit would evict 1 pod:\n  default/low on a, priority 1\n" in told
+    reported = capsys.readouterr().out
+    assert "found a placement for podgroup, preempting 1 victims\n" in reported
+    assert "  m-0: 0/1 nodes are available: 1 Insufficient cpu. (waits for room on a)\n" in reported
+    assert "\nit would evict 1 pod:\n  default/low on a, priority 1\n" in reported
     assert run("--from", path, "-o", "json", "--emulated-version", "1.37") == 0
     assert json.loads(capsys.readouterr().out)["preemption"] == {
         "nominatedNodes": {"m-0": "a"},

@@ -141,9 +141,9 @@ def test_devices_of_a_beta_version_are_read_as_that_version(
         "spec": {"spec": {"devices": {"requests": [request_]}}},
     }
     claims = [{"name": "gpu", "resourceClaimTemplateName": "g"}]
-    asking = pod(resourceClaims=claims)
-    asking["spec"]["containers"][0]["resources"] = {"claims": [{"name": "gpu"}]}
-    code, out, err = play(verb, new=[template, asking], cluster=[node("a"), node("b"), SLICE, CLASS])
+    querying = pod(resourceClaims=claims)
+    querying["spec"]["containers"][0]["resources"] = {"claims": [{"name": "gpu"}]}
+    code, out, err = play(verb, new=[template, querying], cluster=[node("a"), node("b"), SLICE, CLASS])
     assert code == 0, err
     assert "default/p  a" in out or "default/p: goes to a" in out
 
@@ -210,7 +210,7 @@ def test_an_object_of_a_dump_that_cannot_be_read_costs_itself_by_name(play: Play
         assert "it is left out" in err
 
 
-def test_a_question_about_a_pod_that_cannot_be_read_says_why(play: Play) -> None:
+def test_a_query_about_a_pod_that_cannot_be_read_says_why(play: Play) -> None:
     code, out, err = play("explain", "default/bad", cluster=[node("a"), UNREADABLE[1], pod()])
     assert (code, out) == (2, "")
     assert "cluster.json: document 2 (Pod bad): " in err

@@ -134,7 +134,7 @@ def test_what_is_too_large_is_refused_with_a_way_out(
     assert f"{path}: {message}" in errors
 
 
-def test_want_of_memory_is_told_with_the_file(
+def test_want_of_memory_is_reported_with_the_file(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def lacking(_: bytes) -> None:

@@ -23,7 +23,7 @@ BAD_POD: Tree = {
 NO_NUMBER = "quantity 'four' is not a number with an optional suffix such as m, k, Mi or e3"
 NEW: dict[str, Tree] = {"first": POD, "bad": BAD_POD, "last": POD}
 BAD = pytest.mark.parametrize(
-    ("bad", "told"),
+    ("bad", "reported"),
     [
         pytest.param(BAD_NODE, f"node bad: status.allocatable.cpu: {NO_NUMBER}", id="node"),
         pytest.param(
@@ -37,18 +37,18 @@ BAD = pytest.mark.parametrize(
 
 @BAD
 def test_a_simulation_leaves_it_out_and_names_it(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], bad: Tree, told: str
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], bad: Tree, reported: str
 ) -> None:
-    path, name = written(tmp_path, NODE, POD, bad), told.partition(": ")[0]
+    path, name = written(tmp_path, NODE, POD, bad), reported.partition(": ")[0]
     assert main(["simulate", "--from", path]) == 0
     said = capfd.readouterr()
-    assert said.err.startswith(f"kscheduler: {path}: {told}")
+    assert said.err.startswith(f"kscheduler: {path}: {reported}")
     assert "[error" not in said.err
     assert f"left out, as it cannot be read: {name}\n" in said.out
     assert main(["simulate", "--from", path, "-o", "json"]) == 0
     tree = json.loads(capfd.readouterr().out)
     assert tree["leftOut"] == [name]
-    assert [note for note in tree["notes"] if note.startswith(f"{path}: {told}")]
+    assert [note for note in tree["notes"] if note.startswith(f"{path}: {reported}")]
     assert [each["pod"] for each in tree["placed"]] == ["shop/waits"]
 
 
@@ -64,35 +64,35 @@ def test_a_simulation_leaves_it_out_and_names_it(
     ],
 )
 def test_others_answer_without_it_and_say_so(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], bad: Tree, told: str, words: list[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], bad: Tree, reported: str, words: list[str]
 ) -> None:
     path = written(tmp_path, NODE, POD, bad)
     (tmp_path / "new.json").write_text(json.dumps({**POD, "metadata": {"name": "new"}}))
-    asked = [str(tmp_path / word) if word == "new.json" else word for word in words]
+    queried = [str(tmp_path / word) if word == "new.json" else word for word in words]
     ask = kubectl_plugin.main if words[0] == "nodes" else main
-    assert ask([*asked, "--from", path]) == 0
+    assert ask([*queried, "--from", path]) == 0
     out, err = capsys.readouterr()
-    assert f"kscheduler: {path}: {told}: it is left out\n" in err
-    answer = {"explain": "goes to node", "pending": "1 pod is pending", "nodes": "1 node;"}
-    assert answer[words[0]] in out
+    assert f"kscheduler: {path}: {reported}: it is left out\n" in err
+    explanation = {"explain": "goes to node", "pending": "1 pod is pending", "nodes": "1 node;"}
+    assert explanation[words[0]] in out
 
 
 @pytest.mark.parametrize(
-    ("words", "objects", "told"),
+    ("words", "objects", "reported"),
     [
         pytest.param(["shop/bad"], [NODE, POD, BAD_POD], "pod shop/bad: spec.containers[0]", id="the pod"),
         pytest.param(["shop/waits", "--against", "bad"], [NODE, POD, BAD_NODE], "node bad: status", id="the node"),
         pytest.param([], [NODE, BAD_POD], "pod shop/bad: spec.containers[0]", id="nothing else"),
     ],
 )
-def test_a_question_about_it_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], objects: list[Tree], told: str
+def test_a_query_about_it_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], objects: list[Tree], reported: str
 ) -> None:
     path = written(tmp_path, *objects)
     assert main(["explain", *words, "--from", path]) == 2
     out, err = capsys.readouterr()
     assert out == ""
-    assert err.startswith(f"kscheduler: {path}: {told}")
+    assert err.startswith(f"kscheduler: {path}: {reported}")
 
 
 def test_a_group_with_such_a_member_is_not_judged_without_it(
@@ -109,9 +109,9 @@ def test_a_group_with_such_a_member_is_not_judged_without_it(
         "default/m-1": bad,
         "": f"pod group default/g is not judged: of a member: {bad}",
     }
-    for word, told in refusals.items():
+    for word, reported in refusals.items():
         assert main(["explain", *([word] if word else []), "--from", path, "--config", config]) == 2
-        assert capsys.readouterr().err == f"kscheduler: {path}: {told}\n"
+        assert capsys.readouterr().err == f"kscheduler: {path}: {reported}\n"
     tree["items"].append({**POD, "spec": {"containers": [CONTAINER], "schedulerName": "default-scheduler"}})
     Path(path).write_text(json.dumps(tree))
     assert main(["explain", "--from", path, "--config", config]) == 0
@@ -139,5 +139,5 @@ async def test_a_live_pod_that_cannot_be_read_is_refused(capsys: pytest.CaptureF
     path = "/api/v1/namespaces/shop/pods/bad"
     async with answering({path: json.dumps(BAD_POD).encode()}) as url:
         assert await run_beside("shop/bad", "--master", url) == 2
-    told = f"kscheduler: pod shop/bad: spec.containers[0].resources.requests.cpu: {NO_NUMBER}\n"
-    assert capsys.readouterr().err == told
+    reported = f"kscheduler: pod shop/bad: spec.containers[0].resources.requests.cpu: {NO_NUMBER}\n"
+    assert capsys.readouterr().err == reported

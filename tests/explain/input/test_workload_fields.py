@@ -32,8 +32,8 @@ def test_a_misspelt_field_outside_of_the_pod_template_is_noted(kind: str, wrong:
     for name in path[:-1]:
         part = part.setdefault(name, {})
     part[path[-1]] = 20
-    told = list(misspelt_in_new(Document(tree, "web.yaml: document 1")))
-    assert told == [f"web.yaml: document 1 ({kind}): {wrong} is not a field: do you mean {right}?"]
+    reported = list(misspelt_in_new(Document(tree, "web.yaml: document 1")))
+    assert reported == [f"web.yaml: document 1 ({kind}): {wrong} is not a field: do you mean {right}?"]
 
 
 def test_the_fields_of_workloads_are_those_of_the_api() -> None:

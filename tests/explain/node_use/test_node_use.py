@@ -55,7 +55,7 @@ def test_what_is_too_full_is_named() -> None:
     assert (node["use"], node["requested"]["pods"]) == (1.5, 2)
 
 
-def test_the_table_has_the_fullest_first_or_as_asked() -> None:
+def test_the_table_has_the_fullest_first_or_as_queried() -> None:
     full = [pod_tree(node="b", requests={"cpu": "3"}), pod_tree("huge", requests={"cpu": "5"})]
     cordoned = node_tree("c", spec={"unschedulable": True})
     tree = uses([node_tree("a", cpu="8"), node_tree("b"), cordoned], full)

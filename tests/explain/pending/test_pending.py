@@ -45,13 +45,13 @@ def dump(tmp_path: Path) -> str:
     return str(path)
 
 
-def answer(capsys: pytest.CaptureFixture[str], *flags: str) -> Any:
+def explanation(capsys: pytest.CaptureFixture[str], *flags: str) -> Any:
     assert main(["pending", "-o", "json", *flags]) == 0
     return json.loads(capsys.readouterr().out)
 
 
 def test_pods_are_grouped_by_reason(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
-    tree = answer(capsys, "--from", dump)
+    tree = explanation(capsys, "--from", dump)
     assert tree["count"] == 7
     first = tree["reasons"][0]
     assert (first["verdict"], first["count"], first["since"]) == ("Unschedulable", 3, "2026-01-01T00:00:00Z")
@@ -75,17 +75,19 @@ def test_a_pod_whose_scheduler_has_failed_is_not_said_to_fit_only(
     waiting["status"] = {"phase": "Pending", "conditions": [failed]}
     path = tmp_path / "dump.json"
     path.write_text(f"{json.dumps(NODE)}\n{json.dumps(waiting)}\n")
-    (reason,) = answer(capsys, "--from", str(path))["reasons"]
-    text = "its last attempt failed (SchedulerError): extender x: timeout; by the rules known here it fits now"
+    (reason,) = explanation(capsys, "--from", str(path))["reasons"]
+    text = "its last attempt failed (SchedulerError): extender x: timeout; by the rules known here it would fit now"
     assert (reason["verdict"], reason["message"]) == ("Error", text)
     assert main(["explain", "--from", str(path), "shop/asks"]) == 0
-    assert "it fits now, so the condition is of an earlier try" not in " ".join(capsys.readouterr().out.split())
+    assert "it would fit now, so the condition is from an earlier attempt" not in " ".join(
+        capsys.readouterr().out.split()
+    )
 
 
 def test_of_one_namespace_and_without_suggestions(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
-    tree = answer(capsys, "--from", dump, "-n", "elsewhere", "--no-suggestions")
+    tree = explanation(capsys, "--from", dump, "-n", "elsewhere", "--no-suggestions")
     assert [each["pods"][0]["name"] for each in tree["reasons"]] == ["other"]
-    assert answer(capsys, "--from", dump, "-n", "nowhere")["reasons"] == []
+    assert explanation(capsys, "--from", dump, "-n", "nowhere")["reasons"] == []
 
 
 @pytest.mark.parametrize(
@@ -143,7 +145,7 @@ def test_the_change_is_for_the_largest_set_of_pods_that_are_alike_not_for_the_ol
     node = {**NODE, "metadata": {"name": "a", "uid": "a", "labels": {"disktype": "ssd"}}}
     objects = (node, typo, *(replica(number) for number in range(2)))
     path.write_text("".join(f"---\n{json.dumps(obj)}\n" for obj in objects))
-    suggestion = answer(capsys, "--from", str(path))["reasons"][0]["suggestion"]
+    suggestion = explanation(capsys, "--from", str(path))["reasons"][0]["suggestion"]
     assert suggestion["pod"] == "shop/web-0"
     assert [suggestion[key] for key in ("frees", "tried", "alike", "looked")] == [2, 2, 2, 3]
     assert main(["pending", "--from", str(path)]) == 0
@@ -160,7 +162,7 @@ def test_the_text(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert said in " ".join(text.split())
     assert "the command deletes pod large-2 and creates it again" in text
     assert "     kubectl" not in text
-    waits = "fits now: scheduler default-scheduler has it in its queue or in back-off, or nobody runs that scheduler"
+    waits = "fits now: scheduler default-scheduler has it in its queue or in back-off, or that scheduler is not running"
     assert waits in " ".join(text.split())
     assert main(["pending", "--from", dump, "--scheduler-name", "kscheduler"]) == 0
     text = capsys.readouterr().out
@@ -168,7 +170,7 @@ def test_the_text(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
         "not served here: spec.schedulerName is default-scheduler\n  if that is your scheduler: --scheduler-name"
         in text
     )
-    fix = "if nobody runs it: the pods need schedulerName: kscheduler, in the template that makes them"
+    fix = "if that scheduler does not run: the pods need schedulerName: kscheduler, in the template that makes them"
     assert f"\n  {fix}\n" in text
     assert "\n  kubectl get pod large-2 -n shop" in text
     assert main(["pending", "--from", dump, "-n", "nowhere"]) == 0
@@ -199,14 +201,14 @@ def test_a_member_of_a_group_that_is_not_followed_is_not_called_fitting(
     objects = (NODE, pod("small", schedulingGroup=group), pod("large", cpu="9", schedulingGroup=group), pod("alone"))
     path = tmp_path / "dump.yaml"
     path.write_text("".join(f"---\n{json.dumps(obj)}\n" for obj in objects))
-    verdicts = {each["pods"][0]["name"]: each for each in answer(capsys, "--from", str(path))["reasons"]}
+    verdicts = {each["pods"][0]["name"]: each for each in explanation(capsys, "--from", str(path))["reasons"]}
     assert {name: each["verdict"] for name, each in verdicts.items()} == {
         "small": "InAGroup",
         "large": "Unschedulable",
         "alone": "Fits",
     }
-    told = "not judged: member of pod group shop/gang, and groups are not followed here: --emulated-version 1.37"
-    assert verdicts["small"]["message"].startswith(told)
+    reported = "not judged: member of pod group shop/gang, and groups are not followed here: --emulated-version 1.37"
+    assert verdicts["small"]["message"].startswith(reported)
 
 
 def test_pod_groups_with_one_reason_are_one_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -228,10 +230,10 @@ def test_pod_groups_with_one_reason_are_one_reason(tmp_path: Path, capsys: pytes
         "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
         "podGroupAPIs: [scheduler-plugins]\nprofiles: [{schedulerName: kscheduler}]\n"
     )
-    both, without = answer(capsys, "--from", str(path), "--config", str(config))["reasons"]
+    both, without = explanation(capsys, "--from", str(path), "--config", str(config))["reasons"]
     assert (both["count"], both["podGroups"]) == (4, ["shop/a", "shop/b"])
-    told = f"{conditions[0]['message']} (1 member); {conditions[1]['message']} (1 member)"
-    assert both["message"] == f"waits with its pod group, which is explained as a whole; the last attempt: {told}"
+    reported = f"{conditions[0]['message']} (1 member); {conditions[1]['message']} (1 member)"
+    assert both["message"] == f"waits with its pod group, which is explained as a whole; the last attempt: {reported}"
     assert (without["count"], without["podGroups"]) == (2, ["shop/c"])
     assert main(["pending", "--from", str(path), "--config", str(config)]) == 0
     out = capsys.readouterr().out

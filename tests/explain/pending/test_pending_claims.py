@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.explain.pending.test_pending import NODE, answer, pod
+from tests.explain.pending.test_pending import NODE, explanation, pod
 
 Tree = dict[str, Any]
 DRIVER = "gpu.example.com"
@@ -28,7 +28,7 @@ def claim(name: str, *, selector: str = "true", status: Tree | None = None) -> T
     return resource("ResourceClaim", name, spec, **({} if status is None else {"status": status}))
 
 
-def told(tmp_path: Path, capsys: pytest.CaptureFixture[str], wanted: Tree) -> Tree:
+def reported(tmp_path: Path, capsys: pytest.CaptureFixture[str], wanted: Tree) -> Tree:
     """The reason of a pod with this claim."""
     device = {"name": "gpu-0", "attributes": {"model": {"string": "a"}}, "bindingConditions": ["Attached"]}
     pool = {"name": "a", "generation": 1, "resourceSliceCount": 1}
@@ -38,7 +38,7 @@ def told(tmp_path: Path, capsys: pytest.CaptureFixture[str], wanted: Tree) -> Tr
     objects = (NODE, resource("DeviceClass", "gpu", {}), resource("ResourceSlice", "s", slices), wanted, user)
     path = tmp_path / "dump.yaml"
     path.write_text("".join(f"---\n{json.dumps(obj)}\n" for obj in objects))
-    (reason,) = answer(capsys, "--from", str(path))["reasons"]
+    (reason,) = explanation(capsys, "--from", str(path))["reasons"]
     found: Tree = reason
     return found
 
@@ -47,7 +47,7 @@ def test_a_pod_that_waits_for_its_device_says_for_which(tmp_path: Path, capsys: 
     result = {"request": "r", "driver": DRIVER, "pool": "a", "device": "gpu-0", "bindingConditions": ["Attached"]}
     allocation = {"devices": {"results": [result]}, "allocationTimestamp": "2099-01-01T00:00:00Z"}
     user = {"resource": "pods", "name": "web", "uid": "uid-web"}
-    reason = told(tmp_path, capsys, claim("own", status={"allocation": allocation, "reservedFor": [user]}))
+    reason = reported(tmp_path, capsys, claim("own", status={"allocation": allocation, "reservedFor": [user]}))
     assert reason["verdict"] == "Fits"
     assert reason["message"] == (
         f"fits, and waits in PreBind for device {DRIVER}/a/gpu-0 of claim own: driver {DRIVER} has to report Attached "
@@ -57,6 +57,6 @@ def test_a_pod_that_waits_for_its_device_says_for_which(tmp_path: Path, capsys: 
 
 def test_a_selector_that_fails_has_a_suggestion(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     wrong = claim("own", selector=f'device.attributes["{DRIVER}"].modell == "a"')
-    reason = told(tmp_path, capsys, wrong)
+    reason = reported(tmp_path, capsys, wrong)
     assert (reason["verdict"], reason["suggestion"]["kind"]) == ("Error", "deviceSelector")
     assert reason["suggestion"]["steps"][0]["facts"]["to"] == f'device.attributes["{DRIVER}"].model == "a"'

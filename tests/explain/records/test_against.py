@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kscheduler.explain.against import Against, against, against_tree
-from kscheduler.explain.situation import NO_SITUATION, Situation, Standing
+from kscheduler.explain.situation import NO_SITUATION, PodState, Situation
 from kscheduler.explain.text.comparison import comparison_text
 from kscheduler.scenario.decide import decide
 from kscheduler.scenario.scenario import parse_scenario
@@ -42,7 +42,7 @@ def test_a_node_that_was_rejected_says_why() -> None:
 
 
 def test_a_bound_pod_is_compared_with_the_node_that_it_is_on() -> None:
-    bound = Situation(standing=Standing.BOUND, node_name="a")
+    bound = Situation(pod_state=PodState.BOUND, node_name="a")
     found = compared("b", situation=bound)
     assert (found.chosen, found.behind < 0) == ("a", True)
     points = sum(each.other for each in found.points)

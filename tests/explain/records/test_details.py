@@ -34,8 +34,8 @@ def details(plugin: str, pod: Tree, nodes: list[Tree], pods: list[Tree] = []) ->
     decision = decide(parse_scenario(scenario_line(pod, nodes=nodes, pods=pods), "test"))
     assert decision_text(decision)
     (found,) = [one for one in decision_tree(decision)["rejections"] if one["plugin"] == plugin]
-    told: list[Tree] = found["details"]
-    return told
+    reported: list[Tree] = found["details"]
+    return reported
 
 
 def test_untolerated_taints_by_group_of_nodes() -> None:
@@ -101,7 +101,7 @@ def test_which_label_fails_and_what_nodes_have_there() -> None:
     (4, "1 node has v-0, 1 v-1, 1 v-2, 1 v-3)"),
     (5, "1 node has v-0, 1 v-1, 1 v-2, 2 other values)"),
 ])  # fmt: skip
-def test_a_last_value_is_told_where_counting_it_would_be_as_long(values: int, end: str) -> None:
+def test_a_last_value_is_reported_where_counting_it_would_be_as_long(values: int, end: str) -> None:
     nodes = [labelled(f"n-{number}", labels={"disk": f"v-{number}"}) for number in range(values)]
     (one,) = details("NodeAffinity", pod_tree(nodeSelector={"disk": "ssd"}), nodes)
     assert one["text"].endswith(end)
@@ -124,7 +124,7 @@ def test_each_term_of_a_required_affinity_says_what_fails() -> None:
     )
 
 
-def test_which_port_is_taken_and_by_whom() -> None:
+def test_which_port_is_taken_and_by_subject() -> None:
     def serving(name: str, **spec: Any) -> Tree:
         pod = pod_tree(name, **spec)
         pod["spec"]["containers"][0]["ports"] = [{"containerPort": 80, "hostPort": 8080, "protocol": "TCP"}]
@@ -218,7 +218,7 @@ def test_a_tie_names_the_equals_and_the_rule() -> None:
     assert f"4 nodes have the most points (452): a, b, c, and 1 more; {tie['winner']} has the highest mix" in words
 
 
-def test_names_that_contradict_each_other_are_told_of_the_pod_and_of_no_node() -> None:
+def test_names_that_contradict_each_other_are_reported_of_the_pod_and_of_no_node() -> None:
     def named(name: str) -> Tree:
         return {"key": "metadata.name", "operator": "In", "values": [name]}
 

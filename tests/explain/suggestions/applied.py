@@ -5,7 +5,7 @@ import msgspec
 
 from kscheduler.explain.situation import NO_SITUATION
 from kscheduler.explain.suggestions.as_json import suggestion_trees
-from kscheduler.explain.suggestions.asked import suggested
+from kscheduler.explain.suggestions.suggestion_rules import suggested
 from tests.explain.suggestions.random_scenarios import Tree, decided
 
 

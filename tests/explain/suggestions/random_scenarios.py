@@ -28,7 +28,7 @@ def random_scenario(chance: random.Random) -> Tree:
     nodes = [_node(chance, number) for number in range(chance.randint(1, 7))]
     pods = [_pod(chance, f"pod-{number}", chance.choice(nodes)) for number in range(chance.randint(0, 12))]
     objects = {"nodes": nodes, "pods": pods, "poddisruptionbudgets": []}
-    return {"id": "random", "config": None, "objects": objects, "pod": _asking(chance)}
+    return {"id": "random", "config": None, "objects": objects, "pod": _querying(chance)}
 
 
 def decided(scenario: Tree) -> Decision:
@@ -89,7 +89,7 @@ def _term(chance: random.Random) -> Tree:
     return {"topologyKey": key, "labelSelector": {"matchLabels": {"app": chance.choice(_APPS)}}}
 
 
-def _asking(chance: random.Random) -> Tree:
+def _querying(chance: random.Random) -> Tree:
     requests = {"cpu": chance.choice(("200m", "1", "3")), "memory": chance.choice(("100Mi", "3Gi", "6Gi"))}
     resources: Tree = {"requests": requests}
     if chance.random() < 0.15:

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from kscheduler.explain.as_json import decision_tree
-from kscheduler.explain.situation import NO_SITUATION, Situation, Standing
+from kscheduler.explain.situation import NO_SITUATION, PodState, Situation
 from kscheduler.explain.suggestions.as_json import suggestion_trees
 from kscheduler.explain.suggestions.as_lines import suggestions_text
-from kscheduler.explain.suggestions.asked import suggested
+from kscheduler.explain.suggestions.suggestion_rules import suggested
 from kscheduler.scenario.decide import decide
 from kscheduler.scenario.scenario import parse_scenario
 from kscheduler.text import PLAIN
@@ -20,7 +20,9 @@ TAINT = {"key": "team", "value": "a b", "effect": "NoSchedule"}
 GPU_LIMIT = {"requests": {"example.com/gpu": "2"}, "limits": {"example.com/gpu": "2"}}
 
 
-def asked(pod: Tree, *, nodes: Any = (), situation: Situation = NO_SITUATION, **objects: Any) -> tuple[list[Tree], str]:
+def queried(
+    pod: Tree, *, nodes: Any = (), situation: Situation = NO_SITUATION, **objects: Any
+) -> tuple[list[Tree], str]:
     """The suggestions as JSON, and the text."""
     tree = {"id": "one", "config": None, "objects": {"nodes": nodes, **objects}, "pod": pod}
     decision = decide(parse_scenario(json.dumps(tree).encode(), "test:1"))
@@ -41,7 +43,7 @@ def owned_by(kind: str, name: str = "web") -> Tree:
 
 
 def test_a_pod_without_a_template_is_made_anew() -> None:
-    found, text = asked(pod_tree(cpu="3"), nodes=[node_tree("a", cpu="2")])
+    found, text = queried(pod_tree(cpu="3"), nodes=[node_tree("a", cpu="2")])
     assert command("request", found) == (
         "kubectl get pod web -n default -o yaml | kubectl patch --local -f - --type=json -p "
         '\'[{"op":"replace","path":"/spec/containers/0/resources/requests/cpu","value":"2"}]\' -o yaml'
@@ -55,14 +57,14 @@ def test_a_deployment_is_changed_where_its_replica_set_names_it() -> None:
     owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "2", "controller": True}
     replica_set = {"metadata": {"name": "web-5d", "namespace": "default", "ownerReferences": [owner]}}
     pod = pod_tree(cpu="3") | owned_by("ReplicaSet", "web-5d")
-    found, _ = asked(pod, nodes=[node_tree("a", cpu="2")], replicasets=[replica_set])
+    found, _ = queried(pod, nodes=[node_tree("a", cpu="2")], replicasets=[replica_set])
     assert command("request", found) == "kubectl set resources deployment web -n default -c main --requests=cpu=2"
 
 
 @pytest.mark.parametrize("kind", ["StatefulSet", "ReplicaSet"])
 def test_a_controller_that_keeps_its_pods_has_the_pod_deleted(kind: str) -> None:
     pod = pod_tree(nodeSelector={"disk": "ssd"}) | owned_by(kind)
-    found, _ = asked(pod, nodes=[node_tree("a")])
+    found, _ = queried(pod, nodes=[node_tree("a")])
     assert command("nodeSelector", found) == (
         f"kubectl patch {kind.lower()} web -n default --type=json -p "
         '\'[{"op":"remove","path":"/spec/template/spec/nodeSelector/disk"}]\' && kubectl delete pod web -n default'
@@ -80,11 +82,11 @@ def test_a_controller_that_keeps_its_pods_has_the_pod_deleted(kind: str) -> None
     ],
 )
 def test_no_command_replaces_a_pod_that_its_controller_would_make_anew_as_it_was(kind: str, note: str) -> None:
-    found, text = asked(pod_tree(cpu="3") | owned_by(kind), nodes=[node_tree("a", cpu="2")])
+    found, text = queried(pod_tree(cpu="3") | owned_by(kind), nodes=[node_tree("a", cpu="2")])
     assert command("request", found) == ""
     assert note in found[0]["commandNote"]
     assert "(no single command does it:" in text
-    found, _ = asked(pod_tree() | owned_by(kind), nodes=[node_tree("a", taints=[TAINT])])
+    found, _ = queried(pod_tree() | owned_by(kind), nodes=[node_tree("a", taints=[TAINT])])
     assert command("toleration", found).startswith("kubectl patch pod web ")
 
 
@@ -92,7 +94,7 @@ def test_a_stateful_set_that_another_kind_makes_is_not_changed_as_it_would_be_ch
     owner = {"apiVersion": "leaderworkerset.x-k8s.io/v1", "kind": "LeaderWorkerSet", "name": "lws", "controller": True}
     made = {"metadata": {"name": "web", "namespace": "default", "ownerReferences": [owner]}}
     pod = pod_tree(cpu="3") | owned_by("StatefulSet")
-    found, _ = asked(pod, nodes=[node_tree("a", cpu="2")], statefulsets=[made])
+    found, _ = queried(pod, nodes=[node_tree("a", cpu="2")], statefulsets=[made])
     assert command("request", found) == ""
     assert "leaderworkerset/lws recreates its pods" in found[0]["commandNote"]
 
@@ -100,20 +102,20 @@ def test_a_stateful_set_that_another_kind_makes_is_not_changed_as_it_would_be_ch
 def test_a_kind_of_the_same_name_in_another_group_is_not_taken_for_kubernetes_own() -> None:
     pod = pod_tree(cpu="3") | owned_by("StatefulSet")
     pod["metadata"]["ownerReferences"][0]["apiVersion"] = "apps.kruise.io/v1beta1"
-    assert command("request", asked(pod, nodes=[node_tree("a", cpu="2")])[0]) == ""
+    assert command("request", queried(pod, nodes=[node_tree("a", cpu="2")])[0]) == ""
 
 
 def test_a_daemon_set_replaces_its_pods_itself() -> None:
     pod = pod_tree(nodeSelector={"disk": "ssd"}) | owned_by("DaemonSet")
-    assert "delete" not in command("nodeSelector", asked(pod, nodes=[node_tree("a")])[0])
+    assert "delete" not in command("nodeSelector", queried(pod, nodes=[node_tree("a")])[0])
 
 
 def test_gates_and_tolerations_are_changed_on_the_pod_itself() -> None:
-    found, text = asked(pod_tree(schedulingGates=[{"name": "example.com/quota"}]), nodes=[node_tree("a")])
+    found, text = queried(pod_tree(schedulingGates=[{"name": "example.com/quota"}]), nodes=[node_tree("a")])
     patch = '[{"op":"remove","path":"/spec/schedulingGates"}]'
     assert command("schedulingGate", found) == f"kubectl patch pod web -n default --type=json -p '{patch}'"
     assert "remove the scheduling gates example.com/quota, or let their owner do it" in text
-    found, _ = asked(pod_tree(), nodes=[node_tree("a", taints=[TAINT])])
+    found, _ = queried(pod_tree(), nodes=[node_tree("a", taints=[TAINT])])
     assert command("toleration", found).startswith("kubectl patch pod web -n default --type=json -p ")
 
 
@@ -121,7 +123,7 @@ def test_a_template_has_no_tolerations_of_admission() -> None:
     """So there may be no list that could be appended to."""
     lasting = {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"}
     pod = pod_tree(tolerations=[lasting]) | owned_by("DaemonSet")
-    patch = json.loads(shlex.split(command("toleration", asked(pod, nodes=[node_tree("a", taints=[TAINT])])[0]))[-1])
+    patch = json.loads(shlex.split(command("toleration", queried(pod, nodes=[node_tree("a", taints=[TAINT])])[0]))[-1])
     assert [(step["op"], step["path"]) for step in patch] == [("add", "/spec/template/spec/tolerations")]
     assert [toleration["key"] for toleration in patch[0]["value"]] == ["team"]
 
@@ -131,25 +133,25 @@ def test_what_a_machine_is_and_where_it_stands_is_not_relabelled() -> None:
     for labels, proposed in (({}, True), ({zone: "a"}, False)):
         node = node_tree("a")
         node["metadata"]["labels"] = labels
-        found, _ = asked(pod_tree(nodeSelector={zone: "b"}), nodes=[node])
+        found, _ = queried(pod_tree(nodeSelector={zone: "b"}), nodes=[node])
         assert ("nodeLabel" in [each["kind"] for each in found]) is proposed
-    found, _ = asked(pod_tree(nodeSelector={"kubernetes.io/arch": "arm64"}), nodes=[node_tree("a")])
+    found, _ = queried(pod_tree(nodeSelector={"kubernetes.io/arch": "arm64"}), nodes=[node_tree("a")])
     assert [each["kind"] for each in found] == ["nodeSelector"]
 
 
 def test_nodes_are_changed_with_kubectls_own_verbs() -> None:
-    found, _ = asked(pod_tree(), nodes=[node_tree("a", taints=[TAINT])])
+    found, _ = queried(pod_tree(), nodes=[node_tree("a", taints=[TAINT])])
     assert shlex.split(command("taint", found)) == ["kubectl", "taint", "node", "a", "team=a b:NoSchedule-"]
-    found, _ = asked(pod_tree(), nodes=[node_tree("a", unschedulable=True)])
+    found, _ = queried(pod_tree(), nodes=[node_tree("a", unschedulable=True)])
     assert command("uncordon", found) == "kubectl uncordon a"
-    found, _ = asked(pod_tree(nodeSelector={"disk": "ssd"}), nodes=[node_tree("a")])
+    found, _ = queried(pod_tree(nodeSelector={"disk": "ssd"}), nodes=[node_tree("a")])
     assert command("nodeLabel", found) == "kubectl label node a --overwrite disk=ssd"
 
 
 def test_a_label_that_is_replaced_is_said_with_what_it_was() -> None:
     node = node_tree("a")
     node["metadata"]["labels"] = {"disk": "hdd"}
-    found, text = asked(pod_tree(nodeSelector={"disk": "ssd", "rack": "1"}), nodes=[node])
+    found, text = queried(pod_tree(nodeSelector={"disk": "ssd", "rack": "1"}), nodes=[node])
     assert "label node a: disk=ssd instead of hdd, rack=1 (1 node)" in text
     (label,) = [each for each in found if each["kind"] == "nodeLabel"]
     assert label["steps"][0]["facts"]["replaced"] == {"disk": "hdd"}
@@ -157,15 +159,15 @@ def test_a_label_that_is_replaced_is_said_with_what_it_was() -> None:
 
 def test_taints_of_controllers_are_not_taken_off() -> None:
     taint = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
-    found, _ = asked(pod_tree(), nodes=[node_tree("a", taints=[taint])])
+    found, _ = queried(pod_tree(), nodes=[node_tree("a", taints=[taint])])
     assert [each["kind"] for each in found] == ["addNode", "toleration"]
 
 
 def test_a_cordon_is_ended_before_it_is_tolerated() -> None:
     """A pod that tolerates it would ignore every cordon there will be."""
-    found, text = asked(pod_tree(), nodes=[node_tree("a", unschedulable=True), node_tree("b", unschedulable=True)])
+    found, text = queried(pod_tree(), nodes=[node_tree("a", unschedulable=True), node_tree("b", unschedulable=True)])
     assert [each["kind"] for each in found] == ["uncordon", "uncordon", "addNode", "toleration"]
-    assert "1. uncordon node a (1 node; 1 other would do as well)" in text
+    assert "1. uncordon node a (1 node; 1 other would also help)" in text
     assert "3. tolerate the taint node.kubernetes.io/unschedulable:NoSchedule (2 nodes)" in text
 
 
@@ -177,10 +179,10 @@ def test_room_is_made_before_a_pod_goes_where_it_hardly_belongs(taint: str) -> N
     other = pod_tree("other", cpu="2", nodeName="a")
     other["metadata"]["ownerReferences"] = owned_by("ReplicaSet", "other")["metadata"]["ownerReferences"]
     full: dict[str, Any] = {"nodes": [node_tree("a", cpu="2"), special], "pods": [other]}
-    found, _ = asked(pod_tree(), **full)
+    found, _ = queried(pod_tree(), **full)
     assert [each["kind"] for each in found] == ["deletePods", "addNode", "toleration", "request", "taint"]
     assert found[3]["text"].startswith("request no cpu")
-    found, _ = asked(pod_tree(nodeSelector={taint: "x"}), **full)  # it says itself that it belongs there
+    found, _ = queried(pod_tree(nodeSelector={taint: "x"}), **full)  # it says itself that it belongs there
     assert found[0]["kind"] == "toleration"
 
 
@@ -189,7 +191,7 @@ def test_a_pod_that_asks_for_what_a_taint_is_named_after_tolerates_it_first() ->
     node["status"]["allocatable"]["example.com/gpu"] = "4"
     pod = pod_tree()
     pod["spec"]["containers"][0]["resources"] = GPU_LIMIT
-    assert [each["kind"] for each in asked(pod, nodes=[node])[0]][:2] == ["toleration", "taint"]
+    assert [each["kind"] for each in queried(pod, nodes=[node])[0]][:2] == ["toleration", "taint"]
 
 
 def dedicated(key: str, *effects: str) -> list[Tree]:
@@ -212,12 +214,12 @@ REQUIRED_BATCH = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelect
     ],
 )
 def test_a_taint_with_the_label_that_the_pod_asks_for_is_tolerated_first(rule: Tree, effects: tuple[str, ...]) -> None:
-    assert asked(pod_tree(**rule), nodes=dedicated("dedicated", *effects))[0][0]["kind"] == "toleration"
+    assert queried(pod_tree(**rule), nodes=dedicated("dedicated", *effects))[0][0]["kind"] == "toleration"
 
 
 def test_a_taint_of_kubernetes_itself_is_not_put_first() -> None:
     pod = pod_tree(nodeSelector={"kubernetes.io/arch": "batch"})
-    found, _ = asked(pod, nodes=dedicated("kubernetes.io/arch", "NoSchedule"))
+    found, _ = queried(pod, nodes=dedicated("kubernetes.io/arch", "NoSchedule"))
     assert [each["kind"] for each in found][:2] == ["nodeSelector", "toleration"]
 
 
@@ -228,7 +230,7 @@ def test_replicas_of_the_same_workload_are_the_last_to_go() -> None:
         replica["metadata"]["ownerReferences"] = owned_by("ReplicaSet", "m")["metadata"]["ownerReferences"]
     other = pod_tree("other", cpu="1", nodeName="a", priority=9)
     pod = pod_tree() | owned_by("ReplicaSet", "m")
-    found, text = asked(pod, nodes=[node_tree("a", cpu="4")], pods=[*replicas, other])
+    found, text = queried(pod, nodes=[node_tree("a", cpu="4")], pods=[*replicas, other])
     gone = [(each["kind"], [change["name"] for change in each["changes"]]) for each in found]
     assert gone[:2] == [("addNode", ["a-copy-1"]), ("request", ["web"])]
     assert gone[2:5] == [("deletePods", [f"m-{number}"]) for number in range(3)]
@@ -237,7 +239,7 @@ def test_replicas_of_the_same_workload_are_the_last_to_go() -> None:
         "3. delete default/m-0 on a (priority 0; the pod's own controller makes m-0 again) (1 node; 2 others would do"
     )
     assert last in " ".join(text.split())
-    found, _ = asked(pod, nodes=[node_tree("a", cpu="3")], pods=replicas)
+    found, _ = queried(pod, nodes=[node_tree("a", cpu="3")], pods=replicas)
     assert [each["kind"] for each in found] == ["addNode", "request", "deletePods", "deletePods", "deletePods"]
 
 
@@ -249,7 +251,7 @@ def victim(name: str, priority: int, kind: str = "ReplicaSet") -> Tree:
 def test_pods_that_come_again_and_go_first_are_the_last_to_be_deleted_and_the_text_says_why() -> None:
     """Their room is taken by what their controllers make, so the deletion frees nothing."""
     nodes, pods = [node_tree(name) for name in "abc"], [victim("a", 200000), victim("b", 0), victim("c", -5)]
-    found, text = asked(pod_tree(priority=0), nodes=nodes, pods=pods)
+    found, text = queried(pod_tree(priority=0), nodes=nodes, pods=pods)
     assert [(each["kind"], each["changes"][0]["name"]) for each in found if each["kind"] != "addNode"] == [
         ("deletePods", "c"),
         ("deletePods", "b"),
@@ -271,7 +273,7 @@ def test_of_several_pods_that_go_the_text_says_how_many_come_again_before_the_po
     for pod in pods:
         pod["spec"] |= {"nodeName": "a", "containers": pod_tree(cpu="1")["spec"]["containers"]}
     pods[3]["metadata"]["uid"] = "w"
-    found, _ = asked(pod_tree(cpu="4", priority=0), nodes=[node_tree("a")], pods=pods)
+    found, _ = queried(pod_tree(cpu="4", priority=0), nodes=[node_tree("a")], pods=pods)
     (deletion,) = [each for each in found if each["kind"] == "deletePods"]
     assert deletion["text"] == (
         "delete default/x, default/w, default/y, default/z on a (priority 0 to 9; "
@@ -310,7 +312,7 @@ def test_pods_of_an_older_version_of_the_deployment_are_its_replicas_too(
         above = [{"apiVersion": "apps/v1", "kind": "Deployment", "name": owner, "uid": "2", "controller": True}]
         metadata = {"name": name, "namespace": "default", "ownerReferences": above if owner else []}
         replica_sets.append({"metadata": metadata})
-    found, text = asked(pod, nodes=[node_tree("a", cpu="2")], pods=[older], replicasets=replica_sets)
+    found, text = queried(pod, nodes=[node_tree("a", cpu="2")], pods=[older], replicasets=replica_sets)
     assert (found[0]["kind"] == "deletePods") is not comes_again
     assert ("the pod's own controller makes older again" in " ".join(text.split())) is comes_again
 
@@ -323,13 +325,13 @@ def test_pods_that_would_have_to_go_are_named_with_priority_and_budgets() -> Non
     }
     other = pod_tree("other", cpu="3", nodeName="a", priority=7)
     other["metadata"]["labels"] = {"app": "db"}
-    found, text = asked(pod_tree(cpu="3"), nodes=[node_tree("a")], pods=[other], poddisruptionbudgets=[budget])
+    found, text = queried(pod_tree(cpu="3"), nodes=[node_tree("a")], pods=[other], poddisruptionbudgets=[budget])
     assert command("deletePods", found) == "kubectl delete pod -n default other"
     assert "delete default/other on a (priority 7; 1 of them against a disruption budget; " in text
 
 
 def test_a_new_node_has_no_command() -> None:
-    found, text = asked(pod_tree(), nodes=[node_tree("a", cpu="2")], pods=[pod_tree("other", cpu="2", nodeName="a")])
+    found, text = queried(pod_tree(), nodes=[node_tree("a", cpu="2")], pods=[pod_tree("other", cpu="2", nodeName="a")])
     assert command("addNode", found) == ""
     (change,) = next(each for each in found if each["kind"] == "addNode")["changes"]
     assert change["patch"][0]["value"]["metadata"]["name"] == "a-copy-1"
@@ -341,7 +343,7 @@ def test_what_may_not_be_less_than_its_limit_is_lowered_with_it() -> None:
     pod["spec"]["containers"][0]["resources"] = GPU_LIMIT
     node = node_tree("a")
     node["status"]["allocatable"]["example.com/gpu"] = "1"
-    found, _ = asked(pod, nodes=[node])
+    found, _ = queried(pod, nodes=[node])
     (change,) = next(each for each in found if each["kind"] == "request")["changes"]
     assert [(step["path"].split("/")[-2], step["value"]) for step in change["patch"]] == [
         ("requests", "1"),
@@ -351,7 +353,7 @@ def test_what_may_not_be_less_than_its_limit_is_lowered_with_it() -> None:
 
 def test_pairs_where_no_single_change_helps() -> None:
     pod = pod_tree(cpu="3", nodeSelector={"disk": "ssd"})
-    found, text = asked(pod, nodes=[node_tree("a", cpu="2")])
+    found, text = queried(pod, nodes=[node_tree("a", cpu="2")])
     assert [each["kind"] for each in found] == ["request+nodeSelector", "request+nodeLabel"]
     assert "request 2 of cpu instead of 3, and drop disk=ssd from the nodeSelector" in text
 
@@ -361,13 +363,13 @@ def test_a_resource_is_nowhere_only_where_no_node_has_any_and_a_pair_leaves_the_
     nodes = [node_tree("a"), node_tree("b", taints=[taint]), node_tree("c", taints=[taint])]
     pod = pod_tree()
     pod["spec"]["containers"][0]["resources"]["requests"]["example.com/gpu"] = "9"
-    (nowhere,) = [each for each in asked(pod, nodes=nodes)[0] if each["kind"] == "request"]
-    assert nowhere["text"] == "request no example.com/gpu (now 9): it is nowhere to be had"
+    (nowhere,) = [each for each in queried(pod, nodes=nodes)[0] if each["kind"] == "request"]
+    assert nowhere["text"] == "request no example.com/gpu (now 9): it is unavailable: no node has any"
     for node, count in zip(nodes[1:], ("8", "5"), strict=True):
         node["status"]["allocatable"]["example.com/gpu"] = count
     user = pod_tree("user", nodeName="b")
     user["spec"]["containers"][0]["resources"] = {"requests": {"example.com/gpu": "6"}}
-    found, _ = asked(pod, nodes=nodes, pods=[user])
+    found, _ = queried(pod, nodes=nodes, pods=[user])
     assert [each["text"] for each in found] == [
         "request 5 of example.com/gpu instead of 9, and tolerate the taint example.com/gpu:NoSchedule",
         "request 2 of example.com/gpu instead of 9, and take example.com/gpu:NoSchedule off node b",
@@ -376,29 +378,29 @@ def test_a_resource_is_nowhere_only_where_no_node_has_any_and_a_pair_leaves_the_
 
 
 def test_a_manifest_has_no_command() -> None:
-    found, _ = asked(pod_tree(cpu="3"), nodes=[node_tree("a", cpu="2")], situation=Situation(standing=Standing.NEW))
+    found, _ = queried(pod_tree(cpu="3"), nodes=[node_tree("a", cpu="2")], situation=Situation(pod_state=PodState.NEW))
     assert command("request", found) == ""
 
 
 def test_a_claim_that_does_not_exist_is_what_has_to_be_created() -> None:
     volumes = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in ("data", "logs-web")]
     pod = pod_tree(volumes=volumes, resourceClaims=[{"name": "gpu", "resourceClaimName": "one-gpu"}])
-    found, text = asked(pod, nodes=[node_tree("a")])
+    found, text = queried(pod, nodes=[node_tree("a")])
     assert found == []
     assert text.splitlines()[1:] == [
-        "  it waits for what does not exist: create PersistentVolumeClaim data in namespace default",
-        "  it waits for what does not exist: create PersistentVolumeClaim logs-web in namespace default",
-        "  it waits for what does not exist: create ResourceClaim one-gpu in namespace default",
+        "  it waits for a missing object: create PersistentVolumeClaim data in namespace default",
+        "  it waits for a missing object: create PersistentVolumeClaim logs-web in namespace default",
+        "  it waits for a missing object: create ResourceClaim one-gpu in namespace default",
     ]
     tree = {"id": "one", "config": None, "objects": {"nodes": [node_tree("a")]}, "pod": pod}
     decision = decide(parse_scenario(json.dumps(tree).encode(), "test:1"))
-    told = [line.strip() for line in text.splitlines()[1:]]
-    assert decision_tree(decision, suggestions=())["missing"] == told
+    reported = [line.strip() for line in text.splitlines()[1:]]
+    assert decision_tree(decision, suggestions=())["missing"] == reported
     assert decision_tree(decision)["missing"] == [], "nobody asked what would help"
-    _, text = asked(
+    _, text = queried(
         pod_tree(volumes=[{**volumes[1], "name": "logs"}]) | owned_by("StatefulSet"), nodes=[node_tree("a")]
     )
-    said = "it waits for what does not exist: statefulset/web has not made PersistentVolumeClaim logs-web in namespace"
+    said = "it waits for a missing object: statefulset/web has not made PersistentVolumeClaim logs-web in namespace"
     assert said in " ".join(text.split())
 
 
@@ -411,6 +413,6 @@ def test_nothing_to_suggest() -> None:
         }
     }
     pod = pod_tree(cpu="9", affinity=affinity, tolerations=[], overhead={"cpu": "9"})
-    found, text = asked(pod, nodes=[node_tree("a")])
+    found, text = queried(pod, nodes=[node_tree("a")])
     assert found == []
     assert "none of the changes that were tried makes it fit" in text

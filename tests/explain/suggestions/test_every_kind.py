@@ -12,7 +12,7 @@ import pytest
 from kscheduler.cli import main
 from kscheduler.explain.situation import NO_SITUATION
 from kscheduler.explain.suggestions.as_json import suggestion_trees
-from kscheduler.explain.suggestions.asked import suggested
+from kscheduler.explain.suggestions.suggestion_rules import suggested
 from kscheduler.scenario.decide import decide
 from kscheduler.scenario.scenario import parse_scenario
 from tests.explain.scenarios import Tree, node_tree, pod_tree
@@ -97,7 +97,7 @@ def test_the_data_of_a_claim_could_be_in_another_zone() -> None:
             persistentvolumeclaims=[bound(claim_tree(storageClassName=""), "pv")],
         )
     )
-    assert found["claimZone"]["text"] == "have the data of volume pv of claim data on a volume in zone b"
+    assert found["claimZone"]["text"] == "move the data of volume pv of claim data on a volume in zone b"
     assert (found["claimZone"]["nodes"], found["claimZone"]["command"]) == (2, "")
 
 
@@ -331,7 +331,7 @@ def test_devices_that_others_hold_could_be_given_back() -> None:
     found = suggested_for(device_scenario({}, held=1, one={}))["releaseDevices"]
     assert found["text"] == (
         "delete claim default/theirs, which holds gpu.example.com/a/one, and delete default/other, which uses it "
-        "(priority 0; nobody makes it again)"
+        "(priority 0; no controller recreates it)"
     )
     assert found["command"] == ("kubectl delete pod -n default other && kubectl delete resourceclaim -n default theirs")
 
@@ -344,7 +344,7 @@ def test_a_claim_that_was_made_for_a_pod_is_given_back_with_the_pod_alone() -> N
     assert found["command"] == "kubectl delete pod -n default other"
     assert found["text"] == (
         "delete default/other, with which claim default/theirs goes, which holds gpu.example.com/a/one "
-        "(priority 0; nobody makes it again)"
+        "(priority 0; no controller recreates it)"
     )
 
 
@@ -440,9 +440,9 @@ def test_a_selector_that_fails_for_some_devices_could_ask_first() -> None:
     assert found["steps"][0]["facts"]["to"] == f'has({MODEL}) && ({MODEL} == "a")'
 
 
-@pytest.mark.parametrize("asked", [33, 40, 20])
-def test_of_more_devices_than_a_claim_may_have_the_largest_number_that_fits_is_suggested(asked: int) -> None:
-    assert suggested_for(numbered({"count": asked}, 3))["deviceCount"]["steps"][0]["facts"]["to"] == 3
+@pytest.mark.parametrize("queried", [33, 40, 20])
+def test_of_more_devices_than_a_claim_may_have_the_largest_number_that_fits_is_suggested(queried: int) -> None:
+    assert suggested_for(numbered({"count": queried}, 3))["deviceCount"]["steps"][0]["facts"]["to"] == 3
 
 
 def test_a_rule_of_taints_could_be_deleted() -> None:
@@ -470,7 +470,7 @@ def test_for_a_pool_that_is_being_updated_the_pod_should_wait() -> None:
     tree["objects"]["resourceslices"][1]["spec"]["devices"] = [{"name": "fpga"}]
     first, *others = suggestions_for(tree) or [{}]
     assert first["text"] == (
-        "wait until pool a of driver gpu.example.com is whole: its driver is updating it, "
+        "wait until pool a of driver gpu.example.com is complete: its driver is updating it, "
         "1 of 2 slices of generation 1 is there"
     )
     assert (first["kind"], first["nodes"], first["command"], first["changes"]) == ("poolUpdate", 1, "", [])
@@ -495,7 +495,7 @@ def test_a_claim_of_a_template_is_changed_in_the_template() -> None:
     found = suggested_for(tree)["deviceCount"]
     assert found["text"] == (
         "ask for 1 device instead of 2 in request r of claim template some, "
-        "and make the pod again: it has claim mine of the template as it was"
+        "and recreate the pod: it has claim mine from the old version of the template"
     )
     changed, made_again = found["command"].split(" && ")
     assert changed.startswith("kubectl get resourceclaimtemplate some -n default")
@@ -503,7 +503,7 @@ def test_a_claim_of_a_template_is_changed_in_the_template() -> None:
     assert made_again == "kubectl get pod web -n default -o yaml | kubectl replace --force -f -"
     assert found["commandNote"] == (
         "the command deletes pod web and resourceclaimtemplate some and creates them again: they cannot be changed in "
-        "place; claim mine, made from the template as it was, goes with pod web"
+        "place; claim mine, made from the old template, goes with pod web"
     )
 
 
@@ -519,7 +519,7 @@ def template_scenario(owner: Tree | None = None, **spec: Any) -> Tree:
     return tree
 
 
-def asked_again(tree: Tree, tmp_path: Path, capsys: pytest.CaptureFixture[str], count: int) -> Tree:
+def queried_again(tree: Tree, tmp_path: Path, capsys: pytest.CaptureFixture[str], count: int) -> Tree:
     """The answer about the same objects with the template, which asks for so many devices by now."""
     kinds = {
         "nodes": ("v1", "Node"),
@@ -541,23 +541,23 @@ def asked_again(tree: Tree, tmp_path: Path, capsys: pytest.CaptureFixture[str], 
     assert main(["explain", "--from", str(dump), "-o", "json", "--scheduler-name", "default-scheduler"]) == 0
     output = capsys.readouterr()
     assert "skipped" not in output.err
-    answer: Tree = json.loads(output.out)
-    return answer
+    explanation: Tree = json.loads(output.out)
+    return explanation
 
 
-def test_asked_again_after_the_template_alone_was_changed_the_answer_is_to_make_the_pod_again(
+def test_queried_again_after_the_template_alone_was_changed_the_answer_is_to_make_the_pod_again(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tree = template_scenario()
-    before = asked_again(tree, tmp_path, capsys, 2)["suggestions"]
+    before = queried_again(tree, tmp_path, capsys, 2)["suggestions"]
     assert before[0]["text"].startswith("ask for 1 device instead of 2 in request r of claim template some, and")
-    first, *others = asked_again(tree, tmp_path, capsys, 1)["suggestions"]
+    first, *others = queried_again(tree, tmp_path, capsys, 1)["suggestions"]
     assert (first["kind"], first["nodes"]) == ("newClaim", 1)
-    assert first["text"] == "make the pod again: it has claim mine of before the template was changed"
+    assert first["text"] == "recreate the pod: it has claim mine from before the template was changed"
     assert first["command"] == "kubectl get pod web -n default -o yaml | kubectl replace --force -f -"
     assert feasible(applied(tree, first)) == 1
     assert "deviceCount" not in [each["kind"] for each in others]
-    still_too_many = asked_again(tree, tmp_path, capsys, 3)["suggestions"]
+    still_too_many = queried_again(tree, tmp_path, capsys, 3)["suggestions"]
     assert still_too_many[0]["kind"] == "deviceCount"
 
 
@@ -687,7 +687,7 @@ def test_a_requirement_could_accept_one_value_more() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "there", "meant"),
+    ("queried", "there", "meant"),
     [
         pytest.param("disktype=sdd", "disktype=ssd", ["disktype=ssd"], id="a near value"),
         pytest.param("disk-type=ssd", "disktype=ssd", ["disktype=ssd"], id="a near key"),
@@ -698,14 +698,14 @@ def test_a_requirement_could_accept_one_value_more() -> None:
         pytest.param("kubernetes.io/hostname=node-2", "x=y", [], id="the name of a node"),
     ],
 )
-def test_a_label_that_no_node_has_could_be_written_as_one_has_it(asked: str, there: str, meant: list[str]) -> None:
-    key, _, value = asked.partition("=")
+def test_a_label_that_no_node_has_could_be_written_as_one_has_it(queried: str, there: str, meant: list[str]) -> None:
+    key, _, value = queried.partition("=")
     node = labelled("node-1", dict(each.split("=") for each in there.split()))
     tree = scenario(pod_tree(nodeSelector={key: value}), nodes=[node])
     suggested_for(tree)  # each holds
     found = [each for each in suggestions_for(tree) or () if each["kind"] == "nodeSelector"]
-    written = [f"write {each} instead of {asked} in the nodeSelector: no node has {asked}" for each in meant]
-    assert [each["text"] for each in found] == [*written, f"drop {asked} from the nodeSelector"]
+    written = [f"write {each} instead of {queried} in the nodeSelector: no node has {queried}" for each in meant]
+    assert [each["text"] for each in found] == [*written, f"drop {queried} from the nodeSelector"]
 
 
 def test_a_label_that_some_node_has_is_no_mistake() -> None:
@@ -782,14 +782,17 @@ def test_budgets_of_pods_that_would_go_are_named() -> None:
     other["metadata"]["labels"] = {"app": "db"}
     tree = scenario(pod_tree(cpu="3"), nodes=[node_tree("a")], pods=[other], poddisruptionbudgets=[budget])
     found = suggested_for(tree)["deletePods"]
-    assert found["text"] == "delete default/other on a (priority 0; budget default/db allows 2; nobody makes it again)"
+    assert (
+        found["text"]
+        == "delete default/other on a (priority 0; budget default/db allows 2; no controller recreates it)"
+    )
     assert found["steps"][0]["facts"]["budgets"] == [{"namespace": "default", "name": "db", "allowed": 2, "pods": 1}]
 
 
 def test_of_many_pods_that_would_go_the_text_has_the_number_and_the_command_the_names() -> None:
     pods = [pod_tree(f"p-{number}", cpu="500m", nodeName="a") for number in range(7)]
     found = suggested_for(scenario(pod_tree(cpu="4"), nodes=[node_tree("a")], pods=pods))["deletePods"]
-    assert found["text"] == "delete 7 pods on a (priority 0; nobody makes them again)"
+    assert found["text"] == "delete 7 pods on a (priority 0; no controller recreates them)"
     assert found["command"] == "kubectl delete pod -n default p-0 p-1 p-2 p-3 p-4 p-5 p-6"
 
 

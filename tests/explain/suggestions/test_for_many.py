@@ -7,25 +7,25 @@ from hypothesis import strategies as st
 
 from kscheduler.api.codec import convert
 from kscheduler.api.core import Pod
-from kscheduler.explain.suggestions.for_many import HelpForMany, help_for_many
+from kscheduler.explain.suggestions.for_many import CommonChange, common_change
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.scenario.decide import decide
 from kscheduler.scenario.scenario import parse_scenario
 from tests.explain.scenarios import Tree, node_tree, pod_tree
 
 
-def helped(nodes: list[Tree], asking: Tree, count: int) -> HelpForMany | None:
+def helped(nodes: list[Tree], querying: Tree, count: int) -> CommonChange | None:
     """For so many pods like this one."""
-    tree = {"id": "one", "config": None, "objects": {"nodes": nodes, "pods": []}, "pod": asking}
+    tree = {"id": "one", "config": None, "objects": {"nodes": nodes, "pods": []}, "pod": querying}
     decision = decide(parse_scenario(json.dumps(tree).encode(), "test:1"))
     assert decision.profile is not None
     assert decision.cache is not None
     pods = [PodInfo(decision.scenario.pod)]
     for number in range(1, count):
-        metadata = {**asking["metadata"], "name": f"web-{number}", "uid": f"uid-{number}"}
-        pods.append(PodInfo(convert({**asking, "metadata": metadata}, Pod)))
+        metadata = {**querying["metadata"], "name": f"web-{number}", "uid": f"uid-{number}"}
+        pods.append(PodInfo(convert({**querying, "metadata": metadata}, Pod)))
     before = decision.cache.statistics()
-    found = help_for_many(decision.profile, pods, decision.cache, None)
+    found = common_change(decision.profile, pods, decision.cache, None)
     assert decision.cache.statistics() == before
     return found
 

@@ -70,7 +70,7 @@ async def server() -> Any:
         yield started
 
 
-async def asked(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+async def queried(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     assert await asyncio.to_thread(main, list(words)) == 0
     return capsys.readouterr().out
 
@@ -87,14 +87,16 @@ async def test_answers_about_a_live_cluster_have_them_in_text_and_in_json(
     kubeconfig.write_text(yaml.safe_dump(tree))
     reached = ["--kubeconfig", str(kubeconfig), "--context", "prod"]
     expected = [f"--kubeconfig={kubeconfig}", "--context=prod"]
-    text = await asked(capsys, *verb, *reached)
+    text = await queried(capsys, *verb, *reached)
     (line,) = [line for line in text.splitlines() if line.strip().startswith("kubectl ") and "get pod" in line]
-    answer = json.loads(await asked(capsys, *verb, *reached, "-o", "json"))
-    suggestion = answer["suggestions"][0] if "suggestions" in answer else answer["reasons"][0]["suggestion"]
+    explanation = json.loads(await queried(capsys, *verb, *reached, "-o", "json"))
+    suggestion = (
+        explanation["suggestions"][0] if "suggestions" in explanation else explanation["reasons"][0]["suggestion"]
+    )
     for command in (line, suggestion["command"]):
         parts = shlex.split(command)
         assert [parts[at + 1 : at + 3] for at, word in enumerate(parts) if word == "kubectl"] == [expected] * 3
-    by_address = await asked(capsys, *verb, "--master", server.url)
+    by_address = await queried(capsys, *verb, "--master", server.url)
     assert by_address.count(f"kubectl --server={server.url} ") == 3
 
 
@@ -105,4 +107,6 @@ async def test_objects_of_a_file_are_of_no_cluster(tmp_path: Path, capsys: pytes
         {"kind": "Pod", **pod_tree("big", requests={"cpu": "9"})},
     ]
     dump.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
-    assert "\n     kubectl get pod big -n default" in await asked(capsys, "explain", "default/big", "--from", str(dump))
+    assert "\n     kubectl get pod big -n default" in await queried(
+        capsys, "explain", "default/big", "--from", str(dump)
+    )

@@ -11,14 +11,14 @@ from kscheduler.api.codec import convert
 from kscheduler.api.core import Pod
 from kscheduler.explain.situation import NO_SITUATION
 from kscheduler.explain.suggestions.as_json import suggestion_trees
-from kscheduler.explain.suggestions.asked import suggested
-from kscheduler.explain.suggestions.for_many import help_for_many
+from kscheduler.explain.suggestions.for_many import common_change
+from kscheduler.explain.suggestions.suggestion_rules import suggested
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.scenario.decide import Decision, decide
 from kscheduler.scenario.manifests import Manifests, default_pod_here
 from kscheduler.scenario.scenario import parse_scenario
 from tests.explain.scenarios import Tree, node_tree, pod_tree
-from tests.explain.suggestions.test_commands import asked, owned_by
+from tests.explain.suggestions.test_commands import owned_by, queried
 from tests.explain.suggestions.test_every_kind import scenario, suggested_for
 from tests.explain.test_devices import AS_1_37, published
 
@@ -31,7 +31,7 @@ def gpu_node(name: str, resource: str = "nvidia.com/gpu", count: str = "4") -> T
     return node
 
 
-def asking(resource: str, count: str = "1") -> Tree:
+def querying(resource: str, count: str = "1") -> Tree:
     pod = pod_tree()
     pod["spec"]["containers"][0]["resources"] = {"requests": {resource: count}, "limits": {resource: count}}
     return pod
@@ -51,7 +51,7 @@ def asking(resource: str, count: str = "1") -> Tree:
     ],
 )
 def test_a_resource_that_no_node_has_is_written_as_nodes_have_it(wrong: str, there: str) -> None:
-    found = suggested_for(scenario(asking(wrong), nodes=[gpu_node("a", there), gpu_node("b", there), node_tree("c")]))
+    found = suggested_for(scenario(querying(wrong), nodes=[gpu_node("a", there), gpu_node("b", there), node_tree("c")]))
     assert next(iter(reversed(found))) == "resourceName", "the smallest change"
     assert found["resourceName"]["text"] == (
         f"request {there} instead of {wrong}: no node has {wrong}, 2 nodes have {there}"
@@ -68,7 +68,7 @@ def test_a_resource_of_a_device_class_is_written_as_the_class_is_called() -> Non
     tree = {
         "id": "one",
         "config": None,
-        "pod": asking(f"{IMPLICIT}gpu.exmaple.com"),
+        "pod": querying(f"{IMPLICIT}gpu.exmaple.com"),
         "objects": {
             "nodes": [node_tree("a")],
             "resourceslices": [published("a", "gpu-0")],
@@ -88,8 +88,8 @@ def trees_of(decision: Decision) -> list[Tree]:
 
 
 def test_the_template_is_changed_whether_it_has_requests_or_limits_alone() -> None:
-    pod = asking("nvidia.com/gpus") | owned_by("DaemonSet")
-    found, _ = asked(pod, nodes=[gpu_node("a")])
+    pod = querying("nvidia.com/gpus") | owned_by("DaemonSet")
+    found, _ = queried(pod, nodes=[gpu_node("a")])
     words = shlex.split(found[0]["command"])
     assert words[:6] == ["kubectl", "patch", "daemonset", "web", "-n", "default"]
     assert "--type=json" not in words
@@ -100,24 +100,24 @@ def test_the_template_is_changed_whether_it_has_requests_or_limits_alone() -> No
 
 def test_where_no_name_is_near_it_is_said_what_nodes_have() -> None:
     nodes = [gpu_node("a"), gpu_node("b"), gpu_node("c", "intel.com/qat", "2")]
-    (suggestion,) = asked(asking("example.com/license"), nodes=nodes)[0]
+    (suggestion,) = queried(querying("example.com/license"), nodes=nodes)[0]
     assert suggestion["text"] == (
-        "request no example.com/license (now 1): it is nowhere to be had; "
+        "request no example.com/license (now 1): it is unavailable: no node has any; "
         "there is nvidia.com/gpu (on 2 nodes), intel.com/qat (on 1 node)"
     )
 
 
 def test_a_near_name_is_said_where_it_alone_does_not_help_and_paired_with_what_does() -> None:
-    user = asking("nvidia.com/gpu", "4")
+    user = querying("nvidia.com/gpu", "4")
     user["metadata"] |= {"name": "user", "uid": "user"}
     user["spec"]["nodeName"] = "a"
-    found, _ = asked(asking("nvidia.com/gpus"), nodes=[gpu_node("a")], pods=[user])
+    found, _ = queried(querying("nvidia.com/gpus"), nodes=[gpu_node("a")], pods=[user])
     assert [each["kind"] for each in found] == ["resourceName+addNode", "resourceName+deletePods", "request"]
     assert "do you mean nvidia.com/gpu, which 1 node has?" in found[-1]["text"]
 
 
 def test_a_resource_that_nodes_have_is_not_renamed_when_it_is_used_up() -> None:
-    found, _ = asked(asking("nvidia.com/gpu", "8"), nodes=[gpu_node("a"), gpu_node("b", "amd.com/gpu", "8")])
+    found, _ = queried(querying("nvidia.com/gpu", "8"), nodes=[gpu_node("a"), gpu_node("b", "amd.com/gpu", "8")])
     assert "resourceName" not in [each["kind"] for each in found]
 
 
@@ -126,8 +126,8 @@ def test_a_resource_that_nodes_have_is_not_renamed_when_it_is_used_up() -> None:
 
 def test_for_many_pods_a_device_is_given_up_only_where_nothing_else_helps() -> None:
     """Without the GPU all of them would fit; a node more helps fewer, and is what anybody wants."""
-    pod = asking("nvidia.com/gpu", "2")
-    user = asking("nvidia.com/gpu", "4")
+    pod = querying("nvidia.com/gpu", "2")
+    user = querying("nvidia.com/gpu", "4")
     user["metadata"] |= {"name": "user", "uid": "user"}
     user["spec"]["nodeName"] = "a"
     tree = {"id": "one", "config": None, "objects": {"nodes": [gpu_node("a")], "pods": [user]}, "pod": pod}
@@ -138,7 +138,7 @@ def test_for_many_pods_a_device_is_given_up_only_where_nothing_else_helps() -> N
     for number in range(1, 6):
         metadata = {**pod["metadata"], "name": f"web-{number}", "uid": f"uid-{number}"}
         pods.append(PodInfo(convert({**pod, "metadata": metadata}, Pod)))
-    best = help_for_many(decision.profile, pods, decision.cache, None)
+    best = common_change(decision.profile, pods, decision.cache, None)
     assert best is not None
     assert (best.suggestion.steps[0].kind.value, best.frees) == ("addNode", 2)
 
@@ -175,10 +175,10 @@ NAMING: dict[str, Callable[[str], Tree]] = {
 )
 def test_of_an_object_that_does_not_exist_it_is_said_what_may_be_meant(plural: str, name: str, hint: str) -> None:
     there: Any = {plural: named(plural, "default/shared", "team-b/of-another", "team-b/shared")}
-    found, text = asked(pod_tree(**NAMING[plural](name)), nodes=[node_tree("a")], **there)
+    found, text = queried(pod_tree(**NAMING[plural](name)), nodes=[node_tree("a")], **there)
     assert found == []
     line = " ".join(text.split()).replace(", which the pod's claim c is made from", "")
-    assert line.startswith("it waits for what does not exist: create ")
+    assert line.startswith("it waits for a missing object: create ")
     assert line.endswith(f"{name} in namespace default{hint}")
 
 
@@ -200,7 +200,7 @@ def tainted(name: str, value: str, key: str = "nvidia.com/gpu") -> Tree:
 
 
 @pytest.mark.parametrize(
-    ("toleration", "told"),
+    ("toleration", "reported"),
     [
         pytest.param(
             {"key": "nvidia.com/gpu", "operator": "Equal", "value": "true", "effect": "NoSchedule"},
@@ -216,12 +216,14 @@ def tainted(name: str, value: str, key: str = "nvidia.com/gpu") -> Tree:
         pytest.param({"key": "nvidia.com/gpus", "operator": "Exists"}, "nvidia.com/gpus", id="key"),
     ],
 )
-def test_a_toleration_that_tolerates_nothing_is_changed_instead_of_one_more_added(toleration: Tree, told: str) -> None:
+def test_a_toleration_that_tolerates_nothing_is_changed_instead_of_one_more_added(
+    toleration: Tree, reported: str
+) -> None:
     other = {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"}
     nodes = [tainted("a", "present")]
     found = suggested_for(scenario(pod_tree(tolerations=[other, toleration]), nodes=nodes))["toleration"]
     assert found["text"] == (
-        f"tolerate the taint nvidia.com/gpu=present:NoSchedule: there is a toleration of {told}, which no node has"
+        f"tolerate the taint nvidia.com/gpu=present:NoSchedule: there is a toleration of {reported}, which no node has"
     )
     (step,) = found["changes"][0]["patch"]
     assert (step["op"], step["path"]) == ("replace", "/spec/tolerations/1")
@@ -244,9 +246,9 @@ def test_a_toleration_of_what_another_node_has_is_left_as_it_is() -> None:
 def test_a_wrong_resource_and_a_wrong_toleration_are_both_corrected_before_a_node_is_changed() -> None:
     node = gpu_node("a")
     node["spec"]["taints"] = [{"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}]
-    pod = asking("nvidia.com/gpus") | owned_by("DaemonSet")
+    pod = querying("nvidia.com/gpus") | owned_by("DaemonSet")
     pod["spec"]["tolerations"] = [{"key": "nvidia.com/gpu", "value": "true", "effect": "NoSchedule"}]
-    found, _ = asked(pod, nodes=[node])
+    found, _ = queried(pod, nodes=[node])
     assert found[0]["kind"] == "resourceName+toleration"
     # What a template may lack is merged, never removed by a JSON patch.
     of_resources, of_tolerations = found[0]["command"].split(" && ")

@@ -5,7 +5,7 @@ from typing import Any
 
 from kscheduler.explain.situation import NO_SITUATION
 from kscheduler.explain.suggestions.as_json import suggestion_trees
-from kscheduler.explain.suggestions.asked import suggested
+from kscheduler.explain.suggestions.suggestion_rules import suggested
 from kscheduler.scenario.decide import decide
 from kscheduler.scenario.scenario import parse_scenario
 from tests.explain.scenarios import Tree, node_tree, pod_tree
@@ -39,7 +39,7 @@ def added(scenario: Tree) -> Tree | None:
     return next((tree for tree in trees if tree["kind"] == "addNode"), None)
 
 
-def test_a_pod_with_a_claim_is_told_which_node_has_the_devices() -> None:
+def test_a_pod_with_a_claim_is_reported_which_node_has_the_devices() -> None:
     scenario: Tree = {"pod": pod_tree(resourceClaims=named("mine")), "objects": cluster()}
     suggestion = added(scenario)
     assert suggestion is not None
@@ -62,7 +62,7 @@ def test_a_pod_with_a_claim_is_told_which_node_has_the_devices() -> None:
     assert after.record.node_name == "b-copy-1"
 
 
-def test_a_pod_with_a_resource_that_devices_stand_for_is_told_it_too() -> None:
+def test_a_pod_with_a_resource_that_devices_stand_for_is_reported_it_too() -> None:
     pod = pod_tree()
     pod["spec"]["containers"][0]["resources"]["requests"]["example.com/gpu"] = "1"
     suggestion = added({"pod": pod, "objects": cluster()})
@@ -70,7 +70,7 @@ def test_a_pod_with_a_resource_that_devices_stand_for_is_told_it_too() -> None:
     assert suggestion["text"] == "add a node like b"
 
 
-def test_a_gang_is_told_how_many_nodes_with_devices_it_takes() -> None:
+def test_a_gang_is_reported_how_many_nodes_with_devices_it_takes() -> None:
     scenario = gang(2, [])
     for number, member in enumerate(scenario["objects"]["pods"]):
         member["spec"]["resourceClaims"] = named(f"own-{number}")

@@ -7,7 +7,7 @@ import pytest
 
 from kscheduler.cli import main
 from tests.explain.scenarios import Tree, pod_tree
-from tests.explain.suggestions.test_commands import asked
+from tests.explain.suggestions.test_commands import queried
 from tests.explain.suggestions.test_every_kind import CLAIMED, claim_tree, class_tree, device_scenario
 
 TWO_DEVICES: Tree = {"one": {}, "two": {}}
@@ -56,7 +56,10 @@ def explained(
 def test_a_template_of_the_file_is_changed_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = explained([], [template("q", 3), user_of("new", "q")], tmp_path, capsys)["deviceCount"]
     assert found["text"] == "ask for 2 devices instead of 3 in request r of claim template q"
-    assert (found["command"], found["commandNote"]) == ("", "ResourceClaimTemplate q is in the file: change it there")
+    assert (found["command"], found["commandNote"]) == (
+        "",
+        "ResourceClaimTemplate q is in the file: change it in the file",
+    )
 
 
 def test_a_template_of_the_cluster_is_changed_there_and_its_other_users_are_named(
@@ -76,7 +79,7 @@ def test_a_claim_of_the_file_is_changed_there(tmp_path: Path, capsys: pytest.Cap
     classes = [as_object("storage.k8s.io/v1", "StorageClass", class_tree("fast"))]
     found = explained(classes, [claim, pod], tmp_path, capsys)["claimClass"]
     assert found["command"] == ""
-    assert found["commandNote"] == "data (persistentvolumeclaims) is in the file: change it there"
+    assert found["commandNote"] == "data (persistentvolumeclaims) is in the file: change it in the file"
 
 
 def test_the_other_users_of_a_shared_claim_are_named() -> None:
@@ -84,5 +87,5 @@ def test_the_other_users_of_a_shared_claim_are_named() -> None:
     other = pod_tree("other", resourceClaims=tree["pod"]["spec"]["resourceClaims"])
     objects = tree["objects"] | {"pods": [other]}
     nodes = objects.pop("nodes")
-    found, _ = asked(tree["pod"], nodes=nodes, **objects)
+    found, _ = queried(tree["pod"], nodes=nodes, **objects)
     assert found[0]["commandNote"].endswith("; claim mine is also that of pod other")

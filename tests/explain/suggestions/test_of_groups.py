@@ -20,8 +20,8 @@ from kscheduler.api.machinery.resources import PODS, served_kinds
 from kscheduler.api.well_known import DEFAULT_SCHEDULER_NAME
 from kscheduler.config.loader import default_configuration
 from kscheduler.embedded.apiserver import EmbeddedAPIServer
-from kscheduler.explain.answering import answered
-from kscheduler.explain.questions.question import GroupQuestion
+from kscheduler.explain.explanation import answered
+from kscheduler.explain.queries.explain_query import GroupExplainQuery
 from kscheduler.framework.cluster.pod_groups import GroupDefinition, GroupKey
 from kscheduler.scenario.decide_group import GroupDecision, decide_group
 from kscheduler.scenario.scenario import GroupScenario, parse_line
@@ -50,16 +50,16 @@ def member(name: str, *, cpu: str = "2", **more: Any) -> Tree:
 
 def decided(scenario: Tree) -> tuple[GroupScenario, GroupDecision]:
     built_in = default_configuration(DEFAULT_SCHEDULER_NAME, AS_1_37)
-    question = parse_line(json.dumps(scenario).encode(), "test:1", built_in)
-    assert isinstance(question, GroupScenario)
-    return question, decide_group(question)
+    query = parse_line(json.dumps(scenario).encode(), "test:1", built_in)
+    assert isinstance(query, GroupScenario)
+    return query, decide_group(query)
 
 
-def asked(scenario: Tree) -> tuple[list[Tree] | None, str]:
+def queried(scenario: Tree) -> tuple[list[Tree] | None, str]:
     """The suggestions as `-o json` prints them, and the text."""
-    question, decision = decided(scenario)
-    answer = answered(GroupQuestion(question), decision)
-    return json.loads(answer.as_json())["suggestions"], answer.as_text()
+    query, decision = decided(scenario)
+    explanation = answered(GroupExplainQuery(query), decision)
+    return json.loads(explanation.as_json())["suggestions"], explanation.as_text()
 
 
 def fits(scenario: Tree) -> bool:
@@ -82,7 +82,7 @@ def after(scenario: Tree, changes: list[Tree]) -> Tree:
 
 def by_kind(scenario: Tree) -> dict[str, Tree]:
     """The best suggestion of each kind. Each of them holds."""
-    found, _ = asked(scenario)
+    found, _ = queried(scenario)
     assert found
     for suggestion in found:
         assert fits(after(scenario, suggestion["changes"])), suggestion["text"]
@@ -129,7 +129,7 @@ def test_of_a_resource_that_too_few_have_the_text_says_how_much_there_is() -> No
     scenario = gang(3, nodes, cpu="1")
     for pod in scenario["objects"]["pods"]:
         pod["spec"]["containers"][0]["resources"]["requests"]["example.com/gpu"] = "1"
-    assert by_kind(scenario)["request"]["text"].endswith("(now 1): it is nowhere to be had")
+    assert by_kind(scenario)["request"]["text"].endswith("(now 1): it is unavailable: no node has any")
     nodes[1]["status"]["allocatable"]["example.com/gpu"] = "2"
     assert by_kind(scenario)["request"]["text"].endswith(
         "(now 1): the nodes that they may be on have too little free (1 node has 2 in all, 2 free)"
@@ -168,7 +168,7 @@ def test_of_a_leader_and_workers_only_those_that_change_are_deleted() -> None:
 
 
 @pytest.mark.parametrize("is_of_a_set", [True, False], ids=["of a set", "alone"])
-def test_too_many_members_to_name_get_no_command_and_are_told_why(is_of_a_set: bool) -> None:
+def test_too_many_members_to_name_get_no_command_and_are_reported_why(is_of_a_set: bool) -> None:
     scenario = gang(101, [_roomy("4")])
     if is_of_a_set:
         for pod in scenario["objects"]["pods"]:
@@ -181,7 +181,7 @@ def test_too_many_members_to_name_get_no_command_and_are_told_why(is_of_a_set: b
     )
 
 
-def test_the_members_of_many_sets_get_no_command_and_are_told_why() -> None:
+def test_the_members_of_many_sets_get_no_command_and_are_reported_why() -> None:
     scenario = gang(9, [_roomy("4")])
     for number, pod in enumerate(scenario["objects"]["pods"]):
         pod["metadata"]["ownerReferences"] = [_stateful_set(f"train-{number}")]
@@ -230,7 +230,7 @@ def _stateful_set(name: str) -> Tree:
     return {"kind": "StatefulSet", "name": name, "controller": True, "apiVersion": "apps/v1", "uid": f"uid-{name}"}
 
 
-def test_members_that_jobs_make_get_no_command_but_are_told_whose_template_to_change() -> None:
+def test_members_that_jobs_make_get_no_command_but_are_reported_whose_template_to_change() -> None:
     scenario = gang(4, [node_tree("a", cpu="4")])
     for number, pod in enumerate(scenario["objects"]["pods"]):
         owner = {
@@ -241,7 +241,7 @@ def test_members_that_jobs_make_get_no_command_but_are_told_whose_template_to_ch
             "uid": "u",
         }
         pod["metadata"]["ownerReferences"] = [owner]
-    found, text = asked(scenario)
+    found, text = queried(scenario)
     (request,) = [each for each in found or () if each["kind"] == "request"]
     assert request["command"] == ""
     assert "job/train-0, job/train-1 recreate their pods" in request["commandNote"]
@@ -251,7 +251,7 @@ def test_members_that_jobs_make_get_no_command_but_are_told_whose_template_to_ch
 def test_of_a_leader_and_workers_each_alone_could_request_less() -> None:
     scenario = gang(3, [node_tree("a", cpu="8"), node_tree("b", cpu="4")])
     scenario["objects"]["pods"][0] = member("leader", cpu="60")
-    found, text = asked(scenario)
+    found, text = queried(scenario)
     (request,) = [each for each in found or () if each["kind"] == "request"]
     assert request["text"].startswith("in leader: request 8 of cpu instead of 60")
     assert [change["name"] for change in request["changes"]] == ["leader"]
@@ -287,7 +287,7 @@ def test_a_gang_that_lacks_members_could_get_them_and_is_tried_as_a_whole() -> N
     found = by_kind(gang(2, [node_tree("a", cpu="4")], needs=4, cpu="1"))
     assert found["groupMinCount"]["steps"][0]["facts"]["to"] == 2
     assert found["groupMembers"]["text"] == ("create 2 more members of pod group default/gang: it needs 4 and has 2")
-    _, text = asked(gang(2, [node_tree("a", cpu="4")], needs=4, cpu="1"))
+    _, text = queried(gang(2, [node_tree("a", cpu="4")], needs=4, cpu="1"))
     assert text.splitlines()[0] == "pod group default/gang is not tried: 2 of 4 members are there"
 
 
@@ -311,12 +311,12 @@ def test_gangs_of_other_apis_could_be_smaller_or_get_members(label: str, group: 
     }
     scenario |= {"config": configuration, "gates": {}, "podGroup": "default/g"}
     built_in = default_configuration(DEFAULT_SCHEDULER_NAME, AS_1_37)
-    question = parse_line(json.dumps(scenario).encode(), "test:1", built_in)
-    assert isinstance(question, GroupScenario)
+    query = parse_line(json.dumps(scenario).encode(), "test:1", built_in)
+    assert isinstance(query, GroupScenario)
     known = GroupDefinition(GroupKey(group, "default", "g"), min_count=max(members, 3))
-    question = replace(question, definitions=(known,))
-    answer = answered(GroupQuestion(question), decide_group(question))
-    found = {each["kind"]: each for each in json.loads(answer.as_json())["suggestions"]}
+    query = replace(query, definitions=(known,))
+    explanation = answered(GroupExplainQuery(query), decide_group(query))
+    found = {each["kind"]: each for each in json.loads(explanation.as_json())["suggestions"]}
     smaller = {2: 2, 5: 3}[members]
     patch = f'[{{"op":"replace","path":"/spec/minMember","value":{smaller}}}]'
     assert found["groupMinCount"]["command"] == (
@@ -326,31 +326,31 @@ def test_gangs_of_other_apis_could_be_smaller_or_get_members(label: str, group: 
     assert ("groupMembers" in found) == (members == 2)
 
 
-def test_a_topology_that_no_node_has_is_told_and_could_be_dropped() -> None:
+def test_a_topology_that_no_node_has_is_reported_and_could_be_dropped() -> None:
     scenario = gang(2, [node_tree("a", cpu="4")])
     scenario["gates"] = {**GATES, "TopologyAwareWorkloadScheduling": True}
     constraints = {"topology": [{"key": "example.com/rack"}]}
     scenario["objects"]["podgroups"][0]["spec"]["schedulingConstraints"] = constraints
-    found, text = asked(scenario)
+    found, text = queried(scenario)
     assert "  no node has label example.com/rack, which its topology constraint names" in text.splitlines()
     assert [each["kind"] for each in found or ()] == ["groupTopology"]
     (dropped,) = by_kind(scenario).values()
     assert dropped["text"] == (
-        "let pod group default/gang go anywhere: without its topology constraint on example.com/rack"
+        "let pod group default/gang be placed anywhere, without its topology constraint on example.com/rack"
     )
     assert dropped["command"] == ""
     assert "a group's constraint is for good" in dropped["commandNote"]
 
 
-def test_a_member_whose_claim_is_missing_is_told_what_to_create() -> None:
+def test_a_member_whose_claim_is_missing_is_reported_what_to_create() -> None:
     claims = [{"name": "gpu", "resourceClaimName": "shared"}]
-    _, text = asked(gang(2, [node_tree("a", cpu="4")], cpu="1", resourceClaims=claims))
-    assert text.splitlines()[-1] == "it waits for what does not exist: create ResourceClaim shared in namespace default"
+    _, text = queried(gang(2, [node_tree("a", cpu="4")], cpu="1", resourceClaims=claims))
+    assert text.splitlines()[-1] == "it waits for a missing object: create ResourceClaim shared in namespace default"
 
 
 def test_the_text_says_how_many_members_get_a_node() -> None:
-    _, text = asked(gang(3, [node_tree("a", cpu="2")]))
-    assert "what would make it fit, the smallest change first, each tried:" in text
+    _, text = queried(gang(3, [node_tree("a", cpu="2")]))
+    assert "changes that would make it fit, the smallest first; each was tried:" in text
     assert "add 2 nodes like a (3 of 3 waiting members, on 3 nodes)" in text
 
 
@@ -362,7 +362,7 @@ def test_the_text_says_how_many_members_get_a_node() -> None:
     ],
 )
 def test_nothing_is_suggested_where_nothing_can_be_said(scenario: Callable[[], Tree]) -> None:
-    found, _ = asked(scenario())
+    found, _ = queried(scenario())
     assert found is None
 
 
@@ -385,7 +385,7 @@ def test_each_suggestion_for_a_random_gang_holds_and_one_node_less_does_not(
     scenario = gang(members, nodes, cpu=cpu, affinity=rules)
     for pod in scenario["objects"]["pods"]:
         pod["metadata"]["labels"] = {"app": "gang"}
-    found, _ = asked(scenario)
+    found, _ = queried(scenario)
     assert (found is None) == fits(scenario)
     for suggestion in found or ():
         assert fits(after(scenario, suggestion["changes"])), suggestion["text"]

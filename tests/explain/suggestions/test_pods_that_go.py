@@ -3,7 +3,7 @@
 import pytest
 
 from tests.explain.scenarios import Tree, node_tree, pod_tree
-from tests.explain.suggestions.test_commands import asked
+from tests.explain.suggestions.test_commands import queried
 from tests.explain.suggestions.test_every_kind import device_scenario, suggested_for
 
 DRIVER = "gpu.example.com"
@@ -70,15 +70,15 @@ def test_claims_that_stay_when_their_pods_go_are_deleted_with_them() -> None:
 @pytest.mark.parametrize("priority", [0, 100_000])
 def test_a_pod_that_nobody_makes_again_goes_last_and_the_text_says_so(priority: int) -> None:
     bare = pod_tree("classic", nodeName="a", priority=priority)
-    found, text = asked(pod_tree(priority=0), nodes=[node_tree("a", cpu="1")], pods=[bare])
+    found, text = queried(pod_tree(priority=0), nodes=[node_tree("a", cpu="1")], pods=[bare])
     assert [each["kind"] for each in found] == ["addNode", "request", "deletePods"]
-    more = f"; more important than the pod: priority {priority} against 0" if priority else ""
-    assert found[-1]["text"] == f"delete default/classic on a (priority {priority}{more}; nobody makes it again)"
+    more = f"; of higher priority than the pod: priority {priority} against 0" if priority else ""
+    assert found[-1]["text"] == f"delete default/classic on a (priority {priority}{more}; no controller recreates it)"
     assert text.index("add a node") < text.index("delete default/classic")
 
 
 def test_a_pod_that_its_controller_makes_again_goes_before_one_that_nobody_does() -> None:
     pods = [owned(pod_tree("web-1", nodeName="a", priority=5)), pod_tree("bare", nodeName="a", priority=1)]
-    found, _ = asked(pod_tree(priority=9), nodes=[node_tree("a", cpu="2")], pods=pods)
+    found, _ = queried(pod_tree(priority=9), nodes=[node_tree("a", cpu="2")], pods=pods)
     deletions = [each["changes"][0]["name"] for each in found if each["kind"] == "deletePods"]
     assert (found[0]["kind"], deletions) == ("deletePods", ["web-1", "bare"])

@@ -112,9 +112,9 @@ def test_a_search_ends_with_its_time_and_keeps_what_it_has_found(trials: int) ->
     assert decision.cache is not None
     seconds = count()
     limited = SearchTime(float(trials), lambda: float(next(seconds)))
-    asked = PodInfo(decision.scenario.pod)
-    found = suggestions(decision.profile, asked, decision.cache, time=limited)
-    whole = suggestions(decision.profile, asked, decision.cache)
+    queried = PodInfo(decision.scenario.pod)
+    found = suggestions(decision.profile, queried, decision.cache, time=limited)
+    whole = suggestions(decision.profile, queried, decision.cache)
     assert whole
     assert set(map(str, found)) < set(map(str, whole))
     assert "there may be others" in limited.left_off

@@ -12,7 +12,7 @@ import pytest
 
 from kscheduler.api.quantity import milli_value
 from kscheduler.api.quantity import value as whole_value
-from kscheduler.explain.suggestions.asked import suggested
+from kscheduler.explain.suggestions.suggestion_rules import suggested
 from tests.explain.suggestions.applied import applied, does_harm, suggestions_for
 from tests.explain.suggestions.random_scenarios import Tree, decided, feasible, random_scenario, single_changes
 from tests.specification.cases import IS_LONG
@@ -49,9 +49,9 @@ def _not_the_largest(scenario: Tree, suggestion: Tree) -> list[str]:
     more = applied(scenario, suggestion)
     spec = more["pod"]["spec"]
     resource, amount = facts["resource"], facts["to"] + 1
-    asked = milli_value if resource == "cpu" else whole_value
+    queried = milli_value if resource == "cpu" else whole_value
     (container,) = spec["containers"]
-    if "initContainers" not in spec and asked(container["resources"]["requests"][resource]) != facts["to"]:
+    if "initContainers" not in spec and queried(container["resources"]["requests"][resource]) != facts["to"]:
         return [f"{suggestion['text']}: the patch says {container['resources']['requests'][resource]}"]
     value = f"{amount}m" if resource == "cpu" else str(amount)
     spec["containers"][0]["resources"]["requests"][resource] = value
@@ -105,15 +105,15 @@ def test_the_search_changes_nothing() -> None:
 def main(arguments: list[str]) -> int:
     """Try many; print the objections."""
     count, seed = int(arguments[0]), int(arguments[1])
-    asked = wrong = 0
+    queried = wrong = 0
     for number in range(seed, seed + count):
         scenario = random_scenario(random.Random(number))
         problems: list[Any] = objections(scenario)
-        asked += suggestions_for(scenario) is not None
+        queried += suggestions_for(scenario) is not None
         wrong += bool(problems)
         for problem in problems:
             sys.stdout.write(f"{number} {problem}\n")
-    sys.stdout.write(f"{asked} pods without a node among {count} scenarios, {wrong} with an objection\n")
+    sys.stdout.write(f"{queried} pods without a node among {count} scenarios, {wrong} with an objection\n")
     return 1 if wrong else 0
 
 

@@ -62,12 +62,14 @@ def with_plugins(tmp_path: Path, capsys: Captured, labels: Tree, *, cpu: str = "
 def test_a_plugin_that_turns_all_nodes_down_is_named_with_its_words(tmp_path: Path, capsys: Captured) -> None:
     (found,) = with_plugins(tmp_path, capsys, {"team": "b"})
     assert (found["kind"], found["nodes"], found["changes"], found["command"]) == ("plugin", 2, [], "")
-    assert found["text"].endswith("plugin SameTeam, which alone is in the way: node(s) belonged to another team")
+    assert found["text"].endswith(
+        "plugin SameTeam, which is the only one that rejects it: node(s) belonged to another team"
+    )
 
 
 def test_a_plugin_that_keeps_the_pod_out_of_the_queue_is_named_with_its_words(tmp_path: Path, capsys: Captured) -> None:
     (found,) = with_plugins(tmp_path, capsys, {"greedy": "yes"})
-    assert found["text"].endswith("plugin Quota, which alone is in the way: the quota is used up")
+    assert found["text"].endswith("plugin Quota, which is the only one that rejects it: the quota is used up")
 
 
 def test_no_plugin_is_named_where_two_of_them_are_in_the_way(tmp_path: Path, capsys: Captured) -> None:
@@ -83,7 +85,7 @@ def test_an_extender_that_turns_all_nodes_down_is_named_with_its_words(tmp_path:
         line = scenario_line(pod_tree(), nodes=[node_tree(name) for name in "abc"], config=configuration(program))
         (found,) = explained(tmp_path, capsys, line, "--ask-extenders")["suggestions"]
     assert (found["kind"], found["nodes"], found["changes"], found["command"]) == ("extender", 3, [], "")
-    said = f"ask whoever runs extender {program.url}, which rejected the last 3 nodes: no token left"
+    said = f"ask the owner of extender {program.url}, which rejected the last 3 nodes: no token left"
     assert found["text"] == said
 
 
@@ -97,7 +99,7 @@ def test_of_two_extenders_the_one_is_named_that_left_nothing(tmp_path: Path, cap
     assert (found["steps"][0]["facts"]["extender"], found["nodes"]) == (second.url, 1)
 
 
-def test_an_extender_that_was_not_asked_any_more_is_told(tmp_path: Path, capsys: Captured) -> None:
+def test_an_extender_that_was_not_asked_any_more_is_reported(tmp_path: Path, capsys: Captured) -> None:
     with extender_program({"filter": leaves()}) as first, extender_program({"filter": leaves("a")}) as second:
         config = configuration(first)
         config["extenders"] += configuration(second)["extenders"]

@@ -19,7 +19,7 @@ images = st.lists(
 given_resources = st.dictionaries(
     st.sampled_from(["ephemeral-storage", "example.com/gpu", "storage"]), st.sampled_from(AMOUNTS), max_size=2
 )
-asked_resources = st.dictionaries(
+queried_resources = st.dictionaries(
     st.sampled_from(["cpu", "memory", "example.com/gpu", "hugepages-2Mi", "pods"]),
     st.sampled_from(AMOUNTS),
     max_size=3,
@@ -57,6 +57,6 @@ node_fields = st.tuples(
     st.sampled_from(["0", "1", "110"]),
     st.lists(st.sampled_from(["A", "B"]), max_size=2),
 ).map(_node_fields)
-pod_fields = st.tuples(asked_resources, ports).map(
+pod_fields = st.tuples(queried_resources, ports).map(
     lambda found: {"containers": [{"name": "c", "resources": {"requests": found[0]}, "ports": found[1]}]}
 )

@@ -174,7 +174,7 @@ def test_label_values_that_have_passed_do_not_pile_up() -> None:
     assert len(values) < 1_200
 
 
-def test_a_requirement_sees_values_that_came_after_it_was_first_asked() -> None:
+def test_a_requirement_sees_values_that_came_after_it_was_first_queried() -> None:
     column = LabelColumn(4)
     only_b = Requirement("zone", Operator.IN, frozenset("b"))
     rows = np.arange(2, dtype=np.intp)
@@ -237,8 +237,8 @@ def test_a_key_that_no_node_has_is_answered_without_a_column(
     cache.add_node(make_node("a", labels={"known": "1"}))
     cache.add_node(make_node("b", labels={"known": "2"}))
     rows = cache.nodes.rows()
-    asked: list[object] = []
-    monkeypatch.setattr(LabelColumn, "of", asked.append)
+    queried: list[object] = []
+    monkeypatch.setattr(LabelColumn, "of", queried.append)
     for number in range(2000):
         requirement = Requirement(f"unknown-{number}", operator, frozenset(("1",)), 0)
         expected = [requirement.matches({"known": "1"})] * 2
@@ -246,7 +246,7 @@ def test_a_key_that_no_node_has_is_answered_without_a_column(
         assert cache.nodes.matches_term(NodeTerm((requirement,)), rows).tolist() == expected
     numbers, values = cache.nodes.label_values("unknown-0", rows)
     assert [values[number] for number in numbers.tolist()] == [None, None]
-    assert not asked
+    assert not queried
     monkeypatch.undo()
     cache.add_node(make_node("b", labels={"unknown-0": "1"}))
     assert cache.nodes.matches(Requirement("unknown-0", Operator.EXISTS), cache.nodes.rows_of(["a", "b"])).tolist() == [
@@ -260,30 +260,30 @@ def test_an_and_of_requirements_ends_once_no_row_is_left(monkeypatch: pytest.Mon
     cache = Cache()
     keys = [f"key-{number}" for number in range(300)]
     cache.add_node(make_node("a", labels=dict.fromkeys(keys, "x")))
-    rows, asked = cache.nodes.rows(), []
+    rows, queried = cache.nodes.rows(), []
     matches = LabelColumn.matches
 
     def counted(column: LabelColumn, requirement: Requirement, rows: Any) -> Any:
-        asked.append(requirement)
+        queried.append(requirement)
         return matches(column, requirement, rows)
 
     monkeypatch.setattr(LabelColumn, "matches", counted)
     term = NodeTerm(tuple(Requirement(key, Operator.IN, frozenset(("y",))) for key in keys))
     assert not cache.nodes.matches_term(term, rows).any()
-    assert len(asked) == 1
-    asked.clear()
+    assert len(queried) == 1
+    queried.clear()
     wide = NodeTerm(
         tuple(Requirement("key-0", Operator.NOT_IN, frozenset((f"v{number}",))) for number in range(10_000))
     )
     assert cache.nodes.matches_term(wide, rows).all()
-    assert len(asked) == 1
-    asked.clear()
+    assert len(queried) == 1
+    queried.clear()
     unknown = NodeTerm((*wide.labels, Requirement("nobody has it", Operator.EXISTS)))
     assert not cache.nodes.matches_term(unknown, rows).any()
-    assert not asked
+    assert not queried
     first_holds = [NodeTerm((Requirement(key, Operator.EXISTS),)) for key in keys]
     assert cache.nodes.matches_any(first_holds, rows).all()
-    assert len(asked) == 1
+    assert len(queried) == 1
 
 
 _REQUIREMENTS_ON_FEW_KEYS = st.lists(
@@ -376,7 +376,9 @@ LOGS = {
     "it is built anew": ("row", "node", "amount"),
     "the node goes": ("row", "node", "amount"),
 }
-"""What happens to a row, one after another, and which logs name it. Whoever keeps results by row reads one of them."""
+"""What happens to a row, one after another, and which logs name it. Anyone who keeps results by row reads one of
+them.
+"""
 
 
 def test_each_log_names_the_rows_that_it_is_for() -> None:
@@ -406,7 +408,7 @@ def test_each_log_names_the_rows_that_it_is_for() -> None:
 
 
 def test_a_node_of_fifty_thousand_resources_takes_no_more_columns_than_are_counted_of_a_node() -> None:
-    """Two columns for each resource, of all nodes: a gigabyte, written by whoever has one kubelet's credentials."""
+    """Two columns for each resource, of all nodes: a gigabyte, written by anyone who has one kubelet's credentials."""
     many = {f"x.io/k{number:05}": "1" for number in range(50_000)}
     table = NodeTable()
     row = table.add(NodeInfo(make_node("n", **many, pods="9")))

@@ -120,10 +120,10 @@ class TaintSets(RuleBasedStateMachine):
         if not len(rows):
             return
         codes = self.plugin.filter(CycleState(), pod, table, rows)
-        turned_down = np.zeros(len(rows), dtype=np.bool_) if codes is None else codes != 0
+        rejected = np.zeros(len(rows), dtype=np.bool_) if codes is None else codes != 0
         points = self.plugin.score(CycleState(), pod, table, rows)
         verdicts = [expected(pod, self.nodes[table.name_of(row)]) for row in rows.tolist()]
-        assert list(zip(turned_down.tolist(), points.tolist(), strict=True)) == verdicts
+        assert list(zip(rejected.tolist(), points.tolist(), strict=True)) == verdicts
 
     def note_sets(self) -> None:
         # While a node changes, both its sets are there for a moment.

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kscheduler.framework.nodes.node_info import NodeInfo
 from kscheduler.framework.nodes.node_table import NodeTable
-from kscheduler.framework.nodes.occupants import OccupantColumns, Removable, ordered
+from kscheduler.framework.nodes.pod_columns import PodColumns, Removable, ordered
 from kscheduler.framework.nodes.trial_table import TrialTable
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.pod_weight import COSTLY
@@ -53,7 +53,7 @@ def test_pods_go_and_come_back_and_the_origin_does_not_notice(
     nodes: list[dict[str, Any]], there: list[tuple[str, int, dict[str, Any]]], data: st.DataObject
 ) -> None:
     table, places = table_of(nodes, there)
-    pods = OccupantColumns().below(table, table.rows(), 2)
+    pods = PodColumns().below(table, table.rows(), 2)
     trial = TrialTable(table, pods)
     assert trial.is_out.all()
     check(trial, left_over(places, pods, trial))
@@ -79,7 +79,7 @@ def test_the_pods_that_may_go_are_those_of_lower_priority_the_most_important_fir
     nodes: list[dict[str, Any]], there: list[tuple[str, int, dict[str, Any]]], priority: int
 ) -> None:
     table, places = table_of(nodes, there)
-    columns = OccupantColumns()
+    columns = PodColumns()
     for _ in range(2):  # worked out, and as they were kept
         pods = columns.below(table, table.rows(), priority)
         found = [(int(pods.row_of[item]), pods.pod(item).name) for item in range(len(pods))]
@@ -106,7 +106,7 @@ def test_importance_is_priority_then_age_and_who_has_not_started_is_the_youngest
 
 def test_a_new_version_of_a_pod_is_seen_though_no_sum_moves() -> None:
     table, _ = table_of([{}, {}, {}], [("a", 0, {})])
-    columns, row = OccupantColumns(), table.row_of("a")
+    columns, row = PodColumns(), table.row_of("a")
     before = columns.below(table, table.rows(), 1)
     (pod,) = table.info(row).pods.values()
     table.info(row).pods[pod.uid] = pod_info(pod.name, labels={"app": "web"})
@@ -117,7 +117,7 @@ def test_a_new_version_of_a_pod_is_seen_though_no_sum_moves() -> None:
 
 def test_costly_pods_that_are_gone_are_not_held_until_a_thousand_others_are() -> None:
     table, _ = table_of([{}, {}, {}], [])
-    columns, row, alive = OccupantColumns(), table.row_of("a"), list[weakref.ref[PodInfo]]()
+    columns, row, alive = PodColumns(), table.row_of("a"), list[weakref.ref[PodInfo]]()
     for number in range(100):
         pod = pod_info(f"giant-{number}", labels={f"k{number}-{label}": "x" for label in range(COSTLY + 1)})
         alive.append(weakref.ref(pod))

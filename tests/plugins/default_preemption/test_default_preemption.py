@@ -16,7 +16,7 @@ from kscheduler.framework.dry_run import DryRun
 from kscheduler.framework.events import QueueingHint
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows
-from kscheduler.framework.nodes.occupants import OccupantColumns
+from kscheduler.framework.nodes.pod_columns import PodColumns
 from kscheduler.framework.plugin import Plugin, PreFilterResult
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Code
@@ -156,8 +156,8 @@ def test_a_preemptor_waits_while_its_node_is_cleared_for_another_one_beside_it()
     world.node("b", 0, 0)
     world.evictions.clearing.add(("a", pod.uid))
     record = world.preempt(pod)
-    told = "not eligible due to a pod on the nominated node that is about to be preempted."
-    assert record.post_filter_message == f"preemption: {told}"
+    reported = "not eligible due to a pod on the nominated node that is about to be preempted."
+    assert record.post_filter_message == f"preemption: {reported}"
     assert (record.nominated_node_name, record.preemption) == (None, None)
     assert world.preempt(preemptor("other")).nominated_node_name, "whoever is expected nowhere chooses"
 
@@ -175,7 +175,7 @@ def test_a_nomination_to_a_node_that_no_preemption_helps_is_no_reason_to_wait() 
 # --- what it wants done -----------------------------------------------------------------------------------------------
 
 
-def test_the_cycle_says_whom_to_evict_and_does_nothing_about_it() -> None:
+def test_the_cycle_says_subject_to_evict_and_does_nothing_about_it() -> None:
     """It is called outside of any event loop, so it could not even start a task."""
     world, stage = World(), Stage()
     world.plugin = DefaultPreemption(None, replace(world.handle, evictions=stage.evictions))
@@ -210,8 +210,8 @@ def test_where_nothing_helps_the_nomination_is_taken_back_and_each_node_has_its_
     world.node("tiny", 0)
     world.cache.add_node(make_node("tiny", cpu="500m"))
     record = world.preempt()
-    told = "1 No preemption victims found for incoming pod, 1 Preemption is not helpful for scheduling."
-    assert record.post_filter_message == f"preemption: 0/2 nodes are available: {told}"
+    reported = "1 No preemption victims found for incoming pod, 1 Preemption is not helpful for scheduling."
+    assert record.post_filter_message == f"preemption: 0/2 nodes are available: {reported}"
     assert (record.nominated_node_name, record.preemption) == ("", None)
 
 
@@ -334,7 +334,7 @@ def all_candidates(world: World) -> Candidates:
     cycle = world.preempt().state
     rows = world.cache.nodes.rows()
     search = VictimSearch(
-        preemptor(), world.cache.nodes, cycle, cycle.read(DryRun), OccupantColumns(), BudgetRules(world.handle.budgets)
+        preemptor(), world.cache.nodes, cycle, cycle.read(DryRun), PodColumns(), BudgetRules(world.handle.budgets)
     )
     (found,) = search.on(rows).found
     return found
@@ -376,7 +376,7 @@ def test_a_filter_that_fails_on_one_node_spoils_that_node_only() -> None:
     assert (record.nominated_node_name, names(record)) == ("b", ["b-1"])
 
 
-def test_where_only_errors_are_left_they_are_told_and_the_nomination_stays() -> None:
+def test_where_only_errors_are_left_they_are_reported_and_the_nomination_stays() -> None:
     world = World(Faulty("a", "b"))
     world.node("a", 0, 0)
     world.node("b", 5, 5)
@@ -405,11 +405,11 @@ class Fickle(Plugin):
     reasons = {1: "not at first"}  # noqa: RUF012
 
     def __init__(self) -> None:
-        self.asked = 0
+        self.queried = 0
 
     def filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Codes:
-        self.asked += 1
-        return np.full(len(rows), int(self.asked == 1), dtype=np.int64)
+        self.queried += 1
+        return np.full(len(rows), int(self.queried == 1), dtype=np.int64)
 
 
 def test_a_node_where_the_pod_fits_without_a_victim_is_an_error_not_a_preemption() -> None:

@@ -132,7 +132,7 @@ class Cluster:
         return PodInfo(make_pod(name, priority=priority, requests={"cpu": cpu}))
 
 
-def told(record: SchedulingRecord) -> object:
+def reported(record: SchedulingRecord) -> object:
     search = record.state.find(PreemptionSearch)
     found = (search.candidates(), search.chosen) if search is not None else None
     return record.node_name, record.message, record.post_filter, record.nominated_node_name, found
@@ -146,8 +146,8 @@ def test_what_is_remembered_is_what_a_search_finds(seed: int, monkeypatch: pytes
     for number in range(80):
         cluster.change()
         pod = cluster.preemptor()
-        told_before = told(schedule(cluster.profile, pod, cluster.cache, engine=cluster.engine))
-        assert told_before == told(schedule(cluster.profile, PodInfo(pod.pod), cluster.cache)), number
+        reported_before = reported(schedule(cluster.profile, pod, cluster.cache, engine=cluster.engine))
+        assert reported_before == reported(schedule(cluster.profile, PodInfo(pod.pod), cluster.cache)), number
 
 
 def test_only_rows_where_something_has_happened_are_tried_out_again(monkeypatch: pytest.MonkeyPatch) -> None:

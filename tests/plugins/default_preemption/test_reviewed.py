@@ -34,9 +34,9 @@ def reviewed(stage: World, answers: Mapping[str, ReviewedCandidate]) -> tuple[Po
     return stage.plugin.post_filter(record.state, POD, stage.cache.nodes, record.diagnosis), review
 
 
-def asked(stage: World) -> dict[str, Candidate]:
+def queried(stage: World) -> dict[str, Candidate]:
     _, review = reviewed(stage, {})
-    return {candidate.node_name: candidate for candidate in review.questions}
+    return {candidate.node_name: candidate for candidate in review.queries}
 
 
 def allowing(candidate: Candidate, allowed: Candidate | None) -> ReviewedCandidate:
@@ -49,31 +49,31 @@ def test_before_the_review_nothing_is_chosen_and_all_candidates_are_shown() -> N
     assert result.status.code is Code.UNSCHEDULABLE
     assert result.preemption is None
     assert result.nominated_node_name is None
-    assert {candidate.node_name for candidate in review.questions} == {"a", "b", "c"}
+    assert {candidate.node_name for candidate in review.queries} == {"a", "b", "c"}
 
 
 def test_the_best_of_what_is_allowed_is_chosen() -> None:
     stage = world()
-    found = asked(stage)
+    found = queried(stage)
     answers = {name: allowing(each, None if name == "b" else each) for name, each in found.items()}
     result, review = reviewed(stage, answers)
     assert result.status.is_success
     assert result.nominated_node_name == "c"
     assert result.preemption is not None
     assert result.preemption.victims == found["c"].victims
-    assert review.questions == ()
+    assert review.queries == ()
 
 
 def test_when_all_are_rejected_there_is_none() -> None:
     stage = world()
-    result, review = reviewed(stage, {name: allowing(each, None) for name, each in asked(stage).items()})
+    result, review = reviewed(stage, {name: allowing(each, None) for name, each in queried(stage).items()})
     assert result.status.message == "preemption: no candidate node for preemption"
-    assert (result.preemption, result.nominated_node_name, review.questions) == (None, None, ())
+    assert (result.preemption, result.nominated_node_name, review.queries) == (None, None, ())
 
 
 def test_other_victims_may_be_named() -> None:
     stage = world()
-    found = asked(stage)
+    found = queried(stage)
     row = stage.cache.nodes.row_of("a")
     others = tuple(stage.cache.nodes.info(row).pods.values())
     both = Candidate("a", others, 0)
@@ -84,26 +84,26 @@ def test_other_victims_may_be_named() -> None:
 
 def test_a_review_of_other_victims_is_worth_nothing() -> None:
     stage = world()
-    found = asked(stage)
+    found = queried(stage)
     (victim,) = found["b"].victims
     stage.cache.remove_pod(victim.uid)
     stage.cache.add_pod(make_pod("later", node="b", priority=0, requests={"cpu": "1"}))
     answers = {name: allowing(each, each if name == "b" else None) for name, each in found.items()}
     result, review = reviewed(stage, answers)
     assert result.preemption is None
-    assert [candidate.node_name for candidate in review.questions] == ["b"], "the others have been reviewed"
+    assert [candidate.node_name for candidate in review.queries] == ["b"], "the others have been reviewed"
 
 
 def test_victims_that_have_gone_are_not_evicted() -> None:
     stage = world()
-    found = asked(stage)
+    found = queried(stage)
     gone = PodInfo(make_pod("gone", node="b", priority=0))
     answers = {
         name: allowing(each, Candidate("b", (gone,), 0) if name == "b" else None) for name, each in found.items()
     }
     result, review = reviewed(stage, answers)
     assert result.preemption is None
-    assert review.questions == ()
+    assert review.queries == ()
 
 
 @given(st.lists(st.lists(st.integers(-5, 9), min_size=2, max_size=2), min_size=1, max_size=8))

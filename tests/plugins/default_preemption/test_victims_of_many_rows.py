@@ -14,7 +14,7 @@ from kscheduler.assembly import profiles_over
 from kscheduler.config.loader import default_configuration
 from kscheduler.framework.cluster.preemption import PreemptionSearch
 from kscheduler.framework.dry_run import DryRun
-from kscheduler.framework.nodes.occupants import OccupantColumns
+from kscheduler.framework.nodes.pod_columns import PodColumns
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.reasons.diagnosis import Diagnosis, FitError
 from kscheduler.plugins.default_preemption.budgets import BudgetRules
@@ -60,7 +60,7 @@ def judged(cache: Cache, pod: Pod) -> SchedulingRecord:
     return schedule(profile, PodInfo(pod), cache)
 
 
-def told(tried: Tried, cache: Cache) -> object:
+def reported(tried: Tried, cache: Cache) -> object:
     found = {
         candidate.node_name: ([pod.name for pod in candidate.victims], candidate.broken_budgets)
         for one in tried.found
@@ -148,8 +148,8 @@ def test_rows_tried_out_together_are_as_each_by_itself(data: st.DataObject) -> N
     outcomes = []
     for one in (filters, replace(filters, move_pods=None)):
         rows = cache.nodes.rows()
-        search = VictimSearch(record.pod, cache.nodes, record.state, one, OccupantColumns(), BudgetRules(None))
-        outcomes.append(told(search.on(rows), cache))
+        search = VictimSearch(record.pod, cache.nodes, record.state, one, PodColumns(), BudgetRules(None))
+        outcomes.append(reported(search.on(rows), cache))
     assert outcomes[0] == outcomes[1]
 
 

@@ -122,7 +122,7 @@ def test_requests_that_no_node_can_serve(requests: list[Tree], code: Code, text:
     assert (status.code, status.reasons) == (code, (text,))
 
 
-def test_the_first_problem_is_told_in_the_order_of_the_claims() -> None:
+def test_the_first_problem_is_reported_in_the_order_of_the_claims() -> None:
     stage = Stage(claim("c0", exactly(device_class="b")), claim("c1", exactly(device_class="a")))
     assert stage.begin(user("c1", "c0")).message == "request r: device class a does not exist"
 

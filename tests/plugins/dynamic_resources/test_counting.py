@@ -11,7 +11,7 @@ from kscheduler.framework.cluster.devices import DeviceCounter
 from tests.plugins.dynamic_resources.stage import DRIVER, Stage, allocation, claim, device_class, devices_of, user
 
 TAINTED: Any = {"taints": [{"key": "broken", "effect": "NoExecute"}]}
-ONLY_TOLD: Any = {"taints": [{"key": "odd", "effect": "None"}]}
+ONLY_REPORTED: Any = {"taints": [{"key": "odd", "effect": "None"}]}
 
 
 def selecting(name: str, expression: str) -> Any:
@@ -33,7 +33,9 @@ def test_taken_tainted_and_free_devices_of_each_class_are_counted() -> None:
         selecting("all", f'device.driver == "{DRIVER}"'),
         selecting("large", f'device.attributes["{DRIVER}"].?size.orValue(0) > 1'),
         selecting("other", 'device.driver == "net.example.com"'),
-        devices_of("n0", "a", {"name": "b", **sized, **TAINTED}, {"name": "c", **sized}, {"name": "d", **ONLY_TOLD}),
+        devices_of(
+            "n0", "a", {"name": "b", **sized, **TAINTED}, {"name": "c", **sized}, {"name": "d", **ONLY_REPORTED}
+        ),
         claim("c0", allocated=allocation("n0", "a")),
     )
     assert isinstance(stage.plugin, DeviceCounter)
@@ -70,7 +72,7 @@ def test_devices_that_all_nodes_reach_count_on_each() -> None:
     assert [figures(found) for found in counted(stage).values()] == [{"gpu": (1, 0, 0, 1)}] * 2
 
 
-def test_without_devices_nothing_is_told_and_without_a_class_the_devices_are() -> None:
+def test_without_devices_nothing_is_reported_and_without_a_class_the_devices_are() -> None:
     assert counted(Stage(device_class())) == {}
     found = counted(Stage(devices_of("n0", "a")))
     assert found == {"n0": NodeDevices((DeviceCount("", DRIVER, 1, 0, 0, 1),))}
@@ -79,11 +81,11 @@ def test_without_devices_nothing_is_told_and_without_a_class_the_devices_are() -
 def test_a_class_that_names_only_the_driver_is_evaluated_once_and_one_that_fails_is_given_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    asked = []
+    queried = []
     evaluate = Program.evaluate
 
     def counting(self: Program, *arguments: Any) -> Any:
-        asked.append(self)
+        queried.append(self)
         return evaluate(self, *arguments)
 
     monkeypatch.setattr(Program, "evaluate", counting)
@@ -96,7 +98,7 @@ def test_a_class_that_names_only_the_driver_is_evaluated_once_and_one_that_fails
     found = counted(stage, *(f"n{node}" for node in range(20)))
     assert [figures(each) for each in found.values()] == [{"all": (8, 0, 0, 8)}] * 20
     assert {each.unclear for each in found.values()} == {("typo",)}
-    assert len(asked) == 2
+    assert len(queried) == 2
 
 
 def test_pools_are_complete_or_not_by_their_newest_generation() -> None:

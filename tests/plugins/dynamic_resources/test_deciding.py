@@ -292,7 +292,7 @@ def with_constraint(wants: ResourceClaim, constraint: Tree) -> ResourceClaim:
     return msgspec.structs.replace(wants, spec=msgspec.structs.replace(wants.spec, devices=made))
 
 
-def test_a_pool_that_contradicts_itself_is_told_by_node() -> None:
+def test_a_pool_that_contradicts_itself_is_reported_by_node() -> None:
     stage = Stage(device_class(), claim(), devices_of("n0", "a", "a"), devices_of("n1", "a"))
     assert stage.judge(user("c0")) == {"n0": "invalid resource pools were encountered", "n1": "a"}
 
@@ -315,6 +315,6 @@ def test_an_allocation_of_more_nodes_than_can_be_compared_fails_its_pod_before_t
     stage = Stage(claim(allocated=devices, users=("uid-of-first",)), nodes=1)
     nodes = stage.cache.nodes
     status = stage.plugin.pre_filter(stage.cycle, PodInfo(user("c0", name="second")), nodes).status
-    told = "the node selector of its allocation has 1,001 terms, and 1,000 are evaluated at most"
+    reported = "the node selector of its allocation has 1,001 terms, and 1,000 are evaluated at most"
     assert (status.code, status.fault) == (Code.ERROR, Fault.CLAIM)
-    assert status.message == f"resource claim default/c0: {told}"
+    assert status.message == f"resource claim default/c0: {reported}"

@@ -23,7 +23,7 @@ from tests.plugins.dynamic_resources.stage import (
 )
 
 
-def told(stage: Stage, details: list[Detail]) -> dict[str, list[str]]:
+def reported(stage: Stage, details: list[Detail]) -> dict[str, list[str]]:
     """By text, the nodes that it is about."""
     return {each.text: [stage.cache.nodes.name_of(row) for row in each.rows.tolist()] for each in details}
 
@@ -36,7 +36,7 @@ def test_which_claim_wants_what_and_what_there_is() -> None:
     pod = user("c0", "c1")
     stage.judge(pod)
     details = stage.details(pod)
-    assert told(stage, details) == {
+    assert reported(stage, details) == {
         "claim c0 (r: 2 of class gpu) cannot be served: the node reaches 2 devices of class gpu, 1 in use, 1 free": [
             "n0"
         ],
@@ -80,16 +80,16 @@ def test_that_nobody_is_preempted_for_devices_is_said_where_less_important_pods_
         found = [each for each in stage.details(pod) if each.kind == "heldByLessImportant"]
         assert bool(found) is is_said
         if is_said:
-            assert told(stage, found) == {
+            assert reported(stage, found) == {
                 "1 pod of a lower priority uses devices through claims here: "
-                "for those, preemption evicts nobody, in kube-scheduler as here": ["n0"]
+                "preemption does not evict these, in kube-scheduler or here": ["n0"]
             }
 
 
 def test_where_the_devices_of_a_claim_are() -> None:
     stage = Stage(claim(allocated=allocation("n1", "a")))
     stage.judge(user("c0"))
-    assert told(stage, stage.details(user("c0"))[:1]) == {
+    assert reported(stage, stage.details(user("c0"))[:1]) == {
         f"claim c0 has {DRIVER}/n1/a, reached only from nodes with metadata.name=n1": ["n0"]
     }
 
@@ -100,7 +100,7 @@ def test_devices_that_failed() -> None:
     report = {"devices": [{"driver": DRIVER, "pool": "n0", "device": "a", "conditions": [broken]}]}
     stage = Stage(claim(allocated=allocation("n0", "a", **conditions), status=report), nodes=1)
     stage.judge(user("c0"))
-    assert told(stage, stage.details(user("c0"))) == {
+    assert reported(stage, stage.details(user("c0"))) == {
         'device binding failed: claim=c0, reason=Fan, message="no \\"air\\""': ["n0"]
     }
 
@@ -165,13 +165,13 @@ def test_an_attribute_that_no_device_has_and_those_that_there_are() -> None:
     assert why(GPUS, claim("c0", wanted)).endswith(f"(none has {DRIVER}/modell, but {DRIVER}/model, {DRIVER}/numa)")
 
 
-def test_of_many_values_five_are_told() -> None:
+def test_of_many_values_five_are_reported() -> None:
     many = devices_of("n0", *(gpu(f"d{number}", model=f"m{number}") for number in range(8)))
-    told = why(many, claim("c0", exactly("r", **selecting(f'{MODEL} == "z"'))))
-    assert told.endswith(f'({DRIVER}/model is "m0", "m1", "m2", "m3", "m4" and 3 more in the cluster)')
+    reported = why(many, claim("c0", exactly("r", **selecting(f'{MODEL} == "z"'))))
+    assert reported.endswith(f'({DRIVER}/model is "m0", "m1", "m2", "m3", "m4" and 3 more in the cluster)')
 
 
-def test_of_an_attribute_with_many_values_all_nodes_are_told_the_same() -> None:
+def test_of_an_attribute_with_many_values_all_nodes_are_reported_the_same() -> None:
     slices = [devices_of(f"n{node}", *(gpu(f"d{at}", model=f"{node}-{at}") for at in range(4))) for node in range(2)]
     wanted = claim("c0", exactly("r", **selecting(f'{MODEL} == "z"')))
     stage = Stage(device_class(), *slices, wanted)
@@ -229,7 +229,7 @@ def test_devices_of_other_classes_do_not_count() -> None:
     assert why(GPUS, other, wanted) == "none of 3 devices that the node reaches is of class fpga"
 
 
-def test_nodes_without_devices_are_told_last() -> None:
+def test_nodes_without_devices_are_reported_last() -> None:
     classes = device_class(), device_class("fpga", **selecting('device.driver == "fpga.example.com"'))
     fpga = devices_of(
         "n0", "f", driver="fpga.example.com", pool={"name": "f", "generation": 1, "resourceSliceCount": 1}
@@ -246,13 +246,13 @@ def test_nodes_without_devices_are_told_last() -> None:
 
 def test_capacities_and_counters() -> None:
     capacity = {"name": "a", "capacity": {"memory": {"value": "10Gi"}}, "allowMultipleAllocations": True}
-    asked = exactly("r", capacity={"requests": {"memory": "20Gi"}})
-    assert why(devices_of("n0", capacity), claim("c0", asked)) == (
+    queried = exactly("r", capacity={"requests": {"memory": "20Gi"}})
+    assert why(devices_of("n0", capacity), claim("c0", queried)) == (
         "the node reaches 1 device of class gpu, 1 too small, 0 free"
     )
 
 
-def test_extended_resources_are_told_like_a_claim() -> None:
+def test_extended_resources_are_reported_like_a_claim() -> None:
     stage = Stage(device_class(extendedResourceName="example.com/gpu"), nodes=1)
     pod = make_pod(requests={"example.com/gpu": "2"})
     stage.judge(pod)

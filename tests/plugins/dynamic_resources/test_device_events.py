@@ -31,7 +31,7 @@ def generated(name: str) -> Pod:
     )
 
 
-def asked(stage: Stage, event: ClusterEvent, pod: Pod, old: KubeObject | None, new: KubeObject | None) -> bool:
+def queried(stage: Stage, event: ClusterEvent, pod: Pod, old: KubeObject | None, new: KubeObject | None) -> bool:
     """Whether one of the hints for the event says Queue."""
     hints = [each.hint for each in stage.plugin.events_to_register() if each.event.matches(event)]
     info = PodInfo(pod)
@@ -57,12 +57,12 @@ def test_a_change_of_a_claim(
     version: str, action: ActionType, old: KubeObject | None, new: KubeObject | None, helps: bool
 ) -> None:
     stage = Stage(new if new is not None and new.key == "default/c0" else FREE, version=version)
-    assert asked(stage, ClusterEvent(CLAIM, action), user("c0"), old, new) is helps
+    assert queried(stage, ClusterEvent(CLAIM, action), user("c0"), old, new) is helps
 
 
 def test_no_claim_helps_a_pod_of_which_another_claim_is_missing() -> None:
     stage = Stage(FREE)
-    assert not asked(stage, ClusterEvent(CLAIM, UPDATE), user("c0", "missing"), OTHER_TAKEN, OTHER_FREE)
+    assert not queried(stage, ClusterEvent(CLAIM, UPDATE), user("c0", "missing"), OTHER_TAKEN, OTHER_FREE)
 
 
 STARTS = [user("missing"), user("c0", "missing"), user("missing", "c0"), TEMPLATED, generated("c9"), generated("c1")]
@@ -83,7 +83,7 @@ def test_while_a_claim_is_missing_an_event_says_the_same_to_all(
     stage = Stage(FREE, OTHER_FREE)
     assert stage.plugin.gating_objects(PodInfo(pod)) is not None
     event, another = ClusterEvent(CLAIM, action), user("nowhere", name="another")
-    assert asked(stage, event, pod, old, new) is asked(stage, event, another, old, new)
+    assert queried(stage, event, pod, old, new) is queried(stage, event, another, old, new)
 
 
 def test_a_pod_waits_for_its_first_claim_that_is_missing() -> None:
@@ -105,7 +105,7 @@ def test_a_pod_waits_for_its_first_claim_that_is_missing() -> None:
 def test_the_controller_has_named_the_pods_claims(new: Pod, helps: bool) -> None:
     owner = {"ownerReferences": [{"kind": "Pod", "uid": "uid-of-pod", "controller": True}]}
     stage = Stage(claim(metadata=owner))
-    assert asked(stage, ClusterEvent(POD, GENERATED), TEMPLATED, TEMPLATED, new) is helps
+    assert queried(stage, ClusterEvent(POD, GENERATED), TEMPLATED, TEMPLATED, new) is helps
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_the_controller_has_named_the_pods_claims(new: Pod, helps: bool) -> None
 )
 def test_the_end_of_a_pod_may_free_what_was_reserved_and_not_written(gone: Pod, helps: bool) -> None:
     event = ClusterEvent(Resource.ASSIGNED_POD, DELETE)
-    assert asked(Stage(FREE), event, user("c0"), gone, None) is helps
+    assert queried(Stage(FREE), event, user("c0"), gone, None) is helps
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_the_end_of_a_pod_may_free_what_was_reserved_and_not_written(gone: Pod, 
     ids=lambda event: event.label,
 )
 def test_nodes_classes_and_slices_may_always_help(event: ClusterEvent) -> None:
-    assert asked(Stage(FREE), event, user("c0"), None, devices_of("n0", "d0"))
+    assert queried(Stage(FREE), event, user("c0"), None, devices_of("n0", "d0"))
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_nodes_classes_and_slices_may_always_help(event: ClusterEvent) -> None:
     ids=lambda event: event.label,
 )
 def test_other_events_are_not_registered(event: ClusterEvent) -> None:
-    assert not asked(Stage(FREE), event, user("c0"), None, None)
+    assert not queried(Stage(FREE), event, user("c0"), None, None)
 
 
 def test_a_class_may_stand_for_a_resource_of_a_pod() -> None:

@@ -77,7 +77,7 @@ def test_without_the_gate_the_resource_is_counted() -> None:
     assert off.pre_filter(stage.cycle, PodInfo(wanting()), stage.cache.nodes).status.is_skip
 
 
-def test_a_resource_without_class_that_nobody_lists_is_told() -> None:
+def test_a_resource_without_class_that_nobody_lists_is_reported() -> None:
     """NodeResourcesFit says so first, unless the profile leaves the resource to an extender."""
     stage = Stage(NAMED, devices_of("n0", "a"), nodes=1)
     pod = make_pod(requests={GPU: "1", "example.com/other": "1"})

@@ -8,8 +8,8 @@ import pytest
 from kscheduler.api.device_selectors import SelectorCompileError, SelectorCompiler
 from kscheduler.plugins.dynamic_resources.long_evaluations import PatientCompiler, StillEvaluatingError
 from tests.plugins.dynamic_resources.stage import DRIVER, user
-from tests.plugins.dynamic_resources.test_kept_answers import left_by
 from tests.plugins.dynamic_resources.test_long_evaluations import GPU, SHORT, answered, gate, stage
+from tests.plugins.dynamic_resources.test_node_result_cache import left_by
 
 __all__ = ["gate"]
 

@@ -18,7 +18,7 @@ from kscheduler.plugins.dynamic_resources.long_evaluations import (
     StillEvaluatingError,
 )
 from tests.plugins.dynamic_resources.stage import DRIVER, Stage, claim, device_class, devices_of, exactly, user
-from tests.plugins.dynamic_resources.test_kept_answers import left_by
+from tests.plugins.dynamic_resources.test_node_result_cache import left_by
 
 NUMBERS = f"[{','.join(map(str, range(40)))}]"
 LONG = f"{NUMBERS}.all(a, {NUMBERS}.all(b, a + b < 100)) && device.driver == '{DRIVER}'"
@@ -104,7 +104,7 @@ def test_there_are_only_so_many_threads_and_answers_that_nobody_asks_for_are_for
     assert still.value.wait(60)
     with pytest.raises(StillEvaluatingError):
         evaluations.matches(selector, DRIVER, devices[-1])
-    assert len(evaluations._asked) <= MOST_EVALUATIONS
+    assert len(evaluations._queried) <= MOST_EVALUATIONS
 
 
 def stage(*expressions: str) -> Stage:

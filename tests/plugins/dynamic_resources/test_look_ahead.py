@@ -5,7 +5,7 @@ from itertools import count
 import pytest
 
 from kscheduler.api.devices import Device
-from kscheduler.framework.nodes.patience import RestOfSearch
+from kscheduler.framework.nodes.search_budget import UnfinishedSearch
 from kscheduler.framework.plugin_time import DECISION_TIME, DecisionEndedError
 from kscheduler.framework.status import StatusError
 from kscheduler.plugins.dynamic_resources.long_evaluations import PatientSelector
@@ -21,12 +21,12 @@ from tests.plugins.dynamic_resources.stage import (
     user,
 )
 from tests.plugins.dynamic_resources.test_deciding import with_constraint
-from tests.plugins.dynamic_resources.test_kept_answers import left_by
+from tests.plugins.dynamic_resources.test_node_result_cache import left_by
 
 NODES = 30
 
 
-def steps_of(search: RestOfSearch) -> int:
+def steps_of(search: UnfinishedSearch) -> int:
     """How often it was interrupted before it was done."""
     return next(step for step in count() if search.run(0))
 
@@ -36,7 +36,7 @@ def stage_of_many(**more: object) -> Stage:
     return Stage(device_class(), *slices, nodes=NODES, **more)  # type: ignore[arg-type]
 
 
-def left(stage: Stage, *claims: str) -> RestOfSearch:
+def left(stage: Stage, *claims: str) -> UnfinishedSearch:
     search = left_by(stage, user(*claims))
     assert search is not None
     return search
@@ -106,24 +106,24 @@ ALL_DEVICES = {"deviceClassName": "gpu", "allocationMode": "All"}
 
 
 @pytest.mark.parametrize("wanted", [exactly(count=20), {"name": "r", "exactly": ALL_DEVICES}], ids=["some", "all"])
-def test_between_two_steps_one_selector_is_asked_about_one_device(
+def test_between_two_steps_one_selector_is_queried_about_one_device(
     wanted: Tree, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     selectors = [{"cel": {"expression": f"device.driver != '{number}'"}} for number in range(5)]
     stage = Stage(device_class("gpu", selectors=selectors), claim("c0", wanted), nodes=1)
     stage.put(devices_of("n0", *(f"d{number}" for number in range(30))))
-    search, asked = left(stage, "c0"), list[int]()
+    search, queried = left(stage, "c0"), list[int]()
     evaluate = PatientSelector.matches
 
     def counted(selector: PatientSelector, driver: str, device: Device) -> bool:
-        asked.append(1)
+        queried.append(1)
         return evaluate(selector, driver, device)
 
     monkeypatch.setattr(PatientSelector, "matches", counted)
     most = 0
     while not search.run(0):
-        most = max(most, len(asked))
-        asked.clear()
+        most = max(most, len(queried))
+        queried.clear()
     assert most == 1
 
 
@@ -152,7 +152,7 @@ def test_extended_resources_too() -> None:
 
 
 def test_a_node_that_takes_too_long_is_an_error_of_the_next_cycle_only() -> None:
-    """It would take for ever: forty devices of which twenty-five must be alike, and only twenty are."""
+    """It would take forever: forty devices of which twenty-five must be alike, and only twenty are."""
     stage = Stage(device_class(), filter_seconds=50.0, nodes=1)
     stage.plugin = stage.without(clock=TickingClock())
     devices = [{"name": f"d{number}", "attributes": {"half": {"int": number % 2}}} for number in range(40)]

@@ -152,7 +152,7 @@ def lists(count: int) -> list[PodInfo]:
     return pods
 
 
-def test_layouts_have_a_budget_in_bytes_and_those_not_asked_for_longest_go(
+def test_layouts_have_a_budget_in_bytes_and_those_not_queried_for_longest_go(
     cache: Cache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     a, b, c = lists(3)
@@ -214,14 +214,14 @@ def counting(cache: Cache, constraints: list[dict[str, Any]], *pods: dict[str, A
     return found
 
 
-def test_one_constraint_that_honours_affinity_is_enough_to_tell_pods_apart(cache: Cache) -> None:
+def test_one_constraint_that_honours_affinity_is_enough_to_report_pods_apart(cache: Cache) -> None:
     cache.add_node(make_node("node-0", labels={"zone": "a", "disk": "ssd"}))
     constraints = [SPREAD, {**SPREAD, "maxSkew": 2, "nodeAffinityPolicy": "Ignore"}]
     choosy = {"name": "choosy", "nodeSelector": {"disk": "ssd"}}
     assert counting(cache, constraints, {"name": "plain"}, choosy, {"name": "plain"}) == [[3, 3], [1, 3], [3, 3]]
 
 
-def test_one_constraint_that_honours_taints_is_enough_to_tell_pods_apart(cache: Cache) -> None:
+def test_one_constraint_that_honours_taints_is_enough_to_report_pods_apart(cache: Cache) -> None:
     taint = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
     cache.add_node(make_node("node-0", labels={"zone": "a"}, spec={"taints": [taint]}))
     constraints = [{**SPREAD, **ALWAYS_TAINTS}, {**SPREAD, **NEVER_TAINTS, "maxSkew": 2}]

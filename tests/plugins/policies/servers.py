@@ -57,11 +57,11 @@ def vector(values: Mapping[str, float | str], at: float = 1_000.0, label: str = 
     return {"status": "success", "data": {"resultType": "vector", "result": result}}
 
 
-Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
+Explanation = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 @asynccontextmanager
-async def http_server(answer: Answer) -> AsyncIterator[str]:
+async def http_server(answer: Explanation) -> AsyncIterator[str]:
     """A server on loopback that answers every path so; yields its URL."""
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", answer)

@@ -57,20 +57,20 @@ def test_a_label_that_changes_on_one_node_asks_about_one_row() -> None:
     world = PolicyWorld("AnnotationMatch", *NODES, args=PREFERRED)
     world.decide(raspberry("one"))
     world.decide(raspberry("two"))
-    assert world.asked == [sorted(node.metadata.name for node in NODES)]
+    assert world.queried == [sorted(node.metadata.name for node in NODES)]
     world.cache.update_node(make_node("silent", labels={TYPE: "raspberry"}))
     assert world.points(raspberry("three"))["silent"] == 100
     world.cache.update_node(make_node("silent", annotations={TYPE: "intel"}))
     assert world.points(raspberry("four"))["silent"] == 0
-    assert world.asked[1:] == [["silent"], ["silent"]]
+    assert world.queried[1:] == [["silent"], ["silent"]]
 
 
 def test_a_required_annotation_is_compared_on_the_changed_node_only() -> None:
     world = PolicyWorld("AnnotationMatch", *NODES, args=REQUIRED)
-    asked, original = [], world.policy.filter
+    queried, original = [], world.policy.filter
 
     def counted(cycle: Any, pod: Any, nodes: Any, rows: Any) -> Any:
-        asked.append(sorted(map(nodes.name_of, rows.tolist())))
+        queried.append(sorted(map(nodes.name_of, rows.tolist())))
         return original(cycle, pod, nodes, rows)
 
     world.policy.filter = counted
@@ -82,7 +82,7 @@ def test_a_required_annotation_is_compared_on_the_changed_node_only() -> None:
     schedule(world.profile, info[1], world.cache, engine=world.engine)
     world.cache.update_node(make_node("silent", annotations={TYPE: "raspberry"}))
     assert "silent" in schedule(world.profile, info[2], world.cache, engine=world.engine).feasible_names()
-    assert asked == [sorted(node.metadata.name for node in NODES), ["silent"]]
+    assert queried == [sorted(node.metadata.name for node in NODES), ["silent"]]
 
 
 def hint_for(action: ActionType, resource: Resource = Resource.NODE) -> Any:

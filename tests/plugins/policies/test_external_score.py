@@ -1,4 +1,4 @@
-"""ExternalScore: numbers of somebody else, fetched beside the cycle, and what happens when they stay away."""
+"""ExternalScore: numbers of somebody else, fetched in the background, and what happens when they stay away."""
 
 import json
 from collections.abc import Mapping
@@ -17,14 +17,14 @@ from kscheduler.testing import make_node, make_pod
 from tests.plugins.policies.servers import http_server, vector
 from tests.plugins.policies.worlds import PolicyWorld
 
-NOBODY = "http://127.0.0.1:1"
+NO_LISTENER = "http://127.0.0.1:1"
 
 
 def world(*names: str, **args: Any) -> PolicyWorld:
-    return PolicyWorld("ExternalScore", *map(make_node, names or "abc"), args={"url": NOBODY, **args})
+    return PolicyWorld("ExternalScore", *map(make_node, names or "abc"), args={"url": NO_LISTENER, **args})
 
 
-def tell(cluster: PolicyWorld, numbers: Mapping[str, float]) -> None:
+def report(cluster: PolicyWorld, numbers: Mapping[str, float]) -> None:
     """As after a good answer."""
     cluster.policy._fetched_at = cluster.clock.monotonic()
     cluster.policy._take_over(dict(numbers), fails=False)
@@ -53,16 +53,16 @@ async def test_a_prometheus_query() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sent", "told"),
+    ("sent", "reported"),
     [({}, "no number among 0 values"), ({"zzz": 1}, "names none of the 3 nodes; it names 'zzz', for example")],
 )
-async def test_a_source_that_knows_none_of_our_nodes_is_away(sent: dict[str, int], told: str) -> None:
+async def test_a_source_that_knows_none_of_our_nodes_is_away(sent: dict[str, int], reported: str) -> None:
     async def answer(_request: web.Request) -> web.Response:
         return web.json_response(sent)
 
     async with http_server(answer) as url:
         cluster = world(url=url, whenStale="Fail")
-        with pytest.raises(RefreshError, match=told):
+        with pytest.raises(RefreshError, match=reported):
             await cluster.policy.refresh()
     assert "3 node(s) had no current number" in cluster.decide(make_pod("web")).message
 
@@ -81,13 +81,13 @@ async def test_an_answer_that_cannot_be_read_is_an_outage(body: bytes) -> None:
 
 def test_a_scale_beyond_float64_is_clipped() -> None:
     cluster = world("a", "b", worst=0.0, best=1e-320)
-    tell(cluster, {"a": 1e308, "b": -1.0})
+    report(cluster, {"a": 1e308, "b": -1.0})
     assert cluster.points(make_pod("web")) == {"a": 100, "b": 0}
 
 
 def test_a_fixed_scale_knows_the_worst_and_the_best() -> None:
     cluster = world("a", "b", "c", "d", worst=300, best=100, missingScore=50)
-    tell(cluster, {"a": 50, "b": 150, "c": 1000})
+    report(cluster, {"a": 50, "b": 150, "c": 1000})
     assert cluster.points(make_pod("web")) == {"a": 100, "b": 75, "c": 0, "d": 50}
 
 
@@ -101,7 +101,7 @@ def test_a_fixed_scale_knows_the_worst_and_the_best() -> None:
 )
 async def test_stale_numbers(mode: str, after: dict[str, int], later: dict[str, int]) -> None:
     cluster = world("a", "b", whenStale=mode, missingScore=30, staleAfter="60s")
-    tell(cluster, {"a": 2, "b": 1})
+    report(cluster, {"a": 2, "b": 1})
     for seconds, expected in ((59.0, {"a": 100, "b": 0}), (1.0, after), (600.0, later)):
         cluster.clock._now += seconds
         with pytest.raises(RefreshError, match="127"):
@@ -111,7 +111,7 @@ async def test_stale_numbers(mode: str, after: dict[str, int], later: dict[str, 
         else:
             message = cluster.decide(make_pod("web")).message
             assert "2 node(s) had no current number from the external source of their scores" in message
-    tell(cluster, {"a": 1, "b": 2})
+    report(cluster, {"a": 1, "b": 2})
     assert cluster.points(make_pod("web")) == {"a": 0, "b": 100}
 
 
@@ -128,16 +128,16 @@ async def test_before_the_first_answer_nothing_is_known(mode: str, fits: bool) -
 
 def test_a_number_that_changes_on_one_node_asks_about_one_row() -> None:
     cluster = world("a", "b", "c")
-    tell(cluster, {"a": 1, "b": 2, "c": 3})
+    report(cluster, {"a": 1, "b": 2, "c": 3})
     cluster.decide(make_pod("one"))
-    tell(cluster, {"a": 1, "b": 2, "c": 3})
+    report(cluster, {"a": 1, "b": 2, "c": 3})
     assert cluster.place(make_pod("two")) == "c"
-    assert cluster.asked == [["a", "b", "c"]]
-    tell(cluster, {"a": 1, "b": 9, "c": 3})
+    assert cluster.queried == [["a", "b", "c"]]
+    report(cluster, {"a": 1, "b": 9, "c": 3})
     assert cluster.decide(make_pod("three")).node_name == "b"
-    tell(cluster, {"a": 1, "c": 3, "unknown": 5})
+    report(cluster, {"a": 1, "c": 3, "unknown": 5})
     assert cluster.decide(make_pod("four")).node_name == "c"
-    assert cluster.asked[1:] == [["b"], ["b"]]
+    assert cluster.queried[1:] == [["b"], ["b"]]
 
 
 numbers = st.floats(allow_nan=False, allow_infinity=False) | st.integers(-5, 5).map(float)
@@ -145,19 +145,19 @@ numbers = st.floats(allow_nan=False, allow_infinity=False) | st.integers(-5, 5).
 
 @settings(max_examples=100)
 @given(st.dictionaries(st.sampled_from("abcde"), numbers), st.booleans())
-def test_points_equal_the_rule_node_by_node(told: dict[str, float], lower: bool) -> None:
+def test_points_equal_the_rule_node_by_node(reported: dict[str, float], lower: bool) -> None:
     cluster = world(*"abcde", lowerIsBetter=lower, missingScore=11)
-    tell(cluster, told)
+    report(cluster, reported)
     points = cluster.points(make_pod("web"))
-    best = (min if lower else max)(told.values(), default=0.0)
+    best = (min if lower else max)(reported.values(), default=0.0)
     for name in "abcde":
-        if name not in told:
+        if name not in reported:
             assert points[name] == 11
-        elif told[name] == best:
+        elif reported[name] == best:
             assert points[name] == 100
         else:
             assert 0 <= points[name] <= 99
-    ranked = sorted(told, key=told.__getitem__, reverse=not lower)
+    ranked = sorted(reported, key=reported.__getitem__, reverse=not lower)
     assert [points[name] for name in ranked] == sorted((points[name] for name in ranked), reverse=True)
 
 
@@ -172,7 +172,7 @@ def test_points_equal_the_rule_node_by_node(told: dict[str, float], lower: bool)
         ({"a": 10**400}, "", "no number among 1 values"),
     ],
 )
-def test_what_is_no_object_of_numbers_is_told(tree: Any, path: str, text: str) -> None:
+def test_what_is_no_object_of_numbers_is_reported(tree: Any, path: str, text: str) -> None:
     with pytest.raises(RefreshError, match=text):
         parsed_numbers(json.dumps(tree).encode(), path)
     with pytest.raises(RefreshError, match="no JSON"):

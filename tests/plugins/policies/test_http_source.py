@@ -56,17 +56,17 @@ async def test_what_is_no_plain_answer_is_an_error(
 
 
 async def test_a_server_that_says_nothing_is_given_up() -> None:
-    asked = asyncio.Event()
+    queried = asyncio.Event()
 
     async def answer(_: web.Request) -> web.Response:
-        asked.set()
+        queried.set()
         await asyncio.get_running_loop().create_future()
         raise AssertionError
 
     async with http_server(answer) as url:
         with pytest.raises(RefreshError, match="no answer within 50ms"):
             await fetched(HTTPSource(url, timeout=seconds(0.05)))
-    assert asked.is_set()
+    assert queried.is_set()
 
 
 @pytest.mark.parametrize("host", ["169.254.169.254", "[fe80::1]", "[::ffff:169.254.169.254]", "[fe80::1%25lo]"])
@@ -130,10 +130,10 @@ async def test_a_mount_that_hangs_holds_one_thread_and_not_the_loop(
 ) -> None:
     token = tmp_path / "token"
     token.write_text("abc")
-    answers, asked = threading.Event(), []
+    answers, queried = threading.Event(), []
 
     def hanging(source: HTTPSource) -> Any:
-        asked.append(source)
+        queried.append(source)
         answers.wait(20)
         return {}, True
 
@@ -144,7 +144,7 @@ async def test_a_mount_that_hangs_holds_one_thread_and_not_the_loop(
             await fetched(source)
         with pytest.raises(RefreshError, match="is still being read: does its mount answer"):
             await fetched(source)
-        assert len(asked) == 1
+        assert len(queried) == 1
     finally:
         answers.set()
     monkeypatch.undo()

@@ -103,10 +103,10 @@ def condition_of(server: EmbeddedAPIServer, name: str) -> str:
 async def test_pods_that_wait_for_an_external_source_wake_when_it_answers() -> None:
     numbers: dict[str, float] = {}
 
-    async def told(_: web.Request) -> web.Response:
+    async def reported(_: web.Request) -> web.Response:
         return web.json_response(numbers) if numbers else web.Response(status=503)
 
-    async with EmbeddedAPIServer(seed=1) as server, http_server(told) as url:
+    async with EmbeddedAPIServer(seed=1) as server, http_server(reported) as url:
         for name in "ab":
             put(server, "nodes", node(name))
         args = {"url": url, "whenStale": "Fail", "refreshInterval": "10m", "staleAfter": "10m"}
@@ -133,10 +133,10 @@ async def test_load_aware_without_metrics_server_says_so_and_schedules_by_reques
 
 
 async def test_explain_fetches_the_numbers_and_names_the_node_that_the_service_takes() -> None:
-    async def told(_: web.Request) -> web.Response:
+    async def reported(_: web.Request) -> web.Response:
         return web.json_response({"a": 1, "b": 2})
 
-    async with http_server(told) as url:
+    async with http_server(reported) as url:
         loaded = from_tree(config("ExternalScore", {"url": url}), "test")
         objects = ClusterObjects(nodes=(make_node("a"), make_node("b")))
         prepared = prepare(Scenario(objects, make_pod("web"), loaded))

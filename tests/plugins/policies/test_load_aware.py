@@ -24,7 +24,7 @@ from tests.plugins.policies.worlds import PolicyWorld
 GIB = 2**30
 
 
-def asking(name: str, cpu: str = "1", memory: str = "1Gi") -> Pod:
+def querying(name: str, cpu: str = "1", memory: str = "1Gi") -> Pod:
     return make_pod(name, requests={"cpu": cpu, "memory": memory})
 
 
@@ -52,10 +52,10 @@ async def test_usage_counts_and_not_requests() -> None:
     now = server.at
     for number in range(3):
         cluster.cache.add_pod(running(f"idle-{number}", "b", now - 600))
-    assert cluster.decide(asking("web")).node_name == "a", "by requests"
+    assert cluster.decide(querying("web")).node_name == "a", "by requests"
     await cluster.policy.refresh()
     # b: (4 - 1.2) / 4 = 70 of CPU, (8 - 2) / 8 = 75 of memory
-    assert cluster.points(asking("web")) == {"a": (0 + 12) // 2, "b": (70 + 75) // 2}
+    assert cluster.points(querying("web")) == {"a": (0 + 12) // 2, "b": (70 + 75) // 2}
 
 
 @settings(max_examples=40)
@@ -66,7 +66,7 @@ def test_without_measurements_the_points_are_those_of_least_allocated(pods: list
     for number, (amount, where) in enumerate(pods):
         for each in policies:
             each.cache.add_pod(running(f"p{number}", "abc"[where % 3], None, str(amount)))
-    ours, theirs = (each.decide(asking("web", str(cpu), "0")) for each in policies)
+    ours, theirs = (each.decide(querying("web", str(cpu), "0")) for each in policies)
     assert (ours.totals.tolist(), ours.feasible_names()) == (theirs.totals.tolist(), theirs.feasible_names())
 
 
@@ -107,7 +107,7 @@ async def test_the_columns_equal_the_rule_node_by_node(
         own = (1_000, GIB)
         left = [max(0, whole - u - o) for whole, u, o in zip((32_000, 64 * GIB), used, own, strict=True)]
         points[name] = (left[0] * 100 // 32_000 + left[1] * 100 // (64 * GIB)) // 2
-    decided = cluster.points(asking("web"))
+    decided = cluster.points(querying("web"))
     assert decided == {name: points[name] for name in decided}
 
 
@@ -132,7 +132,7 @@ def _bytes(cpu: int) -> int:
 async def test_which_resources_count(resources: list[dict[str, Any]], expected: dict[str, int]) -> None:
     cluster = world(MetricsServer({"a": ("3", "1Gi"), "b": ("1", "6Gi")}), resources=resources)
     await cluster.policy.refresh()
-    assert cluster.points(asking("web")) == expected
+    assert cluster.points(querying("web")) == expected
 
 
 async def test_a_pod_without_requests_counts_with_what_scoring_presumes() -> None:
@@ -152,7 +152,7 @@ async def test_an_idle_node_does_not_get_the_whole_herd() -> None:
     for percent in (100, 0):
         cluster = world(server, *map(make_node, names), unseenPodsPercent=percent)
         await cluster.policy.refresh()
-        chosen.append(Counter(cluster.place(asking(f"p{number}", "500m", "512Mi")) for number in range(8)))
+        chosen.append(Counter(cluster.place(querying(f"p{number}", "500m", "512Mi")) for number in range(8)))
     guarded, herd = chosen
     assert herd == {"n0": 8}
     assert len(guarded) == 5
@@ -168,7 +168,7 @@ async def test_a_pod_stops_counting_by_its_requests_once_a_whole_measurement_has
         server.at = now + later
         # the measuring clock is ahead of ours, which is no reason for distrust
         await cluster.policy.refresh()
-        assert cluster.points(asking("web", "1", "1Gi"))["a"] == expected, later
+        assert cluster.points(querying("web", "1", "1Gi"))["a"] == expected, later
 
 
 async def test_trust_wanes_with_age_and_ends_in_requests() -> None:
@@ -179,7 +179,7 @@ async def test_trust_wanes_with_age_and_ends_in_requests() -> None:
         with suppress(NetworkError):
             await cluster.policy.refresh()
         server.is_away = True
-        points = cluster.points(asking("web"))
+        points = cluster.points(querying("web"))
         seen.append((points["a"], points["b"]))
         cluster.clock._now += 45.0
     assert [a for a, _ in seen] == sorted(a for a, _ in seen)
@@ -195,7 +195,7 @@ async def test_an_outage_is_an_error_of_the_refresh_and_what_was_known_stays() -
     server.is_away = True
     with pytest.raises(NetworkError):
         await cluster.policy.refresh()
-    assert cluster.decide(asking("web")).node_name == "b"
+    assert cluster.decide(querying("web")).node_name == "b"
 
 
 async def test_usage_that_changes_on_one_node_asks_about_one_row() -> None:
@@ -203,23 +203,23 @@ async def test_usage_that_changes_on_one_node_asks_about_one_row() -> None:
     server = MetricsServer(dict.fromkeys(names, ("1", "1Gi")))
     cluster = world(server, *map(make_node, names))
     await cluster.policy.refresh()
-    cluster.decide(asking("one"))
-    cluster.decide(asking("two"))
-    assert cluster.asked == [names]
+    cluster.decide(querying("one"))
+    cluster.decide(querying("two"))
+    assert cluster.queried == [names]
     await cluster.policy.refresh()
-    cluster.decide(asking("three"))
-    assert cluster.asked == [names], "nothing has changed"
+    cluster.decide(querying("three"))
+    assert cluster.queried == [names], "nothing has changed"
     server.usage["n3"] = ("100m", "1Gi")
     await cluster.policy.refresh()
-    assert cluster.decide(asking("four")).node_name == "n3"
-    assert cluster.asked[1:] == [["n3"]]
+    assert cluster.decide(querying("four")).node_name == "n3"
+    assert cluster.queried[1:] == [["n3"]]
 
 
 async def test_a_node_that_is_gone_or_was_never_measured_is_nothing_special() -> None:
     server = MetricsServer({"a": ("1", "1Gi"), "gone": ("1", "1Gi")})
     cluster = world(server)
     await cluster.policy.refresh()
-    assert set(cluster.points(asking("web"))) == {"a", "b"}
+    assert set(cluster.points(querying("web"))) == {"a", "b"}
     assert set(cluster.policy._loads) == set(cluster.policy._estimates) == {"a"}
     server.usage.clear()
     await cluster.policy.refresh()
@@ -231,7 +231,7 @@ async def test_without_an_api_server_requests_are_all_that_is_known() -> None:
     cluster = PolicyWorld("LoadAware", make_node("a"), make_node("b"))
     with pytest.raises(RefreshError, match="no API server"):
         await cluster.policy.refresh()
-    assert cluster.decide(asking("web")).node_name in ("a", "b")
+    assert cluster.decide(querying("web")).node_name in ("a", "b")
 
 
 async def test_what_metrics_server_says_is_read_item_by_item() -> None:
@@ -289,7 +289,7 @@ async def test_prometheus_says_fractions_of_what_nodes_have() -> None:
         ([], "no answer of Prometheus"),
     ],
 )
-def test_what_is_no_number_per_node_is_told(tree: Any, text: str) -> None:
+def test_what_is_no_number_per_node_is_reported(tree: Any, text: str) -> None:
     with pytest.raises(RefreshError, match=text):
         samples(json.dumps(tree).encode(), "node")
 

@@ -67,10 +67,10 @@ def test_a_price_that_changes_on_one_node_asks_about_one_row() -> None:
     world = PolicyWorld("NodeCost", *(priced(f"n{number}", f"0.{5 + number}") for number in range(5)))
     assert world.decide(make_pod("one")).node_name == "n0"
     assert world.decide(make_pod("two")).node_name == "n0"
-    assert world.asked == [["n0", "n1", "n2", "n3", "n4"]]
+    assert world.queried == [["n0", "n1", "n2", "n3", "n4"]]
     world.cache.update_node(priced("n3", "0.1"))
     assert world.decide(make_pod("three")).node_name == "n3"
-    assert world.asked[1:] == [["n3"]]
+    assert world.queried[1:] == [["n3"]]
 
 
 def test_pods_that_come_and_go_ask_about_no_row() -> None:
@@ -79,7 +79,7 @@ def test_pods_that_come_and_go_ask_about_no_row() -> None:
         assert world.place(make_pod(f"p{number}")) == "a"
     world.cache.remove_pod("uid-of-default-p0")
     assert world.place(make_pod("last")) == "a"
-    assert world.asked == [["a", "b"]]
+    assert world.queried == [["a", "b"]]
 
 
 def test_a_malformed_price_counts_as_none_and_is_warned_about_once() -> None:

@@ -11,8 +11,8 @@ from kscheduler.api.names import honor, honored
 from kscheduler.config.changes import restart_problems
 from kscheduler.config.loader import from_tree
 from kscheduler.embedded.apiserver import EmbeddedAPIServer
-from kscheduler.explain.questions.question import question_about
-from kscheduler.explain.situation import Standing
+from kscheduler.explain.queries.explain_query import query_about
+from kscheduler.explain.situation import PodState
 from kscheduler.scenario.decide import decide
 from kscheduler.scenario.scenario import ClusterObjects, parse_scenario
 from kscheduler.scenario.serving import Serving
@@ -82,8 +82,8 @@ def test_explain_and_scenarios_see_the_same(honors: bool) -> None:
     tree = config(honorSchedulerNameAnnotation=honors)
     served = Serving(from_tree(tree, "test"), "test")
     objects = ClusterObjects(nodes=(make_node("node"),), pods=(make_pod("other"),))
-    question = question_about(convert(pod(), Pod), objects, served, "test")
-    assert question.situation.standing is (Standing.PENDING if honors else Standing.NOT_SERVED)
+    query = query_about(convert(pod(), Pod), objects, served, "test")
+    assert query.situation.pod_state is (PodState.PENDING if honors else PodState.NOT_SERVED)
     line = {"id": "one", "config": tree, "objects": {"nodes": [node_tree("node")]}, "pod": pod()}
     decision = decide(parse_scenario(json.dumps(line).encode(), "test"))
     assert bool(decision.error) is not honors

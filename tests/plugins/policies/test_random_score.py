@@ -43,7 +43,7 @@ def test_pods_spread_evenly_over_nodes_and_points() -> None:
     assert set(points) == set(range(101))
 
 
-def test_a_pod_without_a_uid_is_told_apart_by_its_name() -> None:
+def test_a_pod_without_a_uid_is_reported_apart_by_its_name() -> None:
     """`explain -f pod.yaml`, before the pod exists."""
     pods = [make_pod("one"), make_pod("two")]
     for pod in pods:

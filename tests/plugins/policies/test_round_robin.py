@@ -57,7 +57,7 @@ def test_pods_that_end_at_once_do_not_hold_up_the_round() -> None:
     assert chosen == ["a", "b", "c", "a", "b", "c"]
 
 
-def test_questions_do_not_advance_the_round() -> None:
+def test_queries_do_not_advance_the_round() -> None:
     world = PolicyWorld("RoundRobin", *NODES)
     assert world.place(make_pod("p")) == "a"
     assert {world.decide(pod).node_name for pod in pods(10, "asked")} == {"b"}
@@ -126,7 +126,7 @@ def test_the_round_equals_the_rule_node_by_node(sizes: list[str]) -> None:
 def test_a_placed_pod_asks_about_one_row() -> None:
     world = PolicyWorld("RoundRobin", *NODES)
     assert [world.place(pod) for pod in pods(4)] == ["a", "b", "c", "a"]
-    assert world.asked == [["a", "b", "c"], ["a"], ["b"], ["c"]]
+    assert world.queried == [["a", "b", "c"], ["a"], ["b"], ["c"]]
 
 
 def test_nodes_that_are_gone_are_forgotten() -> None:

@@ -43,8 +43,8 @@ class PolicyWorld:
         handle = handle_over(self.cache, Ports(client=client), clock=self.clock)
         (self.profile,) = built_profiles(config, registry(), handle).values()
         self.policy = cast("Any", next(each for each in self.profile.instances if each.name == policy))
-        self.engine = ClassEngine(self.profile, self.cache, tells_all=True)
-        self.asked: list[list[str]] = []
+        self.engine = ClassEngine(self.profile, self.cache, reports_all=True)
+        self.queried: list[list[str]] = []
         """Per call of the policy's `score` by the engine, the nodes that it was asked about."""
         self._score = self.policy.score
 
@@ -52,7 +52,7 @@ class PolicyWorld:
         """The decision by class, which must be that of a cycle without the engine."""
 
         def counted(cycle: CycleState, info: PodInfo, nodes: NodeTable, rows: Rows) -> Any:
-            self.asked.append(sorted(map(nodes.name_of, rows.tolist())))
+            self.queried.append(sorted(map(nodes.name_of, rows.tolist())))
             return self._score(cycle, info, nodes, rows)
 
         self.policy.score = counted

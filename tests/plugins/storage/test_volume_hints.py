@@ -47,8 +47,8 @@ def capacity(size: str | None, most: str | None = None) -> KubeObject:
     return convert({"metadata": {"name": "s"}, "capacity": size, "maximumVolumeSize": most}, CSIStorageCapacity)
 
 
-def driver(*, tells: bool) -> KubeObject:
-    return convert({"metadata": {"name": "d"}, "spec": {"storageCapacity": tells}}, CSIDriver)
+def driver(*, reports: bool) -> KubeObject:
+    return convert({"metadata": {"name": "d"}, "spec": {"storageCapacity": reports}}, CSIDriver)
 
 
 def attachment() -> KubeObject:
@@ -74,12 +74,12 @@ CASES: dict[str, Case] = {
     "binding, room known": ("VolumeBinding", CAPACITY, UPDATE, capacity(None), capacity("1Gi"), True),
     "binding, less room": ("VolumeBinding", CAPACITY, UPDATE, capacity("2Gi"), capacity("9Gi", "1Gi"), False),
     "binding, a driver falls silent": (
-        *("VolumeBinding", Resource.CSI_DRIVER, UPDATE, driver(tells=True), driver(tells=False), True),
+        *("VolumeBinding", Resource.CSI_DRIVER, UPDATE, driver(reports=True), driver(reports=False), True),
     ),
     "binding, a driver begins to tell": (
-        *("VolumeBinding", Resource.CSI_DRIVER, UPDATE, driver(tells=False), driver(tells=True), False),
+        *("VolumeBinding", Resource.CSI_DRIVER, UPDATE, driver(reports=False), driver(reports=True), False),
     ),
-    "binding, a silent driver goes": ("VolumeBinding", Resource.CSI_DRIVER, DELETE, driver(tells=False), None, False),
+    "binding, a silent driver goes": ("VolumeBinding", Resource.CSI_DRIVER, DELETE, driver(reports=False), None, False),
     "binding, a pod with claims goes": ("VolumeBinding", Resource.ASSIGNED_POD, DELETE, THEIRS, None, True),
     "binding, a pod without claims goes": ("VolumeBinding", Resource.ASSIGNED_POD, DELETE, PLAIN, None, False),
     "zone, other zone": ("VolumeZone", VOLUME, UPDATE, volume("a"), volume("b"), True),

@@ -225,12 +225,12 @@ def test_a_driver_that_nobody_has_declared_passes() -> None:
     assert missing_driver_codes(cluster(node("a")), features=LIMIT_SCALING) == [""]
 
 
-def test_a_missing_driver_is_told_before_a_limit_and_limits_count_elsewhere() -> None:
+def test_a_missing_driver_is_reported_before_a_limit_and_limits_count_elsewhere() -> None:
     cache = with_driver(cluster(node("full"), node("none")))
     drivers = [{"name": "csi.one", "allocatable": {"count": 0}}]
     cache.volumes.put(convert({"metadata": {"name": "full"}, "spec": {"drivers": drivers}}, CSINode))
-    told = missing_driver_codes(cache, features=LIMIT_SCALING)
-    assert told == ["node(s) exceed max volume count", "csi.one CSI driver is not installed on the node"]
+    reported = missing_driver_codes(cache, features=LIMIT_SCALING)
+    assert reported == ["node(s) exceed max volume count", "csi.one CSI driver is not installed on the node"]
 
 
 def test_a_driver_that_comes_to_a_node_wakes_pods() -> None:

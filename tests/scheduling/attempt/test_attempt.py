@@ -18,15 +18,15 @@ from kscheduler.scheduling.attempt.context import Attempt
 from kscheduler.state.waiting_pods import HeldPod
 from tests.builders import make_pod, pod_info
 from tests.scheduling.around import SchedulerHarness
-from tests.scheduling.plugins_for_tests import Answer, AroundBinding, Looks, cluster, profile
+from tests.scheduling.plugins_for_tests import AroundBinding, Explanation, Looks, cluster, profile
 
 WAIT = PermitResult(Status(Code.WAIT), 90.0)
 BUG = RuntimeError("it broke")
 
 
-def around_with(diary: list[str], **answers: Mapping[str, Answer | PermitResult]) -> SchedulerHarness:
+def around_with(service_log: list[str], **answers: Mapping[str, Explanation | PermitResult]) -> SchedulerHarness:
     """One node, and the plugins A and B around the binding; only A's `bind` is asked unless it skips."""
-    plugins = [AroundBinding(name, diary, answers.get(name)) for name in ("A", "B")]
+    plugins = [AroundBinding(name, service_log, answers.get(name)) for name in ("A", "B")]
     return SchedulerHarness(profile(*plugins), cluster("node"))
 
 
@@ -44,14 +44,14 @@ def is_given_back(harness: SchedulerHarness) -> bool:
 
 
 async def test_a_pod_that_is_bound_meets_everyone_in_order() -> None:
-    diary: list[str] = []
-    harness = around_with(diary, A={"bind": SKIP, "pre_flight": SKIP})
+    service_log: list[str] = []
+    harness = around_with(service_log, A={"bind": SKIP, "pre_flight": SKIP})
     attempt = decide(harness)
     assert attempt is not None
     assert harness.cache.is_assumed("uid-of-p"), "the next decision sees it"
     assert await harness.scheduler.await_permit(attempt)
     await harness.scheduler.bind(attempt)
-    assert diary == [
+    assert service_log == [
         *("A.reserve", "B.reserve", "A.permit", "B.permit", "A.pre_flight", "B.pre_flight", "B.pre_bind"),
         *("A.bind", "B.bind", "A.post_bind", "B.post_bind"),
     ]
@@ -98,12 +98,12 @@ def test_what_post_filter_wants_done_is_begun_before_the_pod_is_requeued() -> No
     ],
     ids=lambda value: str(value) if isinstance(value, str) else "",
 )
-def test_a_no_before_binding_undoes_in_reverse(point: str, answer: Answer, note: str, place: str) -> None:
+def test_a_no_before_binding_undoes_in_reverse(point: str, answer: Explanation, note: str, place: str) -> None:
     """All are told, those included whose Reserve never ran."""
-    diary: list[str] = []
-    harness = around_with(diary, B={point: answer})
+    service_log: list[str] = []
+    harness = around_with(service_log, B={point: answer})
     assert decide(harness) is None
-    assert diary[-2:] == ["B.unreserve", "A.unreserve"]
+    assert service_log[-2:] == ["B.unreserve", "A.unreserve"]
     assert harness.started.given_back == ["default/p"], "a preemptor may wait for the room"
     assert harness.reported.notes == [note]
     assert harness.where("default/p") == place
@@ -122,13 +122,13 @@ def test_a_no_before_binding_undoes_in_reverse(point: str, answer: Answer, note:
     ],
     ids=lambda value: str(value) if isinstance(value, str) else "",
 )
-async def test_a_failed_binding_is_an_error_and_undoes_in_reverse(point: str, answer: Answer, note: str) -> None:
-    diary: list[str] = []
-    harness = around_with(diary, A={"bind": SKIP}, B={point: answer})
+async def test_a_failed_binding_is_an_error_and_undoes_in_reverse(point: str, answer: Explanation, note: str) -> None:
+    service_log: list[str] = []
+    harness = around_with(service_log, A={"bind": SKIP}, B={point: answer})
     attempt = decide(harness)
     assert attempt is not None
     await harness.scheduler.bind(attempt)
-    assert diary[-2:] == ["B.unreserve", "A.unreserve"]
+    assert service_log[-2:] == ["B.unreserve", "A.unreserve"]
     assert harness.started.given_back == ["default/p"], "a preemptor may wait for the room"
     assert harness.reported.notes == [note]
     assert harness.where("default/p") == "backoff"
@@ -136,9 +136,9 @@ async def test_a_failed_binding_is_an_error_and_undoes_in_reverse(point: str, an
     assert is_given_back(harness)
 
 
-async def test_a_failed_binding_tells_the_others_that_there_is_room() -> None:
-    diary: list[str] = []
-    harness = around_with(diary, A={"bind": error("409")})
+async def test_a_failed_binding_reports_the_others_that_there_is_room() -> None:
+    service_log: list[str] = []
+    harness = around_with(service_log, A={"bind": error("409")})
     attempt = decide(harness)
     assert attempt is not None
     harness.add(make_pod("other"))
@@ -151,31 +151,31 @@ async def test_a_failed_binding_tells_the_others_that_there_is_room() -> None:
 
 
 async def test_neither_unreserve_nor_post_bind_can_fail_anything() -> None:
-    diary: list[str] = []
-    harness = around_with(diary, B={"unreserve": BUG, "bind": error("409")}, A={"bind": SKIP})
+    service_log: list[str] = []
+    harness = around_with(service_log, B={"unreserve": BUG, "bind": error("409")}, A={"bind": SKIP})
     attempt = decide(harness)
     assert attempt is not None
     await harness.scheduler.bind(attempt)
-    assert diary[-1] == "A.unreserve"
+    assert service_log[-1] == "A.unreserve"
     assert is_given_back(harness)
-    diary.clear()
-    harness = around_with(diary, A={"post_bind": BUG})
+    service_log.clear()
+    harness = around_with(service_log, A={"post_bind": BUG})
     attempt = decide(harness)
     assert attempt is not None
     await harness.scheduler.bind(attempt)
-    assert diary[-1] == "B.post_bind"
+    assert service_log[-1] == "B.post_bind"
     assert len(harness.recorded.notes) == 1
 
 
 @pytest.mark.parametrize("point", ["reserve", "permit"])
 def test_a_plugin_that_forgets_its_answer_leaves_nothing_reserved(point: str) -> None:
     """A `return` was forgotten. The pod is tried again, but who knows of the volumes that A has reserved?"""
-    diary: list[str] = []
-    harness = around_with(diary, B={point: None})  # type: ignore[dict-item]  # that is the mistake
+    service_log: list[str] = []
+    harness = around_with(service_log, B={point: None})  # type: ignore[dict-item]  # that is the mistake
     decide(harness)
     assert harness.reported.notes[0].startswith(f'running {point.capitalize()} plugin "B": it answered None, where a ')
     assert harness.where("default/p") == "backoff"
-    assert diary[-2:] == ["B.unreserve", "A.unreserve"]
+    assert service_log[-2:] == ["B.unreserve", "A.unreserve"]
     assert harness.cache.statistics().pods == 0
 
 
@@ -204,7 +204,7 @@ def test_a_pod_that_counts_on_a_node_already_is_skipped_silently() -> None:
 # --- Permit
 
 
-def held(harness: SchedulerHarness, diary: list[str]) -> tuple[Attempt, HeldPod, "asyncio.Task[bool]"]:
+def held(harness: SchedulerHarness, service_log: list[str]) -> tuple[Attempt, HeldPod, "asyncio.Task[bool]"]:
     """A pod that waits for B's permission."""
     attempt = decide(harness)
     assert attempt is not None
@@ -214,9 +214,9 @@ def held(harness: SchedulerHarness, diary: list[str]) -> tuple[Attempt, HeldPod,
 
 
 async def test_permission_lets_the_pod_go() -> None:
-    diary: list[str] = []
-    harness = around_with(diary, A={"permit": WAIT}, B={"permit": WAIT})
-    _, pod, task = held(harness, diary)
+    service_log: list[str] = []
+    harness = around_with(service_log, A={"permit": WAIT}, B={"permit": WAIT})
+    _, pod, task = held(harness, service_log)
     assert pod.pending_plugins == {"A", "B"}
     pod.allow("A")
     await harness.clock.advance(1)
@@ -229,22 +229,22 @@ async def test_permission_lets_the_pod_go() -> None:
 
 
 async def test_a_rejection_gives_the_node_back_and_does_not_wake_the_pod_itself() -> None:
-    diary: list[str] = []
-    harness = around_with(diary, B={"permit": WAIT})
-    _, pod, task = held(harness, diary)
+    service_log: list[str] = []
+    harness = around_with(service_log, B={"permit": WAIT})
+    _, pod, task = held(harness, service_log)
     pod.reject("B", "gang incomplete")
     pod.allow("B")
     assert not await task
-    assert diary[-2:] == ["B.unreserve", "A.unreserve"]
+    assert service_log[-2:] == ["B.unreserve", "A.unreserve"]
     assert harness.reported.notes == ["0/1 nodes are available: 1 gang incomplete."]
     assert harness.where("default/p") == "unschedulable", "B hears of freed room, but this is the pod's own"
     assert is_given_back(harness)
 
 
 async def test_silence_is_a_rejection_in_go_s_words() -> None:
-    diary: list[str] = []
-    harness = around_with(diary, B={"permit": WAIT})
-    _, _, task = held(harness, diary)
+    service_log: list[str] = []
+    harness = around_with(service_log, B={"permit": WAIT})
+    _, _, task = held(harness, service_log)
     await harness.clock.advance(89)
     assert not task.done()
     await harness.clock.advance(2)
@@ -254,18 +254,18 @@ async def test_silence_is_a_rejection_in_go_s_words() -> None:
 
 
 async def test_nobody_waits_longer_than_15_minutes() -> None:
-    diary: list[str] = []
-    harness = around_with(diary, B={"permit": PermitResult(Status(Code.WAIT), 1e9)})
-    _, _, task = held(harness, diary)
+    service_log: list[str] = []
+    harness = around_with(service_log, B={"permit": PermitResult(Status(Code.WAIT), 1e9)})
+    _, _, task = held(harness, service_log)
     await harness.clock.advance(901)
     assert not await task
     assert "after waiting 15m0s" in harness.reported.notes[0]
 
 
 async def test_the_plugin_whose_time_is_over_first_decides() -> None:
-    diary: list[str] = []
-    harness = around_with(diary, A={"permit": PermitResult(Status(Code.WAIT), 30.0)}, B={"permit": WAIT})
-    _, pod, task = held(harness, diary)
+    service_log: list[str] = []
+    harness = around_with(service_log, A={"permit": PermitResult(Status(Code.WAIT), 30.0)}, B={"permit": WAIT})
+    _, pod, task = held(harness, service_log)
     pod.allow("A")
     await harness.clock.advance(60)
     assert not task.done(), "A's deadline no longer counts"
@@ -277,9 +277,9 @@ async def test_the_plugin_whose_time_is_over_first_decides() -> None:
 async def test_events_while_a_pod_waits_for_permit_are_not_missed() -> None:
     from kscheduler.framework.events import NODE_ADD
 
-    diary: list[str] = []
-    harness = around_with(diary, B={"permit": WAIT})
-    _, pod, task = held(harness, diary)
+    service_log: list[str] = []
+    harness = around_with(service_log, B={"permit": WAIT})
+    _, pod, task = held(harness, service_log)
     harness.queue.move_all(NODE_ADD, None, None, harness.clock.time())
     pod.reject("B", "no")
     await task

@@ -11,11 +11,11 @@ from kscheduler.client.errors import (
     APIError,
     ClientError,
     CredentialsError,
-    ForeignAnswerError,
+    ForeignResponseError,
     NotSentError,
     UnknownOutcomeError,
 )
-from kscheduler.client.errors import StatusAnswer as WireStatus
+from kscheduler.client.errors import APIStatus as WireStatus
 from kscheduler.client.retry_after import LONGEST_RETRY_AFTER_SECONDS
 from kscheduler.framework.status import Code, Fault, Status
 from kscheduler.scheduling.attempt.binding import BindingWriter
@@ -34,7 +34,7 @@ def refusal(code: int, message: str = "no") -> APIError:
 
 
 LOST = UnknownOutcomeError("no answer")
-A_PAGE = ForeignAnswerError("answered 200 with a page")
+A_PAGE = ForeignResponseError("answered 200 with a page")
 NOT_SENT = NotSentError("connection refused")
 
 
@@ -162,7 +162,7 @@ async def test_whose_fault_a_failed_bind_is(
     assert status.fault is fault
 
 
-async def test_a_refusal_is_told_in_the_servers_words_only() -> None:
+async def test_a_refusal_is_reported_in_the_servers_words_only() -> None:
     """As kube-scheduler tells it: no method, no path."""
     failure = APIError(WireStatus(code=403, message="denied: no"), method="POST", path="/api/v1/pods/p/binding")
     status, _, _ = await bound([failure], [])
@@ -176,7 +176,7 @@ async def test_pauses_grow_to_ten_seconds_and_differ_between_pods() -> None:
     assert all(10 <= pause < 15 for pause in clock.slept[-3:])
 
 
-async def test_throttling_is_told_to_the_limit() -> None:
+async def test_throttling_is_reported_to_the_limit() -> None:
     reported: list[str] = []
     await bound([refusal(429), refusal(429), None], [], lambda namespace, _: reported.append(namespace))
     assert reported == ["default", "default"]
@@ -184,7 +184,7 @@ async def test_throttling_is_told_to_the_limit() -> None:
 
 async def test_a_worker_is_held_for_half_a_minute_at_most_however_long_the_server_wants() -> None:
     """A proxy that says `Retry-After: 86400` would have kept the pod, its node and the worker for a day."""
-    asked = APIError(WireStatus(code=429, message="busy"), retry_after_seconds=86_400.0)
-    status, _, clock = await bound([asked, None], [])
+    queried = APIError(WireStatus(code=429, message="busy"), retry_after_seconds=86_400.0)
+    status, _, clock = await bound([queried, None], [])
     assert status.is_success
     assert clock.slept == [LONGEST_RETRY_AFTER_SECONDS]

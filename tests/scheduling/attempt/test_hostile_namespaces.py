@@ -7,7 +7,7 @@ from statistics import quantiles
 import pytest
 
 from kscheduler.api.core import Pod
-from kscheduler.client.errors import APIError, StatusAnswer
+from kscheduler.client.errors import APIError, APIStatus
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.plugin import Plugin
 from kscheduler.framework.pods.pod_info import PodInfo
@@ -29,7 +29,7 @@ class Server:
         self.clock = harness_clock.clock
         self.way = way
         self.bound_at: dict[str, float] = {}
-        self.asked: Counter[str] = Counter()
+        self.queried: Counter[str] = Counter()
         self.under_way: set[str] = set()
         self.most = 0
         """Bindings under way at the same time, at most."""
@@ -48,19 +48,19 @@ class Server:
         self.bound_at[name] = self.clock.monotonic()
 
     async def _treat(self, name: str) -> None:
-        self.asked[name] += 1
+        self.queried[name] += 1
         if self.way == "never answered":
             await asyncio.get_running_loop().create_future()
         if self.way == "ten seconds, then 500":
             await self.clock.sleep(10.0)
-            raise APIError(StatusAnswer(kind="Status", code=500, message="failed calling webhook"))
+            raise APIError(APIStatus(kind="Status", code=500, message="failed calling webhook"))
         if self.way in ("as others", "five seconds"):
             await self.clock.sleep(5.0 if self.way == "five seconds" else SOUND_SECONDS)
             return
         await self.clock.sleep(0.01)
         if self.way == "500 at once":
-            raise APIError(StatusAnswer(kind="Status", code=500, message="failed calling webhook"))
-        raise APIError(StatusAnswer(kind="Status", code=429, message="not now"), retry_after_seconds=1.0)
+            raise APIError(APIStatus(kind="Status", code=500, message="failed calling webhook"))
+        raise APIError(APIStatus(kind="Status", code=429, message="not now"), retry_after_seconds=1.0)
 
     async def get_pod(self, namespace: str, name: str) -> Pod:
         await self.clock.sleep(0.005)
@@ -173,7 +173,7 @@ async def test_a_server_that_is_slow_for_everybody_gets_no_more_than_the_limit_a
         await harness.clock.advance(30.0)
         flushing.cancel()
         assert len(server.bound_at) == 300
-        assert (len(harness.workers.standing), harness.workers.binding, harness.workers.places.beside) == (0, 0, 0)
+        assert (len(harness.workers.standing), harness.workers.binding, harness.workers.work_slots.beside) == (0, 0, 0)
 
 
 async def test_a_hostile_namespace_holds_room_for_few_of_its_pods() -> None:
@@ -199,8 +199,8 @@ async def test_a_namespace_that_is_well_again_is_bound_to_the_last_pod() -> None
         await harness.clock.advance(60.0)
         flushing.cancel()
         assert len(server.bound_at) == 300
-        assert (len(harness.workers.standing), harness.workers.binding, harness.workers.places.beside) == (0, 0, 0)
-        assert not harness.workers.places.slow
+        assert (len(harness.workers.standing), harness.workers.binding, harness.workers.work_slots.beside) == (0, 0, 0)
+        assert not harness.workers.work_slots.slow
 
 
 async def test_a_drain_waits_for_bindings_that_are_late() -> None:

@@ -57,15 +57,15 @@ class Server:
             refusal = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 429, "message": "not now"}
             return Response(429, {"retry-after": "3"}, json.dumps(refusal).encode(), keep_alive=True)
         await self.clock.sleep(0.02)
-        asked = json.loads(request.body) if request.body else {}
-        name = place.name or asked["metadata"]["name"].partition(".")[0]
+        queried = json.loads(request.body) if request.body else {}
+        name = place.name or queried["metadata"]["name"].partition(".")[0]
         self.answered_at[name] = self.clock.monotonic()
         if place.subresource == "binding" or request.method == "DELETE":
             return Response(
                 200, {}, b'{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success"}', keep_alive=True
             )
-        metadata = {"name": place.name, "namespace": place.namespace, **asked.get("metadata", {})}
-        answer = {**asked, "kind": KIND_OF[place.resource], "metadata": metadata}
+        metadata = {"name": place.name, "namespace": place.namespace, **queried.get("metadata", {})}
+        answer = {**queried, "kind": KIND_OF[place.resource], "metadata": metadata}
         return Response(201 if request.method == "POST" else 200, {}, json.dumps(answer).encode(), keep_alive=True)
 
     async def close(self) -> None:
@@ -85,7 +85,7 @@ class Client(APIClient):
 
 Write = Callable[[APIClient, VirtualClock, str, str], Awaitable[object]]
 """Of a client, a namespace and a name."""
-TOLD = Condition(type="PodScheduled", status="False", reason="Unschedulable", message="m")
+REPORTED = Condition(type="PodScheduled", status="False", reason="Unschedulable", message="m")
 
 
 def bind(client: APIClient, clock: VirtualClock, namespace: str, name: str) -> Awaitable[object]:
@@ -93,11 +93,11 @@ def bind(client: APIClient, clock: VirtualClock, namespace: str, name: str) -> A
 
 
 def evict(client: APIClient, clock: VirtualClock, namespace: str, name: str) -> Awaitable[object]:
-    return PodWriter(client, clock).evict_pod(make_pod(name, namespace=namespace), TOLD)
+    return PodWriter(client, clock).evict_pod(make_pod(name, namespace=namespace), REPORTED)
 
 
-def tell(client: APIClient, clock: VirtualClock, namespace: str, name: str) -> Awaitable[object]:
-    return PodWriter(client, clock).patch_pod_status(make_pod(name, namespace=namespace), TOLD, "node")
+def report(client: APIClient, clock: VirtualClock, namespace: str, name: str) -> Awaitable[object]:
+    return PodWriter(client, clock).patch_pod_status(make_pod(name, namespace=namespace), REPORTED, "node")
 
 
 def reserve(client: APIClient, clock: VirtualClock, namespace: str, name: str) -> Awaitable[object]:
@@ -124,7 +124,7 @@ def record(client: APIClient, clock: VirtualClock, namespace: str, name: str) ->
 WRITES = {
     "Bindings": bind,
     "evictions": evict,
-    "conditions": tell,
+    "conditions": report,
     "claims": reserve,
     "volumes": bind_volume,
     "claims of volumes": select_node,
@@ -182,7 +182,7 @@ async def written_through(sender: str, way: str, hostile: int) -> list[float]:
         def report(namespace: str, name: str) -> None:
             pod = pods[f"{namespace}/{name}"] = make_pod(name, namespace=namespace)
             if sender == "conditions":
-                writer.report(pod, TOLD, "note")
+                writer.report(pod, REPORTED, "note")
             else:
                 recorder.record(
                     pod, type="Normal", reason="Scheduled", action="Binding", note="m", reporting_controller="k"
@@ -206,7 +206,7 @@ async def written_through(sender: str, way: str, hostile: int) -> list[float]:
 
 @pytest.mark.parametrize("way", ["never answered", "429"])
 @pytest.mark.parametrize("sender", ["conditions", "Events"])
-async def test_what_is_told_of_others_is_written_as_soon_as_before(sender: str, way: str) -> None:
+async def test_what_is_reported_of_others_is_written_as_soon_as_before(sender: str, way: str) -> None:
     """Through the writers with their few places, queues and rates."""
     alone, beside = await written_through(sender, way, 0), await written_through(sender, way, 1000)
     assert quantiles(beside, n=100)[98] <= 2 * quantiles(alone, n=100)[98]

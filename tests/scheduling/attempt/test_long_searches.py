@@ -1,4 +1,4 @@
-"""A pod whose cycle has left a search is decided about beside the workers, and holds up nobody."""
+"""A pod whose cycle has left a search is decided about in the background, and holds up nobody."""
 
 import time
 from typing import Any
@@ -9,7 +9,7 @@ from kscheduler.aio.clock import VirtualClock
 from kscheduler.api.core import Pod
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows
-from kscheduler.framework.nodes.patience import Patience
+from kscheduler.framework.nodes.search_budget import SearchTimeBudget
 from kscheduler.framework.plugin import PASS_ALL, Plugin
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import StatusError
@@ -40,10 +40,10 @@ class Searches(Plugin):
         return self.left <= 0
 
     def filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Codes | None:
-        patience = cycle.find(Patience)
+        search_budget = cycle.find(SearchTimeBudget)
         self.filtered.append(pod.name)
-        if pod.pod.spec.resource_claims and patience is not None and self.left > 0:
-            patience.rest = self
+        if pod.pod.spec.resource_claims and search_budget is not None and self.left > 0:
+            search_budget.rest = self
             raise StatusError("not yet")
         return PASS_ALL
 
@@ -96,7 +96,7 @@ async def test_where_the_last_cycle_takes_too_long_the_pod_alone_fails() -> None
 
         def filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Codes | None:
             if pod.pod.spec.resource_claims:
-                assert cycle.find(Patience) is not None, "it would hold the loop for as long as it takes"
+                assert cycle.find(SearchTimeBudget) is not None, "it would hold the loop for as long as it takes"
             return super().filter(cycle, pod, nodes, rows)
 
     searches, binder = Endless(1), open_binder()
@@ -136,9 +136,9 @@ async def test_a_search_that_fails_fails_its_own_attempt_only(failure: Exception
 
 
 def test_in_virtual_time_no_search_is_long() -> None:
-    """Else the order in which a rehearsal decides would hang on the machine."""
+    """Else the order in which a simulation decides would hang on the machine."""
     clock = VirtualClock()
-    patience = Patience(0.001, clock.monotonic)
-    assert not patience.is_over
+    search_budget = SearchTimeBudget(0.001, clock.monotonic)
+    assert not search_budget.is_over
     time.sleep(0.002)
-    assert not patience.is_over
+    assert not search_budget.is_over

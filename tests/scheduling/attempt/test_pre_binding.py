@@ -13,13 +13,15 @@ from kscheduler.scheduling.attempt.binding import PreBindPlan, plan_of, run
 from kscheduler.state.waiting_pods import PodInPreBind, PodsInPreBind
 from tests.builders import pod_info
 from tests.scheduling.eviction.stage import turns
-from tests.scheduling.plugins_for_tests import Answer, given
+from tests.scheduling.plugins_for_tests import Explanation, given
 
 
 class Prepares(Plugin):
     """A PreBind that waits for its gate."""
 
-    def __init__(self, name: str, flight: Status | PreFlightResult | Exception = SUCCESS, answer: Answer = SUCCESS):
+    def __init__(
+        self, name: str, flight: Status | PreFlightResult | Exception = SUCCESS, answer: Explanation = SUCCESS
+    ):
         self.name = name
         self.flight = flight
         self.answer = answer

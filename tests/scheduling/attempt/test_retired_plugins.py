@@ -37,7 +37,7 @@ class ClosingInTime(Closing):
 
 
 class ClosingNever(Closing):
-    """Waits for ever."""
+    """Waits forever."""
 
     async def close(self) -> None:
         self.closed += 1
@@ -150,8 +150,8 @@ async def test_a_plugin_that_hangs_costs_a_line_and_the_others_and_the_end_nothi
         assert (other.closed, stopping.done()) == (1, False)
         await world.clock.advance(CLOSE_SECONDS + 2)
         assert stopping.done()
-    told = [(line["event"], line["plugin"]) for line in lines]
-    assert told == [("plugin_not_closed", "Hangs")] or kind is ClosingDeaf
+    reported = [(line["event"], line["plugin"]) for line in lines]
+    assert reported == [("plugin_not_closed", "Hangs")] or kind is ClosingDeaf
 
 
 async def test_a_plugin_that_raises_costs_a_line_that_names_it() -> None:

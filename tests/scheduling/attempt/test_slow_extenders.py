@@ -10,10 +10,10 @@ from kscheduler.api.core import Pod
 from kscheduler.config.types import Extender, ExtenderManagedResource
 from kscheduler.framework.status import SUCCESS, Status, error
 from kscheduler.scheduling.attempt.extenders import LEAST_SWEPT, TURNS_PER_LINE
-from kscheduler.scheduling.extenders.asking import HTTPExtenders
 from kscheduler.scheduling.extenders.http_extender import HTTPExtender
+from kscheduler.scheduling.extenders.http_extenders import HTTPExtenders
 from tests.builders import make_pod
-from tests.scheduling.attempt.test_consulting import SlowExtenders, binder, harness_of
+from tests.scheduling.attempt.test_extender_consultation import SlowExtenders, binder, harness_of
 from tests.scheduling.attempt.test_workers import working
 from tests.scheduling.eviction.stage import turns
 from tests.scheduling.extenders.fake_extenders import NamedObjects
@@ -44,8 +44,10 @@ def extender_of(name: str, calls: GatedCalls) -> HTTPExtender:
 @pytest.mark.parametrize("stuck", [TURNS_PER_LINE - 1, TURNS_PER_LINE, 10 * TURNS_PER_LINE])
 async def test_a_slow_extender_does_not_delay_pods_of_another(stuck: int) -> None:
     slow, bound = GatedCalls(is_open=False), binder()
-    asking = HTTPExtenders([extender_of("slow", slow), extender_of("quick", GatedCalls(is_open=True))], NamedObjects())
-    harness = harness_of(asking, bound)
+    querying = HTTPExtenders(
+        [extender_of("slow", slow), extender_of("quick", GatedCalls(is_open=True))], NamedObjects()
+    )
+    harness = harness_of(querying, bound)
     harness.add(*(make_pod(f"slow-{number}", requests={"slow.io/x": "1"}) for number in range(stuck)))
     async with working(harness):
         await turns()
@@ -124,7 +126,7 @@ async def test_no_events_are_kept_for_pods_that_stand_in_line() -> None:
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["deleted", "made again"])
-async def test_a_pod_that_is_gone_when_its_turn_comes_is_not_asked_about(again: bool) -> None:
+async def test_a_pod_that_is_gone_when_its_turn_comes_is_not_queried_about(again: bool) -> None:
     extenders, bound = SlowExtenders(), binder()
     harness = harness_of(extenders, bound)
     async with working(harness):
@@ -138,13 +140,13 @@ async def test_a_pod_that_is_gone_when_its_turn_comes_is_not_asked_about(again: 
             await turns()
         extenders.gate.set()
         await turns(500)
-        assert [name for name, _ in extenders.asked].count("late") == int(again)
+        assert [name for name, _ in extenders.queried].count("late") == int(again)
         assert bound.bound.count("late") == int(again)
         assert harness.queue.statistics().in_flight == 0
         assert harness.cache.node_of("first") == ""
 
 
-async def test_a_pod_that_is_deleted_while_it_is_asked_about_is_not_bound() -> None:
+async def test_a_pod_that_is_deleted_while_it_is_queried_about_is_not_bound() -> None:
     extenders, bound = SlowExtenders(), binder()
     harness = harness_of(extenders, bound)
     async with working(harness):
@@ -178,23 +180,23 @@ async def test_pods_that_are_deleted_while_they_stand_in_line_leave_it() -> None
         assert (harness.scheduler.lines.standing(), harness.queue.statistics().in_flight) == (0, 0)
 
 
-async def test_a_pod_that_names_another_scheduler_while_it_is_asked_about_is_not_bound() -> None:
+async def test_a_pod_that_names_another_scheduler_while_it_is_queried_about_is_not_bound() -> None:
     extenders, bound = SlowExtenders(), binder()
     harness = harness_of(extenders, bound)
     async with working(harness):
         names = {f"slow-{number}" for number in range(TURNS_PER_LINE + 1)}
         harness.add(*(make_pod(name, labels={"asks": "yes"}) for name in names))
         await turns()
-        (in_line,) = names - {name for name, _ in extenders.asked}
-        is_asked_about = extenders.asked[0][0]
-        for name in (in_line, is_asked_about):
+        (in_line,) = names - {name for name, _ in extenders.queried}
+        is_queried_about = extenders.queried[0][0]
+        for name in (in_line, is_queried_about):
             harness.store[f"default/{name}"] = make_pod(name, labels={"asks": "yes"}, schedulerName="another")
         extenders.gate.set()
         await turns(500)
-        assert set(bound.bound) == names - {in_line, is_asked_about}
-        assert in_line not in {name for name, _ in extenders.asked}
+        assert set(bound.bound) == names - {in_line, is_queried_about}
+        assert in_line not in {name for name, _ in extenders.queried}
         assert (harness.queue.statistics().in_flight, harness.reported.notes) == (0, [])
-        assert harness.where(f"default/{is_asked_about}") == "", "the other scheduler is none of ours"
+        assert harness.where(f"default/{is_queried_about}") == "", "the other scheduler is none of ours"
 
 
 async def test_a_pod_that_concerns_others_when_it_fails_gives_its_turn_back_where_it_had_it() -> None:

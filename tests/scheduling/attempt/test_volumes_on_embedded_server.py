@@ -40,7 +40,7 @@ async def test_a_provisioner_that_cannot_gives_the_node_back_and_the_pod_is_trie
     async with volume_cluster() as it, provisioning(Provisioner(it, refusals=1)):
         await it.create_claim("data")
         await it.create_pod("p", "data")
-        await it.until_told("selectedNode annotation reset for PVC")
+        await it.until_reported("selectedNode annotation reset for PVC")
         assert it.cache.statistics().assumed_pods == 0
         await it.try_again()
         await it.until_bound("p")
@@ -52,9 +52,9 @@ async def test_a_claim_that_is_deleted_while_its_pod_waits_ends_the_wait() -> No
         await it.create_pod("p", "data")
         await it.until_selected("data")
         await it.client.delete(f"{CLAIMS_PATH}/data")
-        await it.until_told('failed to check provisioning pvc: persistentvolumeclaims "default/data" not found')
+        await it.until_reported('failed to check provisioning pvc: persistentvolumeclaims "default/data" not found')
         await it.try_again()
-        await it.until_told('persistentvolumeclaim "data" not found')
+        await it.until_reported('persistentvolumeclaim "data" not found')
         assert it.node_of("p") == ""
 
 
@@ -65,7 +65,7 @@ async def test_a_claim_made_again_under_its_name_is_not_the_one_that_was_waited_
         await it.until_selected("data")
         await it.client.delete(f"{CLAIMS_PATH}/data")
         await it.create_claim("data")
-        await it.until_told("failed to check provisioning pvc")
+        await it.until_reported("failed to check provisioning pvc")
         async with provisioning(Provisioner(it)):
             await it.try_again()
             await it.until_bound("p")
@@ -90,7 +90,7 @@ async def test_a_wait_ends_with_its_time() -> None:
         node = await it.until_selected("data")
         await it.clock.next_sleep()
         await it.clock.advance(601)
-        await it.until_told("binding volumes: context deadline exceeded")
+        await it.until_reported("binding volumes: context deadline exceeded")
         assert it.reported.reports[0][1].reason == "SchedulerError"
         async with provisioning(Provisioner(it)):
             await it.try_again()
@@ -102,9 +102,9 @@ async def test_a_volume_in_another_zone_sends_the_pod_back() -> None:
     async with volume_cluster() as it, provisioning(Provisioner(it, zone="a")):
         await it.create_claim("data")
         await it.create_pod("p", "data", nodeSelector={"zone": "b"})
-        await it.until_told('pv "made-for-data" node affinity doesn\'t match node "node-b"')
+        await it.until_reported('pv "made-for-data" node affinity doesn\'t match node "node-b"')
         await it.try_again()
-        await it.until_told("didn't match PersistentVolume's node affinity")
+        await it.until_reported("didn't match PersistentVolume's node affinity")
         assert it.node_of("p") == ""
 
 
@@ -134,7 +134,7 @@ async def test_two_pods_that_race_for_one_volume_do_not_both_get_it() -> None:
         await it.create_claim("two", "local")
         await it.until_volume_is("disk", "Available")
         await asyncio.gather(it.create_pod("p1", "one"), it.create_pod("p2", "two"))
-        await it.until_told(NO_VOLUME)
+        await it.until_reported(NO_VOLUME)
         await it.changes.until(lambda: bool(it.node_of("p1") or it.node_of("p2")))
         placed = [pod for pod in ("p1", "p2") if it.node_of(pod)]
         assert placed == ["p1"] if it.claim("one").spec.volume_name else ["p2"]
@@ -153,7 +153,7 @@ async def test_a_write_that_meets_a_409_is_tried_again_from_fresh_knowledge(path
         await it.until_volume_is("disk", "Available")
         it.server.faults.add(InjectedFault("answer", method="PATCH", path=f"{path}/{name}", code=409, count=1))
         await it.create_pod("p", "data")
-        await it.until_told('running PreBind plugin "VolumeBinding": 409 Conflict')
+        await it.until_reported('running PreBind plugin "VolumeBinding": 409 Conflict')
         assert it.cache.volumes.volume("disk") is it.cache.volumes.confirmed_volume("disk")
         assert it.cache.volumes.claim("default", "data") is it.cache.volumes.confirmed_claim("default", "data")
         await it.try_again()
@@ -168,7 +168,7 @@ async def test_a_volume_that_changed_unseen_is_refused_by_the_server() -> None:
         it.server.faults.add(InjectedFault("lose_event", path=VOLUMES_PATH, count=1))
         await it.patch(f"{VOLUMES_PATH}/disk", {"metadata": {"labels": {"changed": "meanwhile"}}})
         await it.create_pod("p", "data")
-        await it.until_told("409 Conflict")
+        await it.until_reported("409 Conflict")
         assert b"claimRef" not in await it.client.get(f"{VOLUMES_PATH}/disk")
 
 
@@ -177,7 +177,7 @@ async def test_a_write_whose_answer_is_lost_is_found_done() -> None:
         await it.create_claim("data")
         it.server.faults.add(InjectedFault("apply_then_reset", method="PATCH", path=f"{CLAIMS_PATH}/data", count=1))
         await it.create_pod("p", "data")
-        await it.until_told('running PreBind plugin "VolumeBinding"')
+        await it.until_reported('running PreBind plugin "VolumeBinding"')
         await it.try_again()
         await it.until_bound("p")
 

@@ -17,7 +17,7 @@ from tests.builders import make_pod
 from tests.scheduling.around import ReportedFailures, SchedulerHarness
 from tests.scheduling.attempt.test_workers import GatedBind, working
 from tests.scheduling.eviction.stage import turns
-from tests.scheduling.plugins_for_tests import Answer, AroundBinding, cluster, profile
+from tests.scheduling.plugins_for_tests import AroundBinding, Explanation, cluster, profile
 
 WAIT = PermitResult(Status(Code.WAIT), 600.0)
 
@@ -25,14 +25,14 @@ WAIT = PermitResult(Status(Code.WAIT), 600.0)
 class Announced(ReportedFailures):
     """Writes down which pod was said to be where."""
 
-    def __init__(self, diary: list[str], failure: NotSentError | None = None) -> None:
+    def __init__(self, service_log: list[str], failure: NotSentError | None = None) -> None:
         super().__init__()
-        self.diary = diary
+        self.service_log = service_log
         self.failure = failure
 
     async def patch_pod_status(self, pod: Pod, condition: Condition | None, nominated_node_name: str) -> bool:
         assert condition is None
-        self.diary.append(f"{pod.metadata.name} will be on {nominated_node_name}")
+        self.service_log.append(f"{pod.metadata.name} will be on {nominated_node_name}")
         if self.failure is not None:
             raise self.failure
         return True
@@ -75,18 +75,18 @@ def called_back(harness: SchedulerHarness) -> PodsInPreBind:
     return harness.in_pre_bind
 
 
-async def diary_of(**answers: Answer | PermitResult) -> list[str]:
+async def diary_of(**answers: Explanation | PermitResult) -> list[str]:
     """What happens to one pod whose plugins answer so; Permit is given after a while."""
-    diary: list[str] = []
-    plugin = AroundBinding("A", diary, answers)
-    harness = SchedulerHarness(profile(plugin), cluster("node"), reported=Announced(diary))
+    service_log: list[str] = []
+    plugin = AroundBinding("A", service_log, answers)
+    harness = SchedulerHarness(profile(plugin), cluster("node"), reported=Announced(service_log))
     async with working(harness):
         harness.add(make_pod("p"))
         await turns()
         for held in harness.waiting.all():
             held.allow("A")
         await turns()
-    return [line for line in diary if "reserve" not in line]
+    return [line for line in service_log if "reserve" not in line]
 
 
 async def test_a_pod_with_something_to_prepare_names_its_node_first() -> None:
@@ -105,21 +105,21 @@ async def test_a_pod_that_is_bound_at_once_costs_no_such_request() -> None:
     assert await diary_of(pre_flight=SKIP) == ["A.permit", "A.pre_flight", "A.bind", "A.post_bind"]
 
 
-async def test_that_it_cannot_be_told_is_no_reason_not_to_bind() -> None:
-    diary: list[str] = []
-    announcer = Announced(diary, NotSentError("refused"))
+async def test_that_it_cannot_be_reported_is_no_reason_not_to_bind() -> None:
+    service_log: list[str] = []
+    announcer = Announced(service_log, NotSentError("refused"))
     binder = open_binder()
     harness = SchedulerHarness(
-        profile(binder, AroundBinding("A", diary, {"bind": SKIP})), cluster("node"), reported=announcer
+        profile(binder, AroundBinding("A", service_log, {"bind": SKIP})), cluster("node"), reported=announcer
     )
     async with working(harness):
         harness.add(make_pod("p"))
         await turns()
-    assert "p will be on node" in diary
+    assert "p will be on node" in service_log
     assert binder.bound == ["p"]
 
 
-async def test_with_the_gate_off_nothing_is_told_and_pre_bind_cannot_be_called_back() -> None:
+async def test_with_the_gate_off_nothing_is_reported_and_pre_bind_cannot_be_called_back() -> None:
     slow, binder = SlowPreBind(), open_binder()
     harness = SchedulerHarness(profile(slow, binder), cluster("node"), gates="NominatedNodeNameForExpectation=false")
     assert harness.in_pre_bind is None
@@ -134,9 +134,11 @@ async def test_with_the_gate_off_nothing_is_told_and_pre_bind_cannot_be_called_b
 
 
 async def test_a_failed_pre_flight_ends_the_attempt_before_permit_has_decided() -> None:
-    diary: list[str] = []
-    answers: Mapping[str, Answer | PermitResult] = {"permit": WAIT, "pre_flight": error("no list")}
-    harness = SchedulerHarness(profile(AroundBinding("A", diary, answers)), cluster("node"), reported=Announced(diary))
+    service_log: list[str] = []
+    answers: Mapping[str, Explanation | PermitResult] = {"permit": WAIT, "pre_flight": error("no list")}
+    harness = SchedulerHarness(
+        profile(AroundBinding("A", service_log, answers)), cluster("node"), reported=Announced(service_log)
+    )
     async with working(harness):
         harness.add(make_pod("p"))
         await turns()

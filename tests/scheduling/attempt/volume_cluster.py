@@ -43,7 +43,7 @@ CLASSES_PATH = "/apis/storage.k8s.io/v1/storageclasses"
 
 
 class Changes:
-    """Wakes whoever waits for the cluster to look otherwise. Implements `informers.Handler` for every kind."""
+    """Wakes anyone who waits for the cluster to look otherwise. Implements `informers.Handler` for every kind."""
 
     def __init__(self) -> None:
         self._changed = asyncio.Event()
@@ -164,7 +164,7 @@ class VolumeCluster:
     async def until_bound(self, *pods: str) -> None:
         await self.changes.until(lambda: all(map(self.node_of, pods)))
 
-    async def until_told(self, text: str) -> None:
+    async def until_reported(self, text: str) -> None:
         """Until a failure was reported that says so."""
         await self.changes.until(lambda: any(text in note for note in self.reported.notes))
 

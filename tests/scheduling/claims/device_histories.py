@@ -5,8 +5,8 @@ Every second cycle has no patience at all: what it leaves is searched step by st
 Claims are made and deleted, also under an allocation. Drivers restart: their slices go, and come back one by one, with
 another generation and other devices. Watches lag, claims' and slices' each by itself. The API server refuses requests
 and loses answers. The scheduler is killed and begins again with what the API server has. The judge looks at the API
-server alone: no device is ever held by two claims, whoever is bound has its claims, and in the end nothing stays taken
-for nobody.
+server alone: no device is ever held by two claims, anyone who is bound has its claims, and in the end nothing stays
+taken for nobody.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from kscheduler.api.core import Pod
 from kscheduler.api.devices import ResourceClaim, ResourceSlice
 from kscheduler.framework.cluster.claim_writing import Deallocation
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.nodes.patience import Patience, RestOfSearch
+from kscheduler.framework.nodes.search_budget import SearchTimeBudget, UnfinishedSearch
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import Status, StatusError
 from kscheduler.plugins.dynamic_resources import DynamicResources
@@ -47,7 +47,7 @@ SHAPES: Sequence[Callable[[], list[dict[str, Any]]]] = (
     lambda: [exactly("a"), exactly("b")],
     lambda: [first_available("any", "gpu", "gpu")],
 )
-Held = tuple[str, str, str]
+ReportedHold = tuple[str, str, str]
 """Driver, pool and device."""
 
 
@@ -69,7 +69,7 @@ class Scheduler:
     claims: Stage
     plugin: DynamicResources
     running: dict[str, Attempt] = field(default_factory=dict)
-    searches: list[RestOfSearch] = field(default_factory=list)
+    searches: list[UnfinishedSearch] = field(default_factory=list)
     """What cycles without patience have left; they go on beside everything else."""
     unseen: list[tuple[str, ResourceSlice | None]] = field(default_factory=list)
     """Changes of slices that its watch has not shown."""
@@ -92,7 +92,7 @@ class History:
         self.bound: set[str] = set()
         self.counts = Counter[str]()
         self.made = 0
-        self.held_twice: list[Held] = []
+        self.held_twice: list[ReportedHold] = []
         for pool in (*NODES, FABRIC):
             self._publish(pool)
         self.life = self._begin()
@@ -134,16 +134,16 @@ class History:
         nodes, cycle = life.devices.cache.nodes, CycleState()
         if not life.plugin.pre_enqueue(pod).is_success:
             return
-        patience = Patience(0) if self.random.random() < 0.5 else None
-        if patience is not None:
-            cycle.write(patience)
+        search_budget = SearchTimeBudget(0) if self.random.random() < 0.5 else None
+        if search_budget is not None:
+            cycle.write(search_budget)
         if not life.plugin.pre_filter(cycle, pod, nodes).status.is_success:
             return
         try:
             codes = life.plugin.filter(cycle, pod, nodes, nodes.rows())
         except StatusError:  # such as: all devices are asked for, and a pool is being published just now
-            if patience is not None and patience.rest is not None:
-                life.searches.append(patience.rest)
+            if search_budget is not None and search_budget.rest is not None:
+                life.searches.append(search_budget.rest)
                 self.counts["long searches"] += 1
             else:
                 self.counts["errors"] += 1
@@ -283,9 +283,9 @@ class History:
 
     # --- the whole ----------------------------------------------------------------------------------------------------
 
-    def held(self) -> Counter[Held]:
+    def held(self) -> Counter[ReportedHold]:
         """By device, how many claims have it in the API server."""
-        found = Counter[Held]()
+        found = Counter[ReportedHold]()
         for tree in self.server.objects.values():
             allocation = tree["status"].get("allocation") or {"devices": {}}
             for result in allocation["devices"].get("results", ()):
@@ -296,7 +296,7 @@ class History:
         """No device is held twice. Called where an exception would be somebody else's: `step` raises it."""
         self.held_twice += [device for device, count in self.held().items() if count > 1]
 
-    def _taken(self) -> set[Held]:
+    def _taken(self) -> set[ReportedHold]:
         devices = self.life.devices.cache.devices.claims.allocated_state().devices
         return {(device.driver, device.pool, device.device) for device in devices}
 

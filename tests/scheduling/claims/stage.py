@@ -18,7 +18,7 @@ from kscheduler.api.devices import (
     DeviceRequestAllocationResult,
     ResourceClaim,
 )
-from kscheduler.client.errors import APIError, StatusAnswer, UnknownOutcomeError
+from kscheduler.client.errors import APIError, APIStatus, UnknownOutcomeError
 from kscheduler.client.rest import APIClient
 from kscheduler.client.writes.claims import ApiClaimWriter
 from kscheduler.framework.cluster.claim_writing import PodReservation, ReservedClaim
@@ -35,7 +35,7 @@ LOST = UnknownOutcomeError("no answer")
 
 def refusal(code: int, message: str = "no", reason: str = "") -> APIError:
     """The server's answer."""
-    return APIError(StatusAnswer(kind="Status", code=code, message=message, reason=reason))
+    return APIError(APIStatus(kind="Status", code=code, message=message, reason=reason))
 
 
 def allocation(*devices: str, conditions: tuple[str, ...] = (), failures: tuple[str, ...] = ()) -> AllocationResult:
@@ -112,21 +112,21 @@ class ClaimServer(APIClient):
     # --- what `ApiClaimWriter` calls ----------------------------------------------------------------------------------
 
     async def get(self, path: str, *_: Any, **__: Any) -> bytes:
-        return await self._answer(f"GET {_short(path)}", lambda: self._found(_name(path)))
+        return await self._result(f"GET {_short(path)}", lambda: self._found(_name(path)))
 
     async def put(self, path: str, body: bytes, **_: Any) -> bytes:
-        return await self._answer(f"PUT {_short(path)}", lambda: self._put(path, json.loads(body)))
+        return await self._result(f"PUT {_short(path)}", lambda: self._put(path, json.loads(body)))
 
     async def patch(self, path: str, body: bytes, *_: Any, **__: Any) -> bytes:
-        return await self._answer(f"PATCH {_short(path)}", lambda: self._patch(path, json.loads(body)))
+        return await self._result(f"PATCH {_short(path)}", lambda: self._patch(path, json.loads(body)))
 
     async def post(self, path: str, body: bytes, *_: Any, **__: Any) -> bytes:
-        return await self._answer(f"POST {_short(path)}", lambda: self._create(json.loads(body)))
+        return await self._result(f"POST {_short(path)}", lambda: self._create(json.loads(body)))
 
     async def delete(self, path: str, body: bytes = b"", **_: Any) -> bytes:
-        return await self._answer(f"DELETE {_short(path)}", lambda: self._delete(_name(path), json.loads(body)))
+        return await self._result(f"DELETE {_short(path)}", lambda: self._delete(_name(path), json.loads(body)))
 
-    async def _answer(self, request: str, work: Callable[[], dict[str, Any]]) -> bytes:
+    async def _result(self, request: str, work: Callable[[], dict[str, Any]]) -> bytes:
         self.requests.append(request)
         await asyncio.sleep(0)
         if (waiting := self.before(request)) is not None:

@@ -43,7 +43,7 @@ class Waiting:
         return sorted(self.stage.observations.devices_with_conditions.items())
 
 
-async def test_the_wait_is_told_and_ends_at_the_next_look_after_all_conditions_are_true() -> None:
+async def test_the_wait_is_reported_and_ends_at_the_next_look_after_all_conditions_are_true() -> None:
     pod = Waiting()
     await pod.begin()
     assert pod.stage.events.notes == [

@@ -51,9 +51,9 @@ async def test_it_is_created_allocated_reserved_and_named_in_the_pods_status() -
     assert created["metadata"]["ownerReferences"][0]["uid"] == "pod-uid"
     assert created["spec"]["devices"]["requests"][0]["exactly"] == {"deviceClassName": "gpu", "count": 1}
     assert created["status"]["reservedFor"][0]["uid"] == "pod-uid"
-    told = stage.server.pod_patches[0]["status"]["extendedResourceClaimStatus"]
-    assert told["resourceClaimName"] == NAME
-    assert told["requestMappings"][0]["requestName"] == "container-0-request-0"
+    reported = stage.server.pod_patches[0]["status"]["extendedResourceClaimStatus"]
+    assert reported["resourceClaimName"] == NAME
+    assert reported["requestMappings"][0]["requestName"] == "container-0-request-0"
     assert stage.taken() == {"gpu-0"}
     assert stage.tracker.pending("in-memory") is None
     assert stage.observations.claims_created == {("success", "false", "", "Pod"): 1}

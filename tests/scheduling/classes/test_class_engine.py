@@ -23,13 +23,13 @@ from tests.scheduling.plugins_for_tests import Looks, cluster, profile
 ABC = ("a", "b", "c")
 
 
-class Asked(Plugin):
+class PodSelection(Plugin):
     """A filter and a score that write down which nodes they are asked about."""
 
     depends_on = (Source.ROW,)
     reads_spec_only = True
 
-    def __init__(self, name: str = "Asked", *sources: Source, signature: Hashable = None) -> None:
+    def __init__(self, name: str = "PodSelection", *sources: Source, signature: Hashable = None) -> None:
         self.name = name
         if sources:
             self.depends_on = sources  # type: ignore[misc, assignment]  # one per instance here
@@ -61,54 +61,54 @@ class Decider:
         return schedule(self.profile, pod or pod_info(), self.cache, engine=self.engine)
 
 
-def test_a_plugin_is_asked_again_about_changed_rows_only() -> None:
-    asked = Asked()
-    decider = Decider(cluster(*ABC), asked)
+def test_a_plugin_is_queried_again_about_changed_rows_only() -> None:
+    queried = PodSelection()
+    decider = Decider(cluster(*ABC), queried)
     decider.decide()
     decider.cache.assume_pod(pod_info("one"), "b")
     assert decider.decide().node_name == "b"
     decider.decide()
-    assert asked.filtered == asked.scored == [["a", "b", "c"], ["b"]]
+    assert queried.filtered == queried.scored == [["a", "b", "c"], ["b"]]
 
 
-def test_what_only_reads_nodes_is_not_asked_when_pods_come() -> None:
-    class ReadsNodes(Asked):
+def test_what_only_reads_nodes_is_not_queried_when_pods_come() -> None:
+    class ReadsNodes(PodSelection):
         reads_pods = False
 
-    asked = ReadsNodes()
-    decider = Decider(cluster(*ABC), asked)
+    queried = ReadsNodes()
+    decider = Decider(cluster(*ABC), queried)
     decider.decide()
     decider.cache.assume_pod(pod_info("one"), "b")
     decider.decide()
     decider.cache.add_node(make_node("c", labels={"new": "label"}))
     decider.decide()
-    assert asked.filtered == [["a", "b", "c"], ["c"]]
+    assert queried.filtered == [["a", "b", "c"], ["c"]]
 
 
-def test_what_only_reads_amounts_is_asked_once_for_rows_with_equal_amounts() -> None:
-    asked = Asked("Asked", Source.AMOUNTS)
-    decider = Decider(cluster(*ABC), asked)
+def test_what_only_reads_amounts_is_queried_once_for_rows_with_equal_amounts() -> None:
+    queried = PodSelection("PodSelection", Source.AMOUNTS)
+    decider = Decider(cluster(*ABC), queried)
     decider.decide()
     for name, node in (("one", "b"), ("two", "a")):
         decider.cache.assume_pod(pod_info(name, requests={"cpu": "1"}), node)
         decider.decide()
     decider.cache.add_node(make_node("c", labels={"new": "label"}))
     decider.decide()
-    assert asked.scored == [["a", "b", "c"], ["b"]], "a gives and takes what b did, and c what it did before"
+    assert queried.scored == [["a", "b", "c"], ["b"]], "a gives and takes what b did, and c what it did before"
 
 
 def test_a_node_that_comes_goes_or_takes_another_s_row_is_seen() -> None:
-    asked = Asked()
-    decider = Decider(cluster(*ABC), asked)
+    queried = PodSelection()
+    decider = Decider(cluster(*ABC), queried)
     decider.decide()
     decider.cache.remove_node("c")
     assert decider.decide().feasible_names() == ["a", "b"]
     decider.cache.add_node(make_node("d"))
     assert decider.decide().feasible_names() == ["a", "b", "d"]
-    assert asked.filtered[-1] == ["d"]
+    assert queried.filtered[-1] == ["d"]
 
 
-class JudgesOtherwise(Asked):
+class JudgesOtherwise(PodSelection):
     """It may read what the class that it has `sign` from does not."""
 
     def filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Codes:
@@ -119,19 +119,19 @@ class JudgesOtherwise(Asked):
     "plugin",
     [
         pytest.param(JudgesOtherwise(), id="judges otherwise than what signs"),
-        pytest.param(Asked("Asked", Source.ANYTHING), id="depends on anything"),
-        pytest.param(Asked("Asked", Source.ROW, Source.TOPOLOGY_COUNTERS), id="depends on other rows"),
-        pytest.param(Asked("Asked", signature=UNSIGNABLE), id="does not sign this pod"),
+        pytest.param(PodSelection("PodSelection", Source.ANYTHING), id="depends on anything"),
+        pytest.param(PodSelection("PodSelection", Source.ROW, Source.TOPOLOGY_COUNTERS), id="depends on other rows"),
+        pytest.param(PodSelection("PodSelection", signature=UNSIGNABLE), id="does not sign this pod"),
     ],
 )
-def test_a_plugin_whose_answers_cannot_be_kept_is_asked_about_all_rows_for_each_pod(plugin: Asked) -> None:
+def test_a_plugin_whose_answers_cannot_be_kept_is_queried_about_all_rows_for_each_pod(plugin: PodSelection) -> None:
     decider = Decider(cluster(*ABC), plugin)
     for _ in range(2):
         decider.decide()
     assert plugin.filtered == plugin.scored == [["a", "b", "c"], ["a", "b", "c"]]
 
 
-class NeedsVolumes(Asked):
+class NeedsVolumes(PodSelection):
     """Asked live, because of what it depends on; and only about pods with volumes."""
 
     depends_on = (Source.VOLUMES,)
@@ -142,7 +142,7 @@ class NeedsVolumes(Asked):
         return PreFilterResult(SUCCESS if pod.pod.spec.volumes else SKIP)
 
 
-def test_a_plugin_that_needs_volumes_is_asked_about_pods_that_have_some() -> None:
+def test_a_plugin_that_needs_volumes_is_queried_about_pods_that_have_some() -> None:
     plugin = NeedsVolumes()
     decider = Decider(cluster(*ABC), plugin)
     volume = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
@@ -159,14 +159,14 @@ class AsksAlways(NeedsVolumes):
         return super().filter(cycle, pod, nodes, rows)
 
 
-def test_a_plugin_made_of_one_that_needs_volumes_is_asked_about_every_pod() -> None:
+def test_a_plugin_made_of_one_that_needs_volumes_is_queried_about_every_pod() -> None:
     plugin = AsksAlways()
     Decider(cluster(*ABC), plugin).decide(pod_info("bare"))
     assert plugin.pre_filtered == ["bare"]
 
 
 def test_classes_that_a_plugin_signs_alike_share_its_column() -> None:
-    shared, own = Asked("Shared", signature="all"), Asked("Own")
+    shared, own = PodSelection("Shared", signature="all"), PodSelection("Own")
     decider = Decider(cluster(*ABC), shared, own)
     for priority in (1, 2, 1, 2):
         decider.decide(pod_info(priority=priority))
@@ -187,26 +187,26 @@ def test_a_pod_that_prefilter_narrows_is_judged_by_the_cycle_alone() -> None:
     assert len(decider.engine) == 0
 
 
-def test_memory_is_bounded_and_the_class_not_asked_about_for_longest_goes() -> None:
-    asked = Asked()
-    decider = Decider(cluster(*ABC), asked)
+def test_memory_is_bounded_and_the_class_not_queried_about_for_longest_goes() -> None:
+    queried = PodSelection()
+    decider = Decider(cluster(*ABC), queried)
     for _ in range(4):  # what it takes is counted as it grows
         decider.decide(pod_info(priority=0))
     budget = decider.engine.bytes * 7 // 2
     decider.engine = ClassEngine(decider.profile, decider.cache, budget_bytes=budget)
     for priority in (0, 1, 2, 0, 3):
         decider.decide(pod_info(priority=priority))
-    asked.filtered.clear()
+    queried.filtered.clear()
     for priority in (0, 3, 2):
         decider.decide(pod_info(priority=priority))
-    assert asked.filtered == []
+    assert queried.filtered == []
     decider.decide(pod_info(priority=1))
-    assert asked.filtered == [list(ABC)]
+    assert queried.filtered == [list(ABC)]
     assert len(decider.engine) == 3
 
 
 def test_the_budget_follows_the_cluster() -> None:
-    decider = Decider(cluster(*ABC), Asked())
+    decider = Decider(cluster(*ABC), PodSelection())
     decider.decide(pod_info(priority=0))
     small = decider.engine.budget_bytes
     assert small < 3 * 2**20
@@ -222,7 +222,7 @@ def test_the_budget_follows_the_cluster() -> None:
 
 
 def test_classes_of_releases_that_are_gone_fill_the_budget_and_no_more() -> None:
-    decider = Decider(cluster(*ABC), Asked())
+    decider = Decider(cluster(*ABC), PodSelection())
     decider.engine = ClassEngine(decider.profile, decider.cache, budget_bytes=100_000)
     counts = []
     for priority in range(200):
@@ -234,7 +234,7 @@ def test_classes_of_releases_that_are_gone_fill_the_budget_and_no_more() -> None
 
 
 def test_each_column_knows_how_many_classes_share_its_cost() -> None:
-    decider = Decider(cluster(*ABC), Asked("Own"), Asked("Shared", signature="all"))
+    decider = Decider(cluster(*ABC), PodSelection("Own"), PodSelection("Shared", signature="all"))
     decider.engine = ClassEngine(decider.profile, decider.cache, budget_bytes=60_000)
     for priority in (*range(30), *range(0, 30, 3)):
         decider.decide(pod_info(priority=priority))
@@ -272,7 +272,7 @@ def _numbered(value: Any, number: int) -> Any:
     return value.format(number) if isinstance(value, str) else value
 
 
-class ByLabel(Asked):
+class ByLabel(PodSelection):
     """Made of a plugin that signs the spec, and signs more than that."""
 
     def sign(self, pod: PodInfo) -> Hashable:
@@ -282,7 +282,7 @@ class ByLabel(Asked):
         return np.array([nodes.name_of(row) != pod.labels["wants"] for row in rows.tolist()], dtype=np.int64)
 
 
-class NormalizesByLabel(Asked):
+class NormalizesByLabel(PodSelection):
     """Made of a plugin that signs, and reads what that one does not, after the points are given."""
 
     def normalize(self, cycle: CycleState, pod: PodInfo, rows: Rows, scores: Scores) -> Scores:
@@ -291,6 +291,6 @@ class NormalizesByLabel(Asked):
 
 
 @pytest.mark.parametrize("kind", [ByLabel, NormalizesByLabel], ids=["sign", "normalize"])
-def test_a_class_says_nothing_for_those_made_of_it_that_read_more(kind: type[Asked]) -> None:
+def test_a_class_says_nothing_for_those_made_of_it_that_read_more(kind: type[PodSelection]) -> None:
     decider = Decider(cluster(*ABC), kind())
     assert [decider.decide(pod_info(name, labels={"wants": name})).node_name for name in ABC] == [*ABC]

@@ -1,4 +1,4 @@
-"""Per-node functions that say what they read of a pod: answers are kept, and are those that would be given anew."""
+"""Per-node functions that say what they read of a pod: answers are kept, and are those that would be given again."""
 
 from collections.abc import Callable
 from typing import Any
@@ -40,10 +40,10 @@ def fewest_pods(pod: PodInfo, node: NodeInfo) -> int:
 
 
 def test_a_function_that_signs_is_called_again_for_changed_nodes_only() -> None:
-    asked: list[str] = []
+    queried: list[str] = []
 
     def counted(pod: PodInfo, node: NodeInfo) -> int:
-        asked.append(node.name)
+        queried.append(node.name)
         return fewest_pods(pod, node)
 
     decider = Decider(cluster("a", "b"), KeptPerNodeScore("Mine", counted, tier))
@@ -51,7 +51,7 @@ def test_a_function_that_signs_is_called_again_for_changed_nodes_only() -> None:
     decider.cache.assume_pod(pod_info("one"), "b")
     assert decider.decide().node_name == "a"
     decider.decide(pod_info("other", labels={"tier": "web"}))
-    assert asked == ["a", "b", "b", "a", "b"]
+    assert queried == ["a", "b", "b", "a", "b"]
 
 
 @given(

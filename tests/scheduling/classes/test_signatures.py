@@ -39,9 +39,11 @@ def signatures(cache: Cache) -> Signatures:
 
 
 def test_every_plugin_in_the_tree_that_judges_says_what_it_reads() -> None:
-    judges = [plugin for plugin in default_profile(Cache()).instances if any(hasattr(plugin, one) for one in JUDGES)]
-    assert len(judges) > 10
-    assert [plugin.name for plugin in judges if not traits_of(plugin).is_signed] == []
+    evaluators = [
+        plugin for plugin in default_profile(Cache()).instances if any(hasattr(plugin, one) for one in JUDGES)
+    ]
+    assert len(evaluators) > 10
+    assert [plugin.name for plugin in evaluators if not traits_of(plugin).is_signed] == []
 
 
 def test_pods_that_differ_in_name_and_uid_only_are_one_class(signatures: Signatures) -> None:
@@ -74,7 +76,9 @@ DIFFERENT: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("fields", DIFFERENT.values(), ids=DIFFERENT)
-def test_what_a_plugin_or_the_scheduler_reads_tells_pods_apart(signatures: Signatures, fields: dict[str, Any]) -> None:
+def test_what_a_plugin_or_the_scheduler_reads_reports_pods_apart(
+    signatures: Signatures, fields: dict[str, Any]
+) -> None:
     plain = signatures.class_of(pod_info("plain"))
     one, same = (signatures.class_of(pod_info(name, **fields)) for name in ("one", "same"))
     assert one is not None

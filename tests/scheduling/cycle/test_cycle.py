@@ -13,7 +13,7 @@ from kscheduler.framework.status import SKIP, SUCCESS, Code, Status, error, unre
 from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.scheduling.record import SchedulingRecord
 from tests.builders import make_node, pod_info
-from tests.scheduling.plugins_for_tests import Answer, Likes, Looks, Normalizes, TurnsDown, cluster, profile
+from tests.scheduling.plugins_for_tests import Explanation, Likes, Looks, Normalizes, TurnsDown, cluster, profile
 
 ABC = ("a", "b", "c")
 
@@ -31,18 +31,18 @@ def test_a_node_is_charged_to_the_first_filter_that_turns_it_down() -> None:
         "b": "First",
         "c": "Second",
     }
-    assert second.asked == ["c"], "nobody is asked about a node that is out already"
+    assert second.queried == ["c"], "nobody is asked about a node that is out already"
     assert record.message == "0/3 nodes are available: 1 not for Second, 2 not for First."
     assert record.diagnosis.plugins == {"First", "Second"}
 
 
-def test_filters_after_the_last_node_are_not_asked() -> None:
+def test_filters_after_the_last_node_are_not_queried() -> None:
     last = TurnsDown("Last")
     decide(TurnsDown("All", *ABC), last)
-    assert last.asked == []
+    assert last.queried == []
 
 
-def test_the_sign_of_a_code_tells_whether_preemption_could_help() -> None:
+def test_the_sign_of_a_code_reports_whether_preemption_could_help() -> None:
     record = decide(TurnsDown("Soft", "a"), TurnsDown("Hard", "b", "c", code=-1))
     codes = {name: status.code for name, status in record.diagnosis.by_node()}
     hard = Code.UNSCHEDULABLE_AND_UNRESOLVABLE
@@ -75,7 +75,7 @@ def test_a_resolvable_pre_filter_lets_the_others_run_and_then_rejects() -> None:
     judge = TurnsDown("Judge")
     record = decide(Looks("First", unschedulable("not now")), later, judge)
     assert later.looked == 1
-    assert judge.asked == []
+    assert judge.queried == []
     assert record.status == unschedulable("not now", plugin="First")
     assert record.message == "0/3 nodes are available: not now."
 
@@ -88,13 +88,13 @@ def test_an_unresolvable_pre_filter_after_a_resolvable_one_wins() -> None:
 def test_narrowing_judges_only_the_named_nodes() -> None:
     judge = TurnsDown("Judge", "a")
     record = decide(Looks("Names", names=frozenset({"a", "ghost"})), judge)
-    assert judge.asked == ["a"]
+    assert judge.queried == ["a"]
     assert record.message == ("0/3 nodes are available: 1 not for Judge, 2 node(s) didn't satisfy plugin(s) [Names].")
     assert record.diagnosis.plugins == {"Judge", "Names"}
 
 
 def test_names_that_no_node_has_are_charged_to_who_gave_them() -> None:
-    """Else nobody would be to blame, and the pod would be retried as after an error, for ever."""
+    """Else nobody would be to blame, and the pod would be retried as after an error, forever."""
     record = decide(Looks("Names", names=frozenset({"ghost"})))
     assert record.message == "0/3 nodes are available: 3 node(s) didn't satisfy plugin(s) [Names]."
     assert record.diagnosis.plugins == {"Names"}
@@ -274,7 +274,7 @@ def test_equals_share_the_pods() -> None:
 def test_whatever_plugins_do_the_cycle_ends_with_a_node_or_a_reason(
     looks: list[tuple[str, str | None]], filters: list[tuple[set[str], bool]], scores: list[dict[str, int]]
 ) -> None:
-    answers: dict[str, Answer] = {
+    answers: dict[str, Explanation] = {
         "ok": SUCCESS,
         "skip": SKIP,
         "soft": unschedulable("s"),

@@ -73,19 +73,19 @@ class KeptPrepares(Signs):
         return PreFilterResult(SUCCESS)
 
 
-def inputs(judges: Profile, view: Cache) -> CycleInputs:
-    return CycleInputs(judges, pod_info(), view.nodes, None, UNTIMED)
+def inputs(evaluators: Profile, view: Cache) -> CycleInputs:
+    return CycleInputs(evaluators, pod_info(), view.nodes, None, UNTIMED)
 
 
-def by_class(judges: Profile, view: Cache, *, tells_all: bool = True) -> ClassEvaluator:
-    asked = inputs(judges, view)
-    known = ClassEngine(judges, view, tells_all=tells_all).known(asked.pod, UNTIMED)
+def by_class(evaluators: Profile, view: Cache, *, reports_all: bool = True) -> ClassEvaluator:
+    queried = inputs(evaluators, view)
+    known = ClassEngine(evaluators, view, reports_all=reports_all).known(queried.pod, UNTIMED)
     assert known is not None
-    return ClassEvaluator(asked, known)
+    return ClassEvaluator(queried, known)
 
 
-def plain(judges: Profile, view: Cache) -> PlainEvaluator:
-    return PlainEvaluator(inputs(judges, view))
+def plain(evaluators: Profile, view: Cache) -> PlainEvaluator:
+    return PlainEvaluator(inputs(evaluators, view))
 
 
 def filtered(evaluator: Evaluator, view: Cache) -> tuple[Filtered, CycleState]:
@@ -104,12 +104,12 @@ def test_both_say_who_passes_who_turned_the_others_down_and_what_rows_earn(
     make: Callable[[Profile, Cache], Evaluator],
 ) -> None:
     view = cluster("a", "b", "c", "d")
-    judges = profile(
+    evaluators = profile(
         *(KeptPrepares(), Looks("Live"), KeptTurnsDown("KeptNo", "a"), TurnsDown("LiveNo", "a", "b")),
         *(KeptLikes("KeptPoints", {"c": 3}), Likes("LivePoints", {"c": 1, "d": 4})),
         weights={"KeptPoints": 2},
     )
-    evaluator = make(judges, view)
+    evaluator = make(evaluators, view)
     found, state = filtered(evaluator, view)
     assert state.find(Prepared) is not None
     assert (found.rows.tolist(), found.failure) == ([2, 3], None)
@@ -121,10 +121,10 @@ def test_both_say_who_passes_who_turned_the_others_down_and_what_rows_earn(
 
 
 @pytest.mark.parametrize("make", [plain, by_class])
-def test_both_tell_what_went_before_a_filters_failure(make: Callable[[Profile, Cache], Evaluator]) -> None:
+def test_both_report_what_went_before_a_filters_failure(make: Callable[[Profile, Cache], Evaluator]) -> None:
     view = cluster("a", "b")
-    judges = profile(KeptTurnsDown("KeptNo", "a"), TurnsDown("Bug", failure=ValueError("oh")))
-    found, _ = filtered(make(judges, view), view)
+    evaluators = profile(KeptTurnsDown("KeptNo", "a"), TurnsDown("Bug", failure=ValueError("oh")))
+    found, _ = filtered(make(evaluators, view), view)
     assert found.failure is not None
     assert (found.failure.plugin, len(found.rows)) == ("Bug", 0)
     assert words(found.rejections) == [("KeptNo", [0], [1])]
@@ -154,11 +154,11 @@ class _Breaks(TurnsDown):
 def test_a_failure_leaves_nothing_for_the_garbage_collector(has_engine: bool) -> None:
     """A plugin may fail for each of a hundred thousand pods: what is left of a cycle goes at once, frames and all."""
     view, breaks = cluster("a", "b"), _Breaks()
-    judges = profile(KeptTurnsDown("KeptNo", "a"), breaks)
-    engine = ClassEngine(judges, view) if has_engine else None
+    evaluators = profile(KeptTurnsDown("KeptNo", "a"), breaks)
+    engine = ClassEngine(evaluators, view) if has_engine else None
     gc.disable()
     try:
-        record = schedule(judges, pod_info(), view, engine=engine)
+        record = schedule(evaluators, pod_info(), view, engine=engine)
         assert record.status.code is Code.ERROR
         assert breaks.raised
         assert all(one() is None for one in breaks.raised)
@@ -166,17 +166,17 @@ def test_a_failure_leaves_nothing_for_the_garbage_collector(has_engine: bool) ->
         gc.enable()
 
 
-def test_a_class_that_need_not_tell_all_tells_why_a_pod_fits_nowhere_and_nothing_else() -> None:
+def test_a_class_that_need_not_report_all_tells_why_a_pod_fits_nowhere_and_nothing_else() -> None:
     view = cluster("a", "b")
     turns_down = KeptTurnsDown("KeptNo", "a")
-    evaluator = by_class(profile(turns_down, KeptLikes("Points", {"b": 5})), view, tells_all=False)
+    evaluator = by_class(profile(turns_down, KeptLikes("Points", {"b": 5})), view, reports_all=False)
     found, state = filtered(evaluator, view)
     assert (found.rows.tolist(), found.rejections) == ([1], [])
     priorities = evaluator.prioritize(state, found.rows)
     assert priorities.leaders is not None
     assert (priorities.leaders.rows.tolist(), priorities.leaders.points) == ([1], 5)
     assert (len(priorities.totals), priorities.by_plugin) == (0, ())
-    nowhere, _ = filtered(by_class(profile(KeptTurnsDown("KeptNo", "a", "b")), view, tells_all=False), view)
+    nowhere, _ = filtered(by_class(profile(KeptTurnsDown("KeptNo", "a", "b")), view, reports_all=False), view)
     assert words(nowhere.rejections) == [("KeptNo", [0, 1], [1, 1])]
 
 
@@ -196,8 +196,8 @@ def test_who_gets_which_evaluator() -> None:
     view = cluster("a")
     kept, unsigned = profile(KeptTurnsDown("KeptNo")), profile(Unsigned("Unsigned"))
 
-    def given_to(judges: Profile, engine: ClassEngine | None) -> type[Evaluator]:
-        evaluator, found = post_filter.pre_filtered(inputs(judges, view), CycleState(), engine)
+    def given_to(evaluators: Profile, engine: ClassEngine | None) -> type[Evaluator]:
+        evaluator, found = post_filter.pre_filtered(inputs(evaluators, view), CycleState(), engine)
         assert found.status.is_success
         return type(evaluator)
 
@@ -216,42 +216,42 @@ def test_who_gets_which_evaluator() -> None:
     ],
     ids=["rejects", "rejects for good", "narrows", "narrows to nothing"],
 )
-def test_a_pre_filter_that_does_not_let_all_through_is_asked_again_with_all_others(live: Looks) -> None:
+def test_a_pre_filter_that_does_not_let_all_through_is_queried_again_with_all_others(live: Looks) -> None:
     """Columns are about all nodes; and a plugin that comes first may have more to say."""
     view = cluster("a", "b")
     prepares, turns_down = KeptPrepares(), KeptTurnsDown("KeptNo", "a")
-    judges = profile(prepares, live, turns_down)
+    evaluators = profile(prepares, live, turns_down)
     state, alone = CycleState(), CycleState()
-    evaluator, found = post_filter.pre_filtered(inputs(judges, view), state, ClassEngine(judges, view))
+    evaluator, found = post_filter.pre_filtered(inputs(evaluators, view), state, ClassEngine(evaluators, view))
     assert (live.looked, prepares.looked) == (2, 2)
     assert type(evaluator) is PlainEvaluator
-    assert found == plain(judges, view).pre_filtered(alone)
+    assert found == plain(evaluators, view).pre_filtered(alone)
     assert not state.holds_the_same(alone)
     assert state.find(Prepared) is not None
-    turns_down.asked.clear()
+    turns_down.queried.clear()
     evaluator.filtered(state, view.nodes.rows())
-    assert turns_down.asked == ["a", "b"], "it is not looked up in its column"
+    assert turns_down.queried == ["a", "b"], "it is not looked up in its column"
 
 
-def test_of_plugins_that_fail_to_score_the_profiles_order_tells_which_is_named() -> None:
+def test_of_plugins_that_fail_to_score_the_profiles_order_reports_which_is_named() -> None:
     """By class the live one is asked first, though it comes behind the one with a column."""
     view, recorded = cluster("a", "b"), _Heard()
     kept = KeptNormalizes("Kept", {"a": 10}, failure=ValueError("kept"))
     live = Likes("Live", ValueError("live"))
-    judges = profile(kept, live)
-    judges = _heard_by(judges, recorded)
-    engine = ClassEngine(judges, view)
-    record = schedule(judges, pod_info(), view, engine=engine)
+    evaluators = profile(kept, live)
+    evaluators = _heard_by(evaluators, recorded)
+    engine = ClassEngine(evaluators, view)
+    record = schedule(evaluators, pod_info(), view, engine=engine)
     assert record.status.is_success
-    assert record.left_out == schedule(judges, pod_info(), view).left_out
+    assert record.left_out == schedule(evaluators, pod_info(), view).left_out
     assert [(left_out.plugin, left_out.nodes) for left_out in record.left_out] == [("Kept", 2), ("Live", 2)]
 
 
 def test_a_failure_that_does_not_come_again_costs_nothing_and_is_reported() -> None:
     view, recorded = cluster("a", "b"), _Heard()
     live = _OnceBroken()
-    judges = _heard_by(profile(KeptLikes("Kept", {"a": 1}), live), recorded)
-    record = schedule(judges, pod_info(), view, engine=ClassEngine(judges, view))
+    evaluators = _heard_by(profile(KeptLikes("Kept", {"a": 1}), live), recorded)
+    record = schedule(evaluators, pod_info(), view, engine=ClassEngine(evaluators, view))
     assert (record.node_name, record.totals.tolist()) == ("a", [1, 0])
     assert recorded.failures == ["Live Score: the first time"]
 
@@ -283,5 +283,5 @@ class _Heard:
         """Pass."""
 
 
-def _heard_by(judges: Profile, recorded: _Heard) -> Profile:
-    return replace(judges, listener=recorded)
+def _heard_by(evaluators: Profile, recorded: _Heard) -> Profile:
+    return replace(evaluators, listener=recorded)

@@ -61,7 +61,7 @@ def test_the_nominated_node_wins_over_a_better_one_without_being_scored() -> Non
 def test_nobody_else_is_judged_where_the_nominated_node_fits() -> None:
     judge = TurnsDown("J", "a")
     record = schedule(profile(judge), pod_info(**NOMINATED_TO_B), cluster("a", "b"))
-    assert judge.asked == ["b"]
+    assert judge.queried == ["b"]
     assert rejected(record) == {}
 
 
@@ -81,8 +81,8 @@ def test_the_nominated_node_is_tried_even_outside_the_names_that_pre_filter_gave
     narrowing = Looks("Narrow", SUCCESS, frozenset({"a"}))
     record = schedule(profile(narrowing), pod_info(**NOMINATED_TO_B), cluster("a", "b"))
     assert record.node_name == "b"
-    turned_down = profile(narrowing, TurnsDown("J", "a", "b"))
-    record = schedule(turned_down, pod_info(**NOMINATED_TO_B), cluster("a", "b", "c"))
+    rejecting = profile(narrowing, TurnsDown("J", "a", "b"))
+    record = schedule(rejecting, pod_info(**NOMINATED_TO_B), cluster("a", "b", "c"))
     assert rejected(record) == {
         "a": ("J", ("not for J",)),
         "b": ("J", ("not for J",)),
@@ -105,7 +105,7 @@ def test_pre_filter_has_the_first_word() -> None:
     judge = TurnsDown("J")
     record = schedule(profile(Looks("No", unresolvable("never")), judge), pod_info(**NOMINATED_TO_B), cluster("b"))
     assert record.message == "0/1 nodes are available: never."
-    assert judge.asked == []
+    assert judge.queried == []
 
 
 # --- other pods' nominations

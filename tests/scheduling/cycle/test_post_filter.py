@@ -22,31 +22,31 @@ from tests.builders import pod_info
 from tests.scheduling.plugins_for_tests import Likes, Looks, TurnsDown, cluster, profile
 
 
-class Answers(Plugin):
+class PluginResults(Plugin):
     """A PostFilter with a given answer."""
 
     def __init__(self, name: str, answer: PostFilterResult | Exception) -> None:
         self.name = name
         self.answer = answer
-        self.asked = 0
+        self.queried = 0
 
     def post_filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, diagnosis: Diagnosis) -> PostFilterResult:
-        self.asked += 1
+        self.queried += 1
         assert cycle.find(DryRun) is not None
         if isinstance(self.answer, Exception):
             raise self.answer
         return self.answer
 
 
-def says(name: str, status: Status, node: str | None = None) -> Answers:
-    return Answers(name, PostFilterResult(status, node))
+def says(name: str, status: Status, node: str | None = None) -> PluginResults:
+    return PluginResults(name, PostFilterResult(status, node))
 
 
-def full(*post_filter: Answers, before: Iterable[Plugin] = (TurnsDown("Full", "a"),)) -> Profile:
+def full(*post_filter: PluginResults, before: Iterable[Plugin] = (TurnsDown("Full", "a"),)) -> Profile:
     return replace(profile(*before), post_filter=post_filter)
 
 
-def decided(*post_filter: Answers) -> SchedulingRecord:
+def decided(*post_filter: PluginResults) -> SchedulingRecord:
     return schedule(full(*post_filter), pod_info(), cluster("a"))
 
 
@@ -76,7 +76,7 @@ CASES = {
     ),
     "a skip is an error": ([says("A", SKIP), says("B", SUCCESS, "a")], (Code.ERROR, "", None), [1, 0]),
     "a status that is none is an error": (
-        [Answers("A", PostFilterResult("Success")), says("B", SUCCESS, "a")],  # type: ignore[arg-type]  # a user's plugin
+        [PluginResults("A", PostFilterResult("Success")), says("B", SUCCESS, "a")],  # type: ignore[arg-type]  # a user's plugin
         (
             Code.ERROR,
             "running PostFilter plugin \"A\": WrongAnswerError: it answered 'Success', where a Status is due",
@@ -85,29 +85,29 @@ CASES = {
         [1, 0],
     ),
     "a node that is none is an error": (
-        [Answers("A", PostFilterResult(SUCCESS, 7))],  # type: ignore[arg-type]
+        [PluginResults("A", PostFilterResult(SUCCESS, 7))],  # type: ignore[arg-type]
         (Code.ERROR, 'running PostFilter plugin "A": WrongAnswerError: it answered 7, where a str is due', None),
         [1],
     ),
     "a bug is an error": (
-        [Answers("A", ValueError("oh"))],
+        [PluginResults("A", ValueError("oh"))],
         (Code.ERROR, 'running PostFilter plugin "A": ValueError: oh', None),
         [1],
     ),
 }
 
 
-@pytest.mark.parametrize(("plugins", "expected", "asked"), CASES.values(), ids=CASES)
+@pytest.mark.parametrize(("plugins", "expected", "queried"), CASES.values(), ids=CASES)
 def test_what_several_plugins_make_of_it(
-    plugins: list[Answers], expected: tuple[Code, str, str | None], asked: list[int]
+    plugins: list[PluginResults], expected: tuple[Code, str, str | None], queried: list[int]
 ) -> None:
     for plugin in plugins:
-        plugin.asked = 0
+        plugin.queried = 0
     record = decided(*plugins)
     assert record.post_filter is not None
     code, text, node = expected
     assert (record.post_filter.code, record.post_filter_message, record.nominated_node_name) == (code, text, node)
-    assert [plugin.asked for plugin in plugins] == asked
+    assert [plugin.queried for plugin in plugins] == queried
     assert record.status.code is Code.UNSCHEDULABLE
     assert record.message == f"0/1 nodes are available: 1 not for Full. {text}".strip()
 
@@ -121,41 +121,41 @@ WANTED = Preemption(pod_info("big"), "a", (pod_info("small"),), "A")
 
 
 def test_what_it_wants_done_goes_with_a_success_to_the_record() -> None:
-    silent, wants = says("A", NO), Answers("B", PostFilterResult(SUCCESS, "a", WANTED))
+    silent, wants = says("A", NO), PluginResults("B", PostFilterResult(SUCCESS, "a", WANTED))
     assert decided(silent, wants).preemption is WANTED
     assert decided(silent).preemption is None
 
 
 @pytest.mark.parametrize(
-    ("answer", "told"),
+    ("answer", "reported"),
     [
         (PostFilterResult(NO, "a", WANTED), "it answered a preemption with status Unschedulable, not Success"),
         (PostFilterResult(SUCCESS, "a", "small"), "it answered 'small', where a Preemption is due"),  # type: ignore[arg-type]
     ],
     ids=["without success", "no preemption"],
 )
-def test_what_cannot_be_done_is_the_plugins_failure(answer: PostFilterResult, told: str) -> None:
-    record = decided(Answers("A", answer), says("B", SUCCESS, "a"))
+def test_what_cannot_be_done_is_the_plugins_failure(answer: PostFilterResult, reported: str) -> None:
+    record = decided(PluginResults("A", answer), says("B", SUCCESS, "a"))
     assert record.preemption is None
-    assert record.post_filter_message == f'running PostFilter plugin "A": WrongAnswerError: {told}'
+    assert record.post_filter_message == f'running PostFilter plugin "A": WrongAnswerError: {reported}'
 
 
 @pytest.mark.parametrize("status", [unschedulable("no"), unresolvable("never")], ids=["U", "UU"])
-def test_it_is_asked_after_a_rejection_by_pre_filter(status: Status) -> None:
+def test_it_is_queried_after_a_rejection_by_pre_filter(status: Status) -> None:
     plugin = says("A", NO)
     record = schedule(full(plugin, before=(Looks("Early", status),)), pod_info(), cluster("a"))
-    assert plugin.asked == 1
+    assert plugin.queried == 1
     assert record.message.endswith(f"{status.message}. no room")
 
 
-def test_it_is_not_asked_where_a_node_fits_or_nothing_was_judged() -> None:
+def test_it_is_not_queried_where_a_node_fits_or_nothing_was_judged() -> None:
     plugin = says("A", NO)
     assert schedule(full(plugin), pod_info(), cluster("a", "b")).node_name == "b"
     nowhere = schedule(full(plugin), pod_info(), cluster())
     failed = schedule(full(plugin, before=(TurnsDown("Bug", failure=ValueError("oh")),)), pod_info(), cluster("a"))
     scored = full(plugin, before=(Likes("Bug", ValueError("oh")),))
     late = schedule(scored, pod_info(), cluster("a", "b"))
-    assert plugin.asked == 0
+    assert plugin.queried == 0
     assert [one.nominated_node_name for one in (nowhere, failed, late)] == ["", "", None]
     assert late.node_name == "b", "who fails to score only gives no points"
     assert [one.post_filter for one in (nowhere, failed, late)] == [None, None, None]

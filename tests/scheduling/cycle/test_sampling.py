@@ -104,7 +104,7 @@ def test_zones_are_visited_in_turn() -> None:
     assert [cache.nodes.name_of(row) for row in order.tolist()] == ["a1", "b1", "c1", "a2", "c2", "a3"]
 
 
-def test_a_region_tells_zones_of_one_name_apart() -> None:
+def test_a_region_reports_zones_of_one_name_apart() -> None:
     cache = Cache()
     for name, region in (("a1", "a"), ("a2", "a"), ("b1", "b")):
         labels = {"topology.kubernetes.io/zone": "1", "topology.kubernetes.io/region": region}

@@ -7,7 +7,7 @@ from typing import Any
 from kscheduler.aio.clock import VirtualClock
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import Condition
-from kscheduler.client.errors import APIError, ClientError, StatusAnswer
+from kscheduler.client.errors import APIError, APIStatus, ClientError
 from kscheduler.framework.cluster.preemption import Preemption
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.scheduling.eviction.evictions import AsyncEvictions, EvictionPorts
@@ -22,7 +22,7 @@ from tests.builders import make_pod
 from tests.scheduling.around import RecordedEvents
 
 MESSAGE = "kscheduler: preempting to accommodate a higher priority pod"
-FORBIDDEN = APIError(StatusAnswer(code=403, reason="Forbidden", message="no"))
+FORBIDDEN = APIError(APIStatus(code=403, reason="Forbidden", message="no"))
 
 
 class Writes:
@@ -140,23 +140,23 @@ class Stage:
                 journal,
             )
         )
-        self.store.on_change = self.evictions.sightings.look
+        self.store.on_change = self.evictions.pod_change_waits.look
 
     def _pod_of(self, key: str) -> Pod | None:
         self.looks += 1
         return self.store.get(key)
 
     def _node_of(self, uid: str) -> str:
-        """As the cache has it: whoever was not stopped in memory counts on the node."""
+        """As the cache has it: anyone who was not stopped in memory counts on the node."""
         held, entry = self.waiting.get(uid), self.in_pre_bind.get(uid)
-        is_turned_down = held is not None and held.verdict is not None and not held.verdict.is_success
-        is_stopped = is_turned_down or (entry is not None and entry.is_cancelled)
+        is_rejected = held is not None and held.verdict is not None and not held.verdict.is_success
+        is_stopped = is_rejected or (entry is not None and entry.is_cancelled)
         return "" if is_stopped and uid not in self.slow_to_leave else "n"
 
     def gives_back(self, pod: PodInfo) -> None:
         """The attempt of a pod that was stopped in memory has ended."""
         self.slow_to_leave.discard(pod.uid)
-        self.evictions.gave_node_back(pod)
+        self.evictions.released_node(pod)
 
     def _activate(self, keys: Collection[str]) -> None:
         self.activated += [key.removeprefix("default/") for key in keys]

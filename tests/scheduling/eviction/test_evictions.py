@@ -7,7 +7,7 @@ import pytest
 from kscheduler.client.errors import NotSentError
 from kscheduler.framework.status import Code
 from kscheduler.scheduling.eviction.evictions import PREEMPTIONS_AT_ONCE
-from kscheduler.scheduling.eviction.sightings import LONGEST_LAG_SECONDS
+from kscheduler.scheduling.eviction.pod_change_waits import LONGEST_LAG_SECONDS
 from kscheduler.state.waiting_pods import HeldPod
 from tests.scheduling.eviction.stage import FORBIDDEN, MESSAGE, Stage, turns
 
@@ -350,7 +350,7 @@ async def test_who_is_outbid_before_its_turn_has_come_touches_nobody_and_is_not_
     assert "w" in stage.writes.started
 
 
-async def test_two_preemptors_are_told_apart() -> None:
+async def test_two_preemptors_are_reported_apart() -> None:
     stage = Stage()
     stage.writes.gates = {"a": asyncio.Event(), "b": asyncio.Event()}
     stage.evictions.begin(stage.preemption("a", preemptor="one"))

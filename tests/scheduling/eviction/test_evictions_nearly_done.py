@@ -5,7 +5,7 @@ import asyncio
 from tests.scheduling.eviction.stage import FORBIDDEN, Stage, turns
 
 
-async def test_only_preemptors_whose_last_victims_turn_has_come_need_be_asked() -> None:
+async def test_only_preemptors_whose_last_victims_turn_has_come_need_be_queried() -> None:
     """All others are told to wait without a look at their victims, so that a thousand of them cost nothing."""
     stage = Stage()
     stage.writes.gates = {"a": asyncio.Event(), "b": asyncio.Event()}
@@ -25,7 +25,7 @@ async def test_only_preemptors_whose_last_victims_turn_has_come_need_be_asked() 
     assert stage.evictions.nearly_done() == ()
 
 
-async def test_a_preemptor_that_is_shut_out_again_need_not_be_asked() -> None:
+async def test_a_preemptor_that_is_shut_out_again_need_not_be_queried() -> None:
     stage = Stage()
     stage.writes.gates = {name: asyncio.Event() for name in "abc"}
     stage.evictions.begin(stage.preemption("a"))

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from kscheduler.api.kinds import NODES, PODS
 from kscheduler.client.errors import ClientError, NotSentError
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.scheduling.eviction.sightings import LONGEST_LAG_SECONDS
+from kscheduler.scheduling.eviction.pod_change_waits import LONGEST_LAG_SECONDS
 from kscheduler.scheduling.journal import Journal
 from tests.scheduling.eviction.stage import FORBIDDEN, Stage, turns
 from tests.scheduling.never_stuck import words
@@ -54,7 +54,7 @@ class SmallStorm:
         """The kubelet has stopped a pod."""
         self.service.server.delete(PODS, f"default/{name}")
 
-    def hears(self, events: int = 1_000) -> None:
+    def is_registered(self, events: int = 1_000) -> None:
         """The watch tells the scheduler."""
         self.service.server.deliver(PODS, events)
 
@@ -70,7 +70,7 @@ class SmallStorm:
             self.answers()
             for name in self.victims():
                 self.goes(name)
-            self.hears()
+            self.is_registered()
             self.service.advance(11.0)
             while self.service.try_next():
                 self.answers()
@@ -95,13 +95,13 @@ def test_a_preemptor_whose_room_is_there_takes_no_other_while_a_neighbours_victi
     storm: SmallStorm,
 ) -> None:
     storm.pod("first", 1)
-    storm.hears()
+    storm.is_registered()
     assert storm.service.try_next()
     (victim,) = storm.victims()
     node = victim[:2]
     storm.goes(victim)
     storm.pod("second", 2, wants=node)
-    storm.hears()
+    storm.is_registered()
     assert storm.service.try_next(), "the second one: the first one is in back-off"
     # Its victims go at the API server, and the watch does not say so yet.
     assert storm.service.try_next(), "the first one"
@@ -133,9 +133,9 @@ def test_as_many_pods_go_as_the_preemptors_need_in_whatever_order_things_happen(
         if step == "try":
             storm.service.try_next()
         elif step == "hear one":
-            storm.hears(1)
+            storm.is_registered(1)
         elif step == "hear":
-            storm.hears()
+            storm.is_registered()
         elif step == "go":
             for name in storm.victims()[:1]:
                 storm.goes(name)
@@ -184,7 +184,7 @@ async def test_a_recorder_hears_of_a_neighbour_that_waits() -> None:
     heard: list[tuple[str, str]] = []
 
     class Hears(Journal):
-        def waits_beside(self, pod: PodInfo, node_name: str) -> None:
+        def continues_in_background(self, pod: PodInfo, node_name: str) -> None:
             heard.append((pod.key, node_name))
 
     stage = Stage(journal=Hears())
@@ -196,8 +196,8 @@ async def test_a_recorder_hears_of_a_neighbour_that_waits() -> None:
 
 
 async def test_who_may_not_wait_for_a_neighbours_victims() -> None:
-    """The preemptor itself; whoever was outbid, as nothing was left to it; a pod that need not leave it any room, and
-    one that the victims are no less important than; whoever is expected elsewhere.
+    """The preemptor itself; anyone who was outbid, as nothing was left to it; a pod that need not leave it any room,
+    and one that the victims are no less important than; anyone who is expected elsewhere.
     """
     stage = Stage()
     outbid = stage.pod("outbid", node="", priority=50)

@@ -17,13 +17,13 @@ class FakeCalls:
 
     def __init__(self, answers: Mapping[str, Any]) -> None:
         self._answers = answers
-        self.asked: list[tuple[str, Any]] = []
+        self.queried: list[tuple[str, Any]] = []
 
     async def call(self, verb: str, body: bytes, may_send: Callable[[], bool] | None = None) -> bytes:
         if may_send is not None and not may_send():
             message = "not sent"
             raise CallGivenUpError(message)
-        self.asked.append((verb, msgspec.json.decode(body)))
+        self.queried.append((verb, msgspec.json.decode(body)))
         answer = self._answers[verb]
         if isinstance(answer, ExtenderError):
             raise answer

@@ -43,7 +43,7 @@ def test_what_can_be_called_is_no_mistake(url: str) -> None:
         ("http://me:s3cret@/x", "http:///x", HTTP),
         ("http://x:99999", "http://x:99999", "Port out of range 0-65535"),
         ("http://me:s3cret@x:port", "http://x:port", "Port could not be cast to integer value as 'port'"),
-        ("http://x:0", "http://x:0", "nobody listens on port 0"),
+        ("http://x:0", "http://x:0", "nothing can listen on port 0"),
         ("http://[::1", "http://[::1", "Invalid IPv6 URL"),
         ("http://169.254.169.254/latest", "http://169.254.169.254/latest", f"169.254.169.254 {LINK_LOCAL}"),
         ("http://[fe80::1]:80", "http://[fe80::1]:80", f"fe80::1 {LINK_LOCAL}"),
@@ -51,7 +51,7 @@ def test_what_can_be_called_is_no_mistake(url: str) -> None:
         ("http://[64:ff9b::a9fe:a9fe]", "http://[64:ff9b::a9fe:a9fe]", f"64:ff9b::a9fe:a9fe {LINK_LOCAL}"),
     ],
 )
-def test_what_cannot_be_called_is_told_without_its_password(url: str, shown: str, why: str) -> None:
+def test_what_cannot_be_called_is_reported_without_its_password(url: str, shown: str, why: str) -> None:
     assert problems(url) == [f'{URL}: Invalid value: "{shown}": {why}']
 
 
@@ -60,7 +60,7 @@ def test_whoever_has_no_verb_is_never_called() -> None:
     assert problems("ftp://x", {"bind_verb": "b"}) != []
 
 
-def test_a_file_that_is_not_there_is_told_with_its_field(tmp_path: Path) -> None:
+def test_a_file_that_is_not_there_is_reported_with_its_field(tmp_path: Path) -> None:
     none, folder = str(tmp_path / "none.crt"), str(tmp_path)
     found = problems(ca_file=none, cert_file=folder, key_file=none)
     assert found == [
@@ -70,7 +70,7 @@ def test_a_file_that_is_not_there_is_told_with_its_field(tmp_path: Path) -> None
     ]
 
 
-def test_a_file_that_is_no_certificate_is_told_with_its_field(tmp_path: Path) -> None:
+def test_a_file_that_is_no_certificate_is_reported_with_its_field(tmp_path: Path) -> None:
     text = tmp_path / "text"
     text.write_text("no certificate")
     (tmp_path / "one").mkdir()

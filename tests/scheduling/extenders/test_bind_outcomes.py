@@ -15,8 +15,8 @@ from kscheduler.client.extenders.caller import (
     ExtenderTimeoutError,
 )
 from kscheduler.framework.status import Fault, Status
-from kscheduler.scheduling.extenders.asking import HTTPExtenders
 from kscheduler.scheduling.extenders.http_extender import MOST_SECONDS, UNKNOWN_PLACE, BindOutcomes, PodPlace
+from kscheduler.scheduling.extenders.http_extenders import HTTPExtenders
 from tests.builders import make_pod
 from tests.scheduling.extenders.fake_extenders import NamedObjects, fake_extender
 
@@ -43,31 +43,35 @@ class Impatient(VirtualClock):
         self.slept += seconds
 
 
-class Places:
-    """Where the pod is, look by look; the last place for ever."""
+class SubQueues:
+    """Where the pod is, look by look; the last place forever."""
 
-    def __init__(self, *places: PodPlace) -> None:
-        self.places = list(places)
+    def __init__(self, *sub_queues: PodPlace) -> None:
+        self.sub_queues = list(sub_queues)
         self.looks = 0
 
     async def __call__(self, pod: Pod) -> PodPlace:
         assert pod is POD
         self.looks += 1
-        return self.places[min(self.looks, len(self.places)) - 1]
+        return self.sub_queues[min(self.looks, len(self.sub_queues)) - 1]
 
 
 async def bound(
-    answer: Any, places: Places, clock: VirtualClock, may_bind: Callable[[], bool] = lambda: True, **settings: Any
+    answer: Any,
+    sub_queues: SubQueues,
+    clock: VirtualClock,
+    may_bind: Callable[[], bool] = lambda: True,
+    **settings: Any,
 ) -> Status | None:
     extender, calls = fake_extender("http://x", {"bind": answer}, **settings)
-    outcomes = BindOutcomes(places, may_bind, clock)
+    outcomes = BindOutcomes(sub_queues, may_bind, clock)
     status = await HTTPExtenders([extender], NamedObjects(), may_bind=lambda: True, outcomes=outcomes).bind(POD, "n")
-    assert len(calls.asked) == 1, "it may count what it gives out"
+    assert len(calls.queried) == 1, "it may count what it gives out"
     return status
 
 
 @pytest.mark.parametrize(
-    ("answer", "places", "expected"),
+    ("answer", "sub_queues", "expected"),
     [
         pytest.param({}, [HERE], "", id="bound"),
         pytest.param({}, [NOWHERE, UNREAD, HERE], "", id="bound, seen late"),
@@ -89,8 +93,10 @@ async def bound(
         pytest.param(b"<html>", [NOWHERE], "the answer is not JSON", id="nonsense"),
     ],
 )
-async def test_the_api_server_decides_what_an_answer_means(answer: Any, places: list[PodPlace], expected: str) -> None:
-    status = await bound(answer, Places(*places), Impatient())
+async def test_the_api_server_decides_what_an_answer_means(
+    answer: Any, sub_queues: list[PodPlace], expected: str
+) -> None:
+    status = await bound(answer, SubQueues(*sub_queues), Impatient())
     assert status is not None
     assert status.is_success is not bool(expected)
     assert status.message.startswith(expected)
@@ -110,44 +116,44 @@ async def test_the_api_server_decides_what_an_answer_means(answer: Any, places: 
 async def test_the_plugins_bind_what_an_ignorable_extender_has_not(
     answer: Any, place: PodPlace, expected: str | None
 ) -> None:
-    status = await bound(answer, Places(place), Impatient(), ignorable=True)
+    status = await bound(answer, SubQueues(place), Impatient(), ignorable=True)
     assert (status.message if status is not None else None) == expected
 
 
 async def test_who_was_not_reached_has_bound_nothing_and_nobody_looks() -> None:
-    places = Places(HERE)
-    status = await bound(AWAY, places, Impatient())
+    sub_queues = SubQueues(HERE)
+    status = await bound(AWAY, sub_queues, Impatient())
     assert status is not None
-    assert (status.message, places.looks) == ("connection refused", 0)
+    assert (status.message, sub_queues.looks) == ("connection refused", 0)
 
 
 @pytest.mark.parametrize("answer", [{}, LATE, LOST], ids=["it lies", "too slow", "lost"])
 async def test_the_room_is_kept_for_a_while_and_not_for_ever(answer: Any) -> None:
     clock = Impatient()
-    await bound(answer, Places(NOWHERE), clock)
+    await bound(answer, SubQueues(NOWHERE), clock)
     assert MOST_SECONDS <= clock.slept < 2 * MOST_SECONDS
 
 
 async def test_the_room_is_kept_as_long_as_the_api_server_is_away() -> None:
-    clock, places = Impatient(), Places(*[UNREAD] * 100, HERE)
-    status = await bound(LATE, places, clock)
+    clock, sub_queues = Impatient(), SubQueues(*[UNREAD] * 100, HERE)
+    status = await bound(LATE, sub_queues, clock)
     assert status is not None
     assert status.is_success
     assert clock.slept > 5 * MOST_SECONDS
-    assert places.looks == 101, "each look is a request: they come slower and slower"
+    assert sub_queues.looks == 101, "each look is a request: they come slower and slower"
 
 
 async def test_a_pod_that_is_gone_is_nobodys_fault() -> None:
-    status = await bound(LATE, Places(GONE), Impatient())
+    status = await bound(LATE, SubQueues(GONE), Impatient())
     assert status is not None
     assert status.fault is Fault.GONE
 
 
 async def test_an_extender_that_says_it_has_bound_and_has_not_is_named_in_the_log() -> None:
     with structlog.testing.capture_logs() as lines:
-        await bound({}, Places(NOWHERE), Impatient())
-        await bound({}, Places(NOWHERE, HERE), Impatient())
-        await bound(LATE, Places(NOWHERE), Impatient())
+        await bound({}, SubQueues(NOWHERE), Impatient())
+        await bound({}, SubQueues(NOWHERE, HERE), Impatient())
+        await bound(LATE, SubQueues(NOWHERE), Impatient())
     (line,) = (line for line in lines if line["event"] == "extender_bind_not_seen")
     assert (line["log_level"], line["extender"], line["pod"], line["node"]) == (
         "warning",
@@ -159,7 +165,7 @@ async def test_an_extender_that_says_it_has_bound_and_has_not_is_named_in_the_lo
 
 
 async def test_a_process_that_has_lost_its_lease_looks_no_more() -> None:
-    places = Places(UNREAD)
-    status = await bound(LATE, places, Impatient(), may_bind=lambda: places.looks < 3)
+    sub_queues = SubQueues(UNREAD)
+    status = await bound(LATE, sub_queues, Impatient(), may_bind=lambda: sub_queues.looks < 3)
     assert status is not None
-    assert (status.message, places.looks) == ("no answer within 5 s", 3)
+    assert (status.message, sub_queues.looks) == ("no answer within 5 s", 3)

@@ -61,7 +61,7 @@ def set_of(*extenders: Extender, **environ: str) -> ExtenderSet:
     return ExtenderSet(extenders, NamedObjects(), may_bind=lambda: True, place_of=nowhere, environ=environ)
 
 
-async def test_a_configured_extender_is_asked_over_http_and_not_after_it_is_closed() -> None:
+async def test_a_configured_extender_is_queried_over_http_and_not_after_it_is_closed() -> None:
     heads: list[bytes] = []
 
     async def filter_all(peer: Peer) -> None:
@@ -75,16 +75,16 @@ async def test_a_configured_extender_is_asked_over_http_and_not_after_it_is_clos
         configured = Extender(f"{server.url}/scheduler/", filter_verb="filter", node_cache_capable=True)
         extenders = set_of(configured)
         try:
-            answers = await extenders.asking.about_nodes(pod_info("p"), ["a", "b"])
+            answers = await extenders.querying.about_nodes(pod_info("p"), ["a", "b"])
         finally:
             await extenders.close()
         assert answers.left == {"b"}
         assert heads == [b"POST /scheduler/filter"]
-        answers = await extenders.asking.about_nodes(pod_info("p"), ["a", "b"])
+        answers = await extenders.querying.about_nodes(pod_info("p"), ["a", "b"])
         assert "no longer configured" in answers.status.message
 
 
-def test_a_proxy_that_is_not_used_is_told_once_for_each_extender() -> None:
+def test_a_proxy_that_is_not_used_is_reported_once_for_each_extender() -> None:
     with structlog.testing.capture_logs() as lines:
         set_of(Extender("http://user:s3cret@x/y"), Extender("http://127.0.0.1"), HTTP_PROXY="http://p").announce()
     assert [(line["event"], line["extender"], line["variable"]) for line in lines] == [

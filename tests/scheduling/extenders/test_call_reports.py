@@ -13,7 +13,7 @@ def test_an_outage_begins_and_ends_once() -> None:
     with structlog.testing.capture_logs() as lines:
         reports.answered()
         for _ in range(3):
-            reports.gave_no_answer("filter", "default/p", "refused")
+            reports.was_unavailable("filter", "default/p", "refused")
             now += 1.0
             reports.answered()  # every other call: it is one outage
         assert list(reports.notes()) == ["extender http://x has failed 3 times in 3 s, last 1 s ago: refused"]
@@ -35,28 +35,28 @@ def test_an_outage_begins_and_ends_once() -> None:
     assert (lines[1]["failures"], lines[1]["seconds"]) == (3, 8.0)
 
 
-def test_an_outage_that_lasts_is_told_each_minute_with_a_count() -> None:
+def test_an_outage_that_lasts_is_reported_each_minute_with_a_count() -> None:
     now = 0.0
     reports = CallReports("http://x", lambda: now, is_ignorable=True)
     with structlog.testing.capture_logs() as lines:
         for second in range(3601):
             now = float(second)
-            reports.gave_no_answer("filter", "default/p", "refused")
+            reports.was_unavailable("filter", "default/p", "refused")
     warned = [line for line in lines if line["event"] == "extender_failing"]
     assert len(warned) == 61
     assert (warned[-1]["times_since"], warned[-1]["failing_seconds"]) == (59, 3600)
 
 
-def test_one_failure_is_told_as_one_and_how_long_ago_it_was() -> None:
+def test_one_failure_is_reported_as_one_and_how_long_ago_it_was() -> None:
     now = 100.0
     reports = CallReports("http://x", lambda: now)
     with structlog.testing.capture_logs():
-        reports.gave_no_answer("filter", "default/p", "refused")
+        reports.was_unavailable("filter", "default/p", "refused")
     now += 40.0
     assert list(reports.notes()) == ["extender http://x has failed once, last 40 s ago: refused"]
 
 
-def test_scores_out_of_range_are_told_of_once() -> None:
+def test_scores_out_of_range_are_reported_of_once() -> None:
     reports = CallReports("http://x", VirtualClock().monotonic)
     with structlog.testing.capture_logs() as lines:
         reports.scored_outside("node-1", 11)
@@ -68,8 +68,8 @@ def test_scores_out_of_range_are_told_of_once() -> None:
 
 def test_what_an_outage_means_is_said() -> None:
     with structlog.testing.capture_logs() as lines:
-        CallReports("x", VirtualClock().monotonic, is_ignorable=True).gave_no_answer("filter", "p", "e")
-        CallReports("x", VirtualClock().monotonic).gave_no_answer("prioritize", "p", "e")
+        CallReports("x", VirtualClock().monotonic, is_ignorable=True).was_unavailable("filter", "p", "e")
+        CallReports("x", VirtualClock().monotonic).was_unavailable("prioritize", "p", "e")
     warnings = [line["then"] for line in lines if line["log_level"] == "warning"]
     assert warnings == [
         "its pods are decided without it",
@@ -77,7 +77,7 @@ def test_what_an_outage_means_is_said() -> None:
     ]
 
 
-def test_answers_that_were_skipped_are_told_once_a_minute_with_how_many() -> None:
+def test_answers_that_were_skipped_are_reported_once_a_minute_with_how_many() -> None:
     now = 100.0
     reports = CallReports("http://x", lambda: now, is_ignorable=True)
     with structlog.testing.capture_logs() as lines:
@@ -96,7 +96,7 @@ def test_answers_that_were_skipped_are_told_once_a_minute_with_how_many() -> Non
 
 def test_a_command_logs_nothing() -> None:
     with structlog.testing.capture_logs() as lines:
-        CallReports("x", VirtualClock().monotonic, logs=False).gave_no_answer("filter", "p", "e")
+        CallReports("x", VirtualClock().monotonic, logs=False).was_unavailable("filter", "p", "e")
         CallReports("x", VirtualClock().monotonic, logs=False, is_ignorable=True).passed_over("filter", "p", "e")
     assert lines == []
 

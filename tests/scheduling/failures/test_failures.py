@@ -71,14 +71,14 @@ def test_each_row_of_the_table(failure: Failure, wanted: Failure) -> None:
     assert failure == wanted
 
 
-TURNED_DOWN = Failure("0/1 nodes are available: 1 no.", "Unschedulable", frozenset({"F"}))
+REJECTED = Failure("0/1 nodes are available: 1 no.", "Unschedulable", frozenset({"F"}))
 FAILED = Failure("boom", "SchedulerError")
 
 
 @pytest.mark.parametrize(
     ("failure", "place"),
     [
-        (TURNED_DOWN, "unschedulable"),
+        (REJECTED, "unschedulable"),
         (FAILED, "backoff"),
         (Failure("no nodes available to schedule pods", "Unschedulable"), "backoff"),
     ],
@@ -121,7 +121,7 @@ def test_the_newest_version_is_what_is_tried_next() -> None:
     queued = harness.queue.pop_nowait(harness.clock.time())
     assert queued is not None
     newest = harness.store["default/p"] = make_pod("p", labels={"changed": "yes"})
-    harness.failures.handle(queued, TURNED_DOWN, harness.clock.time())
+    harness.failures.handle(queued, REJECTED, harness.clock.time())
     found = harness.queue.find("default/p")
     assert found is not None
     assert found[1].pod.pod is newest
@@ -307,7 +307,7 @@ def test_a_report_that_fails_leaves_the_counts_of_the_queue_right() -> None:
         raise RuntimeError
 
     harness.reported.report = broken  # type: ignore[method-assign,assignment]  # a bug in the sink
-    for failure in (TURNED_DOWN, BUG):
+    for failure in (REJECTED, BUG):
         with pytest.raises(RuntimeError):
             harness.failures.handle(queued, failure, harness.clock.time())
     assert harness.where("default/p") == "unschedulable"

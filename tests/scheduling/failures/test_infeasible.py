@@ -53,7 +53,7 @@ def harness(judge: Signed) -> SchedulerHarness:
 
 
 def drain(harness: SchedulerHarness) -> list[str]:
-    """Decide on whoever is ready; who found a node."""
+    """Decide on anyone who is ready; who found a node."""
     placed = []
     while (queued := harness.queue.pop_nowait(harness.clock.time())) is not None:
         attempt = harness.scheduler.decide(queued)
@@ -62,7 +62,7 @@ def drain(harness: SchedulerHarness) -> list[str]:
     return placed
 
 
-def test_pods_of_a_class_share_one_cycle_and_each_is_told(harness: SchedulerHarness, judge: Signed) -> None:
+def test_pods_of_a_class_share_one_cycle_and_each_is_reported(harness: SchedulerHarness, judge: Signed) -> None:
     assert drain(harness) == []
     assert judge.calls == 2
     assert len(harness.reported.reports) == 4, "a condition and an Event for everybody"
@@ -72,7 +72,7 @@ def test_pods_of_a_class_share_one_cycle_and_each_is_told(harness: SchedulerHarn
     assert harness.queue.statistics().unschedulable == 4
 
 
-def test_a_change_has_one_of_them_judged_again_and_the_others_told_what_is_new(
+def test_a_change_has_one_of_them_judged_again_and_the_others_reported_what_is_new(
     harness: SchedulerHarness, judge: Signed
 ) -> None:
     drain(harness)
@@ -133,30 +133,30 @@ class Calls(Plugin):
 
     def __init__(self, answer: Status) -> None:
         self.answer = answer
-        self.asked: list[str] = []
+        self.queried: list[str] = []
 
     def sign(self, pod: PodInfo) -> object:
         return ()
 
     def post_filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, diagnosis: Diagnosis) -> PostFilterResult:
-        self.asked.append(pod.name)
+        self.queried.append(pod.name)
         return PostFilterResult(self.answer)
 
 
 @pytest.mark.parametrize(
-    ("answer", "asked"),
+    ("answer", "queried"),
     [
         pytest.param(SUCCESS, ["p0", "p1", "p2"], id="it has done something"),
         pytest.param(unschedulable("no"), ["p0"], id="it can do nothing"),
     ],
 )
-def test_what_post_filter_does_for_a_pod_it_does_for_each(judge: Signed, answer: Status, asked: list[str]) -> None:
+def test_what_post_filter_does_for_a_pod_it_does_for_each(judge: Signed, answer: Status, queried: list[str]) -> None:
     """An autoscaler was asked for one node where a hundred pods of a class had none."""
     calls = Calls(answer)
     harness = SchedulerHarness(replace(profile(judge), post_filter=(calls,)), cluster("a", "b"))
     harness.add(*(make_pod(f"p{number}") for number in range(3)))
     assert drain(harness) == []
-    assert calls.asked == asked
+    assert calls.queried == queried
     assert harness.queue.statistics().unschedulable == 3
 
 
@@ -209,7 +209,7 @@ def test_any_change_that_a_verdict_may_depend_on_forgets_what_was_known(change: 
     assert known.verdict(pod_info("q")) is None
 
 
-def test_asking_changes_nothing() -> None:
+def test_querying_changes_nothing() -> None:
     cache = cluster("a")
     before = cache.generation
     cache.nominator.remove("nobody")

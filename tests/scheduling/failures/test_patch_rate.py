@@ -35,7 +35,7 @@ def test_each_429_halves_the_rate_and_a_quiet_minute_brings_it_back() -> None:
     assert gone_by(rate, RECOVERY_SECONDS, 10.0) == pytest.approx(1010, abs=1)
 
 
-def test_a_server_that_refuses_for_ever_is_asked_now_and_then() -> None:
+def test_a_server_that_refuses_for_ever_is_queried_now_and_then() -> None:
     rate = PatchRate(100.0, 10)
     for _ in range(100):
         rate.slow_down(0.0)

@@ -234,7 +234,7 @@ def a_class(*names: str) -> dict[str, None]:
     return dict.fromkeys(f"default/{name}" for name in names)
 
 
-def test_every_member_of_a_class_is_told_that_does_not_show_it() -> None:
+def test_every_member_of_a_class_is_reported_that_does_not_show_it() -> None:
     world = World(showing("a"), showing("b", "old"), showing("c", "new"))
     world.patches.put_class("k", a_class("a", "b", "c", "unknown"), saying("new"))
     assert sorted(world.send_all()) == ["a: new @None", "b: new @None"]
@@ -338,7 +338,7 @@ def test_a_hundred_thousand_parked_pods_cost_a_bounded_rate_and_little_memory() 
     assert sent == pytest.approx(TEXTS_AT_ONCE + 60 * TEXTS_PER_SECOND, abs=10)
 
 
-def test_pods_that_were_never_told_anything_are_told_fast() -> None:
+def test_pods_that_were_never_reported_anything_are_reported_fast() -> None:
     names = [f"p{number}" for number in range(3000)]
     world = World(*(showing(name) for name in names))
     world.patches.put_class("k", a_class(*names), saying("no"))

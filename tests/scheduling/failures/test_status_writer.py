@@ -14,7 +14,7 @@ from kscheduler.api.codec import UndecodableError
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import Condition
 from kscheduler.client.errors import APIError, ClientError, CredentialsError, NotSentError, UnknownOutcomeError
-from kscheduler.client.errors import StatusAnswer as WireStatus
+from kscheduler.client.errors import APIStatus as WireStatus
 from kscheduler.scheduling.failures.pending_patches import TEXTS_AT_ONCE, TEXTS_PER_SECOND
 from kscheduler.scheduling.failures.status_writer import MOST_TRIES, WORKERS, StatusWriter
 from tests.builders import make_pod
@@ -180,7 +180,7 @@ async def test_every_failure_is_an_event_even_where_the_condition_stays() -> Non
         assert bench.server.done == ["p: no @None"]
 
 
-async def test_a_class_is_told_at_a_bounded_rate_without_events() -> None:
+async def test_a_class_is_reported_at_a_bounded_rate_without_events() -> None:
     names = [f"p{number}" for number in range(1000)]
     async with running(*names) as bench:
         shown = {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}
@@ -452,8 +452,8 @@ async def test_the_end_of_the_writer_ends_its_requests() -> None:
     assert bench.writer.statistics().sending == 0
 
 
-@pytest.mark.parametrize("is_answered", [True, False], ids=["in time", "too late"])
-async def test_a_stop_waits_a_moment_for_what_others_act_on(is_answered: bool) -> None:
+@pytest.mark.parametrize("is_known", [True, False], ids=["in time", "too late"])
+async def test_a_stop_waits_a_moment_for_what_others_act_on(is_known: bool) -> None:
     async with running("p", "q") as bench:
         bench.report("q", "no", "n1")
         await turns()
@@ -461,12 +461,12 @@ async def test_a_stop_waits_a_moment_for_what_others_act_on(is_answered: bool) -
         bench.report("p", "no", "n1")
         await turns()
         flushing = asyncio.ensure_future(bench.writer.flush(2.0))
-        if is_answered:
+        if is_known:
             bench.server.gate.set()
         else:
             await bench.clock.next_sleep(within_seconds=2.0)
             await bench.clock.advance(2.0)
-        assert await flushing is is_answered
+        assert await flushing is is_known
 
 
 @pytest.mark.parametrize(
@@ -504,11 +504,11 @@ async def test_conditions_of_other_namespaces_are_written_as_before_beside_a_tho
 
     writer = StatusWriter(Server(), RecordedEvents(), pods.get, clock=clock)
     running = asyncio.create_task(writer.run())
-    told = Condition(type="PodScheduled", status="False", reason="Unschedulable", message="m")
+    reported = Condition(type="PodScheduled", status="False", reason="Unschedulable", message="m")
     for number in range(1050):
         one = make_pod(f"p{number}", namespace="hostile" if number < 1000 else "sound")
         pods[one.key] = one
-        writer.report(one, told, "note")
+        writer.report(one, reported, "note")
     await clock.advance(0.0)
     await clock.advance(3.0)
     assert len(written) == 50

@@ -50,14 +50,14 @@ async def test_nothing_of_a_gang_of_gangs_is_bound_if_one_of_them_does_not_fit()
         await world.settle()
         assert world.bindings == []
         assert world.cache.statistics().pods == 0
-        told = (
+        condition_message = (
             "pod group is unschedulable, 0/1 placements are available, first placement status: minCount (2) cannot be"
         )
         for name in ("a", "b"):
             condition = world.groups.last(name)
             assert (condition.status, condition.reason) == ("False", "Unschedulable")
         # b was tried and has its own reason; a fits and fails with the tree, which is told twice what it is told once
-        assert world.groups.last("a").message.startswith(f"{told} satisfied: 1 scheduled, 0 remaining")
+        assert world.groups.last("a").message.startswith(f"{condition_message} satisfied: 1 scheduled, 0 remaining")
         assert "first placement status: minCount (1) cannot be satisfied" in world.groups.last("b").message
 
 

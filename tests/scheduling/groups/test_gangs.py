@@ -161,7 +161,7 @@ async def test_when_scheduling_begins_the_rest_of_a_gang_comes_before_who_waits_
         assert world.bound() == (gang if is_in_part else ["rival", "urgent"])
 
 
-async def test_a_rest_that_no_longer_fits_is_told_so_and_holds_no_room() -> None:
+async def test_a_rest_that_no_longer_fits_is_reported_so_and_holds_no_room() -> None:
     world = World()
     world.nodes(1)
     world.add(member("g-0", "g", node="node-0", **HALF))

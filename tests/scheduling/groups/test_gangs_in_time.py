@@ -13,7 +13,7 @@ from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.plugins.node_affinity import NodeAffinity
 from kscheduler.scheduling import in_time
 from kscheduler.state.queue.backoff import BackoffPolicy
-from kscheduler.state.queue.places import BACKOFF
+from kscheduler.state.queue.sub_queues import BACKOFF
 from tests.scheduling.groups import world as worlds
 from tests.scheduling.groups.world import World, member, pod_group
 from tests.scheduling.test_in_time import as_if_in

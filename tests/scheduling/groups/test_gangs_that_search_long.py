@@ -26,7 +26,7 @@ class TickingClock(VirtualClock):
 
 @pytest.fixture
 def runs(monkeypatch: pytest.MonkeyPatch) -> list[LookAhead]:
-    """The slices of searches beside the cycle."""
+    """The slices of searches in the background."""
     found: list[LookAhead] = []
     run = LookAhead.run
 
@@ -59,7 +59,7 @@ async def test_a_claim_that_nothing_satisfies_is_searched_for_in_slices(runs: li
         await world.settle(3000)
         assert world.bound() == ["sound-0"]
     assert len(runs) >= NODES
-    assert "cannot allocate all claims" in world.told("g-0")
+    assert "cannot allocate all claims" in world.condition_message("g-0")
 
 
 async def test_a_gang_that_fits_is_placed_after_its_search(runs: list[LookAhead]) -> None:
@@ -91,4 +91,4 @@ async def test_a_search_without_end_is_the_gangs_failure_alone(monkeypatch: pyte
         await world.settle(3000)
         assert world.bound() == ["sound-0"]
     assert runs == 5
-    assert SEARCHED_TOO_LONG in world.told("g-0")
+    assert SEARCHED_TOO_LONG in world.condition_message("g-0")

@@ -54,7 +54,7 @@ class DeviceWorld(World):
         """The pods that have a claim reserved, by name."""
         return sorted(user["name"] for user in self.server.objects[name]["status"].get("reservedFor", ()))
 
-    def told(self, name: str) -> str:
+    def condition_message(self, name: str) -> str:
         """What was said last of a pod."""
         return next(condition.message for key, condition, _ in reversed(self.reported.reports) if key.endswith(name))
 
@@ -112,7 +112,7 @@ async def test_members_follow_the_device_of_their_claim_to_the_nodes_that_reach_
         world.gang_with("g", [[SHARED]] * 2, **ONE_EACH)
         await world.rest()
         assert world.bound() == []
-        assert "resourceclaim not available on the node" in world.told("g-1")
+        assert "resourceclaim not available on the node" in world.condition_message("g-1")
         assert len(world.cache.devices.claims.allocated_state().devices) == 0
         world.assembly.node_handler.on_update(make_node("node-0", cpu="4"), make_node("node-0", cpu="8"))
         await world.pass_seconds(30)
@@ -133,7 +133,7 @@ async def test_a_claim_that_a_pod_outside_of_the_group_is_being_given_is_waited_
         world.gang_with("g", [[SHARED]] * 2, **ONE_EACH)
         await world.rest()
         assert world.bound() == []
-        assert "is in the process of being allocated" in world.told("g-0")
+        assert "is in the process of being allocated" in world.condition_message("g-0")
 
 
 @pytest.mark.parametrize("refused", range(1, 5))

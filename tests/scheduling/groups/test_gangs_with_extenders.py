@@ -10,25 +10,25 @@ from msgspec.structs import replace
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import error, unschedulable
 from kscheduler.scheduling.attempt.extenders import TURNS_PER_LINE
-from kscheduler.scheduling.extenders.answers import ExtenderAnswers, ExtenderPoints
-from kscheduler.scheduling.groups.member_answers import MOST_QUESTIONS, MemberAnswers, merged
+from kscheduler.scheduling.extenders.extender_results import ExtenderPoints, ExtenderResults
+from kscheduler.scheduling.groups.member_extender_results import MOST_QUERIES, MemberExtenderResults, merged
 from kscheduler.scheduling.record import SchedulingRecord
 from tests.builders import make_node, make_pod
-from tests.scheduling.attempt.test_consulting import SlowExtenders
+from tests.scheduling.attempt.test_extender_consultation import SlowExtenders
 from tests.scheduling.groups.world import World, member, pod_group
 
 HALF: dict[str, Any] = {"requests": {"cpu": "2"}, "labels": {"asks": "yes"}}
 """Two fit on a node."""
 
 
-def asked_at_once(left: Sequence[str] | None = None) -> SlowExtenders:
+def queried_at_once(left: Sequence[str] | None = None) -> SlowExtenders:
     extenders = SlowExtenders(left)
     extenders.gate.set()
     return extenders
 
 
 async def test_a_gang_goes_where_the_extenders_let_it() -> None:
-    world = World(extenders=asked_at_once(["node-1", "node-3"]))
+    world = World(extenders=queried_at_once(["node-1", "node-3"]))
     world.nodes(4)
     async with world.working():
         world.gang("g", 4, **HALF)
@@ -38,19 +38,19 @@ async def test_a_gang_goes_where_the_extenders_let_it() -> None:
         assert world.groups.last("g").reason == "Scheduled"
 
 
-async def test_a_gang_is_asked_about_once_for_each_member() -> None:
-    extenders = asked_at_once()
+async def test_a_gang_is_queried_about_once_for_each_member() -> None:
+    extenders = queried_at_once()
     world = World(extenders=extenders)
     world.nodes(4)
     async with world.working():
         world.gang("g", 8, **HALF)
         await world.settle()
         assert len(world.bound()) == 8
-    assert sorted(name for name, _ in extenders.asked) == [f"g-{number}" for number in range(8)]
+    assert sorted(name for name, _ in extenders.queried) == [f"g-{number}" for number in range(8)]
 
 
 async def test_a_gang_that_the_extenders_leave_no_room_holds_nothing_and_says_why() -> None:
-    world = World(extenders=asked_at_once(["node-1"]))
+    world = World(extenders=queried_at_once(["node-1"]))
     world.nodes(4)
     async with world.working():
         world.gang("g", 4, **HALF)
@@ -80,7 +80,7 @@ async def test_while_extenders_think_nothing_is_held_and_everybody_else_goes_on(
         assert world.queue.statistics().in_flight == 0
 
 
-async def test_several_gangs_are_asked_about_at_a_time_within_the_turns() -> None:
+async def test_several_gangs_are_queried_about_at_a_time_within_the_turns() -> None:
     extenders = SlowExtenders()
     world = World(extenders=extenders)
     world.nodes(40)
@@ -88,7 +88,7 @@ async def test_several_gangs_are_asked_about_at_a_time_within_the_turns() -> Non
         for number in range(8):
             world.gang(f"g{number}", 4, **HALF)
         await world.settle()
-        assert len(extenders.asked) == TURNS_PER_LINE
+        assert len(extenders.queried) == TURNS_PER_LINE
         extenders.gate.set()
         await world.settle(400)
         assert len(world.bound()) == 32
@@ -145,7 +145,7 @@ async def test_room_that_goes_while_extenders_think_is_not_given_twice() -> None
         assert world.groups.last("g").reason == "Unschedulable"
 
 
-async def test_nodes_that_become_free_meanwhile_are_asked_about_too() -> None:
+async def test_nodes_that_become_free_meanwhile_are_queried_about_too() -> None:
     extenders = SlowExtenders(["node-1"])
     world = World(extenders=extenders)
     world.nodes(1)
@@ -156,11 +156,11 @@ async def test_nodes_that_become_free_meanwhile_are_asked_about_too() -> None:
         extenders.gate.set()
         await world.settle()
         assert [node for _, node in world.bindings] == ["node-1", "node-1"]
-        assert ("g-0", ("node-1",)) in extenders.asked or ("g-1", ("node-1",)) in extenders.asked
+        assert ("g-0", ("node-1",)) in extenders.queried or ("g-1", ("node-1",)) in extenders.queried
 
 
 async def test_an_extender_that_fails_is_an_error_for_the_group() -> None:
-    extenders = asked_at_once()
+    extenders = queried_at_once()
     extenders.is_broken = True
     world = World(extenders=extenders)
     world.nodes(2)
@@ -175,8 +175,8 @@ async def test_an_extender_that_fails_is_an_error_for_the_group() -> None:
         assert world.bound() == ["g-0", "g-1"]
 
 
-async def test_a_bug_while_asking_ends_the_attempt_and_no_worker() -> None:
-    extenders = asked_at_once()
+async def test_a_bug_while_querying_ends_the_attempt_and_no_worker() -> None:
+    extenders = queried_at_once()
     extenders.failure = RuntimeError("a bug")
     world = World(extenders=extenders)
     world.nodes(2)
@@ -191,7 +191,7 @@ async def test_a_bug_while_asking_ends_the_attempt_and_no_worker() -> None:
 
 
 async def test_a_gang_preempts_where_extenders_allow_it() -> None:
-    extenders = asked_at_once(["node-1"])
+    extenders = queried_at_once(["node-1"])
     world = World(extenders=extenders)
     world.nodes(2)
     async with world.working():
@@ -205,15 +205,15 @@ async def test_a_gang_preempts_where_extenders_allow_it() -> None:
         assert len(world.evicted) == 2
 
 
-async def test_after_a_reload_the_new_extenders_are_asked() -> None:
-    old, new = SlowExtenders(), asked_at_once(["node-1"])
+async def test_after_a_reload_the_new_extenders_are_queried() -> None:
+    old, new = SlowExtenders(), queried_at_once(["node-1"])
     world = World(extenders=old)
     world.nodes(2)
     async with world.working():
         world.gang("g", 2, **HALF)
         await world.settle()
-        judges = world.assembly.scheduler._judges
-        world.assembly.scheduler.adopt(type(judges)(**{**vars_of(judges), "extenders": new}))
+        evaluators = world.assembly.scheduler._evaluators
+        world.assembly.scheduler.apply(type(evaluators)(**{**vars_of(evaluators), "extenders": new}))
         assert old in list(world.workers.extenders_in_use()), "its connections stay open"
         in_use_at_ends: list[bool] = []
         world.workers.on_attempt_end = lambda: in_use_at_ends.append(old in list(world.workers.extenders_in_use()))
@@ -225,7 +225,7 @@ async def test_after_a_reload_the_new_extenders_are_asked() -> None:
 
 
 async def test_who_looks_for_extenders_to_be_closed_hears_of_a_gang_without_room_too() -> None:
-    world = World(extenders=asked_at_once([]))
+    world = World(extenders=queried_at_once([]))
     world.nodes(1)
     ends: list[int] = []
     world.workers.on_attempt_end = lambda: ends.append(len(list(world.workers.extenders_in_use())))
@@ -236,46 +236,46 @@ async def test_who_looks_for_extenders_to_be_closed_hears_of_a_gang_without_room
         assert ends == [0]
 
 
-def vars_of(judges: Any) -> dict[str, Any]:
-    return {name: getattr(judges, name) for name in judges.__dataclass_fields__}
+def vars_of(evaluators: Any) -> dict[str, Any]:
+    return {name: getattr(evaluators, name) for name in evaluators.__dataclass_fields__}
 
 
 # --- answers ----------------------------------------------------------------------------------------------------------
 
 
-def answers(asked: str, left: str, **points: int) -> ExtenderAnswers:
-    by = dict.fromkeys(set(asked) - set(left), unschedulable("busy"))
+def answers(queried: str, left: str, **points: int) -> ExtenderResults:
+    by = dict.fromkeys(set(queried) - set(left), unschedulable("busy"))
     given = (ExtenderPoints("http://x", 2, points),) if points else ()
-    return ExtenderAnswers(frozenset(asked), frozenset(left), by, given)
+    return ExtenderResults(frozenset(queried), frozenset(left), by, given)
 
 
 def test_answers_about_other_nodes_are_added() -> None:
     both = merged(answers("ab", "a", a=3), answers("cd", "cd", c=1, d=2))
-    assert both.asked == set("abcd")
+    assert both.queried == set("abcd")
     assert both.left == set("acd")
-    assert both.turned_down.keys() == {"b"}
+    assert both.rejected.keys() == {"b"}
     assert [both.points_of(name) for name in "abcd"] == [3, 0, 1, 2]
     assert len(both.points) == 1
 
 
-@pytest.mark.parametrize("times", [MOST_QUESTIONS - 1, MOST_QUESTIONS])
-async def test_nobody_is_asked_without_end(times: int) -> None:
-    extenders, pod = asked_at_once([]), PodInfo(make_pod("p", **HALF))
-    known = MemberAnswers({pod.key: answers("", "")})
+@pytest.mark.parametrize("times", [MOST_QUERIES - 1, MOST_QUERIES])
+async def test_nobody_is_queried_without_end(times: int) -> None:
+    extenders, pod = queried_at_once([]), PodInfo(make_pod("p", **HALF))
+    known = MemberExtenderResults({pod.key: answers("", "")})
     for number in range(times):
-        known.check(SchedulingRecord(pod, "kscheduler", questions=(f"n{number}",)))
+        known.check(SchedulingRecord(pod, "kscheduler", queries=(f"n{number}",)))
         await known.ask(extenders, [pod], asyncio.Semaphore(1))
-    record = SchedulingRecord(pod, "kscheduler", questions=("another",))
+    record = SchedulingRecord(pod, "kscheduler", queries=("another",))
     known.check(record)
     assert record.status.code == error("x").code
-    assert (known.question is None) is (times == MOST_QUESTIONS)
+    assert (known.query is None) is (times == MOST_QUERIES)
 
 
-async def test_members_that_ask_for_something_else_are_asked_about_by_themselves() -> None:
-    extenders = asked_at_once()
+async def test_members_that_ask_for_something_else_are_queried_about_by_themselves() -> None:
+    extenders = queried_at_once()
     like, other = (PodInfo(make_pod(name, **fields)) for name, fields in (("b", HALF), ("c", {**HALF, "requests": {}})))
     first = PodInfo(replace(make_pod("a", **HALF)))
-    known = MemberAnswers({pod.key: answers("", "") for pod in (first, like, other)})
-    known.check(SchedulingRecord(first, "kscheduler", questions=("n0", "n1")))
+    known = MemberExtenderResults({pod.key: answers("", "") for pod in (first, like, other)})
+    known.check(SchedulingRecord(first, "kscheduler", queries=("n0", "n1")))
     await known.ask(extenders, [first, like, other], asyncio.Semaphore(1))
-    assert [name for name, _ in extenders.asked] == ["a", "b"]
+    assert [name for name, _ in extenders.queried] == ["a", "b"]

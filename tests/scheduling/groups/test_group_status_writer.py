@@ -1,4 +1,4 @@
-"""Conditions of groups are written beside the decisions: the newest wins, failures are tried again."""
+"""Conditions of groups are written in the background: the newest wins, failures are tried again."""
 
 import asyncio
 

@@ -45,7 +45,7 @@ class Gangs:
         self.world.assembly.node_handler.on_add(make_node(name, cpu=str(self.nodes[name])), initial=False)
 
     def node_goes(self) -> None:
-        """With the pods on it, which their controllers do not make anew."""
+        """With the pods on it, which their controllers do not make again."""
         if not self.nodes:
             return
         name = self.random.choice(sorted(self.nodes))

@@ -55,10 +55,10 @@ async def test_members_keep_their_nominations_until_the_victims_are_gone() -> No
         for key, node_name in announced.items():
             pod = world.pods[key]
             world.replace_pod(replace(pod, status=replace(pod.status, nominated_node_name=node_name)))
-        told = len(world.groups.conditions)
+        condition_message = len(world.groups.conditions)
         await world.pass_seconds(20)
         assert world.where("g-0") == "gated"
-        assert len(world.groups.conditions) == told, "it is not tried while all victims hold their room"
+        assert len(world.groups.conditions) == condition_message, "it is not tried while all victims hold their room"
         world.delete("low-0")
         await world.pass_seconds(20)
         assert "pod group preemption: ongoing preemption on nominated nodes" in world.groups.last("g").message

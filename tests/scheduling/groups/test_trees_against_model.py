@@ -127,8 +127,8 @@ def decided(root: Node, leaves: list[Node], slots: int) -> GroupDecision:
     for leaf in leaves:
         objects["pods"] += [pod(leaf, number, "node") for number in range(leaf.running)]
         objects["pods"] += [pod(leaf, number, "") for number in range(leaf.running, leaf.running + leaf.waiting)]
-    asked = next(leaf.name for leaf in leaves if leaf.waiting)
-    line = {"objects": objects, "podGroup": f"default/{asked}"}
+    queried = next(leaf.name for leaf in leaves if leaf.waiting)
+    line = {"objects": objects, "podGroup": f"default/{queried}"}
     scenario = parse_line(json.dumps(line).encode(), "test", CONFIG)
     assert isinstance(scenario, GroupScenario)
     decision = decide_group(scenario)

@@ -21,7 +21,7 @@ from kscheduler.api.groups import (
 from kscheduler.api.kinds import Kind
 from kscheduler.api.meta import Condition
 from kscheduler.assembly import Assembly, Ports, group_apis
-from kscheduler.client.errors import APIError, StatusAnswer
+from kscheduler.client.errors import APIError, APIStatus
 from kscheduler.config.feature_gates import parse_feature_gates
 from kscheduler.config.loader import LoadedConfig, default_configuration, from_tree
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
@@ -30,7 +30,7 @@ from kscheduler.framework.registry import Registry
 from kscheduler.framework.status import SUCCESS, Status, error
 from kscheduler.plugins.in_tree import registry
 from kscheduler.scheduling.claims.claim_storage import ClaimStorage
-from kscheduler.scheduling.extenders.answers import Extenders
+from kscheduler.scheduling.extenders.extender_results import Extenders
 from kscheduler.scheduling.work.concurrency import AdaptiveLimit
 from kscheduler.scheduling.work.workers import Workers
 from tests.builders import make_node, make_pod
@@ -149,7 +149,7 @@ class World:
         """Implements `VictimWriter`: the watch shows the pod terminating at once."""
         await asyncio.sleep(0)
         if self.refuses_evictions:
-            raise APIError(StatusAnswer(kind="Status", code=500, message="refused"))
+            raise APIError(APIStatus(kind="Status", code=500, message="refused"))
         name = pod.metadata.name
         self.evicted.append((name, condition))
         terminating = replace(pod.metadata, deletion_timestamp="2026-01-01T00:00:00Z")
@@ -175,13 +175,13 @@ class World:
         old = self.pods[pod.key]
         self.pods[pod.key] = pod
         self.assembly.pod_handler.on_update(old, pod)
-        self.assembly.evictions.sightings.on_update(old, pod)
+        self.assembly.evictions.pod_change_waits.on_update(old, pod)
 
     def delete(self, name: str) -> None:
         """A pod goes."""
         gone = self.pods.pop(f"default/{name}")
         self.assembly.pod_handler.on_delete(gone)
-        self.assembly.evictions.sightings.on_delete(gone)
+        self.assembly.evictions.pod_change_waits.on_delete(gone)
 
     def add_group(self, group: KubernetesPodGroup | SchedulerPluginsPodGroup | VolcanoPodGroup, api: int = 0) -> None:
         """A group appears."""

@@ -228,7 +228,7 @@ def test_a_node_that_goes_leaves_the_cache(harness: SchedulerHarness, nodes: Nod
 
 
 def test_a_node_that_cannot_be_read_is_no_node_until_it_can(harness: SchedulerHarness, nodes: NodeHandler) -> None:
-    """When it can be read again it is a new node to whoever waits for one."""
+    """When it can be read again it is a new node to anyone who waits for one."""
     parked(harness)
     broken = make_node("a", cpu="four")
     nodes.on_update(make_node("a"), broken)
@@ -271,14 +271,14 @@ def test_what_changed_in_a_node(old: Tree, new: Tree, label: str | None) -> None
     assert (event.label if event else None) == label
 
 
-def test_pods_are_told_apart_by_uid_also_in_the_table_of_those_who_wait(harness: SchedulerHarness) -> None:
+def test_pods_are_reported_apart_by_uid_also_in_the_table_of_those_who_wait(harness: SchedulerHarness) -> None:
     held(harness)
     assert harness.waiting.get(PodInfo(make_pod("p", uid="another")).uid) is None
 
 
 @pytest.mark.parametrize(("priority", "wakes"), [(-1, False), (0, True), (5, True)], ids=["lower", "equal", "higher"])
 @pytest.mark.parametrize("is_deleted", [True, False], ids=["deleted", "given up"])
-def test_the_end_of_a_nomination_wakes_only_whom_it_kept_away(
+def test_the_end_of_a_nomination_wakes_only_subject_it_kept_away(
     harness: SchedulerHarness, pods: PodHandler, priority: int, wakes: bool, is_deleted: bool
 ) -> None:
     """The parked pod has priority 0: it never had to leave room for a lower one."""

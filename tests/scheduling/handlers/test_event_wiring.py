@@ -91,7 +91,7 @@ class Wired:
         queued.unschedulable_plugins = frozenset({"Picky"})
         self.queue.requeue(queued, self.clock.time())
 
-    def tell(self, kind: Kind, old: KubeObject | None, new: KubeObject | None) -> None:
+    def report(self, kind: Kind, old: KubeObject | None, new: KubeObject | None) -> None:
         """What the informer of a kind would."""
         handler = self._handlers[kind]
         if old is None:
@@ -203,7 +203,7 @@ def prepared(case: Case, *registered: ClusterEvent) -> Wired:
     wired = Wired(*registered)
     kind, old = case[:2]
     if old is not None and old.key != PARKED:
-        wired.tell(kind, None, old)
+        wired.report(kind, None, old)
     return wired
 
 
@@ -212,7 +212,7 @@ def test_a_change_is_the_event_that_its_kind_and_action_say(label: str) -> None:
     case = CASES[label]
     kind, old, new, resource, action = case
     wired = prepared(case, ClusterEvent(resource, action & ~ActionType.ADD or ActionType.ADD))
-    wired.tell(kind, old, new)
+    wired.report(kind, old, new)
     assert wired.is_awake
     assert wired.labels == [label.partition(",")[0]]
 
@@ -228,16 +228,16 @@ def test_a_change_is_no_other_event(label: str) -> None:
     ]
     registered = [ClusterEvent(resource, bit) for bit in _bits(ActionType.ALL & ~action) if bit is not ActionType.ADD]
     wired = prepared(case, *registered, *(ClusterEvent(one, ActionType.ALL) for one in others))
-    wired.tell(kind, old, new)
+    wired.report(kind, old, new)
     assert not wired.is_awake
 
 
 @pytest.mark.parametrize("label", [label for label in CASES if not label.startswith("UnschedulablePod")])
-def test_nobody_is_told_of_what_no_plugin_registered(label: str) -> None:
+def test_nobody_is_reported_of_what_no_plugin_registered(label: str) -> None:
     """Not even kept for the pod in flight: a cluster whose plugins ask for little costs little."""
     case = CASES[label]
     wired = prepared(case)
-    wired.tell(*case[:3])
+    wired.report(*case[:3])
     assert not wired.is_awake
     assert wired.labels == []
     assert wired.queue.statistics().in_flight_events == {}
@@ -248,15 +248,15 @@ def test_what_happens_is_kept_for_the_pod_in_flight(label: str) -> None:
     case = CASES[label]
     wired = prepared(case, ClusterEvent(case[3], case[4]))
     before = dict(wired.queue.statistics().in_flight_events)
-    wired.tell(*case[:3])
+    wired.report(*case[:3])
     assert sum(wired.queue.statistics().in_flight_events.values()) == sum(before.values()) + 1
 
 
 def test_a_heartbeat_is_no_event() -> None:
     wired = Wired(ClusterEvent(NODE, ActionType.UPDATE))
     first, second = make_node(metadata={"resourceVersion": "1"}), make_node(metadata={"resourceVersion": "2"})
-    wired.tell(NODES, None, first)
-    wired.tell(NODES, first, second)
+    wired.report(NODES, None, first)
+    wired.report(NODES, first, second)
     assert not wired.is_awake
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.scheduling.never_stuck import words
 from tests.scheduling.never_stuck.words import Theme
 
-Described = tuple[str, str, str, list[str], str]
+RecordedConfiguration = tuple[str, str, str, list[str], str]
 """Name, namespace, app, traits and node of a pod."""
 
 
@@ -15,21 +15,21 @@ def node_traits(theme: Theme) -> st.SearchStrategy[list[str]]:
     return st.lists(st.sampled_from(theme.node_traits), max_size=1)
 
 
-def _pods(theme: Theme, names: list[str], nodes: list[str]) -> st.SearchStrategy[Described]:
+def _pods(theme: Theme, names: list[str], nodes: list[str]) -> st.SearchStrategy[RecordedConfiguration]:
     traits = st.lists(st.sampled_from(theme.pod_traits), min_size=1, max_size=2, unique=True)
     apps = st.sampled_from(theme.apps)
     return st.tuples(st.sampled_from(names), st.sampled_from(theme.namespaces), apps, traits, st.sampled_from(nodes))
 
 
-def _name(described: Described) -> str:
+def _name(described: RecordedConfiguration) -> str:
     return described[0]
 
 
-def waiting(theme: Theme) -> st.SearchStrategy[Described]:
+def waiting(theme: Theme) -> st.SearchStrategy[RecordedConfiguration]:
     return _pods(theme, words.POD_NAMES, [""])
 
 
-def running(theme: Theme) -> st.SearchStrategy[Described]:
+def running(theme: Theme) -> st.SearchStrategy[RecordedConfiguration]:
     return _pods(theme, words.OTHER_NAMES, words.NODE_NAMES[:2])
 
 

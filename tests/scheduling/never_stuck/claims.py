@@ -15,7 +15,7 @@ from kscheduler.api.devices import (
     ResourceClaimConsumerReference,
 )
 from kscheduler.api.kinds import RESOURCE_CLAIMS
-from kscheduler.client.errors import APIError, StatusAnswer
+from kscheduler.client.errors import APIError, APIStatus
 from kscheduler.client.writes.claims import StoredClaim
 from tests.scheduling.never_stuck.server import Server, Tree
 
@@ -26,7 +26,7 @@ class StoredClaims:
     def __init__(self, server: Server) -> None:
         self._server = server
         self.refusal: asyncio.Future[None] | None = None
-        """Set: whoever wants to write an allocation waits until this is done, and is refused."""
+        """Set: anyone who wants to write an allocation waits until this is done, and is refused."""
 
     async def get_claim(self, namespace: str, name: str) -> StoredClaim:
         """The claim as it is stored. Raises `APIError` where it is gone."""
@@ -51,7 +51,7 @@ class StoredClaims:
         del allocated_at
         if self.refusal is not None:
             await self.refusal
-            raise APIError(StatusAnswer(kind="Status", code=403, message="refused", reason="Forbidden"))
+            raise APIError(APIStatus(kind="Status", code=403, message="refused", reason="Forbidden"))
 
         def change(tree: Tree) -> None:
             status = tree.setdefault("status", {})
@@ -86,19 +86,19 @@ class StoredClaims:
         """The claim is gone."""
         self._server.delete(RESOURCE_CLAIMS, claim.key)
 
-    async def tell_pod(self, pod: Pod, status: PodExtendedResourceClaimStatus) -> None:
+    async def report_pod(self, pod: Pod, status: PodExtendedResourceClaimStatus) -> None:
         """Nobody reads it here."""
 
     def _tree(self, key: str) -> Tree:
         tree = self._server.get(RESOURCE_CLAIMS, key)
         if tree is None:
-            raise APIError(StatusAnswer(kind="Status", code=404, message="not found", reason="NotFound"))
+            raise APIError(APIStatus(kind="Status", code=404, message="not found", reason="NotFound"))
         return tree
 
     def _put(self, stored: StoredClaim, change: Any) -> StoredClaim:
         tree = self._tree(stored.claim.key)
         if tree["metadata"]["resourceVersion"] != stored.claim.metadata.resource_version:
-            raise APIError(StatusAnswer(kind="Status", code=409, message="modified", reason="Conflict"))
+            raise APIError(APIStatus(kind="Status", code=409, message="modified", reason="Conflict"))
         change(tree)
         return self._stored(self._server.put(RESOURCE_CLAIMS, tree))
 

@@ -64,7 +64,7 @@ def claim(state: str, name: str = "c0") -> Step:
 LOCAL = stored("storageclasses", "local", "as always")
 DYNAMIC = stored("storageclasses", "dynamic", "any zone")
 LIMIT_1 = stored("csinodes", "n0", "limit 1")
-TELLS = stored("csidrivers", words.DRIVER, "tells capacity")
+REPORTS = stored("csidrivers", words.DRIVER, "tells capacity")
 ATTACHED = (node("n0"), LOCAL, LIMIT_1, volume("everywhere"), claim("bound to v0"))
 """One volume may be attached, and p0's is not yet."""
 FULL = (*ATTACHED, volume("everywhere", "v1"), claim("bound to v1", "c1"), running("claim c1"), pod("claim c0"))
@@ -218,7 +218,7 @@ def _stories_of_binding() -> Iterator[Story]:
     bound_in_a = (node("n1", "zone b"), LOCAL, volume("reached from a"), claim("bound to v0"), pod("claim c0"))
     yield Story(plugin, "NodeAdd", bound_in_a, node("n0", "zone a"))
     yield Story(plugin, "NodeUpdateNodeLabel", bound_in_a, turns("n1", "zone a"))
-    untold = (node("n0", "zone a"), DYNAMIC, TELLS, claim("dynamic"), pod("claim c0"))
+    untold = (node("n0", "zone a"), DYNAMIC, REPORTS, claim("dynamic"), pod("claim c0"))
     room = stored("csistoragecapacities", "in-a", "5Gi")
     none = stored("csistoragecapacities", "in-a", "nothing")
     yield Story(plugin, "storage.k8s.io/CSIStorageCapacityAdd", untold, room)
@@ -254,9 +254,11 @@ def _stories_of_migration() -> Iterator[Story]:
     yield Story(plugin, "storage.k8s.io/CSINodeUpdate", (node("n0", "zone a"), migrated, *disk), no_longer)
     gone = unstored("csinodes", "n0")
     yield Story(plugin, "storage.k8s.io/CSINodeDelete", (node("n0", "zone a"), migrated, *disk), gone)
-    told_otherwise = altered("nodes", "n0", metadata={"labels": {words.ZONE: "b", f"topology.{words.EBS}/zone": "a"}})
+    reported_otherwise = altered(
+        "nodes", "n0", metadata={"labels": {words.ZONE: "b", f"topology.{words.EBS}/zone": "a"}}
+    )
     says_b = altered("persistentvolumes", "v0", metadata={"labels": {words.ZONE: "b"}})
-    in_b = (node("n0"), told_otherwise, *disk, says_b)
+    in_b = (node("n0"), reported_otherwise, *disk, says_b)
     yield Story(plugin, "storage.k8s.io/CSINodeAdd", in_b, migrated)
 
 

@@ -22,11 +22,11 @@ from kscheduler.api.kinds import (
     SERVICES,
 )
 from tests.scheduling.never_stuck import words
-from tests.scheduling.never_stuck.beginnings import Described, beginnings, node_traits, running, waiting
+from tests.scheduling.never_stuck.beginnings import RecordedConfiguration, beginnings, node_traits, running, waiting
+from tests.scheduling.never_stuck.drift_cases import problems
 from tests.scheduling.never_stuck.remedies import helpful_event
 from tests.scheduling.never_stuck.server import WATCHED, Server, Tree, key_of
 from tests.scheduling.never_stuck.service import Service
-from tests.scheduling.never_stuck.truth import problems
 from tests.scheduling.never_stuck.volumes import VolumeController
 from tests.scheduling.never_stuck.words import Theme
 
@@ -111,11 +111,11 @@ class NeverStuck(RuleBasedStateMachine):
     # --- pods ---------------------------------------------------------------------------------------------------------
 
     @rule(described=_of_theme(waiting))
-    def pod_comes(self, described: Described) -> None:
+    def pod_comes(self, described: RecordedConfiguration) -> None:
         self._put_pod(words.pod_tree(*described))
 
     @rule(described=_of_theme(running))
-    def running_pod_comes(self, described: Described) -> None:
+    def running_pod_comes(self, described: RecordedConfiguration) -> None:
         self._put_pod(words.pod_tree(*described))
 
     @has_pods
@@ -264,7 +264,7 @@ class NeverStuck(RuleBasedStateMachine):
 
     @is_calm
     @rule(described=_of_theme(waiting))
-    def pod_comes_and_is_not_bound_yet(self, described: Described) -> None:
+    def pod_comes_and_is_not_bound_yet(self, described: RecordedConfiguration) -> None:
         self._put_pod(words.pod_tree(*described))
         self.server.deliver_all()
         while self.service.try_next():
@@ -308,7 +308,7 @@ class NeverStuck(RuleBasedStateMachine):
         self._is_under_way = False
 
     def teardown(self) -> None:
-        """Whoever is parked at the end of a calm run is helped, too."""
+        """Anyone who is parked at the end of a calm run is helped, too."""
         try:
             self.come_to_rest()
             for meanwhile in (False, True) if self.is_calm else ():

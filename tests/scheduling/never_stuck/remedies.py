@@ -13,7 +13,7 @@ from kscheduler.api.codec import convert
 from kscheduler.api.core import Pod
 from kscheduler.api.kinds import NODES, PODS
 from tests.scheduling.never_stuck import words
-from tests.scheduling.never_stuck.truth import Afresh, wants_a_node
+from tests.scheduling.never_stuck.drift_cases import Afresh, wants_a_node
 
 if TYPE_CHECKING:
     from tests.scheduling.never_stuck.machine import NeverStuck

@@ -56,7 +56,7 @@ class SentBinding:
 
 
 @dataclass(slots=True)
-class Held:
+class ReportedHold:
     """A pod that was taken out of the queue, and how its cycle went, if that was before what happened since."""
 
     queued: QueuedPodInfo
@@ -73,7 +73,7 @@ class Service:
         self.server = Server(self.informers)
         self.bindings: dict[str, SentBinding] = {}
         """By UID."""
-        self.held: list[Held] = []
+        self.held: list[ReportedHold] = []
         self.volume_writes_fail = False
         self.claims = StoredClaims(self.server)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -129,7 +129,9 @@ class Service:
         """Take a pod out of the queue and leave it there; `judged`: after its cycle, before anybody acts on that."""
         queued = self.pop()
         if queued is not None:
-            self.held.append(Held(queued, self.loop.run_until_complete(self._judge(queued)) if judged else None))
+            self.held.append(
+                ReportedHold(queued, self.loop.run_until_complete(self._judge(queued)) if judged else None)
+            )
 
     async def _judge(self, queued: QueuedPodInfo) -> SchedulingRecord:
         """With what PostFilter wants done, as the attempt does: victims that it chooses begin to go meanwhile."""
@@ -232,7 +234,7 @@ class _Writer:
 
 
 class _VictimWriter:
-    """Begins to delete victims; whoever plays the kubelet ends it. Implements `VictimWriter`."""
+    """Begins to delete victims; anyone who plays the kubelet ends it. Implements `VictimWriter`."""
 
     def __init__(self, server: Server) -> None:
         self._server = server

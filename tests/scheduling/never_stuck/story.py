@@ -18,7 +18,7 @@ class Story:
     event: str
     """As it is counted."""
     before: tuple[Step, ...]
-    happens: Step
+    apply_external: Step
     besides: frozenset[str] = frozenset()
     """Who else has rejected the pod."""
     is_gated: bool = False

@@ -224,7 +224,7 @@ def test_a_limit_that_is_no_more_is_room(state: NeverStuck, ends: str) -> None:
 
 
 @pytest.mark.parametrize("ends", ["silent", "gone"])
-def test_a_driver_that_tells_no_capacity_has_any(state: NeverStuck, ends: str) -> None:
+def test_a_driver_that_reports_no_capacity_has_any(state: NeverStuck, ends: str) -> None:
     """kube-scheduler looks for the driver among the pod's inline volumes, where capacities do not matter."""
     node(state, "n0", "zone a")
     storage(state, "storageclasses", "dynamic", "any zone")

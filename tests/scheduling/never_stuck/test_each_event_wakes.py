@@ -40,7 +40,7 @@ def test_the_event_that_a_pod_waits_for_wakes_it(state: NeverStuck, story: Story
     assert found[0] in ("unschedulable", "gated")
     assert found[1].unschedulable_plugins == {story.plugin, *story.besides}
     state.service.hints.clear()
-    story.happens(state)
+    story.apply_external(state)
     state.server.deliver_all()
     assert (story.plugin, story.event, "Queue") in state.service.hints
     assert state.where(P) in ("active", "backoff")
@@ -56,7 +56,7 @@ def test_the_event_that_comes_while_the_pod_is_being_tried_is_not_missed(state: 
     state.server.deliver_all()
     state.service.hold(judged=True)
     assert [held.queued.key for held in state.service.held] == [P]
-    story.happens(state)
+    story.apply_external(state)
     state.server.deliver_all()
     assert state.where(P) == ""
     state.service.release()

@@ -291,7 +291,7 @@ STORAGE: dict[str, dict[str, dict[str, Tree]]] = {
 """Plural, name, state: objects without their names."""
 
 CHANGEABLE = ("csinodes", "csidrivers", "csistoragecapacities")
-"""Kinds whose objects go from one state to another; the others are made anew, with another UID."""
+"""Kinds whose objects go from one state to another; the others are made again, with another UID."""
 
 STORAGE_STATES = [
     (plural, name, state) for plural in STORAGE for name in STORAGE[plural] for state in STORAGE[plural][name]

@@ -9,7 +9,7 @@ import numpy as np
 from kscheduler.framework import plugin_contract
 from kscheduler.framework.nodes.moved_pods import MovedPods
 from kscheduler.framework.plugin import PermitResult, Plugin, PostFilterResult, PreFilterResult, Source
-from kscheduler.framework.plugin_answers import FILE_MODULES
+from kscheduler.framework.plugin_results import FILE_MODULES
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.framework.status import SKIP, SUCCESS, unschedulable

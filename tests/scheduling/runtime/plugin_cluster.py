@@ -74,14 +74,14 @@ class PluginCluster:
         self.workers.end_slice()
 
     def _quarantine(self) -> None:
-        ruleset = self.assembly.draft_quarantines()
-        if ruleset is not None:
-            self.assembly.adopt(ruleset, list(self.store.values()))
+        compiled = self.assembly.draft_quarantines()
+        if compiled is not None:
+            self.assembly.apply(compiled, list(self.store.values()))
             self.workers.wake()
 
     def reload(self) -> None:
         """The configuration is read again."""
-        self.assembly.adopt(self.assembly.draft(self.assembly.config), list(self.store.values()))
+        self.assembly.apply(self.assembly.draft(self.assembly.config), list(self.store.values()))
         self.workers.wake()
 
     def add(self, *pods: Pod) -> None:
@@ -95,10 +95,12 @@ class PluginCluster:
         key = f"default/{name}"
         found = self.queue.find(key)
         pod = self.store[key]
-        places = [found[0]] if found is not None else []
-        places += ["in flight"] if self.queue.is_in_flight(pod.metadata.uid) and key not in self.writer.bound else []
-        places += ["bound"] if key in self.writer.bound else []
-        return " and ".join(places) or "nowhere"
+        work_slots = [found[0]] if found is not None else []
+        work_slots += (
+            ["in flight"] if self.queue.is_in_flight(pod.metadata.uid) and key not in self.writer.bound else []
+        )
+        work_slots += ["bound"] if key in self.writer.bound else []
+        return " and ".join(work_slots) or "nowhere"
 
     def conditions_of(self, name: str) -> list[Condition]:
         """What the pod was told."""

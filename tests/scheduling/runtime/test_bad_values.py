@@ -121,7 +121,7 @@ def cluster_of(plugin: Any, **settings: Any) -> PluginCluster:
 
 def record_of(cluster: PluginCluster, *, by_class: bool, pod: Any = None) -> Any:
     profile = cluster.profiles["kscheduler"]
-    engine = ClassEngine(profile, cluster.cache, tells_all=True) if by_class else None
+    engine = ClassEngine(profile, cluster.cache, reports_all=True) if by_class else None
     return schedule(profile, PodInfo(pod or make_pod("asked")), cluster.cache, engine=engine)
 
 
@@ -141,7 +141,7 @@ def test_a_node_with_a_bad_value_gets_no_points_and_the_others_get_theirs(kind: 
         expected = {BAD: 0, CHEAP: 100, DEAR: 0, MORE: 13}
     assert points_of(record) == expected
     (left_out,) = record.left_out
-    assert (left_out.plugin, left_out.nodes, left_out.asked, left_out.node_names) == ("Hostile", 1, 4, (BAD,))
+    assert (left_out.plugin, left_out.nodes, left_out.queried, left_out.node_names) == ("Hostile", 1, 4, (BAD,))
     (line,) = [line for line in lines if line["event"] == "plugin_failed"]
     assert (line["plugin"], line["pod"]) == ("Hostile", "default/asked")
     assert BAD in line["err"]
@@ -180,7 +180,7 @@ def test_a_failure_is_not_kept_for_the_rows_where_it_was() -> None:
 
     cluster = cluster_of(HasData())
     profile, cache = cluster.profiles["kscheduler"], cluster.cache
-    engine = ClassEngine(profile, cache, tells_all=True)
+    engine = ClassEngine(profile, cache, reports_all=True)
     with structlog.testing.capture_logs():
         for is_broken, points in ((True, 0), (True, 0), (False, 50), (False, 50)):
             broken["it"] = is_broken
@@ -204,7 +204,7 @@ def test_bad_rows_are_found_in_few_calls(nodes: int, bad: int) -> None:
     assert plugin.calls <= 130
 
 
-def test_a_plugin_that_fails_for_the_pod_is_not_asked_about_each_node() -> None:
+def test_a_plugin_that_fails_for_the_pod_is_not_queried_about_each_node() -> None:
     calls = []
 
     def score(pod: PodInfo, node: NodeInfo) -> int:
@@ -216,12 +216,12 @@ def test_a_plugin_that_fails_for_the_pod_is_not_asked_about_each_node() -> None:
         record = record_of(cluster, by_class=False, pod=make_pod("p", labels={"rank": "abc"}))
     assert record.node_name
     (left_out,) = record.left_out
-    assert left_out.nodes == left_out.asked == 1000
+    assert left_out.nodes == left_out.queried == 1000
     assert "invalid literal for int() with base 10: 'abc'" in left_out.message
     assert len(calls) < 20
 
 
-def test_points_that_only_make_sense_together_are_asked_for_together() -> None:
+def test_points_that_only_make_sense_together_are_queried_for_together() -> None:
     """Its answers depend on which nodes it is asked about: halves are asked to find the bad row, and not used."""
 
     class Ranks(Columnar):
@@ -249,7 +249,7 @@ class Filters(Plugin):
     def status(self, cycle: Any, code: int) -> Any:
         from kscheduler.framework.status import unschedulable
 
-        return unschedulable("too dear")
+        return unschedulable("too expensive")
 
 
 class KeptFilters(Filters):
@@ -263,7 +263,7 @@ def filter_function(sign: Any) -> Any:
     def filter(pod: PodInfo, node: NodeInfo) -> str | None:  # noqa: A001  the name is the contract
         if pod.labels.get("rank"):
             int(pod.labels["rank"])
-        return "too dear" if float(node.annotations["cost"]) > 0.85 else None
+        return "too expensive" if float(node.annotations["cost"]) > 0.85 else None
 
     return PerNodeFactory("Hostile", filter, sign)(None, None)  # type: ignore[arg-type]
 
@@ -287,7 +287,7 @@ def test_a_node_that_a_filter_cannot_judge_is_used_by_nobody_and_the_others_are(
             cluster.cache.update_node(make_node(node, metadata={"annotations": {"cost": "1"}}))
         record = record_of(cluster, by_class=by_class)
     assert "1 node(s) for which plugin Hostile failed" in record.message
-    assert "3 too dear" in record.message
+    assert "3 too expensive" in record.message
     assert [BAD in line["err"] for line in lines if line["event"] == "plugin_failed"] == [True]
 
 
@@ -466,7 +466,7 @@ BY_LABEL = {
 
 
 @pytest.mark.parametrize("kind", BY_LABEL)
-async def test_what_a_pods_own_label_does_is_blamed_on_no_node_and_told_with_the_plugins_line(
+async def test_what_a_pods_own_label_does_is_blamed_on_no_node_and_reported_with_the_plugins_line(
     kind: str, tmp_path: Path
 ) -> None:
     """It was said that a plugin had failed `for node node-0`, and of a filter the log named no line."""
@@ -480,9 +480,9 @@ async def test_what_a_pods_own_label_does_is_blamed_on_no_node_and_told_with_the
             await cluster.settle()
     (line,) = [line for line in lines if line["event"] == "plugin_failed"]
     assert line["pod"] == "default/bad"
-    told = [line["err"], *(condition.message for condition in cluster.conditions_of("bad"))]
-    assert len(told) == (2 if "filter" in kind else 1)
-    for said in told:
+    reported = [line["err"], *(condition.message for condition in cluster.conditions_of("bad"))]
+    assert len(reported) == (2 if "filter" in kind else 1)
+    for said in reported:
         assert said.endswith(f"(rank.py:{line_number})")
         assert said.count("rank.py") == 1
         assert "for node" not in said

@@ -26,4 +26,4 @@ def test_a_point_that_configurations_name_is_in_every_table(point: Point) -> Non
 
 def test_every_way_of_calling_a_plugin_has_a_fate_and_a_label() -> None:
     assert {row.label for row in ROWS.values()} >= {point.label for point in Point}
-    assert all(row.label and row.fate for row in ROWS.values())
+    assert all(row.label and row.outcome for row in ROWS.values())

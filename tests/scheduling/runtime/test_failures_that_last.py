@@ -139,7 +139,7 @@ async def test_who_answers_somebody_places_every_pod_that_it_answers_for(kind: s
 
 
 @pytest.mark.parametrize("by_class", [False, True], ids=["plain", "kept"])
-async def test_a_filter_that_raises_for_thousands_of_nodes_is_asked_a_few_times_for_each_pod(by_class: bool) -> None:
+async def test_a_filter_that_raises_for_thousands_of_nodes_is_queried_a_few_times_for_each_pod(by_class: bool) -> None:
     """Also where it raises for some of them only, and pod after pod."""
     cluster = cluster_of("kept filter" if by_class else "filter")
     plugin = cluster.profiles["kscheduler"].filter[-1]

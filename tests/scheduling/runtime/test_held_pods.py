@@ -6,7 +6,7 @@ import structlog
 
 from kscheduler.api.core import Pod
 from kscheduler.framework.per_node import PerNodeFactory
-from kscheduler.framework.plugin_answers import FILE_MODULES
+from kscheduler.framework.plugin_results import FILE_MODULES
 from tests.builders import make_pod
 from tests.scheduling.runtime.plugin_cluster import PluginCluster
 
@@ -61,9 +61,9 @@ async def test_a_healthy_pod_is_bound_beside_slow_ones_of_its_namespace() -> Non
             assert "(slow.py:" in message
             notes = list(cluster.assembly.held_pods.notes())
     assert any("held back from pod a/loop until 20" in note and "(slow.py:" in note for note in notes)
-    told = [line for line in lines if line["event"] == "plugin_held_back"]
-    assert {pod for line in told for pod in line["pods"]} == {"a/slow", "a/loop"}
-    assert not any(line["whole_namespace"] for line in told)
+    reported = [line for line in lines if line["event"] == "plugin_held_back"]
+    assert {pod for line in reported for pod in line["pods"]} == {"a/slow", "a/loop"}
+    assert not any(line["whole_namespace"] for line in reported)
 
 
 async def test_when_the_slow_pods_are_deleted_those_that_waited_for_the_hold_are_bound_at_once() -> None:

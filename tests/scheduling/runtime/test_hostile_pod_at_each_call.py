@@ -52,7 +52,7 @@ FATE_OF_THE_VICTIM: Final = {
 }
 ELSEWHERE: Final = {
     "details": "tests/scheduling/runtime/test_plugin_runtime.py",
-    "refresh": "tests/scheduling/beside/test_refreshed_plugins.py",
+    "refresh": "tests/scheduling/background/test_refreshed_plugins.py",
     "placement_feasible": "tests/scheduling/groups/test_hostile_groups.py",
     "generate_placements": "tests/scheduling/groups/test_hostile_groups.py",
     "score_placements": "tests/scheduling/groups/test_hostile_groups.py",
@@ -109,7 +109,7 @@ def is_bound(cluster: PluginCluster, *pods: Pod) -> bool:
     return all(pod.key in cluster.writer.bound for pod in pods)
 
 
-def told(cluster: PluginCluster, pod: Pod) -> str:
+def reported(cluster: PluginCluster, pod: Pod) -> str:
     """What the pod's condition says last."""
     return next((one.message for key, one, _ in reversed(cluster.reported.reports) if key == pod.key), "")
 
@@ -140,7 +140,7 @@ async def test_a_pod_that_makes_a_plugin_fail_is_the_only_one_to_suffer(method: 
             points = {line["extension_point"] for line in failed if line["plugin"] == "Hostile"}
             assert LABELS[method] in points if way == "does-not-end" else points == {LABELS[method]}
             assert cluster.observations.plugin_failures["Hostile", LABELS[method]] >= 1
-            _is_told(cluster, pod, way, fate)
+            _is_reported(cluster, pod, way, fate)
             plugin.is_sound = True
             for _ in range(12):
                 if not is_bound(cluster, pod) and fate != RIGHTLY_REJECTED:
@@ -148,11 +148,11 @@ async def test_a_pod_that_makes_a_plugin_fail_is_the_only_one_to_suffer(method: 
             assert is_bound(cluster, pod) is (fate in {BOUND, FAILS, GATED}), "no restart, and no change of the pod"
 
 
-def _is_told(cluster: PluginCluster, pod: Pod, way: str, fate: str) -> None:
-    """Plugin and line, in the condition of who is failed, or in the Event of who is kept out of the queue."""
+def _is_reported(cluster: PluginCluster, pod: Pod, way: str, fate: str) -> None:
+    """Plugin and line, in the condition of who is failed, or in the Event of who is gated."""
     if fate not in {FAILS, GATED}:
         return
-    texts = [told(cluster, pod)] if fate == FAILS else [*cluster.reported.notes, *cluster.recorded.notes]
+    texts = [reported(cluster, pod)] if fate == FAILS else [*cluster.reported.notes, *cluster.recorded.notes]
     assert any('"Hostile"' in text or "plugin Hostile" in text for text in texts), texts
     if way == "raises":
         assert any("boom" in text and "mine.py:2" in text for text in texts), texts
@@ -222,7 +222,7 @@ async def test_a_nominated_pod_that_cannot_be_counted_costs_its_node_and_not_the
         async with cluster.running():
             for _ in range(4):
                 await cluster.advance(1.0)
-            assert is_bound(cluster, *pods), [told(cluster, pod) for pod in pods]
+            assert is_bound(cluster, *pods), [reported(cluster, pod) for pod in pods]
             assert "node-0" not in cluster.writer.bound.values()
             assert cluster.assembly.quarantines() == []
             assert "AddPod" in {line["extension_point"] for line in lines if line["event"] == "plugin_failed"}
@@ -233,12 +233,12 @@ async def test_a_nominated_pod_that_cannot_be_counted_costs_its_node_and_not_the
             cluster.workers.wake()
             await cluster.settle()
             assert not is_bound(cluster, there)
-            assert "plugin Hostile failed" in told(cluster, there)
+            assert "plugin Hostile failed" in reported(cluster, there)
             plugin.is_sound = True
             for _ in range(12):
                 if not is_bound(cluster, there):
                     await cluster.advance(31.0)
-            assert is_bound(cluster, there), told(cluster, there)
+            assert is_bound(cluster, there), reported(cluster, there)
 
 
 @pytest.mark.parametrize("way", ["raises", "does-not-end"])
@@ -258,5 +258,5 @@ async def test_a_bound_pod_that_cannot_be_taken_away_in_a_trial_keeps_no_preempt
         async with cluster.running():
             for _ in range(3):
                 await cluster.advance(2.0)
-            assert set(cluster.reported.nominations) == {"node-1", "node-2"}, [told(cluster, pod) for pod in urgent]
+            assert set(cluster.reported.nominations) == {"node-1", "node-2"}, [reported(cluster, pod) for pod in urgent]
             assert cluster.assembly.quarantines() == []

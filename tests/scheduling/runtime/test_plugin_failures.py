@@ -130,9 +130,9 @@ async def test_a_bind_whose_future_was_cancelled_gives_the_room_back() -> None:
         name = "Hostile"
 
         async def bind(self, cycle: Any, pod: PodInfo, node_name: str) -> Status:
-            asked: asyncio.Future[Status] = asyncio.get_running_loop().create_future()
-            asyncio.get_running_loop().call_soon(asked.cancel)
-            return await asked
+            queried: asyncio.Future[Status] = asyncio.get_running_loop().create_future()
+            asyncio.get_running_loop().call_soon(queried.cancel)
+            return await queried
 
     cluster = PluginCluster(Awaits())
     with structlog.testing.capture_logs() as lines:
@@ -177,7 +177,7 @@ async def test_a_plugin_that_cancels_the_task_it_runs_in_ends_no_worker() -> Non
 
 
 @pytest.mark.parametrize("way", ["raises", *UNLIKE_ERRORS])
-async def test_a_pre_enqueue_that_fails_is_not_asked_at_each_event(way: str) -> None:
+async def test_a_pre_enqueue_that_fails_is_not_queried_at_each_event(way: str) -> None:
     """It registered nothing, so every event is for it; who failed is asked again within 30 s, as the pod is told."""
     plugin = hostile("pre_enqueue", way)
     cluster = PluginCluster(plugin)

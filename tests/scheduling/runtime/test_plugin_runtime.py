@@ -12,7 +12,7 @@ from kscheduler.framework import plugin_contract
 from kscheduler.framework.plugin import Point
 from kscheduler.framework.traits import PluginTraits
 from kscheduler.scheduling.runtime import points
-from kscheduler.scheduling.runtime.guard import Fate, PluginCall
+from kscheduler.scheduling.runtime.guard import FailureOutcome, PluginCall
 from tests.builders import make_pod
 from tests.scheduling.runtime.hostile_plugin import VICTIM, hostile
 from tests.scheduling.runtime.plugin_cluster import PluginCluster
@@ -86,17 +86,17 @@ def test_every_method_of_the_contract_is_called_in_the_runtime() -> None:
 BROAD_HANDLERS = {
     "framework/cluster/device_amounts.py": "what an ended decision has left half counted is counted anew; raised again",
     "framework/per_node.py": "says which node a user's function was asked about, and raises to the runtime",
-    "framework/plugin_answers.py": "a value of a plugin's own class is shown in the text about it",
+    "framework/plugin_results.py": "a value of a plugin's own class is shown in the text about it",
     "scheduling/attempt/attempt.py": "a bug of ours: what is reserved is given back, and it is raised again",
     "scheduling/work/workers.py": "one pod must never end a worker",
     "scheduling/eviction/evictions.py": "an eviction that fails ends none of the others",
     "scheduling/attempt/group_attempt.py": "a bug of ours ends the attempt with one group: its pods are tried again",
     "scheduling/groups/group_status_writer.py": "a bug about one group's condition ends the writing of no other's",
     "scheduling/claims/claim_commits.py": "a bug about one claim is that pod's failure, and what it took is given back",
-    "scheduling/overfill/incidents.py": "a bug about one node ends the look at none of the others",
+    "scheduling/overcommit/incidents.py": "a bug about one node ends the look at none of the others",
     "scheduling/runtime/guard.py": "the three guards: in a cycle, anywhere else, around a coroutine",
     "scheduling/runtime/timing.py": "what is thrown into a coroutine is the coroutine's",
-    "scheduling/truth/truth_check.py": "an event handler, at one object",
+    "scheduling/drift/drift_check.py": "an event handler, at one object",
     "shadow/follower.py": "a change of one object costs a shadow one comparison",
     "scenario/listed_kinds.py": "a plugin that is told of an object: a note of the explanation says so",
     "state/queue/heap.py": "an order that raises leaves the heap as it was, and it is raised again",
@@ -120,8 +120,8 @@ def test_what_a_plugin_is_is_looked_up_in_its_traits_alone() -> None:
             continue  # the latter looks at what may be no plugin at all
         looks_at_class = isinstance(node, ast.Attribute) and node.attr == "__mro__"
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            asked = node.args[1] if node.func.id == "getattr" and len(node.args) > 1 else None
-            name = asked.value if isinstance(asked, ast.Constant) else None
+            queried = node.args[1] if node.func.id == "getattr" and len(node.args) > 1 else None
+            name = queried.value if isinstance(queried, ast.Constant) else None
             looks_at_class |= node.func.id == "hasattr" or name in METHODS | set(PluginTraits.__slots__)
         if looks_at_class:
             found.add(f"{path}:{node.lineno}")  # type: ignore[attr-defined]  # both kinds have a line
@@ -136,7 +136,7 @@ CALLS = {name: call for name, call in vars(points).items() if isinstance(call, P
 def test_every_extension_point_has_a_row_and_every_fate_is_somebody_s() -> None:
     labels = {call.label for call in CALLS.values()}
     assert {point.label for point in Point} <= labels
-    assert {call.fate for call in CALLS.values()} == set(Fate)
+    assert {call.outcome for call in CALLS.values()} == set(FailureOutcome)
 
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS.keys())
@@ -147,7 +147,7 @@ def test_a_failure_is_worded_with_the_plugin_s_name_and_what_it_raised(call: Plu
     with pytest.raises(Exception, match="boom") as caught:
         call.call("Mine", raises)
     assert isinstance(caught.value.__cause__, LookupError)
-    if call.fate is not Fate.SAID_INSTEAD:  # its text is part of a longer one
+    if call.outcome is not FailureOutcome.SAID_INSTEAD:  # its text is part of a longer one
         assert "Mine" in str(caught.value)
 
 

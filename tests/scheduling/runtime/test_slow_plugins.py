@@ -60,18 +60,18 @@ def jump(clock: VirtualClock, seconds: float) -> None:
 
 
 @pytest.mark.parametrize("method", POINTS)
-async def test_a_slow_call_is_told_at_every_extension_point(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_slow_call_is_reported_at_every_extension_point(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     point, nodes = POINTS[method]
     plugin = hostile(method, "none")
     service = PluginCluster(plugin)
     makes_time_pass(monkeypatch, service.clock)
     sound = SOUND[method]
 
-    def slowly(asked: str, arguments: tuple[Any, ...], otherwise: Any) -> Any:
-        if asked == method:
+    def slowly(queried: str, arguments: tuple[Any, ...], otherwise: Any) -> Any:
+        if queried == method:
             jump(service.clock, 5.0)
             return sound(*arguments) if callable(sound) else sound
-        return Hostile.answer(plugin, asked, arguments, otherwise)
+        return Hostile.answer(plugin, queried, arguments, otherwise)
 
     monkeypatch.setattr(plugin, "answer", slowly)
     with structlog.testing.capture_logs() as lines:
@@ -111,7 +111,7 @@ class _SlowHint(Plugin):
         return SKIP
 
 
-async def test_a_slow_hint_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_slow_hint_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     plugin = _SlowHint()
     service = PluginCluster(plugin)
     plugin.clock = service.clock
@@ -125,14 +125,14 @@ async def test_a_slow_hint_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
 
 
-def test_a_slow_filter_is_told_of_in_dry_runs_too() -> None:
+def test_a_slow_filter_is_reported_of_in_dry_runs_too() -> None:
     """A preemption asks the filters about nodes as they might be; that takes the loop's time like any call."""
     clock, complaints, observations = VirtualClock(), Complaints(), Observations()
 
     class Slow(TurnsDown):
-        def filter(self, *asked: Any) -> Any:
+        def filter(self, *queried: Any) -> Any:
             jump(clock, 0.5)
-            return super().filter(*asked)
+            return super().filter(*queried)
 
     cache = cluster("node")
     watch = ObservedStopwatch("kscheduler", observations, clock.monotonic, complaints)
@@ -156,7 +156,7 @@ class _SlowAtFirst(Plugin):
         self._clock = clock
         self._method = method
 
-    def _answer(self, method: str, sound: Any) -> Any:
+    def _result(self, method: str, sound: Any) -> Any:
         if method == self._method:
             self._method = ""
             jump(self._clock, 0.5)
@@ -167,19 +167,19 @@ class _SlowAtFirst(Plugin):
         return "alike"
 
     def pre_filter(self, cycle: Any, pod: Any, nodes: Any) -> Any:
-        return self._answer("pre_filter", PreFilterResult(SUCCESS))
+        return self._result("pre_filter", PreFilterResult(SUCCESS))
 
     def filter(self, cycle: Any, pod: Any, nodes: Any, rows: Any) -> Any:
-        return self._answer("filter", None)
+        return self._result("filter", None)
 
     def pre_score(self, cycle: Any, pod: Any, nodes: Any, rows: Any) -> Any:
-        return self._answer("pre_score", SUCCESS)
+        return self._result("pre_score", SUCCESS)
 
     def score(self, cycle: Any, pod: Any, nodes: Any, rows: Any) -> Any:
-        return self._answer("score", np.zeros(len(rows), dtype=np.int64))
+        return self._result("score", np.zeros(len(rows), dtype=np.int64))
 
     def normalize(self, cycle: Any, pod: Any, rows: Any, scores: Any) -> Any:
-        return self._answer("normalize", scores)
+        return self._result("normalize", scores)
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ class _SlowAtFirst(Plugin):
     ],
     ids=lambda one: one,
 )
-def test_a_failure_in_the_columns_of_a_class_is_told_and_its_time_is_that_plugin_s(method: str, point: str) -> None:
+def test_a_failure_in_the_columns_of_a_class_is_reported_and_its_time_is_that_plugin_s(method: str, point: str) -> None:
     """The pod is judged without columns then; there the plugin answers, so nobody else would tell of its failure."""
     clock, complaints = VirtualClock(), Complaints()
     cache = cluster("one", "other")
@@ -222,13 +222,15 @@ class _SlowTrier(Plugin):
 
 
 @pytest.mark.parametrize(("seconds", "expected"), [(0.01, []), (0.25, [0.25])], ids=["quick", "slow itself"])
-def test_a_slow_filter_of_a_dry_run_is_not_told_again_as_its_post_filter(seconds: float, expected: list[float]) -> None:
+def test_a_slow_filter_of_a_dry_run_is_not_reported_again_as_its_post_filter(
+    seconds: float, expected: list[float]
+) -> None:
     clock, complaints = VirtualClock(), Complaints()
 
     class Slow(TurnsDown):
-        def filter(self, *asked: Any) -> Any:
+        def filter(self, *queried: Any) -> Any:
             jump(clock, 0.5)
-            return super().filter(*asked)
+            return super().filter(*queried)
 
     watch = ObservedStopwatch("kscheduler", Observations(), clock.monotonic, complaints)
     watch.start(pod_info(VICTIM))
@@ -310,7 +312,7 @@ def reports(clock: VirtualClock) -> PluginReports:
     return PluginReports(Observations(), clock.monotonic, lambda *_: None, lambda *_: None)
 
 
-def test_the_first_slow_call_is_told_at_once_and_the_next_ones_with_their_number_and_seconds() -> None:
+def test_the_first_slow_call_is_reported_at_once_and_the_next_ones_with_their_number_and_seconds() -> None:
     clock = VirtualClock()
     reported = reports(clock)
     with structlog.testing.capture_logs() as lines:
@@ -343,7 +345,7 @@ def test_the_slowest_call_is_handed_out_once_and_not_long_after() -> None:
         assert reported.take_slowest(5.0) is None
 
 
-def test_different_failures_of_one_plugin_are_told_each_and_equal_ones_once() -> None:
+def test_different_failures_of_one_plugin_are_reported_each_and_equal_ones_once() -> None:
     reported = reports(VirtualClock())
     with structlog.testing.capture_logs() as lines:
         for wrong in ("x", None, "y"):
@@ -365,7 +367,7 @@ def failed_at_one_line(reported: PluginReports, *texts: str) -> list[str]:
     return [line["err"].removeprefix("ValueError: ") for line in lines]
 
 
-def test_another_text_from_the_same_line_is_told_at_once_unless_only_values_differ() -> None:
+def test_another_text_from_the_same_line_is_reported_at_once_unless_only_values_differ() -> None:
     reported = reports(VirtualClock())
     assert failed_at_one_line(reported, "first mistake", "first mistake", "second mistake", "second mistake") == [
         "first mistake",
@@ -377,7 +379,7 @@ def test_another_text_from_the_same_line_is_told_at_once_unless_only_values_diff
     ]
 
 
-def test_a_text_that_is_another_one_each_time_is_told_a_few_times_a_minute() -> None:
+def test_a_text_that_is_another_one_each_time_is_reported_a_few_times_a_minute() -> None:
     clock = VirtualClock()
     reported = reports(clock)
     texts = [f"{chr(97 + number % 26)}{chr(97 + number // 26)}" for number in range(300)]

@@ -22,7 +22,7 @@ def watch(observations: Observations) -> ObservedStopwatch:
     return ObservedStopwatch("default", observations, lambda: float(next(ticks)))
 
 
-def test_a_plugin_is_counted_once_for_each_node_it_was_asked_about(
+def test_a_plugin_is_counted_once_for_each_node_it_was_queried_about(
     watch: ObservedStopwatch, observations: Observations
 ) -> None:
     watch.start()
@@ -52,13 +52,13 @@ def test_each_plugin_is_timed_by_itself_in_one_of_ten_cycles(
 
 @pytest.mark.parametrize("status", [SUCCESS, unschedulable("gated")], ids=["let in", "gated"])
 def test_pre_enqueue_is_measured_under_the_profile_of_the_pod(observations: Observations, status: Status) -> None:
-    asked: list[tuple[PodInfo, str]] = []
+    queried: list[tuple[PodInfo, str]] = []
 
     def run(pod: PodInfo, first: str) -> Status:
-        asked.append((pod, first))
+        queried.append((pod, first))
         return status
 
     pod = pod_info(schedulerName="mine")
     assert timed_pre_enqueue(run, observations.extension_point, lambda: 0.0, pod, "Gate") is status
-    assert asked == [(pod, "Gate")]
+    assert queried == [(pod, "Gate")]
     assert observations.extension_points["PreEnqueue", "Success", "mine"].count == 1

@@ -17,7 +17,7 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.nodes.node_info import NodeInfo
 from kscheduler.framework.per_node import plugin
 from kscheduler.framework.plugin import Plugin
-from kscheduler.framework.plugin_answers import WrongAnswerError
+from kscheduler.framework.plugin_results import WrongAnswerError
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.scheduling.runtime.timing import Steps
 from kscheduler.scheduling.supervision.alarm import ALARM, BudgetAlarm, TimeBudgetError
@@ -332,7 +332,7 @@ def test_a_function_that_is_ended_says_how_many_nodes_it_had_answered_for() -> N
         call(CycleState(), pod_info("p"), cache.nodes, cache.nodes.rows())
 
 
-def test_a_column_that_is_ended_says_how_many_nodes_it_was_asked_about() -> None:
+def test_a_column_that_is_ended_says_how_many_nodes_it_was_queried_about() -> None:
     def ended(rows: Any) -> str:
         return busy()
 

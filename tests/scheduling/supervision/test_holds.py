@@ -7,7 +7,7 @@ from kscheduler.scheduling.supervision.holds import (
     FORGOTTEN_AFTER_SECONDS,
     LONGEST_BACKOFF_SECONDS,
     MANY_PODS,
-    NOBODY,
+    NO_LISTENER,
     SHORT_SECONDS,
     STRIKES,
     Caller,
@@ -71,8 +71,8 @@ def test_many_different_slow_pods_within_a_short_time_hold_the_namespace_back_an
     assert not timed.is_held("good", "b")
     held = timed.holds.of(GOOD, "Score")
     assert held is not None
-    assert held.whom.startswith("all pods of namespace a until 1970-01-01T00:16:50Z: it took longer")
-    assert "5 of them, a/s0, a/s1, a/s2, a/s3, a/s4 (last: TimeBudgetError (f.py:6))" in held.whom
+    assert held.subject.startswith("all pods of namespace a until 1970-01-01T00:16:50Z: it took longer")
+    assert "5 of them, a/s0, a/s1, a/s2, a/s3, a/s4 (last: TimeBudgetError (f.py:6))" in held.subject
     seconds = 10.0
     for turn in range(7):
         timed.now += seconds
@@ -137,5 +137,5 @@ def test_a_call_that_had_begun_before_the_hold_does_not_lengthen_it() -> None:
 
 def test_a_call_about_no_pod_holds_nobody_back() -> None:
     timed = Timed()
-    assert [timed.slow(str(number), NOBODY) for number in range(9)] == [0] * 9
+    assert [timed.slow(str(number), NO_LISTENER) for number in range(9)] == [0] * 9
     assert not timed.holds

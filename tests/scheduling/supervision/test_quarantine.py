@@ -12,7 +12,7 @@ from kscheduler.api.core import Pod
 from kscheduler.framework.plugin import Plugin
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SKIP, Status, error
-from kscheduler.scheduling.supervision.circuit import State
+from kscheduler.scheduling.supervision.circuit_breaker import CircuitState
 from tests.builders import make_pod
 from tests.scheduling.runtime.hostile_plugin import VICTIM, hostile
 from tests.scheduling.runtime.plugin_cluster import PluginCluster
@@ -62,7 +62,7 @@ async def test_who_answers_nobody_is_quarantined_by_its_policy_and_heals_by_itse
             assert lost(cluster) == []
             assert quarantined(cluster) == [("kscheduler", "Hostile")]
             (found,) = cluster.assembly.quarantines()
-            assert found.state is State.OPEN
+            assert found.state is CircuitState.OPEN
             cluster.add(make_pod("theirs", schedulerName="other"), victim("n0-too", **asks_for))
             cluster.workers.wake()
             await cluster.settle()
@@ -168,12 +168,12 @@ class Scores(Plugin):
     name = "Hostile"
 
     def __init__(self, answer: Callable[..., Any]) -> None:
-        self._answer = answer
+        self._result = answer
         self.calls = 0
 
     def score(self, cycle: Any, pod: PodInfo, nodes: Any, rows: Any) -> Any:
         self.calls += 1
-        return self._answer(rows)
+        return self._result(rows)
 
     async def bind(self, cycle: Any, pod: PodInfo, node_name: str) -> Status:
         return SKIP
@@ -295,7 +295,7 @@ def _attempts(cluster: PluginCluster) -> int:
     return sum(each[1].attempts for each in found if each is not None)
 
 
-async def test_a_quarantine_is_told_once_and_says_when_it_is_tried() -> None:
+async def test_a_quarantine_is_reported_once_and_says_when_it_is_tried() -> None:
     """Each failed trial was another `plugin_quarantined` and Event; new pods made the time that was told untrue."""
     plugin = hostile("filter", "raises", to_all=True)
     cluster = PluginCluster(plugin, settings={"onFailure": "Fail"})
@@ -307,8 +307,8 @@ async def test_a_quarantine_is_told_once_and_says_when_it_is_tried() -> None:
                 cluster.workers.wake()
                 await cluster.settle()
                 (found,) = cluster.assembly.quarantines()
-                if found.state is State.OPEN:
-                    assert found.asked_by.endswith(f"/{VICTIM}")
+                if found.state is CircuitState.OPEN:
+                    assert found.placement_spec.endswith(f"/{VICTIM}")
                     assert found.tried_again_at == pytest.approx(cluster.clock.time() + _seconds_to_trial(cluster))
                 await cluster.advance(5.0)
             assert found.failed_trials >= 10
@@ -316,8 +316,8 @@ async def test_a_quarantine_is_told_once_and_says_when_it_is_tried() -> None:
             for _ in range(12):
                 await cluster.advance(31.0)
             assert quarantined(cluster) == []
-    told = [note.split(":")[0] for note in cluster.recorded.notes if " Plugin" in note.split(":")[0]]
-    assert told == ["Warning PluginQuarantined", "Warning PluginTriedAgain", "Normal PluginAnswersAgain"]
+    reported = [note.split(":")[0] for note in cluster.recorded.notes if " Plugin" in note.split(":")[0]]
+    assert reported == ["Warning PluginQuarantined", "Warning PluginTriedAgain", "Normal PluginAnswersAgain"]
     (opened,) = [line for line in lines if line["event"] == "plugin_quarantined"]
     assert opened["tried_again_by"] >= "1970"
     tried = [line for line in lines if line["event"] == "plugin_tried_again"]

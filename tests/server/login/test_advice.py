@@ -60,6 +60,6 @@ async def test_reviews(code: int, advice: str) -> None:
     assert ("ClusterRole" in line) == (code == 403)
 
 
-async def test_a_server_that_refuses_once_while_it_starts_is_not_told() -> None:
+async def test_a_server_that_refuses_once_while_it_starts_is_not_reported() -> None:
     assert await lines_of_authorities(403, 0.0) == []
     assert await lines_of_reviews(403, 0.0, 1.5) == []

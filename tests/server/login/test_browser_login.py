@@ -19,7 +19,7 @@ BROWSER = {"Accept": "text/html,application/xhtml+xml", "Sec-Fetch-Site": "same-
 
 
 @dataclass
-class Answer:
+class Explanation:
     status: int
     text: str
     location: str
@@ -34,7 +34,7 @@ class Browser:
 
     async def request(
         self, method: str, path: str, cookie: str = "", form: dict[str, str] | bytes | None = None, **headers: str
-    ) -> Answer:
+    ) -> Explanation:
         url = f"https://127.0.0.1:{self._site.server.port}{path}"
         sent = {**BROWSER, **{name.replace("_", "-"): value for name, value in headers.items()}}
         if cookie:
@@ -45,9 +45,9 @@ class Browser:
             session.request(method, url, headers=sent, data=form, allow_redirects=False) as response,
         ):
             text = await response.text()
-            return Answer(response.status, text, response.headers.get("Location", ""), response.cookies)
+            return Explanation(response.status, text, response.headers.get("Location", ""), response.cookies)
 
-    async def log_in(self, token: str, wanted: str = "", **headers: str) -> Answer:
+    async def log_in(self, token: str, wanted: str = "", **headers: str) -> Explanation:
         return await self.request("POST", "/ui/login", form={"token": token, "next": wanted}, **headers)
 
 
@@ -138,7 +138,7 @@ async def test_a_cookie_that_no_longer_opens_leads_to_the_form(site: SecureSite,
 async def test_a_body_that_is_no_form_is_refused_and_is_no_bug(
     browser: Browser, content_type: str, body: bytes, status: int
 ) -> None:
-    """Whoever reaches the port may send it."""
+    """Anyone who reaches the port may send it."""
     before = caught()[Boundary.HTTP]
     answer = await browser.request("POST", "/ui/login", form=body, Content_Type=content_type)
     assert answer.status == status

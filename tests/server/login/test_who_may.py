@@ -59,7 +59,7 @@ async def test_who_may_get_a_path_gets_it_and_no_other() -> None:
 
 
 @pytest.mark.parametrize("group", ["system:authenticated", "system:serviceaccounts:monitoring"])
-async def test_groups_of_the_user_are_asked_about(group: str) -> None:
+async def test_groups_of_the_user_are_queried_about(group: str) -> None:
     async with secure_site() as site:
         await site.grant(f"group:{group}", "/metrics", name="by-group")
         assert await site.status("/metrics", token_of(READER)) == 200
@@ -82,7 +82,7 @@ async def test_names_of_objects_are_for_who_may_read_the_configuration() -> None
         assert NOTE not in (await site.get("/readyz?verbose", token_of("system:serviceaccount:a:b")))[1]
 
 
-async def test_an_answer_is_remembered_and_then_asked_for_again() -> None:
+async def test_an_answer_is_remembered_and_then_queried_for_again() -> None:
     async with secure_site() as site:
         await site.grant(READER, "/metrics")
         token = token_of(READER)
@@ -119,7 +119,7 @@ async def test_without_a_time_to_remember_each_request_is_reviewed() -> None:
         assert (site.requests("authn"), site.requests("authz")) == (3, 3)
 
 
-async def test_equal_questions_at_the_same_time_are_one() -> None:
+async def test_equal_queries_at_the_same_time_are_one() -> None:
     async with secure_site() as site:
         await site.grant(READER, "/metrics")
         site.api.faults.add(InjectedFault("delay", path=REVIEWS, seconds=0.3))
@@ -132,11 +132,11 @@ async def test_equal_questions_at_the_same_time_are_one() -> None:
 async def test_the_api_server_away_closes_everything_but_health() -> None:
     nowhere = plain_connection("http://127.0.0.1:1")
     async with secure_site(connection=nowhere) as site:
-        asking = [asyncio.create_task(site.get("/metrics", token)) for token in ("", token_of(READER))]
-        while not all(task.done() for task in asking):
+        querying = [asyncio.create_task(site.get("/metrics", token)) for token in ("", token_of(READER))]
+        while not all(task.done() for task in querying):
             assert await site.get("/livez") == (200, "ok")
             await site.clock.advance(1.0)
-        anonymous, named = [task.result() for task in asking]
+        anonymous, named = [task.result() for task in querying]
         assert anonymous[0] == 500
         assert anonymous[1].startswith('Internal Server Error: "/metrics": ')
         assert named[0] == 401
@@ -151,14 +151,14 @@ async def test_an_error_is_not_remembered() -> None:
         assert await site.status("/metrics", token_of(READER)) == 200
 
 
-async def test_an_answer_that_promises_to_get_better_is_asked_for_again() -> None:
+async def test_an_answer_that_promises_to_get_better_is_queried_for_again() -> None:
     async with secure_site() as site:
         await site.grant(READER, "/metrics")
         site.api.faults.add(InjectedFault("answer", path=REVIEWS, code=503, count=2))
-        asked = asyncio.create_task(site.status("/metrics", token_of(READER)))
-        while not asked.done():
+        queried = asyncio.create_task(site.status("/metrics", token_of(READER)))
+        while not queried.done():
             await site.clock.advance(0.5)
-        assert asked.result() == 200
+        assert queried.result() == 200
         assert site.requests("authn") == 3
 
 

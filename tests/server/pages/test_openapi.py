@@ -17,7 +17,7 @@ from tests.service.running import SECONDS, answer, put, running
 Tree = dict[str, Any]
 NOT_FOR_READING = ("/", "/debug/flags/v", "/waiting-pods", "/simulate")
 """What lists them; a PUT; what has no token here; a POST."""
-ASKED_WITH = {"/debug/profile": "?seconds=0.1", "/explain": "?pod=default/big"}
+QUERIED_WITH = {"/debug/profile": "?seconds=0.1", "/explain": "?pod=default/big"}
 
 
 async def pending(app: App) -> Tree:
@@ -47,7 +47,7 @@ async def test_every_path_is_described_and_every_answer_is_as_described() -> Non
         served = {*templates.values(), *NOT_FOR_READING}
         assert [path for path in described - served if not path.startswith("/waiting-pods/")] == []
         for path, template in templates.items():
-            status, text = await answer(app, f"{path}{ASKED_WITH.get(path, '')}")
+            status, text = await answer(app, f"{path}{QUERIED_WITH.get(path, '')}")
             assert status == 200, path
             schema = schema_of(template)
             if schema is not None:

@@ -102,7 +102,7 @@ async def test_the_page_has_every_pod_that_has_not_ended() -> None:
         families = {family.name: family for family in text_string_to_metric_families(text)}
         shown = {sample.labels["pod"]: sample.value for sample in families["kube_pod_resource_request"].samples}
         assert shown == {"a": 1.0, "c": 1.0}
-        app.surface.is_scheduling = False
+        app.http_app.is_scheduling = False
         assert await answer(app, "/metrics/resources") == (200, ""), "a follower tells nothing: pods would count twice"
 
 

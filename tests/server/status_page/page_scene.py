@@ -8,10 +8,10 @@ from kscheduler.api.core import Pod
 from kscheduler.assembly import Assembly, Ports
 from kscheduler.config.loader import default_configuration
 from kscheduler.plugins.in_tree import registry
+from kscheduler.scheduling.drift.pending import PendingPods
 from kscheduler.scheduling.profile import devices_on
-from kscheduler.scheduling.truth.pending import PendingPods
 from kscheduler.server.status_page.site import StatusPage
-from kscheduler.server.status_page.sources import LiveAnswers, PageSources, ServiceStanding
+from kscheduler.server.status_page.sources import LiveQueryPort, PageSources, SchedulerStatus
 from tests.builders import make_node, make_pod
 
 
@@ -46,7 +46,7 @@ class PageScene:
         return pod
 
 
-STANDING: Final = ServiceStanding(
+STANDING: Final = SchedulerStatus(
     leader="",
     leads=True,
     is_scheduling=True,
@@ -59,7 +59,7 @@ STANDING: Final = ServiceStanding(
 )
 
 
-def page_scene(answers: LiveAnswers | None = None, standing: ServiceStanding = STANDING) -> PageScene:
+def page_scene(answers: LiveQueryPort | None = None, standing: SchedulerStatus = STANDING) -> PageScene:
     """A page over an empty cluster."""
     clock, pods = VirtualClock(), StoredPods()
     assembly = Assembly(default_configuration("red"), registry(), replace(Ports(), pod_of=pods.get), clock)
@@ -75,7 +75,7 @@ def page_scene(answers: LiveAnswers | None = None, standing: ServiceStanding = S
         awaited_events=assembly.queue.awaited_events,
         standing=lambda: standing,
         devices_on=lambda info: devices_on(assembly.profiles.values(), info),
-        overfilled=dict,
+        overcommitted=dict,
         clock=clock,
         answers=answers,
     )

@@ -8,7 +8,7 @@ from kscheduler.api.codec import convert
 from kscheduler.api.core import Pod
 from kscheduler.api.devices import DeviceClass, ResourceClaim, ResourceSlice
 from kscheduler.server.status_page.facts.devices import MOST_HOLDERS, DeviceTotals, claims_of
-from kscheduler.server.status_page.facts.heat import HeatMap, Offered, most_offered
+from kscheduler.server.status_page.facts.heat import HeatMap, ScarceResource, most_offered
 from kscheduler.server.status_page.facts.node_story import node_story
 from kscheduler.server.status_page.facts.overview import OverviewReader
 from kscheduler.server.status_page.facts.pod_story import pod_story
@@ -98,12 +98,12 @@ def test_the_figures_have_devices_and_extended_resources_of_which_there_is_most(
     totals = DeviceTotals(cache.devices)
     publish(scene, "node", *({"name": str(number)} for number in range(4)))
     publish(scene, "other", *({"name": str(number)} for number in range(6)))
-    assert totals.by_driver() == (Offered(DRIVER, 0, 10),)
+    assert totals.by_driver() == (ScarceResource(DRIVER, 0, 10),)
     cache.devices.claims.add(claim_of("c", "node", "0", "1"))
-    assert totals.by_driver() == (Offered(DRIVER, 2, 10),)
+    assert totals.by_driver() == (ScarceResource(DRIVER, 2, 10),)
     cache.devices.claims.add(claim_of("gone", "nowhere", "7"))
-    assert totals.by_driver() == (Offered(DRIVER, 2, 10),)
-    found = [Offered(f"a.b/{number}", 0, number) for number in range(1, 6)]
+    assert totals.by_driver() == (ScarceResource(DRIVER, 2, 10),)
+    found = [ScarceResource(f"a.b/{number}", 0, number) for number in range(1, 6)]
     assert [each.there for each in most_offered(found)] == [5, 4, 3]
 
 
@@ -112,7 +112,7 @@ async def test_the_overview_shows_how_many_gpus_are_requested() -> None:
     scene.add_node("node", **{GPU: "8"})
     scene.add_node("without")
     scene.assembly.cache.add_pod(make_pod("a", requests={GPU: "3"}, nodeName="node"))
-    assert list(HeatMap(scene.assembly.cache.nodes).extended()) == [Offered(GPU, 3, 8)]
+    assert list(HeatMap(scene.assembly.cache.nodes).extended()) == [ScarceResource(GPU, 3, 8)]
     figures = OverviewReader(scene.sources, HeatMap(scene.assembly.cache.nodes)).sections(NOTHING_PENDING)["figures"]
     assert f'<dd class="quiet">3 of 8 {GPU}</dd>' in await rendered("sections/figures.html", facts=figures)
 
@@ -175,20 +175,20 @@ def test_a_pods_claim_says_how_it_stands(claim: ResourceClaim | None, state: str
     claims = page_scene().assembly.cache.devices.claims
     if claim is not None:
         claims.add(claim)
-    (told,) = claims_of(POD, claims)
-    assert (told.name, told.state, told.tone) == ("c", state, tone)
+    (reported,) = claims_of(POD, claims)
+    assert (reported.name, reported.state, reported.tone) == ("c", state, tone)
     if claim is not None:
-        assert told.requests == ("one: 1 of class gpus", "list: 4 of class gpus, or else all of class old")
-        assert told.devices == ((f"{DRIVER}/node/0",) if claim.status.allocation else ())
+        assert reported.requests == ("one: 1 of class gpus", "list: 4 of class gpus, or else all of class old")
+        assert reported.devices == ((f"{DRIVER}/node/0",) if claim.status.allocation else ())
 
 
 def test_devices_that_are_chosen_and_not_written_are_shown_as_such() -> None:
     claims = page_scene().assembly.cache.devices.claims
     claims.add(claim_of("c"))
     claims.signal_pending("uid-c", TAKEN)
-    (told,) = claims_of(POD, claims)
-    assert (told.state, told.tone) == ("has devices that are not written yet", "busy")
-    assert told.devices == (f"{DRIVER}/node/0",)
+    (reported,) = claims_of(POD, claims)
+    assert (reported.state, reported.tone) == ("has devices that are not written yet", "busy")
+    assert reported.devices == (f"{DRIVER}/node/0",)
 
 
 async def test_a_pods_page_shows_its_claims_with_template_requests_and_devices() -> None:

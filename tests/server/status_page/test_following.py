@@ -27,7 +27,7 @@ async def scene() -> AsyncIterator[PageScene]:
         await asyncio.wait(tasks)
 
 
-def told(event: bytes) -> dict[str, Any]:
+def reported(event: bytes) -> dict[str, Any]:
     """What a message says."""
     assert event.startswith(b"event: snapshot\n")
     assert event.endswith(b"\n\n")
@@ -47,7 +47,7 @@ async def next_snapshot(scene: PageScene) -> None:
 
 async def first_of(stream: AsyncIterator[bytes]) -> dict[str, Any]:
     assert (await anext(stream)).startswith(b"retry: ")
-    return told(await anext(stream))
+    return reported(await anext(stream))
 
 
 async def test_nothing_is_read_while_nobody_looks(scene: PageScene) -> None:
@@ -73,7 +73,7 @@ async def test_a_stream_begins_with_everything_and_goes_on_with_what_differs(sce
     }  # fmt: skip
     scene.add_pod("p", node="n3", requests={"cpu": "4"})
     await next_snapshot(scene)
-    message = told(await anext(stream))
+    message = reported(await anext(stream))
     assert "letters" not in message
     assert message["changes"] == [[6, "a"]]
     assert set(message["sections"]) == {"figures"}
@@ -90,7 +90,7 @@ async def test_a_page_is_not_sent_what_it_shows_already(scene: PageScene) -> Non
     await stream.aclose()
 
 
-async def test_a_browser_that_comes_from_another_process_is_told_everything(scene: PageScene) -> None:
+async def test_a_browser_that_comes_from_another_process_is_reported_everything(scene: PageScene) -> None:
     stream = scene.page.view.follow("use", "17b1-3")
     assert "queues" in (await first_of(stream))["sections"]
     await stream.aclose()
@@ -109,7 +109,7 @@ async def test_who_follow_in_step_get_the_same_bytes(scene: PageScene) -> None:
         await stream.aclose()
 
 
-async def test_a_stream_that_was_slow_is_told_all_letters(scene: PageScene) -> None:
+async def test_a_stream_that_was_slow_is_reported_all_letters(scene: PageScene) -> None:
     view = scene.page.view
     stream, other = view.follow("cpu", ""), view.follow("cpu", "")
     await first_of(stream)
@@ -117,8 +117,8 @@ async def test_a_stream_that_was_slow_is_told_all_letters(scene: PageScene) -> N
     for number in (3, 4):
         scene.add_pod(f"p{number}", node=f"n{number}", requests={"cpu": "4"})
         await next_snapshot(scene)
-        told(await anext(other))
-    assert sorted(told(await anext(stream))["letters"]) == sorted("00000000aa")
+        reported(await anext(other))
+    assert sorted(reported(await anext(stream))["letters"]) == sorted("00000000aa")
     await stream.aclose()
     await other.aclose()
 
@@ -128,7 +128,7 @@ async def test_nodes_that_come_change_the_number_of_the_cells(scene: PageScene) 
     before = (await first_of(stream))["cells"]
     scene.add_node("n99")
     await next_snapshot(scene)
-    message = told(await anext(stream))
+    message = reported(await anext(stream))
     assert message["cells"] != before
     assert len(message["letters"]) == 11
     await stream.aclose()
@@ -179,7 +179,7 @@ async def test_a_bug_in_a_view_does_not_end_the_service(scene: PageScene, monkey
     assert not waiting.done()
     monkeypatch.undo()
     await next_snapshot(scene)
-    assert "queues" in told(await waiting)["sections"]
+    assert "queues" in reported(await waiting)["sections"]
     await stream.aclose()
 
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from kscheduler.scheduling.pod_log.recent_attempts import FailedAttempt
-from kscheduler.server.status_page.facts.answer import shown_answer
 from kscheduler.server.status_page.facts.pod_story import folded, pod_story, rejected_nodes, toleration_text
+from kscheduler.server.status_page.facts.shown_explanation import shown_explanation
 from kscheduler.server.status_page.rendering import Templates
 from tests.builders import make_pod
 from tests.server.status_page.page_scene import page_scene
@@ -36,13 +36,13 @@ LEFT_OUT = {"condition": condition("True"), "pods": {"m": {"code": "Unschedulabl
         (group(LEFT_OUT), ["default/g would get its nodes, but not this pod.", "no cpu"]),
         (group(None, error="two minds"), ["default/g cannot be decided.", "two minds"]),
         (group({}), ["Its pod group default/g was not tried."]),
-        ({"preFilter": {"reasons": ["no claim"]}}, ["No node was looked at.", "no claim"]),
+        ({"preFilter": {"reasons": ["no claim"]}}, ["No node was evaluated.", "no claim"]),
     ],
 )
 async def test_what_is_true_of_a_pod_without_nodes_of_its_own(tree: dict[str, Any], texts: list[str]) -> None:
     templates = Templates(lambda: 0.0)
     await templates.load()
-    page = templates.render("pod_answer.html", refusal="", answer=shown_answer(tree, "m"), told="")
+    page = templates.render("pod_answer.html", refusal="", answer=shown_explanation(tree, "m"), reported="")
     assert [text for text in texts if text not in page] == []
     assert "none of" not in page
 
@@ -60,13 +60,13 @@ def deletion(number: int, **facts: Any) -> dict[str, Any]:
 async def shown(**tree: Any) -> str:
     templates = Templates(lambda: 0.0)
     await templates.load()
-    return templates.render("pod_answer.html", refusal="", answer=shown_answer(tree, "m"), told="")
+    return templates.render("pod_answer.html", refusal="", answer=shown_explanation(tree, "m"), reported="")
 
 
 async def test_changes_of_one_kind_are_one_entry_and_the_others_are_folded() -> None:
     requests = [suggestion("request", "less cpu"), suggestion("request", "less memory")]
     again = deletion(99) | {"steps": [{"kind": "deletePods", "facts": {"comeAgain": ["p99"], "pods": []}}]}
-    answer = shown_answer({"suggestions": [*requests, *map(deletion, range(15)), again]}, "m")
+    answer = shown_explanation({"suggestions": [*requests, *map(deletion, range(15)), again]}, "m")
     assert [(each.best["text"], len(each.others)) for each in answer.suggestions] == [
         ("less cpu", 0),
         ("less memory", 0),
@@ -103,11 +103,11 @@ async def test_of_many_victims_the_first_are_named_and_the_others_folded(count: 
     assert (f"and {count - named} more" in folded_away) == (count > named)
 
 
-async def test_members_that_are_held_back_for_the_same_reason_are_told_together() -> None:
+async def test_members_that_are_held_back_for_the_same_reason_are_reported_together() -> None:
     gate = {"plugin": "GangScheduling", "reasons": ["too few"]}
     own = {"plugin": "SchedulingGates", "reasons": ["gated"]}
     gates = {f"m-{number}": gate for number in range(6)} | {"n": own, "fine": None}
-    answer = shown_answer(group({"preEnqueue": gates}), "m-0")
+    answer = shown_explanation(group({"preEnqueue": gates}), "m-0")
     assert answer.message == "m-0, m-1, m-2, m-3 and 2 more: too few (GangScheduling); n: gated (SchedulingGates)"
 
 
@@ -123,7 +123,7 @@ async def test_a_pod_behind_its_gate_says_why_and_what_it_asks_for() -> None:
     }
     pod = scene.add_pod("p", schedulerName="red", schedulingGates=[{"name": "a.example/gate"}], **claims)
     story = pod_story(scene.sources, pod)
-    assert story.where.text == "is kept out of the queue by SchedulingGates"
+    assert story.where.text == "is gated by SchedulingGates"
     assert story.where.why == "waiting for scheduling gates: [a.example/gate]"
     assert story.where.plugins == ()
     assert [each.words for each in story.where.awaited] == ["a pod loses its gates"]
@@ -181,7 +181,7 @@ def test_tolerations_are_written_as_taints_are(toleration: dict[str, Any], text:
     assert toleration_text(found) == text
 
 
-def test_a_plugin_that_was_asked_in_two_rounds_is_one_row() -> None:
+def test_a_plugin_that_was_queried_in_two_rounds_is_one_row() -> None:
     attempt = failed("u", 1, "no cpu")._replace(rejected=(("Fit", 1), ("Taints", 5), ("Fit", 14)))
     assert rejected_nodes(attempt) == [("Fit", 15), ("Taints", 5)]
 
@@ -222,7 +222,7 @@ async def test_more_details_than_are_read_are_counted() -> None:
         "preFilter": {"plugin": "Volumes", "reasons": ["none"]},
         "preFilterDetails": [{**nothing, "text": "claim a is away", "nodes": [], "besideNominatedPods": ["x/y"]}],
     }
-    answer = shown_answer(tree, "m")
+    answer = shown_explanation(tree, "m")
     assert [row.text for row in answer.details] == [
         "beside x/y (nominated there): claim a is away",
         *(f"cause {number}" for number in range(6)),
@@ -230,5 +230,5 @@ async def test_more_details_than_are_read_are_counted() -> None:
     assert (answer.details[0].plugin, answer.details[0].count, answer.left_off) == ("Volumes", 0, 2)
     templates = Templates(lambda: 0.0)
     await templates.load()
-    page = templates.render("pod_answer.html", refusal="", answer=answer, told="")
+    page = templates.render("pod_answer.html", refusal="", answer=answer, reported="")
     assert "and 2 more groups of nodes" in page

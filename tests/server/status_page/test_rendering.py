@@ -81,9 +81,9 @@ async def test_who_has_not_read_the_cluster_or_does_not_lead_says_so_and_what_th
     not_yet = replace(STANDING, is_scheduling=False, has_read=False)
     assert "has not been read yet" in (await overview_of(page_scene(standing=not_yet)))["standing"]
     follows = replace(STANDING, leader="lease a/b: x leads", leads=False, is_scheduling=False)
-    told = (await overview_of(page_scene(standing=follows)))["standing"]
-    assert "Standing by" in told
-    assert "on the page of the one that leads" in told
+    reported = (await overview_of(page_scene(standing=follows)))["standing"]
+    assert "Standing by" in reported
+    assert "on the leader's page" in reported
     leads = replace(STANDING, leader="lease a/b: x leads")
     assert "the one that leads" not in (await overview_of(page_scene(standing=leads)))["standing"]
 
@@ -98,8 +98,8 @@ async def test_a_page_from_before_the_cluster_was_read_says_that_it_may_lack_som
 
 async def test_of_many_notes_the_first_are_shown_and_the_others_folded() -> None:
     notes = tuple(f"note {number}" for number in range(9))
-    told = (await overview_of(page_scene(standing=replace(STANDING, notes=notes))))["standing"]
-    before, _, folded_away = told.partition("<details>")
+    reported = (await overview_of(page_scene(standing=replace(STANDING, notes=notes))))["standing"]
+    before, _, folded_away = reported.partition("<details>")
     assert before.count("note ") == 4
     assert "5 more notes" in folded_away
     assert folded_away.count("note ") == 5

@@ -109,7 +109,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("case", BROKEN)
-async def test_a_broken_change_keeps_the_old_pair_and_is_told_once(case: str, tmp_path: Path) -> None:
+async def test_a_broken_change_keeps_the_old_pair_and_is_reported_once(case: str, tmp_path: Path) -> None:
     first = AUTHORITY.serving("localhost")
     settings = mounted(tmp_path, first)
     async with secure_site(HTTPServing(tls=settings)) as site:
@@ -168,9 +168,9 @@ async def test_names_choose_their_certificate(tmp_path: Path) -> None:
         ),
     )
     async with secure_site(HTTPServing(tls=settings)) as site:
-        asked = {"localhost": "localhost", "a.example": "a.example", "A.example": "a.example"}
-        asked |= {"b.example": "given.example", "c.example": "wild.example", "c.d.example": "localhost"}
-        for name, served in asked.items():
+        queried = {"localhost": "localhost", "a.example": "a.example", "A.example": "a.example"}
+        queried |= {"b.example": "given.example", "c.example": "wild.example", "c.d.example": "localhost"}
+        for name, served in queried.items():
             assert await shown(site, name) == encoded(pairs[served]), name
 
 
@@ -238,7 +238,7 @@ async def test_the_end_of_the_certificate_is_a_metric(tmp_path: Path) -> None:
     assert abs(ends - (time.time() + 7 * 86_400)) < 3600
 
 
-async def test_a_certificate_that_has_ended_is_told_once_and_noted_until_it_is_renewed(tmp_path: Path) -> None:
+async def test_a_certificate_that_has_ended_is_reported_once_and_noted_until_it_is_renewed(tmp_path: Path) -> None:
     settings = mounted(tmp_path, AUTHORITY.serving("localhost", days=-2))
     contexts = ServingContexts(settings)
     with structlog.testing.capture_logs() as lines:

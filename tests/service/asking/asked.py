@@ -6,21 +6,21 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, Self
 
-from kscheduler.service.asking.live_copy import LiveAnswer, LiveCopy
-from kscheduler.service.asking.no_answers import CopyLimits
-from kscheduler.service.asking.room import NO_LIMIT, MemoryRoom
+from kscheduler.service.asking.live_copy import LiveCopy, LiveResponse
+from kscheduler.service.asking.memory_headroom import NO_LIMIT, MemoryHeadroom
+from kscheduler.service.asking.query_errors import CopyLimits
 
-Asked = Callable[[], bytes]
+PodSelection = Callable[[], bytes]
 Run = Callable[[Coroutine[Any, Any, None]], None]
 
 
 class Closures:
-    """A `CopiedState` whose questions are closures: a copy answers those that there were when it was made."""
+    """A `ForkedState` whose questions are closures: a copy answers those that there were when it was made."""
 
     def __init__(self) -> None:
         self.marked: object = None
         self.slowly_marked: object = None
-        self.known: dict[bytes, Asked] = {}
+        self.known: dict[bytes, PodSelection] = {}
 
     def mark(self) -> object:
         return self.marked
@@ -34,14 +34,14 @@ class Closures:
     def knows(self, facts: bytes) -> bool:
         return facts in self.known
 
-    def answer(self, question: bytes) -> bytes:
-        return self.known[question.partition(b" ")[0]]()
+    def answer(self, query: bytes) -> bytes:
+        return self.known[query.partition(b" ")[0]]()
 
 
 class LiveClosures(LiveCopy):
     """Answers closures. A question that the copy does not know makes a new one; the same one again is shared."""
 
-    def __init__(self, room: MemoryRoom = NO_LIMIT, limits: CopyLimits | None = None) -> None:
+    def __init__(self, room: MemoryHeadroom = NO_LIMIT, limits: CopyLimits | None = None) -> None:
         self.state = Closures()
         super().__init__(self.state, room, limits)
 
@@ -51,10 +51,10 @@ class LiveClosures(LiveCopy):
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
-    async def answer(self, closure: Asked, padding: int = 0) -> bytes:
+    async def answer(self, closure: PodSelection, padding: int = 0) -> bytes:
         return (await self.whole_answer(closure, padding)).body
 
-    async def whole_answer(self, closure: Asked, padding: int = 0, *, fresh: bool = False) -> LiveAnswer:
+    async def whole_answer(self, closure: PodSelection, padding: int = 0, *, fresh: bool = False) -> LiveResponse:
         name = str(id(closure)).encode()
         self.state.known[name] = closure
         return await self.ask(name + b" " * padding, name, fresh=fresh)
@@ -89,7 +89,7 @@ def my_copy() -> bytes:
     return str(os.getppid()).encode()
 
 
-async def until_asked(children: int = 1) -> int:
+async def until_queried(children: int = 1) -> int:
     """Waits until so many children are at work; returns the process id of their copy."""
     async with asyncio.timeout(60):
         while True:

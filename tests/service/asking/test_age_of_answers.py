@@ -1,4 +1,6 @@
-"""How old an answer of the service may be, whom a change of the pod lets ask anew, and that the answer says its age."""
+"""How old an answer of the service may be, whom a change of the pod lets ask again, and that the answer says its
+age.
+"""
 
 import json
 from collections.abc import Callable
@@ -14,8 +16,8 @@ from kscheduler.api.kinds import PODS
 from kscheduler.embedded.apiserver import EmbeddedAPIServer
 from kscheduler.service import App
 from kscheduler.service.asking import live_copy
-from kscheduler.service.asking.answering_copy import MOST_FACTS_BYTES
-from kscheduler.service.asking.copied_service import CopiedService
+from kscheduler.service.asking.answering_fork import MOST_FACTS_BYTES
+from kscheduler.service.asking.forked_service import ForkedService
 from tests.builders import node_tree, pod_tree
 from tests.service.asking.test_questions import Tree, explained, simulated, until_true
 from tests.service.running import answer, node_of, put, running, until
@@ -45,7 +47,7 @@ async def raw(app: App, path: str, accept: str = "application/json") -> tuple[in
         return response.status, await response.text(), response.headers.get("Age", "")
 
 
-async def test_questions_about_pods_that_stay_as_they_are_share_a_copy() -> None:
+async def test_queries_about_pods_that_stay_as_they_are_share_a_copy() -> None:
     async with EmbeddedAPIServer(seed=1) as server, running(server) as (app, _, _):
         put(server, "nodes", node_tree("node", cpu="2"))
         await parked(server, app)
@@ -54,12 +56,12 @@ async def test_questions_about_pods_that_stay_as_they_are_share_a_copy() -> None
         for path in ("/nodes", "/pending?suggestions=true", "/explain?pod=default/nobody", "/explain?pod=default/big"):
             assert (await raw(app, path))[0] in (200, 404)
         await simulated(app)
-        assert app.surface.live_copy.forks == 1
+        assert app.http_app.live_copy.forks == 1
         metrics = (await answer(app, "/metrics"))[1]
         assert "kscheduler_question_copies_total 1.0" in metrics
 
 
-async def test_a_pod_that_is_new_that_changes_or_that_goes_is_asked_about_as_it_is() -> None:
+async def test_a_pod_that_is_new_that_changes_or_that_goes_is_queried_about_as_it_is() -> None:
     async with EmbeddedAPIServer(seed=1) as server, running(server) as (app, _, _):
         put(server, "nodes", node_tree("node", cpu="2"))
         await parked(server, app)
@@ -68,10 +70,10 @@ async def test_a_pod_that_is_new_that_changes_or_that_goes_is_asked_about_as_it_
         assert (await explained(app, "default/second"))["outcome"] == "Unschedulable"
         put(server, "pods", pod_tree("second", requests={"cpu": "9"}, labels={"team": "blue"}))
         await until_true(lambda: _known(app, "second").metadata.labels == {"team": "blue"})
-        before = app.surface.live_copy.forks
+        before = app.http_app.live_copy.forks
         await explained(app, "default/second")
         await explained(app, "default/big")
-        assert app.surface.live_copy.forks == before + 1
+        assert app.http_app.live_copy.forks == before + 1
         put(server, "nodes", node_tree("larger", cpu="16"))
         await until(server, lambda: bool(node_of(server, "big")))
         await until_true(lambda: bool(_known(app, "big").spec.node_name))
@@ -81,7 +83,7 @@ async def test_a_pod_that_is_new_that_changes_or_that_goes_is_asked_about_as_it_
         assert (await raw(app, "/explain?pod=default/second"))[0] == 404
 
 
-async def test_a_node_that_is_new_is_known_to_questions_that_name_it() -> None:
+async def test_a_node_that_is_new_is_known_to_queries_that_name_it() -> None:
     async with EmbeddedAPIServer(seed=1) as server, running(server) as (app, _, _):
         put(server, "nodes", node_tree("node", cpu="2"))
         await parked(server, app)
@@ -102,7 +104,7 @@ async def test_who_takes_no_answer_of_before_gets_none() -> None:
         await explained(app, "default/big")
         put(server, "nodes", node_tree("new", cpu="2"))
         await until_true(lambda: app.parts.assembly.cache.has_node("new"))
-        live, base = app.surface.live_copy, f"http://127.0.0.1:{app.server.port}"
+        live, base = app.http_app.live_copy, f"http://127.0.0.1:{app.server.port}"
         async with aiohttp.ClientSession(headers={"Cache-Control": "max-age=9, No-Cache"}) as session:
             for number, path in enumerate(("/nodes", "/explain?pod=default/big"), 2):
                 async with session.get(f"{base}{path}") as response:
@@ -118,12 +120,12 @@ async def test_after_a_reload_or_another_leader_a_new_copy_answers() -> None:
         await parked(server, app)
         assembly = app.parts.assembly
         assert (await explained(app, "default/big"))["situation"]["inService"]["leads"]
-        assembly.adopt(assembly.draft(assembly.config), app.parts.informers.informer(PODS).store.list())
+        assembly.apply(assembly.draft(assembly.config), app.parts.informers.informer(PODS).store.list())
         await explained(app, "default/big")
-        assert app.surface.live_copy.forks == 2
-        app.surface.is_scheduling = False
+        assert app.http_app.live_copy.forks == 2
+        app.http_app.is_scheduling = False
         assert not (await explained(app, "default/big"))["situation"]["inService"]["leads"]
-        assert app.surface.live_copy.forks == 3
+        assert app.http_app.live_copy.forks == 3
 
 
 async def test_nodes_that_change_make_a_copy_old_sooner_and_pods_that_come_and_go_do_not() -> None:
@@ -141,11 +143,11 @@ async def test_nodes_that_change_make_a_copy_old_sooner_and_pods_that_come_and_g
 
 
 def _slow_mark(app: App) -> object:
-    return CopiedService(app.parts, lambda: True).slow_mark()
+    return ForkedService(app.parts, lambda: True).slow_mark()
 
 
 async def test_an_answer_says_as_of_when_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kscheduler.service.asking.questions._TOLD_AGE_SECONDS", -1.0)
+    monkeypatch.setattr("kscheduler.service.asking.query_functions._TOLD_AGE_SECONDS", -1.0)
     async with EmbeddedAPIServer(seed=1) as server, running(server) as (app, _, _):
         put(server, "nodes", node_tree("node", cpu="2"))
         await parked(server, app)
@@ -164,12 +166,12 @@ async def test_a_young_answer_does_not_speak_of_its_age() -> None:
     async with EmbeddedAPIServer(seed=1) as server, running(server) as (app, _, _):
         put(server, "nodes", node_tree("node", cpu="2"))
         await parked(server, app)
-        app.parts.clock = _Standing(app.parts.clock)
+        app.parts.clock = _LoggedTrouble(app.parts.clock)
         text = (await raw(app, "/explain?pod=default/big", "text/plain"))[1]
         assert "as of" not in text
 
 
-class _Standing:
+class _LoggedTrouble:
     """A clock whose wall time stands."""
 
     def __init__(self, clock: Any) -> None:
@@ -202,7 +204,7 @@ async def test_what_every_attempt_changes_does_not_cost_a_copy(change: Callable[
     async with EmbeddedAPIServer(seed=1) as server, running(server) as (app, _, _):
         put(server, "nodes", node_tree("node", cpu="2"))
         await parked(server, app)
-        service = CopiedService(app.parts, lambda: True)
+        service = ForkedService(app.parts, lambda: True)
         facts = service.facts(["default/big"])
         store = app.parts.informers.informer(PODS).store
         store.put("default/big", change(_known(app, "big")))
@@ -219,7 +221,7 @@ async def test_a_template_that_has_been_read_is_a_fact_however_large_it_is() -> 
     async with EmbeddedAPIServer(seed=1) as server, running(server) as (app, _, _):
         put(server, "nodes", node_tree("node", cpu="2"))
         await parked(server, app)
-        service = CopiedService(app.parts, lambda: True)
+        service = ForkedService(app.parts, lambda: True)
         facts = service.facts(["default/big"])
         large = ResourceClaimTemplate()
         large.metadata.annotations = {"notes": "x" * MOST_FACTS_BYTES}
@@ -229,15 +231,15 @@ async def test_a_template_that_has_been_read_is_a_fact_however_large_it_is() -> 
 
 
 def test_facts_are_about_so_many_pods_at_most() -> None:
-    asked: Tree = {}
+    queried: Tree = {}
 
-    class Counting(CopiedService):
+    class Counting(ForkedService):
         def _of_pod(self, key: str) -> tuple[Any, ...]:
-            asked[key] = True
+            queried[key] = True
             return ()
 
     class Parts:
         assembly = None
 
     Counting(Parts(), lambda: True).facts(f"default/{number}" for number in range(1000))  # type: ignore[arg-type]
-    assert len(asked) == 32
+    assert len(queried) == 32

@@ -80,7 +80,7 @@ async def test_a_pod_that_waits_for_its_device_says_for_which_and_until_when() -
         assert (wait["claim"], wait["conditions"], wait["until"] > wait["since"]) == ("web", ["Attached"], True)
         words = " ".join((await as_text(app, "/explain?pod=default/web")).split())
         assert what in words
-        assert "node node is reserved for it; it is bound when what it waits for is there" in words
+        assert "node node is reserved for it; it is bound when PreBind is done" in words
         (reason,) = await pending(app)
         assert reason["queue"] == "underWay"
         assert reason["message"].startswith(f"has node node, and {what}")
@@ -90,7 +90,7 @@ async def test_a_pod_that_waits_for_its_device_says_for_which_and_until_when() -
         assert "knows no attempt" not in page
 
 
-async def test_a_claim_that_is_gone_is_told_at_once_and_hides_no_suggestion_for_others() -> None:
+async def test_a_claim_that_is_gone_is_reported_at_once_and_hides_no_suggestion_for_others() -> None:
     async with EmbeddedAPIServer(seed=1) as server, running(server) as (app, _, _):
         put(server, "nodes", node_tree("node"))
         publish(server)

@@ -93,12 +93,12 @@ async def test_the_service_says_of_claims_what_the_command_says(
         for objects, request, changes in plays:
             manifest.write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": objects}))
             flags = [*changes, "-f", str(manifest)] if objects else changes
-            told = await simulated(app, objects=objects, **request)
+            reported = await simulated(app, objects=objects, **request)
             assert await asyncio.to_thread(main, ["simulate", "--from", str(source), "-o", "json", *flags]) == 0
             lines = capsys.readouterr().out.splitlines()  # the service logs there, too
             expected = json.loads(next(line for line in lines if line.startswith("{")))
-            assert told | {"notes": []} == expected | {"notes": []}, flags
-            assert told["placed"]
+            assert reported | {"notes": []} == expected | {"notes": []}, flags
+            assert reported["placed"]
         assert dumped(server) == before
 
 
@@ -109,7 +109,7 @@ async def test_devices_of_a_pod_that_is_being_bound_are_taken_and_its_claim_is_s
         gated = pod_tree("under-way", namespace="shop", resourceClaims=SHARED, schedulingGates=[{"name": "a/b"}])
         put(server, "pods", gated)
         assembly = app.parts.assembly
-        await until_true(lambda: app.surface.is_scheduling and assembly.queue.find("shop/under-way") is not None)
+        await until_true(lambda: app.http_app.is_scheduling and assembly.queue.find("shop/under-way") is not None)
         claims = assembly.cache.devices.claims
         await until_true(lambda: claims.get("shop/shared") is not None and len(assembly.cache.nodes) == 2)
         found, known = assembly.queue.find("shop/under-way"), claims.get("shop/shared")
@@ -140,7 +140,7 @@ async def test_a_gang_of_the_request_exists_and_is_counted_whole() -> None:
     async with EmbeddedAPIServer(seed=1) as server, running(server) as (app, _, _):
         fill(server, a=0, b=5)
         cache = app.parts.assembly.cache
-        await until_true(lambda: app.surface.is_scheduling and len(cache.devices.slices()) == 2)
+        await until_true(lambda: app.http_app.is_scheduling and len(cache.devices.slices()) == 2)
         objects = [{**group, "spec": {"minMember": 2}}, template(), *members]
         tree = await simulated(app, objects=objects, capacity=True, config=config)
     assert len(tree["placed"]) == 2

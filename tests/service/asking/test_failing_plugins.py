@@ -113,7 +113,7 @@ async def test_before_the_quarantine_the_answer_is_what_the_plugin_does_and_coun
         assert not app.parts.assembly.quarantines()
 
 
-async def test_every_question_is_answered_where_a_copy_sees_the_last_failure_before_the_quarantine(
+async def test_every_query_is_answered_where_a_copy_sees_the_last_failure_before_the_quarantine(
     tmp_path: Path,
 ) -> None:
     async with EmbeddedAPIServer(seed=1) as server, service(server, tmp_path) as (app, _, _):

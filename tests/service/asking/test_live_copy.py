@@ -15,36 +15,36 @@ from pathlib import Path
 import pytest
 
 from kscheduler.service.asking.live_copy import life_after, rest_after
-from kscheduler.service.asking.no_answers import (
-    AnswerTooLargeError,
+from kscheduler.service.asking.memory_headroom import MemoryHeadroom, cgroup_used
+from kscheduler.service.asking.query_errors import (
     CopyBusyError,
     CopyFailedError,
     CopyLimits,
     CopyRefusedError,
     CopyTimeoutError,
+    ResponseTooLargeError,
 )
-from kscheduler.service.asking.room import MemoryRoom, cgroup_used
-from tests.service.asking.asked import LiveClosures, Run, my_pid, until_asked
+from tests.service.asking.asked import LiveClosures, Run, my_pid, until_queried
 
 
-def test_a_question_sees_the_state_of_its_moment_and_what_it_changes_stays_in_the_copy(run: Run) -> None:
+def test_a_query_sees_the_state_of_its_moment_and_what_it_changes_stays_in_the_copy(run: Run) -> None:
     state = {"pods": 3}
 
-    def question() -> bytes:
+    def query() -> bytes:
         state["pods"] += 1
         return str(state["pods"]).encode()
 
     async def main() -> None:
         async with LiveClosures() as live:
-            assert await live.answer(question) == b"4"
+            assert await live.answer(query) == b"4"
             state["pods"] = 10
-            assert (await live.whole_answer(question, fresh=True)).body == b"11"
+            assert (await live.whole_answer(query, fresh=True)).body == b"11"
             assert state["pods"] == 10
 
     run(main())
 
 
-def test_a_question_may_run_an_event_loop_of_its_own(run: Run) -> None:
+def test_a_query_may_run_an_event_loop_of_its_own(run: Run) -> None:
     async def inner() -> bytes:
         reading, writing = asyncio.Event(), []
         asyncio.get_running_loop().call_later(0, reading.set)
@@ -62,14 +62,14 @@ def test_a_question_may_run_an_event_loop_of_its_own(run: Run) -> None:
 def test_a_copy_has_no_descriptor_but_nowhere_its_channel_and_what_ends_with_it(run: Run) -> None:
     ours, theirs = socket.socketpair()
 
-    def question() -> bytes:
+    def query() -> bytes:
         found = {entry.name: str(entry.readlink()) for entry in Path("/proc/self/fd").iterdir() if entry.exists()}
         where = sorted(where.partition(":")[0] for where in found.values())
         return repr(where).encode()
 
     async def main() -> None:
         async with LiveClosures() as live:
-            assert await live.answer(question) == b"['/dev/null', '/dev/null', '/dev/null', 'pipe', 'socket']"
+            assert await live.answer(query) == b"['/dev/null', '/dev/null', '/dev/null', 'pipe', 'socket']"
 
     run(main())
     ours.sendall(b"still ours")
@@ -103,14 +103,14 @@ def test_a_copy_cannot_reach_outside(
 ) -> None:
     monkeypatch.chdir(tmp_path)
 
-    def question() -> bytes:
+    def query() -> bytes:
         attempt()
         return b"it did"
 
     async def main() -> None:
         async with LiveClosures() as live:
             with pytest.raises(CopyFailedError, match="must not reach outside its process"):
-                await live.answer(question)
+                await live.answer(query)
 
     asyncio.run(main())
     assert not list(tmp_path.iterdir())
@@ -125,13 +125,13 @@ def test_a_lock_that_another_thread_holds_at_the_fork_does_not_hold_up_the_copy(
             held.set()
             done.wait()
 
-    def question() -> bytes:
+    def query() -> bytes:
         handler.handle(logging.makeLogRecord({"msg": "said by a copy"}))
         return b"done"
 
     async def main() -> None:
         async with LiveClosures() as live:
-            assert await live.answer(question) == b"done"
+            assert await live.answer(query) == b"done"
 
     thread = threading.Thread(target=hold)
     thread.start()
@@ -143,7 +143,7 @@ def test_a_lock_that_another_thread_holds_at_the_fork_does_not_hold_up_the_copy(
         thread.join()
 
 
-def test_what_a_question_raises_is_told(run: Run) -> None:
+def test_what_a_question_raises_is_reported(run: Run) -> None:
     async def main() -> None:
         async with LiveClosures() as live:
             with pytest.raises(CopyFailedError, match="ZeroDivisionError: integer"):
@@ -152,28 +152,28 @@ def test_what_a_question_raises_is_told(run: Run) -> None:
     run(main())
 
 
-def test_a_copy_that_is_killed_is_told_with_its_signal(run: Run) -> None:
-    def question() -> bytes:
+def test_a_copy_that_is_killed_is_reported_with_its_signal(run: Run) -> None:
+    def query() -> bytes:
         signal.raise_signal(signal.SIGKILL)
         return b""
 
     async def main() -> None:
         async with LiveClosures() as live:
             with pytest.raises(CopyFailedError, match=r"without an answer \(signal 9\)"):
-                await live.answer(question)
+                await live.answer(query)
 
     run(main())
 
 
-def test_a_copy_that_takes_too_long_is_killed_and_the_next_question_is_answered(run: Run) -> None:
-    def question() -> bytes:
+def test_a_copy_that_takes_too_long_is_killed_and_the_next_query_is_answered(run: Run) -> None:
+    def query() -> bytes:
         time.sleep(60)
         return b""
 
     async def main() -> None:
         async with LiveClosures(limits=CopyLimits(seconds=2.0)) as live:
             with pytest.raises(CopyTimeoutError, match=r"no answer within 2 s"):
-                await live.answer(question)
+                await live.answer(query)
             assert await live.answer(lambda: b"next") == b"next"
 
     run(main())
@@ -181,9 +181,9 @@ def test_a_copy_that_takes_too_long_is_killed_and_the_next_question_is_answered(
 
 def test_an_answer_that_is_too_large_is_not_taken(run: Run) -> None:
     async def main() -> None:
-        async with LiveClosures(limits=CopyLimits(answer_bytes=1 << 20)) as live:
+        async with LiveClosures(limits=CopyLimits(response_bytes=1 << 20)) as live:
             assert len(await live.answer(lambda: bytes(1 << 20))) == 1 << 20
-            with pytest.raises(AnswerTooLargeError, match="more than 1 MiB"):
+            with pytest.raises(ResponseTooLargeError, match="more than 1 MiB"):
                 await live.answer(lambda: bytes((1 << 20) + 1))
 
     run(main())
@@ -201,27 +201,27 @@ def test_a_copy_may_not_grow_without_bound(run: Run) -> None:
 def test_no_copy_begins_where_memory_is_short_and_one_that_makes_it_short_ends(run: Run) -> None:
     used = 80
 
-    def question() -> bytes:
+    def query() -> bytes:
         time.sleep(60)
         return b""
 
     async def main() -> None:
         nonlocal used
-        async with LiveClosures(MemoryRoom(lambda: 100, lambda: used)) as live:
+        async with LiveClosures(MemoryHeadroom(lambda: 100, lambda: used)) as live:
             with pytest.raises(CopyRefusedError, match="80 % of the memory limit is used"):
                 await live.answer(lambda: b"")
             used = 50
-            asked = asyncio.ensure_future(live.answer(question))
-            await until_asked()
+            queried = asyncio.ensure_future(live.answer(query))
+            await until_queried()
             used = 95
             with pytest.raises(CopyRefusedError, match="more memory than the limit"):
-                await asked
+                await queried
             assert live.waiting == 0
 
     run(main())
 
 
-def test_so_many_questions_are_answered_at_once_and_only_so_many_wait(run: Run) -> None:
+def test_so_many_queries_are_answered_at_once_and_only_so_many_wait(run: Run) -> None:
     async def main() -> None:
         async with LiveClosures(limits=CopyLimits(waiting=2, at_once=2)) as live:
             answers = await asyncio.gather(*(live.answer(my_pid) for _ in range(6)), return_exceptions=True)
@@ -231,14 +231,14 @@ def test_so_many_questions_are_answered_at_once_and_only_so_many_wait(run: Run) 
     run(main())
 
 
-def test_a_slow_question_does_not_hold_up_the_others(run: Run) -> None:
-    def question() -> bytes:
+def test_a_slow_query_does_not_hold_up_the_others(run: Run) -> None:
+    def query() -> bytes:
         time.sleep(60)
         return b""
 
     async def main() -> None:
         async with LiveClosures() as live:
-            slow = asyncio.ensure_future(live.answer(question))
+            slow = asyncio.ensure_future(live.answer(query))
             answers = [await live.answer(lambda: b"quick") for _ in range(3)]
             assert answers == [b"quick"] * 3
             assert not slow.done()
@@ -247,14 +247,14 @@ def test_a_slow_question_does_not_hold_up_the_others(run: Run) -> None:
     run(main())
 
 
-def test_a_question_waits_only_so_long_for_its_turn(run: Run) -> None:
-    def question() -> bytes:
+def test_a_query_waits_only_so_long_for_its_turn(run: Run) -> None:
+    def query() -> bytes:
         time.sleep(60)
         return b""
 
     async def main() -> None:
         async with LiveClosures(limits=CopyLimits(waiting_seconds=0.05, seconds=0.5, at_once=1)) as live:
-            first = asyncio.ensure_future(live.answer(question))
+            first = asyncio.ensure_future(live.answer(query))
             await asyncio.sleep(0)
             with pytest.raises(CopyBusyError, match="1 questions are before it"):
                 await live.answer(lambda: b"")
@@ -266,18 +266,18 @@ def test_a_question_waits_only_so_long_for_its_turn(run: Run) -> None:
 
 @pytest.mark.parametrize("turns", range(6))
 def test_whoever_goes_away_takes_the_copy_along(run: Run, turns: int) -> None:
-    def question() -> bytes:
+    def query() -> bytes:
         time.sleep(60)
         return b""
 
     async def main() -> None:
         async with LiveClosures() as live:
-            asking = asyncio.ensure_future(live.answer(question))
+            querying = asyncio.ensure_future(live.answer(query))
             for _ in range(turns):
                 await asyncio.sleep(0)
-            asking.cancel()
+            querying.cancel()
             with pytest.raises(asyncio.CancelledError):
-                await asking
+                await querying
             assert await live.answer(lambda: b"next") == b"next"
 
     run(main())
@@ -286,13 +286,13 @@ def test_whoever_goes_away_takes_the_copy_along(run: Run, turns: int) -> None:
 def test_signals_to_the_service_are_no_business_of_the_copy(run: Run) -> None:
     """The wakeup descriptor is a socket that both have: a signal to the copy must not look like one to the service."""
     heard: list[int] = []
-    hears = asyncio.Event()
+    is_registered = asyncio.Event()
 
     def hear(number: int) -> None:
         heard.append(number)
-        hears.set()
+        is_registered.set()
 
-    def question() -> bytes:
+    def query() -> bytes:
         signal.raise_signal(signal.SIGHUP)
         signal.raise_signal(signal.SIGTERM)
         return b"it survived"
@@ -303,11 +303,11 @@ def test_signals_to_the_service_are_no_business_of_the_copy(run: Run) -> None:
             for number in (signal.SIGHUP, signal.SIGTERM):
                 loop.add_signal_handler(number, hear, number)
             with pytest.raises(CopyFailedError, match=f"signal {signal.SIGTERM.value}"):
-                await live.answer(question)
+                await live.answer(query)
             await asyncio.sleep(0.05)
             assert heard == []
             signal.raise_signal(signal.SIGHUP)
-            await hears.wait()
+            await is_registered.wait()
             assert heard == [signal.SIGHUP]
 
     run(main())

@@ -10,7 +10,7 @@ from jsonschema import Draft202012Validator
 
 from kscheduler.api.kinds import PODS
 from kscheduler.embedded.apiserver import EmbeddedAPIServer
-from kscheduler.explain.questions.new_pods_request import MOST_EXPLAINED
+from kscheduler.explain.queries.new_pods_request import MOST_EXPLAINED
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.handle import Handle, PluginArgs
 from kscheduler.framework.nodes.node_table import NodeTable
@@ -18,12 +18,12 @@ from kscheduler.framework.plugin import Plugin, PreFilterResult
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import Code, Status
 from kscheduler.server.pages.openapi import description
-from kscheduler.server.pages.questions import BODY_BYTES
+from kscheduler.server.pages.query_pages import BODY_BYTES
 from kscheduler.service import App
 from tests.builders import node_tree, pod_tree
 from tests.service.asking.test_claims_in_rehearsals import dumped
 from tests.service.asking.test_questions import explained, until_true
-from tests.service.making_room import options
+from tests.service.preemption_stage import options
 from tests.service.running import put, running
 from tests.simulate.test_claims_to_devices import device_class, from_template, gpus, new_pod, template
 
@@ -48,7 +48,7 @@ class Shy(Plugin):
         return PreFilterResult(Status(Code.UNSCHEDULABLE, ("it is shy",)) if is_shy else Status())
 
 
-async def asked(app: App, status: int = 200, **request: Any) -> Tree:
+async def queried(app: App, status: int = 200, **request: Any) -> Tree:
     url = f"http://127.0.0.1:{app.server.port}/explain"
     headers = {"Cache-Control": "no-cache"}
     async with aiohttp.ClientSession() as session, session.post(url, json=request, headers=headers) as response:
@@ -89,9 +89,9 @@ async def test_a_pod_gets_the_answer_that_it_would_get_if_it_existed(spec: Tree)
     async with EmbeddedAPIServer(seed=1) as server, running(server, options(Shy)) as (app, _, _):
         for name in ("a", "b"):
             put(server, "nodes", node_tree(name, cpu="2"))
-        await until_true(lambda: app.surface.is_scheduling and len(app.parts.assembly.cache.nodes) == 2)
+        await until_true(lambda: app.http_app.is_scheduling and len(app.parts.assembly.cache.nodes) == 2)
         before = dumped(server)
-        (new,) = (await asked(app, objects=[manifest("big", **spec)]))["items"]
+        (new,) = (await queried(app, objects=[manifest("big", **spec)]))["items"]
         assert dumped(server) == before
         standing = "NotServed" if "schedulerName" in spec else "New"
         assert (new["pod"]["uid"], new["situation"]["standing"], new["situation"]["inService"]) == ("", standing, None)
@@ -127,14 +127,14 @@ async def test_what_comes_with_the_pods_is_there_for_the_plugins_of_the_service(
     ]
     async with EmbeddedAPIServer(seed=1) as server, running(server) as (app, _, _):
         put(server, "nodes", node_tree("first", cpu="2"))
-        await until_true(lambda: app.surface.is_scheduling and len(app.parts.assembly.cache.nodes) == 1)
+        await until_true(lambda: app.http_app.is_scheduling and len(app.parts.assembly.cache.nodes) == 1)
         before = dumped(server)
-        items = (await asked(app, objects=objects))["items"]
+        items = (await queried(app, objects=objects))["items"]
         found = [(each["pod"]["name"], each["node"]) for each in items]
         assert found == [("claiming", "second"), ("stored", "second")]
         assert dumped(server) == before
         assert len(app.parts.assembly.cache.nodes) == 1
-        alone = (await asked(app, objects=[manifest("alone")]))["items"]
+        alone = (await queried(app, objects=[manifest("alone")]))["items"]
         assert [each["nodeCount"] for each in alone] == [1], "the next question finds the service as it was"
 
 
@@ -171,20 +171,20 @@ async def test_what_comes_with_the_pods_is_there_for_the_plugins_of_the_service(
     ],
     ids=lambda value: value[:30] if isinstance(value, str) else "",
 )
-async def test_what_cannot_be_asked_is_refused_by_its_name(request_: Tree, status: int, message: str) -> None:
+async def test_what_cannot_be_queried_is_refused_by_its_name(request_: Tree, status: int, message: str) -> None:
     async with EmbeddedAPIServer(seed=1) as server, running(server) as (app, _, _):
         put(server, "nodes", node_tree("first"))
-        await until_true(lambda: app.surface.is_scheduling and len(app.parts.assembly.cache.nodes) == 1)
-        told = (await asked(app, status, **request_))["message"]
-        assert message.replace("`", "") in told.replace("`", "")
+        await until_true(lambda: app.http_app.is_scheduling and len(app.parts.assembly.cache.nodes) == 1)
+        reported = (await queried(app, status, **request_))["message"]
+        assert message.replace("`", "") in reported.replace("`", "")
 
 
 async def test_a_body_has_its_bound_and_the_pod_of_the_dry_run_counts() -> None:
     async with EmbeddedAPIServer(seed=1) as server, running(server) as (app, _, _):
         put(server, "nodes", node_tree("first", cpu="2"))
-        await until_true(lambda: app.surface.is_scheduling and len(app.parts.assembly.cache.nodes) == 1)
+        await until_true(lambda: app.http_app.is_scheduling and len(app.parts.assembly.cache.nodes) == 1)
         limited = manifest("a", requests={"cpu": "9"})
-        (item,) = (await asked(app, objects=[manifest("a")], admitted=[limited]))["items"]
+        (item,) = (await queried(app, objects=[manifest("a")], admitted=[limited]))["items"]
         assert item["outcome"] == "Unschedulable"
         url = f"http://127.0.0.1:{app.server.port}/explain"
         as_json = {"Content-Type": "application/json"}

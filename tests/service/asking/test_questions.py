@@ -22,12 +22,12 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import Code, Status
 from kscheduler.server.serving import HTTPServing
 from kscheduler.service import App, Options
-from kscheduler.service.asking.copied_service import CopiedService
+from kscheduler.service.asking.forked_service import ForkedService
 from kscheduler.service.asking.live_copy import LiveCopy
-from kscheduler.service.asking.no_answers import CopyLimits
+from kscheduler.service.asking.query_errors import CopyLimits
 from kscheduler.simulate.in_json import simulation_schema
 from tests.builders import node_tree, pod_tree
-from tests.service.making_room import options
+from tests.service.preemption_stage import options
 from tests.service.running import SECONDS, alone, answer, node_of, put, running, until
 
 Tree = dict[str, Any]
@@ -78,7 +78,7 @@ async def test_a_gated_pod_says_who_keeps_it_out() -> None:
     async with EmbeddedAPIServer(seed=1) as server, running(server) as (app, _, _):
         put(server, "nodes", node_tree("node"))
         put(server, "pods", pod_tree("gated", schedulingGates=[{"name": "example.com/quota"}]))
-        await until_true(lambda: app.surface.is_scheduling and bool(app.parts.assembly.queue.find("default/gated")))
+        await until_true(lambda: app.http_app.is_scheduling and bool(app.parts.assembly.queue.find("default/gated")))
         known = (await explained(app, "default/gated"))["situation"]["inService"]
         assert (known["place"], known["gatedBy"]) == ("gated", "SchedulingGates")
 
@@ -96,7 +96,7 @@ class Holds(Plugin):
         return PermitResult(Status(Code.WAIT), 60.0)
 
 
-async def test_a_pod_at_permit_says_for_whom_it_waits_and_where() -> None:
+async def test_a_pod_at_permit_says_for_subject_it_waits_and_where() -> None:
     async with EmbeddedAPIServer(seed=1) as server, running(server, options(Holds)) as (app, _, _):
         put(server, "nodes", node_tree("node"))
         put(server, "pods", pod_tree("held"))
@@ -150,9 +150,9 @@ async def test_text_for_whoever_asks_for_text() -> None:
     ("?pod=default/web&suggestions=2", 400, "suggestions: true or false was expected"),
     ("?pod=default/web", 404, "the service knows no pod default/web"),
 ])  # fmt: skip
-async def test_what_is_wrong_with_a_question_is_said(query: str, status: int, message: str) -> None:
+async def test_what_is_wrong_with_a_query_is_said(query: str, status: int, message: str) -> None:
     async with EmbeddedAPIServer(seed=1) as server, running(server) as (app, _, _):
-        await until_true(lambda: app.surface.is_scheduling)
+        await until_true(lambda: app.http_app.is_scheduling)
         got, text = await answer(app, f"/explain{query}")
         tree = json.loads(text)
         assert (got, tree["code"], tree["status"]) == (status, status, "Failure")
@@ -212,7 +212,7 @@ def _deployment(**spec: Any) -> Tree:
 async def test_what_is_wrong_with_a_rehearsal_is_said_with_its_field(request_: Tree, message: str) -> None:
     async with EmbeddedAPIServer(seed=1) as server, running(server) as (app, _, _):
         put(server, "nodes", node_tree("node"))
-        await until_true(lambda: app.surface.is_scheduling and len(app.parts.assembly.cache.nodes) == 1)
+        await until_true(lambda: app.http_app.is_scheduling and len(app.parts.assembly.cache.nodes) == 1)
         tree = await simulated(app, 400, **request_)
         assert message in tree["message"]
 
@@ -221,7 +221,7 @@ async def test_all_that_is_wrong_with_new_objects_is_said_at_once() -> None:
     gold, silver = (_manifest(name, priorityClassName=name) for name in ("gold", "silver"))
     async with EmbeddedAPIServer(seed=1) as server, running(server) as (app, _, _):
         put(server, "nodes", node_tree("node"))
-        await until_true(lambda: app.surface.is_scheduling and len(app.parts.assembly.cache.nodes) == 1)
+        await until_true(lambda: app.http_app.is_scheduling and len(app.parts.assembly.cache.nodes) == 1)
         refused = await simulated(app, 400, objects=[_manifest("A B"), _manifest(), _manifest(cpu="-5")])
         unknown = await simulated(app, objects=[gold, silver])
     lines = refused["message"].split("\n")
@@ -247,11 +247,11 @@ async def test_a_priority_class_is_known_from_the_pods_that_have_it_and_from_the
         assert [each["pod"] for each in higher["evicted"]] == ["default/low"]
 
 
-async def test_a_play_whose_time_is_up_tells_how_far_it_came(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kscheduler.simulate.frozen_cluster.perf_counter", lambda: inf)
+async def test_a_play_whose_time_is_up_reports_how_far_it_came(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kscheduler.simulate.simulated_cluster.perf_counter", lambda: inf)
     async with EmbeddedAPIServer(seed=1) as server, running(server) as (app, _, _):
         put(server, "nodes", node_tree("node"))
-        await until_true(lambda: app.surface.is_scheduling and len(app.parts.assembly.cache.nodes) == 1)
+        await until_true(lambda: app.http_app.is_scheduling and len(app.parts.assembly.cache.nodes) == 1)
         tree = await simulated(app, objects=[_manifest()], replicas=3, capacity=True, drain=["node"])
         assert not tree["complete"]
         assert {each["message"] for each in tree["pending"]} == {"not tried: the simulation was ended before"}
@@ -266,7 +266,7 @@ async def test_a_play_whose_time_is_up_tells_how_far_it_came(monkeypatch: pytest
 @pytest.mark.parametrize("path", ["/nodes?sort=cpu", "/pending?ns=shop"])
 async def test_an_unknown_parameter_is_refused_by_name(path: str) -> None:
     async with EmbeddedAPIServer(seed=1) as server, running(server) as (app, _, _):
-        await until_true(lambda: app.surface.is_scheduling)
+        await until_true(lambda: app.http_app.is_scheduling)
         status, text = await answer(app, path)
         assert (status, json.loads(text)["message"].partition(":")[0]) == (
             400,
@@ -282,7 +282,7 @@ async def test_an_unknown_parameter_is_refused_by_name(path: str) -> None:
 
 async def test_a_body_that_is_too_large_or_no_json_is_refused() -> None:
     async with EmbeddedAPIServer(seed=1) as server, running(server) as (app, _, _):
-        await until_true(lambda: app.surface.is_scheduling)
+        await until_true(lambda: app.http_app.is_scheduling)
         reader, writer = await asyncio.open_connection("127.0.0.1", app.server.port)
         writer.write(b"POST /simulate HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1048577\r\n\r\n")
         assert (await reader.readline()).startswith(b"HTTP/1.1 413 ")
@@ -373,7 +373,7 @@ async def test_another_configuration_decides_in_the_rehearsal_alone() -> None:
 async def test_pods_that_are_being_bound_count_on_their_node() -> None:
     async with EmbeddedAPIServer(seed=1) as server, running(server) as (app, _, _):
         put(server, "nodes", node_tree("node", cpu="2"))
-        await until_true(lambda: app.surface.is_scheduling and len(app.parts.assembly.cache.nodes) == 1)
+        await until_true(lambda: app.http_app.is_scheduling and len(app.parts.assembly.cache.nodes) == 1)
         assembly = app.parts.assembly
         put(server, "pods", pod_tree("under-way", requests={"cpu": "2"}, schedulingGates=[{"name": "a/b"}]))
         await until_true(lambda: assembly.queue.find("default/under-way") is not None)
@@ -387,7 +387,7 @@ async def test_pods_that_are_being_bound_count_on_their_node() -> None:
 
 
 async def test_without_the_flag_there_are_no_such_paths() -> None:
-    deaf = Options(alone(), serving=HTTPServing.plain_on_loopback(), answers_questions=False)
+    deaf = Options(alone(), serving=HTTPServing.plain_on_loopback(), serves_queries=False)
     async with EmbeddedAPIServer(seed=1) as server, running(server, deaf) as (app, _, _):
         assert (await answer(app, "/explain?pod=a/b"))[0] == 404
         assert "/explain" not in (await answer(app, "/"))[1]
@@ -402,7 +402,7 @@ async def simulated_status(app: App, status: int) -> None:
 
 async def test_a_service_that_knows_no_cluster_yet_says_when_to_ask_again() -> None:
     async with EmbeddedAPIServer(seed=1) as server, running(server) as (app, _, _):
-        app.surface.questions._has_synced = lambda: False
+        app.http_app.queries._has_synced = lambda: False
         url = f"http://127.0.0.1:{await port_of(app)}/explain?pod=a/b"
         async with aiohttp.ClientSession() as session, session.get(url) as response:
             assert (response.status, response.headers["Retry-After"]) == (503, "5")
@@ -414,12 +414,12 @@ async def port_of(app: App) -> int:
     return app.server.port
 
 
-async def test_too_many_questions_and_those_that_take_too_long_are_told_when_to_come_again() -> None:
+async def test_too_many_questions_and_those_that_take_too_long_are_reported_when_to_come_again() -> None:
     async with EmbeddedAPIServer(seed=1) as server, running(server) as (app, _, _):
-        await until_true(lambda: app.surface.is_scheduling)
-        state = CopiedService(app.parts, lambda: True)
+        await until_true(lambda: app.http_app.is_scheduling)
+        state = ForkedService(app.parts, lambda: True)
         live = LiveCopy(state, limits=CopyLimits(seconds=0.01, waiting=0, at_once=1))
-        app.surface.questions._live_copy = live
+        app.http_app.queries._live_copy = live
         url = f"http://127.0.0.1:{app.server.port}/simulate"
         async with aiohttp.ClientSession() as session:
 
@@ -437,30 +437,30 @@ async def test_too_many_questions_and_those_that_take_too_long_are_told_when_to_
 
 async def test_the_end_of_the_service_does_not_wait_for_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """The two that are worked on and the one that waits for its turn are told, and nobody after them is asked."""
-    monkeypatch.setattr("kscheduler.service.asking.questions.nodes", lambda *_: time.sleep(60))
+    monkeypatch.setattr("kscheduler.service.asking.query_functions.nodes", lambda *_: time.sleep(60))
     async with EmbeddedAPIServer(seed=1) as server, running(server) as (app, _, _):
-        await until_true(lambda: app.surface.is_scheduling)
-        questions, live = app.surface.questions, app.surface.live_copy
-        asked = [asyncio.create_task(questions.nodes()) for _ in range(3)]
+        await until_true(lambda: app.http_app.is_scheduling)
+        queries, live = app.http_app.queries, app.http_app.live_copy
+        queried = [asyncio.create_task(queries.nodes()) for _ in range(3)]
         await until_true(lambda: live.waiting == 3 and live.forks == 1)
-        app.surface.begin_stopping()
-        answers = [*await asyncio.gather(*asked), await questions.nodes()]
+        app.http_app.begin_stopping()
+        answers = [*await asyncio.gather(*queried), await queries.nodes()]
         assert {(each.status, each.body) for each in answers} == {
             (503, b"the service is stopping: ask again in a moment")
         }
         assert live.forks == 1
 
 
-async def test_a_client_that_leaves_takes_its_question_along(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kscheduler.service.asking.questions.nodes", lambda *_: time.sleep(60))
+async def test_a_client_that_leaves_takes_its_query_along(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kscheduler.service.asking.query_functions.nodes", lambda *_: time.sleep(60))
     async with EmbeddedAPIServer(seed=1) as server, running(server) as (app, _, _):
         put(server, "nodes", node_tree("node"))
-        await until_true(lambda: app.surface.is_scheduling and len(app.parts.assembly.cache.nodes) == 1)
-        live, url = app.surface.live_copy, f"http://127.0.0.1:{app.server.port}/nodes"
+        await until_true(lambda: app.http_app.is_scheduling and len(app.parts.assembly.cache.nodes) == 1)
+        live, url = app.http_app.live_copy, f"http://127.0.0.1:{app.server.port}/nodes"
         async with aiohttp.ClientSession() as session:
-            asked = [asyncio.ensure_future(session.get(url)) for _ in range(3)]  # of which one waits for its turn
+            queried = [asyncio.ensure_future(session.get(url)) for _ in range(3)]  # of which one waits for its turn
             await until_true(lambda: live.waiting == 3)
-            for each in asked:
+            for each in queried:
                 each.cancel()
             await until_true(lambda: live.waiting == 0)
         metrics = (await answer(app, "/metrics"))[1]

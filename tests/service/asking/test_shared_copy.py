@@ -15,14 +15,14 @@ from pathlib import Path
 import pytest
 
 from kscheduler.service.asking import live_copy
-from kscheduler.service.asking.no_answers import (
+from kscheduler.service.asking.memory_headroom import MemoryHeadroom
+from kscheduler.service.asking.query_errors import (
     CopyBusyError,
     CopyFailedError,
     CopyLimits,
     CopyRefusedError,
     CopyTimeoutError,
 )
-from kscheduler.service.asking.room import MemoryRoom
 from tests.service.asking.asked import (
     Closures,
     LiveClosures,
@@ -32,7 +32,7 @@ from tests.service.asking.asked import (
     my_copy,
     my_pid,
     open_descriptors,
-    until_asked,
+    until_queried,
 )
 
 _SUBREAPER = 36
@@ -66,29 +66,29 @@ def _runs(pid: int) -> bool:
 
 
 @long_lived
-def test_questions_that_come_soon_are_answered_by_children_of_one_copy(run: Run) -> None:
+def test_queries_that_come_soon_are_answered_by_children_of_one_copy(run: Run) -> None:
     async def main() -> None:
         async with LiveClosures() as live:
-            assert not (await live.whole_answer(my_copy)).is_older_than_question
+            assert not (await live.whole_answer(my_copy)).is_older_than_query
             answers = [await live.whole_answer(my_copy) for _ in range(3)]
             assert {int(answer.body) for answer in answers} == set(copies())
-            assert all(answer.is_older_than_question and answer.age_seconds > 0 for answer in answers)
+            assert all(answer.is_older_than_query and answer.age_seconds > 0 for answer in answers)
             assert live.forks == 1
 
     run(main())
 
 
 @long_lived
-def test_what_a_question_changes_the_next_one_does_not_see(run: Run) -> None:
+def test_what_a_query_changes_the_next_one_does_not_see(run: Run) -> None:
     seen: list[int] = []
 
-    def question() -> bytes:
+    def query() -> bytes:
         seen.append(1)
         return b"%d" % len(seen)
 
     async def main() -> None:
         async with LiveClosures() as live:
-            assert [await live.answer(question) for _ in range(3)] == [b"1"] * 3
+            assert [await live.answer(query) for _ in range(3)] == [b"1"] * 3
             assert live.forks == 1
 
     run(main())
@@ -96,7 +96,7 @@ def test_what_a_question_changes_the_next_one_does_not_see(run: Run) -> None:
 
 @long_lived
 @pytest.mark.parametrize("padding", [0, 1 << 20], ids=["small", "a MiB"])
-def test_a_copy_that_does_not_know_what_is_asked_about_is_replaced(run: Run, padding: int) -> None:
+def test_a_copy_that_does_not_know_what_is_queried_about_is_replaced(run: Run, padding: int) -> None:
     async def main() -> None:
         async with LiveClosures() as live:
             first = int(await live.answer(my_copy, padding))
@@ -110,7 +110,7 @@ def test_a_copy_that_does_not_know_what_is_asked_about_is_replaced(run: Run, pad
 
 
 @long_lived
-def test_a_copy_made_under_another_mark_is_asked_no_more(run: Run) -> None:
+def test_a_copy_made_under_another_mark_is_queried_no_more(run: Run) -> None:
     async def main() -> None:
         async with LiveClosures() as live:
             first = await live.answer(my_copy)
@@ -128,7 +128,7 @@ def test_who_wants_a_fresh_answer_gets_a_copy_of_now(run: Run) -> None:
             first = await live.answer(my_copy)
             answer = await live.whole_answer(my_copy, fresh=True)
             assert answer.body != first
-            assert not answer.is_older_than_question
+            assert not answer.is_older_than_query
 
     run(main())
 
@@ -149,7 +149,7 @@ def test_a_copy_that_is_too_old_ends_by_itself(run: Run, monkeypatch: pytest.Mon
 
 
 @long_lived
-def test_the_next_child_is_there_before_the_next_question_and_may_be_killed(run: Run) -> None:
+def test_the_next_child_is_there_before_the_next_query_and_may_be_killed(run: Run) -> None:
     async def main() -> None:
         async with LiveClosures() as live:
             last = int(await live.answer(my_pid))
@@ -167,18 +167,18 @@ def test_the_next_child_is_there_before_the_next_question_and_may_be_killed(run:
 
 
 @long_lived
-def test_a_child_that_is_killed_before_it_has_read_the_question_is_told(run: Run) -> None:
+def test_a_child_that_is_killed_before_it_has_read_the_question_is_reported(run: Run) -> None:
     async def main() -> None:
         async with LiveClosures() as live:
             last = int(await live.answer(my_pid))
             (copy,) = copies()
             spare = await _spare(copy, last)
             os.kill(spare, signal.SIGSTOP)
-            asked = asyncio.ensure_future(live.answer(my_pid, padding=1000))
+            queried = asyncio.ensure_future(live.answer(my_pid, padding=1000))
             await asyncio.sleep(0.1)  # as long as a copy takes to give it the channel; less tests less
             os.kill(spare, signal.SIGKILL)
             with pytest.raises(CopyFailedError, match=r"without an answer \(signal 9\)"):
-                await asked
+                await queried
             await live.answer(my_pid)
             assert live.forks == 1
 
@@ -193,12 +193,12 @@ async def _spare(copy: int, last: int) -> int:
     return children[0]
 
 
-@pytest.mark.parametrize("is_asked", [True, False], ids=["is asked", "nobody asks"])
-def test_a_copy_that_was_asked_is_followed_by_another_before_anybody_waits_for_it(
-    run: Run, monkeypatch: pytest.MonkeyPatch, is_asked: bool
+@pytest.mark.parametrize("is_queried", [True, False], ids=["is asked", "nobody asks"])
+def test_a_copy_that_was_queried_is_followed_by_another_before_anybody_waits_for_it(
+    run: Run, monkeypatch: pytest.MonkeyPatch, is_queried: bool
 ) -> None:
     lives = {1: 0.2}
-    monkeypatch.setattr(live_copy, "_RENEWED_SECONDS", 60.0 if is_asked else 0.0)
+    monkeypatch.setattr(live_copy, "_RENEWED_SECONDS", 60.0 if is_queried else 0.0)
     monkeypatch.setattr(live_copy, "rest_after", lambda _: 0.0)
 
     async def main() -> None:
@@ -206,7 +206,7 @@ def test_a_copy_that_was_asked_is_followed_by_another_before_anybody_waits_for_i
             monkeypatch.setattr(live_copy, "life_after", lambda *_, **__: lives.get(live.forks, 600.0))
             first = int(await live.answer(my_copy))
             await until_gone(first)
-            assert live.forks == 1 + is_asked
+            assert live.forks == 1 + is_queried
             second = int(await live.answer(my_copy))
             await until_gone(first)
             assert second in copies()
@@ -236,18 +236,18 @@ def test_a_copy_answers_for_longer_while_nothing_changes_but_pods(run: Run, monk
 def test_a_copy_that_is_replaced_finishes_its_answers_first(run: Run, tmp_path: Path) -> None:
     goes_on = tmp_path / "goes-on"
 
-    def question() -> bytes:
+    def query() -> bytes:
         while not goes_on.exists():
             time.sleep(0.01)
         return b"finished"
 
     async def main() -> None:
         async with LiveClosures() as live:
-            asked = asyncio.ensure_future(live.answer(question))
-            first = await until_asked()
+            queried = asyncio.ensure_future(live.answer(query))
+            first = await until_queried()
             assert int(await live.answer(my_copy)) != first
             goes_on.touch()
-            assert await asked == b"finished"
+            assert await queried == b"finished"
             await until_gone(first)
 
     run(main())
@@ -265,21 +265,21 @@ def _as_init() -> Iterator[None]:
 
 
 @long_lived
-def test_a_copy_that_dies_takes_its_children_along_and_its_questions_are_asked_again(run: Run) -> None:
+def test_a_copy_that_dies_takes_its_children_along_and_its_questions_are_queried_again(run: Run) -> None:
     is_second_time = False
 
-    def question() -> bytes:
+    def query() -> bytes:
         return my_copy() if is_second_time else sleep()
 
     async def main() -> None:
         nonlocal is_second_time
         async with LiveClosures() as live:
-            asked = [asyncio.ensure_future(live.answer(question)) for _ in range(2)]
-            first = await until_asked(children=2)
+            queried = [asyncio.ensure_future(live.answer(query)) for _ in range(2)]
+            first = await until_queried(children=2)
             children = children_of(first)
             is_second_time = True
             os.kill(first, signal.SIGKILL)
-            answers = await asyncio.gather(*asked)
+            answers = await asyncio.gather(*queried)
             assert answers[0] == answers[1] != b"%d" % first
             assert live.forks == 2
             await until_gone(first, *children)
@@ -288,7 +288,7 @@ def test_a_copy_that_dies_takes_its_children_along_and_its_questions_are_asked_a
         run(main())
 
 
-def test_copies_that_die_again_and_again_are_the_questions_fault(run: Run) -> None:
+def test_copies_that_die_again_and_again_are_the_queries_fault(run: Run) -> None:
     class Dying(Closures):
         def begin(self) -> None:
             os._exit(1)
@@ -304,7 +304,7 @@ def test_copies_that_die_again_and_again_are_the_questions_fault(run: Run) -> No
 
 
 @long_lived
-def test_a_copy_that_dies_between_two_questions_is_replaced(run: Run) -> None:
+def test_a_copy_that_dies_between_two_queries_is_replaced(run: Run) -> None:
     async def main() -> None:
         async with LiveClosures() as live:
             first = int(await live.answer(my_copy))
@@ -316,16 +316,16 @@ def test_a_copy_that_dies_between_two_questions_is_replaced(run: Run) -> None:
 
 
 @long_lived
-@pytest.mark.parametrize(("percent", "is_asked"), [(80, True), (95, False)], ids=["when asked", "at once"])
-def test_a_copy_ends_where_memory_becomes_short(run: Run, percent: int, is_asked: bool) -> None:
+@pytest.mark.parametrize(("percent", "is_queried"), [(80, True), (95, False)], ids=["when asked", "at once"])
+def test_a_copy_ends_where_memory_becomes_short(run: Run, percent: int, is_queried: bool) -> None:
     used = 50
 
     async def main() -> None:
         nonlocal used
-        async with LiveClosures(MemoryRoom(lambda: 100, lambda: used)) as live:
+        async with LiveClosures(MemoryHeadroom(lambda: 100, lambda: used)) as live:
             copy = int(await live.answer(my_copy))
             used = percent
-            if is_asked:
+            if is_queried:
                 with pytest.raises(CopyRefusedError, match="80 % of the memory limit is used"):
                     await live.answer(my_copy)
             await until_gone(copy)
@@ -353,10 +353,10 @@ def test_who_goes_away_takes_the_child_along_and_not_the_copy(run: Run) -> None:
     async def main() -> None:
         async with LiveClosures() as live:
             live.state.known[b"copy"] = my_copy
-            asked = asyncio.ensure_future(live.answer(sleep))
-            copy = await until_asked()
+            queried = asyncio.ensure_future(live.answer(sleep))
+            copy = await until_queried()
             children = children_of(copy)
-            asked.cancel()
+            queried.cancel()
             await until_gone(*children)
             assert (await live.ask(b"copy")).body == b"%d" % copy
 
@@ -364,14 +364,14 @@ def test_who_goes_away_takes_the_child_along_and_not_the_copy(run: Run) -> None:
 
 
 @long_lived
-def test_many_questions_at_once_are_answered_two_at_a_time_by_one_copy(run: Run) -> None:
-    def question() -> bytes:
+def test_many_queries_at_once_are_answered_two_at_a_time_by_one_copy(run: Run) -> None:
+    def query() -> bytes:
         return b"%d" % len(children_of(os.getppid()))
 
     async def main() -> None:
         async with LiveClosures() as live:
-            asked = (live.answer(question) for _ in range(40))
-            answers = await asyncio.gather(*asked, return_exceptions=True)
+            queried = (live.answer(query) for _ in range(40))
+            answers = await asyncio.gather(*queried, return_exceptions=True)
             assert [answer for answer in answers if not isinstance(answer, bytes | CopyBusyError)] == []
             refused = ["wait already" in str(answer) for answer in answers]
             assert refused == [False] * 18 + [True] * 22
@@ -402,11 +402,11 @@ def test_no_descriptor_and_no_process_is_left(run: Run, has_pidfd: bool, monkeyp
             await live.answer(my_pid)
             with pytest.raises(CopyFailedError):
                 await live.answer(fail)
-            asked = asyncio.ensure_future(live.answer(sleep))
-            copy = await until_asked()
-            asked.cancel()
+            queried = asyncio.ensure_future(live.answer(sleep))
+            copy = await until_queried()
+            queried.cancel()
             os.kill(copy, signal.SIGKILL)
-            await asyncio.wait([asked])
+            await asyncio.wait([queried])
             await live.answer(my_pid)
         async with LiveClosures(limits=CopyLimits(seconds=0.05)) as live:
             with pytest.raises(CopyTimeoutError):

@@ -90,7 +90,7 @@ async def test_extenders_are_exchanged_and_no_pod_is_lost(tmp_path: Path) -> Non
                 put(world.server, "nodes", node_tree(name))
             for name in pods:
                 put(world.server, "pods", pod_tree(name))
-            await world.until_true(lambda: len(old.asked) == TURNS_PER_LINE)
+            await world.until_true(lambda: len(old.queried) == TURNS_PER_LINE)
             connections = world.app.parts.extenders
             await world.write(text_of(new.settings(**NAMES)), ReloadResult.TAKEN_OVER)
             await until(world.server, lambda: sum(node_of(world.server, name) == "b" for name in pods) == 20)
@@ -101,7 +101,7 @@ async def test_extenders_are_exchanged_and_no_pod_is_lost(tmp_path: Path) -> Non
             await world.until_true(lambda: not connections._replaced)
             put(world.server, "pods", pod_tree("late"))
             await until(world.server, lambda: node_of(world.server, "late") == "b")
-    assert len(old.asked) == TURNS_PER_LINE
+    assert len(old.queried) == TURNS_PER_LINE
 
 
 async def test_an_extender_that_cannot_be_called_is_refused_and_the_one_before_goes_on(tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ async def test_an_extender_that_cannot_be_called_is_refused_and_the_one_before_g
             assert refused["extenders[0].tlsConfig.caFile"] == "/no/ca.crt: No such file or directory"
             put(world.server, "pods", pod_tree("pod"))
             await until(world.server, lambda: node_of(world.server, "pod") == "node")
-        assert program.asked_about("filter") == ["pod"]
+        assert program.queried_about("filter") == ["pod"]
 
 
 async def test_extenders_come_and_go(tmp_path: Path) -> None:
@@ -126,18 +126,18 @@ async def test_extenders_come_and_go(tmp_path: Path) -> None:
             await until(world.server, lambda: node_of(world.server, "first") == "node")
             await world.write(text_of(program.settings(**NAMES)), ReloadResult.TAKEN_OVER)
             put(world.server, "pods", pod_tree("second"))
-            await world.until_true(lambda: program.asked_about("filter") == ["second"])
+            await world.until_true(lambda: program.queried_about("filter") == ["second"])
             await world.write(text_of(), ReloadResult.TAKEN_OVER)
             await until(world.server, lambda: node_of(world.server, "second") == "node")
 
 
-async def test_a_profile_goes_and_comes_back_while_its_pod_is_asked_about(tmp_path: Path) -> None:
+async def test_a_profile_goes_and_comes_back_while_its_pod_is_queried_about(tmp_path: Path) -> None:
     """The attempt keeps its pod: it is neither let go nor tried a second time beside it."""
     with extender_program({"filter": leaves("node")}, is_open=False) as program:
         settings = program.settings(**NAMES)
         async with following(tmp_path, text_of(settings)) as world:
             put(world.server, "pods", pod_tree("pod"))
-            await world.until_true(lambda: program.asked)
+            await world.until_true(lambda: program.queried)
             other = text_of(settings).replace("schedulerName: kscheduler", "schedulerName: other")
             await world.write(other, ReloadResult.TAKEN_OVER)
             await world.write(text_of(settings), ReloadResult.TAKEN_OVER)
@@ -146,7 +146,7 @@ async def test_a_profile_goes_and_comes_back_while_its_pod_is_asked_about(tmp_pa
             queue = world.app.parts.assembly.queue
             await world.until_true(lambda: not queue.statistics().in_flight)
             assert (queue.statistics().active, queue.find("default/pod")) == (0, None)
-        assert program.asked_about("filter") == ["pod"]
+        assert program.queried_about("filter") == ["pod"]
 
 
 # --- a lost lease -----------------------------------------------------------------------------------------------------
@@ -161,12 +161,12 @@ async def test_a_process_that_has_lost_its_lease_gives_no_pod_to_a_binder() -> N
             await until_role(app, Role.LEADING)
             put(server, "pods", pod_tree("pod"))
             async with asyncio.timeout(20):
-                while not program.asked:  # noqa: ASYNC110  an extender in another thread tells nobody
+                while not program.queried:  # noqa: ASYNC110  an extender in another thread tells nobody
                     await asyncio.sleep(0.005)
             assert app.parts.leadership is not None
             app.parts.leadership.fence.close()
             program.opened.set()
             with pytest.raises(LeaseLostError):
                 await asyncio.wait_for(task, 20)
-        assert program.asked_about("filter") == ["pod"]
-        assert program.asked_about("bind") == []
+        assert program.queried_about("filter") == ["pod"]
+        assert program.queried_about("bind") == []

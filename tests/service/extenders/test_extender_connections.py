@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from kscheduler.api.core import Pod
-from kscheduler.client.errors import APIError, NetworkError, StatusAnswer
+from kscheduler.client.errors import APIError, APIStatus, NetworkError
 from kscheduler.config.types import Extender
-from kscheduler.scheduling.extenders.answers import Extenders
+from kscheduler.scheduling.extenders.extender_results import Extenders
 from kscheduler.scheduling.extenders.http_extender import UNKNOWN_PLACE, PodPlace
 from kscheduler.service.extender_connections import ExtenderConnections
 from tests.builders import make_pod, pod_info
@@ -34,7 +34,7 @@ class OnePod:
 
 
 class WholePods:
-    """An API server that gives the pod to whoever asks for anything."""
+    """An API server that gives the pod to anyone who asks for anything."""
 
     async def get(self, path: str, params: Mapping[str, str] | None = None) -> bytes:
         del path, params
@@ -53,10 +53,10 @@ async def leave_all(peer: Peer) -> None:
         peer.say(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
 
 
-async def left(asking: Extenders | None) -> str:
+async def left(querying: Extenders | None) -> str:
     """The node that is left, or the failure."""
-    assert asking is not None
-    answers = await asking.about_nodes(pod_info("p"), ["a"])
+    assert querying is not None
+    answers = await querying.about_nodes(pod_info("p"), ["a"])
     return answers.status.message or "".join(answers.left)
 
 
@@ -65,13 +65,13 @@ async def test_what_is_replaced_is_closed_and_a_draft_that_was_dropped_changes_n
         extender = Extender(server.url, filter_verb="f", node_cache_capable=True)
         made = connections()
         first = made([extender])
-        made.adopt(first)
+        made.apply(first)
         assert await left(first) == "a"
         made([extender, extender])  # drafted, and refused
         assert await left(first) == "a"
         made.in_use = lambda: [first]
         second = made([extender, extender])
-        made.adopt(second)
+        made.apply(second)
         await turns()
         assert await left(first) == "a", "an attempt has it"
         made.in_use = list
@@ -87,9 +87,9 @@ async def test_a_configuration_with_the_same_extenders_keeps_their_connections()
     extender = Extender("http://a", filter_verb="f")
     made = connections()
     first = made([extender])
-    made.adopt(first)
+    made.apply(first)
     assert made([extender]) is first
-    made.adopt(first)
+    made.apply(first)
     assert made([extender, extender]) is not first
     assert made([extender]) is first, "the draft was dropped"
     await made.aclose()
@@ -98,7 +98,7 @@ async def test_a_configuration_with_the_same_extenders_keeps_their_connections()
 async def test_without_extenders_there_is_nobody_to_ask() -> None:
     made = connections()
     assert made([]) is None
-    made.adopt(None)
+    made.apply(None)
     await made.aclose()
 
 
@@ -115,8 +115,8 @@ GONE = PodPlace(is_gone=True)
         (POD, POD, PodPlace()),
         (make_pod("p", node="m", uid="another"), HERE, PodPlace("n")),
         (POD, make_pod("p", node="n", uid="another"), GONE),
-        (POD, APIError(StatusAnswer(code=404)), GONE),
-        (POD, APIError(StatusAnswer(code=500)), UNKNOWN_PLACE),
+        (POD, APIError(APIStatus(code=404)), GONE),
+        (POD, APIError(APIStatus(code=500)), UNKNOWN_PLACE),
         (POD, NetworkError("away"), UNKNOWN_PLACE),
     ],
     ids=[
@@ -143,4 +143,4 @@ def test_who_has_no_extenders_imports_no_client_for_them() -> None:
     )
     ran = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
     assert "kscheduler.client.extenders.caller" not in ran.stdout
-    assert "kscheduler.scheduling.extenders.answers" in ran.stdout
+    assert "kscheduler.scheduling.extenders.extender_results" in ran.stdout

@@ -18,7 +18,7 @@ from kscheduler.server.serving import HTTPServing
 from kscheduler.service import App, Options
 from tests.builders import Tree, node_tree, pod_tree
 from tests.extender_program import extender_program, leaves, prefers
-from tests.service.making_room import victim
+from tests.service.preemption_stage import victim
 from tests.service.running import answer, node_of, put, running, until
 
 GPU = "example.com/gpu"
@@ -88,8 +88,8 @@ async def test_a_pod_goes_where_extenders_let_it_and_like_it_best(knows_nodes: b
         async with scheduling(program.settings(nodeCacheCapable=knows_nodes)) as world:
             world.pod("pod")
             assert await world.bound("pod") == "c"
-        assert [verb for verb, _ in program.asked] == ["filter", "prioritize"]
-        (_, filtering), (_, scoring) = program.asked
+        assert [verb for verb, _ in program.queried] == ["filter", "prioritize"]
+        (_, filtering), (_, scoring) = program.queried
         field = "NodeNames" if knows_nodes else "Nodes"
         assert (filtering["NodeNames"] is None) is not knows_nodes
         assert len(filtering[field] if knows_nodes else filtering[field]["items"]) == 3
@@ -112,14 +112,14 @@ async def test_a_pod_that_an_extender_rejects_says_who_and_comes_back_when_somet
             assert await world.bound("pod") == "d"
 
 
-async def test_pods_without_a_managed_resource_are_not_asked_about() -> None:
+async def test_pods_without_a_managed_resource_are_not_queried_about() -> None:
     with extender_program({"filter": leaves("c")}) as program:
         async with scheduling(program.settings(**NAMES, **MANAGES)) as world:
             world.pod("plain")
             world.pod("special", requests={GPU: "1"})
             await world.bound("plain")
             assert await world.bound("special") == "c"
-        assert program.asked_about("filter") == ["special"]
+        assert program.queried_about("filter") == ["special"]
 
 
 async def test_an_extender_binds() -> None:
@@ -145,7 +145,7 @@ async def test_an_extender_binds() -> None:
                 assert await world.bound("pod") == "a"
                 attempts = world.app.parts.observations.schedule_attempts
                 await world.until_true(lambda: attempts["scheduled", "kscheduler"] == 1)
-            assert [verb for verb, _ in program.asked] == ["filter", "bind"]
+            assert [verb for verb, _ in program.queried] == ["filter", "bind"]
 
 
 async def test_an_extender_that_cannot_bind_holds_no_room() -> None:
@@ -180,7 +180,7 @@ async def test_a_slow_extender_delays_its_own_pods_only() -> None:
         async with scheduling(program.settings(**NAMES, **MANAGES)) as world:
             for number in range(40):
                 world.pod(f"special-{number}", requests={GPU: "1", "cpu": "1m"})
-            await world.until_true(lambda: len(program.asked) == 16)
+            await world.until_true(lambda: len(program.queried) == 16)
             for number in range(40):
                 world.pod(f"plain-{number}")
             for number in range(40):
@@ -190,7 +190,9 @@ async def test_a_slow_extender_delays_its_own_pods_only() -> None:
             for state, pods in (("asked", 16), ("waiting", 24)):
                 wanted = f'kscheduler_extender_pods{{extender="{program.url}",state="{state}"}} {pods}.0'
                 assert wanted in metrics
-            dumped = [line async for _, line in world.app.parts.truth.dump.queue_entries() if "extender" in line]
+            dumped = [
+                line async for _, line in world.app.parts.drift_detection.dump.queue_entries() if "extender" in line
+            ]
             assert len(dumped) == 24
             program.opened.set()
             names = [f"special-{number}" for number in range(40)]
@@ -198,14 +200,14 @@ async def test_a_slow_extender_delays_its_own_pods_only() -> None:
 
 
 @pytest.mark.parametrize("another", ["second", "foreign"])
-async def test_a_pod_may_name_another_scheduler_while_it_is_asked_about(another: str) -> None:
+async def test_a_pod_may_name_another_scheduler_while_it_is_queried_about(another: str) -> None:
     """The old annotation can be changed at any time; kube-scheduler has no way to change a pod's scheduler."""
     profiles = [{"schedulerName": "default-scheduler"}, {"schedulerName": "second"}]
     with extender_program({"filter": leaves("a")}, is_open=False) as program:
         settings: dict[str, Any] = {"profiles": profiles, "honorSchedulerNameAnnotation": True}
         async with scheduling(program.settings(**NAMES), **settings) as world:
             world.pod("pod", schedulerName="default-scheduler")
-            await world.until_true(lambda: program.asked)
+            await world.until_true(lambda: program.queried)
             named = {"annotations": {"scheduler.alpha.kubernetes.io/name": another}}
             world.pod("pod", schedulerName="default-scheduler", metadata=named)
             pod_of = world.app.parts._pod
@@ -225,7 +227,7 @@ async def test_an_extender_that_says_it_has_bound_holds_the_room_until_that_is_s
     with extender_program(answers) as program:
         async with scheduling(program.settings(**NAMES)) as world:
             world.pod("pod")
-            await world.until_true(lambda: program.asked_about("bind") == ["pod"])
+            await world.until_true(lambda: program.queried_about("bind") == ["pod"])
             cache, attempts = world.app.parts.assembly.cache, world.app.parts.observations.schedule_attempts
             assert cache.is_assumed("uid-of-pod")
             assert attempts["scheduled", "kscheduler"] == 0, "nobody has seen it on its node"
@@ -246,8 +248,8 @@ async def test_an_extender_has_a_say_in_who_is_evicted() -> None:
             await world.until_true(lambda: world.app.parts.assembly.cache.statistics().pods == 3)
             world.pod("high", requests={"cpu": "4"}, priority=10)
             assert await world.bound("high") == "b"
-        assert program.asked_about("preempt") == ["high"]
-        (_, request), *_ = program.asked
+        assert program.queried_about("preempt") == ["high"]
+        (_, request), *_ = program.queried
         assert set(request["NodeNameToMetaVictims"]) == set("abc")
         assert request["NodeNameToMetaVictims"]["b"] == {"Pods": [{"UID": "uid-of-low-b"}], "NumPDBViolations": 0}
 
@@ -268,7 +270,7 @@ async def test_what_scheduling_does_not_read_is_sent_all_the_same() -> None:
             await world.until_true(lambda: (found := parts._node("a")) and "moved" in found.metadata.labels)
             world.pod("next")
             assert await world.bound("next") == "a"
-        (_, first), (_, second) = program.asked
+        (_, first), (_, second) = program.queried
     assert first["Pod"]["spec"]["containers"][0]["env"] == env
     assert "managedFields" not in first["Pod"]["metadata"]
     (sent,) = first["Nodes"]["items"]

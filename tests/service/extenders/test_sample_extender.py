@@ -14,7 +14,7 @@ import msgspec
 import yaml
 
 from kscheduler.client.extenders import messages
-from kscheduler.client.extenders.messages import FilterAnswer, VictimsOnNode
+from kscheduler.client.extenders.messages import FilterResponse, VictimsOnNode
 from kscheduler.config.loader import from_tree
 from kscheduler.embedded.apiserver import EmbeddedAPIServer
 from kscheduler.server.serving import HTTPServing
@@ -46,16 +46,16 @@ def test_what_the_page_shows_is_what_we_send() -> None:
     assert json.loads(sent) == PREEMPT
     by_uid = json.loads(messages.preemption_request(raw(PREEMPT["Pod"]), victims))
     assert by_uid["NodeNameToMetaVictims"]["a"]["Pods"] == [{"UID": "51d2"}]
-    asked = messages.bind_request(BIND["PodNamespace"], BIND["PodName"], BIND["PodUID"], BIND["Node"])
-    assert json.loads(asked) == BIND
+    queried = messages.bind_request(BIND["PodNamespace"], BIND["PodName"], BIND["PodUID"], BIND["Node"])
+    assert json.loads(queried) == BIND
 
 
 def test_what_the_page_shows_is_what_we_read() -> None:
     failed, hopeless = {"b": "node(s) were in maintenance"}, {"c": "node(s) were retired"}
-    assert messages.read_filter_answer(json.dumps(FILTERED).encode()) == FilterAnswer(
+    assert messages.read_filter_response(json.dumps(FILTERED).encode()) == FilterResponse(
         None, ("a", "d"), failed, hopeless
     )
-    assert messages.read_filter_answer(json.dumps(NAMED).encode()) == FilterAnswer(("a",), None, failed)
+    assert messages.read_filter_response(json.dumps(NAMED).encode()) == FilterResponse(("a",), None, failed)
     assert messages.read_scores(json.dumps(SCORED).encode()) == (("a", 8), ("d", 0))
     assert messages.read_victims(json.dumps(PREEMPTED).encode()) == {"a": VictimsOnNode(("51d2",))}
     assert messages.read_bind_error(json.dumps(BOUND).encode()) == ""
@@ -120,7 +120,7 @@ async def test_the_sample_filters_scores_and_binds() -> None:
         }  # fmt: skip
 
 
-async def test_the_sample_has_a_say_in_whom_a_preemption_evicts() -> None:
+async def test_the_sample_has_a_say_in_subject_a_preemption_evicts() -> None:
     async with scheduling(filterVerb="", prioritizeVerb="", bindVerb="") as (server, _):
         kept = {"example.com/do-not-evict": "true"}
         for node in NODES:

@@ -15,7 +15,7 @@ from kscheduler.embedded.apiserver import EmbeddedAPIServer
 from kscheduler.service import App
 from tests.builders import Tree, node_tree, pod_tree
 from tests.service.log.reading import log_at
-from tests.service.making_room import options
+from tests.service.preemption_stage import options
 from tests.service.running import SECONDS, answer, node_of, put, running, until
 
 GATE = "GenericWorkload"
@@ -136,7 +136,7 @@ async def test_a_group_that_runs_is_answered_about_as_a_group() -> None:
     assert found["situation"]["onNodes"] == {"train-0": "node", "train-1": "node"}
 
 
-async def test_a_group_whose_kind_is_not_served_is_told_by_readyz() -> None:
+async def test_a_group_whose_kind_is_not_served_is_reported_by_readyz() -> None:
     tree = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
@@ -172,7 +172,7 @@ async def test_the_pages_of_a_gated_group_say_who_keeps_it_out_and_why() -> None
         await cluster.until(lambda: queue.find("default/train-1") is not None)
         _, page = await answer(cluster.app, "/ui/pods/default/train-0")
         why = "its pod group waits for member default/train-1: waiting for scheduling gates: [a.example/gate]"
-        assert f"is kept out of the queue: {why}" in page
+        assert f"is gated: {why}" in page
         _, page = await answer(cluster.app, "/ui/")
         assert why in page
 
@@ -206,8 +206,8 @@ async def test_pending_and_the_log_say_what_keeps_an_incomplete_gang_out() -> No
         "GangScheduling": ("gated", "2 of 4 members of pod group half are there"),
         "DynamicResources": ("gated", lacks),
     }
-    told = [(line["pod"], line["plugin"], line["message"]) for line in log.named("pod_kept_out")]
-    assert told == [
+    reported = [(line["pod"], line["plugin"], line["message"]) for line in log.named("pod_kept_out")]
+    assert reported == [
         ("default/half-0", "GangScheduling", "1 of 4 members of pod group half are there"),
         ("default/half-1", "GangScheduling", "2 of 4 members of pod group half are there"),
         ("default/alone", "DynamicResources", lacks),
@@ -237,15 +237,15 @@ async def test_a_deleted_member_that_is_made_anew_is_placed_beside_the_others() 
         await until(cluster.server, lambda: cluster.bound("train-0", "train-1"))
 
 
-async def test_pending_tells_a_gang_in_one_entry_with_its_name_and_what_its_members_were_told() -> None:
+async def test_pending_tells_a_gang_in_one_entry_with_its_name_and_what_its_members_were_reported() -> None:
     async with gang_cluster() as cluster:
         await cluster.add_group("train", 3)
         for number in range(3):
             cluster.add_member(f"train-{number}", "train")
         said: Counter[str] = Counter()
         for number in range(3):
-            await until(cluster.server, lambda number=number: bool(told(cluster, f"train-{number}")))  # type: ignore[misc]
-            said[told(cluster, f"train-{number}")] += 1
+            await until(cluster.server, lambda number=number: bool(reported(cluster, f"train-{number}")))  # type: ignore[misc]
+            said[reported(cluster, f"train-{number}")] += 1
         (of_group, _), (of_one, _) = said.most_common()
         status, text = await answer(cluster.app, "/pending?suggestions=true")
         assert status == 200
@@ -258,7 +258,7 @@ async def test_pending_tells_a_gang_in_one_entry_with_its_name_and_what_its_memb
         assert [pod["name"] for pod in reason["pods"]] == ["train-0", "train-1", "train-2"]
 
 
-def told(cluster: GangCluster, name: str) -> str:
+def reported(cluster: GangCluster, name: str) -> str:
     record = cluster.server.store.get("pods", "default", name)
     assert record is not None
     return "".join(each["message"] for each in record.value.get("status", {}).get("conditions", []))

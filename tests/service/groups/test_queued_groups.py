@@ -33,7 +33,7 @@ async def test_members_are_pending_pods_and_their_group_is_one_entity() -> None:
         put(server, "pods", pod_tree("other", schedulingGroup={"podGroupName": "nobody"}))
         put(server, "pods", pod_tree("single"))
         await until(server, lambda: node_of(server, "single") == "node")  # the pods before it are in the queue
-        page = (await app.surface.exposition.render()).body.decode()
+        page = (await app.http_app.exposition.render()).body.decode()
         assert 'scheduler_pending_pods{queue="gated"} 2' in page
         assert 'scheduler_pending_pods{queue="incomplete"} 1' in page
         assert 'scheduler_queued_entities{queue="gated",type="pod"} 0' in page
@@ -46,16 +46,16 @@ async def test_members_are_pending_pods_and_their_group_is_one_entity() -> None:
         status, text = await answer(app, "/explain?podGroup=default/nobody")
         assert (status, json.loads(text)["podGroup"], json.loads(text)["message"]) == (200, "default/nobody", lacks)
         status, text = await answer(app, "/explain?podGroup=default/unknown")
-        told = "the service knows no pod group default/unknown: no pod of namespace default names pod group unknown"
-        assert (status, json.loads(text)["message"]) == (404, told)
+        reported = "the service knows no pod group default/unknown: no pod of namespace default names pod group unknown"
+        assert (status, json.loads(text)["message"]) == (404, reported)
         status, text = await answer(app, "/explain?pod=podgroup/nobody")
-        told = "the service knows no pod podgroup/nobody; of a pod group: podGroup=NAMESPACE/nobody"
-        assert (status, json.loads(text)["message"]) == (404, told)
+        reported = "the service knows no pod podgroup/nobody; of a pod group: podGroup=NAMESPACE/nobody"
+        assert (status, json.loads(text)["message"]) == (404, reported)
         ended = {"metadata": {"name": "ended", "namespace": "default", "uid": "ended"}, "spec": spec}
         app.parts.assembly.handlers[POD_GROUPS].on_add(convert(ended, KubernetesPodGroup), initial=False)
         status, text = await answer(app, "/explain?podGroup=default/ended")
-        told = "no member waits: its members have ended or been deleted, or are not made yet, and its minimum is 3"
-        assert (status, json.loads(text)["message"]) == (200, told), "the service keeps no pods that have ended"
+        reported = "no member waits: its members have ended or been deleted, or are not made yet, and its minimum is 3"
+        assert (status, json.loads(text)["message"]) == (200, reported), "the service keeps no pods that have ended"
         assert (await answer(app, "/explain?podGroup=nobody"))[0] == 400
         assert (await answer(app, "/explain?podGroup=default/nobody&pod=default/other"))[0] == 400
         pending = json.loads((await answer(app, "/pending"))[1])

@@ -6,14 +6,14 @@ import structlog
 
 from kscheduler.aio.clock import VirtualClock
 from kscheduler.embedded.apiserver import EmbeddedAPIServer
-from kscheduler.service.monitors.api_server_monitor import EACH_SECONDS, MOST_LINES, LastingTroubles
+from kscheduler.service.monitors.api_server_monitor import EACH_SECONDS, MOST_LINES, OngoingProblems
 from tests.builders import node_tree
 from tests.service.running import put, running
 
 
-async def test_it_is_told_every_two_minutes_until_it_is_over() -> None:
+async def test_it_is_reported_every_two_minutes_until_it_is_over() -> None:
     clock, notes = VirtualClock(), ["a configuration was refused"]
-    task = asyncio.create_task(LastingTroubles(lambda: notes, clock).run())
+    task = asyncio.create_task(OngoingProblems(lambda: notes, clock).run())
     with structlog.testing.capture_logs() as lines:
         await clock.next_sleep()
         await clock.advance(3600)
@@ -26,11 +26,11 @@ async def test_it_is_told_every_two_minutes_until_it_is_over() -> None:
 
 
 def test_a_hundred_thousand_are_a_few_lines() -> None:
-    many = LastingTroubles(
+    many = OngoingProblems(
         lambda: (f"pods: default/{number} cannot be decoded" for number in range(100_000)), VirtualClock()
     )
     with structlog.testing.capture_logs() as lines:
-        many.tell()
+        many.report()
     assert len(lines) == MOST_LINES
     assert {line["not_told"] for line in lines} == {1000}
 
@@ -40,13 +40,13 @@ async def test_an_object_that_cannot_be_read_is_among_them_and_a_sound_service_h
         put(server, "nodes", node_tree("sound"))
         async with running(server) as (app, _, _):
             async with asyncio.timeout(20):
-                while not app.surface.is_scheduling:  # noqa: ASYNC110  nothing tells it
+                while not app.http_app.is_scheduling:  # noqa: ASYNC110  nothing tells it
                     await asyncio.sleep(0.01)
-            assert list(app.surface.lasting_troubles()) == []
+            assert list(app.http_app.ongoing_problems()) == []
             put(server, "nodes", {**node_tree("odd"), "spec": {"unschedulable": "perhaps"}})
             async with asyncio.timeout(20):
-                while not list(app.surface.lasting_troubles()):  # noqa: ASYNC110
+                while not list(app.http_app.ongoing_problems()):  # noqa: ASYNC110
                     await asyncio.sleep(0.01)
-            (note,) = app.surface.lasting_troubles()
+            (note,) = app.http_app.ongoing_problems()
             assert "odd" in note
-            assert note in list(app.surface._notes())
+            assert note in list(app.http_app._notes())

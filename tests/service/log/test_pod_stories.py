@@ -15,7 +15,7 @@ from kscheduler.framework.status import SKIP, SUCCESS, Code, Status
 from kscheduler.scheduling.pod_log.lines import LINES
 from tests.builders import node_tree, pod_tree
 from tests.service.log.reading import LogText, log_at
-from tests.service.making_room import fill, options, pod, preemptor, victim
+from tests.service.preemption_stage import fill, options, pod, preemptor, victim
 from tests.service.running import node_of, put, running, until
 
 NOT_BUILT = "setting_not_honoured"
@@ -59,7 +59,7 @@ def alarms(log: LogText) -> list[dict[str, Any]]:
 # --- at -v 2, as most will run it
 
 
-async def test_a_bound_pod_has_one_line_with_what_kube_scheduler_tells_and_more() -> None:
+async def test_a_bound_pod_has_one_line_with_what_kube_scheduler_reports_and_more() -> None:
     with log_at(2) as log:
         async with EmbeddedAPIServer(seed=1) as server:
             for name in ("n1", "n2"):
@@ -135,7 +135,7 @@ async def test_pods_that_are_rejected_with_their_class_share_a_line() -> None:
         assert 1 <= len(line["first"]) <= 5
 
 
-async def test_when_a_class_is_judged_anew_its_parked_pods_are_told_of_in_one_line() -> None:
+async def test_when_a_class_is_judged_anew_its_parked_pods_are_reported_of_in_one_line() -> None:
     with log_at(2) as log:
         async with EmbeddedAPIServer(seed=1) as server:
             put(server, "nodes", node_tree("small", cpu="1"))
@@ -152,7 +152,7 @@ async def test_when_a_class_is_judged_anew_its_parked_pods_are_told_of_in_one_li
     assert (together["pods"], together["like"]) == (9, line["pod"])
 
 
-async def test_a_preemption_is_told_from_both_sides_to_its_end() -> None:
+async def test_a_preemption_is_reported_from_both_sides_to_its_end() -> None:
     with log_at(2) as log:
         async with EmbeddedAPIServer(seed=1) as server:
             fill(server)
@@ -293,7 +293,7 @@ NOT_PLAYED = {"victim_spared", "bind_not_sent"}
 
 
 @pytest.mark.parametrize("verbosity", [3, 4, 5, 10])
-async def test_each_line_comes_at_its_level_with_its_fields_and_no_other_line_tells_of_pods(verbosity: int) -> None:
+async def test_each_line_comes_at_its_level_with_its_fields_and_no_other_line_reports_of_pods(verbosity: int) -> None:
     with log_at(10) as log:
         if verbosity == 10:
             await everything(log)

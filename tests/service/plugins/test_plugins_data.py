@@ -1,4 +1,4 @@
-"""A policy that decides by data of its own, in the whole service: fetched from the API server beside the cycle."""
+"""A policy that decides by data of its own, in the whole service: fetched from the API server in the background."""
 
 import asyncio
 import json
@@ -93,7 +93,7 @@ async def test_the_first_pod_is_judged_by_data_and_a_parked_pod_wakes_when_they_
             await until(server, lambda: node_of(server, "second") == "c")
 
 
-async def test_a_source_that_is_away_is_told_and_the_service_goes_on() -> None:
+async def test_a_source_that_is_away_is_reported_and_the_service_goes_on() -> None:
     async with EmbeddedAPIServer(seed=1) as server:
         put(server, "nodes", node_tree("a"))
         claim(server, "a")
@@ -110,8 +110,8 @@ async def test_a_source_that_is_away_is_told_and_the_service_goes_on() -> None:
                 await until(server, lambda: node_of(server, "p") == "a")
         events = [line["event"] for line in lines]
         assert "plugins_without_data" in events
-        told = next(line for line in lines if line["event"] == "plugin_not_refreshed")
-        assert "exc_info" not in told
+        reported = next(line for line in lines if line["event"] == "plugin_not_refreshed")
+        assert "exc_info" not in reported
         assert "plugin_refreshed" in events
 
 

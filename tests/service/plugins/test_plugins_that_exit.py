@@ -53,11 +53,11 @@ async def test_the_service_goes_on_and_names_the_plugin(method: str, point: str,
         async with running(server, options) as (app, _, _):
             put(server, "pods", pod(VICTIM))
 
-            def is_told() -> bool:
+            def is_reported() -> bool:
                 record = server.store.get("pods", "default", VICTIM)
                 return record is not None and bool((record.value.get("status") or {}).get("conditions"))
 
-            await until(server, is_told)
+            await until(server, is_reported)
             put(server, "pods", pod("good"))  # comes by the watch that the victim came by
             await until(server, lambda: bool(node_of(server, "good")))
             _, page = await answer(app, "/metrics")

@@ -63,7 +63,7 @@ class BreaksTheQueue(Plugin):
         return float(queued.pod.pod.metadata.annotations["rank"])
 
 
-async def test_an_answer_of_the_wrong_type_is_told_to_the_pod_and_costs_the_others_nothing() -> None:
+async def test_an_answer_of_the_wrong_type_is_reported_to_the_pod_and_costs_the_others_nothing() -> None:
     async with EmbeddedAPIServer(seed=1) as server:
         put(server, "nodes", node_tree("node"))
         with structlog.testing.capture_logs() as lines:

@@ -166,10 +166,10 @@ def test_a_hangup_of_the_terminal_itself_ends_it(monkeypatch: pytest.MonkeyPatch
 
     class Reloader:
         is_on = True
-        asked = 0
+        queried = 0
 
         def ask(self) -> None:
-            self.asked += 1
+            self.queried += 1
 
     async def hang_up_twice() -> tuple[int, bool]:
         stop, reloader = signals.Stop(), Reloader()
@@ -178,7 +178,7 @@ def test_a_hangup_of_the_terminal_itself_ends_it(monkeypatch: pytest.MonkeyPatch
                 assert not stop.is_set()
                 os.kill(os.getpid(), signal.SIGHUP)
                 await asyncio.sleep(0.05)
-            return reloader.asked, stop.is_set()
+            return reloader.queried, stop.is_set()
 
     assert asyncio.run(hang_up_twice()) == (1, True)
 

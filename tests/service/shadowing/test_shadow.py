@@ -121,7 +121,7 @@ async def test_a_shadow_of_the_same_rules_differs_by_order_at_most_and_writes_no
     assert {method for _, method in requests} == {"GET"}
 
 
-async def test_another_policy_is_told_with_the_points_of_both_nodes() -> None:
+async def test_another_policy_is_reported_with_the_points_of_both_nodes() -> None:
     async with EmbeddedAPIServer(seed=1) as server:
         for number in range(6):
             put(server, "nodes", node_tree(f"n{number}", cpu="16"))
@@ -234,7 +234,7 @@ def test_every_kind_has_a_meaning_in_the_report() -> None:
 
 
 @pytest.mark.parametrize(
-    ("follows", "told"),
+    ("follows", "reported"),
     [
         pytest.param("kscheduler", [], id="followed"),
         pytest.param(
@@ -244,17 +244,17 @@ def test_every_kind_has_a_meaning_in_the_report() -> None:
         ),
     ],
 )
-async def test_a_shadow_says_where_its_report_is_and_whom_nobody_names(follows: str, told: list[str]) -> None:
+async def test_a_shadow_says_where_its_report_is_and_subject_nobody_names(follows: str, reported: list[str]) -> None:
     async with EmbeddedAPIServer(seed=1) as server:
         put(server, "pods", pod_tree("web"))
         said: list[str] = []
         config = following(default_configuration(), (follows,))
         async with shadowing(server, config, say=said.append) as shadow:
             async with asyncio.timeout(SECONDS):
-                while len(said) < 1 + len(told):  # noqa: ASYNC110  it rings no bell
+                while len(said) < 1 + len(reported):  # noqa: ASYNC110  it rings no bell
                     await asyncio.sleep(0.01)
             url = said[0].removeprefix("the report so far: ")
             async with aiohttp.ClientSession() as session, session.get(url) as answer:
                 assert answer.status == 200
             assert url.endswith(f":{shadow.server.port}/shadow")
-    assert said[1:] == told
+    assert said[1:] == reported

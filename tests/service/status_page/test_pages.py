@@ -1,4 +1,4 @@
-"""The pages of a running service: what they say, in plain HTML, whoever asks and whatever things are called."""
+"""The pages of a running service: what they say, in plain HTML, anyone who asks and whatever things are called."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -71,7 +71,7 @@ async def test_a_pod_that_fits_nowhere_is_among_the_reasons(scene: Scene) -> Non
     assert "NodeResourcesFit" in page
 
 
-async def test_a_pods_story_tells_its_place_its_attempts_and_who_turned_nodes_down(scene: Scene) -> None:
+async def test_a_pods_story_reports_its_place_its_attempts_and_who_turned_nodes_down(scene: Scene) -> None:
     put(scene.server, "pods", pod_tree("huge", requests={"cpu": "64"}))
     page = await scene.page_with("/ui/pods/default/huge", "Nodes rejected", "0/3 nodes are available")
     assert "Unschedulable" in page
@@ -81,13 +81,13 @@ async def test_a_pods_story_tells_its_place_its_attempts_and_who_turned_nodes_do
     assert "<code>AssignedPodDelete</code>" in page
 
 
-async def test_a_pod_that_is_kept_out_says_by_whom_why_and_what_is_missing(scene: Scene) -> None:
+async def test_a_pod_that_is_kept_out_says_by_subject_why_and_what_is_missing(scene: Scene) -> None:
     claim = {"name": "gpu", "resourceClaimName": "one-gpu"}
     for number in range(2):
         put(scene.server, "pods", pod_tree(f"waits-{number}", resourceClaims=[claim]))
     why = "could not find ResourceClaim &#34;default/one-gpu&#34;"
     page = await scene.page_with("/ui/pods/default/waits-0", "What would help", why)
-    assert f"is kept out of the queue by DynamicResources: {why}" in page
+    assert f"is gated by DynamicResources: {why}" in page
     assert "Nothing yet: it was not tried." in page
     assert "turned down by" not in page
     assert "<code>ResourceClaim one-gpu</code>" in page
@@ -117,7 +117,7 @@ async def test_the_change_of_a_reason_is_for_most_of_its_pods_and_names_the_pod_
         assert "(3 nodes; tried for the 2 of the 3 that are alike, helps both; 1 is not like them)" in page
 
 
-async def test_a_gated_pod_that_nothing_helps_is_told_that_its_gate_must_go_first(scene: Scene) -> None:
+async def test_a_gated_pod_that_nothing_helps_is_reported_that_its_gate_must_go_first(scene: Scene) -> None:
     gates = [{"name": "x/quota"}]
     put(scene.server, "pods", pod_tree("held", requests={"cpu": "64"}, nodeSelector={"a": "b"}, schedulingGates=gates))
     page = await scene.page_with("/ui/", "default/held</a> first:")
@@ -138,7 +138,7 @@ async def test_pods_that_nobody_here_serves_are_counted_with_the_name_that_may_b
     assert "is for scheduler kschedular, which is not served here; do you mean kscheduler?" in page
 
 
-async def test_a_pending_pods_page_tells_what_would_help_and_a_nodes_page_who_is_rejected(scene: Scene) -> None:
+async def test_a_pending_pods_page_reports_what_would_help_and_a_nodes_page_who_is_rejected(scene: Scene) -> None:
     put(scene.server, "pods", pod_tree("huge", requests={"cpu": "64"}))
     page = await scene.page_with("/ui/pods/default/huge", "PodScheduled has been False for", "What would help")
     assert "request 4 of cpu instead of 64" in page
@@ -161,7 +161,7 @@ async def test_a_bound_pods_story_names_its_node(scene: Scene) -> None:
     assert f"/ui/nodes/{node_of(scene.server, 'small')}" in page
 
 
-async def test_a_nodes_story_tells_who_is_on_it_and_what_is_left(scene: Scene) -> None:
+async def test_a_nodes_story_reports_who_is_on_it_and_what_is_left(scene: Scene) -> None:
     page = await scene.page(f"/ui/nodes/{node_of(scene.server, 'small')}")
     assert "/ui/pods/default/small" in page
     assert '<td class="right figure">3</td>' in page

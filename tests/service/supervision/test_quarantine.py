@@ -160,7 +160,7 @@ def _cost_of(app: Any, name: str) -> str:
     return cost
 
 
-async def test_asking_again_without_a_quarantine_changes_nothing(tmp_path: Path) -> None:
+async def test_querying_again_without_a_quarantine_changes_nothing(tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"
     file.write_text(TEXT.format(policy="Fail"))
     registry = in_tree.registry()

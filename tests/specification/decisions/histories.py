@@ -45,7 +45,7 @@ class Failure:
     """Where a history went wrong."""
 
     number: int
-    told: str
+    reported: str
 
 
 @contextmanager
@@ -90,7 +90,7 @@ def take_decision(world: DecisionWorld, draw: Chance, number: int) -> None:
     scene = Scene(pod, world.naive, POLICIES[name])
     expected = decide(scene)
     record = schedule(world.profiles[name], PodInfo(pod), world.cache, engine=engine)
-    compare(record, expected, all_of_it=engine is None or engine._tells_all)
+    compare(record, expected, all_of_it=engine is None or engine._reports_all)
     if record.node_name:
         _place(world, draw, record)
     elif world.naive.nodes:
@@ -111,13 +111,13 @@ def compare(record: SchedulingRecord, expected: NaiveDecision, *, all_of_it: boo
         _same("verdicts", _verdicts(record), _expected_verdicts(record, expected))
     if all_of_it and totals:
         names = record.feasible_names()
-        told = {one.plugin: dict(zip(names, one.points.tolist(), strict=True)) for one in record.scores}
-        _same("points by plugin", _without_zeros(told), _without_zeros(expected.points))
+        reported = {one.plugin: dict(zip(names, one.points.tolist(), strict=True)) for one in record.scores}
+        _same("points by plugin", _without_zeros(reported), _without_zeros(expected.points))
 
 
-def _same(what: str, told: Any, expected: Any) -> None:
-    if told != expected:
-        raise Disagreement(f"{what}: {told} instead of {expected}")
+def _same(what: str, reported: Any, expected: Any) -> None:
+    if reported != expected:
+        raise Disagreement(f"{what}: {reported} instead of {expected}")
 
 
 def _verdicts(record: SchedulingRecord) -> dict[str, object]:
@@ -130,8 +130,10 @@ def _verdicts(record: SchedulingRecord) -> dict[str, object]:
 
 
 def _expected_verdicts(record: SchedulingRecord, expected: NaiveDecision) -> dict[str, object]:
-    inside = {name: told for name, told in expected.verdicts.items() if told[1] is not None}
-    return {name: told for name, told in inside.items() if record.node_names is None or name in record.node_names}
+    inside = {name: reported for name, reported in expected.verdicts.items() if reported[1] is not None}
+    return {
+        name: reported for name, reported in inside.items() if record.node_names is None or name in record.node_names
+    }
 
 
 def _without_zeros(points: Any) -> dict[str, dict[str, int]]:
@@ -174,8 +176,8 @@ def _compared_preemption(
     decided = world.naive.nominated.get(pod.metadata.uid, (pod, ""))[1]
     found = preempt(scene, expected.verdicts, decided or pod.status.nominated_node_name)
     search = record.state.find(PreemptionSearch)
-    told = {one.node_name: [one.uid for one in one.victims] for one in search.candidates()} if search else {}
-    _same("victims", told, {name: [one.metadata.uid for one in its.victims] for name, its in found.found.items()})
+    reported = {one.node_name: [one.uid for one in one.victims] for one in search.candidates()} if search else {}
+    _same("victims", reported, {name: [one.metadata.uid for one in its.victims] for name, its in found.found.items()})
     _same("preempted node", search.chosen.node_name if search else "", found.chosen)
     _same("nominated node", record.nominated_node_name or "", found.chosen)
     message = f"no new claims to deallocate, preemption: {found.message}" if found.message else ""
@@ -231,7 +233,7 @@ def cut_down(seed: int, number: int) -> tuple[Sequence[int], Failure | None]:
 def main(seed: int, number: int) -> None:
     """Print the steps that matter."""
     left, failure = cut_down(seed, number)
-    print(f"seed {seed}: steps {left}\n{failure.told if failure else 'it does not go wrong any more'}")  # noqa: T201
+    print(f"seed {seed}: steps {left}\n{failure.reported if failure else 'it does not go wrong any more'}")  # noqa: T201
 
 
 if __name__ == "__main__":

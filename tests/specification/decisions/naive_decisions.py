@@ -3,7 +3,7 @@
     nominated rivals -> verdict of each node, with them and without -> points -> sums -> winner
                                                       '--> nobody: victims (`naive_preemption`)
 
-Everything is worked out anew from plain objects for each decision: no column, counter, log or class is known here.
+Everything is worked out again from plain objects for each decision: no column, counter, log or class is known here.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ from kscheduler.config.plugin_args import (
 )
 from tests.specification import pod_affinity, rules, scores
 from tests.specification.requests_by_hand import request_of
-from tests.specification.rules import Place, Verdict
+from tests.specification.rules import LoggedFailure, Place
 from tests.specification.scores import Score
 from tests.specification.spread import rules as spread_rules
 from tests.specification.volumes import binding_rules as volume_binding_rules
@@ -45,7 +45,7 @@ _BALANCED = NodeResourcesBalancedAllocationArgs(resources=DEFAULT_RESOURCES)
 _AFFINITY = NodeAffinityArgs()
 _64_BITS = 2**64 - 1
 _Problem = Callable[[Pod, volume_rules.World], str]
-_NodeRule = Callable[[Pod, Node, volume_rules.World], Verdict]
+_NodeRule = Callable[[Pod, Node, volume_rules.World], LoggedFailure]
 _OWN_RULES = (
     ("NodeUnschedulable", rules.node_unschedulable),
     ("NodeName", rules.node_name),
@@ -179,8 +179,9 @@ class Scene:
         """As the rules about volumes see it."""
         return replace(self.cluster.storage, pods=self.pods)
 
-    def _restrictions(self, node: Node) -> Verdict:
-        """Claims in use are counted where the cluster is as it is; whoever comes or goes counts by all that it names.
+    def _restrictions(self, node: Node) -> LoggedFailure:
+        """Claims in use are counted where the cluster is as it is; anyone who comes or goes counts by all that it
+        names.
 
         PreFilter leaves nothing to judge where there are neither disks nor such claims.
         """
@@ -203,11 +204,13 @@ class Scene:
         own = pod_affinity.required(pod_affinity.near(self.pod)) or pod_affinity.required(pod_affinity.far(self.pod))
         return bool(own) or (self.before or self).others.anybody_repels
 
-    def objection(self, name: str) -> tuple[str, Verdict]:
+    def objection(self, name: str) -> tuple[str, LoggedFailure]:
         """The first plugin that rejects the node, and what it says; no plugin where the node passes."""
-        return next(((plugin, told) for plugin, told in self._verdicts(name) if told is not None), ("", None))
+        return next(
+            ((plugin, reported) for plugin, reported in self._verdicts(name) if reported is not None), ("", None)
+        )
 
-    def _verdicts(self, name: str) -> Iterator[tuple[str, Verdict]]:
+    def _verdicts(self, name: str) -> Iterator[tuple[str, LoggedFailure]]:
         pod, place, policy = self.pod, self.places[name], self.policy
         for plugin, rule in _OWN_RULES:
             yield plugin, rule(pod, place)
@@ -224,7 +227,7 @@ class Scene:
             reason = own(pod, place)
             yield plugin, None if reason is None else (True, frozenset((reason,)))
 
-    def beside_nominated(self, name: str) -> tuple[str, Verdict]:
+    def with_nominated(self, name: str) -> tuple[str, LoggedFailure]:
         """With those whom it must leave room for, and without them."""
         expected = [pod for pod, node_name in self.cluster.nominated.values() if node_name == name and self._first(pod)]
         if expected:
@@ -245,7 +248,7 @@ class NaiveDecision:
 
     problem: str = ""
     """What is wrong with the whole pod, whatever the node."""
-    verdicts: Mapping[str, tuple[str, Verdict]] = field(default_factory=dict)
+    verdicts: Mapping[str, tuple[str, LoggedFailure]] = field(default_factory=dict)
     """By node: who rejected it, and why."""
     feasible: Sequence[str] = ()
     points: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
@@ -261,10 +264,10 @@ def decide(scene: Scene) -> NaiveDecision:
     if problem:
         return NaiveDecision(problem)
     nominated = pod.status.nominated_node_name
-    if nominated in cluster.nodes and scene.beside_nominated(nominated)[1] is None:
+    if nominated in cluster.nodes and scene.with_nominated(nominated)[1] is None:
         return NaiveDecision(feasible=[nominated], node_name=nominated)
-    verdicts = {name: scene.beside_nominated(name) for name in cluster.nodes}
-    feasible = [name for name, (_, told) in verdicts.items() if told is None]
+    verdicts = {name: scene.with_nominated(name) for name in cluster.nodes}
+    feasible = [name for name, (_, reported) in verdicts.items() if reported is None]
     if len(feasible) < 2:
         return NaiveDecision("", verdicts, feasible, node_name=feasible[0] if feasible else "")
     points = {
@@ -281,7 +284,7 @@ def whole_pod_problem(scene: Scene) -> str:
     pod, storage = scene.pod, scene.cluster.storage
     if not pod.spec.volumes:
         return ""
-    return next((told for _, whole, _ in _STORAGE_RULES if (told := whole(pod, storage))), "")
+    return next((reported for _, whole, _ in _STORAGE_RULES if (reported := whole(pod, storage))), "")
 
 
 def placed(pod: Pod, name: str) -> Pod:

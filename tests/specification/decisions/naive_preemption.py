@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 
 from kscheduler.api.core import Pod
 from tests.specification.decisions.naive_decisions import Scene, winner
-from tests.specification.preemption_rules import HELPLESS, NOBODY, Outcome, best, breaking, importance, priority
-from tests.specification.rules import Verdict
+from tests.specification.preemption_rules import HELPLESS, NO_LISTENER, Outcome, best, breaking, importance, priority
+from tests.specification.rules import LoggedFailure
 
-Verdicts = Mapping[str, tuple[str, Verdict]]
+Verdicts = Mapping[str, tuple[str, LoggedFailure]]
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class NaivePreemption:
 def preempt(scene: Scene, verdicts: Verdicts, expected_on: str) -> NaivePreemption:
     """For a pod that fits nowhere; `expected_on` is the node that it is nominated to already, or empty."""
     pod, names = scene.pod, list(scene.cluster.nodes)
-    potential = [name for name in names if (told := verdicts.get(name, ("", None))[1]) is not None and told[0]]
+    potential = [name for name in names if (reported := verdicts.get(name, ("", None))[1]) is not None and reported[0]]
     if pod.spec.preemption_policy == "Never":
         return NaivePreemption(message="not eligible due to preemptionPolicy=Never.")
     if expected_on in potential and any(_goes_for(pod, other) for other in scene.places[expected_on].pods):
@@ -48,20 +48,20 @@ def preempt(scene: Scene, verdicts: Verdicts, expected_on: str) -> NaivePreempti
     return NaivePreemption(message=f"0/{len(names)} nodes are available: {histogram}.")
 
 
-def outcome(scene: Scene, name: str) -> Outcome | Verdict:
+def outcome(scene: Scene, name: str) -> Outcome | LoggedFailure:
     """The victims on a node, or why no eviction there helps."""
     pod = scene.pod
     lower = sorted((one for one in scene.places[name].pods if priority(one) < priority(pod)), key=importance)
     if not lower:
-        return False, frozenset((NOBODY,))
+        return False, frozenset((NO_LISTENER,))
     gone = frozenset(one.metadata.uid for one in lower)
-    objection = scene.but(name, gone=gone).beside_nominated(name)[1]
+    objection = scene.but(name, gone=gone).with_nominated(name)[1]
     if objection is not None:
         return objection
     broken = breaking(lower, [one for _, one in sorted(scene.cluster.budgets.items())])
     for one in (*broken, *(one for one in lower if one not in broken)):
         fewer = gone - {one.metadata.uid}
-        if scene.but(name, gone=fewer).beside_nominated(name)[1] is None:
+        if scene.but(name, gone=fewer).with_nominated(name)[1] is None:
             gone = fewer
     victims = [one for one in lower if one.metadata.uid in gone]
     return Outcome(tuple(victims), sum(one in broken for one in victims))

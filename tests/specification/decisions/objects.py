@@ -169,7 +169,7 @@ class Chance(Draws):
         return spec
 
     def twin(self, spec: Tree) -> Tree:
-        """Nearly the same spec: one part is drawn anew, or images are held in another way."""
+        """Nearly the same spec: one part is drawn again, or images are held in another way."""
         if self.chance(self._land.share("images", 0.1)):
             return _held_otherwise(spec)
         other = self.pod_spec()

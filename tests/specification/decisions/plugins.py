@@ -16,7 +16,7 @@ from tests.specification.decisions.naive_decisions import NaiveCluster
 from tests.specification.rules import Place
 from tests.specification.scores import cut, scaled
 
-Places = Sequence[Place]
+SubQueues = Sequence[Place]
 
 
 class _Own(Plugin):
@@ -43,9 +43,9 @@ class Rates(_Own):
         return np.minimum(np.array(rates, dtype=np.int64) + np.array(web, dtype=np.int64), 100)
 
 
-def rates(pod: Pod, places: Places, cluster: NaiveCluster) -> list[int]:
-    rated = [int(one.node.metadata.annotations.get("rate", "0")) + (pod.spec.priority or 0) % 3 for one in places]
-    web = [sum(pod.metadata.labels.get("app") == "web" for pod in one.pods) for one in places]
+def rates(pod: Pod, sub_queues: SubQueues, cluster: NaiveCluster) -> list[int]:
+    rated = [int(one.node.metadata.annotations.get("rate", "0")) + (pod.spec.priority or 0) % 3 for one in sub_queues]
+    web = [sum(pod.metadata.labels.get("app") == "web" for pod in one.pods) for one in sub_queues]
     return [min(100, rate + number) for rate, number in zip(rated, web, strict=True)]
 
 
@@ -68,8 +68,8 @@ class Generations(_Own):
         return scores * 100 // most if most else scores
 
 
-def generations(pod: Pod, places: Places, cluster: NaiveCluster) -> list[int]:
-    return scaled([int(one.node.metadata.labels.get("gen", "0")) for one in places])
+def generations(pod: Pod, sub_queues: SubQueues, cluster: NaiveCluster) -> list[int]:
+    return scaled([int(one.node.metadata.labels.get("gen", "0")) for one in sub_queues])
 
 
 class Fullness(_Own):
@@ -86,9 +86,9 @@ class Fullness(_Own):
         return nodes.pod_count[rows] * 100 // np.maximum(nodes.allowed_pods[rows], 1)
 
 
-def fullness(pod: Pod, places: Places, cluster: NaiveCluster) -> list[int]:
-    allowed = [int(str(one.node.status.allocatable["pods"])) for one in places]
-    return [100 * len(one.pods) // most for one, most in zip(places, allowed, strict=True)]
+def fullness(pod: Pod, sub_queues: SubQueues, cluster: NaiveCluster) -> list[int]:
+    allowed = [int(str(one.node.status.allocatable["pods"])) for one in sub_queues]
+    return [100 * len(one.pods) // most for one, most in zip(sub_queues, allowed, strict=True)]
 
 
 class Pulled(_Own):
@@ -110,13 +110,13 @@ class Pulled(_Own):
         return np.minimum(points[rows], 100)
 
 
-def pulled(pod: Pod, places: Places, cluster: NaiveCluster) -> list[int]:
+def pulled(pod: Pod, sub_queues: SubQueues, cluster: NaiveCluster) -> list[int]:
     images = [container.image for container in (*pod.spec.init_containers, *pod.spec.containers)]
     images += [volume.image.reference for volume in pod.spec.volumes if volume.image]
     names = [image if ":" in image else f"{image}:latest" for image in images]
     there = [{name for image in node.status.images for name in image.names} for node in cluster.nodes.values()]
     shares = {name: cut(10 * sum(name in one for one in there), len(there)) for name in names}
-    held = [{name for image in one.node.status.images for name in image.names} for one in places]
+    held = [{name for image in one.node.status.images for name in image.names} for one in sub_queues]
     return [min(100, sum(shares[name] for name in names if name in one)) for one in held]
 
 
@@ -160,11 +160,11 @@ class Everywhere(_Own):
         return np.array([max(0, 50 - sum(alike) + 2 * there[row]) % 101 for row in rows.tolist()], dtype=np.int64)
 
 
-def everywhere(pod: Pod, places: Places, cluster: NaiveCluster) -> list[int]:
+def everywhere(pod: Pod, sub_queues: SubQueues, cluster: NaiveCluster) -> list[int]:
     app = pod.metadata.labels.get("app")
     alike = [one.spec.node_name for one in cluster.pods.values() if one.metadata.labels.get("app") == app]
     total = sum(name in cluster.nodes for name in alike)
-    return [max(0, 50 - total + 2 * alike.count(one.node.metadata.name)) % 101 for one in places]
+    return [max(0, 50 - total + 2 * alike.count(one.node.metadata.name)) % 101 for one in sub_queues]
 
 
 @plugin("Shuns")
@@ -187,6 +187,6 @@ def score(pod: PodInfo, node: NodeInfo) -> int:
 Indexes = score
 
 
-def indexes(pod: Pod, places: Places, cluster: NaiveCluster) -> list[int]:
+def indexes(pod: Pod, sub_queues: SubQueues, cluster: NaiveCluster) -> list[int]:
     own = int(pod.metadata.labels.get("index", "0")) * 7 % 31
-    return [own + len(one.pods) % 5 for one in places]
+    return [own + len(one.pods) % 5 for one in sub_queues]

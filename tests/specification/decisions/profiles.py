@@ -24,7 +24,7 @@ _GPU = "example.com/gpu"
 
 
 @dataclass(frozen=True)
-class Told:
+class Reported:
     """A profile in both ways."""
 
     tree: Tree
@@ -35,11 +35,11 @@ def _args(**by_plugin: Tree) -> list[Tree]:
     return [{"name": name, "args": args} for name, args in by_plugin.items()]
 
 
-def _plain() -> Told:
-    return Told({}, Policy())
+def _plain() -> Reported:
+    return Reported({}, Policy())
 
 
-def _packing() -> Told:
+def _packing() -> Reported:
     fit = {
         "ignoredResources": ["example.com/fpga"],
         "scoringStrategy": {
@@ -77,7 +77,7 @@ def _packing() -> Told:
         ignores_existing=True,
         spread_defaults=tuple(convert(one, TopologySpreadConstraint) for one in constraints),
     )
-    return Told(tree, policy)
+    return Reported(tree, policy)
 
 
 _SCORES: dict[str, tuple[int, Any, Any]] = {
@@ -91,7 +91,7 @@ _SCORES: dict[str, tuple[int, Any, Any]] = {
 _FILTERS: dict[str, tuple[Any, Any]] = {"Crowds": (own.Crowds, own.crowds), "Shuns": (own.Shuns, own.shuns)}
 
 
-def _extended() -> Told:
+def _extended() -> Reported:
     """With a user's plugins, and without preemption."""
     shape = [{"utilization": 0, "score": 2}, {"utilization": 60, "score": 10}, {"utilization": 100, "score": 0}]
     fit = {
@@ -115,11 +115,11 @@ def _extended() -> Told:
         scores={name: rule for name, (_, _, rule) in _SCORES.items()},
         preempts=False,
     )
-    return Told(tree, policy)
+    return Reported(tree, policy)
 
 
 PROFILES = {"plain": _plain(), "packing": _packing(), "extended": _extended()}
-POLICIES = {name: told.policy for name, told in PROFILES.items()}
+POLICIES = {name: reported.policy for name, reported in PROFILES.items()}
 
 
 def built(cache: Cache, ports: Ports) -> Profiles:
@@ -131,6 +131,6 @@ def built(cache: Cache, ports: Ports) -> Profiles:
     tree = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
-        "profiles": [{"schedulerName": name, **told.tree} for name, told in PROFILES.items()],
+        "profiles": [{"schedulerName": name, **reported.tree} for name, reported in PROFILES.items()],
     }
     return profiles_over(cache, from_tree(tree, "test"), plugins, ports)

@@ -28,7 +28,7 @@ def test_decisions_in_a_changing_cluster_are_those_of_the_specification(part: in
     for seed in seeds:
         failure = live_through(seed)
         assert failure is None, (
-            f"seed {seed}, step {failure.number}: {failure.told}\n"
+            f"seed {seed}, step {failure.number}: {failure.reported}\n"
             f"cut it down: python -m tests.specification.decisions.histories {seed} {failure.number}"
         )
     cases.judged_decisions[part] = DECISIONS * len(seeds)

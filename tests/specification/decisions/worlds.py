@@ -100,9 +100,9 @@ class DecisionWorld:
         """One for each profile; in one world of eight the cycle does without."""
         if draw.chance(1 / 8):
             return dict.fromkeys(self.profiles)
-        budget, tells_all = _TINY_BUDGET if draw.chance(0.2) else BUDGET_BYTES, draw.chance(0.5)
+        budget, reports_all = _TINY_BUDGET if draw.chance(0.2) else BUDGET_BYTES, draw.chance(0.5)
         return {
-            name: ClassEngine(profile, self.cache, tells_all=tells_all, budget_bytes=budget)
+            name: ClassEngine(profile, self.cache, reports_all=reports_all, budget_bytes=budget)
             for name, profile in self.profiles.items()
         }
 

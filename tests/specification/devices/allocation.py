@@ -1,7 +1,7 @@
 """The allocation of devices as plainly as it can be said: the executable specification, over objects as JSON.
 
 The search tries one device after the other, in the order of pools, and looks at everything that was chosen before each
-time anew. It is slow, and it is recursive.
+time again. It is slow, and it is recursive.
 """
 
 from collections.abc import Callable
@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.specification.devices import amounts, rules
-from tests.specification.devices.reach import Found, Reached, chooses, pools
-from tests.specification.devices.rules import Choice, Told, Wish
+from tests.specification.devices.reach import NameSearchResult, Reached, chooses, pools
+from tests.specification.devices.rules import Choice, Reported, Wish
 
 Json = dict[str, Any]
 MOST = 32
@@ -42,7 +42,7 @@ class Way:
 
     wish: Wish
     count: int
-    devices: tuple[Found, ...] | None = None
+    devices: tuple[NameSearchResult, ...] | None = None
 
 
 class Specification:
@@ -75,7 +75,7 @@ class Specification:
         self.pools = pools(problem["slices"], node, version, gates)
         self.devices = [found for pool in self.pools if not pool.state for found in pool.here]
         self.chosen: list[Choice] = []
-        self.log: list[Told] = []
+        self.log: list[Reported] = []
 
     def allocate(self) -> list[Json] | None:
         self.ways = [self.ways_of(number) for number in range(len(self.claims))]
@@ -97,19 +97,19 @@ class Specification:
         least = 0
         for request in claim["spec"]["devices"]["requests"]:
             subs = request.get("firstAvailable")
-            wishes = [Wish(sub["name"], request["name"], sub) for sub in subs or ()]
-            wishes = wishes or [Wish(request["name"], "", request["exactly"])]
+            requested_changes = [Wish(sub["name"], request["name"], sub) for sub in subs or ()]
+            requested_changes = requested_changes or [Wish(request["name"], "", request["exactly"])]
             where = f"claim {name}, request {request['name']}"
             if subs and "DRAPrioritizedList" not in self.gates:
                 raise WrongError(f"{where}: has subrequests, but the DRAPrioritizedList feature is disabled")
-            for wish in wishes:
+            for wish in requested_changes:
                 if not self.shares and wish.spec.get("capacity") is not None:
                     kind = "subrequest" if subs else "request"
                     raise WrongError(
                         f"claim {name}, {kind} {wish.name}: "
                         "has capacity requests, but the DRAConsumableCapacity feature is disabled"
                     )
-            made.append([self.way(name, wish) for wish in wishes])
+            made.append([self.way(name, wish) for wish in requested_changes])
             needed = min(way.count for way in made[-1])
             if self.version == "1.37" and needed > MOST - least:
                 text = f"adding {needed} devices exceeds the claim limit of 32, with {least} already accounted for"
@@ -147,7 +147,7 @@ class Specification:
                     devices.append(found)
         return Way(wish, len(devices), tuple(devices))
 
-    def is_selected(self, claim: str, wish: Wish, found: Found) -> bool:
+    def is_selected(self, claim: str, wish: Wish, found: NameSearchResult) -> bool:
         with_conditions = {"DRADeviceBindingConditions", "DRAResourceClaimDeviceStatus"} <= self.gates
         if found.device.get("bindingConditions") and not with_conditions:
             return False
@@ -165,7 +165,7 @@ class Specification:
                     raise WrongError(text) from None
         return not found.slice["spec"].get("perDeviceNodeSelection") or chooses(found.device, self.node)
 
-    def is_large_enough(self, wish: Wish, found: Found, used: dict[str, Any], where: str) -> bool:
+    def is_large_enough(self, wish: Wish, found: NameSearchResult, used: dict[str, Any], where: str) -> bool:
         capacities = found.device.get("capacity", {})
         try:
             takes = amounts.takes(wish.spec.get("capacity"), capacities, self.version, fractions=self.fractions)
@@ -213,7 +213,7 @@ class Specification:
                 return TOO_MANY
         return NOT_FOUND
 
-    def choice(self, claim: int, way: Way, found: Found) -> Choice | None:
+    def choice(self, claim: int, way: Way, found: NameSearchResult) -> Choice | None:
         """The device for the claim, unless something is against it."""
         wish, name = way.wish, key(self.claims[claim])
         where = f"claim {name}, request {wish.name}"
@@ -247,12 +247,12 @@ class Specification:
             takes = amounts.takes(wish.spec.get("capacity"), capacities, self.version, fractions=self.fractions)
         return Choice(claim, wish, found, is_shared, takes or {}, is_charged)
 
-    def skips_operations(self, found: Found) -> bool:
+    def skips_operations(self, found: NameSearchResult) -> bool:
         """The experimental allocator, which is used when a gate of its own is on, refuses what others do not see."""
         is_experimental = self.lists or "DRADeviceCompatibilityGroups" in self.gates
         return is_experimental and self.version == "1.37" and bool(found.slice["spec"].get("skipNodeOperations"))
 
-    def used(self, found: Found) -> dict[str, Any]:
+    def used(self, found: NameSearchResult) -> dict[str, Any]:
         used = dict(self.taken.used.get(found.id, {}))
         for each in self.chosen:
             if each.found.id == found.id and each.is_shared:
@@ -260,7 +260,7 @@ class Specification:
                     used[name] = used.get(name, 0) + amounts.number(amount)
         return used
 
-    def has_counters(self, found: Found) -> bool:
+    def has_counters(self, found: NameSearchResult) -> bool:
         pool = next(pool for pool in self.pools if pool.name == found.id[:2])
         if "DRADeviceCompatibilityGroups" in self.gates:
             company = self.memory.setdefault(("groups", pool.name), pool)
@@ -275,14 +275,14 @@ class Specification:
         constraints: list[Json] = self.claims[claim]["spec"]["devices"].get("constraints", [])
         return constraints
 
-    def keeps_constraints(self, claim: int, way: Way, found: Found, where: str) -> bool:
+    def keeps_constraints(self, claim: int, way: Way, found: NameSearchResult, where: str) -> bool:
         for place, constraint in enumerate(self.constraints(claim)):
             if not rules.concerns(constraint, way.wish):
                 continue
-            told = [each for each in self.log if (each.claim, each.constraint) == (claim, place)]
+            reported = [each for each in self.log if (each.claim, each.constraint) == (claim, place)]
             attribute = constraint.get("matchAttribute") or constraint["distinctAttribute"]
             values = rules.values_of(found, attribute, lists=self.lists)
-            if values is None or not rules.may_add(constraint, values, told, self.version, lists=self.lists):
+            if values is None or not rules.may_add(constraint, values, reported, self.version, lists=self.lists):
                 self.take_back(claim, way.wish, found, place)
                 if way.devices is not None:
                     raise WrongError(
@@ -290,14 +290,14 @@ class Specification:
                         "because a claim constraint would not be satisfied"
                     )
                 return False
-            self.log.append(Told(claim, place, way.wish, values, is_added=True))
+            self.log.append(Reported(claim, place, way.wish, values, is_added=True))
         return True
 
-    def take_back(self, claim: int, wish: Wish, found: Found, before: int) -> None:
+    def take_back(self, claim: int, wish: Wish, found: NameSearchResult, before: int) -> None:
         """Tell the constraints before this one that the device is not taken."""
         for place, constraint in enumerate(self.constraints(claim)[:before]):
             if rules.concerns(constraint, wish):
-                self.log.append(Told(claim, place, wish, frozenset(), is_added=False))
+                self.log.append(Reported(claim, place, wish, frozenset(), is_added=False))
 
     # --- the result ---------------------------------------------------------------------------------------------------
 

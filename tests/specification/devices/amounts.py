@@ -28,9 +28,9 @@ def in_milli(quantity: str) -> bool:
     return (number(quantity) * 1000).denominator == 1
 
 
-def takes(asked: Json | None, capacities: Json, version: str, *, fractions: bool) -> dict[str, str] | None:
+def takes(queried: Json | None, capacities: Json, version: str, *, fractions: bool) -> dict[str, str] | None:
     """What the request takes of each capacity, as text; `None`: it asks for a capacity that is not there."""
-    wanted = (asked or {}).get("requests") or {}
+    wanted = (queried or {}).get("requests") or {}
     if set(wanted) - set(capacities):
         return None
     taken = {}
@@ -44,17 +44,17 @@ def takes(asked: Json | None, capacities: Json, version: str, *, fractions: bool
     return taken
 
 
-def taken_of(asked: str | None, capacity: Json, version: str, *, fractions: bool) -> str:
+def taken_of(queried: str | None, capacity: Json, version: str, *, fractions: bool) -> str:
     policy = capacity.get("requestPolicy") or {}
-    if asked is None:
+    if queried is None:
         return str(policy.get("default") or capacity["value"])
     between = policy.get("validRange")
     if between is not None and between.get("min") is not None:
-        return up_in_range(asked, between, version, fractions=fractions)
+        return up_in_range(queried, between, version, fractions=fractions)
     for valid in policy.get("validValues") or ():
-        if number(asked) <= number(valid):
+        if number(queried) <= number(valid):
             return str(valid)
-    return asked
+    return queried
 
 
 def unit_of(between: Json, *, fractions: bool) -> Fraction:
@@ -68,19 +68,19 @@ def whole(amount: Fraction, unit: Fraction) -> int:
     return -((-amount) // unit)
 
 
-def up_in_range(asked: str, between: Json, version: str, *, fractions: bool) -> str:
-    if number(asked) < number(between["min"]):
+def up_in_range(queried: str, between: Json, version: str, *, fractions: bool) -> str:
+    if number(queried) < number(between["min"]):
         return str(between["min"])
     if between.get("step") is None:
-        return asked
+        return queried
     unit = unit_of(between, fractions=fractions)
-    if unit < 1 and not in_milli(asked):
+    if unit < 1 and not in_milli(queried):
         raise BadAmountError(
             "capacity request cannot be represented in the device's range arithmetic: "
-            f"request {asked} is not a representable milli value"
+            f"request {queried} is not a representable milli value"
         )
     least, step = whole(number(between["min"]), unit), whole(number(between["step"]), unit)
-    count = whole(number(asked), unit)
+    count = whole(number(queried), unit)
     value = least + whole(Fraction(max(count - least, 0), step), Fraction(1)) * step
     return written(value * unit, is_binary=version == "1.36" or between["step"].endswith("i"))
 

@@ -8,7 +8,7 @@ Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Found:
+class NameSearchResult:
     """A device in its slice."""
 
     device: Json
@@ -26,8 +26,8 @@ class Reached:
     name: tuple[str, str]
     state: str
     """`""`, `being updated` or `invalid`."""
-    here: tuple[Found, ...] = ()
-    elsewhere: tuple[Found, ...] = ()
+    here: tuple[NameSearchResult, ...] = ()
+    elsewhere: tuple[NameSearchResult, ...] = ()
     counters: tuple[tuple[str, Json], ...] = ()
 
     @property
@@ -129,9 +129,14 @@ def is_listed_late(piece: Json, version: str) -> bool:
 def checked(name: tuple[str, str], own: list[Json], others: list[Json], gates: frozenset[str]) -> Reached:
     partitions = "DRAPartitionableDevices" in gates
     counting = [piece for piece in own + others if partitions and piece["spec"].get("sharedCounters")]
-    here = tuple(Found(each, piece) for piece in own if piece not in counting for each in piece["spec"]["devices"])
+    here = tuple(
+        NameSearchResult(each, piece) for piece in own if piece not in counting for each in piece["spec"]["devices"]
+    )
     away = tuple(
-        Found(each, piece) for piece in others if piece not in counting for each in piece["spec"].get("devices", ())
+        NameSearchResult(each, piece)
+        for piece in others
+        if piece not in counting
+        for each in piece["spec"].get("devices", ())
     )
     if any(count > 1 for count in Counter(found.id for found in here).values()):
         return Reached(name, "invalid")

@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import Any
 
 from tests.specification.devices.amounts import number
-from tests.specification.devices.reach import Found, Reached
+from tests.specification.devices.reach import NameSearchResult, Reached
 
 Json = dict[str, Any]
 
@@ -46,7 +46,7 @@ class Choice:
 
     claim: int
     wish: Wish
-    found: Found
+    found: NameSearchResult
     is_shared: bool
     takes: dict[str, str] = field(default_factory=dict)
     counted: bool = False
@@ -61,7 +61,7 @@ class Taken:
     """Devices of which somebody has a share."""
     used: dict[tuple[str, str, str], dict[str, Fraction]]
 
-    def has(self, found: Found) -> bool:
+    def has(self, found: NameSearchResult) -> bool:
         return found.id in self.devices | self.shares | self.used.keys()
 
 
@@ -82,13 +82,13 @@ def taken_by(results: Iterable[Json]) -> Taken:
     return Taken(frozenset(devices), frozenset(shares), used)
 
 
-def is_free(found: Found, claim: int, wish: Wish, chosen: list[Choice], taken: Taken) -> bool:
+def is_free(found: NameSearchResult, claim: int, wish: Wish, chosen: list[Choice], taken: Taken) -> bool:
     """Shares take no device away; an administrator's access only from the same claim's administrators."""
     holders = {each.claim for each in chosen if each.found.id == found.id and not each.is_shared}
     return claim not in holders if wish.is_admin else not holders and found.id not in taken.devices
 
 
-def is_tolerated(found: Found, wish: Wish) -> bool:
+def is_tolerated(found: NameSearchResult, wish: Wish) -> bool:
     for taint in found.device.get("taints", ()):
         if taint["effect"] not in ("NoSchedule", "NoExecute"):
             continue
@@ -111,7 +111,7 @@ def tolerates(toleration: Json, taint: Json) -> bool:
 # --- counters ---------------------------------------------------------------------------------------------------------
 
 
-def is_charged(found: Found, chosen: list[Choice], taken: Taken, version: str, *, is_shared: bool) -> bool:
+def is_charged(found: NameSearchResult, chosen: list[Choice], taken: Taken, version: str, *, is_shared: bool) -> bool:
     """Whether a device costs counters: a shared one only with its first share."""
     if not is_shared:
         return True
@@ -124,7 +124,7 @@ def is_same_pool(one: tuple[str, str], other: tuple[str, str], version: str) -> 
     return one == other if version == "1.37" else one[1] == other[1]
 
 
-def has_counters(pool: Reached, found: Found, chosen: list[Choice], taken: Taken, version: str) -> bool:
+def has_counters(pool: Reached, found: NameSearchResult, chosen: list[Choice], taken: Taken, version: str) -> bool:
     """Whether the counters of the pool suffice for all devices that are allocated, chosen, and this one."""
     left = {(name, counter): number(each["value"]) for name, set_ in pool.counters for counter, each in set_.items()}
     for each in pool.here + pool.elsewhere:
@@ -138,14 +138,14 @@ def has_counters(pool: Reached, found: Found, chosen: list[Choice], taken: Taken
     return all(amount >= 0 for amount in left.values())
 
 
-def charge(left: dict[tuple[str, str], Fraction], found: Found) -> None:
+def charge(left: dict[tuple[str, str], Fraction], found: NameSearchResult) -> None:
     for used in found.device.get("consumesCounters", ()):
         for counter, amount in used["counters"].items():
             if (used["counterSet"], counter) in left:
                 left[used["counterSet"], counter] -= number(amount["value"])
 
 
-def is_compatible(pool: Reached, found: Found, chosen: list[Choice], taken: Taken) -> bool:
+def is_compatible(pool: Reached, found: NameSearchResult, chosen: list[Choice], taken: Taken) -> bool:
     """Whether the device goes with all that take of the same counter sets."""
     for used in found.device.get("consumesCounters", ()):
         here = [each for each in pool.here + pool.elsewhere if taken.has(each)]
@@ -166,7 +166,7 @@ def is_compatible(pool: Reached, found: Found, chosen: list[Choice], taken: Take
     return True
 
 
-def groups_in(found: Found, counter_set: str) -> list[set[str]]:
+def groups_in(found: NameSearchResult, counter_set: str) -> list[set[str]]:
     uses = found.device.get("consumesCounters", ())
     return [set(used.get("compatibilityGroups", ())) for used in uses if used["counterSet"] == counter_set]
 
@@ -175,7 +175,7 @@ def groups_in(found: Found, counter_set: str) -> list[set[str]]:
 
 
 @dataclass(frozen=True)
-class Told:
+class Reported:
     """What a constraint was told: a device was added or taken back."""
 
     claim: int
@@ -190,7 +190,7 @@ def concerns(constraint: Json, wish: Wish) -> bool:
     return not names or wish.base in names or wish.full in names
 
 
-def values_of(found: Found, name: str, *, lists: bool) -> frozenset[tuple[str, Any]] | None:
+def values_of(found: NameSearchResult, name: str, *, lists: bool) -> frozenset[tuple[str, Any]] | None:
     """The values of an attribute; `None` without the attribute, none of a type that is not known."""
     attributes = found.device.get("attributes", {})
     attribute = attributes.get(name)
@@ -206,13 +206,13 @@ def values_of(found: Found, name: str, *, lists: bool) -> frozenset[tuple[str, A
 
 
 def may_add(
-    constraint: Json, values: frozenset[tuple[str, Any]], told: list[Told], version: str, *, lists: bool
+    constraint: Json, values: frozenset[tuple[str, Any]], reported: list[Reported], version: str, *, lists: bool
 ) -> bool:
     """`told`: of this constraint, from the beginning of the search."""
-    held: list[Told] = []
+    held: list[Reported] = []
     common: frozenset[tuple[str, Any]] = frozenset()
     last: dict[str, frozenset[tuple[str, Any]]] = {}
-    for each in told:
+    for each in reported:
         if each.is_added:
             common = common & each.values if held else each.values
             held.append(each)

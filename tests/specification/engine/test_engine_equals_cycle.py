@@ -30,8 +30,8 @@ def test_decisions_with_the_engine_equal_those_without_it(part: int, monkeypatch
 def live_through(seed: int) -> None:
     """Decide, with changes in between, and compare each decision."""
     world = World(seed)
-    tells_all, budget = seed % 4 < 2, 4_000 if seed % 5 == 0 else BUDGET_BYTES
-    engine = ClassEngine(world.profile, world.cache, tells_all=tells_all, budget_bytes=budget)
+    reports_all, budget = seed % 4 < 2, 4_000 if seed % 5 == 0 else BUDGET_BYTES
+    engine = ClassEngine(world.profile, world.cache, reports_all=reports_all, budget_bytes=budget)
     samplers = NodeSampler(), NodeSampler()
     for number in range(DECISIONS):
         world.change()
@@ -43,14 +43,14 @@ def live_through(seed: int) -> None:
             assert engine.known(pod, UNTIMED) is not None, (
                 "columns are kept for every pod that is not narrowed to names"
             )
-        assert told(with_engine, all_of_it=tells_all) == told(without, all_of_it=tells_all), (seed, number)
+        assert reported(with_engine, all_of_it=reports_all) == reported(without, all_of_it=reports_all), (seed, number)
         assert not len(with_engine.totals) or with_engine.totals.tolist() == without.totals.tolist()
         assert engine.bytes <= budget or len(engine) == 1
         if without.node_name:
             world.place(pod, without.node_name)
 
 
-def told(record: SchedulingRecord, *, all_of_it: bool) -> dict[str, object]:
+def reported(record: SchedulingRecord, *, all_of_it: bool) -> dict[str, object]:
     """A record as plain values; who rejected whom and each plugin's points only if that is asked for."""
     diagnosis = record.diagnosis
     is_whole = all_of_it or not len(record.feasible)

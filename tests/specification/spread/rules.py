@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from kscheduler.api.core import LabelSelector, LabelSelectorRequirement, Node, Pod, TopologySpreadConstraint
 from kscheduler.api.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
-from tests.specification.rules import Place, Verdict, hopeless, term_matches, tolerated
+from tests.specification.rules import LoggedFailure, Place, hopeless, term_matches, tolerated
 
 Labels = Mapping[str, str]
 Test = Callable[[Labels], bool]
@@ -124,9 +124,9 @@ def _holds(one: LabelSelectorRequirement) -> Test:
 def _deduced_tests(pod: Pod, workloads: Workloads) -> tuple[Test, ...]:
     labels: dict[str, str] = {}
     for service in workloads.services:
-        asked = service.spec.selector
-        if service.metadata.namespace == pod.metadata.namespace and asked.items() <= pod.metadata.labels.items():
-            labels |= asked
+        queried = service.spec.selector
+        if service.metadata.namespace == pod.metadata.namespace and queried.items() <= pod.metadata.labels.items():
+            labels |= queried
     owner = _owner(pod, workloads)
     if isinstance(owner, ReplicationController):
         return _equal(labels | owner.spec.selector)
@@ -155,7 +155,7 @@ Domains = Sequence[Mapping[str, int]]
 
 def verdicts(
     pod: Pod, constraints: Sequence[Wanted], places: Mapping[int, Place], added: Mapping[int, Sequence[Pod]]
-) -> dict[int, Verdict]:
+) -> dict[int, LoggedFailure]:
     """Per row, with some more pods `added` on rows, as if they were there: these count by the selector alone."""
     domains = pods_by_domain(pod, constraints, list(places.values()))
     for row, pods in added.items():
@@ -192,7 +192,7 @@ def _has_all_keys(node: Node, constraints: Iterable[Wanted]) -> bool:
     return all(one.key in node.metadata.labels for one in constraints)
 
 
-def verdict(node: Node, pod: Pod, constraints: Sequence[Wanted], domains: Domains) -> Verdict:
+def verdict(node: Node, pod: Pod, constraints: Sequence[Wanted], domains: Domains) -> LoggedFailure:
     """Of one node."""
     for one, domain in zip(constraints, domains, strict=True):
         if one.key not in node.metadata.labels:

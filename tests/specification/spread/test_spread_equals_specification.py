@@ -19,7 +19,7 @@ from kscheduler.plugins.pod_topology_spread import PodTopologySpread
 from kscheduler.scenario.listed_kinds import listed_workloads
 from kscheduler.scenario.scenario import ClusterObjects
 from tests.specification import cases
-from tests.specification.rules import Verdict
+from tests.specification.rules import LoggedFailure
 from tests.specification.spread.clusters import (
     NAMES,
     UIDS,
@@ -74,11 +74,11 @@ def judged(plugin: PodTopologySpread, cycle: CycleState, pod: PodInfo, cluster: 
         return [None] * len(rows)
     assert codes.shape == rows.shape
     assert codes.dtype == np.int64
-    told: list[Verdict] = []
+    reported: list[LoggedFailure] = []
     for code in codes.tolist():
         status = plugin.status(cycle, code) if code else None
-        told.append(None if status is None else (status.code is Code.UNSCHEDULABLE, frozenset(status.reasons)))
-    return told
+        reported.append(None if status is None else (status.code is Code.UNSCHEDULABLE, frozenset(status.reasons)))
+    return reported
 
 
 def assert_verdicts(plugin: PodTopologySpread, cluster: SpreadCluster, pod: Pod, chosen: Defaults, rows: Rows) -> bool:
@@ -145,8 +145,8 @@ def test_nominated_pods_count_as_if_they_were_there(
         cases.judged("spread")
 
 
-def assert_equal(told: Sequence[Verdict], expected: Mapping[int, Verdict]) -> None:
-    assert told == [expected[row] for row in sorted(expected)]
+def assert_equal(reported: Sequence[LoggedFailure], expected: Mapping[int, LoggedFailure]) -> None:
+    assert reported == [expected[row] for row in sorted(expected)]
 
 
 @examples

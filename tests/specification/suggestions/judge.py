@@ -22,7 +22,7 @@ def fitting(scenario: Tree) -> Sequence[str]:
     scene = Scene(pod, _cluster(scenario["objects"]), Policy())
     if whole_pod_problem(scene):
         return ()
-    return [name for name in scene.cluster.nodes if scene.beside_nominated(name)[1] is None]
+    return [name for name in scene.cluster.nodes if scene.with_nominated(name)[1] is None]
 
 
 _LAST: list[tuple[Tree, NaiveCluster]] = []

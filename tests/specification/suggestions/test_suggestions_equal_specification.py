@@ -14,8 +14,8 @@ from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.loader import default_configuration
 from kscheduler.explain.situation import NO_SITUATION
 from kscheduler.explain.suggestions.as_json import suggestion_trees
-from kscheduler.explain.suggestions.asked import suggested
 from kscheduler.explain.suggestions.suggestion import FAR
+from kscheduler.explain.suggestions.suggestion_rules import suggested
 from kscheduler.scenario.decide import decide
 from kscheduler.scenario.scenario import parse_scenario
 from tests.builders import Tree
@@ -119,18 +119,18 @@ def test_suggestions_hold_by_the_specification_and_none_is_missed(seed: int) -> 
 def main(arguments: list[str]) -> int:
     """Try many; print the objections."""
     count, seed = int(arguments[0]), int(arguments[1])
-    asked = shown = wrong = 0
+    queried = shown = wrong = 0
     for number in range(seed, seed + count):
         scenario = random_world(number)
         found = suggestions_of(scenario)
-        asked += found is not None
+        queried += found is not None
         shown += len(found or ())
         problems = [] if found is None else objections(scenario, found)
         wrong += bool(problems)
         for problem in problems:
             sys.stdout.write(f"{number} {problem}\n")
             sys.stdout.flush()
-    sys.stdout.write(f"{asked} pods without a node, {shown} suggestions, {wrong} pods with an objection\n")
+    sys.stdout.write(f"{queried} pods without a node, {shown} suggestions, {wrong} pods with an objection\n")
     return 1 if wrong else 0
 
 

@@ -42,7 +42,7 @@ def random_world(seed: int) -> Tree:
         "id": str(seed),
         "config": None,
         "objects": objects,
-        "pod": chance.asking(is_stored=land.theme == "storage"),
+        "pod": chance.querying(is_stored=land.theme == "storage"),
     }
 
 
@@ -74,7 +74,7 @@ class _Chance(Chance):
     def _metadata(self, name: str) -> Tree:
         return {"name": name, "namespace": self.one(*NAMESPACES), "uid": name, "labels": self.pod_labels()}
 
-    def asking(self, *, is_stored: bool) -> Tree:
+    def querying(self, *, is_stored: bool) -> Tree:
         """A pod that asks for more than others do."""
         spec: Tree = {**self.pod_spec(), "schedulerName": "default-scheduler"}
         spec["containers"] = [self.large(f"c{number}") for number in range(self.one(1, 1, 2, 3))]

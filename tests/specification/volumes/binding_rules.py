@@ -22,7 +22,7 @@ from kscheduler.api.storage import (
     StorageClass,
     TopologySelectorTerm,
 )
-from tests.specification.rules import Verdict, is_sound, requirement_holds
+from tests.specification.rules import LoggedFailure, is_sound, requirement_holds
 from tests.specification.volumes.rules import (
     BETA_REGION,
     BETA_ZONE,
@@ -89,7 +89,7 @@ def is_bound(claim: PersistentVolumeClaim) -> bool:
     return bool(claim.spec.volume_name) and BOUND in claim.metadata.annotations
 
 
-def binding(pod: Pod, node: Node, world: World) -> Verdict:
+def binding(pod: Pod, node: Node, world: World) -> LoggedFailure:
     reasons = choice(pod, node, world).reasons
     return (False, frozenset(reasons)) if reasons else None
 
@@ -252,7 +252,7 @@ def cannot_be_made(claim: PersistentVolumeClaim, node: Node, world: World) -> st
     driver = world.find(CSIDriver, storage_class.provisioner)
     if driver is None or not driver.spec.storage_capacity:
         return ""
-    if any(is_told(one, claim, node) for one in world.all(CSIStorageCapacity)):
+    if any(is_reported(one, claim, node) for one in world.all(CSIStorageCapacity)):
         return ""
     return NO_SPACE
 
@@ -300,14 +300,14 @@ def storage_to_be_made(pod: Pod, found: Choice, node: Node, world: World) -> dic
         driver = world.find(CSIDriver, world.find(StorageClass, claim.storage_class).provisioner)
         if driver is None or not driver.spec.storage_capacity:
             continue
-        told = [one for one in world.all(CSIStorageCapacity) if is_told(one, claim, node)]
+        reported = [one for one in world.all(CSIStorageCapacity) if is_reported(one, claim, node)]
         requested, _ = classes.get(claim.storage_class, (0, 0))
-        largest = max(value(one.capacity) if one.capacity is not None else 0 for one in told)
+        largest = max(value(one.capacity) if one.capacity is not None else 0 for one in reported)
         classes[claim.storage_class] = requested + wanted, largest
     return classes
 
 
-def is_told(one: CSIStorageCapacity, claim: PersistentVolumeClaim, node: Node) -> bool:
+def is_reported(one: CSIStorageCapacity, claim: PersistentVolumeClaim, node: Node) -> bool:
     sees = one.node_topology is not None and parse_label_selector(one.node_topology).matches(node.metadata.labels)
     limit = one.capacity if one.maximum_volume_size is None else one.maximum_volume_size
     wanted = value(claim.spec.resources.requests["storage"])

@@ -1,6 +1,6 @@
 """The volume filters for one pod and one node, as plainly as they can be said: the executable specification.
 
-Everything is looked up in lists of plain objects, anew for every node; nothing is indexed, counted or remembered.
+Everything is looked up in lists of plain objects, again for every node; nothing is indexed, counted or remembered.
 """
 
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ from kscheduler.api.storage import (
     StorageClass,
     VolumeAttachment,
 )
-from tests.specification.rules import Verdict, hopeless
+from tests.specification.rules import LoggedFailure, hopeless
 
 EBS, GCE = "kubernetes.io/aws-ebs", "kubernetes.io/gce-pd"
 DRIVER_OF = {EBS: "ebs.csi.aws.com", GCE: "pd.csi.storage.gke.io"}
@@ -88,11 +88,11 @@ def restrictions_problem(pod: Pod, world: World) -> str:
     return missing_claim(pod, world)
 
 
-def restrictions(pod: Pod, node: Node, world: World) -> Verdict:
+def restrictions(pod: Pod, node: Node, world: World) -> LoggedFailure:
     return disk_taken(pod, node, world) or claim_taken(claims_taken(pod, world))
 
 
-def disk_taken(pod: Pod, node: Node, world: World) -> Verdict:
+def disk_taken(pod: Pod, node: Node, world: World) -> LoggedFailure:
     for mine in pod.spec.volumes:
         for other in world.pods_on(node):
             if any(conflict(mine, theirs) for theirs in other.spec.volumes):
@@ -105,7 +105,7 @@ def claims_taken(pod: Pod, world: World) -> int:
     return sum(is_in_use(claim, world) for claim in exclusive_claims(pod, world))
 
 
-def claim_taken(number: int) -> Verdict:
+def claim_taken(number: int) -> LoggedFailure:
     if number <= 0:
         return None
     text = "PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod"
@@ -161,7 +161,7 @@ def is_in_use(claim: PersistentVolumeClaim, world: World) -> bool:
 # --- NodeVolumeLimits -------------------------------------------------------------------------------------------------
 
 
-def limits(pod: Pod, node: Node, world: World) -> Verdict:
+def limits(pod: Pod, node: Node, world: World) -> LoggedFailure:
     csi_node = world.find(CSINode, node.metadata.name)
     if csi_node is None:
         return None
@@ -275,7 +275,7 @@ def zone_problem(pod: Pod, world: World) -> str:
     return ""
 
 
-def zone(pod: Pod, node: Node, world: World) -> Verdict:
+def zone(pod: Pod, node: Node, world: World) -> LoggedFailure:
     labels = node.metadata.labels
     if not any(key in labels for key, _ in ZONES):
         return None

@@ -75,7 +75,7 @@ class StorageCluster:
                 self.world.assumed.pop((type(obj), obj.key), None)
 
     def relist(self) -> None:
-        """The watch begins anew and shows all storage in the version that is known: nothing is forgotten."""
+        """The watch begins again and shows all storage in the version that is known: nothing is forgotten."""
         for obj in list(self.world.storage.values()):
             self.cache.volumes.put(obj)
 

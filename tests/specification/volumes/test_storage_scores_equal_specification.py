@@ -37,8 +37,8 @@ CLASSES = ["fast", "slow", "silent"]
 SIZES = ["1", "333", "1Gi", "3Gi", "4Gi", "10Gi", "100Gi", "60Pi", str(2**62), str(2**63 - 1)]
 
 
-def driver(name: str, *, tells: bool = True) -> CSIDriver:
-    return convert({"metadata": {"name": name}, "spec": {"storageCapacity": tells}}, CSIDriver)
+def driver(name: str, *, reports: bool = True) -> CSIDriver:
+    return convert({"metadata": {"name": name}, "spec": {"storageCapacity": reports}}, CSIDriver)
 
 
 def storage_class(name: str) -> StorageClass:
@@ -89,7 +89,7 @@ def started() -> StorageCluster:
         cluster.put(make_node(name, labels={"zone": "ab"[number % 2], "host": name}))
     for name in CLASSES:
         cluster.put(storage_class(name))
-        cluster.put(driver(name, tells=name != "silent"))
+        cluster.put(driver(name, reports=name != "silent"))
     return cluster
 
 
@@ -131,7 +131,7 @@ def draw_world(draws: Random) -> tuple[StorageCluster, Pod]:
 
 @cases.examples("volumes")
 @given(st.integers(0, 2**64), st.sampled_from(SHAPES))
-def test_points_where_drivers_tell_and_claims_are_many(seed: int, shape: Shape) -> None:
+def test_points_where_drivers_report_and_claims_are_many(seed: int, shape: Shape) -> None:
     cluster, judged = draw_world(Random(seed))
     world = cluster.world
     fitting = {
@@ -145,7 +145,7 @@ def test_points_where_drivers_tell_and_claims_are_many(seed: int, shape: Shape) 
 
 
 @pytest.mark.parametrize(
-    ("told", "claims", "expected"),
+    ("reported", "claims", "expected"),
     [
         ({"n0": "100Gi", "n1": "50Gi"}, {"c": ("fast", "50Gi")}, {"n0": 50, "n1": 0}),
         ({"n0": "100Gi", "n1": "50Gi"}, {"c": ("silent", "50Gi")}, {"n0": 0, "n1": 0, "n2": 0, "n3": 0}),
@@ -155,10 +155,10 @@ def test_points_where_drivers_tell_and_claims_are_many(seed: int, shape: Shape) 
     ids=["by what is left", "a driver that does not tell", "two claims"],
 )
 def test_emptier_storage_is_preferred_by_default(
-    told: dict[str, str], claims: dict[str, tuple[str, str]], expected: dict[str, int]
+    reported: dict[str, str], claims: dict[str, tuple[str, str]], expected: dict[str, int]
 ) -> None:
     cluster = started()
-    for node, size in told.items():
+    for node, size in reported.items():
         one = capacity(node, "fast", size, "")
         one.node_topology = convert({"matchLabels": {"host": node}}, type(one.node_topology))
         cluster.put(one)

@@ -26,7 +26,7 @@ from kscheduler.plugins.storage.volume_binding.reach import reachable_as_migrate
 from kscheduler.plugins.storage.volume_restrictions import VolumeRestrictions
 from kscheduler.plugins.storage.volume_zone import VolumeZone
 from tests.specification import cases
-from tests.specification.rules import Verdict, hopeless
+from tests.specification.rules import LoggedFailure, hopeless
 from tests.specification.volumes import binding_rules as volume_binding_rules
 from tests.specification.volumes import rules as volume_rules
 from tests.specification.volumes.state import StorageCluster, Undertaking
@@ -44,24 +44,24 @@ RULES = {
 HANDLES = [f"{driver}/{handle}" for driver in DRIVERS for handle in ("h", "vol-1", "vol-2", *VOLUMES)]
 
 
-def judged(plugin: Any, cluster: StorageCluster, pod: Pod) -> dict[str, Verdict]:
+def judged(plugin: Any, cluster: StorageCluster, pod: Pod) -> dict[str, LoggedFailure]:
     """What the plugin says of each node; of the whole pod the same on each."""
     table, state = cluster.cache.nodes, CycleState()
     result = plugin.pre_filter(state, PodInfo(pod), table)
     if result.status.is_skip:
         return dict.fromkeys(cluster.world.nodes)
     if not result.status.is_success:
-        return dict.fromkeys(cluster.world.nodes, _told(result.status))
+        return dict.fromkeys(cluster.world.nodes, _reported(result.status))
     rows = table.rows()
     codes = plugin.filter(state, PodInfo(pod), table, rows)
-    told = [0] * len(rows) if codes is None else codes.tolist()
+    reported = [0] * len(rows) if codes is None else codes.tolist()
     return {
-        table.name_of(row): _told(plugin.status(state, code)) if code else None
-        for row, code in zip(rows.tolist(), told, strict=True)
+        table.name_of(row): _reported(plugin.status(state, code)) if code else None
+        for row, code in zip(rows.tolist(), reported, strict=True)
     }
 
 
-def _told(status: Any) -> Verdict:
+def _reported(status: Any) -> LoggedFailure:
     return status.code is Code.UNSCHEDULABLE, frozenset(status.reasons)
 
 
@@ -105,13 +105,13 @@ def assert_reach(cluster: StorageCluster) -> None:
     for volume in filter(None, map(volumes.volume, VOLUMES)):
         for node in cluster.world.nodes.values():
             row = np.array([table.row_of(node.metadata.name)], dtype=np.intp)
-            told = answer_of(partial(reachable_as_migrated, volume, volumes, table, row))
-            assert answer_of(partial(reaches, volume, volumes, node)) == told
+            reported = answer_of(partial(reachable_as_migrated, volume, volumes, table, row))
+            assert answer_of(partial(reaches, volume, volumes, node)) == reported
 
 
-def answer_of(question: Callable[[], Any]) -> bool | str:
+def answer_of(query: Callable[[], Any]) -> bool | str:
     try:
-        return bool(question())
+        return bool(query())
     except ValueError as problem:
         return str(problem)
 
@@ -155,13 +155,13 @@ def assert_points(cluster: StorageCluster, pod: Pod, shape: list[tuple[int, int]
     codes, rows = plugin.filter(state, info, table, table.rows()), table.rows()
     feasible = rows if codes is None else rows[codes == 0]
     nodes = cluster.world.nodes
-    for asked in (feasible, feasible[1:], feasible[:0]):
-        assert plugin.pre_score(state, info, table, asked).is_success
-        points = plugin.score(state, info, table, asked)
+    for queried in (feasible, feasible[1:], feasible[:0]):
+        assert plugin.pre_score(state, info, table, queried).is_success
+        points = plugin.score(state, info, table, queried)
         assert points.dtype == np.int64
         assert points.tolist() == [
             volume_binding_rules.capacity_points(pod, nodes[table.name_of(row)], cluster.world, shape)
-            for row in asked.tolist()
+            for row in queried.tolist()
         ]
 
 

@@ -1,6 +1,6 @@
 """The claim tracker: what readers see, what is pending, what counts as allocated.
 
-Its rules one by one, then all of them against a naive model, which works everything out anew after each step.
+Its rules one by one, then all of them against a naive model, which works everything out again after each step.
 """
 
 from typing import Any

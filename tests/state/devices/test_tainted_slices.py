@@ -68,7 +68,7 @@ def test_slices_are_the_same_object_until_something_changes() -> None:
     assert slices.all() is not first
 
 
-def test_a_rule_tells_which_slices_have_other_taints_now() -> None:
+def test_a_rule_reports_which_slices_have_other_taints_now() -> None:
     slices = TaintedSlices()
     slices.put(published())
     slices.put(published("s1", "nic"))

@@ -54,7 +54,7 @@ def sort_key(queued: QueuedPodInfo) -> tuple[int, float]:
 
 
 def policy(arrivals: list[tuple[str, str]]) -> QueuePolicy:
-    """The queue's surroundings; arrivals are written down."""
+    """The queue's attempt context; arrivals are written down."""
     registrations = {
         "Room": (ClusterEventWithHint(NODE_ADD),),
         "Peer": (ClusterEventWithHint(ClusterEvent(Resource.POD, ActionType.DELETE), _peer_hint),),
@@ -97,7 +97,7 @@ class Entry:
         """PrioritySort."""
         return -(self.pod.spec.priority or 0), self.timestamp
 
-    def hears(self, plugin: str, event: Event) -> bool:
+    def is_registered(self, plugin: str, event: Event) -> bool:
         """Whether the event may change that plugin's mind about this pod."""
         what, old, new = event
         if plugin == "Room":
@@ -110,11 +110,13 @@ class Entry:
 
     def wake(self, events: list[Event], now: float) -> None:
         """Move the pod if any of these events may help; otherwise leave it where it is."""
-        hearing = {plugin for plugin in self.blamed if any(self.hears(plugin, event) for event in events)}
+        registered_for = {
+            plugin for plugin in self.blamed if any(self.is_registered(plugin, event) for event in events)
+        }
         is_forced = any(what == FORCE_ACTIVATE for what, _, _ in events)
-        if hearing & self.pending:
+        if registered_for & self.pending:
             self.enter("active", now)
-        elif hearing or is_forced:
+        elif registered_for or is_forced:
             self.after_backoff(now)
 
     def after_backoff(self, now: float) -> None:

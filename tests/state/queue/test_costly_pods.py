@@ -9,8 +9,8 @@ from kscheduler.framework.plugin_time import DECISION_ENDED
 from kscheduler.framework.pods.pod_weight import COSTLY, largest_parts, weight_of
 from kscheduler.state.queue.backoff import BackoffPolicy
 from kscheduler.state.queue.hints import HintTable
-from kscheduler.state.queue.places import CostlyTurns
 from kscheduler.state.queue.scheduling_queue import ACTIVE, BACKOFF, SchedulingQueue
+from kscheduler.state.queue.sub_queues import CostlyPodBudget
 from tests.builders import Tree, make_pod, pod_info, queued_pod
 from tests.state.queue.model import policy
 
@@ -44,7 +44,7 @@ def test_one_is_tried_at_a_time_and_the_next_when_its_time_is_paid_back(queue: S
     for name in ("first", "second"):
         queue.add(pod_info(name, **SELECTOR), NOW)
     assert queue.pop_nowait(NOW) is not None
-    queue.costly_tried(CostlyTurns.MOST_SECONDS + 2 * CostlyTurns.SHARE - 0.001)
+    queue.costly_tried(CostlyPodBudget.MOST_SECONDS + 2 * CostlyPodBudget.SHARE - 0.001)
     assert not queue.has_ready()
     assert queue.pop_nowait(NOW) is None
     queue.flush_backoff(NOW)
@@ -111,11 +111,11 @@ def test_a_pod_that_becomes_costly_by_an_update_is_in_one_place_only(queue: Sche
     assert names(queue) == ["sound", "changing"]
 
 
-def test_no_hint_is_asked_about_a_costly_pod() -> None:
-    asked: list[str] = []
+def test_no_hint_is_queried_about_a_costly_pod() -> None:
+    queried: list[str] = []
 
     def hint(pod: object, old: object, new: object) -> QueueingHint:
-        asked.append(str(pod))
+        queried.append(str(pod))
         return QueueingHint.SKIP
 
     event = ClusterEvent(Resource.NODE, ActionType.ADD)
@@ -128,7 +128,7 @@ def test_no_hint_is_asked_about_a_costly_pod() -> None:
         queued.unschedulable_plugins = frozenset(("P",))
         queue.requeue(queued, NOW)
     queue.move_all(event, None, None, NOW)
-    assert asked == ["PodInfo(default/sound)"]
+    assert queried == ["PodInfo(default/sound)"]
     found = queue.find("default/huge")
     assert found is not None
     assert found[0] == BACKOFF, "it may be helped, so it is tried again"
@@ -177,11 +177,11 @@ HEAVY: dict[str, tuple[Tree, str]] = {
 }
 
 
-@pytest.mark.parametrize(("fields", "told"), HEAVY.values(), ids=HEAVY)
-def test_the_weight_counts_the_entries_of_each_list_and_the_largest_is_named(fields: Tree, told: str) -> None:
+@pytest.mark.parametrize(("fields", "reported"), HEAVY.values(), ids=HEAVY)
+def test_the_weight_counts_the_entries_of_each_list_and_the_largest_is_named(fields: Tree, reported: str) -> None:
     pod = make_pod("pod", **fields)
     assert COSTLY < weight_of(pod) <= COSTLY + 10
-    assert told in largest_parts(pod)
+    assert reported in largest_parts(pod)
     assert weight_of(make_pod("pod")) < 10
 
 

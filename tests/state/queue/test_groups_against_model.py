@@ -1,7 +1,8 @@
-"""The queue with pod groups against a naive model: no member is lost or in two places, and groups move as one.
+"""The queue with pod groups against a naive model: no member is lost or in two sub-queues, and groups move as one.
 
-The model keeps a place for each waiting pod, and works out a group's place anew at each step. `Quorum` is PreEnqueue: a
-gang needs its members, a pod with a gate is kept out. Members have no node as long as the test does not give them one.
+The model keeps a place for each waiting pod, and works out a group's place again at each step. `Quorum` is PreEnqueue:
+a gang needs its members, a pod with a gate is kept out. Members have no node as long as the test does not give them
+one.
 """
 
 from dataclasses import dataclass, field

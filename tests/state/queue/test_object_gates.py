@@ -38,16 +38,16 @@ class World:
         self.there: set[str] = set()
         self.changed: dict[str, None] = {}
         self.forgets = False
-        self.asked: list[str] = []
+        self.queried: list[str] = []
         self.hinted: list[str] = []
-        self.told: dict[str, str] = {}
+        self.reported: dict[str, str] = {}
 
     def missing(self, pod: PodInfo) -> str:
         return next((name for name in needs(pod) if name not in self.there), "")
 
     def pre_enqueue(self, pod: PodInfo, first: str) -> Status:
         del first
-        self.asked.append(pod.name)
+        self.queried.append(pod.name)
         missing = self.missing(pod)
         return unresolvable(f"wait for {missing}", plugin="Gate") if missing else SUCCESS
 
@@ -87,11 +87,11 @@ class World:
 
     def with_gate(self, policy: QueuePolicy) -> QueuePolicy:
         gates = {("kscheduler", "Gate"): ObjectGateCalls(self.awaited, self.changes)}
-        return replace(policy, object_gates=gates, on_kept_out=self._tell)
+        return replace(policy, object_gates=gates, on_kept_out=self._report)
 
-    def _tell(self, queued: object, message: str, reason: str) -> None:
+    def _report(self, queued: object, message: str, reason: str) -> None:
         del reason
-        self.told[getattr(queued, "key", "")] = message
+        self.reported[getattr(queued, "key", "")] = message
 
 
 class Machine(RuleBasedStateMachine):
@@ -164,7 +164,7 @@ class Machine(RuleBasedStateMachine):
             queue.flush_unschedulable(self.now)
 
     @invariant()
-    def nobody_can_tell(self) -> None:
+    def nobody_can_report(self) -> None:
         assert self.arrivals[0] == self.arrivals[1]
         plain, known = self.queues
         assert plain.statistics() == known.statistics()
@@ -188,7 +188,7 @@ class Machine(RuleBasedStateMachine):
             place, queued = found
             if place == GATED:
                 assert queued.gate_reasons == (f"wait for {self.world.missing(queued.pod)}",)
-                assert self.world.told[queued.key] == queued.gate_reasons[0]
+                assert self.world.reported[queued.key] == queued.gate_reasons[0]
 
 
 TestObjectGate = Machine.TestCase
@@ -201,7 +201,7 @@ def waiting(world: World, arrivals: Counter[tuple[str, str]], pods: int) -> Sche
     for number in range(pods):
         queue.add(PodInfo(make_pod(f"p{number}", labels={"needs": f"own-{number}"})), 1000.0)
     assert queue.statistics().gated == pods
-    world.asked.clear()
+    world.queried.clear()
     arrivals.clear()
     return queue
 
@@ -211,9 +211,9 @@ def test_an_event_costs_one_hint_however_many_wait(pods: int) -> None:
     world, arrivals = World(), Counter[tuple[str, str]]()
     queue = waiting(world, arrivals, pods)
     queue.move_all(CLAIM_CHANGES, None, make_node("another"), 1001.0)
-    assert (len(world.hinted), world.asked) == (1, [])
+    assert (len(world.hinted), world.queried) == (1, [])
     queue.move_all(SLICE_COMES, None, make_node("slice"), 1001.0)
-    assert (len(world.hinted), world.asked) == (1, [])
+    assert (len(world.hinted), world.queried) == (1, [])
     assert arrivals == {("unschedulable", SLICE_COMES.label): pods}
 
 
@@ -223,7 +223,7 @@ def test_who_gets_what_it_waits_for_comes_in_alone() -> None:
     world.change("own-7", is_there=True)
     queue.move_all(CLAIM_CHANGES, None, make_node("own-7"), 1001.0)
     assert queue.statistics().gated == 99
-    assert world.asked == ["p7"]
+    assert world.queried == ["p7"]
     popped = queue.pop_nowait(1001.0)
     assert popped is not None
     assert popped.pod.name == "p7"
@@ -236,5 +236,5 @@ def test_a_pod_that_has_gone_is_forgotten() -> None:
     world.change("own-0", is_there=True)
     world.change("own-1", is_there=True)
     queue.move_all(CLAIM_CHANGES, None, make_node("any"), 1001.0)
-    assert world.asked == ["p1"]
+    assert world.queried == ["p1"]
     assert queue.statistics().gated == 0

@@ -7,17 +7,17 @@ import pytest
 from kscheduler.state.queue.hints import is_own_write, pod_update_events
 from tests.builders import make_pod
 
-TURNED_DOWN = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no"}
+REJECTED = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no"}
 
 
 @pytest.mark.parametrize(
     ("fields", "is_ours"),
     [
-        ({"status": {"conditions": [TURNED_DOWN]}}, True),
+        ({"status": {"conditions": [REJECTED]}}, True),
         ({"status": {"nominatedNodeName": "n1"}}, True),
-        ({"status": {"conditions": [TURNED_DOWN], "nominatedNodeName": "n1"}}, True),
+        ({"status": {"conditions": [REJECTED], "nominatedNodeName": "n1"}}, True),
         ({"status": {"conditions": [{"type": "Ready", "status": "False"}]}}, False),
-        ({"labels": {"a": "b"}, "status": {"conditions": [TURNED_DOWN]}}, False),
+        ({"labels": {"a": "b"}, "status": {"conditions": [REJECTED]}}, False),
         ({"metadata": {"annotations": {"a": "b"}}}, False),
         ({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}, False),
         ({"priority": 3}, False),
@@ -32,6 +32,6 @@ def test_only_our_condition_and_nomination_are_ours(fields: dict[str, Any], is_o
 def test_a_pod_whose_requests_cannot_be_read_changes_without_harm() -> None:
     """Our own condition comes back for it too, and its handler must not fail."""
     broken = make_pod("p", requests={"cpu": "a lot"})
-    told = make_pod("p", requests={"cpu": "a lot"}, status={"conditions": [TURNED_DOWN]})
-    assert is_own_write(broken, told)
-    assert [event.label for event in pod_update_events(broken, told)] == ["UnschedulablePodUpdate"]
+    reported = make_pod("p", requests={"cpu": "a lot"}, status={"conditions": [REJECTED]})
+    assert is_own_write(broken, reported)
+    assert [event.label for event in pod_update_events(broken, reported)] == ["UnschedulablePodUpdate"]

@@ -6,7 +6,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from kscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, Resource
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.state.queue.hints import HintTable, QueueingStrategy
-from kscheduler.state.queue.places import Parked
+from kscheduler.state.queue.sub_queues import Parked
 from tests.builders import pod_info
 
 KEYS = st.sampled_from([f"default/pod-{number}" for number in range(8)])
@@ -58,14 +58,14 @@ class ParkedMachine(RuleBasedStateMachine):
         self.take(queued.key)
 
     @rule(event=EVENTS)
-    def whoever_an_event_may_move_is_asked(self, event: ClusterEvent) -> None:
-        asked = self.parked.concerned(lambda profile, plugins: self.hints.concerns(profile, plugins, event))
+    def whoever_an_event_may_move_is_queried(self, event: ClusterEvent) -> None:
+        queried = self.parked.concerned(lambda profile, plugins: self.hints.concerns(profile, plugins, event))
         moved = [
             element
             for element in self.model
             if self.hints.strategy(element, event, None, None) is not QueueingStrategy.SKIP
         ]
-        assert asked == moved, "without hints, every element in question is moved"
+        assert queried == moved, "without hints, every element in question is moved"
 
     @invariant()
     def all_are_there_in_the_order_they_came(self) -> None:

@@ -1,4 +1,4 @@
-"""The queue against a naive model: no pod is lost, none is in two places, and no wake-up is missed."""
+"""The queue against a naive model: no pod is lost, none is in two sub-queues, and no wake-up is missed."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -95,13 +95,13 @@ class QueueMachine(RuleBasedStateMachine):
 
     @rule(event=st.sampled_from([NODE_ADD, UNHEARD]))
     def something_happens(self, event: ClusterEvent) -> None:
-        self.happens((event, None, None))
+        self.apply_external((event, None, None))
 
     @rule(name=NAMES)
     def assigned_pod_goes(self, name: str) -> None:
-        self.happens((ASSIGNED_POD_DELETE, make_pod("gone", node="n", labels={"helps": name}), None))
+        self.apply_external((ASSIGNED_POD_DELETE, make_pod("gone", node="n", labels={"helps": name}), None))
 
-    def happens(self, event: Event) -> None:
+    def apply_external(self, event: Event) -> None:
         """The queue and every parked or flying pod of the model hear of it; gated ones hear only of their gate."""
         self.queue.move_all(*event, self.now)
         for entry in self.waiting.values():
@@ -227,7 +227,7 @@ class QueueMachine(RuleBasedStateMachine):
         }
 
     @invariant()
-    def every_history_is_told(self) -> None:
+    def every_history_is_reported(self) -> None:
         for key, entry in self.entries():
             found = self.queue.find(key)
             assert found is not None

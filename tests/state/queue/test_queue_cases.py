@@ -196,27 +196,27 @@ def test_a_pod_that_is_flushed_while_gated_was_not_rescued(queue: SchedulingQueu
     assert not popped(queue, NOW + 400).was_flushed
 
 
-@pytest.mark.parametrize(("waits", "asked_after"), [(False, [330, 360, 390, 630]), (True, [330, 660])])
-def test_how_often_the_safety_net_asks_about_a_gated_pod(waits: bool, asked_after: list[int]) -> None:
+@pytest.mark.parametrize(("waits", "queried_after"), [(False, [330, 360, 390, 630]), (True, [330, 660])])
+def test_how_often_the_safety_net_asks_about_a_gated_pod(waits: bool, queried_after: list[int]) -> None:
     """Up to 1.36 with each flush once it has waited for five minutes, from 1.37 on once in five minutes."""
-    asked: list[int] = []
+    queried: list[int] = []
     now = 0
 
     def pre_enqueue(_pod: PodInfo, _first: str) -> Status:
-        asked.append(now)
+        queried.append(now)
         return unresolvable("shut", plugin="Gate")
 
     queue = SchedulingQueue(replace(policy([]), pre_enqueue=pre_enqueue, gated_pods_wait_for_the_flush=waits))
     queue.add(pod_info("p"), 0)
-    asked.clear()
+    queried.clear()
     for now in range(30, 690, 30):
         queue.flush_unschedulable(now)
-    assert asked[: len(asked_after) - 1] == asked_after[:-1]
-    assert asked_after[-1] in asked
-    assert len(asked) == (2 if waits else 12)
+    assert queried[: len(queried_after) - 1] == queried_after[:-1]
+    assert queried_after[-1] in queried
+    assert len(queried) == (2 if waits else 12)
 
 
-def test_the_safety_net_marks_whom_it_moves(queue: SchedulingQueue) -> None:
+def test_the_safety_net_marks_subject_it_moves(queue: SchedulingQueue) -> None:
     queue.add(pod_info("p"), NOW)
     rejected(queue, "Deaf")
     queue.flush_unschedulable(NOW + 300)
@@ -238,7 +238,7 @@ def test_the_safety_net_leaves_pods_alone_whose_profile_schedules_nothing_until_
     found = queue.find("default/p")
     assert found is not None
     assert found[0] == UNSCHEDULABLE
-    queue.adopt(policy([]), lambda _: True, NOW + 1001)
+    queue.apply(policy([]), lambda _: True, NOW + 1001)
     assert popped(queue, NOW + 1001).key == "default/p"
 
 
@@ -446,8 +446,8 @@ def test_a_scale_down_counts_once_the_kubelet_has_done_it() -> None:
     def running(cpu: str) -> Tree:
         return {"containerStatuses": [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]}
 
-    asked = make_pod("p", node="n", containers=[CONTAINER], status=running("2"))
+    queried = make_pod("p", node="n", containers=[CONTAINER], status=running("2"))
     pending = make_pod("p", node="n", status=running("2"), **small)
     done = make_pod("p", node="n", status=running("1"), **small)
-    assert [event.label for event in pod_update_events(asked, pending)] == ["UnschedulablePodUpdate"]
+    assert [event.label for event in pod_update_events(queried, pending)] == ["UnschedulablePodUpdate"]
     assert [event.label for event in pod_update_events(pending, done)] == ["UnschedulablePodUpdatePodScaleDown"]

@@ -50,14 +50,14 @@ class Cluster:
     free: dict[str, int] = field(default_factory=lambda: dict.fromkeys(COLOURS, 0))
     closed: set[str] = field(default_factory=set)
     """Colours that PreEnqueue keeps out."""
-    asked: list[str] = field(default_factory=list)
+    queried: list[str] = field(default_factory=list)
     """Pods whose hints were asked."""
 
     def fits(self, pod: PodInfo) -> bool:
         return self.free[colour_of(pod)] > 0
 
     def hint(self, pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
-        self.asked.append(pod.name)
+        self.queried.append(pod.name)
         changed = new or old
         assert changed is not None
         is_its = isinstance(changed, Pod) and changed.metadata.uid == pod.uid
@@ -69,7 +69,7 @@ class Cluster:
         return unresolvable("closed", plugin="Gate") if colour_of(pod) in self.closed else SUCCESS
 
     def policy(self, arrivals: list[tuple[str, str, int]]) -> QueuePolicy:
-        """The queue's surroundings."""
+        """The queue's attempt context."""
         heard = (NODE_ADD, ASSIGNED_POD_DELETE, LABELS)
         registrations = {
             "Room": tuple(ClusterEventWithHint(event, self.hint) for event in heard),
@@ -145,7 +145,7 @@ def scene() -> Scene:
 
 def test_an_event_asks_one_pod_of_each_class(scene: Scene) -> None:
     scene.queue.move_all(NODE_ADD, None, node("green"), scene.now)
-    assert sorted(scene.cluster.asked) == ["blue-0", "red-0"]
+    assert sorted(scene.cluster.queried) == ["blue-0", "red-0"]
 
 
 def test_a_class_moves_as_one_and_is_rejected_with_one_of_its_pods(scene: Scene) -> None:
@@ -209,21 +209,21 @@ def test_the_word_of_its_own_condition_leaves_a_pod_where_it_is(scene: Scene) ->
     old = coloured("red-3")
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
     new = coloured("red-3", status={"conditions": [condition]})
-    scene.cluster.asked.clear()
+    scene.cluster.queried.clear()
     scene.queue.update(old, PodInfo(new), scene.now)
     found = scene.queue.find("default/red-3")
     assert found is not None
     assert found[1].pod.pod is new
     scene.queue.move_all(NODE_ADD, None, node("green"), scene.now)
-    assert len(scene.cluster.asked) == 2, "one of its class is asked, as before"
+    assert len(scene.cluster.queried) == 2, "one of its class is asked, as before"
 
 
 def test_a_pod_that_gets_a_nomination_goes_its_own_way(scene: Scene) -> None:
     new = coloured("red-3", status={"nominatedNodeName": "n"})
     scene.queue.update(coloured("red-3"), PodInfo(new), scene.now)
-    scene.cluster.asked.clear()
+    scene.cluster.queried.clear()
     scene.queue.move_all(NODE_ADD, None, node("green"), scene.now)
-    assert sorted(scene.cluster.asked) == ["blue-0", "red-0", "red-3"]
+    assert sorted(scene.cluster.queried) == ["blue-0", "red-0", "red-3"]
 
 
 def test_activation_takes_one_pod_and_leaves_the_others(scene: Scene) -> None:
@@ -280,9 +280,9 @@ def test_the_members_of_a_bundle_can_be_watched(scene: Scene) -> None:
     queued = scene.queue.pop_nowait(scene.now)
     assert queued is not None
     queued.unschedulable_plugins = frozenset({"Room"})
-    bundle = scene.queue.requeue(queued, scene.now, holds_for=class_of(queued.pod))
-    assert bundle is not None
-    members = bundle.keys()
+    equivalence_group = scene.queue.requeue(queued, scene.now, holds_for=class_of(queued.pod))
+    assert equivalence_group is not None
+    members = equivalence_group.keys()
     assert len(members) == 11
     scene.queue.delete("default/red-7")
     assert "default/red-7" not in members
@@ -297,7 +297,7 @@ class ClassesMachine(RuleBasedStateMachine):
         self.scene = Scene()
         self.store: dict[str, Pod] = {}
         self.flying: list[QueuedPodInfo] = []
-        self.turned_down: list[QueuedPodInfo] = []
+        self.rejected: list[QueuedPodInfo] = []
         """Judged, and not back in the queue yet."""
         self.serial = 0
 
@@ -361,18 +361,18 @@ class ClassesMachine(RuleBasedStateMachine):
             self.finish(queued)
 
     @rule()
-    def a_pod_is_turned_down(self) -> None:
+    def a_pod_is_rejected(self) -> None:
         """What happens before it is back in the queue must not pass it by, nor those who were judged with it."""
         queued = self.scene.queue.pop_nowait(self.scene.now)
         if queued is not None and not self.scene.cluster.fits(queued.pod):
-            self.turned_down.append(queued)
+            self.rejected.append(queued)
         else:
             self.finish(queued)
 
-    @precondition(lambda self: self.turned_down)
+    @precondition(lambda self: self.rejected)
     @rule()
     def it_comes_back(self) -> None:
-        queued = self.turned_down.pop(0)
+        queued = self.rejected.pop(0)
         judged = class_of(queued.pod)
         if self.is_current(queued):
             queued.pod = PodInfo(self.store[queued.pod.name])
@@ -409,7 +409,7 @@ class ClassesMachine(RuleBasedStateMachine):
     @rule()
     def it_gets_quiet(self) -> None:
         """The property: no pod that fits is left waiting, and no pod is lost."""
-        while self.turned_down:
+        while self.rejected:
             self.it_comes_back()
         self.scene.now += 12
         self.scene.queue.flush_backoff(self.scene.now)
@@ -436,7 +436,7 @@ class ClassesMachine(RuleBasedStateMachine):
             del self.store[queued.pod.name]
 
     def keys(self) -> Iterator[str]:
-        flying = {queued.pod.uid for queued in (*self.flying, *self.turned_down)}
+        flying = {queued.pod.uid for queued in (*self.flying, *self.rejected)}
         return (pod.key for pod in self.store.values() if pod.metadata.uid not in flying)
 
     @invariant()
@@ -470,10 +470,10 @@ def test_a_pod_of_the_same_version_is_no_news() -> None:
     scene.add(coloured("p", metadata={"resourceVersion": "5", "labels": {"colour": "red"}}))
     scene.drain()
     again = coloured("p", metadata={"resourceVersion": "5", "labels": {"colour": "red"}})
-    scene.cluster.asked.clear()
+    scene.cluster.queried.clear()
     scene.queue.update(again, PodInfo(again), scene.now)
     found = scene.queue.find("default/p")
     assert found is not None
-    assert (found[0], found[1].pod.pod is again, scene.cluster.asked) == ("unschedulable", True, [])
+    assert (found[0], found[1].pod.pod is again, scene.cluster.queried) == ("unschedulable", True, [])
     scene.queue.update(again, pod_info("stranger", metadata={"resourceVersion": "5"}), scene.now)
     assert scene.queue.find("default/stranger") is None

@@ -31,8 +31,8 @@ def hostile_queue(plugin: HostileSort, complaints: Complaints) -> SchedulingQueu
 class HostileQueueMachine(QueueMachine):
     """The same life of a queue, while the plugin gives another kind of key from one call to the next.
 
-    Everything holds that holds of the queue, but in which order pods are popped: no pod is lost or in two places, and
-    whoever is counted as ready can be popped.
+    Everything holds that holds of the queue, but in which order pods are popped: no pod is lost or in two sub-queues,
+    and anyone who is counted as ready can be popped.
     """
 
     def __init__(self) -> None:
@@ -105,7 +105,7 @@ def test_equal_keys_keep_the_order_of_arrival() -> None:
     assert [heap.pop().pod.name for _ in range(4)] == ["c", "a", "b", "d"]  # type: ignore[union-attr]
 
 
-def test_a_slow_key_is_told_with_plugin_pod_and_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_key_is_reported_with_plugin_pod_and_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     readings = iter([1.0, 1.0 + SLOW_CALL_SECONDS / 2, 2.0, 4.5])
     monkeypatch.setattr(guard, "perf_counter", lambda: next(readings))
     complaints = Complaints()

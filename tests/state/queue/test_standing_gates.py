@@ -32,7 +32,7 @@ COLOURS = ("red", "blue", "plain")
 DELETE = ClusterEvent(Resource.POD, ActionType.DELETE)
 
 
-class Surroundings:
+class AttemptContext:
     """A gate that is shut for some, open for others, and ajar for those about whom it has to think."""
 
     def __init__(self) -> None:
@@ -41,13 +41,13 @@ class Surroundings:
         self.ajar: set[str] = set()
         """Those that it lets in if the last event was for the good of their colour."""
         self.good_for = ""
-        self.asked: list[str] = []
+        self.queried: list[str] = []
         self.hinted: list[str] = []
         self.fails = False
 
     def pre_enqueue(self, pod: PodInfo, first: str) -> Status:
         del first
-        self.asked.append(pod.name)
+        self.queried.append(pod.name)
         is_out = pod.key in self.shut or (pod.key in self.ajar and pod.labels["colour"] != self.good_for)
         return unresolvable("wait", plugin="Gate") if is_out else SUCCESS
 
@@ -85,7 +85,7 @@ class Machine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.around = Surroundings()
+        self.around = AttemptContext()
         self.arrivals: tuple[Counter[tuple[str, str]], ...] = (Counter(), Counter())
         standing = {("kscheduler", "Gate"): self.around.may_let_in}
         plain, known = (self.around.policy(arrivals) for arrivals in self.arrivals)
@@ -165,7 +165,7 @@ class Machine(RuleBasedStateMachine):
             queue.flush_unschedulable(self.now)
 
     @invariant()
-    def nobody_can_tell(self) -> None:
+    def nobody_can_report(self) -> None:
         assert self.arrivals[0] == self.arrivals[1]
         plain, known = self.queues
         assert plain.statistics() == known.statistics()
@@ -183,7 +183,7 @@ TestStandingGate = Machine.TestCase
 TestStandingGate.settings = settings(max_examples=150, stateful_step_count=40)
 
 
-def shut_out(around: Surroundings, arrivals: Counter[tuple[str, str]], *priorities: int) -> SchedulingQueue:
+def shut_out(around: AttemptContext, arrivals: Counter[tuple[str, str]], *priorities: int) -> SchedulingQueue:
     """Red pods with these priorities that Room has rejected once, behind a gate that is shut."""
     standing = {("kscheduler", "Gate"): around.may_let_in}
     queue = SchedulingQueue(replace(around.policy(arrivals), standing_gates=standing, hints_alike=alike))
@@ -195,7 +195,7 @@ def shut_out(around: Surroundings, arrivals: Counter[tuple[str, str]], *prioriti
         around.shut.add(queued.key)
         queue.move_all(ASSIGNED_POD_DELETE, make_pod("gone", labels={"colour": "red"}), None, 1000.0)
     assert queue.statistics().gated == len(priorities)
-    around.asked.clear()
+    around.queried.clear()
     around.hinted.clear()
     arrivals.clear()
     return queue
@@ -203,18 +203,18 @@ def shut_out(around: Surroundings, arrivals: Counter[tuple[str, str]], *prioriti
 
 @pytest.mark.parametrize("pods", [1, 100])
 def test_those_who_stay_shut_out_cost_one_hint(pods: int) -> None:
-    around, arrivals = Surroundings(), Counter[tuple[str, str]]()
+    around, arrivals = AttemptContext(), Counter[tuple[str, str]]()
     queue = shut_out(around, arrivals, *[0] * pods)
     assert queue.gated_by_plugin() == {"Gate": pods}
     queue.move_all(ASSIGNED_POD_DELETE, make_pod("gone", labels={"colour": "red"}), None, 1001.0)
-    assert around.asked == []
+    assert around.queried == []
     assert len(around.hinted) == 1
     assert arrivals == {("unschedulable", "AssignedPodDelete"): pods}
 
 
 @pytest.mark.parametrize("excluded", [0, 1], ids=["the lower priority", "the higher priority"])
 def test_a_group_that_the_event_does_not_concern_hides_no_other_group(excluded: int) -> None:
-    around, arrivals = Surroundings(), Counter[tuple[str, str]]()
+    around, arrivals = AttemptContext(), Counter[tuple[str, str]]()
     queue = shut_out(around, arrivals, 0, 0, 1, 1)
     gone = make_pod("gone", labels={"colour": "red"})
     queue.move_all(ASSIGNED_POD_DELETE, gone, None, 1001.0, pre_check=lambda pod: pod.priority != excluded)
@@ -222,7 +222,7 @@ def test_a_group_that_the_event_does_not_concern_hides_no_other_group(excluded: 
 
 
 def test_a_pod_that_changes_behind_the_gate_hears_events_as_what_it_is_now() -> None:
-    around, arrivals = Surroundings(), Counter[tuple[str, str]]()
+    around, arrivals = AttemptContext(), Counter[tuple[str, str]]()
     queue = shut_out(around, arrivals, 0, 0, 0)
     old, new = (make_pod("p1", labels={"colour": colour}) for colour in ("red", "blue"))
     new.metadata.resource_version = "2"

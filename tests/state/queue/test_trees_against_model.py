@@ -1,4 +1,4 @@
-"""Trees of groups in the queue, against a model that looks everything up anew: who waits where, whatever comes."""
+"""Trees of groups in the queue, against a model that looks everything up again: who waits where, whatever comes."""
 
 from typing import Any
 
@@ -12,8 +12,8 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Status, unresolvable
 from kscheduler.state.group_apis import kubernetes_apis
 from kscheduler.state.pod_groups import PodGroupTable
+from kscheduler.state.queue.admission import QueuePolicy
 from kscheduler.state.queue.backoff import BackoffPolicy
-from kscheduler.state.queue.entrance import QueuePolicy
 from kscheduler.state.queue.hints import HintTable
 from kscheduler.state.queue.queued_group import GroupOutcome, QueuedPodGroup
 from kscheduler.state.queue.scheduling_queue import SchedulingQueue

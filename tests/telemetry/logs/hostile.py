@@ -1,4 +1,4 @@
-"""Thousands of texts that a user might choose for a name, a label, a message, to fool whoever reads them."""
+"""Thousands of texts that a user might choose for a name, a label, a message, to fool anyone who reads them."""
 
 import random
 from typing import Final

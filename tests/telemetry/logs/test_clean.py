@@ -52,7 +52,7 @@ def test_neither_renderer_lets_through(text: str) -> None:
         assert text not in written(how, pod=text)
 
 
-def test_what_is_long_is_cut_and_its_length_told() -> None:
+def test_what_is_long_is_cut_and_its_length_reported() -> None:
     event = clean_event({"message": "x" * 10_000, "exception": "y" * 40_000, "nodes": list(range(5000)), "n": 5})
     assert event["message"].startswith("x" * LONGEST_TEXT)
     assert f"[{10_000 - LONGEST_TEXT} characters left out]" in event["message"]

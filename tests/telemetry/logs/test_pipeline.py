@@ -100,7 +100,7 @@ def test_a_broken_message_of_a_library_is_written_as_it_is() -> None:
     assert line["msg"] == "%d pods"
 
 
-def test_libraries_that_tell_credentials_say_no_more_than_warnings() -> None:
+def test_libraries_that_report_credentials_say_no_more_than_warnings() -> None:
     stream = io.StringIO()
     configure(stream=stream, verbosity=10)
     logging.getLogger("kubernetes_asyncio.client.rest").debug("response body: secret")
@@ -159,7 +159,7 @@ def test_a_stream_that_cannot_be_written_ends_nothing() -> None:
     logging.getLogger("lib").warning("nobody hears")
 
 
-def test_a_field_that_cannot_be_written_does_not_end_what_wanted_to_tell_it() -> None:
+def test_a_field_that_cannot_be_written_does_not_end_what_wanted_to_report_it() -> None:
     class Odd:
         def __str__(self) -> str:
             raise RuntimeError("no text")

@@ -30,7 +30,7 @@ def test_of_a_storm_the_first_are_written_and_then_a_few_a_second() -> None:
     assert admitted(storms, 1000) == AT_ONCE, "after a rest everything is as before"
 
 
-def test_how_many_were_left_out_is_told_by_the_next_line_and_without_one() -> None:
+def test_how_many_were_left_out_is_reported_by_the_next_line_and_without_one() -> None:
     now = Now()
     storms = Storms(now)
     admitted(storms, 150)

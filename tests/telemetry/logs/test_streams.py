@@ -111,13 +111,13 @@ class FullDisk(Writes):
         return super().write(text)
 
 
-def told(lines: int) -> str:
+def reported(lines: int) -> str:
     return f"{lines} lost"
 
 
-def test_lost_lines_are_counted_and_told_once_before_the_first_that_is_written_again() -> None:
+def test_lost_lines_are_counted_and_reported_once_before_the_first_that_is_written_again() -> None:
     target, before = FullDisk(), lost_lines()
-    stream = LogStream(target, told)
+    stream = LogStream(target, reported)
     stream.write("a")
     for target.is_full in (True, True, False, False, True, False):
         stream.write("b")
@@ -127,7 +127,7 @@ def test_lost_lines_are_counted_and_told_once_before_the_first_that_is_written_a
 
 def test_lines_of_a_buffer_that_is_lost_are_counted_one_by_one() -> None:
     target, before = FullDisk(), lost_lines()
-    stream = BufferedLogStream(target, SplitStream(1000, FOR_EVER), told)
+    stream = BufferedLogStream(target, SplitStream(1000, FOR_EVER), reported)
     target.is_full = True
     for line in "abc":
         stream.write(line)

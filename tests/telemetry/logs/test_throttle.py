@@ -20,7 +20,7 @@ def test_the_first_line_is_written_and_the_next_when_the_quiet_time_is_over() ->
     ]
 
 
-def test_what_was_left_out_is_told_once() -> None:
+def test_what_was_left_out_is_reported_once() -> None:
     throttle = Throttle(60.0)
     assert (throttle.admits(5.0), throttle.take_left_out()) == (True, 0)
     assert not any(throttle.admits(now) for now in (6.0, 7.0, 64.9))
@@ -47,16 +47,16 @@ def test_each_line_is_written_or_counted_and_two_are_never_closer_than_the_quiet
     assert all(later - earlier >= 60.0 - 1e-9 for earlier, later in pairwise(written))
 
 
-def test_a_trouble_that_comes_and_goes_is_told_once_a_minute_with_its_end_and_how_often_it_was_there() -> None:
+def test_a_trouble_that_comes_and_goes_is_reported_once_a_minute_with_its_end_and_how_often_it_was_there() -> None:
     trouble = RecurringTrouble(60.0)
-    told: list[tuple[int, object]] = []
+    reported: list[tuple[int, object]] = []
     for second in range(180):
         if second % 10 < 5:
             if trouble.is_due(float(second)):
-                told.append((second, trouble.take_untold()))
+                reported.append((second, trouble.take_untold()))
         elif second % 10 == 5 and trouble.ends():
-            told.append((second, "over"))
-    assert told == [
+            reported.append((second, "over"))
+    assert reported == [
         (0, {}),
         (5, "over"),
         (60, {"times_since": 5}),
@@ -66,7 +66,7 @@ def test_a_trouble_that_comes_and_goes_is_told_once_a_minute_with_its_end_and_ho
     ]
 
 
-def test_what_has_become_worse_is_told_at_once() -> None:
+def test_what_has_become_worse_is_reported_at_once() -> None:
     trouble = RecurringTrouble(60.0)
     assert trouble.is_due(0.0)
     assert trouble.ends()
@@ -75,7 +75,7 @@ def test_what_has_become_worse_is_told_at_once() -> None:
     assert trouble.ends()
 
 
-def test_what_does_not_last_is_not_told() -> None:
+def test_what_does_not_last_is_not_reported() -> None:
     trouble = RecurringTrouble(60.0, patience_seconds=5.0)
     assert [trouble.is_due(second) for second in (0.0, 2.0, 4.9)] == [False] * 3
     assert not trouble.ends()

@@ -54,7 +54,7 @@ from kscheduler.framework.status import Code, Fault, Status, StatusError
 from kscheduler.plugins import in_tree
 from kscheduler.plugins.node_affinity import NodeAffinity
 from kscheduler.recorder.flight_recorder import RecordSettings
-from kscheduler.scheduling.truth.truth_check import Periods
+from kscheduler.scheduling.drift.drift_check import Periods
 from kscheduler.server.login.authorities import AuthenticationSettings
 from kscheduler.server.serving import HTTPServing
 from kscheduler.server.tls.settings import TLSSettings
@@ -637,8 +637,8 @@ async def a_claim_asks_for_an_attribute_that_no_device_has(world: World) -> None
 
 
 def repairing() -> Options:
-    """Overfilled nodes are looked for often, and repaired."""
-    return replace(plain(HastyClock()), repairs_overfilled_nodes=True)
+    """Overcommitted nodes are looked for often, and repaired."""
+    return replace(plain(HastyClock()), repairs_overcommitted_nodes=True)
 
 
 @story(
@@ -650,7 +650,7 @@ def repairing() -> Options:
 )
 async def another_scheduler_fills_a_node_and_takes_a_pod_of_ours(world: World) -> None:
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "uid-of-web", "controller": True}
-    await world.until_true(lambda: world.app.surface.is_scheduling)
+    await world.until_true(lambda: world.app.http_app.is_scheduling)
     put(world.server, "nodes", node_tree("node"))
     put(
         world.server,
@@ -811,7 +811,7 @@ class MendsNothing:
     options=lambda: plain(HastyClock()),
 )
 async def the_cache_forgets_a_pod(world: World) -> None:
-    world.app.parts.truth.check._mender = MendsNothing()  # type: ignore[assignment]
+    world.app.parts.drift_detection.check._mender = MendsNothing()  # type: ignore[assignment]
     put(world.server, "nodes", node_tree("node"))
     put(world.server, "pods", pod_tree("p", node="node"))
     await world.until_true(lambda: world.app.parts.assembly.cache.statistics().pods == 1)
@@ -872,7 +872,7 @@ async def clients_misbehave(world: World) -> None:
     await world.until_true(lambda: world.app.server.connections > 0)
     await world.raw(b"GET / HTTP/1.1\r\n\r\n")
     await world.raw(b"X" * 20_000)
-    exposition = world.app.surface.exposition
+    exposition = world.app.http_app.exposition
     pages = exposition.renderings
     await world.until_true(lambda: exposition.renderings > pages + 1)  # somebody has seen it
     writer.transport.abort()
@@ -946,8 +946,8 @@ async def _ask_often(url: str, source: str) -> None:
     "kscheduler_questions_waiting",
 )
 async def somebody_asks(world: World) -> None:
-    asked = [world.app.surface.questions.simulate(b"{}") for _ in range(3)]
-    assert {answer.status for answer in await asyncio.gather(*asked)} == {200}
+    queried = [world.app.http_app.queries.simulate(b"{}") for _ in range(3)]
+    assert {answer.status for answer in await asyncio.gather(*queried)} == {200}
 
 
 @story(
@@ -956,7 +956,7 @@ async def somebody_asks(world: World) -> None:
     options=with_login,
 )
 async def the_certificate_is_renewed(world: World) -> None:
-    login = world.app.surface.login
+    login = world.app.http_app.login
     assert login is not None
     CLIENTS.serving("localhost", days=9).write(Path(FOLDER.name), "tls")
     login.contexts.look()

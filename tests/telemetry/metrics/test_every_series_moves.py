@@ -14,8 +14,8 @@ from kscheduler.client.access.connection import plain_connection
 from kscheduler.config.feature_gates import parse_feature_gates
 from kscheduler.embedded.apiserver import EmbeddedAPIServer
 from kscheduler.service import App
+from kscheduler.service.http_app import features_of
 from kscheduler.service.metrics.process import build_info_source, feature_source
-from kscheduler.service.surface import features_of
 from kscheduler.telemetry.exposition import Exposition
 from kscheduler.telemetry.samples import Source
 from tests.service.running import SECONDS, running
@@ -75,7 +75,7 @@ async def test_a_story_moves_its_series(name: str) -> None:
         EmbeddedAPIServer(seed=1, bookmark_seconds=0.05, kinds=story.kinds) as server,
         running(server, story.options()) as (app, _, _),
     ):
-        watcher, world = Watcher(app.surface.exposition), World(server, app)
+        watcher, world = Watcher(app.http_app.exposition), World(server, app)
         watching = asyncio.ensure_future(watcher.run())
         try:
             async with asyncio.timeout(SECONDS):
@@ -96,13 +96,13 @@ async def test_a_story_moves_its_series(name: str) -> None:
 def exposed() -> frozenset[str]:
     app = App(everything(), plain_connection("http://127.0.0.1:1"))
     try:
-        return app.surface.exposition.names()
+        return app.http_app.exposition.names()
     finally:
-        app.surface.exposition.close()
+        app.http_app.exposition.close()
 
 
 async def test_every_series_that_is_exposed_is_in_the_table() -> None:
-    """Whoever adds a metric adds, in `series_stories.py`, what moves it."""
+    """Anyone who adds a metric adds, in `series_stories.py`, what moves it."""
     in_table = set(CONSTANT).union(*(story.moves for story in STORIES.values()))
     assert exposed() - in_table == set(), "nothing is known to move these"
     assert in_table - exposed() == set(), "there are no such series"
@@ -117,9 +117,9 @@ def labels_of(source: Source, name: str) -> object:
 
 
 @pytest.mark.parametrize("name", ["kscheduler_build_info", "kubernetes_build_info"])
-def test_another_version_is_told(name: str) -> None:
-    told = [labels_of(build_info_source(version, lambda: "1.36"), name) for version in ("0.1.0", "0.2.0")]
-    assert told[0] != told[1]
+def test_another_version_is_reported(name: str) -> None:
+    reported = [labels_of(build_info_source(version, lambda: "1.36"), name) for version in ("0.1.0", "0.2.0")]
+    assert reported[0] != reported[1]
 
 
 def test_kubernetes_build_info_names_the_minor_version_whose_rules_are_followed() -> None:
@@ -132,7 +132,7 @@ def test_kubernetes_build_info_names_the_minor_version_whose_rules_are_followed(
     assert "('kube', '1.37', '1.37', '1.36')" in str(labels_of(source, "version_info"))
 
 
-def test_a_feature_gate_is_told_by_name_stage_and_value() -> None:
+def test_a_feature_gate_is_reported_by_name_stage_and_value() -> None:
     gates = parse_feature_gates("NominatedNodeNameForExpectation=false")
     features = features_of(gates)
     assert features["NominatedNodeNameForExpectation", "BETA"] is False
@@ -175,11 +175,11 @@ def is_broad(caught: ast.expr | None) -> bool:
     return caught is None or (isinstance(caught, ast.Name) and caught.id in {"Exception", "BaseException"})
 
 
-ASKED_AGAIN = {
-    "service/asking/answering_copy.py": "the service raises it, and counts the question as failed",
+QUERIED_AGAIN = {
+    "service/asking/answering_fork.py": "the service raises it, and counts the question as failed",
     "service/asking/live_copy.py": "what making a copy raises is raised to who asks",
-    "aio/threads.py": "what a call in a thread raises is raised where the call was made",
-    "framework/plugin_answers.py": "how a wrong answer looks; the answer itself is told",
+    "aio/abandonable_calls.py": "what a call in a thread raises is raised where the call was made",
+    "framework/plugin_results.py": "how a wrong answer looks; the answer itself is told",
     "assembly/reader.py": "a package that cannot be imported is a mistake of the configuration, and told as one",
     "telemetry/logs/pipeline.py": "a line that cannot be written is written otherwise",
     "plugins/dynamic_resources/long_evaluations.py": "what a selector raises in a thread is raised where it is awaited",
@@ -190,16 +190,16 @@ ASKED_AGAIN = {
 """Files in which one or more handlers neither count nor raise, and why nothing is lost by that."""
 
 
-def counts_tells_or_raises(handler: ast.ExceptHandler) -> bool:
+def counts_reports_or_raises(handler: ast.ExceptHandler) -> bool:
     """Counts by itself, tells the listener of plugins, which counts, or raises to somebody who does."""
     calls = [node.func for node in ast.walk(handler) if isinstance(node, ast.Call)]
     counts = any(isinstance(one, ast.Name) and one.id == "count_caught" for one in calls)
-    tells = any(isinstance(one, ast.Attribute) and one.attr == "failed" for one in calls)
-    return counts or tells or isinstance(handler.body[-1], ast.Raise)
+    reports = any(isinstance(one, ast.Attribute) and one.attr == "failed" for one in calls)
+    return counts or reports or isinstance(handler.body[-1], ast.Raise)
 
 
 def test_every_place_that_catches_any_exception_counts_it() -> None:
     handlers = broad_handlers()
     assert len(handlers) > 10, "the search itself must find them"
-    silent = {where.partition(":")[0] for where, handler in handlers if not counts_tells_or_raises(handler)}
-    assert silent == ASKED_AGAIN.keys()
+    silent = {where.partition(":")[0] for where, handler in handlers if not counts_reports_or_raises(handler)}
+    assert silent == QUERIED_AGAIN.keys()

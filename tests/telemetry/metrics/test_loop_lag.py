@@ -111,12 +111,12 @@ def call(seconds: float) -> SlowCall:
     return SlowCall("Mine", "Filter", "default/p", seconds, ended=0.0)
 
 
-async def test_a_loop_that_was_held_is_told_with_the_plugin_that_held_it() -> None:
+async def test_a_loop_that_was_held_is_reported_with_the_plugin_that_held_it() -> None:
     clock = LateClock()
-    seconds_asked: list[float] = []
+    seconds_queried: list[float] = []
 
     def slowest(seconds: float) -> SlowCall | None:
-        seconds_asked.append(seconds)
+        seconds_queried.append(seconds)
         return call(17.5)
 
     lag = LoopLag(interval_seconds=0.5, clock=clock, slowest_call=slowest)
@@ -128,10 +128,10 @@ async def test_a_loop_that_was_held_is_told_with_the_plugin_that_held_it() -> No
     assert (line["event"], line["log_level"], line["seconds"]) == ("event_loop_held", "warning", 18.0)
     assert (line["plugin"], line["extension_point"], line["pod"]) == ("Mine", "Filter", "default/p")
     assert line["plugin_seconds"] == 17.5
-    assert seconds_asked == pytest.approx([18.5])
+    assert seconds_queried == pytest.approx([18.5])
 
 
-async def test_a_loop_that_is_held_again_and_again_is_told_once_a_minute() -> None:
+async def test_a_loop_that_is_held_again_and_again_is_reported_once_a_minute() -> None:
     clock = LateClock()
     lag = LoopLag(interval_seconds=0.5, clock=clock)
     clock.lateness = 2.0
@@ -143,7 +143,7 @@ async def test_a_loop_that_is_held_again_and_again_is_told_once_a_minute() -> No
     assert "plugin" not in lines[0]
 
 
-async def test_a_loop_that_is_a_little_late_is_not_told() -> None:
+async def test_a_loop_that_is_a_little_late_is_not_reported() -> None:
     clock = LateClock()
     lag = LoopLag(interval_seconds=0.5, clock=clock)
     clock.lateness = 0.9

@@ -39,7 +39,7 @@ def test_bounds_are_multiplied_step_by_step_so_that_they_are_the_floats_of_gos_c
         pytest.param(400, "15+", id="many"),
     ],
 )
-def test_the_sli_tells_attempts_up_to_fourteen_apart(attempts: int, label: str) -> None:
+def test_the_sli_reports_attempts_up_to_fourteen_apart(attempts: int, label: str) -> None:
     observations = Observations()
     observations.sli(attempts, 0.5)
     assert list(observations.sli_seconds) == [(label,)]

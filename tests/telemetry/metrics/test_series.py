@@ -285,7 +285,7 @@ async def test_no_scheduler_series_is_exposed_that_kube_scheduler_does_not_have(
     assert exposed <= KUBE_SCHEDULER.keys()
 
 
-async def test_every_series_tells_what_it_is(families: dict[str, Metric]) -> None:
+async def test_every_series_reports_what_it_is(families: dict[str, Metric]) -> None:
     assert [name for name, metric in families.items() if not metric.documentation] == []
 
 

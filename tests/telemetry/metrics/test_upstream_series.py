@@ -183,7 +183,7 @@ OURS = frozenset(
 
 
 @pytest.mark.parametrize("version", SERIES)
-def test_every_series_of_kube_scheduler_is_served_or_told_as_one_that_is_not(version: str) -> None:
+def test_every_series_of_kube_scheduler_is_served_or_reported_as_one_that_is_not(version: str) -> None:
     ours = {name.removeprefix("scheduler_").removeprefix("dynamic_resource_allocation_") for name in OURS}
     assert sorted(name for name in SERIES[version] - ours if not is_listed(f"scheduler_{name}")) == []
     assert VERSION_INFO.name == "version_info"
@@ -194,7 +194,7 @@ def test_so_is_every_series_that_its_libraries_add(version: str) -> None:
     assert [name for name in PAGE[version] if name not in OURS and not is_listed(name)] == []
 
 
-def test_what_is_told_as_not_served_is_kube_schedulers_and_is_not_there() -> None:
+def test_what_is_reported_as_not_served_is_kube_schedulers_and_is_not_there() -> None:
     theirs = {f"scheduler_{name}" for names in SERIES.values() for name in names} | {*PAGE["1.36"], *PAGE["1.37"]}
     unknown = [pattern for pattern in listed() if not any(fnmatchcase(name, pattern) for name in theirs)]
     assert unknown == []

@@ -91,7 +91,7 @@ def _taints(view: View, result: Object) -> Iterator[Object]:
 
 
 def _left(view: View, result: Object, taint: Object) -> float | None:
-    """Seconds until the taint ends the use of the device; None if it is tolerated for ever."""
+    """Seconds until the taint ends the use of the device; None if it is tolerated forever."""
     known = msgspec.convert(taint, Taint, strict=False)
     seconds: list[int] = []
     for toleration in result.get("tolerations") or ():

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from functools import partial
 
-from kscheduler.aio import REAL_CLOCK, BackgroundService, Bell, Clock, running
+from kscheduler.aio import REAL_CLOCK, BackgroundService, Clock, WakeupEvent, running
 from kscheduler.api.machinery.api_errors import ApiError
 from kscheduler.api.machinery.resources import ServedResource
 from kscheduler.embedded.controllers.engine.performer import Performer
@@ -108,7 +108,7 @@ class Engine:
 
     def __init__(self, registry: ObjectRegistry, controllers: Iterable[Controller]) -> None:
         self.view = View(registry)
-        self.bell: Bell | None = None
+        self.wakeup: WakeupEvent | None = None
         """Rung when there is work."""
         self._store = registry.store
         self._performer = Performer(registry)
@@ -179,8 +179,8 @@ class Engine:
         for key in concerned(self.view, change):
             self._queue.add((name, key))
             found = True
-        if found and self.bell is not None:
-            self.bell.ring()
+        if found and self.wakeup is not None:
+            self.wakeup.notify()
 
 
 class ControllerLoop:
@@ -192,11 +192,11 @@ class ControllerLoop:
 
     async def run(self) -> None:
         """Work until cancelled."""
-        bell = self._engine.bell = Bell(self._clock)
+        wakeup = self._engine.wakeup = WakeupEvent(self._clock)
         self._engine.start()
         try:
             while True:
-                await bell.heard(self._engine.idle_seconds())
+                await wakeup.wait(self._engine.idle_seconds())
                 await self._clock.sleep(max(_GATHERING_SECONDS, self._slice() * _REST))
         finally:
             self._engine.stop()

@@ -66,7 +66,7 @@ class DaemonSetController:
         plan = Plan()
         daemon_set = view.get(DAEMON_SETS, key)
         if daemon_set is None or is_terminating(daemon_set):
-            return plan  # a new revision would keep a foreground deletion waiting for ever
+            return plan  # a new revision would keep a foreground deletion waiting forever
         claimed = reading.claim(view, daemon_set, PODS)
         plan.add(*claimed.updates)
         versions = pod_changes.brought_up_to_date(plan, view, daemon_set)

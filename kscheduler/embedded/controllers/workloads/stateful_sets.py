@@ -48,7 +48,7 @@ class StatefulSetController:
         plan = Plan()
         stateful_set = view.get(STATEFUL_SETS, key)
         if stateful_set is None or is_terminating(stateful_set):
-            return plan  # a new revision would keep a foreground deletion waiting for ever
+            return plan  # a new revision would keep a foreground deletion waiting forever
         claimed = reading.claim(view, stateful_set, PODS)
         plan.add(*claimed.updates)
         step = _StatefulSetStep(view, stateful_set, claimed.values, plan)

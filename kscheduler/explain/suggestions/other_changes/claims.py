@@ -72,13 +72,13 @@ def all_elsewhere(trials: Trials) -> Iterator[Step]:
 def _smaller(claim: PersistentVolumeClaim, trials: Trials) -> Iterator[Step]:
     """The sizes that volumes without a claim have, and that drivers can still make, the largest first."""
     volumes = trials.cache.volumes
-    asked = _size(claim.spec.resources.requests.get(STORAGE))
+    queried = _size(claim.spec.resources.requests.get(STORAGE))
     sizes = {_size(volume.spec.capacity.get(STORAGE)) for volume in volumes.volumes_for(claim)}
     sizes |= {_size(capacity.limit) for capacity in volumes.capacities(claim.storage_class)}
-    for size in sorted((size for size in sizes if 0 < size < asked), reverse=True)[:_SIZES_TRIED]:
+    for size in sorted((size for size in sizes if 0 < size < queried), reverse=True)[:_SIZES_TRIED]:
         patch = (Operation(REPLACE, "/spec/resources/requests/storage", quantity_text(STORAGE, size)),)
-        facts = {"claim": claim.metadata.name, "size": asked, "to": size}
-        yield _of_claim(ChangeKind.CLAIM_SIZE, claim, patch, (asked - size) / asked, facts)
+        facts = {"claim": claim.metadata.name, "size": queried, "to": size}
+        yield _of_claim(ChangeKind.CLAIM_SIZE, claim, patch, (queried - size) / queried, facts)
 
 
 def _other_classes(claim: PersistentVolumeClaim, trials: Trials) -> Iterator[Step]:

@@ -130,11 +130,11 @@ def _fewer(claim: ResourceClaim, at: Place, facts: dict[str, Any], request: Requ
         patch = (Operation(REPLACE, pointer(*at, "allocationMode"), "ExactCount"),)
         yield _step(ChangeKind.DEVICE_COUNT, claim, patch, _EVERYTHING, {**facts, "count": None, "to": 1}, name)
         return
-    asked = request.count or 1
-    for count in range(min(asked - 1, MOST_RESULTS, most), 0, -1):
+    queried = request.count or 1
+    for count in range(min(queried - 1, MOST_RESULTS, most), 0, -1):
         patch = (Operation(REPLACE, pointer(*at, "count"), count),)
-        details = {**facts, "count": asked, "to": count}
-        yield _step(ChangeKind.DEVICE_COUNT, claim, patch, (asked - count) / asked, details, name)
+        details = {**facts, "count": queried, "to": count}
+        yield _step(ChangeKind.DEVICE_COUNT, claim, patch, (queried - count) / queried, details, name)
 
 
 def _most_on_a_node(trials: Trials) -> int:

@@ -18,7 +18,7 @@ from kscheduler.framework.pods.affinity_terms import PodMatch
 _NAME: Final = "kubernetes.io/metadata.name"
 """Set by the API server, and by nobody else."""
 _MOST: Final = 16
-"""Proposals: each makes counts anew."""
+"""Proposals: each makes counts again."""
 
 LabelsOf = Callable[[str], Mapping[str, str] | None]
 Labels = Mapping[str, str | None]

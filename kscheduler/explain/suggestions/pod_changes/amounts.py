@@ -62,10 +62,10 @@ def room_of(demand: Demand, rows: Rows, trials: Trials) -> NDArray[np.int64]:
         for place, row in enumerate(arrivals.rows.tolist()):
             taken = sum(pod.accounted.get(demand.resource, 0) for pod in arrivals.on(place))
             free[np.searchsorted(rows, row)] -= taken
-    asked = int(demand.facts["amount"])
-    free[free > asked], free[free < 0] = asked, 0
+    queried = int(demand.facts["amount"])
+    free[free > queried], free[free < 0] = queried, 0
     if _is_of_devices(demand, trials):
-        free[nodes.amounts(nodes.allocatable, demand.resource, rows) == 0] = asked
+        free[nodes.amounts(nodes.allocatable, demand.resource, rows) == 0] = queried
     return free
 
 
@@ -84,9 +84,9 @@ def requesting(demand: Demand, amount: int, trials: Trials) -> Demand:
     """The demand with this request, which is less than it is now. To request nothing at all comes last."""
     patch = lowered(trials.pod.pod, demand.resource, amount)
     assert patch is not None  # noqa: S101  it could be lowered to nothing
-    asked = demand.facts["amount"]
+    queried = demand.facts["amount"]
     facts = {**demand.facts, "to": amount}
-    less = replace(demand, patch=patch, size=(asked - amount) / asked, facts=facts)
+    less = replace(demand, patch=patch, size=(queried - amount) / queried, facts=facts)
     if amount:
         return less
     facts["supply"] = supply_of(demand, trials)
@@ -99,7 +99,7 @@ def harm_of_none(resource: str) -> Harm:
 
 
 def supply_of(demand: Demand, trials: Trials) -> dict[str, object]:
-    """What all nodes of the cluster have of the resource, whoever may use it: "nowhere" is said only of nothing."""
+    """What all nodes of the cluster have of the resource, anyone who may use it: "nowhere" is said only of nothing."""
     nodes = trials.cache.nodes
     rows = nodes.rows()
     allocatable = nodes.amounts(nodes.allocatable, demand.resource, rows)

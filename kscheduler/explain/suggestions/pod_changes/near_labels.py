@@ -8,7 +8,7 @@ Of the nodeSelector:
 
 Of a required affinity to pods of the own namespace, by labels alone, a value: `app=dbb` where a pod has `app=db`.
 
-What some node has is left alone: whoever names a zone that there is means that one. So is the name of a node.
+What some node has is left alone: anyone who names a zone that there is means that one. So is the name of a node.
 """
 
 from collections.abc import Iterable, Iterator

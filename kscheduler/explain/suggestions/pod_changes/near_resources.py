@@ -88,8 +88,8 @@ def instead_of(resource: str, cache: Cache) -> dict[str, Any]:
     near = next((_as_fact(each, offered) for each in near_names(resource, offered)), None)
     ordered = sorted(offered, key=lambda each: (-offered[each], each))
     # A class of devices has a name of its own for its resource, which says nothing new where it has another one, too.
-    told = [each for each in ordered if not each.startswith(IMPLICIT_EXTENDED_RESOURCE)] or ordered
-    return {"near": near, "others": [_as_fact(each, offered) for each in told[:_MOST_NAMED]]}
+    reported = [each for each in ordered if not each.startswith(IMPLICIT_EXTENDED_RESOURCE)] or ordered
+    return {"near": near, "others": [_as_fact(each, offered) for each in reported[:_MOST_NAMED]]}
 
 
 def _as_fact(resource: str, offered: Mapping[str, int]) -> dict[str, Any]:
@@ -114,8 +114,8 @@ def _renamed(pod: Pod, resource: str, name: str) -> Patch:
     """The same amounts under another name, in all containers; empty where one asks for both."""
     patch: list[Operation] = []
     for place, container in containers_of(pod):
-        asked = (("requests", container.resources.requests), ("limits", container.resources.limits))
-        for field, amounts in asked:
+        queried = (("requests", container.resources.requests), ("limits", container.resources.limits))
+        for field, amounts in queried:
             if name in amounts:
                 return ()
             if resource in amounts:

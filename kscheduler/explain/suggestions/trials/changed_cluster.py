@@ -125,11 +125,11 @@ def _namespace(cache: Cache, change: ObjectChange) -> Undo:
 
 def _group(cache: Cache, change: ObjectChange) -> Undo:
     """Of a group only what it asks for is kept: the patch is one of its minimum, or of its topology constraint."""
-    groups, asked = cache.pod_groups, (change.resource, change.namespace, change.name)
+    groups, queried = cache.pod_groups, (change.resource, change.namespace, change.name)
     (before,) = (
         group
         for group in groups.groups()
-        if not group.key.is_composite and (group_resource(group.key), *group.key[1:3]) == asked
+        if not group.key.is_composite and (group_resource(group.key), *group.key[1:3]) == queried
     )
     (operation,) = change.patch
     is_of_topology = operation.path == CONSTRAINTS

@@ -7,7 +7,7 @@ can then only help where every plugin that objects to some node is one that the 
     a      NodeAffinity                   may help: on a
     b      NodeAffinity, NodePorts        not on b; but with a host port given up, too
 
-A plugin that is not asked here (devices, plugins of one's own) counts as one that does not object, so nothing is left
+A plugin that is not asked here (devices, custom plugins) counts as one that does not object, so nothing is left
 out because of it. Where PreFilter rejects the pod, or room must be left for nominated pods, nothing is left out.
 """
 
@@ -32,12 +32,12 @@ _SPREAD: Final = "PodTopologySpread"
 OF_PODS: Final = "InterPodAffinity"
 OF_VOLUMES: Final = ("VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone")
 _TAINTS: Final = ("NodeUnschedulable", "TaintToleration")
-_ASKED: Final = (*_TAINTS, "NodeName", "NodeAffinity", "NodePorts", "NodeResourcesFit", *OF_VOLUMES, _SPREAD, OF_PODS)
+_QUERIED: Final = (*_TAINTS, "NodeName", "NodeAffinity", "NodePorts", "NodeResourcesFit", *OF_VOLUMES, _SPREAD, OF_PODS)
 # Spread constraints leave out nodes by the pod's selectors and, if they say so, by its tolerations.
 _BY_TAINTS: Final = frozenset((*_TAINTS, _SPREAD))
 _BY_SELECTORS: Final = frozenset(("NodeAffinity", _SPREAD))
 _BY_VOLUMES: Final = frozenset(OF_VOLUMES)
-_ALL: Final = frozenset(_ASKED)
+_ALL: Final = frozenset(_QUERIED)
 
 TOUCHED: Final[Mapping[ChangeKind, frozenset[str]]] = MappingProxyType(
     {
@@ -98,18 +98,18 @@ def objections_to(profile: Profile, pod: PodInfo, cache: Cache) -> Objections:
         found = pre_filter_pass(profile.pre_filter, inputs, state, set())
         if not found.status.is_success:
             return NOTHING_KNOWN
-        return _asked(Filters(inputs, found.skipped), state)
+        return _queried(Filters(inputs, found.skipped), state)
     except PluginFailure:
         return NOTHING_KNOWN
 
 
-def _asked(filters: Filters, state: CycleState) -> Objections:
+def _queried(filters: Filters, state: CycleState) -> Objections:
     inputs = filters.inputs
     objectors = np.zeros(inputs.nodes.capacity, dtype=np.int64)
-    for number, plugin in enumerate(plugin for plugin in inputs.profile.filter if plugin.name in _ASKED):
+    for number, plugin in enumerate(plugin for plugin in inputs.profile.filter if plugin.name in _QUERIED):
         objectors[inputs.rows] |= 1 << number
         objectors[filters.passing([plugin], inputs.nodes, state, inputs.rows, [])] ^= 1 << number
-    names = [plugin.name for plugin in inputs.profile.filter if plugin.name in _ASKED]
+    names = [plugin.name for plugin in inputs.profile.filter if plugin.name in _QUERIED]
     return Objections(frozenset(_named(bits, names) for bits in np.unique(objectors[inputs.rows]).tolist()))
 
 

@@ -110,7 +110,7 @@ def _text(bit: int, claim: PersistentVolumeClaim, volumes: Volumes) -> str:
 def _why_not_served(claim: PersistentVolumeClaim, volumes: Volumes) -> str:
     chosen = selected_node(claim)
     if chosen is not None:
-        return f"its volume is to be made for node {chosen} (annotation selected-node), and nowhere else"
+        return f"its volume is to be made for node {chosen} (annotation selected-node), and on no other node"
     storage_class = volumes.storage_class(claim.storage_class)
     if storage_class is None or storage_class.provisioner in ("", NO_PROVISIONER):
         return "no free volume that fits can be reached from here, and its class has no provisioner to make one"

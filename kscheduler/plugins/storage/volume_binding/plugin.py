@@ -17,7 +17,7 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from kscheduler.aio.tasks import Bell
+from kscheduler.aio.tasks import WakeupEvent
 from kscheduler.api.storage import (
     BOUND_BY_CONTROLLER,
     SELECTED_NODE,
@@ -243,7 +243,7 @@ class VolumeBinding(Plugin):
         """Write volumes first, then claims. After a failure, what was written stays; the rest is no longer assumed."""
         writer = self._handle.volume_writer
         if writer is None:
-            return error("nobody here may write volumes and claims")
+            return error("this process may not write volumes and claims")
         bound = provisioned = 0
         try:
             for number, (volume, claim) in enumerate(undertaking.bindings):
@@ -266,8 +266,8 @@ class VolumeBinding(Plugin):
         volumes, clock = self._handle.volumes, self._handle.clock
         assert volumes is not None  # noqa: S101  without them nothing was undertaken
         deadline = clock.monotonic() + self._timeout_seconds
-        changed = Bell(clock)
-        end = volumes.on_change(undertaking.subjects(), changed.ring)
+        changed = WakeupEvent(clock)
+        end = volumes.on_change(undertaking.subjects(), changed.notify)
         try:
             while True:
                 status = undertaking.progress(volumes, self._handle.view.nodes)
@@ -276,7 +276,7 @@ class VolumeBinding(Plugin):
                 left = deadline - clock.monotonic()
                 if left <= 0:
                     return _failed("context deadline exceeded")
-                await changed.heard(min(left, CHECK_SECONDS))
+                await changed.wait(min(left, CHECK_SECONDS))
         finally:
             end()
 

@@ -14,7 +14,7 @@ from kscheduler.devices.ids import DeviceID
 from kscheduler.framework.cluster.devices import Claims, Devices
 from kscheduler.framework.nodes.node_info import NodeInfo
 from kscheduler.framework.rules.device_readiness import DeviceFailedError, is_ready
-from kscheduler.server.status_page.facts.heat import Offered
+from kscheduler.server.status_page.facts.heat import ScarceResource
 
 MOST_HOLDERS: Final = 500
 _MOST_REQUESTS: Final = 32
@@ -61,9 +61,9 @@ class DeviceTotals:
         self._slices: Sequence[ResourceSlice] | None = None
         self._ids: dict[str, set[DeviceID]] = {}
         self._revision = -1
-        self._found: tuple[Offered, ...] = ()
+        self._found: tuple[ScarceResource, ...] = ()
 
-    def by_driver(self) -> tuple[Offered, ...]:
+    def by_driver(self) -> tuple[ScarceResource, ...]:
         """Of each driver its devices in the newest slices of their pools."""
         if self._devices.revision == self._revision:
             return self._found
@@ -74,7 +74,8 @@ class DeviceTotals:
         state = self._devices.claims.allocated_state()
         shared = state.shared.keys() | state.consumed.keys()
         self._found = tuple(
-            Offered(driver, len((ids & state.devices) | (ids & shared)), len(ids)) for driver, ids in self._ids.items()
+            ScarceResource(driver, len((ids & state.devices) | (ids & shared)), len(ids))
+            for driver, ids in self._ids.items()
         )
         return self._found
 
@@ -101,10 +102,10 @@ def claims_of(pod: Pod, claims: Claims) -> Iterator[ClaimOfPod]:
             what = f"is not there: no ResourceClaim {name}" if name else "has not been made yet"
             yield ClaimOfPod(name, template, is_for_resources=False, state=what, tone="bad")
         else:
-            yield _told(pod, claim, claims, template)
+            yield _reported(pod, claim, claims, template)
     made = _for_resources(pod, claims)
     if made is not None:
-        yield _told(pod, made, claims, "", is_for_resources=True)
+        yield _reported(pod, made, claims, "", is_for_resources=True)
 
 
 def holders_on(info: NodeInfo, claims: Claims) -> Iterator[DeviceHolder]:
@@ -155,7 +156,7 @@ def _devices(allocation: AllocationResult | None) -> tuple[str, ...]:
     return tuple(f"{each.driver}/{each.pool}/{each.device}" for each in results)
 
 
-def _told(
+def _reported(
     pod: Pod, claim: ResourceClaim, claims: Claims, template: str, *, is_for_resources: bool = False
 ) -> ClaimOfPod:
     state, tone = _state(pod, claim, claims)
@@ -185,8 +186,8 @@ def _state(pod: Pod, claim: ResourceClaim, claims: Claims) -> tuple[str, str]:
     if any(consumer.uid == pod.metadata.uid for consumer in claim.status.reserved_for):
         return "has devices, reserved for this pod", "good"
     others = len(claim.status.reserved_for)
-    whom = f"{others} {'other' if others == 1 else 'others'}" if others else "nobody"
-    return f"has devices, reserved for {whom}", "quiet"
+    subject = f"{others} {'other' if others == 1 else 'others'}" if others else "nobody"
+    return f"has devices, reserved for {subject}", "quiet"
 
 
 def _requests(claim: ResourceClaim) -> Iterator[str]:

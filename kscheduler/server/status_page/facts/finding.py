@@ -24,7 +24,7 @@ class FoundPod:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class NameSearchResult:
     """What was found; each list stops at `MOST_FOUND`."""
 
     pods: tuple[FoundPod, ...]
@@ -57,7 +57,7 @@ class NodeList:
     pages: int
 
 
-async def find(sources: PageSources, text: str) -> Found:
+async def find(sources: PageSources, text: str) -> NameSearchResult:
     """Pods and nodes whose names contain the text, upper and lower case alike; the shortest names first.
 
     A text with a slash means namespace and name. Walks over all names, in slices.
@@ -68,7 +68,7 @@ async def find(sources: PageSources, text: str) -> Found:
     names = await _matching(sources.cache.nodes.names(), wanted, slicer)
     pods = [_found(sources, key) for key in keys[:MOST_FOUND]]
     nodes = tuple(names[:MOST_FOUND])
-    return Found(tuple(pod for pod in pods if pod), len(keys) > MOST_FOUND, nodes, len(names) > MOST_FOUND)
+    return NameSearchResult(tuple(pod for pod in pods if pod), len(keys) > MOST_FOUND, nodes, len(names) > MOST_FOUND)
 
 
 async def _matching(names: Iterable[str], wanted: str, slicer: Slicer) -> list[str]:

@@ -21,7 +21,7 @@ MOST_ZONES: Final = 24
 """Blocks of their own, the largest; the nodes of all further zones stand together."""
 MOST_OFFERED: Final = 3
 """Extended resources and drivers of devices among the figures."""
-BY: Final = {"use": "the fuller of CPU and memory", "cpu": "CPU", "memory": "memory", "pods": "number of pods"}
+BY: Final = {"use": "the higher of CPU and memory", "cpu": "CPU", "memory": "memory", "pods": "number of pods"}
 """What a picture can show, by its name in the address."""
 EMPTY, FULL, OVER, CORDONED = "0", "a", "o", "c"
 """Letters: nothing requested, more than 90 %, more than all, unschedulable. Between them 1 to 9, tenths rounded up."""
@@ -65,7 +65,7 @@ class Summary:
 
     nodes: int
     cordoned: int
-    overfilled: int
+    overcommitted: int
     cpu: float
     """Share of all CPU that is requested; 0 if there is none."""
     memory: float
@@ -73,7 +73,7 @@ class Summary:
 
 
 @dataclass(frozen=True, slots=True)
-class Offered:
+class ScarceResource:
     """Something that few nodes have: an extended resource, or the devices of a driver."""
 
     name: str
@@ -81,7 +81,7 @@ class Offered:
     there: int
 
 
-def most_offered(found: Iterable[Offered]) -> tuple[Offered, ...]:
+def most_offered(found: Iterable[ScarceResource]) -> tuple[ScarceResource, ...]:
     """The few of which there is most."""
     return tuple(sorted(found, key=lambda each: (-each.there, each.name))[:MOST_OFFERED])
 
@@ -116,13 +116,13 @@ class HeatMap:
         tenths[self._nodes.unschedulable[rows]] = _CORDONED_AT
         return _LETTERS[tenths].tobytes().decode()
 
-    def extended(self) -> Iterator[Offered]:
+    def extended(self) -> Iterator[ScarceResource]:
         """The extended resources that nodes have; those that devices alone stand for are of no node."""
         nodes, rows = self._nodes, self._nodes.rows()
         for name in filter(is_extended, nodes.resources):
             there = int(nodes.amounts(nodes.allocatable, name, rows).sum())
             if there:
-                yield Offered(name, int(nodes.amounts(nodes.requested, name, rows).sum()), there)
+                yield ScarceResource(name, int(nodes.amounts(nodes.requested, name, rows).sum()), there)
 
     def summary(self) -> Summary:
         """All nodes in numbers."""
@@ -130,7 +130,7 @@ class HeatMap:
         return Summary(
             nodes=len(rows),
             cordoned=int(np.count_nonzero(nodes.unschedulable[rows])),
-            overfilled=int(np.count_nonzero(share_of_use(nodes, rows) > 1)),
+            overcommitted=int(np.count_nonzero(share_of_use(nodes, rows) > 1)),
             cpu=_whole_share(nodes, CPU_INDEX, rows),
             memory=_whole_share(nodes, MEMORY_INDEX, rows),
             pods=int(nodes.pod_count[rows].sum()),
@@ -175,7 +175,7 @@ def share_of_pods(nodes: NodeTable, rows: Rows) -> Shares:
 
 
 def share_of_use(nodes: NodeTable, rows: Rows) -> Shares:
-    """The fuller of CPU and memory."""
+    """The higher of CPU and memory."""
     return np.maximum(share_of_cpu(nodes, rows), share_of_memory(nodes, rows))
 
 

@@ -48,7 +48,7 @@ class PodOnNode:
 
 @dataclass(frozen=True, slots=True)
 class NodeStory:
-    """All that is known of a node without deciding anew."""
+    """All that is known of a node without deciding again."""
 
     name: str
     exists: bool
@@ -70,7 +70,7 @@ class NodeStory:
     holders: tuple[DeviceHolder, ...]
     """Its pods with devices, by name."""
     more_holders: int
-    overfilled: str
+    overcommitted: str
     created: float | None
 
 
@@ -97,7 +97,7 @@ def node_story(sources: PageSources, name: str) -> NodeStory | None:
         devices=sources.devices_on(info),
         holders=holders[:MOST_HOLDERS],
         more_holders=max(len(holders) - MOST_HOLDERS, 0),
-        overfilled=sources.overfilled().get(name, ""),
+        overcommitted=sources.overcommitted().get(name, ""),
         created=None if node is None else seconds_of(node.metadata.creation_timestamp),
     )
 

@@ -1,4 +1,4 @@
-"""The overview's sections, each a value that can be compared: a section is rendered anew only when it has changed."""
+"""The overview's sections, each a value that can be compared: a section is rendered again only when it has changed."""
 
 import heapq
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from typing import Any, Final
 from kscheduler.scheduling.observations import AttemptResult
 from kscheduler.scheduling.pod_log.recent_attempts import BindingAttempt, FailedAttempt, RecentPreemption
 from kscheduler.server.status_page.facts.devices import DeviceTotals
-from kscheduler.server.status_page.facts.heat import HeatMap, Offered, Summary, most_offered
+from kscheduler.server.status_page.facts.heat import HeatMap, ScarceResource, Summary, most_offered
 from kscheduler.server.status_page.facts.in_words import seconds_of
 from kscheduler.server.status_page.facts.plugin_times import PluginTime, plugin_times, quantile
 from kscheduler.server.status_page.sources import PageSources, Tree
@@ -23,9 +23,9 @@ _RATE_SECONDS: Final = 30.0
 """A rate is worked out against a reading that is no older than this."""
 _QUEUES: Final = (
     ("active", "are tried next"),
-    ("backoff", "are tried after a pause"),
-    ("unschedulable", "wait for an event that may help"),
-    ("gated", "are kept out of the queue"),
+    ("backoff", "are in backoff"),
+    ("unschedulable", "wait for an event that may make them schedulable"),
+    ("gated", "are gated"),
 )
 
 
@@ -45,7 +45,7 @@ class OverviewFigures:
     """The cluster and the work in numbers."""
 
     cluster: Summary
-    scarce: tuple[Offered, ...]
+    scarce: tuple[ScarceResource, ...]
     """Devices by driver and extended resources, those first of which there is most."""
     pending: int
     scheduled: int

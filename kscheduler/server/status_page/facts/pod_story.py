@@ -28,7 +28,7 @@ _IN_QUEUE: Final = {
     "active": "is ready: it is tried next",
     "backoff": "is tried again when its pause is over",
     "unschedulable": "was rejected, and waits for an event that may help",
-    "gated": "is kept out of the queue",
+    "gated": "is gated",
     INCOMPLETE: "waits for its pod group, which is not complete",
     "pending": "came while its pod group was being tried",
 }
@@ -45,7 +45,7 @@ class PodWhere:
     """good, bad, busy or quiet: its colour."""
     node_name: str = ""
     why: str = ""
-    """What keeps it out of the queue, in the words of whoever does."""
+    """What keeps it out of the queue, in the words of anyone who does."""
     plugins: tuple[str, ...] = ()
     """Who rejected it or makes it wait."""
     awaited: "tuple[AwaitedChange, ...]" = ()
@@ -78,7 +78,7 @@ class EqualAttempts:
 
 @dataclass(frozen=True, slots=True)
 class PodStory:
-    """All that is known without deciding anew."""
+    """All that is known without deciding again."""
 
     pod: Pod
     where: PodWhere
@@ -198,9 +198,9 @@ def _in_queue(sources: PageSources, place: str, queued: QueuedPodInfo) -> PodWhe
     if place == INCOMPLETE:
         text = sources.queue.why_incomplete(queued.pod.pod) or text
     elif queued.gating_plugin:
-        text = f"is kept out of the queue by {queued.gating_plugin}"
+        text = f"is gated by {queued.gating_plugin}"
     elif place == GATED:
-        text = "is kept out of the queue"  # with its group: `why` begins with that
+        text = "is gated"  # with its group: `why` begins with that
     return PodWhere(
         state=place,
         text=text,

@@ -1,0 +1,107 @@
+"""The cluster that a question is about, as the flags say: objects from a file, or those of a live cluster."""
+
+import argparse
+import asyncio
+from dataclasses import dataclass, field
+from typing import Any
+
+from kscheduler.api.core import Pod
+from kscheduler.api.defaults.pods import default_new_pod
+from kscheduler.cli.cluster_flags import address_of, by_the_servers_version, choose_cluster, serving_of
+from kscheduler.client.access.connection import load_connection
+from kscheduler.client.rest import APIClient
+from kscheduler.explain.queries.live import (
+    read_claim_templates,
+    read_cluster,
+    read_groups,
+    read_priority_classes,
+)
+from kscheduler.framework.cluster.pod_groups import GroupDefinition
+from kscheduler.scenario.files import ScenarioError
+from kscheduler.scenario.membership import unfollowed
+from kscheduler.scenario.object_files import names_of
+from kscheduler.scenario.scenario import ClusterObjects
+from kscheduler.scenario.serving import Serving
+from kscheduler.scenario.unreadable import notes_of, readable
+from kscheduler.simulate.planning import cluster_of_file
+
+
+@dataclass(slots=True)
+class ClusterInput:
+    """What was read."""
+
+    objects: ClusterObjects
+    served: Serving
+    """Who would schedule; of a live cluster by its server's version."""
+    where: str
+    """The source of the objects, for messages."""
+    notes: list[str]
+    """What could not be read or had to be presumed."""
+    groups: list[GroupDefinition] = field(default_factory=list)
+    priority_classes: dict[str, Any] = field(default_factory=dict)
+    """By name: those of a file, or of a live cluster where new pods ask for them."""
+
+    def leave_out_unreadable(self) -> None:
+        """Go on without nodes and pods that have an amount which cannot be read, and say so."""
+        self.objects, left_out = readable(self.objects)
+        self.notes.extend(notes_of(left_out, self.where))
+
+    def note_unfollowed_groups(self) -> None:
+        """Say of pods that wait and name a group that it is not followed, where that is so."""
+        waiting = (pod for pod in self.objects.pods if not (pod.spec.node_name or pod.is_terminal))
+        self.notes.extend(unfollowed(waiting, self.served.config))
+
+
+def cluster_input(
+    args: argparse.Namespace,
+    *,
+    with_groups: bool = False,
+    with_templates: bool = False,
+    with_priority_classes: bool = False,
+    served: Serving | None = None,
+) -> ClusterInput:
+    """The cluster of `--from`, or the live one. Raises what `refusing` answers.
+
+    `with_templates`: of claims to devices, also if no pod of the cluster has such a claim.
+    `with_priority_classes`: of a live cluster, too, whose pods have their priorities.
+    `served`: who would schedule, where it has been read; then the cluster has been chosen, too.
+    """
+    if args.source is not None and (args.kubeconfig or args.master or args.context):
+        raise ScenarioError("--kubeconfig, --context and --master go with a live cluster; --from FILE brings its own")
+    if served is None:
+        served = serving_of(args)
+        if args.source is None:
+            choose_cluster(args, served)
+    if args.source is None:
+        live = _live(args, served, with_groups, with_templates, with_priority_classes)
+        return _following(asyncio.run(live))
+    found = cluster_of_file(args.source, served, default_new_pod)
+    where = names_of(args.source)
+    return _following(ClusterInput(found.cluster(), served, where, found.notes, found.groups, found.priority_classes))
+
+
+def _following(queried: ClusterInput) -> ClusterInput:
+    """With the schedulers that its pods name, those of waiting pods first, if nobody has said who schedules."""
+    pods = sorted(queried.objects.pods, key=lambda pod: bool(pod.spec.node_name or pod.is_terminal))
+    queried.served = queried.served.following(pod.spec.scheduler_name for pod in pods)
+    return queried
+
+
+async def _live(
+    args: argparse.Namespace, served: Serving, with_groups: bool, with_templates: bool, with_priority_classes: bool
+) -> ClusterInput:
+    notes: list[str] = []
+    connection = await load_connection(**address_of(args))
+    async with APIClient(connection) as client:
+        served = await by_the_servers_version(client, args, served)
+        objects = await read_cluster(client, notes)
+        groups = await read_groups(client, served, notes) if with_groups else []
+        if with_templates or (with_groups and any(map(names_templates, objects.pods))):
+            objects = await read_claim_templates(client, objects, notes)
+        classes = await read_priority_classes(client, notes) if with_priority_classes else {}
+    return ClusterInput(objects, served, "cluster", notes, groups, classes)
+
+
+def names_templates(pod: Pod) -> bool:
+    """Whether claims of the pod are made from templates."""
+    return any(entry.resource_claim_template_name for entry in pod.spec.resource_claims)

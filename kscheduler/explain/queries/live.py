@@ -1,0 +1,268 @@
+"""A pod of a live cluster. Objects are read once, nothing is written, and no service is needed."""
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, TypeVar
+
+import msgspec
+
+from kscheduler.api.codec import Decoder, UndecodableError, convert
+from kscheduler.api.core import Node, Pod
+from kscheduler.api.devices import ResourceClaimTemplate
+from kscheduler.api.kinds import DEVICE_TAINT_RULES, KINDS, NODES, PODS, RESOURCE_CLAIM_TEMPLATES, Kind
+from kscheduler.api.meta import KubeObject
+from kscheduler.api.priority import PRIORITY_CLASSES_PATH, classes_of, listed_classes
+from kscheduler.assembly import group_apis
+from kscheduler.client.errors import APIError, ClientError
+from kscheduler.client.lists import ListDecoder
+from kscheduler.client.rest import APIClient
+from kscheduler.explain.queries.as_if import NewObjectRules, new_pods_of, queries_about_new
+from kscheduler.explain.queries.explain_query import (
+    OVER,
+    ExplainQuery,
+    GroupExplainQuery,
+    query_about,
+    query_about_group,
+    with_claim_templates,
+    with_gate_owners,
+)
+from kscheduler.explain.situation import pod_state_of
+from kscheduler.framework.cluster.pod_groups import GroupDefinition
+from kscheduler.informers.progress import PAGE_SIZE
+from kscheduler.scenario.files import ScenarioError
+from kscheduler.scenario.membership import queried_group_of, waiting_group_of
+from kscheduler.scenario.new_objects import admitted_pod
+from kscheduler.scenario.new_pods import NewPod
+from kscheduler.scenario.object_files import Document
+from kscheduler.scenario.owners import gate_owners
+from kscheduler.scenario.scenario import ClusterObjects
+from kscheduler.scenario.serving import Serving
+from kscheduler.scenario.unreadable import unreadable_quantity
+
+_RETRIES = 2
+"""A person waits for the answer: give up after three tries."""
+
+_Found = TypeVar("_Found", bound=KubeObject)
+
+_POD = Decoder(Pod)
+_TEMPLATE = Decoder(ResourceClaimTemplate)
+
+
+class UnknownPodError(ClientError):
+    """The API server has no such pod."""
+
+
+async def live_query(
+    client: APIClient, namespace: str, name: str, served: Serving, *, of_group: bool = False
+) -> ExplainQuery | GroupExplainQuery:
+    """Read a pod and all objects that plugins read. A pod that waits with its group is asked about with it, and with
+    `of_group` any member.
+
+    Nodes and pods must be readable; for any other kind that may not be listed, or that the server does not have,
+    there is a note. Raises `ClientError` (including `UnknownPodError`), `UndecodableError`, and `ScenarioError` for a
+    pod with an amount that cannot be read.
+    """
+    try:
+        path = PODS.object_path(name, namespace)
+        raw = await client.get(path, retries=_RETRIES)
+        pod = _named(_POD.decode(raw), name, f"GET {path}")
+    except APIError as error:
+        if error.is_not_found:
+            raise UnknownPodError(f"pod {namespace}/{name} is unknown to the API server: {error.message}") from None
+        raise
+    problem = unreadable_quantity(pod)
+    if problem:
+        raise ScenarioError(f"pod {pod.key}: {problem}")
+    notes: list[str] = []
+    served = served.following((pod.spec.scheduler_name,))
+    key = queried_group_of(pod, served, is_named=of_group)
+    if key is not None:
+        unserved: list[str] = []
+        objects, groups = await read_cluster(client, notes), await read_groups(client, served, notes, unserved)
+        members = [each for each in objects.pods if waiting_group_of(each, served) == key]
+        templates = await _claim_templates(client, *members)
+        objects = await _with_all_templates(client, objects, templates.values())
+        about = query_about_group(key, objects, groups, served, "cluster", tuple(notes), tuple(unserved))
+        return with_claim_templates(about, templates)
+    is_over = pod_state_of(pod, served.names) in OVER
+    objects = ClusterObjects() if is_over else await read_cluster(client, notes)
+    templates = {} if is_over else await _claim_templates(client, pod)
+    objects = await _with_all_templates(client, objects, templates.values())
+    absent = (name for name, template in templates.items() if template is None)
+    notes += [f"ResourceClaimTemplate {name} does not exist in namespace {namespace}" for name in absent]
+    query = with_claim_templates(query_about(pod, objects, served, "cluster", tuple(notes)), templates)
+    return with_gate_owners(query, gate_owners(msgspec.json.decode(raw))) if pod.spec.scheduling_gates else query
+
+
+async def new_pod_queries(
+    client: APIClient,
+    documents: Sequence[Document],
+    not_read: Sequence[str],
+    namespace: str,
+    served: Serving,
+    rules: NewObjectRules,
+) -> list[ExplainQuery]:
+    """Where the new pods of documents would go. `not_read`: of their files.
+
+    Raises `ClientError`, and `ScenarioError` where no pod can be created.
+    """
+    notes: list[str] = []
+    objects = await read_cluster(client, notes)
+    classes = await read_priority_classes(client, notes)
+    rules = replace(rules, classes={**classes_of(objects.pods), **classes})
+    news, besides = new_pods_of(documents, not_read, namespace, rules)
+    made = [(new, await admitted_pod(client, new)) for new in news]
+    read: dict[tuple[str, str], ResourceClaimTemplate | None] = {}
+    for new in news:
+        read |= await _templates_named(client, new)
+    there = tuple(template for template in read.values() if template is not None)
+    objects = msgspec.structs.replace(objects, resourceclaimtemplates=there)
+    objects = await _with_all_templates(client, objects, read.values())
+    queries = queries_about_new(made, objects, besides, served, rules, notes)
+    return [_with_read(query, read) for query in queries]
+
+
+def _with_read(query: ExplainQuery, read: Mapping[tuple[str, str], ResourceClaimTemplate | None]) -> ExplainQuery:
+    """The question with the templates of its namespace that were looked for."""
+    namespace, known = query.scenario.pod.metadata.namespace, query.scenario.claim_templates
+    of_pod = {name: template for (place, name), template in read.items() if place == namespace}
+    # Those of the file come last: they are there, though the cluster does not have them.
+    return with_claim_templates(query, {**of_pod, **known})
+
+
+async def _templates_named(client: APIClient, new: NewPod) -> dict[tuple[str, str], ResourceClaimTemplate | None]:
+    try:
+        pod = convert(new.tree, Pod)
+    except UndecodableError:
+        return {}  # anyone who makes the question says what is wrong with it
+    return {(pod.metadata.namespace, name): each for name, each in (await _claim_templates(client, pod)).items()}
+
+
+async def _with_all_templates(
+    client: APIClient, objects: ClusterObjects, named: Iterable[ResourceClaimTemplate | None]
+) -> ClusterObjects:
+    """With all templates of claims where one that is named does not exist, so that a near name can be told.
+
+    Who may not list them is told that the named one is missing, as without this.
+    """
+    return await read_claim_templates(client, objects, []) if None in named else objects
+
+
+async def _claim_templates(client: APIClient, *pods: Pod) -> dict[str, ResourceClaimTemplate | None]:
+    """The templates that pods of one namespace name, `None` for those that do not exist; without those that may not be
+    read.
+    """
+    names = (entry.resource_claim_template_name for pod in pods for entry in pod.spec.resource_claims)
+    found: dict[str, ResourceClaimTemplate | None] = {}
+    for name in dict.fromkeys(name for name in names if name):
+        path = RESOURCE_CLAIM_TEMPLATES.object_path(name, pods[0].metadata.namespace)
+        try:
+            found[name] = _named(_TEMPLATE.decode(await client.get(path, retries=_RETRIES)), name, f"GET {path}")
+        except APIError as error:
+            if error.is_not_found and name in error.message:  # not: the server knows no such kind
+                found[name] = None
+            elif not (error.is_forbidden or error.is_not_found):
+                raise
+    return found
+
+
+async def known_claim_templates(
+    client: APIClient, pod: Pod, most: int, seconds: float
+) -> dict[str, ResourceClaimTemplate | None]:
+    """As many of them as can be read in this time, side by side and without a second try. Raises nothing."""
+
+    async def fetched(name: str) -> tuple[str, ResourceClaimTemplate | None] | None:
+        path = RESOURCE_CLAIM_TEMPLATES.object_path(name, pod.metadata.namespace)
+        try:
+            raw = await client.get(path, retries=0, timeout_seconds=seconds)
+            return name, _named(_TEMPLATE.decode(raw), name, f"GET {path}")
+        except APIError as error:
+            return (name, None) if error.is_not_found and name in error.message else None
+        except (ClientError, UndecodableError):
+            return None
+
+    names = (entry.resource_claim_template_name for entry in pod.spec.resource_claims)
+    wanted = list(dict.fromkeys(name for name in names if name))[:most]
+    return dict(each for each in await asyncio.gather(*map(fetched, wanted)) if each is not None)
+
+
+def _named(found: _Found, name: str, request: str) -> _Found:
+    """The object, which must have its name: `{}` is no object. Raises `UndecodableError`."""
+    if not name or found.metadata.name != name:
+        raise UndecodableError(f"{request}: the answer is no {type(found).__name__} of an API server: no metadata.name")
+    return found
+
+
+# --- reading the cluster ----------------------------------------------------------------------------------------------
+
+
+async def read_cluster(client: APIClient, notes: list[str]) -> ClusterObjects:
+    """All objects that plugins read; what may not be read gets a note. Raises `ClientError` without nodes and pods."""
+    objects: dict[str, Any] = {kind.plural: tuple(await _list(client, kind, notes)) for kind in KINDS.values()}
+    return ClusterObjects(**objects)
+
+
+async def read_claim_templates(client: APIClient, objects: ClusterObjects, notes: list[str]) -> ClusterObjects:
+    """The cluster with its templates of claims, which few questions need."""
+    templates: Any = tuple(await _list(client, RESOURCE_CLAIM_TEMPLATES, notes))
+    return msgspec.structs.replace(objects, resourceclaimtemplates=templates)
+
+
+async def read_priority_classes(client: APIClient, notes: list[str]) -> dict[str, Any]:
+    """By name; where they may not be read, a note says so."""
+    try:
+        return listed_classes(msgspec.json.decode(await client.get(PRIORITY_CLASSES_PATH, retries=_RETRIES)))
+    except APIError as error:
+        if not (error.is_forbidden or error.is_not_found):
+            raise
+        notes.append(f"priorityclasses are left out, and new pods may have those alone that pods have: {error}")
+        return {}
+
+
+async def read_groups(
+    client: APIClient, served: Serving, notes: list[str], unserved: list[str] | None = None
+) -> list[GroupDefinition]:
+    """The groups of all APIs that are followed. `unserved`: gets the kinds that the server does not have."""
+    found = []
+    for api in group_apis(served.config):
+        try:
+            found += [api.definition_of(group) for group in await _pages(client, api.kind, notes)]
+        except APIError as error:
+            if not (error.is_forbidden or error.is_not_found):
+                raise
+            if error.is_not_found and unserved is not None:
+                unserved.append(api.kind.resource)
+            notes.append(f"{api.kind.resource} are left out, and the answer may be wrong where they matter: {error}")
+    return found
+
+
+async def _list(client: APIClient, kind: Kind, notes: list[str]) -> list[KubeObject]:
+    """All readable objects of a kind; adds a note for each unreadable object, or for the kind."""
+    try:
+        return await _pages(client, kind, notes)
+    except APIError as error:
+        if kind in (NODES, PODS) or not (error.is_forbidden or error.is_not_found):
+            raise
+        if kind is DEVICE_TAINT_RULES and error.is_not_found:
+            return []  # servers before 1.37 have no such rules
+        notes.append(f"{kind.plural} are left out, and the answer may be wrong where they matter: {error}")
+        return []
+
+
+async def _pages(client: APIClient, kind: Kind, notes: list[str]) -> list[KubeObject]:
+    decoder: ListDecoder[Any] = ListDecoder(kind)
+    params = {"limit": str(PAGE_SIZE)}
+    if kind.field_selector:
+        params["fieldSelector"] = kind.field_selector
+    objects: list[KubeObject] = []
+    async for page in decoder.pages(partial(client.get, retries=_RETRIES), kind.path, params):
+        notes.extend(f"{kind.plural} {bad.key} is left out: {bad.error}" for bad in page.undecodable)
+        for found in page.items:
+            problem = unreadable_quantity(found) if isinstance(found, (Node, Pod)) else ""
+            if problem:
+                notes.append(f"{kind.plural} {found.key} is left out: {problem}")
+            else:
+                objects.append(found)
+    return objects

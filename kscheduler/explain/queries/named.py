@@ -1,0 +1,149 @@
+"""Which pods a question means that names a pod group or a workload."""
+
+import dataclasses
+import re
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+
+from kscheduler.api.core import Pod
+from kscheduler.api.kinds import PODS, REPLICA_SETS, Kind
+from kscheduler.api.workloads import ReplicaSet
+from kscheduler.client.errors import APIError, ClientError
+from kscheduler.client.lists import ListDecoder
+from kscheduler.client.rest import APIClient
+from kscheduler.explain.queries.explain_query import ExplainQuery, GroupExplainQuery
+from kscheduler.explain.queries.live import UnknownPodError, live_query
+from kscheduler.informers.progress import PAGE_SIZE
+from kscheduler.scenario.owners import owners_in
+from kscheduler.scenario.serving import Serving
+from kscheduler.state.group_apis import KUBERNETES, OTHER_APIS
+
+# A pod group that is named in place of a pod: it is asked about by one of its members, so one is looked for.
+
+_APIS: Final = (KUBERNETES, *OTHER_APIS.values())
+
+
+def members_of(pods: Iterable[Pod], namespace: str, group: str) -> list[Pod]:
+    """The pods that name the group, whatever API it belongs to."""
+    return [
+        pod for pod in pods if pod.metadata.namespace == namespace and any(api.name_in(pod) == group for api in _APIS)
+    ]
+
+
+def no_member(namespace: str, group: str) -> str:
+    """Why nothing can be said of a group."""
+    return f"no pod of namespace {namespace} names pod group {group}"
+
+
+async def live_group_query(
+    client: APIClient, namespace: str, group: str, served: Serving
+) -> ExplainQuery | GroupExplainQuery:
+    """About a group of the cluster, by the member to ask about. Raises as `live_query`.
+
+    Members that have ended are counted: a gang that has finished lacks nobody.
+    """
+    members = await members_in_cluster(client, namespace, group)
+    member = _member_among(members, namespace, group)
+    query = await live_query(client, namespace, member.metadata.name, served, of_group=True)
+    ended = tuple(pod for pod in members if pod.is_terminal)
+    if not ended or not isinstance(query, GroupExplainQuery):
+        return query
+    scenario = query.scenario
+    objects = msgspec.structs.replace(scenario.objects, pods=(*scenario.objects.pods, *ended))
+    return dataclasses.replace(query, scenario=dataclasses.replace(scenario, objects=objects))
+
+
+def _member_among(members: Sequence[Pod], namespace: str, group: str) -> Pod:
+    member = member_to_explain(members)
+    if member is None:
+        raise UnknownPodError(f"{no_member(namespace, group)}; -n gives another namespace")
+    return member
+
+
+async def members_in_cluster(client: APIClient, namespace: str, group: str) -> list[Pod]:
+    """All members, also those that have ended, which no scheduler reads. Raises `ClientError`."""
+    decoder: ListDecoder[Any] = ListDecoder(PODS)
+    path, get = PODS.object_path("", namespace).rstrip("/"), partial(client.get, retries=1)
+    found: list[Pod] = []
+    async for page in decoder.pages(get, path, {"limit": str(PAGE_SIZE)}):
+        found += members_of(page.items, namespace, group)
+    return found
+
+
+# A workload that is named in place of a pod, as kubectl has it (`deployment/web`): one of its pods is asked about.
+#
+# Which one: the first that waits for a node, since that is whom people ask about, else the first. The answer says
+# which. A Deployment's pods are those of all its ReplicaSets; a CronJob's those of Jobs with its name and a number,
+# since no scheduler reads Jobs.
+
+Workload = tuple[str, str]
+"""Kind and name."""
+
+
+def member_to_explain(members: Sequence[Pod]) -> Pod | None:
+    """A pod of a group or a workload that waits, if there is any. `None`: there are no pods."""
+    waiting = [pod for pod in members if not (pod.spec.node_name or pod.is_terminal or pod.metadata.deletion_timestamp)]
+    return next(iter(waiting or members), None)
+
+
+def pods_of(
+    pods: Iterable[Pod], namespace: str, workload: Workload, replica_sets: Iterable[ReplicaSet] = ()
+) -> list[Pod]:
+    """The pods that a workload has, in their order."""
+    kind, name = workload
+    top = owners_in(replica_sets)
+    of_its_jobs = re.compile(rf"{re.escape(name)}-\d+")
+
+    def is_of_it(pod: Pod) -> bool:
+        owner = pod.metadata.controller
+        if owner is None or pod.metadata.namespace != namespace:
+            return False
+        if kind == "CronJob" and owner.kind == "Job":
+            return of_its_jobs.fullmatch(owner.name) is not None
+        return workload in ((owner.kind, owner.name), top(pod))
+
+    return list(filter(is_of_it, pods))
+
+
+def which_of(pods: Sequence[Pod], queried: Pod, namespace: str, workload: Workload) -> str:
+    """A note on the pod that the answer is about."""
+    kind, name = workload
+    waits = not (queried.spec.node_name or queried.is_terminal or queried.metadata.deletion_timestamp)
+    count = "1 pod" if len(pods) == 1 else f"{len(pods)} pods"
+    which = (
+        "the first of them that waits for a node" if waits else "none of them waits for a node, so this is the first"
+    )
+    return f"{kind} {namespace}/{name} has {count}; the answer is about {queried.key}: {which}"
+
+
+def no_pods(namespace: str, workload: Workload) -> str:
+    """Why nothing can be said of a workload."""
+    return f"{workload[0]} {namespace}/{workload[1]} has no pods"
+
+
+async def live_pod_of(client: APIClient, namespace: str, workload: Workload) -> tuple[Pod, str]:
+    """The pod to ask about, with a note that says which it is. Raises `ClientError`, also if there is none."""
+    replica_sets: list[ReplicaSet] = []
+    if workload[0] == "Deployment":
+        try:
+            replica_sets = await _listed(client, REPLICA_SETS, namespace)
+        except APIError as error:
+            if not error.is_forbidden:
+                raise  # else they are told by their names
+    pods = pods_of(await _listed(client, PODS, namespace), namespace, workload, replica_sets)
+    queried = member_to_explain(pods)
+    if queried is None:
+        raise ClientError(f"{no_pods(namespace, workload)}; -n gives another namespace")
+    return queried, which_of(pods, queried, namespace, workload)
+
+
+async def _listed(client: APIClient, kind: Kind, namespace: str) -> list[Any]:
+    decoder: ListDecoder[Any] = ListDecoder(kind)
+    path, get = kind.object_path("", namespace).rstrip("/"), partial(client.get, retries=1)
+    found: list[Any] = []
+    async for page in decoder.pages(get, path, {"limit": str(PAGE_SIZE)}):
+        found += page.items
+    return found

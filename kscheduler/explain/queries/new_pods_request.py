@@ -1,0 +1,100 @@
+"""Pods that do not exist yet, as somebody asks the running service about them: the JSON object of `POST /explain`.
+
+{"objects": [{"kind": "Deployment", ...}, {"kind": "ResourceClaimTemplate", ...}], "namespace": "shop"}
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any, Final
+
+import msgspec
+from msgspec import Meta
+
+from kscheduler.explain.explanation_keys import API_VERSION
+from kscheduler.explain.queries.as_if import NewObjectRules, new_pods_of, queries_about_new
+from kscheduler.explain.queries.explain_query import ExplainQuery
+from kscheduler.scenario.fields import nearest
+from kscheduler.scenario.files import ScenarioError
+from kscheduler.scenario.known_kinds import known
+from kscheduler.scenario.object_files import Document, field_first, flattened
+from kscheduler.scenario.scenario import ClusterObjects
+from kscheduler.scenario.serving import Serving
+
+KIND: Final = "ExplanationRequest"
+LIST_KIND: Final = "ExplanationList"
+"""Of the answer."""
+MOST_EXPLAINED: Final = 16
+"""New pods of one question: each is a decision, and up to 600 KB of answer at 5,000 nodes."""
+
+
+class NewPodsRequest(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
+    """Which new pods."""
+
+    api_version: str = API_VERSION
+    kind: str = KIND
+    objects: list[dict[str, Any]] = []
+    """Manifests of pods, of what makes pods, and of what comes with them. Of a workload the first pod is explained."""
+    namespace: Annotated[str, Meta(min_length=1)] = "default"
+    """Of objects that name none."""
+    admitted: list[dict[str, Any] | str | None] = []
+    """By position in `objects` the pod that it makes as the API server's admission leaves it, or why it would not
+    create it; null, or missing: the defaults that every API server sets are presumed."""
+    places: list[str] = []
+    """By position in `objects` where it is from, for messages; by default `objects[0]`."""
+    against: str = ""
+    """A node that the answers speak of."""
+    suggestions: bool = True
+    """Whether to look for what would make a pod fit that has no node."""
+
+
+_DECODER = msgspec.json.Decoder(NewPodsRequest)
+
+
+def read_new_pods_request(body: bytes) -> NewPodsRequest:
+    """The request. Raises `ScenarioError` that begins with the field."""
+    request: NewPodsRequest = decoded_request(body, _DECODER, NewPodsRequest)
+    if request.api_version != API_VERSION or request.kind != KIND:
+        raise ScenarioError(f"apiVersion, kind: expected {API_VERSION}, {KIND}")
+    if not request.objects:
+        raise ScenarioError("objects: no pod and nothing that makes pods: give some")
+    return request
+
+
+def queries_of_request(
+    request: NewPodsRequest, objects: ClusterObjects, served: Serving, rules: NewObjectRules
+) -> list[ExplainQuery]:
+    """Its questions over the objects of a service. Raises `ScenarioError`."""
+    documents = list(documents_of(request.objects, request.places))
+    if request.admitted and len(documents) != len(request.objects):
+        raise ScenarioError("admitted: with it each member of a list has to be one of the objects")
+    notes: list[str] = []
+    news, besides = new_pods_of(known(documents, notes, are_new=True), notes, request.namespace, rules)
+    if len(news) > MOST_EXPLAINED:
+        raise ScenarioError(f"objects: {len(news)} new pods are more than {MOST_EXPLAINED}: ask for some of them")
+    # A manifest that makes pods is of one version alone, so it is still the tree that was sent.
+    admitted = {id(document.tree): pod for document, pod in zip(documents, request.admitted, strict=False)}
+    made = [(new, None if new.source is None else admitted.get(id(new.source.tree))) for new in news]
+    return queries_about_new(made, objects, besides, served, rules)
+
+
+def documents_of(objects: Sequence[dict[str, Any]], places: Sequence[str] = ()) -> Iterator[Document]:
+    """The objects of a request, and the members of lists among them. Raises `ScenarioError`."""
+    for index, tree in enumerate(objects):
+        yield from flattened(tree, places[index] if index < len(places) else f"objects[{index}]")
+
+
+def decoded_request(body: bytes, decoder: msgspec.json.Decoder[Any], kind: type[msgspec.Struct]) -> Any:
+    """The body of a question, all of whose fields may be missing. Raises `ScenarioError` that begins with the field."""
+    try:
+        return decoder.decode(body or b"{}")
+    except msgspec.ValidationError as problem:
+        raise ScenarioError(_with_suggestion(str(problem), kind.__struct_encode_fields__)) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
+        raise ScenarioError(f"the body is not JSON: {problem}") from None
+
+
+def _with_suggestion(message: str, fields: Sequence[str]) -> str:
+    """Msgspec's text with the field first; an unknown field with the nearest known one."""
+    text = field_first(message)
+    unknown = message.partition("unknown field `")[2].partition("`")[0]
+    near = nearest(unknown, fields) if unknown else ""
+    return f"{text}: do you mean {near}?" if near else text

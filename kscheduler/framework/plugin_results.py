@@ -1,0 +1,181 @@
+"""Type checks for the answers of plugins.
+
+Python checks no types when a plugin runs: `None` for a Status, a bool for a reason or a coroutine for points would
+cause an error later, with a message that names neither the plugin nor the mistake. So each answer is checked inside the
+guard around the call (`scheduling.runtime`), and a wrong type is a failure of that plugin like any exception.
+"""
+
+from collections.abc import Iterable
+from inspect import iscoroutine
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kscheduler.framework.nodes.node_table import Rows
+from kscheduler.framework.status import Code, Status
+
+T = TypeVar("T")
+
+FILE_MODULES: Final = "kscheduler_plugin_"
+"""What the names of modules made of plugin files begin with."""
+_LONGEST_SHOWN: Final = 80
+_INT64: Final = np.dtype(np.int64)
+_LARGEST: Final = 2**63 - 1
+
+
+class WrongAnswerError(TypeError):
+    """A plugin's answer has a type that its extension point does not allow."""
+
+    written_at = ""
+    """`FILE:LINE` of the function that gave it, if that is known: no line of it is in the traceback."""
+
+
+class PartialAnswerError(WrongAnswerError):
+    """A plugin has answered for some of the nodes, and failed for the others. Its cause is the first failure."""
+
+    def __init__(
+        self,
+        text: str,
+        answers: NDArray[np.int64],
+        is_known: NDArray[np.bool_],
+        *,
+        are_final: bool = False,
+        has_kept: bool = False,
+    ) -> None:
+        """`answers`: an entry per node that was asked about, of use where `is_known` (of the same shape) is set.
+
+        `are_final`: points that are normalised already. `has_kept`: the plugin was asked about some nodes only, since
+        its answers for others are kept.
+        """
+        super().__init__(text)
+        self.answers = answers
+        self.is_known = is_known
+        self.are_final = are_final
+        self.has_kept = has_kept
+
+    @property
+    def has_partial_results(self) -> bool:
+        """Whether the plugin has an answer for at least one node."""
+        return self.has_kept or bool(self.is_known.any())
+
+
+class NotCalledError(Exception):
+    """The plugin was not called: what it did to this pod or its namespace before has not been forgotten yet."""
+
+    def __init__(self, text: str, *, is_hold: bool = False) -> None:
+        """`is_hold`: it is held back, and called again at a time that is known."""
+        super().__init__(text)
+        self.is_hold = is_hold
+
+
+def probes(number: int) -> tuple[int, ...]:
+    """Where to try a plugin again that has failed for this many nodes: the first of them, the middle one, the last.
+
+    If it fails there, too, it fails for the pod: a few bad nodes are hardly just these.
+    """
+    return tuple(sorted({0, number // 2, number - 1}))
+
+
+def checked(answer: Any, kind: type[T]) -> T:
+    """The answer, if it is an instance of `kind`. Raises `WrongAnswerError`."""
+    if isinstance(answer, kind):
+        return answer
+    raise WrongAnswerError(f"it answered {shown(answer)}, where a {kind.__name__} is due")
+
+
+def checked_status(answer: Any) -> Status:
+    """The answer, if it is a Status whose code and reasons can be read. Raises `WrongAnswerError`."""
+    status = checked(answer, Status)
+    code: object = status.code
+    reasons: object = status.reasons
+    if not isinstance(code, Code):
+        raise WrongAnswerError(f"it answered a Status with code {shown(code)}, where a Code is due")
+    if not isinstance(reasons, tuple) or (reasons and not all(isinstance(reason, str) for reason in reasons)):
+        raise WrongAnswerError(f"it answered a Status with reasons {shown(reasons)}, where a tuple of texts is due")
+    return status
+
+
+def checked_each(answers: Any, kind: type[T]) -> tuple[T, ...]:
+    """The answer as a tuple, if it can be iterated and holds nothing but `kind`. Raises `WrongAnswerError`."""
+    if isinstance(answers, str | bytes) or not isinstance(answers, Iterable):
+        raise WrongAnswerError(f"it answered {shown(answers)}, where several {kind.__name__} are due")
+    return tuple(checked(answer, kind) for answer in answers)
+
+
+def checked_nothing(answer: Any) -> None:
+    """Check a call that should return nothing: only a coroutine, which is never awaited, raises `WrongAnswerError`."""
+    if iscoroutine(answer):
+        raise WrongAnswerError(f"it answered {shown(answer)}, which is never awaited")
+
+
+def checked_column(answer: Any, rows: Rows, what: str) -> NDArray[np.int64]:
+    """The answer as int64 in the shape of `rows`, if it has an integer per row. Raises `WrongAnswerError`.
+
+    `what`: `codes` or `points`, for the message.
+    """
+    if type(answer) is np.ndarray and answer.dtype is _INT64 and answer.shape == rows.shape:
+        return answer
+    if not isinstance(answer, np.ndarray):
+        raise WrongAnswerError(f"it answered {shown(answer)}, where an int64 array of {what} is due")
+    if answer.shape != rows.shape:
+        raise WrongAnswerError(f"it answered with an array of shape {answer.shape} for {len(rows)} nodes")
+    if answer.dtype.kind not in "iu":
+        raise WrongAnswerError(f"it answered with an array of {answer.dtype}, where int64 {what} are due")
+    if answer.dtype.kind == "u" and answer.size and int(answer.max()) > _LARGEST:
+        raise WrongAnswerError(f"it answered with {int(answer.max())} among its {what}, beyond int64")
+    return answer.astype(np.int64)  # a narrower type would overflow when it is weighted
+
+
+def text_of(failure: BaseException) -> str:
+    """The exception's text. Never raises: an exception of a plugin's own may have a `__str__` with a bug."""
+    try:
+        return str(failure)
+    except BaseException as bug:  # noqa: BLE001  the plugin's code
+        return f"(its text cannot be made: {type(bug).__name__})"
+
+
+def place_in_file(failure: BaseException) -> str:
+    """`tens.py:6`, the line of a plugin's own file that the failure came from; empty for a plugin that is imported.
+
+    Of an answer of the wrong type: where the function begins that gave it.
+    """
+    while failure.__cause__ is not None:
+        failure = failure.__cause__
+    place, trace = "", failure.__traceback__
+    while trace is not None:
+        if str(trace.tb_frame.f_globals.get("__name__", "")).startswith(FILE_MODULES):
+            place = f"{Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}"
+        trace = trace.tb_next
+    if not place and isinstance(failure, WrongAnswerError) and failure.written_at.rpartition(":")[2].isdigit():
+        return Path(failure.written_at).name
+    return place
+
+
+def with_place(text: str, failure: BaseException) -> str:
+    """A text about the failure, with the place in the plugin's own file, once."""
+    place = place_in_file(failure)
+    return f"{text} ({place})" if place and f"({place})" not in text else text
+
+
+def words_of(failure: BaseException) -> str:
+    """What a plugin raised, for a message: the text; for a non-error such as `sys.exit()` also the type."""
+    text = text_of(failure)
+    if isinstance(failure, Exception):
+        return text
+    return f"it raised {type(failure).__name__}{': ' if text else ''}{text}"
+
+
+def shown(value: Any) -> str:
+    """A value for a message, with its type unless that is obvious; at most a line long."""
+    if iscoroutine(value):
+        value.close()  # else Python warns later, elsewhere, that it was never awaited
+        return "a coroutine (is the method declared with `async def`?)"
+    try:
+        text = repr(value)
+    except BaseException:  # noqa: BLE001  a class of the plugin may have a broken `__repr__`
+        return f"a {type(value).__name__}"
+    text = " ".join(text.split())  # an array's text has several lines
+    text = text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
+    return text if value is None or isinstance(value, bool | int | float | str) else f"{text} ({type(value).__name__})"

@@ -1,0 +1,176 @@
+"""What claims that ask for the same were told about each node, kept until something there changes.
+
+The claims of a template's pods ask for the same. What they get on a node depends on the node's labels, the slices that
+it reaches, the classes, and what is allocated in its pools. As long as none of these changes, the next pod is told the
+same as the one before. Most pools are those of one node, so that a decision changes the answers about one node only.
+
+An answer with shares of devices is kept for the claims that it is about: each share has an identity of its own.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from kscheduler.api.core import Node
+from kscheduler.api.devices import AllocationResult, ResourceClaim
+from kscheduler.bounded import RecentlyUsed, RecentlyUsedByWeight
+from kscheduler.devices.slices import SliceIndex
+from kscheduler.framework.cluster.devices import Devices
+from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows
+
+Explanation = Sequence[AllocationResult] | int
+"""What each claim gets, or a code of Filter."""
+
+OfClaims = tuple[str, ...]
+"""UIDs of the claims that an answer is about."""
+
+_UNKNOWN: Final = 1
+"""No code of Filter: those are negative, and 0 passes."""
+MOST_TEMPLATES: Final = 16
+_TEMPLATES_BYTES: Final = 8 * 2**20
+MOST_RESULTS_KEPT: Final = 200_000
+"""Devices in the answers of all templates together: half a kilobyte each. An answer without devices counts as one."""
+
+
+@dataclass(slots=True)
+class NodeResultCache:
+    """The answers about nodes, for claims that ask for the same."""
+
+    answers: dict[str, tuple[Mapping[str, str], Explanation, OfClaims | None]] = field(default_factory=dict)
+    """By name of a node, with its labels, and for which claims it holds; `None`: for all that ask for the same."""
+    revision: int = -1
+    """Of what is allocated, as far as the answers know of it."""
+    size: int = 0
+    """Of all answers, in devices."""
+    searched: dict[str, object] = field(default_factory=dict)
+    """Nodes that are being searched in the background, as long as nothing has changed there; with the latest search."""
+    overdue: dict[str, str] = field(default_factory=dict)
+    """By node, the error of a search in the background that has taken too long: for the next cycle that asks."""
+    _codes: Codes = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    """By row of the live table: the answer as a code of Filter, or `_UNKNOWN`."""
+    _nodes_seen: int = 0
+    """The position in the table's log of changed nodes."""
+    _forgotten: list[str] = field(default_factory=list)
+    """Nodes whose rows are not unknown yet."""
+
+    def on_rows(
+        self, nodes: NodeTable, rows: Rows, ask: Callable[[Node], Explanation]
+    ) -> tuple[Codes, dict[str, Explanation]]:
+        """The codes of Filter at rows of the live table, int64 [rows], and what was found there for these claims only.
+
+        `ask`: the answer about a node, which `put` has kept.
+        """
+        self._follow_rows(nodes)
+        codes: Codes = self._codes[rows]
+        passing: dict[str, Explanation] = {}
+        for place in np.flatnonzero(codes == _UNKNOWN).tolist():
+            node = nodes.info(int(rows[place])).node
+            assert node is not None  # noqa: S101  a live row
+            answer = ask(node)
+            codes[place] = answer if isinstance(answer, int) else 0
+            if self.answers[node.metadata.name][2] is None:
+                self._codes[rows[place]] = codes[place]
+            else:
+                passing[node.metadata.name] = answer
+        return codes, passing
+
+    def _follow_rows(self, nodes: NodeTable) -> None:
+        """Mark the rows unknown of which the answer may be another one now."""
+        changed = nodes.node_changes.since(self._nodes_seen)
+        self._nodes_seen = nodes.node_changes.position
+        if changed is None or len(self._codes) != nodes.capacity:
+            self._codes = np.full(nodes.capacity, _UNKNOWN, dtype=np.int64)
+        else:
+            self._codes[changed] = _UNKNOWN
+            gone = [row for name in self._forgotten if (row := nodes.row_of(name)) >= 0]
+            self._codes[gone] = _UNKNOWN
+        self._forgotten.clear()
+
+    def get(self, node: Node, claims: OfClaims) -> Explanation | None:
+        """What is known of the node."""
+        known = self.answers.get(node.metadata.name)
+        if known is None or (known[2] is not None and known[2] != claims):
+            return None
+        labels = node.metadata.labels
+        return known[1] if known[0] is labels or known[0] == labels else None
+
+    def put(self, node: Node, answer: Explanation, claims: OfClaims) -> None:
+        """Keep an answer that was found for these claims."""
+        is_for_all = isinstance(answer, int) or not any(_is_shared(each) for each in answer)
+        name = node.metadata.name
+        self._drop(name)
+        self.answers[name] = node.metadata.labels, answer, None if is_for_all else claims
+        self.size += _size_of(answer)
+        while self.size > MOST_RESULTS_KEPT and len(self.answers) > 1:
+            self.forget([next(iter(self.answers))])
+
+    def forget(self, names: Collection[str] | None) -> None:
+        """Drop what is known of these nodes; `None`: of all."""
+        if names is None:
+            self.searched.clear()
+            self.overdue.clear()
+            self.answers.clear()
+            self.size = 0
+            self._codes.fill(_UNKNOWN)
+            self._forgotten.clear()
+            return
+        for name in names:
+            self.searched.pop(name, None)
+            self.overdue.pop(name, None)
+            if self._drop(name):
+                self._forgotten.append(name)
+
+    def _drop(self, name: str) -> bool:
+        known = self.answers.pop(name, None)
+        if known is not None:
+            self.size -= _size_of(known[1])
+        return known is not None
+
+
+class ResultsByTemplate:
+    """The answers for each group of claims that ask for the same."""
+
+    def __init__(self) -> None:
+        self._kept: RecentlyUsed[bytes, NodeResultCache] = RecentlyUsedByWeight(
+            MOST_TEMPLATES, _TEMPLATES_BYTES, lambda key, _: len(key)
+        )
+        self._classes = -1
+
+    def of(self, claims: Sequence[ResourceClaim]) -> NodeResultCache:
+        """The answers for claims that ask for what these ask for."""
+        key = msgspec.json.encode([claim.spec for claim in claims])
+        kept = self._kept.use(key)
+        if kept is None:
+            kept = self._kept[key] = NodeResultCache()
+        while len(self._kept) > 1 and sum(each.size for each in self._kept.values()) > MOST_RESULTS_KEPT:
+            self._kept.popitem(last=False)
+        return kept
+
+    def slices_changed(self, nodes: Collection[str] | None) -> None:
+        """These nodes reach other devices now; `None`: perhaps all."""
+        for kept in self._kept.values():
+            kept.forget(nodes)
+
+    def follow(self, kept: NodeResultCache, devices: Devices, index: SliceIndex) -> None:
+        """Drop the answers that are out of date."""
+        if self._classes != devices.class_changes:
+            self._classes = devices.class_changes
+            self.slices_changed(None)
+        pools = devices.claims.pools_changed_since(kept.revision)
+        kept.revision = devices.claims.revision
+        owners = None if pools is None else {index.owner_of_pool(pool) for pool in pools}
+        if owners is None or None in owners:
+            kept.forget(None)
+        else:
+            kept.forget([name for name in owners if name])
+
+
+def _size_of(answer: Explanation) -> int:
+    return 1 if isinstance(answer, int) else sum([len(each.devices.results) for each in answer])
+
+
+def _is_shared(allocation: AllocationResult) -> bool:
+    return any(result.share_id is not None for result in allocation.devices.results)

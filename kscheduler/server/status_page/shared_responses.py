@@ -1,0 +1,154 @@
+"""What a copy of the process has decided about pods, kept: a copy costs a fork, and ten readers ask for the same.
+
+ReasonChanges   for the overview: of each reason the change that frees most of its pods. Looked for beside
+                everything else while anybody looks, and paused for long after a long search
+SharedResponses   for the pages of pods and nodes: an answer serves everybody for some seconds
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final, Generic, TypeVar
+
+from kscheduler.aio.clock import Clock
+from kscheduler.bounded import RecentlyUsed
+from kscheduler.server.status_page.sources import LiveQueryPort, Tree, Unavailable
+from kscheduler.telemetry.logs import get_logger
+from kscheduler.telemetry.logs.caught import Boundary, count_caught
+
+_log = get_logger("server")
+
+MOST_CHANGES: Final = 64
+"""Pods whose smallest change is kept."""
+MOST_AT_ONCE: Final = 12
+"""Pods that are asked about together: those of the reasons that the overview shows."""
+SHORTEST_PAUSE_SECONDS: Final = 15.0
+LONGEST_PAUSE_SECONDS: Final = 600.0
+PART_OF_TIME: Final = 1 / 200
+"""Of a processor that the searches may take, in a copy that every other process goes before."""
+MOST_ANSWERS: Final = 32
+ANSWER_SECONDS: Final = 10.0
+NO_SINGLE_CHANGE: Final = "no single change that was tried helps the largest set of its pods that are alike"
+ASK_A_MEMBER: Final = "they are decided about together: the page of any member says what would help the group"
+_REJECTED: Final = ("unschedulable", "gated", "backoff")
+
+V = TypeVar("V")
+
+
+@dataclass(frozen=True, slots=True)
+class _KeptChange:
+    change: Tree | None
+    why_not: str
+    at: float
+    """Monotonic seconds."""
+
+
+def _of_group(reason: Tree) -> str:
+    """Where to look instead: what would help a pod group is worked out with one member's page."""
+    return ASK_A_MEMBER if reason["podGroup"] and reason["queue"] in _REJECTED else ""
+
+
+class ReasonChanges:
+    """Looks for the changes that the overview shows; `run` must run for any to be found."""
+
+    def __init__(self, answers: LiveQueryPort | None, clock: Clock) -> None:
+        self._answers = answers
+        self._clock = clock
+        self._kept: RecentlyUsed[str, _KeptChange] = RecentlyUsed(MOST_CHANGES)
+        self._wanted: list[list[str]] = []
+        self._is_wanted = asyncio.Event()
+        self.pause_seconds = SHORTEST_PAUSE_SECONDS
+
+    def beside(self, reasons: Iterable[Tree]) -> Iterator[Tree]:
+        """The reasons, each with `change`, or with what is known instead; and anyone who looks wants to know the
+        rest.
+        """
+        wanted: list[list[str]] = []
+        for reason in reasons:
+            keys = self._keys(reason)
+            key = keys[0] if keys else ""
+            kept = self._kept.use(key) if key else None
+            yield {
+                **reason,
+                "change": kept.change if kept is not None else None,
+                "no_change": kept.why_not if kept is not None and kept.change is None else _of_group(reason),
+                "looking": bool(key) and kept is None,
+            }
+            if key and (kept is None or self._clock.monotonic() - kept.at > self.pause_seconds):
+                wanted.append(keys)
+        self._wanted = wanted[:MOST_AT_ONCE]
+        if wanted:
+            self._is_wanted.set()
+
+    def _keys(self, reason: Tree) -> list[str]:
+        """The pods to ask about, the oldest first. Empty where there is nothing to ask."""
+        is_rejected = reason["queue"] in _REJECTED
+        if self._answers is None or not is_rejected or reason["podGroup"]:
+            return []
+        return [f"{pod['namespace']}/{pod['name']}" for pod in reason["pods"]]
+
+    async def run(self) -> None:
+        """Look for what is wanted, pause, until cancelled."""
+        while True:
+            await self._is_wanted.wait()
+            self._is_wanted.clear()
+            try:
+                await self._look()
+            except Exception:  # noqa: BLE001  who looks must not end who schedules
+                count_caught(Boundary.HTTP)
+                _log.exception("status_page_changes_not_found")
+                self.pause_seconds = LONGEST_PAUSE_SECONDS
+            await self._clock.sleep(self.pause_seconds)
+
+    async def _look(self) -> None:
+        wanted, answers = self._wanted, self._answers
+        if answers is None or not wanted:
+            return
+        began = time.perf_counter()
+        found = await answers.helping_changes(wanted)
+        seconds = time.perf_counter() - began
+        self.pause_seconds = min(max(seconds / PART_OF_TIME, SHORTEST_PAUSE_SECONDS), LONGEST_PAUSE_SECONDS)
+        now = self._clock.monotonic()
+        for key, *_ in wanted:
+            if isinstance(found, Unavailable):
+                if key not in self._kept:  # else what was found before still tells more
+                    self._kept[key] = _KeptChange(None, found.reason, now - self.pause_seconds)
+            else:
+                change = found.get(key)
+                why_not = (change or {}).get("leftOff", NO_SINGLE_CHANGE)
+                change = change if change is not None and "text" in change else None
+                self._kept[key] = _KeptChange(change, "" if change is not None else why_not, now)
+
+
+@dataclass(slots=True)
+class _CachedResponse(Generic[V]):
+    answer: V
+    until: float
+
+
+class SharedResponses(Generic[V]):
+    """Answers by question, each asked for once at a time. A refusal is not kept."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._kept: RecentlyUsed[Hashable, _CachedResponse[V]] = RecentlyUsed(MOST_ANSWERS)
+        self._querying = asyncio.Lock()
+
+    async def answer(self, query: Hashable, ask: Callable[[], Awaitable[V | Unavailable]]) -> V | Unavailable:
+        """The answer, of some seconds ago at most."""
+        kept = self._known(query)
+        if kept is not None:
+            return kept
+        async with self._querying:  # anyone who comes second finds the answer kept
+            kept = self._known(query)
+            if kept is not None:
+                return kept
+            found = await ask()
+            if not isinstance(found, Unavailable):
+                self._kept[query] = _CachedResponse(found, self._clock.monotonic() + ANSWER_SECONDS)
+            return found
+
+    def _known(self, query: Hashable) -> V | None:
+        kept = self._kept.use(query)
+        return kept.answer if kept is not None and self._clock.monotonic() < kept.until else None

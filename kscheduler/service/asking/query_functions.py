@@ -1,0 +1,202 @@
+"""The questions themselves: called in a child of a copy of the service, imported with the first one.
+
+`as_of` is when the copy was made, in seconds of the wall clock. Each returns the status of HTTP, a line end and the
+body; what is wrong with the question is a sentence of text.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from time import perf_counter
+from typing import Final
+
+import numpy.ma  # noqa: F401  `np.unique` imports it when it is first called: each copy would do so again
+
+from kscheduler.api.defaults.pods import default_new_pod
+from kscheduler.api.groups import GROUP_PREFIXES
+from kscheduler.api.new_objects import objections
+from kscheduler.api.priority import classes_of
+from kscheduler.explain.explanation import Explanation, answered
+from kscheduler.explain.explanation_keys import API_VERSION
+from kscheduler.explain.node_use.uses import node_uses, uses_tree
+from kscheduler.explain.queries.as_if import NewObjectRules
+from kscheduler.explain.queries.explain_query import (
+    WHERE,
+    ExplainQuery,
+    GroupExplainQuery,
+    query_about_group,
+    with_claim_templates,
+)
+from kscheduler.explain.queries.named import member_to_explain, members_of, no_member
+from kscheduler.explain.queries.new_pods_request import LIST_KIND, queries_of_request, read_new_pods_request
+from kscheduler.explain.suggestions.search_time import SharedTime
+from kscheduler.scenario.files import ScenarioError
+from kscheduler.server.pages.query_pages import POD_GROUP
+from kscheduler.service.asking.helping_changes import helping_changes as of_reasons
+from kscheduler.service.asking.live_state import hold, live_objects, live_pod, running_about, running_scheduler
+from kscheduler.service.parts import Parts
+from kscheduler.simulate.from_request import read_request, requested_changes_of, serving_of_request
+from kscheduler.simulate.in_json import simulation_tree
+from kscheduler.simulate.planning import planned
+from kscheduler.simulate.run_simulation import run_simulation
+from kscheduler.simulate.simulation_plan import HeldCluster
+from kscheduler.text import json_line
+
+PLAY_SECONDS: Final = 6.0
+"""Of the deadline of a copy (`CopyLimits.seconds`): the rest is for the answer, on a machine that is busy."""
+_REPORTED_AGE_SECONDS: Final = 1.0
+"""An answer about an older state says so."""
+_OK: Final = 200
+_BAD_REQUEST: Final = 400
+_NOT_FOUND: Final = 404
+_UNPROCESSABLE: Final = 422
+
+
+def explain(
+    parts: Parts,
+    as_of: float,
+    *,
+    pod_key: str,
+    against_node: str,
+    leads: bool,
+    as_text: bool,
+    with_suggestions: bool,
+) -> bytes:
+    """Where a pod goes and why, as `kscheduler explain` says it.
+
+    `pod_key`: as `server.pages.query_pages.QueryService.explain` has it.
+    """
+    namespace, _, name = pod_key.partition("/")
+    of_group = name.startswith(f"{POD_GROUP}/")
+    if of_group:
+        group = name.removeprefix(f"{POD_GROUP}/")
+        pod = member_to_explain(members_of(live_objects(parts).pods, namespace, group))
+        if pod is None:
+            return _explain_without_members(parts, as_of, namespace, group, leads=leads, as_text=as_text)
+        pod_key = pod.key
+    else:
+        pod = live_pod(parts, namespace, name)
+    if pod is None:
+        hint = f"; of a pod group: podGroup=NAMESPACE/{name}" if namespace in GROUP_PREFIXES else ""
+        return _response(_NOT_FOUND, f"the service knows no pod {pod_key}{hint}")
+    running = running_about(parts, pod, as_of, leads=leads, of_group=of_group)
+    if against_node and not running.cache.has_node(against_node):
+        return _response(_NOT_FOUND, f"the service knows no node {against_node}")
+    query = running.query(pod, of_group=of_group)
+    if isinstance(query, ExplainQuery):
+        query = with_claim_templates(query, parts.claim_templates.get(pod.key, {}))
+    if against_node and isinstance(query, GroupExplainQuery):
+        return _response(
+            _UNPROCESSABLE, f"{pod_key} is decided with its pod group: nodes of one member are not compared"
+        )
+    try:
+        explanation = answered(
+            query, running.explanation(query), against_node=against_node, with_suggestions=with_suggestions
+        )
+    except ScenarioError as problem:
+        return _response(_UNPROCESSABLE, str(problem))
+    return _explained(explanation, parts, as_of, as_text=as_text)
+
+
+def _explain_without_members(
+    parts: Parts, as_of: float, namespace: str, group: str, *, leads: bool, as_text: bool
+) -> bytes:
+    """Of a group that exists and that no pod of the service's names: those that have ended are not kept."""
+    running = running_scheduler(parts, as_of, leads=leads)
+    keys = (each.key for each in running.groups if each.key.text == f"{namespace}/{group}")
+    key = next(keys, None)
+    if key is None:
+        return _response(
+            _NOT_FOUND, f"the service knows no pod group {namespace}/{group}: {no_member(namespace, group)}"
+        )
+    query = query_about_group(key, running.objects, running.groups, running.served, WHERE)
+    return _explained(answered(query, query.explanation()), parts, as_of, as_text=as_text)
+
+
+def explain_new(parts: Parts, as_of: float, *, body: bytes, leads: bool, as_text: bool) -> bytes:
+    """Where pods that do not exist yet would go, as `kscheduler explain -f` says it."""
+    try:
+        request = read_new_pods_request(body)
+        running = running_scheduler(parts, as_of, leads=leads)
+        if request.against and not running.cache.has_node(request.against):
+            return _response(_NOT_FOUND, f"the service knows no node {request.against}")
+        rules = NewObjectRules(default_new_pod, objections, classes_of(running.objects.pods))
+        queries = queries_of_request(request, running.objects, running.served, rules)
+        times, answers = SharedTime(len(queries)), []
+        for query in queries:
+            hold(parts, running.objects, query.scenario.objects)
+            decision = running.explanation(query)
+            time = times.part()
+            answers.append(
+                answered(
+                    query,
+                    decision,
+                    against_node=request.against,
+                    with_suggestions=request.suggestions,
+                    time=time,
+                )
+            )
+    except ScenarioError as problem:
+        return _response(_BAD_REQUEST, str(problem))
+    aged = [replace(each, notes=(*each.notes, *_age_notes(parts, as_of))) for each in answers]
+    if as_text:
+        return _response(_OK, _text_of(aged))
+    listed = {"apiVersion": API_VERSION, "kind": LIST_KIND, "items": [each.as_tree() for each in aged]}
+    return _response(_OK, f"{json_line(listed)}\n")
+
+
+def _explained(explanation: Explanation, parts: Parts, as_of: float, *, as_text: bool) -> bytes:
+    explanation = replace(explanation, notes=(*explanation.notes, *_age_notes(parts, as_of)))
+    return _response(_OK, _text_of([explanation]) if as_text else f"{explanation.as_json()}\n")
+
+
+def _text_of(answers: Sequence[Explanation]) -> str:
+    """The texts, and each note once."""
+    notes = dict.fromkeys(note for each in answers for note in each.notes)
+    lines = "".join(f"note: {note}\n" for note in notes)
+    texts = "\n\n".join(each.as_text() for each in answers)
+    return f"{texts}\n{lines}"
+
+
+def nodes(parts: Parts, as_of: float) -> bytes:
+    """How full each node is, and which waiting pods it has rejected."""
+    assembly = parts.assembly
+    uses = node_uses(assembly.cache, assembly.profiles, live_objects(parts).pods)
+    return _response(_OK, f"{json_line(uses_tree(uses, _age_notes(parts, as_of)))}\n")
+
+
+def helping_changes(parts: Parts, as_of: float, *, reasons: Sequence[Sequence[str]]) -> bytes:
+    """The change that frees most pods of each reason, by the key of its first pod: as on the status page."""
+    del as_of
+    return _response(_OK, json_line(of_reasons(parts, reasons)))
+
+
+def simulate(parts: Parts, as_of: float, *, body: bytes) -> bytes:
+    """What would happen if, as `kscheduler simulate -o json` says it."""
+    began = perf_counter()
+    try:
+        request = read_request(body)
+        running = running_scheduler(parts, as_of, leads=True, in_order=True)
+        requested_changes = requested_changes_of(request, (node.metadata.name for node in running.objects.nodes))
+        served = serving_of_request(request, running.served)
+        cluster = HeldCluster(running.cache, running.objects)
+        rules = NewObjectRules(default_new_pod, objections)
+        seconds = PLAY_SECONDS - (perf_counter() - began)
+        plan, notes = planned(
+            requested_changes, running.objects, running.groups, served, WHERE, rules, cluster, seconds
+        )
+        simulation_result = run_simulation(plan)
+    except ScenarioError as problem:
+        return _response(_BAD_REQUEST, str(problem))
+    return _response(_OK, f"{json_line(simulation_tree(simulation_result, [*notes, *_age_notes(parts, as_of)]))}\n")
+
+
+def _age_notes(parts: Parts, as_of: float) -> Iterator[str]:
+    age_seconds = parts.clock.time() - as_of
+    if age_seconds > _REPORTED_AGE_SECONDS:
+        at = datetime.fromtimestamp(as_of, UTC).strftime("%H:%M:%SZ")
+        yield f"as of {at}, {age_seconds:.0f} s before this answer"
+
+
+def _response(status: int, text: str) -> bytes:
+    return f"{status}\n{text}".encode(errors="backslashreplace")

@@ -1,0 +1,458 @@
+"""A scheduler at work on a copy of a cluster, in virtual time: the service's queue, workers, cycle and evictions.
+
+Its API server is this class: a Binding succeeds at once, an evicted pod is gone at once and made again by its owner,
+conditions are kept for the answer. Nothing leaves the process. PreBind is left out, as it prepares the world outside
+(volumes, what custom plugins do there): what Reserve has assumed stays assumed. Only claims to devices are
+written, into `simulated_claims`: pods that share one wait until it is.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from time import perf_counter
+from typing import Any, Final
+
+import msgspec
+
+from kscheduler.aio.clock import VirtualClock
+from kscheduler.aio.tasks import while_running
+from kscheduler.api.core import Pod, PodExtendedResourceClaimStatus, PodStatus
+from kscheduler.api.kinds import KINDS, NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Kind
+from kscheduler.api.meta import Condition, KubeObject
+from kscheduler.assembly import Assembly, Ports, group_apis
+from kscheduler.assembly.ports import NoStatuses
+from kscheduler.assembly.profiles_over import built_profiles
+from kscheduler.config.errors import ConfigError
+from kscheduler.config.loader import LoadedConfig
+from kscheduler.framework.handle import Handle
+from kscheduler.framework.plugin_listener import PluginListener
+from kscheduler.framework.registry import Registry
+from kscheduler.framework.status import SUCCESS, Status
+from kscheduler.plugins.dynamic_resources.plugin import DynamicResources
+from kscheduler.plugins.in_tree import registry
+from kscheduler.scenario.decide import scenario_ports
+from kscheduler.scenario.device_claims import DevicesByClass
+from kscheduler.scenario.files import ScenarioError
+from kscheduler.scenario.scenario import ClusterObjects
+from kscheduler.scheduling.profiles import Profiles
+from kscheduler.scheduling.work.concurrency import AdaptiveLimit
+from kscheduler.scheduling.work.workers import Workers
+from kscheduler.simulate.cluster_capacity import capacity_before, capacity_in, devices_in
+from kscheduler.simulate.simulated_claims import SimulatedClaims
+from kscheduler.simulate.simulation_plan import SimulationPlan
+from kscheduler.simulate.simulation_result import PENDING, REMOVAL, Evicted, Placed, ResourceCapacity, StillPending
+from kscheduler.state.pod_groups import PodGroupTable
+
+_WORKERS: Final = 4
+_QUIET_TURNS: Final = 30
+"""Turns of the event loop in which a chain of awaits comes to its end."""
+_BACKOFF_SECONDS: Final = 10.0
+"""The longest back-off; virtual."""
+_MOST_ROUNDS: Final = 60
+"""Back-offs that are waited for: ten minutes of the service's time. Anyone who moves then still, moves forever."""
+_STILL_ROUNDS: Final = 3
+"""Without a move, after which nothing is expected of further ones."""
+_LAST_ROUNDS: Final = 10
+"""In which pods must move for it to be said that they move forever."""
+_TO_BE_TRIED: Final = ("active", "backoff")
+
+
+class SimulatedCluster:
+    """The cluster of a plan."""
+
+    def __init__(self, plan: SimulationPlan) -> None:
+        """Raises `ScenarioError` where the configuration cannot be used."""
+        self.clock = VirtualClock()
+        self._ends_at = perf_counter() + plan.seconds
+        self._pods: dict[str, Pod] = {}
+        self._origins: dict[str, str] = {}
+        self._conditions: dict[str, Condition] = {}
+        self._numbers: dict[str, int] = {}
+        self._statuses = _Statuses(self)
+        self._evicted: list[Evicted] = []
+        self._placed: list[Placed] = []
+        self._moves_before_the_end = self._moves
+        self._plan = plan
+        tracker = None if plan.running is None else plan.running.cache.devices.claims
+        self._claims = SimulatedClaims(plan.objects, plan.where, self._report_pod, tracker)
+        self._devices = DevicesByClass(plan.config.gates)
+        known = registry() if plan.plugins is None else plan.plugins
+        ports = scenario_ports(plan.objects)
+        self._assembly = self._built(plan.config, known, ports)
+        queue, scheduler = self._assembly.queue, self._assembly.scheduler
+        self._workers = Workers(_WORKERS, queue, scheduler, AdaptiveLimit(_WORKERS, _WORKERS), self.clock)
+        self._show_all()
+
+    def _built(self, config: LoadedConfig, known: Registry, ports: Ports) -> Assembly:
+        connected = replace(
+            ports,
+            binder=self,
+            evictor=self,
+            statuses=self._statuses,
+            claim_storage=self._claims,
+            pod_of=self._pods.get,
+            on_arrival=lambda: self._workers.wake(),  # noqa: PLW0108  they come after the queue
+        )
+        try:
+            cache = None if self._plan.running is None else self._plan.running.cache
+            built = Assembly(config, known, connected, self.clock, cache=cache, build=_that_write_claims_only)
+        except ConfigError as problem:
+            problems = "; ".join(str(each) for each in problem.problems)
+            raise ScenarioError(f"{self._plan.where}: config: {problems}") from None
+        built.plugin_reports.ignore_slow_calls()
+        return built
+
+    def _show_all(self) -> None:
+        self._show_nodes()
+        handlers, objects = self._assembly.handlers, self._plan.objects
+        held = ClusterObjects() if self._plan.running is None else self._plan.running.objects
+        for plural, kind in KINDS.items():
+            if kind not in (NODES, PODS) and kind in handlers:
+                known = set(map(id, getattr(held, plural)))
+                for obj in self._listed(kind):
+                    if id(obj) not in known:
+                        handlers[kind].on_add(obj, initial=True)
+        self._claims.follow(handlers[RESOURCE_CLAIMS])
+        there = {node.metadata.name for node in objects.nodes} - self._plan.given_nodes
+        self._devices_before = devices_in(self._assembly.cache, self._devices, there)
+        for api in group_apis(self._plan.config):
+            for group in objects.groups(api.kind):
+                handlers[api.kind].on_add(group, initial=True)
+        for definition in self._plan.groups:
+            self._assembly.cache.pod_groups.put(definition)
+        gone = set(self._plan.gone_nodes)
+        for pod in map(self._as_known, objects.pods):
+            if pod.spec.node_name in gone:
+                self._lost(pod)
+            elif self._plan.running is not None and pod.spec.node_name and not self._assembly.resizes.concerns(pod):
+                self._pods[pod.key], self._origins[pod.key] = pod, PENDING
+            else:
+                self.show(pod, PENDING)
+
+    def _listed(self, kind: Kind) -> Iterable[KubeObject]:
+        """The objects of a kind, with those that come with new nodes."""
+        if kind is RESOURCE_CLAIMS:
+            return self._claims
+        listed: Iterable[KubeObject] = getattr(self._plan.objects, kind.plural)
+        return (*listed, *self._plan.added_slices()) if kind is RESOURCE_SLICES else listed
+
+    def _show_nodes(self) -> None:
+        """Where the cache has them already, only what is different of them."""
+        running, handler = self._plan.running, self._assembly.handlers[NODES]
+        wanted = self._plan.nodes()
+        if running is None:
+            for node in wanted:
+                handler.on_add(node, initial=True)
+            return
+        held = {node.metadata.name: node for node in running.objects.nodes}
+        for node in wanted:
+            before = held.get(node.metadata.name)
+            if before is None:
+                handler.on_add(node, initial=True)
+            elif before is not node:
+                handler.on_update(before, node)
+        for name in self._plan.gone_nodes:
+            for pod in self._assembly.cache.pods_on(name):
+                self._assembly.cache.remove_pod(pod.uid)
+            handler.on_delete(held[name])
+
+    def _as_known(self, pod: Pod) -> Pod:
+        """A running service knows more than the watch has shown: what it is about to bind is on its node here."""
+        cache = None if self._plan.running is None else self._plan.running.cache
+        if cache is None or pod.spec.node_name:
+            return pod
+        uid = pod.metadata.uid
+        if cache.is_assumed(uid):
+            placed = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=cache.node_of(uid)))
+            cache.add_pod(placed)
+            self._claims.settle(placed)
+            return placed
+        nomination = cache.nominator.nomination(uid)
+        if nomination is None or nomination[0] == pod.status.nominated_node_name:
+            return pod
+        status = msgspec.structs.replace(pod.status, nominated_node_name=nomination[0])
+        return msgspec.structs.replace(pod, status=status)
+
+    # --- pods ---------------------------------------------------------------------------------------------------------
+
+    def show(self, pod: Pod, origin: str) -> None:
+        """A pod appears, with its claims."""
+        if not (pod.spec.node_name or pod.is_terminal):
+            pod = self._claims.made_for(pod)
+        self._pods[pod.key] = pod
+        self._origins[pod.key] = origin
+        self._assembly.pod_handler.on_add(pod, initial=False)
+
+    def evict(self, pod: Pod, by: str, after_seconds: int = 0) -> str:
+        """A pod goes, and its controller makes another; returns its key, or nothing."""
+        del self._pods[pod.key]
+        again = self._again(pod)
+        replacement = again.key if again is not None else ""
+        gone = Evicted(pod.key, pod.spec.node_name, by, pod.spec.priority or 0, replacement, after_seconds)
+        self._evicted.append(gone)
+        self._assembly.pod_handler.on_delete(pod)
+        self._assembly.evictions.pod_change_waits.on_delete(pod)
+        self._claims.pod_is_gone(pod)
+        if again is not None:
+            self.show(again, pod.key)
+        return replacement
+
+    def _lost(self, pod: Pod) -> None:
+        """A pod of a node that is gone."""
+        self._claims.pod_is_gone(pod)
+        again = self._again(pod)
+        replacement = again.key if again is not None else ""
+        self._evicted.append(Evicted(pod.key, pod.spec.node_name, REMOVAL, pod.spec.priority or 0, replacement))
+        if again is not None:
+            self.show(again, pod.key)
+
+    def _again(self, pod: Pod) -> Pod | None:
+        """The pod that its controller makes when it is gone."""
+        owner = pod.metadata.controller
+        if owner is None or owner.kind in ("DaemonSet", "Node") or pod.is_terminal:
+            return None
+        name = pod.metadata.name
+        if owner.kind != "StatefulSet":  # which keeps its pods' names
+            number = self._numbers[name] = self._numbers.get(name, 0) + 1
+            name = f"{name}-again-{number}"
+        metadata = msgspec.structs.replace(
+            pod.metadata, name=name, uid=f"{pod.metadata.uid}-{name}", deletion_timestamp=None
+        )
+        spec = msgspec.structs.replace(pod.spec, node_name="")
+        return msgspec.structs.replace(pod, metadata=metadata, spec=spec, status=PodStatus())
+
+    @property
+    def groups(self) -> PodGroupTable:
+        """The pod groups; another one is put there before its members appear."""
+        return self._assembly.cache.pod_groups
+
+    def pods(self) -> Iterable[Pod]:
+        """Every pod."""
+        return self._pods.values()
+
+    def pods_on(self, node_name: str) -> list[Pod]:
+        """By name, without those that have ended."""
+        found = [pod for pod in self._pods.values() if pod.spec.node_name == node_name and not pod.is_terminal]
+        return sorted(found, key=lambda pod: pod.key)
+
+    def is_there(self, pod: Pod) -> bool:
+        """Whether the pod is still on its node: it may have been preempted."""
+        current = self._pods.get(pod.key)
+        return current is not None and current.metadata.uid == pod.metadata.uid
+
+    def is_placed(self, key: str) -> bool:
+        """Whether the pod has a node."""
+        pod = self._pods.get(key)
+        return pod is not None and bool(pod.spec.node_name)
+
+    # --- the API server's part ----------------------------------------------------------------------------------------
+
+    async def bind(self, pod: Pod, node_name: str) -> Status:
+        """The Binding succeeds, and the watch shows it."""
+        self._look_at_the_time()
+        before = self._pods.get(pod.key, pod)
+        spec = msgspec.structs.replace(before.spec, node_name=node_name)
+        bound = self._pods[pod.key] = msgspec.structs.replace(before, spec=spec)
+        self._placed.append(Placed(pod.key, node_name, self._origins.get(pod.key, PENDING)))
+        asyncio.get_running_loop().call_soon(self._assembly.pod_handler.on_update, before, bound)
+        return SUCCESS
+
+    async def evict_pod(self, pod: Pod, condition: Condition) -> bool:
+        """Preemption: the victim goes at once."""
+        current = self._pods.get(pod.key)
+        if current is None:
+            return False
+        del condition
+        asyncio.get_running_loop().call_soon(self.evict, current, self._preemptor_on(current.spec.node_name))
+        return True
+
+    def _preemptor_on(self, node_name: str) -> str:
+        """Whose status names the node: that is written before any victim goes."""
+        nominated = [
+            pod for pod in self._pods.values() if not pod.spec.node_name and pod.status.nominated_node_name == node_name
+        ]
+        return max(nominated, key=lambda pod: pod.spec.priority or 0).key if nominated else "preemption"
+
+    def report(self, pod: Pod, condition: Condition) -> None:
+        """A condition that would be written."""
+        self._look_at_the_time()
+        self._conditions[pod.key] = condition
+
+    def _report_pod(self, pod: Pod, status: PodExtendedResourceClaimStatus) -> None:
+        """The status that would be written."""
+        before = self._pods.get(pod.key)
+        if before is not None:
+            changed = msgspec.structs.replace(before.status, extended_resource_claim_status=status)
+            self._pods[pod.key] = msgspec.structs.replace(before, status=changed)
+
+    async def nominate(self, pod: Pod, node_name: str) -> None:
+        """A nomination that would be written."""
+        before = self._pods.get(pod.key)
+        if before is not None and before.status.nominated_node_name != node_name:
+            status = msgspec.structs.replace(before.status, nominated_node_name=node_name)
+            after = self._pods[pod.key] = msgspec.structs.replace(before, status=status)
+            asyncio.get_running_loop().call_soon(self._assembly.pod_handler.on_update, before, after)
+
+    def _look_at_the_time(self) -> None:
+        """In virtual time no slice of the workers ever ends, so that the play would not notice its own end."""
+        if self.is_out_of_time:
+            self._workers.end_slice()
+
+    # --- the play -----------------------------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def at_work(self) -> AsyncIterator[None]:
+        """With workers and flushes of the queue."""
+        self._assembly.queue.begin_scheduling()
+        assert self._assembly.claims is not None  # noqa: S101  claims have their storage
+        work = (self._workers.run(), self._workers.keep_flushing(), self._assembly.claims.run())
+        tasks = [asyncio.ensure_future(each) for each in work]
+        try:
+            async with while_running(tasks):
+                yield
+        finally:
+            await self._assembly.scheduler.awaited.drain(0.0)
+
+    @property
+    def is_out_of_time(self) -> bool:
+        """Whether the play must end where it is."""
+        return perf_counter() >= self._ends_at
+
+    async def until_quiet(self) -> bool:
+        """Until every pod has a node or waits for something that will not happen.
+
+        False if something moves forever, or if the time is up.
+        """
+        for rounds_left in range(_MOST_ROUNDS, 0, -1):
+            if rounds_left == _LAST_ROUNDS:
+                self._moves_before_the_end = self._moves
+            await self._turns()
+            if self.is_out_of_time:
+                return False
+            statistics = self._assembly.queue.statistics()
+            if not (statistics.active or statistics.backoff or statistics.in_flight):
+                return True
+            await self.clock.advance(_BACKOFF_SECONDS)
+        return False
+
+    async def until_settled(self) -> None:
+        """Until nobody has moved for three of the longest back-offs, however many attempts fail again and again."""
+        still = 0
+        for _ in range(_MOST_ROUNDS):
+            before = self._moves
+            await self._turns()
+            statistics = self._assembly.queue.statistics()
+            still = still + 1 if self._moves == before else 0
+            is_quiet = not (statistics.active or statistics.backoff or statistics.in_flight)
+            if self.is_out_of_time or is_quiet or still == _STILL_ROUNDS:
+                return
+            await self.clock.advance(_BACKOFF_SECONDS)
+
+    def why_never_quiet(self) -> str:
+        """What goes on where `until_quiet` has given up: pods change places, or fail at each attempt.
+
+        A pod does so after an error, such as that there are no nodes, and a pod group whenever it is rejected.
+        """
+        if self._moves != self._moves_before_the_end:
+            return "some pods still change places after ten minutes of virtual time"
+        failing = [
+            pod.key
+            for pod in self._pods.values()
+            if not pod.spec.node_name and (found := self._assembly.queue.find(pod.key)) and found[0] in _TO_BE_TRIED
+        ]
+        if not failing:
+            return "some attempts have not ended after ten minutes of virtual time"
+        named = ", ".join(failing[:3]) + (f" and {len(failing) - 3} more" if len(failing) > 3 else "")
+        return f"tried again and again, and each attempt fails: {named}"
+
+    @property
+    def _moves(self) -> tuple[int, int]:
+        return len(self._placed), len(self._evicted)
+
+    async def _turns(self) -> None:
+        """Until nobody decides any more."""
+        quiet = 0
+        while quiet < _QUIET_TURNS and not self.is_out_of_time:
+            before = self._moves
+            await asyncio.sleep(0)
+            statistics = self._assembly.queue.statistics() if before == self._moves else None
+            is_busy = statistics is None or statistics.active > 0
+            quiet = 0 if is_busy else quiet + 1
+
+    def notes(self) -> list[str]:
+        """What had to be presumed."""
+        return self._claims.notes()
+
+    # --- the answer ---------------------------------------------------------------------------------------------------
+
+    def placed(self) -> tuple[Placed, ...]:
+        """In the order of the bindings."""
+        return tuple(self._placed)
+
+    def evicted(self) -> tuple[Evicted, ...]:
+        """In the order in which they went."""
+        return tuple(self._evicted)
+
+    def waiting(self, served: Iterable[str]) -> tuple[StillPending, ...]:
+        """The pods of these schedulers without a node."""
+        names = set(served)
+        return tuple(
+            StillPending(key, self._why(key), self._origins[key], pod.status.nominated_node_name)
+            for key, pod in self._pods.items()
+            if not pod.spec.node_name and not pod.is_terminal and pod.spec.scheduler_name in names
+        )
+
+    def _why(self, key: str) -> str:
+        condition = self._conditions.get(key)
+        if condition is not None and condition.message:
+            return condition.message
+        found = self._assembly.queue.find(key)
+        if found is None:
+            return "it waits for a plugin (Permit)"
+        template = self._claims.missing_template(self._pods[key])
+        if template:
+            return f"gated: ResourceClaimTemplate {template} is not known, so the pod has no claim"
+        place, queued = found
+        if place in _TO_BE_TRIED and self.is_out_of_time:
+            return "not tried: the simulation was ended before"
+        gate = self._assembly.profiles[queued.pod.pod.spec.scheduler_name].run_pre_enqueue(queued.pod)
+        return f"{place}: {gate.message}" if gate.message else place
+
+    def capacity_before(self) -> dict[str, ResourceCapacity]:
+        """By resource, of the nodes that the cluster has: those that come are not counted, those that go are."""
+        return {**capacity_before(self._assembly.cache, self._plan), **self._devices_before}
+
+    def room(self) -> dict[str, ResourceCapacity]:
+        """By resource, of all nodes."""
+        cache = self._assembly.cache
+        names = [cache.nodes.name_of(row) for row in cache.nodes.rows().tolist()]
+        return {**capacity_in(cache), **devices_in(cache, self._devices, names)}
+
+
+class _Statuses(NoStatuses):
+    """Conditions and nominations go to the cluster."""
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self._cluster = cluster
+
+    def report(self, pod: Pod, condition: Condition, note: str, nominated_node_name: str | None = None) -> None:
+        del note, nominated_node_name
+        self._cluster.report(pod, condition)
+
+    async def patch_pod_status(self, pod: Pod, condition: Condition | None, nominated_node_name: str) -> bool:
+        if condition is not None:
+            self._cluster.report(pod, condition)
+        await self._cluster.nominate(pod, nominated_node_name)
+        return True
+
+
+def _that_write_claims_only(
+    config: LoadedConfig, known: Registry, handle: Handle, listener: PluginListener
+) -> Profiles:
+    """The profiles without PreBind, but for that of claims to devices."""
+    built: Any = built_profiles(config, known, handle, listener)
+    return {
+        name: replace(profile, pre_bind=tuple(each for each in profile.pre_bind if isinstance(each, DynamicResources)))
+        for name, profile in built.items()
+    }
