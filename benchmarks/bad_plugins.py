@@ -65,8 +65,8 @@ API_SECONDS: Final = 0.002
 WORKERS: Final = 16
 THEIRS_PER_MINE: Final = 4
 LONGEST_DURING_SECONDS: Final = 30.0
+# Pods.
 BLOCK: Final = 100
-"""Pods."""
 DRAWINGS: Final = 100
 STRETCHES: Final = ("before", "during", "after")
 SOUND: Final = "sound"

@@ -36,19 +36,19 @@ from kscheduler.bench.template import Template
 NODE_COUNTS = (100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000)
 RUNNING_COUNTS = (0, 10_000, 50_000, 100_000, 200_000, 350_000, 500_000)
 PLAIN = "plain pods"
+# The scenario against nodes, and the pods against running pods.
 LINES: dict[str, tuple[str, Template]] = {
     PLAIN: ("SchedulingBasic", objects.DEFAULT_POD),
     "hard zone spread": ("TopologySpreading", objects.SPREAD_POD),
     "preferred pod affinity": ("SchedulingPreferredPodAffinity", objects.PREFERRED_AFFINITY_POD),
 }
-"""The scenario against nodes, and the pods against running pods."""
+# Colours that colour-blind readers can distinguish.
 COLOURS = dict(zip(LINES, ("#0072b2", "#d55e00", "#009e73"), strict=True))
-"""Colours that colour-blind readers can distinguish."""
 
+# From how many nodes to how many a decision on a plain pod may cost at most so many times as much.
 GROWTH, MOST_GROWTH = (1_000, 50_000), 6
-"""From how many nodes to how many a decision on a plain pod may cost at most so many times as much."""
+# On so many nodes 10,000 decisions on plain pods a second are promised.
 GOAL_NODES, GOAL_US = 5_000, 100
-"""On so many nodes 10,000 decisions on plain pods a second are promised."""
 
 
 @dataclass(frozen=True)

@@ -31,8 +31,8 @@ from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.state.cache import Cache
 
 NAME = "kscheduler"
+# Decisions that are not counted; they begin at different places of the ring, so all rows are seen.
 WARM_UP = 100
-"""Decisions that are not counted; they begin at different places of the ring, so all rows are seen."""
 Tree = dict[str, Any]
 
 SPREAD: Tree = {

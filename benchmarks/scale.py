@@ -39,8 +39,8 @@ from kscheduler.informers.reflector import Reflector
 from kscheduler.telemetry import logs
 
 BEAT_SECONDS: Final = 0.005
+# Lines that come together: what a socket's buffer holds.
 BATCH: Final = 32
-"""Lines that come together: what a socket's buffer holds."""
 NODE_GOAL_KB, POD_GOAL_KB = 20, 12
 ZONE, HOST = scale_objects.ZONE, scale_objects.HOST
 

@@ -45,8 +45,8 @@ INDENT: Final = "  "
 _DEFAULT_WIDTH: Final = 100
 _NARROWEST_TERMINAL: Final = 40
 _WIDEST: Final = 120
+# Columns by which continuation lines are indented.
 _HANGING: Final = 4
-"""Columns by which continuation lines are indented."""
 
 _ESCAPES: Final = re.compile(r"\x1b\[[0-9]*m")
 

@@ -23,6 +23,7 @@ from types import FrameType
 from typing import Final
 
 _FOR_CHILDREN: Final = (signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM)
+# The signals that must not end a process for which they mean nothing.
 UNUSED: Final = (
     *_FOR_CHILDREN,
     *(
@@ -32,11 +33,10 @@ UNUSED: Final = (
     ),
     *(range(signal.SIGRTMIN, signal.SIGRTMAX + 1) if hasattr(signal, "SIGRTMIN") else ()),
 )
-"""The signals that must not end a process for which they mean nothing."""
+# Those that end it with the stacks of all threads, besides the faults that `faulthandler.enable` knows.
 _STACKS: Final = tuple(
     getattr(signal, name) for name in ("SIGQUIT", "SIGTRAP", "SIGSYS", "SIGSTKFLT") if hasattr(signal, name)
 )
-"""Those that end it with the stacks of all threads, besides the faults that `faulthandler.enable` knows."""
 
 
 def no_effect(_number: int, _frame: FrameType | None) -> None:

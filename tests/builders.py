@@ -7,8 +7,8 @@ from kscheduler.api.core import Node, Pod
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 
+# A JSON object.
 Tree = dict[str, Any]
-"""A JSON object."""
 
 
 def pod_tree(

@@ -14,8 +14,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 Tree = dict[str, Any]
+# From the request's tree to the answer's.
 Explanation = Callable[[Any], Any]
-"""From the request's tree to the answer's."""
 
 
 @dataclass

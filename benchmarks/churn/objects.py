@@ -35,8 +35,8 @@ CANDIDATE: Final = "DeletionCandidateOfClusterAutoscaler"
 TO_BE_DELETED: Final = "ToBeDeletedByClusterAutoscaler"
 NOT_READY: Final = "node.kubernetes.io/not-ready"
 GPU: Final = "example.com/gpu"
+# Of pods; what follows is namespace and name, which no second pod has.
 UID_PREFIX: Final = "uid-"
-"""Of pods; what follows is namespace and name, which no second pod has."""
 STORAGE_CLASS: Final = "standard"
 _EPOCH: Final = 1_790_000_000
 _ZONES: Final = 3

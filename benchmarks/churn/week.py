@@ -44,11 +44,11 @@ MEMORY_TOLERANCE: Final = 0.03
 LAG_SECONDS: Final = 0.05
 CPU_TOLERANCE: Final = 0.15
 _BEAT_SECONDS: Final = 0.02
+# A multiple of four: quarters are compared.
 _INTERVALS: Final = 16
-"""A multiple of four: quarters are compared."""
 _LARGEST_SHOWN: Final = 12
+# Looks at the memory per interval, of which the median counts: what a burst takes for a moment is not growth.
 _POINTS: Final = 8
-"""Looks at the memory per interval, of which the median counts: what a burst takes for a moment is not growth."""
 
 
 @dataclass(slots=True)

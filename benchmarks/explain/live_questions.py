@@ -43,8 +43,8 @@ from kscheduler.service.parts import Parts
 Tree = dict[str, Any]
 
 _WORKERS: Final = 16
+# New pods that stay; older ones go, so that nodes never fill up.
 _ALIVE: Final = 2_000
-"""New pods that stay; older ones go, so that nodes never fill up."""
 _QUERY_SECONDS: Final = 1.0
 
 

@@ -27,8 +27,8 @@ from kscheduler.scheduling.cycle.schedule import schedule
 Tree = dict[str, Any]
 
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+# The spec of the pod of a number.
 ExplainQuery = Callable[[int], Tree]
-"""The spec of the pod of a number."""
 QUERIES: Final[dict[str, ExplainQuery]] = {
     "no room": lambda _: {},
     "no room, and a label": lambda number: {"nodeSelector": {"disk": f"ssd-{number}"}},

@@ -27,8 +27,8 @@ COLUMNS = (
     ),
     *("lost until restarted", "never placed", "$/h", "CPU s: start + pods", "requests"),
 )
+# The only policy that reads the annotation for a type.
 TYPED = "annotation-match"
-"""The only policy that reads the annotation for a type."""
 
 
 def row(run: Run) -> str:

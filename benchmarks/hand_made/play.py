@@ -19,13 +19,13 @@ from kscheduler.embedded.apiserver.faults import InjectedFault
 
 ROOT: Final = Path(__file__).parents[2]
 SHIPPED: Final = ROOT / "deploy" / "examples" / "policies" / "config.yaml"
+# Bindings that the API server answers with 503 before it takes them.
 REFUSED_BINDINGS: Final = 3
-"""Bindings that the API server answers with 503 before it takes them."""
+# With pods left, and none placed for so long: nothing more will come of them.
 QUIET_SECONDS: Final = 4.0
-"""With pods left, and none placed for so long: nothing more will come of them."""
 MOST_SECONDS: Final = 60.0
+# For the first fetch of a policy's own data; the scripts ask when they need it.
 START_SECONDS: Final = 2.0
-"""For the first fetch of a policy's own data; the scripts ask when they need it."""
 
 
 @dataclass(frozen=True)

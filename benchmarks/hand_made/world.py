@@ -21,8 +21,8 @@ LABELS: Final = {
     "e": {"disk": "ssd"},
     "f": {"disk": "ssd"},
 }
+# Shares of CPU and memory that are in use, as measured once: the measurement does not show the new pods.
 USED: Final = {"a": 0.5, "b": 0.6, "c": 0.2, "d": 0.4, "e": 0.3, "f": 0.7, "small": 0.1, "tainted": 0.05}
-"""Shares of CPU and memory that are in use, as measured once: the measurement does not show the new pods."""
 NUMBERS: Final = {"a": 3, "b": 5, "c": 4, "d": 1, "e": 9, "f": 2, "small": 10, "tainted": 8, "cordoned": 7}
 
 BEFORE: Final = 50

@@ -14,8 +14,8 @@ from tests.e2e.audit import Object, name_of, overcommitted, selects
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 Labels = tuple[tuple[str, str], ...]
+# A topology key, and the labels of the pods that count.
 Rule = tuple[str, Labels]
-"""A topology key, and the labels of the pods that count."""
 
 
 def room_faults(nodes: Iterable[Object], pods: Iterable[Object]) -> list[str]:

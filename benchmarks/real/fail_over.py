@@ -15,10 +15,10 @@ from tests.e2e.election.replicas import FAULTS, Timing
 from tests.e2e.election.rig import rig
 from tests.e2e.election.rounds import Outcome, table
 
+# Seconds from the fault to the first Binding of the next leader that kscheduler must keep with the default lease.
 LIMITS = {"sigterm": 3.0, "sigkill": 17.0, "sigstop": 20.0, "cut": 20.0}
-"""Seconds from the fault to the first Binding of the next leader that kscheduler must keep with the default lease."""
+# Between two Bindings during a rolling update under 50 pods a second.
 LONGEST_GAP_SECONDS = 3.0
-"""Between two Bindings during a rolling update under 50 pods a second."""
 PROGRAMS = ("kscheduler", "kube-scheduler")
 
 

@@ -14,11 +14,11 @@ API_SERVER: Final = (f"--feature-gates={GATE}=true", "--runtime-config=schedulin
 KSCHEDULER: Final = ("--feature-gates", f"{GATE}=true", "--emulated-version", "1.37")
 KUBE_SCHEDULER: Final = (f"--feature-gates={GATE}=true",)
 GROUP_VERSION: Final = "scheduling.k8s.io/v1beta1"
+# What the chart grants where its `podGroups` names Kubernetes' own.
 RULES: Final[tuple[Object, ...]] = (
     {"apiGroups": ["scheduling.k8s.io"], "resources": ["podgroups"], "verbs": ["list", "watch"]},
     {"apiGroups": ["scheduling.k8s.io"], "resources": ["podgroups/status"], "verbs": ["patch"]},
 )
-"""What the chart grants where its `podGroups` names Kubernetes' own."""
 
 
 class Gangs:

@@ -45,8 +45,8 @@ from tests.controlplane.process import Process, free_port
 HOSTILE: Final = "hostile"
 WEBHOOKS_PATH: Final = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 WAIT_SECONDS: Final = 10.0
+# Sound pods that are not bound so long after the last one came count as never bound.
 PATIENCE_SECONDS: Final = 120.0
-"""Sound pods that are not bound so long after the last one came count as never bound."""
 SCHEDULERS: Final[dict[str, Callable[[ControlPlane], Process]]] = {"kscheduler": kscheduler, "kube-scheduler": rival}
 
 

@@ -53,8 +53,8 @@ from tests.controlplane.releases import pinned
 from tests.e2e.audit import overcommitted
 
 MIXED = WORKLOADS["mixed"]
+# kscheduler that is asked.
 QUERIED = "asked"
-"""kscheduler that is asked."""
 QUERY_SECONDS = 1.0
 FIRST_BIND_SECONDS = 60.0
 LAST_BIND_SECONDS = 30.0

@@ -52,10 +52,10 @@ PACKING: Final[dict[str, Any]] = {
     ],
 }
 ALIKE: Final[dict[str, Any]] = {"profiles": [{"schedulerName": SCHEDULER_NAME}]}
+# Without a comparison a shadow is given up.
 PATIENCE_SECONDS: Final = 300.0
-"""Without a comparison a shadow is given up."""
+# Requests of this client at a time.
 IN_FLIGHT: Final = 24
-"""Requests of this client at a time."""
 
 
 class Crowd:

@@ -6,8 +6,8 @@ from typing import Final
 
 import aiohttp
 
+# So many in a row that tell nothing are taken for a fault of the API server.
 EMPTY_WATCHES: Final = 50
-"""So many in a row that tell nothing are taken for a fault of the API server."""
 
 
 async def follow(http: aiohttp.ClientSession, path: str, version: str, see: Callable[[bytes, float], str]) -> None:

@@ -23,10 +23,10 @@ from kscheduler.recorder.replaying.replay import Replay, runs_of
 from kscheduler.telemetry import logs
 
 TURNS_AT_A_TIME = 1000
+# So that a story has several segments, and each snapshot is put back once.
 SEGMENT_BYTES = 1 << 20
-"""So that a story has several segments, and each snapshot is put back once."""
+# With the pods of `RandomCluster`: most find a node, some must preempt, some fit nowhere.
 ROOMY_NODES = 40
-"""With the pods of `RandomCluster`: most find a node, some must preempt, some fit nowhere."""
 
 
 async def record(directory: Path, decisions: int, seed: int, redaction_key: bytes) -> None:

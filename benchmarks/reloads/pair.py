@@ -7,8 +7,8 @@ one filter of each finds b or d: a pod there was decided by half of a configurat
 from typing import Final
 
 NODES: Final = ("a", "b", "c", "d")
+# Where pods may go.
 WHOLE: Final = frozenset({"a", "c"})
-"""Where pods may go."""
 SCHEDULER: Final = "red"
 FILE: Final = "pair.py"
 _PAIR: Final = """\

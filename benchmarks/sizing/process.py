@@ -15,8 +15,8 @@ from kscheduler.aio import BackgroundService, running
 from kscheduler.embedded.demo.processes import ChildProcess
 
 READY_SECONDS: Final = 180.0
+# Of a core: a replica that uses less has no backlog.
 QUIET_SHARE: Final = 0.3
-"""Of a core: a replica that uses less has no backlog."""
 CALM_SECONDS: Final = 5
 POLL_SECONDS: Final = 0.05
 

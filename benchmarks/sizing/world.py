@@ -17,10 +17,10 @@ from kscheduler.embedded.apiserver import EmbeddedAPIServer
 from kscheduler.embedded.objects.store import Change
 
 SCHEDULER_NAME: Final = "kscheduler"
+# `nodeStatusReportFrequency` of the kubelet; its Lease, every 10 s, reaches no scheduler.
 HEARTBEAT_SECONDS: Final = 300.0
-"""`nodeStatusReportFrequency` of the kubelet; its Lease, every 10 s, reaches no scheduler."""
+# Of all pods: of 1,000 pods one is replaced a minute.
 REPLACED_PER_SECOND: Final = 1 / 60_000
-"""Of all pods: of 1,000 pods one is replaced a minute."""
 START_SECONDS: Final = 1.0
 BIND_PATIENCE_SECONDS: Final = 60.0
 

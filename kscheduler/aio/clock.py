@@ -13,8 +13,8 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
+# Turns of the event loop that a woken task gets before virtual time moves on; chains of awaits need a few.
 _SETTLING_TURNS = 25
-"""Turns of the event loop that a woken task gets before virtual time moves on; chains of awaits need a few."""
 
 
 class Alarm(Protocol):
@@ -83,7 +83,6 @@ class VirtualClock:
         self._someone_sleeps = asyncio.Event()
 
     def monotonic(self) -> float:
-        """Virtual seconds."""
         return self._now
 
     def time(self) -> float:

@@ -15,9 +15,9 @@ from typing import Final
 from kscheduler.aio.clock import REAL_CLOCK, Clock
 
 WHOLE_WALK_SECONDS: Final = 12 * 3600.0
+# Arguments of `gc.set_threshold`. A full walk comes about every 80,000 objects, as with the default (700, 10, 10), so
+# no walk takes longer than before.
 THRESHOLDS: Final = 4000, 4, 3
-"""Arguments of `gc.set_threshold`. A full walk comes about every 80,000 objects, as with the default (700, 10, 10), so
-no walk takes longer than before."""
 
 
 @contextmanager

@@ -6,8 +6,8 @@ from kscheduler.aio.clock import REAL_CLOCK, Clock
 
 # How long to wait before the next try: exponential, capped, jittered, reset after a healthy period.
 
+# Shared: making and seeding a generator costs 10 us, and most series never hand out a delay.
 _UNSEEDED = random.Random()  # noqa: S311  # spreads retries, protects nothing
-"""Shared: making and seeding a generator costs 10 us, and most series never hand out a delay."""
 
 
 class Backoff:

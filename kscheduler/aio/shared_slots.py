@@ -43,25 +43,25 @@ from typing import Any, Final, Protocol
 
 from kscheduler.aio.clock import Alarm, Clock
 
+# Of one slow owner, beside the places at the same time.
 TURNS: Final = 32
-"""Of one slow owner, beside the places at the same time."""
+# Of all slow owners: each may hold a connection, and processes have few descriptors.
 MOST_BESIDE: Final = 256
-"""Of all slow owners: each may hold a connection, and processes have few descriptors."""
 LATE_FACTOR: Final = 8.0
 LEAST_SECONDS: Final = 0.25
 MOST_SECONDS: Final = 1.0
 FORGET_SECONDS: Final = 60.0
+# What several owners meet within this time may be the server's; it is how long others count as on time, too.
 SHARED_SECONDS: Final = 5.0
-"""What several owners meet within this time may be the server's; it is how long others count as on time, too."""
+# Pieces of work of others that were on time in a row, since an owner became slow: a busy server answers one or two.
 PROOFS: Final = 8
-"""Pieces of work of others that were on time in a row, since an owner became slow: a busy server answers one or two."""
+# Slow owners that are remembered while they have no work.
 MOST_OWNERS: Final = 1024
-"""Slow owners that are remembered while they have no work."""
+# Of the places, for work of an owner on trial: at least one.
 TRIAL_SHARE: Final = 16
-"""Of the places, for work of an owner on trial: at least one."""
 PROBE_SECONDS: Final = 1.0
+# Pieces of work of which the quickest says what is usual: anyone who has most of the work cannot raise it.
 _RECENT: Final = 64
-"""Pieces of work of which the quickest says what is usual: anyone who has most of the work cannot raise it."""
 
 
 class SlotCapacity(Protocol):
@@ -159,8 +159,8 @@ class _BackgroundWork:
     """It has slept: how long it took says nothing of the server."""
 
 
+# The work, since when, and the room's number.
 _Held = tuple[Any, float, int]
-"""The work, since when, and the room's number."""
 _Waiting = tuple[Any, "asyncio.Future[None]"]
 
 

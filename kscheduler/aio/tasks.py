@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 
 from kscheduler.aio.clock import REAL_CLOCK, Clock, finishes_within
 
+# Called with the task's name and its error.
 ErrorHandler = Callable[[str, BaseException], None]
-"""Called with the task's name and its error."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,16 +33,15 @@ from kscheduler.cel.values.typing import type_name
 
 Release = Literal["1.36", "1.37"]
 
+# What one evaluation may cost, `CELSelectorExpressionMaxCost` of resource.k8s.io.
 COST_LIMIT = 1_000_000
-"""What one evaluation may cost, `CELSelectorExpressionMaxCost` of resource.k8s.io."""
 
+# Expressions that a compiler keeps: some kilobytes each, if they are as people write them (kube-scheduler keeps ten).
 COMPILED_KEPT, COMPILED_BYTES = 256, 32 * 2**20
-"""Expressions that a compiler keeps: some kilobytes each, if they are as people write them (kube-scheduler keeps ten).
-"""
 _BYTES_PER_NODE = 1_000
 
+# Devices whose attributes stay ready to be asked about: about two kilobytes each.
 DEVICES_KEPT, DEVICES_BYTES = 8192, 32 * 2**20
-"""Devices whose attributes stay ready to be asked about: about two kilobytes each."""
 _BYTES_PER_VALUE = 160
 
 _HINT = (

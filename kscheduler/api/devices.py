@@ -13,17 +13,17 @@ from kscheduler.api.meta import Condition, KubeObject, ObjectMeta, Value
 from kscheduler.api.quantity import Quantity
 
 GROUP = "resource.k8s.io"
+# The finalizer of a claim that is allocated.
 DELETE_PROTECTION = "resource.kubernetes.io/delete-protection"
-"""The finalizer of a claim that is allocated."""
+# On a claim, with the value `true`: the scheduler made it for a pod's extended resources.
 EXTENDED_RESOURCE_CLAIM = "resource.kubernetes.io/extended-resource-claim"
-"""On a claim, with the value `true`: the scheduler made it for a pod's extended resources."""
+# Before the name of a class: the extended resource that each class has without naming one.
 IMPLICIT_EXTENDED_RESOURCE = "deviceclass.resource.kubernetes.io/"
-"""Before the name of a class: the extended resource that each class has without naming one."""
 
+# Allocation modes.
 EXACT_COUNT, ALL = "ExactCount", "All"
-"""Allocation modes."""
+# Sources of an allocation's configuration.
 FROM_CLASS, FROM_CLAIM = "FromClass", "FromClaim"
-"""Sources of an allocation's configuration."""
 
 
 # --- requests ---------------------------------------------------------------------------------------------------------

@@ -136,11 +136,11 @@ VOLCANO_POD_GROUPS: Final = Kind(
     "scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup", VolcanoPodGroup, namespaced=True
 )
 
+# The label of a pod that names its group, in scheduler-plugins.
 SCHEDULER_PLUGINS_LABEL: Final = "scheduling.x-k8s.io/pod-group"
-"""The label of a pod that names its group, in scheduler-plugins."""
+# The annotation of a pod that names its group, in Volcano.
 VOLCANO_ANNOTATION: Final = "scheduling.k8s.io/group-name"
-"""The annotation of a pod that names its group, in Volcano."""
+# The condition of a group: once it is True it stays so.
 INITIALLY_SCHEDULED: Final = "PodGroupInitiallyScheduled"
-"""The condition of a group: once it is True it stays so."""
+# Before the slash of `podgroup/NAME`. A namespace of such a name can be given with `-n`.
 GROUP_PREFIXES: Final = ("podgroup", "podgroups", "pg")
-"""Before the slash of `podgroup/NAME`. A namespace of such a name can be given with `-n`."""

@@ -95,8 +95,8 @@ REPLICATION_CONTROLLERS = Kind(
 )
 REPLICA_SETS = Kind("apps", "v1", "replicasets", "ReplicaSet", ReplicaSet, namespaced=True)
 STATEFUL_SETS = Kind("apps", "v1", "statefulsets", "StatefulSet", StatefulSet, namespaced=True)
+# Default spreading takes its selectors from these.
 WORKLOAD_KINDS = (SERVICES, REPLICATION_CONTROLLERS, REPLICA_SETS, STATEFUL_SETS)
-"""Default spreading takes its selectors from these."""
 PERSISTENT_VOLUMES = Kind("", "v1", "persistentvolumes", "PersistentVolume", PersistentVolume)
 PERSISTENT_VOLUME_CLAIMS = Kind(
     "", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", PersistentVolumeClaim, namespaced=True
@@ -108,6 +108,7 @@ CSI_STORAGE_CAPACITIES = Kind(
     "storage.k8s.io", "v1", "csistoragecapacities", "CSIStorageCapacity", CSIStorageCapacity, namespaced=True
 )
 VOLUME_ATTACHMENTS = Kind("storage.k8s.io", "v1", "volumeattachments", "VolumeAttachment", VolumeAttachment)
+# The volume plugins read these.
 STORAGE_KINDS = (
     PERSISTENT_VOLUMES,
     PERSISTENT_VOLUME_CLAIMS,
@@ -117,7 +118,6 @@ STORAGE_KINDS = (
     CSI_STORAGE_CAPACITIES,
     VOLUME_ATTACHMENTS,
 )
-"""The volume plugins read these."""
 
 POD_DISRUPTION_BUDGETS = Kind(
     "policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", PodDisruptionBudget, namespaced=True
@@ -126,14 +126,14 @@ POD_DISRUPTION_BUDGETS = Kind(
 RESOURCE_CLAIMS = Kind(GROUP, "v1", "resourceclaims", "ResourceClaim", ResourceClaim, namespaced=True)
 RESOURCE_SLICES = Kind(GROUP, "v1", "resourceslices", "ResourceSlice", ResourceSlice)
 DEVICE_CLASSES = Kind(GROUP, "v1", "deviceclasses", "DeviceClass", DeviceClass)
+# In v1 since Kubernetes 1.37. Rules count with the gate DRADeviceTaintRules only.
 DEVICE_TAINT_RULES = Kind(GROUP, "v1", "devicetaintrules", "DeviceTaintRule", DeviceTaintRule)
-"""In v1 since Kubernetes 1.37. Rules count with the gate DRADeviceTaintRules only."""
+# DynamicResources reads these.
 DEVICE_KINDS = (RESOURCE_CLAIMS, RESOURCE_SLICES, DEVICE_CLASSES, DEVICE_TAINT_RULES)
-"""DynamicResources reads these."""
+# No rule reads them, and nobody watches them: an explanation says how a pod's claim differs from its template.
 RESOURCE_CLAIM_TEMPLATES = Kind(
     GROUP, "v1", "resourceclaimtemplates", "ResourceClaimTemplate", ResourceClaimTemplate, namespaced=True
 )
-"""No rule reads them, and nobody watches them: an explanation says how a pod's claim differs from its template."""
 
 KINDS = MappingProxyType(
     {

@@ -19,12 +19,12 @@ from typing import Any, Final
 import yaml
 from yaml.constructor import ConstructorError
 
+# PyYAML's loader on libyaml, or its loader in Python if libyaml is missing.
 LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""PyYAML's loader on libyaml, or its loader in Python if libyaml is missing."""
 
 MAX_UINT64: Final = 2**64 - 1
+# Values that aliases and merge keys may stand for, beside one for each byte of the text.
 MOST_ALIASED_VALUES: Final = 100_000
-"""Values that aliases and merge keys may stand for, beside one for each byte of the text."""
 
 _WORDS: Final[dict[str, bool | None]] = {
     **dict.fromkeys(("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"), True),

@@ -41,10 +41,10 @@ def _annotated(pod: Pod) -> str:
     return pod.metadata.annotations.get(SCHEDULER_NAME_ANNOTATION, "")
 
 
+# Characters of a DNS subdomain, which most kinds have as names.
 LONGEST_NAME: Final = 253
-"""Characters of a DNS subdomain, which most kinds have as names."""
+# Characters of `generateName` that the API server keeps: a label has 63, five of them are random.
 LONGEST_GENERATED_BASE: Final = 58
-"""Characters of `generateName` that the API server keeps: a label has 63, five of them are random."""
 
 _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _is_subdomain = re.compile(rf"(?=.{{1,{LONGEST_NAME}}}\Z){_LABEL}(\.{_LABEL})*").fullmatch

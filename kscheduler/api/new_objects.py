@@ -27,10 +27,10 @@ class UncheckableObjectError(ValueError):
 
 
 _UNREADABLE = (TypeError, AttributeError, KeyError, ValueError)
+# Of every new object: a Job's selector is made of it, and the address of a Service.
 _UID = "00000000-0000-4000-8000-000000000000"
-"""Of every new object: a Job's selector is made of it, and the address of a Service."""
+# Of every new object: a gated pod's first condition says since when.
 _CREATED = "2026-01-01T00:00:00Z"
-"""Of every new object: a gated pod's first condition says since when."""
 _WITH_SPEC = ("pods", "nodes")
 _BY_KIND: Mapping[tuple[str, str], ServedResource] = MappingProxyType(
     {

@@ -10,13 +10,13 @@ from kscheduler.api.core import Pod
 
 Tree = dict[str, Any]
 
+# The kind.
 PRIORITY_CLASS: Final = "PriorityClass"
-"""The kind."""
+# Two classes that every cluster has, even if a file does not contain them.
 SYSTEM_PRIORITIES: Final[Mapping[str, int]] = {
     "system-cluster-critical": 2_000_000_000,
     "system-node-critical": 2_000_001_000,
 }
-"""Two classes that every cluster has, even if a file does not contain them."""
 
 
 PRIORITY_CLASSES_PATH: Final = "/apis/scheduling.k8s.io/v1/priorityclasses"

@@ -8,25 +8,25 @@ can never make room on a node (an intended difference, see CONTRIBUTING.md).
 import re
 from functools import lru_cache
 
+# Every quantity saturates here; columns are int64.
 MAX_INT64 = 2**63 - 1
-"""Every quantity saturates here; columns are int64."""
 
+# A quantity as it may stand in JSON or YAML; the API server always sends strings.
 Quantity = str | int | float
-"""A quantity as it may stand in JSON or YAML; the API server always sends strings."""
 
 _SHAPE = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?(?:([eE][+-]?[0-9]{1,18})|([KMGTPE]i|[numkMGTPE]?))")
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+# Beyond 10^64 a number saturates (or vanishes) whatever its digits are, so no huge power is ever computed.
 _LARGEST_EXPONENT = 64
-"""Beyond 10^64 a number saturates (or vanishes) whatever its digits are, so no huge power is ever computed."""
 
 
+# Cached texts per function (three functions): a hundred bytes each, which save two microseconds.
 KEPT = 8192
-"""Cached texts per function (three functions): a hundred bytes each, which save two microseconds."""
 
 _PLAIN_DIGITS = 18
+# Digits after the point that are read; the API server keeps nine.
 _LONGEST_FRACTION = 256
-"""Digits after the point that are read; the API server keeps nine."""
 
 
 class QuantityError(ValueError):

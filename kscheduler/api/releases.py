@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
+# As an API server reports it (`gitVersion`); the embedded API server and the hollow kubelets do.
 RELEASE: Final = "v1.36.3"
-"""As an API server reports it (`gitVersion`); the embedded API server and the hollow kubelets do."""
+# `1.36`: gates, defaults and decisions are the same in all its patch releases.
 VERSION: Final = RELEASE.removeprefix("v").rpartition(".")[0]
-"""`1.36`: gates, defaults and decisions are the same in all its patch releases."""
 
 OLDEST_SERVER: Final = "1.34"
+# API servers on which `make e2e-versions` has run the end-to-end suite: `docs/compatibility.md`.
 NEWEST_SERVER: Final = "1.37"
-"""API servers on which `make e2e-versions` has run the end-to-end suite: `docs/compatibility.md`."""
 
 
 # What the followed versions of Kubernetes do differently: one value per difference and version.
@@ -88,6 +88,7 @@ _HANDLED_NAMES_OF_1_37: Final[Mapping[str, str]] = MappingProxyType(
     | {f"UnschedulablePodUpdatePod{change}": f"UnscheduledPodUpdatePod{change}" for change in _CHANGES_OF_ITSELF}
 )
 
+# By version, oldest first.
 BEHAVIOURS: Final = MappingProxyType(
     {
         each.version: each
@@ -135,7 +136,6 @@ BEHAVIOURS: Final = MappingProxyType(
         )
     }
 )
-"""By version, oldest first."""
 
 
 # Version numbers as API servers tell them, and which of the followed versions belongs to one.

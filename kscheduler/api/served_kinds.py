@@ -37,6 +37,7 @@ scheduling.k8s.io/v1 PriorityClass
 storage.k8s.io/v1 CSIDriver CSINode CSIStorageCapacity StorageClass VolumeAttachment VolumeAttributesClass
 storagemigration.k8s.io/v1 StorageVersionMigration
 """
+# Served with `--runtime-config` only.
 _QUERIED_FOR: Final = """\
 admissionregistration.k8s.io/v1alpha1 MutatingAdmissionPolicy MutatingAdmissionPolicyBinding
 admissionregistration.k8s.io/v1beta1 MutatingAdmissionPolicy MutatingAdmissionPolicyBinding
@@ -56,7 +57,6 @@ scheduling.k8s.io/v1beta1 PodGroup Workload
 storage.k8s.io/v1beta1 VolumeAttributesClass
 storagemigration.k8s.io/v1beta1 StorageVersionMigration
 """
-"""Served with `--runtime-config` only."""
 _FORMER_GROUPS: Final = ("extensions",)
 
 
@@ -65,8 +65,8 @@ def _kinds(text: str) -> frozenset[tuple[str, str]]:
     return frozenset((version, kind) for version, *kinds in lines for kind in kinds)
 
 
+# `apiVersion` and `kind` of what 1.36 or 1.37 serves, some when asked to.
 SERVED: Final = _kinds(_SERVED) | _kinds(_QUERIED_FOR)
-"""`apiVersion` and `kind` of what 1.36 or 1.37 serves, some when asked to."""
 _GROUPS: Final = frozenset(version.rpartition("/")[0] for version, _ in SERVED) | frozenset(_FORMER_GROUPS)
 
 
@@ -80,11 +80,11 @@ def _newest() -> dict[tuple[str, str], str]:
 
 
 NEWEST: Final[Mapping[tuple[str, str], str]] = MappingProxyType(_newest())
+# Of `extensions`, where they are now.
 _MOVED: Final = MappingProxyType(
     {"DaemonSet": "apps", "Deployment": "apps", "ReplicaSet": "apps", "Ingress": "networking.k8s.io"}
     | {"NetworkPolicy": "networking.k8s.io"}
 )
-"""Of `extensions`, where they are now."""
 
 
 def is_of_kubernetes(api_version: str) -> bool:

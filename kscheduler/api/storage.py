@@ -20,21 +20,21 @@ from kscheduler.api.core import (
 from kscheduler.api.meta import KubeObject, Value
 from kscheduler.api.quantity import Quantity
 
+# On a claim: it is bound, and so is its volume. The value does not matter.
 BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
-"""On a claim: it is bound, and so is its volume. The value does not matter."""
+# On a volume: a controller chose the claim, not a user.
 BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
-"""On a volume: a controller chose the claim, not a user."""
+# On a claim: create the volume for this node. A provisioner that cannot removes the annotation.
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
-"""On a claim: create the volume for this node. A provisioner that cannot removes the annotation."""
+# On claims and volumes: the class, before there was a field for it. It wins over the field.
 BETA_STORAGE_CLASS = "volume.beta.kubernetes.io/storage-class"
-"""On claims and volumes: the class, before there was a field for it. It wins over the field."""
+# On a class, with the value `true`: it is the default class.
 DEFAULT_MARKS = (
     "storageclass.kubernetes.io/is-default-class",
     "storageclass.beta.kubernetes.io/is-default-class",
 )
-"""On a class, with the value `true`: it is the default class."""
+# On a CSINode: the in-tree plugins whose volumes a CSI driver attaches there, separated by commas.
 MIGRATED_PLUGINS = "storage.alpha.kubernetes.io/migrated-plugins"
-"""On a CSINode: the in-tree plugins whose volumes a CSI driver attaches there, separated by commas."""
 
 READ_WRITE_ONCE_POD = "ReadWriteOncePod"
 WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"

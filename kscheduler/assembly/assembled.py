@@ -67,8 +67,8 @@ from kscheduler.telemetry.logs.caught import Boundary, count_caught
 _log = get_logger(__name__)
 
 EXPECTATION: Final = "NominatedNodeNameForExpectation"
+# The gate: a pod that waits for Permit or PreBind names its node, and PreBind can be called back (Q27).
 WHY_GONE: Final = "the configuration has changed, or it is quarantined"
-"""The gate: a pod that waits for Permit or PreBind names its node, and PreBind can be called back (Q27)."""
 
 
 def _no_exchange() -> None:

@@ -47,8 +47,8 @@ def _own(config: LoadedConfig) -> tuple[GroupAPI, ...]:
 
 # Whether pods that all plugins treat alike share a place in the queue, a verdict and the results of a cycle.
 
+# Environment variable: `off` evaluates every pod by itself, for comparisons and to exclude classes as a cause.
 CLASSES_VARIABLE: Final = "KSCHEDULER_CLASSES"
-"""Environment variable: `off` evaluates every pod by itself, for comparisons and to exclude classes as a cause."""
 
 
 @dataclass(frozen=True, slots=True)

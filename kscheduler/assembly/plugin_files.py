@@ -173,8 +173,8 @@ def _classes(module: ModuleType) -> list[type[Plugin]]:
 
 _log = get_logger("config")
 
+# How long an import takes before it is told of.
 FIRST_SECONDS: Final = 5.0
-"""How long an import takes before it is told of."""
 REPEAT_SECONDS: Final = 60.0
 LOOK_SECONDS: Final = 1.0
 _OF_PYTHON: Final = "<frozen "
@@ -256,8 +256,8 @@ def hangs_reported(loads: Callable[[], BeingLoaded | None]) -> Iterator[None]:
 # Limits: one file is one module, and a file next to it cannot be imported: that wants a package, named by `module`. The
 # code runs in the scheduler's process with all of its rights; who may write the file may do what the scheduler may.
 
+# A policy is some kilobytes; a file of more is a mistake.
 MOST_BYTES: Final = 1 << 20
-"""A policy is some kilobytes; a file of more is a mistake."""
 
 
 class UnusablePluginError(ValueError):

@@ -41,7 +41,6 @@ class NoBinder:
     """Refuses every Binding. Implements `framework.handle.Writer`."""
 
     async def bind(self, pod: Pod, node_name: str) -> Status:
-        """Refuse."""
         return error(f"binding is disabled: {pod.key} was not bound to {node_name}")
 
 

@@ -36,8 +36,8 @@ from kscheduler.framework.registry import PluginFactory, Registry
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
+# Entry points of this group are plugins; the entry point's name is the plugin's.
 GROUP: Final = "kscheduler.plugins"
-"""Entry points of this group are plugins; the entry point's name is the plugin's."""
 
 
 @dataclass(frozen=True, slots=True)

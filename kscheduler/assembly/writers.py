@@ -48,8 +48,8 @@ def handlers_of(
     }
 
 
+# Wakes pods by their keys.
 Activate = Callable[[Collection[str]], None]
-"""Wakes pods by their keys."""
 
 
 def evictions_of(

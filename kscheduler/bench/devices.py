@@ -13,8 +13,8 @@ from kscheduler.bench.template import Object, Template, template
 
 DRIVER: Final = "test-driver.cdi.k8s.io"
 PCI_ROOT: Final = "resource.kubernetes.io/pciRoot"
+# On each node.
 DEVICES: Final = 10
-"""On each node."""
 IN_USE: Final = 5
 NODES: Final = 500
 PODS: Final = 2500

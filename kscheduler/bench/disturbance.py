@@ -12,8 +12,8 @@ from kscheduler.bench.cluster import StandIn
 from kscheduler.bench.scenario import Churn, DeletePods
 from kscheduler.bench.template import Template
 
+# An object from a template, its index and a namespace.
 Make = Callable[[Template, int, str], KubeObject]
-"""An object from a template, its index and a namespace."""
 
 
 class Disturbance(Protocol):

@@ -117,8 +117,8 @@ _JOB_POD: Final = objects.pod(
 
 # --- classes and preemption -------------------------------------------------------------------------------------------
 
+# 50Mi to 599Mi: a hundred sizes.
 _CLASS_POD: Final = objects.pod("pod-", {"cpu": "100m", "memory": "5$setMi"})
-"""50Mi to 599Mi: a hundred sizes."""
 _VICTIM: Final = objects.pod("pod-low-", {"cpu": "900m", "memory": "500Mi"}, {"app": "old", "shard": "shard-$set"})
 _BUDGET: Final = template(
     POD_DISRUPTION_BUDGETS,
@@ -129,8 +129,8 @@ _BUDGET: Final = template(
     },
 )
 _NEW: Final[Object] = {"app": "new"}
+# As a controller creates them; PreemptionBasic also measures the cost of a thousand nominations at once.
 _PREEMPTORS_AT_ONCE: Final = 16
-"""As a controller creates them; PreemptionBasic also measures the cost of a thousand nominations at once."""
 
 
 def _preemptor(**spec: Any) -> Template:

@@ -44,10 +44,10 @@ from kscheduler.scheduling.attempt.group_attempt import GroupConsultation
 from kscheduler.scheduling.journal import NO_JOURNAL
 from kscheduler.state.queue.queued_group import QueuedPodGroup
 
+# As in `scheduling.work.workers`.
 SLICE_SECONDS: Final = 0.005
-"""As in `scheduling.work.workers`."""
+# The scenario is given up if no pod is bound for this long while work is in progress.
 STALL_SECONDS: Final = 120.0
-"""The scenario is given up if no pod is bound for this long while work is in progress."""
 _MICROSECONDS: Final = 1e6
 
 

@@ -28,19 +28,18 @@ from kscheduler.cel.syntax.visitor import Visitor
 from kscheduler.cel.types import Type
 from kscheduler.cel.values.kinds import ErrorValue, PanicError
 
+# What a compilation may take: a second of work. An expression as long as the API server takes needs a fifth, unless it
+# is made to need more.
 MOST_STEPS = 2_000_000
-"""What a compilation may take: a second of work. An expression as long as the API server takes needs a fifth, unless it
-is made to need more.
-"""
+# What an evaluation may do that CEL's cost does not count: as much work as the cost that it may have.
 _FREE_STEPS, _STEPS_PER_COST = 2_000, 2
-"""What an evaluation may do that CEL's cost does not count: as much work as the cost that it may have."""
 _LONGEST = 100_000
+# Python frames that the deepest expression needs, with room to spare.
 _FRAMES = 40_000
-"""Python frames that the deepest expression needs, with room to spare."""
+# Each level of a nested expression has one of these; runs of `!`, `&&` and `||` do not nest.
 _NESTING = (*"([{.?+-*/%=<>", "in")
-"""Each level of a nested expression has one of these; runs of `!`, `&&` and `||` do not nest."""
+# Levels that need no more frames than any caller has left.
 _SHALLOW = 40
-"""Levels that need no more frames than any caller has left."""
 
 
 class CompileError(ValueError):

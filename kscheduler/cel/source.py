@@ -4,8 +4,8 @@ import re
 from bisect import bisect_right
 from dataclasses import dataclass, field
 
+# Line and column of an error that has no place.
 NO_LOCATION = (-1, -1)
-"""Line and column of an error that has no place."""
 
 _NARROW, _WIDE = re.compile(r"[\x00-\x7f]"), re.compile(r"[^\x00-\x7f]")
 _LONGEST_SNIPPET = 16384

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+# What a node of the syntax tree costs to make, check, validate and plan.
 STEPS_PER_NODE: Final = 40
-"""What a node of the syntax tree costs to make, check, validate and plan."""
 
 
 class TooManyStepsError(RuntimeError):

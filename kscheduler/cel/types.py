@@ -108,7 +108,6 @@ def list_of(element: Type) -> Type:
 
 
 def map_of(key: Type, value: Type) -> Type:
-    """A map."""
     return Type("map", "map", (key, value))
 
 
@@ -141,6 +140,7 @@ LIST = list_of(DYN)
 MAP = map_of(DYN, DYN)
 OPTIONAL = Type("opaque", "optional_type", (DYN,))
 
+# Messages that are values of CEL's own types.
 WELL_KNOWN: Final = {
     "google.protobuf.BoolValue": nullable(BOOL),
     "google.protobuf.BytesValue": nullable(BYTES),
@@ -159,7 +159,6 @@ WELL_KNOWN: Final = {
     "google.protobuf.Struct": map_of(STRING, DYN),
     "google.protobuf.Value": DYN,
 }
-"""Messages that are values of CEL's own types."""
 
 
 def unwrap_optional(described: Type) -> tuple[Type, bool]:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from kscheduler.cli.parser import Parser
 
+# The purpose of each verb, as in `kscheduler --help`. `kscheduler/cli/commands/VERB.py` implements it.
 VERBS: Final[Mapping[str, str]] = {
     "run": "schedule the pods that name this scheduler",
     "explain": "explain where a pod goes, and why",
@@ -28,8 +29,9 @@ VERBS: Final[Mapping[str, str]] = {
     "completion": "print a completion script for your shell",
     "version": "print the version, and the Kubernetes whose rules are followed",
 }
-"""The purpose of each verb, as in `kscheduler --help`. `kscheduler/cli/commands/VERB.py` implements it."""
 
+# Verbs that call plugins and configure no logs of their own: whether the plugins' lines are shown. Those that ask them
+# thousands of times show none.
 _CALL_PLUGINS: Final = {
     "bench": False,
     "config": True,
@@ -39,9 +41,6 @@ _CALL_PLUGINS: Final = {
     "replay": False,
     "simulate": True,
 }
-"""Verbs that call plugins and configure no logs of their own: whether the plugins' lines are shown. Those that ask them
-thousands of times show none.
-"""
 _BROKEN_PIPE: Final = 141
 
 

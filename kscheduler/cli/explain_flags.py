@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from kscheduler.scenario.object_files import Document
 
 POD_PREFIXES = ("pod", "pods", "po")
+# By what stands before the slash the kind of what makes pods, in kubectl's words.
 WORKLOAD_PREFIXES = {
     prefix: kind
     for kind, short in (
@@ -28,7 +29,6 @@ WORKLOAD_PREFIXES = {
     )
     for prefix in (short, kind.lower(), f"{kind.lower()}s")
 }
-"""By what stands before the slash the kind of what makes pods, in kubectl's words."""
 _UNDERSTOOD = (
     "NAMESPACE/POD, pod/NAME, podgroup/NAME, or deploy/NAME, rs/, sts/, ds/, rc/, job/, cj/ for one of its pods"
 )

@@ -61,7 +61,6 @@ class Resolved:
 
     @property
     def config(self) -> LoadedConfig:
-        """The configuration."""
         return self.configured.config
 
 
@@ -104,8 +103,8 @@ DEPRECATED = (
 
 _ELECTS: Final = "leaderElection.leaderElect"
 _LEASE, _RENEW, _RETRY = (f"leaderElection.{name}" for name in ("leaseDuration", "renewDeadline", "retryPeriod"))
+# How validation ends, the time that must be longer, the one that must be shorter, and by which factor.
 _CONTRADICTIONS = ((ABOVE_RENEW_DEADLINE, _LEASE, _RENEW, ""), (ABOVE_RETRY_PERIOD, _RENEW, _RETRY, "1.2 times "))
-"""How validation ends, the time that must be longer, the one that must be shorter, and by which factor."""
 
 _DEPRECATED_HELP = "ignored where --config is given, but for --kubeconfig, which holds where the file names none"
 _NO_HTTP2 = "HTTP/1.1 is served, and no HTTP/2"
@@ -114,6 +113,7 @@ _NO_FLUSH_SETTING = "the time is fixed at 5 minutes"
 _OWN_METRICS = "all metrics are served as they are"
 _AS_IT_IS = "a version is followed as it is"
 
+# Flags that are accepted with any value but have no effect, with the reason.
 FLAGS_WITHOUT_EFFECT: Mapping[str, str] = {
     "http2-max-streams-per-connection": _NO_HTTP2,
     "min-compatibility-version": _AS_IT_IS,
@@ -129,12 +129,11 @@ FLAGS_WITHOUT_EFFECT: Mapping[str, str] = {
         _OWN_METRICS,
     ),
 }
-"""Flags that are accepted with any value but have no effect, with the reason."""
 
+# The same for boolean flags, which are true without a value.
 SWITCHES_WITHOUT_EFFECT: Mapping[str, str] = {
     "emulation-forward-compatible": _AS_IT_IS,
 }
-"""The same for boolean flags, which are true without a value."""
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:

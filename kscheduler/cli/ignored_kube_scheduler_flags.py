@@ -19,10 +19,10 @@ from kscheduler.config.unsupported_settings import RULES
 
 _GATES: Final = "--feature-gates="
 _OF_THE_KUBELET: Final = "$("
+# Flags of earlier versions that have another meaning here.
 _GONE: Final[Mapping[str, str]] = {
     "port": "kube-scheduler's port without TLS is gone since 1.24; --metrics-bind-address is the like of it",
 }
-"""Flags of earlier versions that have another meaning here."""
 
 
 class _Reader(argparse.ArgumentParser):

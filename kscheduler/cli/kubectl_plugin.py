@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from kscheduler.cli.parser import Parser
 
+# By verb its purpose.
 VERBS: Final[Mapping[str, str]] = {
     "why": "say why a pod goes where it goes, or changes that would make it fit",
     "whatif": "say what would happen with more pods, other nodes, a drain",
@@ -25,10 +26,9 @@ VERBS: Final[Mapping[str, str]] = {
     "nodes": "list the nodes by use, with the pods that they reject",
     "top": "show the running scheduler on a screen",
 }
-"""By verb its purpose."""
 
+# What cobra reads from the last line: nothing but the lines above, or files as well.
 _COMPLETES_HERE, _COMPLETES_FILES = ":4", ":0"
-"""What cobra reads from the last line: nothing but the lines above, or files as well."""
 _INTERRUPTED: Final = 130
 
 

@@ -25,9 +25,10 @@ if TYPE_CHECKING:
     from kscheduler.telemetry.logs import ModuleLevel, SplitStream
 
 FORMATS: Final = ("json", "text")
+# klog's levels are int32.
 MOST: Final = 2**31 - 1
-"""klog's levels are int32."""
 ALPHA, BETA = "LoggingAlphaOptions", "LoggingBetaOptions"
+# The modules that log by themselves. A pattern may also mean those of libraries and of users' plugins.
 OWN_MODULES: Final = (
     *("api-server", "assembled", "attempt", "audit", "catch_up", "claim_commits", "config", "dump", "election"),
     *("event_handlers", "evictions", "extenders", "factory", "overfill", "taken_pods"),
@@ -37,7 +38,6 @@ OWN_MODULES: Final = (
     *("long_waits", "shadow", "follower", "flight_recorder", "segment_thread"),
     *("quarantined_profiles", "rereading", "writes"),
 )
-"""The modules that log by themselves. A pattern may also mean those of libraries and of users' plugins."""
 
 
 def verbosity(text: str) -> int:

@@ -13,8 +13,8 @@ from typing import Any, Final, NoReturn
 from kscheduler.cli.refusal import refuse
 from kscheduler.config.durations import Duration, DurationError, parse_duration
 
+# The place of a mistake, where errors of files have the file's name.
 COMMAND_LINE: Final = "command line"
-"""The place of a mistake, where errors of files have the file's name."""
 _WORDS: Final[Mapping[str, bool]] = {
     **dict.fromkeys(("1", "t", "T", "true", "TRUE", "True"), True),
     **dict.fromkeys(("0", "f", "F", "false", "FALSE", "False"), False),

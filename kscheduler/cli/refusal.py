@@ -7,13 +7,13 @@ from typing import Final
 
 FAILED, BAD_INPUT = 1, 2
 
+# Packages of the extra `simulation`.
 _OPTIONAL: Final = frozenset({"jsonpatch", "jsonpointer", "rich"})
-"""Packages of the extra `simulation`."""
+# No package index has this name from us: anyone who registers it there would be installed.
 INSTALL_SIMULATION: Final = (
     "in a checkout pip install '.[simulation]', "
     "from a wheel pip install 'kscheduler-VERSION-py3-none-any.whl[simulation]'"
 )
-"""No package index has this name from us: anyone who registers it there would be installed."""
 
 
 def refuse(message: object) -> int:
@@ -59,13 +59,13 @@ def _complain(problem: str, code: int) -> int:
 #
 # The same questions have two names: `kscheduler explain` and `simulate` are `kubectl kscheduler why` and `whatif`.
 
+# By verb of the kubectl plugin, what `kscheduler` says instead.
 OF_KSCHEDULER: Final[Mapping[str, str]] = {
     "why": "`kscheduler explain` (or `kubectl kscheduler why`)",
     "whatif": "`kscheduler simulate` (or `kubectl kscheduler whatif`)",
     "top": "`kubectl kscheduler top`",
     "nodes": "`kubectl kscheduler nodes`",
 }
-"""By verb of the kubectl plugin, what `kscheduler` says instead."""
 OF_KUBECTL: Final[Mapping[str, str]] = {
     "explain": "`kubectl kscheduler why` (or `kscheduler explain`)",
     "simulate": "`kubectl kscheduler whatif` (or `kscheduler simulate`)",

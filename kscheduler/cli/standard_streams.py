@@ -51,7 +51,6 @@ class _AnswersOnly:
         return (self._answers if _is_own(sys._getframe(1)) else self._others).write(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
-        """Likewise."""
         (self._answers if _is_own(sys._getframe(1)) else self._others).writelines(lines)
 
     def __getattr__(self, name: str) -> Any:

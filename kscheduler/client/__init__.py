@@ -66,6 +66,7 @@ __all__ = [
     "reference_to",
 ]
 
+# By name the module that has it.
 _HOMES: Final = {
     "Connection": "access.connection",
     "load_connection": "access.connection",
@@ -94,7 +95,6 @@ _HOMES: Final = {
     "PodWriter": "writes.pods",
     "Unchanged": "writes.pods",
 }
-"""By name the module that has it."""
 
 
 def __getattr__(name: str) -> Any:

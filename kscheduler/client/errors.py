@@ -101,8 +101,8 @@ _REASONS = {
     503: "ServiceUnavailable",
     504: "Timeout",
 }
+# The plain text of `k8s.io/apiserver/pkg/server/filters`.
 _OVERLOADED = "Too many requests, please try again later"
-"""The plain text of `k8s.io/apiserver/pkg/server/filters`."""
 _LONGEST_TEXT = 512
 _LONGEST_PAGE = 8 * 1024
 _PAGE = "an HTML page"

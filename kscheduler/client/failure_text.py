@@ -14,6 +14,7 @@ import aiohttp
 
 from kscheduler.client.errors import ProxyNameError
 
+# OpenSSL's reasons that a wrong kubeconfig causes.
 _TLS_REASONS = {
     "WRONG_VERSION_NUMBER": "what listens there does not speak TLS: is it http rather than https?",
     "HTTP_REQUEST": "what listens there does not speak TLS: is it http rather than https?",
@@ -24,7 +25,6 @@ _TLS_REASONS = {
     "TLSV1_ALERT_UNKNOWN_CA": "the server does not know the authority of the client certificate",
     "SSLV3_ALERT_CERTIFICATE_EXPIRED": "the client certificate has expired",
 }
-"""OpenSSL's reasons that a wrong kubeconfig causes."""
 
 
 def failure_text(error: BaseException) -> str:

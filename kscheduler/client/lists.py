@@ -64,9 +64,7 @@ class _Bodies(Generic[T]):
 class GetPage(Protocol):
     """The GET of a client."""
 
-    def __call__(self, path: str, params: Mapping[str, str], /) -> Awaitable[bytes]:
-        """The body."""
-        ...
+    def __call__(self, path: str, params: Mapping[str, str], /) -> Awaitable[bytes]: ...
 
 
 class ListDecoder(Generic[T]):

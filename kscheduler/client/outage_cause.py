@@ -149,6 +149,7 @@ _NO_SUCH_NAME: Final = tuple(
 )
 _RENEW: Final = "renew it, or check this machine's clock"
 
+# In the order in which they are asked. What the API server itself judges (403, 404, 409, 422) is no outage.
 TABLE: Final = (
     # --- this process and this machine
     Symptom(
@@ -364,7 +365,6 @@ TABLE: Final = (
         "the API server answers and fails: look at its log, at its /readyz?verbose and at etcd",
     ),
 )
-"""In the order in which they are asked. What the API server itself judges (403, 404, 409, 422) is no outage."""
 
 _LONGEST_TEXT: Final = 300
 

@@ -35,24 +35,24 @@ from kscheduler.client.outage_cause import (
 )
 from kscheduler.telemetry.logs.storms import Throttle
 
+# After this long without a success the scheduler is not ready.
 UNREADY_SECONDS: Final = 30.0
-"""After this long without a success the scheduler is not ready."""
+# A failure followed by a success within this time is not reported: a restart behind a load balancer.
 DOUBT_SECONDS: Final = 2.0
-"""A failure followed by a success within this time is not reported: a restart behind a load balancer."""
+# Seconds between two lines about one trouble.
 LINE_SECONDS: Final = 60.0
-"""Seconds between two lines about one trouble."""
+# After this long without data a probe is due. A quiet watch brings a bookmark a minute.
 QUIET_SECONDS: Final = 10.0
-"""After this long without data a probe is due. A quiet watch brings a bookmark a minute."""
 _PROBE_SECONDS: Final = 1.0
+# While requests succeed and no new connection can be made.
 _CONNECT_PROBE_SECONDS: Final = 5.0
-"""While requests succeed and no new connection can be made."""
+# How many beginnings of one trouble are logged at once; one more is allowed per minute.
 PROMPT_LINES: Final = 3
-"""How many beginnings of one trouble are logged at once; one more is allowed per minute."""
+# This many answers 429 within a minute are worth a line; fewer are normal.
 STORM: Final = 20
-"""This many answers 429 within a minute are worth a line; fewer are normal."""
 
+# Causes of an outage. The metric has all of them from the start, so that a rate sees the first outage too.
 _OUTAGES: Final = tuple(cause for cause in Cause if cause is not Cause.THROTTLED)
-"""Causes of an outage. The metric has all of them from the start, so that a rate sees the first outage too."""
 
 Level = Literal["error", "warning", "info"]
 
@@ -263,7 +263,6 @@ class APIServerReachability:
         return None
 
     def statistics(self, now: float) -> ReachabilityStatistics:
-        """A snapshot."""
         return ReachabilityStatistics(
             self._away.seconds(now),
             self._unauthorized.seconds(now),

@@ -30,8 +30,8 @@ from kscheduler.client.errors import status_of
 from kscheduler.client.http.http1 import HttpRequest
 from kscheduler.client.resource_path import RequestPath, parse_resource_path
 
+# How the answer to a Binding begins (seen with 1.34 to 1.37).
 _SUCCESS: Final = b'{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success"'
-"""How the answer to a Binding begins (seen with 1.34 to 1.37)."""
 _STATUS_ANSWERED: Final = ("/binding", "/eviction")
 _KINDS_BESIDE: Final = {
     "events": "Event",
@@ -39,16 +39,16 @@ _KINDS_BESIDE: Final = {
     RESOURCE_CLAIM_TEMPLATES.plural: RESOURCE_CLAIM_TEMPLATES.name,
     POD_GROUPS.plural: POD_GROUPS.name,
 }
+# By resource, for those that a scheduler writes or reads by name.
 _KIND_OF: Final[Mapping[str, str]] = MappingProxyType(
     {**{plural: kind.name for plural, kind in KINDS.items()}, **_KINDS_BESIDE}
 )
-"""By resource, for those that a scheduler writes or reads by name."""
 
 
+# Content types of pages for people, which no watch has.
 PAGES: Final = frozenset(("text/html", "application/xhtml+xml"))
-"""Content types of pages for people, which no watch has."""
+# Bytes at whose begin a page shows.
 _HEAD: Final = 64
-"""Bytes at whose begin a page shows."""
 
 
 class _Metadata(msgspec.Struct):

@@ -61,13 +61,13 @@ STRATEGIC_MERGE = "application/strategic-merge-patch+json"
 MERGE = "application/merge-patch+json"
 
 RETRIES = 10
+# For the head of the answer to a watch.
 WATCH_OPEN_SECONDS = 30.0
-"""For the head of the answer to a watch."""
 _RECONNECT_SECONDS = 1.0
 _NEVER_SENT = (NotSentError, aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.ClientSSLError)
 _LARGEST_REFUSAL = 64 * 1024
+# What a transport raises when there is no answer.
 _FAILURES = (NotSentError, OSError, TimeoutError, MalformedResponseError, aiohttp.ClientError)
-"""What a transport raises when there is no answer."""
 
 
 class WriteGuard(Protocol):

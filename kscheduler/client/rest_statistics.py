@@ -4,11 +4,11 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+# Upper bounds of rest_client_request_duration_seconds, as in client-go; a further bucket holds the rest.
 DURATION_BUCKETS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
-"""Upper bounds of rest_client_request_duration_seconds, as in client-go; a further bucket holds the rest."""
 
+# Upper bounds of rest_client_request_size_bytes and rest_client_response_size_bytes.
 SIZE_BUCKETS = (64, 256, 512, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216)
-"""Upper bounds of rest_client_request_size_bytes and rest_client_response_size_bytes."""
 
 
 @dataclass(slots=True)
@@ -30,7 +30,6 @@ class RequestHistogram:
         self.total += value
 
     def copy(self) -> "RequestHistogram":
-        """A snapshot."""
         return RequestHistogram(self.bounds, self.counts.copy(), self.total)
 
 
@@ -99,7 +98,6 @@ class RESTCounters:
         sizes.observe(received)
 
     def statistics(self) -> RESTStatistics:
-        """A snapshot."""
         return RESTStatistics(
             requests={(str(code or "<error>"), method): n for (code, method), n in self._requests.items()},
             durations={verb: histogram.copy() for verb, histogram in self._durations.items()},

@@ -15,11 +15,11 @@ from datetime import datetime
 from email.utils import parsedate_to_datetime
 from typing import Final
 
+# The longest Retry-After that is respected, for reads and writes alike: workers, nodes' room and watches wait.
 LONGEST_RETRY_AFTER_SECONDS: Final = 30.0
-"""The longest Retry-After that is respected, for reads and writes alike: workers, nodes' room and watches wait."""
 UNREADABLE_SECONDS: Final = 1.0
+# Characters; a longer header is not read.
 _LONGEST_TEXT: Final = 64
-"""Characters; a longer header is not read."""
 
 
 def retry_after_of(headers: Mapping[str, str]) -> float | None:

@@ -7,8 +7,8 @@ import msgspec
 from kscheduler.client.errors import ClientError
 from kscheduler.client.rest import APIClient
 
+# Timeout of the question; nothing else waits for its answer.
 ANSWER_SECONDS: Final = 5.0
-"""Timeout of the question; nothing else waits for its answer."""
 UNKNOWN: Final = "unknown"
 
 

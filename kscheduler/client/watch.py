@@ -24,13 +24,13 @@ from kscheduler.client.errors import APIStatus, text_of
 
 T = TypeVar("T", bound=KubeObject)
 
+# In place of bytes that are no UTF-8.
 REPLACED: Final = "\ufffd"
-"""In place of bytes that are no UTF-8."""
 NOT_TEXT: Final = "it has bytes that are no UTF-8"
+# The annotation of the bookmark that ends the initial events of a WatchList.
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
-"""The annotation of the bookmark that ends the initial events of a WatchList."""
+# Characters that a message shows of an answer.
 SHOWN: Final = 200
-"""Characters that a message shows of an answer."""
 
 
 class WatchEvent(msgspec.Struct, Generic[T], frozen=True, gc=False):
@@ -165,8 +165,8 @@ class _KindOfObject(msgspec.Struct):
 
 
 _kind_decoder = msgspec.json.Decoder(_KindOfObject)
+# Bytes of a line: `{"type":"MODIFIED","object":{"kind":"Pod","apiVersion":"v1",`.
 _KIND_STANDS_WITHIN: Final = 128
-"""Bytes of a line: `{"type":"MODIFIED","object":{"kind":"Pod","apiVersion":"v1",`."""
 
 
 def _bookmark(metadata: ObjectMeta) -> Bookmark:

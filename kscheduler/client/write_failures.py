@@ -19,8 +19,8 @@ from kscheduler.telemetry.logs.clean import short_line
 
 MOST: Final = 64
 LONGEST_TEXT: Final = 300
+# `k8s.io/apiserver/pkg/admission/plugin/webhook/errors`.
 _WEBHOOK: Final = re.compile(r'failed calling webhook "([^"]+)"')
-"""`k8s.io/apiserver/pkg/admission/plugin/webhook/errors`."""
 _ETCD: Final = re.compile(r"\betcd(server)?\b")
 
 

@@ -49,6 +49,7 @@ def _replaced(settings: S, path: str, value: Any) -> S:
     return msgspec.structs.replace(settings, **{field: inner})
 
 
+# Fields that a running process takes over.
 EXCHANGEABLE: Final = frozenset(
     {
         "profiles",
@@ -60,9 +61,8 @@ EXCHANGEABLE: Final = frozenset(
         "podMaxBackoffSeconds",
     }
 )
-"""Fields that a running process takes over."""
+# Unset they mean something else than their default value: the client adapts.
 _RATE: Final = ("clientConnection.qps", "clientConnection.burst")
-"""Unset they mean something else than their default value: the client adapts."""
 
 
 def changed_fields(old: LoadedConfig, new: LoadedConfig) -> tuple[str, ...]:
@@ -115,13 +115,13 @@ def _differing(old: msgspec.Struct, new: msgspec.Struct, prefix: str) -> Iterato
 
 MOST_REPORTED: Final = 20
 LONGEST_REPORTED: Final = 200
+# Fields that tell the things of a list apart.
 _NAMES: Final = ("name", "schedulerName", "urlPrefix", "file", "module")
-"""Fields that tell the things of a list apart."""
+# Lists of named things whose order matters.
 _ORDERED: Final = ("extenders",)
-"""Lists of named things whose order matters."""
 _SECRET: Final = re.compile("token|password|secret|keydata|apikey|api_key", re.IGNORECASE)
+# Levels that are looked into; below, a value is told as a whole.
 _DEEPEST: Final = 20
-"""Levels that are looked into; below, a value is told as a whole."""
 _PLUGINS: Final = re.compile(r"profiles\[[^.]*\]\.plugins")
 _MULTI_POINT: Final = "multiPoint"
 

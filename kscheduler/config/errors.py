@@ -10,11 +10,11 @@ from kscheduler.config.durations import Duration, escaped
 
 T = TypeVar("T")
 
+# Characters of a bad value that a message repeats: a megabyte of text in an error helps no user.
 LONGEST_VALUE_SHOWN = 200
-"""Characters of a bad value that a message repeats: a megabyte of text in an error helps no user."""
 
+# Problems that the text of an error lists; `problems` has all of them.
 MOST_PROBLEMS_SHOWN = 100
-"""Problems that the text of an error lists; `problems` has all of them."""
 
 
 @dataclass(frozen=True, slots=True)

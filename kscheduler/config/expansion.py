@@ -16,9 +16,10 @@ from kscheduler.config.in_tree_plugins import IN_TREE_PLUGINS
 from kscheduler.config.other_projects import advice
 from kscheduler.config.types import PluginEntry, Plugins, PluginSet
 
+# `implements(plugin name, point)`, where the point is a key of `POINTS`. A plugin without any point does not exist.
 Implements = Callable[[str, str], bool]
-"""`implements(plugin name, point)`, where the point is a key of `POINTS`. A plugin without any point does not exist."""
 
+# Extension points as files spell them, with the field of `Plugins`; problems are reported in this order.
 POINTS: Mapping[str, str] = {
     "preFilter": "pre_filter",
     "filter": "filter",
@@ -36,7 +37,6 @@ POINTS: Mapping[str, str] = {
     "placementScore": "placement_score",
     "podGroupPostFilter": "pod_group_post_filter",
 }
-"""Extension points as files spell them, with the field of `Plugins`; problems are reported in this order."""
 
 SCORED_POINTS = ("score", "placementScore")
 MAX_TOTAL_SCORE = 2**63 - 1
@@ -52,8 +52,8 @@ class EnabledPlugin:
     weight: int = 1
 
 
+# Plugins in running order, by every key of `POINTS`.
 Expanded = dict[str, tuple[EnabledPlugin, ...]]
-"""Plugins in running order, by every key of `POINTS`."""
 
 
 def expand(

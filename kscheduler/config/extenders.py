@@ -15,10 +15,10 @@ from kscheduler.config.errors import Problem
 from kscheduler.config.plugin_args import NodeResourcesFitArgs
 from kscheduler.config.types import Extender, KubeSchedulerConfiguration, KubeSchedulerProfile, PluginConfig
 
+# The plugin name in verdicts of extenders: kube-scheduler's name for all of them.
 EXTENDER: Final = "Extender"
-"""The plugin name in verdicts of extenders: kube-scheduler's name for all of them."""
+# Characters of an extender's address that a message shows.
 LONGEST_NAME: Final = 200
-"""Characters of an extender's address that a message shows."""
 REDACTED: Final = "REDACTED"
 
 

@@ -63,9 +63,10 @@ def gates_of(version: str) -> Mapping[str, Gate]:
 
 ALL_OF_A_STAGE: Final[Mapping[str, Stage]] = {"AllAlpha": Stage.ALPHA, "AllBeta": Stage.BETA}
 
+# Lower pods are preempted for a running pod whose resize waits for room.
 RESIZE_PREEMPTION: Final = "InPlacePodVerticalScalingSchedulerPreemption"
-"""Lower pods are preempted for a running pod whose resize waits for room."""
 
+# Gates whose non-default value changes what this service does. A change that builds a gated rule adds its gate.
 HONOURED: Final = frozenset(
     (
         "ComponentFlagz",
@@ -97,8 +98,8 @@ HONOURED: Final = frozenset(
         RESIZE_PREEMPTION,
     )
 )
-"""Gates whose non-default value changes what this service does. A change that builds a gated rule adds its gate."""
 
+# Gates that kube-scheduler reads (pkg/scheduler and cmd/kube-scheduler); all others belong to other components.
 READ_BY_SCHEDULERS: Final = HONOURED | frozenset(
     (
         "CoordinatedLeaderElection",
@@ -126,8 +127,8 @@ READ_BY_SCHEDULERS: Final = HONOURED | frozenset(
         "WorkloadAwarePreemption",
     )
 )
-"""Gates that kube-scheduler reads (pkg/scheduler and cmd/kube-scheduler); all others belong to other components."""
 
+# Gates that will never be honoured, with the reason: with and without them the same pods get the same nodes.
 _WHY_NOT: Final[Mapping[str, str]] = {
     "CoordinatedLeaderElection": "replicas agree by a Lease, with and without it",
     "InterPodAffinityHostnameFastPath": "terms about the host name are counted by node, with and without it",
@@ -136,9 +137,10 @@ _WHY_NOT: Final[Mapping[str, str]] = {
     "SchedulerAsyncPreemption": "victims are always taken away beside the decisions, never within one",
     "SchedulerPreQueueingHints": "it saves calls of hints, and here pods that are alike share one call",
 }
-"""Gates that will never be honoured, with the reason: with and without them the same pods get the same nodes."""
 
 _NO_GROUPS: Final = "pod groups are built as 1.37 has them: add --emulated-version 1.37"
+# Gates that may not be switched on, by version, with what would go wrong: kube-scheduler decides otherwise with them.
+# `AllAlpha` does not count as asking for them.
 NOT_BUILT: Final[Mapping[str, Mapping[str, str]]] = {
     "1.36": {
         "DRANodeAllocatableResources": "what devices take of a node's cpu and memory would not be counted",
@@ -155,13 +157,11 @@ NOT_BUILT: Final[Mapping[str, Mapping[str, str]]] = {
         "DRAWorkloadResourceClaims": "claims that the pods of a group share would be taken for those of one pod",
     },
 }
-"""Gates that may not be switched on, by version, with what would go wrong: kube-scheduler decides otherwise with them.
-`AllAlpha` does not count as asking for them."""
 
 _TRUE: Final = frozenset(("1", "t", "T", "true", "TRUE", "True"))
 _FALSE: Final = frozenset(("0", "f", "F", "false", "FALSE", "False"))
+# The component of these gates, for settings that name a component: `kube:A=true`.
 _COMPONENT: Final = "kube"
-"""The component of these gates, for settings that name a component: `kube:A=true`."""
 
 
 @dataclass(frozen=True, slots=True)

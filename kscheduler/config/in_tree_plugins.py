@@ -39,11 +39,11 @@ _OF_1_37: Final[Mapping[str, frozenset[str]]] = {
     "NodeUnschedulable": frozenset(("preFilter", "filter")),
     "TaintToleration": frozenset(("preFilter", "filter", "preScore", "score")),
 }
+# By version and plugin, as configurations spell the points. A configuration may name every point that a plugin has
+# upstream, even if the plugin of the same name here does nothing at that point.
 IN_TREE_POINTS: Final[Mapping[str, Mapping[str, frozenset[str]]]] = {"1.36": _OF_1_36, "1.37": _OF_1_37}
-"""By version and plugin, as configurations spell the points. A configuration may name every point that a plugin has
-upstream, even if the plugin of the same name here does nothing at that point."""
+# The names of all plugins that kube-scheduler has in any of these versions.
 IN_TREE_PLUGINS: Final = frozenset(name for points in IN_TREE_POINTS.values() for name in points)
-"""The names of all plugins that kube-scheduler has in any of these versions."""
 
 
 # The plugins that a profile has by default, by version of Kubernetes.
@@ -85,6 +85,7 @@ _PLACEMENTS: Final = (
 _IN_QUEUE: Final = (DefaultPlugin("SchedulingGates"), DefaultPlugin("PrioritySort"))
 _NODE_NAME, _NODE_UNSCHEDULABLE = DefaultPlugin("NodeName"), DefaultPlugin("NodeUnschedulable")
 
+# In MultiPoint order. Filters run in this order.
 DEFAULT_PLUGINS: Final[Mapping[str, tuple[DefaultPlugin, ...]]] = MappingProxyType(
     {
         "1.36": (
@@ -103,4 +104,3 @@ DEFAULT_PLUGINS: Final[Mapping[str, tuple[DefaultPlugin, ...]]] = MappingProxyTy
         ),
     }
 )
-"""In MultiPoint order. Filters run in this order."""

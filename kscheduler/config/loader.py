@@ -35,19 +35,19 @@ from kscheduler.config.types import (
 )
 from kscheduler.config.validation.configuration import validate
 
+# How messages name the file `-`.
 STANDARD_INPUT = "standard input"
-"""How messages name the file `-`."""
 GROUP = API_VERSION.partition("/")[0]
 _CAN_BE_CONVERTED: Final = "; `kscheduler config convert` turns such a file into one"
+# Of Volcano's file and of a policy, which may be without a kind.
 _FIELDS_OF_OTHERS: Final = frozenset(("actions", "tiers", "predicates", "priorities"))
-"""Of Volcano's file and of a policy, which may be without a kind."""
 POD_GROUP_POST_FILTER = "podGroupPostFilter"
 
+# From the name of a custom plugin to the struct of its arguments, if it declares one.
 ArgsKind = Callable[[str], type[msgspec.Struct] | None]
-"""From the name of a custom plugin to the struct of its arguments, if it declares one."""
+# Loads the plugins that a configuration names, before its arguments are read; notes mistakes in the walk. The text is
+# the file's name.
 LoadPlugins = Callable[[KubeSchedulerConfiguration, Walk, str], ArgsKind]
-"""Loads the plugins that a configuration names, before its arguments are read; notes mistakes in the walk. The text is
-the file's name."""
 
 
 def _no_struct(plugin: str) -> None:

@@ -108,6 +108,7 @@ _VOLCANO: Final[Mapping[str, str]] = {
 _YUNIKORN: Final[Mapping[str, str]] = {
     "YuniKornPlugin": f"queues: {_QUEUES}; gangs: docs/pod-groups.md; node sorting: NodeResourcesFit's scoringStrategy"
 }
+# With the last release of Kubernetes that knew the plugin.
 _EARLIER: Final[Mapping[str, tuple[str, str]]] = {
     "AzureDiskLimits": ("1.34", _LIMITS),
     "CinderLimits": ("1.29", _LIMITS),
@@ -124,10 +125,10 @@ _EARLIER: Final[Mapping[str, tuple[str, str]]] = {
     "ServiceAffinity": ("1.22", "affinity between pods and PodTopologySpread are the nearest"),
     "VolumeRestriction": ("1.17", "VolumeRestrictions, a default plugin, does it"),
 }
-"""With the last release of Kubernetes that knew the plugin."""
 
+# The plugins of kubernetes-sigs/scheduler-plugins.
 SCHEDULER_PLUGINS: Final = frozenset(_SCHEDULER_PLUGINS)
-"""The plugins of kubernetes-sigs/scheduler-plugins."""
+# All of them by name, as it is registered.
 OTHER_PLUGINS: Final[Mapping[str, OtherPlugin]] = {
     **{name: OtherPlugin("Volcano", here) for name, here in _VOLCANO.items()},
     **{name: OtherPlugin("Apache YuniKorn", here) for name, here in _YUNIKORN.items()},
@@ -135,15 +136,14 @@ OTHER_PLUGINS: Final[Mapping[str, OtherPlugin]] = {
     **{name: OtherPlugin("kubernetes-sigs/scheduler-plugins", here) for name, here in _SCHEDULER_PLUGINS.items()},
     **{name: OtherPlugin(f"kube-scheduler up to {until}", here) for name, (until, here) in _EARLIER.items()},
 }
-"""All of them by name, as it is registered."""
 
 _WHAT_TO_DO: Final = (
     "a plugin of your own is loaded by pluginSources in the configuration or by --plugin "
     '(README, "A policy of your own"); plugins written in Go cannot be loaded'
 )
 
+# How similar (0 to 1) a name must be to a plugin's to be taken for a misspelling.
 _ALIKE: Final = 0.8
-"""How similar (0 to 1) a name must be to a plugin's to be taken for a misspelling."""
 
 
 def near_plugin(name: str, known: Iterable[str] = IN_TREE_PLUGINS) -> str:

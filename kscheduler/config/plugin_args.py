@@ -259,6 +259,7 @@ class ExternalScoreArgs(HTTPSource, frozen=True):
     """`Neutral`: all nodes get the same points. `Keep`: the numbers go on to count. `Fail`: no node fits."""
 
 
+# Plugins with typed arguments. The arguments of all others stay the dict that the file has.
 ARGS_KINDS: dict[str, type[Settings]] = {
     "AnnotationMatch": AnnotationMatchArgs,
     "DefaultPreemption": DefaultPreemptionArgs,
@@ -274,4 +275,3 @@ ARGS_KINDS: dict[str, type[Settings]] = {
     "RandomScore": RandomScoreArgs,
     "VolumeBinding": VolumeBindingArgs,
 }
-"""Plugins with typed arguments. The arguments of all others stay the dict that the file has."""

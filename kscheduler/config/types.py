@@ -13,8 +13,8 @@ from kscheduler.config.plugin_args import Int32, Int64, Settings
 
 API_VERSION = "kubescheduler.config.k8s.io/v1"
 KIND = "KubeSchedulerConfiguration"
+# The scheduler name without a configuration file: kube-scheduler's pods are left alone.
 OWN_SCHEDULER_NAME: Final = "kscheduler"
-"""The scheduler name without a configuration file: kube-scheduler's pods are left alone."""
 
 Args = TypeVar("Args", bound=Settings)
 

@@ -58,16 +58,16 @@ RULES: tuple[Rule, ...] = (
     Rule("clientConnection.acceptContentTypes", _JSON_ONLY, _speaks_json),
 )
 
+# In-tree plugins that are about placements of pod groups alone.
 _OF_PLACEMENTS: Final = frozenset(("PodGroupPodsCount", "TopologyPlacementGenerator"))
-"""In-tree plugins that are about placements of pod groups alone."""
+# Seconds that an extender's `httpTimeout` may have without a warning.
 _LONGEST_CALL: Final = 300
-"""Seconds that an extender's `httpTimeout` may have without a warning."""
 _INDEX = re.compile(r"\[\d+\]")
+# Feature gates with the extension points, and the in-tree plugins, that do nothing without them.
 _FOR_POD_GROUPS: Final[tuple[tuple[str, tuple[str, ...], frozenset[str]], ...]] = (
     ("GenericWorkload", ("pod_group_post_filter",), frozenset()),
     ("TopologyAwareWorkloadScheduling", ("placement_generate", "placement_score"), _OF_PLACEMENTS),
 )
-"""Feature gates with the extension points, and the in-tree plugins, that do nothing without them."""
 _CAMEL = dict(zip(Plugins.__struct_fields__, Plugins.__struct_encode_fields__, strict=True))
 
 

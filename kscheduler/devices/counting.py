@@ -13,8 +13,8 @@ from kscheduler.api.devices import Device
 from kscheduler.devices.ids import AllocatedState, PoolID
 from kscheduler.devices.pools import Pool, PoolDevice
 
+# `is_in(class_name, device)`; `None`: that cannot be told, or not yet.
 IsIn = Callable[[str, PoolDevice], bool | None]
-"""`is_in(class_name, device)`; `None`: that cannot be told, or not yet."""
 _KEEPS_OUT: Final = frozenset({"NoSchedule", "NoExecute"})
 
 

@@ -37,8 +37,8 @@ class SharedDeviceID(NamedTuple):
     share: str
 
 
+# Capacity to amount, in billionths.
 Consumed = Mapping[str, int]
-"""Capacity to amount, in billionths."""
 
 
 @dataclass(frozen=True, slots=True)

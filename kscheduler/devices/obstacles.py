@@ -34,8 +34,8 @@ from kscheduler.devices.selection import DeviceSelection, Selections
 from kscheduler.devices.slices import SliceIndex
 from kscheduler.devices.wanted import AllocationError, AllocatorFeatures, Wanted, wanted_of
 
+# Of a large cluster, for the values that there are.
 _DEVICES_READ: Final = 4096
-"""Of a large cluster, for the values that there are."""
 _NOTHING_USED: Mapping[str, int] = {}
 
 

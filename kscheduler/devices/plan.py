@@ -13,10 +13,10 @@ from kscheduler.devices.selection import DeviceSelection, Selections
 from kscheduler.devices.wanted import AllocationError, AllocatorFeatures, Wanted, wanted_of
 
 T = TypeVar("T")
+# Work in short parts: who runs it may pause, or end it, at each `yield`.
 Parts = Generator[None, None, T]
-"""Work in short parts: who runs it may pause, or end it, at each `yield`."""
+# Devices of a claim.
 MOST_RESULTS: Final = 32
-"""Devices of a claim."""
 _UNBOUNDED: Final = 2**63 - 1
 _NOTHING_USED: Final[dict[str, int]] = {}
 
@@ -34,8 +34,8 @@ class Request:
     """All that are asked for, where it is not a number."""
 
 
+# The ways to satisfy one request; in the order of preference.
 Alternatives = tuple[Request, ...]
-"""The ways to satisfy one request; in the order of preference."""
 
 
 @dataclass(frozen=True, slots=True)

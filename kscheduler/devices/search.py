@@ -27,8 +27,8 @@ class SearchEnd(Enum):
     """The claim would have more devices than its status can list."""
 
 
+# It yields the next step, and is sent how that ended; or nothing, between two parts of its own work.
 Step = Generator["Step | None", SearchEnd, SearchEnd]
-"""It yields the next step, and is sent how that ended; or nothing, between two parts of its own work."""
 
 
 @dataclass(slots=True)

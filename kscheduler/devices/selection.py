@@ -16,10 +16,10 @@ from kscheduler.devices.wanted import AllocationError, AllocatorFeatures
 
 _KEPT_SELECTIONS: Final = 64
 _KEPT_BYTES: Final = 16 * 2**20
+# Of all selections, a hundred bytes each; those that were used longest ago are asked for again.
 _MOST_ANSWERS: Final = 524_288
-"""Of all selections, a hundred bytes each; those that were used longest ago are asked for again."""
+# Of a compile error, which shows a long expression once for each mistake: the pod's status is written with it.
 _LONGEST_TEXT: Final = 8_192
-"""Of a compile error, which shows a long expression once for each mistake: the pod's status is written with it."""
 
 
 class DevicePredicate(Protocol):

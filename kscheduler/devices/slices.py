@@ -11,8 +11,8 @@ from kscheduler.devices.ids import PoolID
 from kscheduler.devices.pools import NodeIdentity, Pool, in_order, is_relevant, newest_of, pool_of
 from kscheduler.devices.wanted import AllocatorFeatures
 
+# Whose pools are kept; then they are worked out again.
 _MOST_NODES: Final = 1 << 14
-"""Whose pools are kept; then they are worked out again."""
 
 
 @dataclass(frozen=True, slots=True)

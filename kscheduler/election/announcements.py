@@ -26,9 +26,9 @@ _log = get_logger("election")
 
 REASON: Final = "LeaderElection"
 SECONDS_BETWEEN_LINES: Final = 60.0
+# How long a follower's requests fail before it is told. An API server that has just started answers 403 for a second or
+# two, until it has read the roles: anyone who changes them then has been sent to the wrong place.
 PATIENCE_SECONDS: Final = 5.0
-"""How long a follower's requests fail before it is told. An API server that has just started answers 403 for a second
-or two, until it has read the roles: anyone who changes them then has been sent to the wrong place."""
 
 
 class EventLog(Protocol):

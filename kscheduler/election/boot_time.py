@@ -24,5 +24,5 @@ def _best_clock() -> Callable[[], float]:
     return lambda: time.clock_gettime(known)
 
 
+# Seconds since an arbitrary moment; never steps back, and counts suspension where the system can.
 boot_time: Callable[[], float] = _best_clock()
-"""Seconds since an arbitrary moment; never steps back, and counts suspension where the system can."""

@@ -27,13 +27,13 @@ from kscheduler.election.lease import StoredLease
 from kscheduler.election.rules import Elector, GiveUp, Read, RequestFailure, Role, Step, Wait, Write
 from kscheduler.election.watchdog import ENDING_SECONDS, GRACE_SECONDS, Watchdog
 
+# Waits do not count the time for which the machine sleeps, the rules do: ask them again now and then.
 LONGEST_WAIT_SECONDS: Final = 5.0
-"""Waits do not count the time for which the machine sleeps, the rules do: ask them again now and then."""
+# The check `leaderElection` fails if the lease has not been renewed for its duration and this; kube-scheduler's.
 RENEWAL_TOLERANCE_SECONDS: Final = 20.0
-"""The check `leaderElection` fails if the lease has not been renewed for its duration and this; kube-scheduler's."""
 RELEASE_TRIES: Final = 2
+# For all of a release: an orderly end has to fit into a pod's grace period.
 RELEASE_SECONDS: Final = 5.0
-"""For all of a release: an orderly end has to fit into a pod's grace period."""
 _BLOCKED: Final = "the event loop was blocked, or the process stopped, past the end of its lease"
 _STUCK: Final = "it has lost its lease, and its orderly end takes too long"
 
@@ -345,7 +345,6 @@ class Election:
         return f"{lease}: {found.role.value} by this process, {found.identity}"
 
     def statistics(self) -> ElectionStatistics:
-        """A snapshot."""
         elector, now = self._elector, self._now()
         has_led = elector.renewed_at > float("-inf")
         return ElectionStatistics(

@@ -23,8 +23,8 @@ from typing import Final, NoReturn
 from kscheduler.aio.clock import Clock
 from kscheduler.client.errors import FencedError
 
+# How long a refused caller waits for the end of the process.
 HELD_SECONDS: Final = 30.0
-"""How long a refused caller waits for the end of the process."""
 
 
 class Fence:

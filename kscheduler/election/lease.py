@@ -16,10 +16,10 @@ from kscheduler.client.events.recorder import EventReference
 
 API_VERSION: Final = "coordination.k8s.io/v1"
 KIND: Final = "Lease"
+# The API server keeps these itself; sending them back with each renewal would double its size.
 _UNSENT_METADATA: Final = ("managedFields",)
-"""The API server keeps these itself; sending them back with each renewal would double its size."""
+# Numbers of a Lease have 32 bits.
 _MOST: Final = 2**31 - 1
-"""Numbers of a Lease have 32 bits."""
 _DECIMAL: Final = re.compile(r"[0-9]+")
 
 

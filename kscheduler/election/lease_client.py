@@ -15,8 +15,8 @@ from kscheduler.client.rest import APIClient
 from kscheduler.election.lease import StoredLease, UnreadableLeaseError, body_of, decode_lease, lease_of
 from kscheduler.election.rules import Write
 
+# How long a watch lasts before the server ends it, and it is opened again.
 WATCH_SECONDS: Final = 600
-"""How long a watch lasts before the server ends it, and it is opened again."""
 
 
 class LeaseClient:

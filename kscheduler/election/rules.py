@@ -46,14 +46,14 @@ from typing import Final
 from kscheduler.client.events.recorder import micro_time
 from kscheduler.election.lease import LeaseRecord, StoredLease
 
+# A follower's request may take this many times `retryPeriod`.
 REQUEST_PERIODS: Final = 2.0
-"""A follower's request may take this many times `retryPeriod`."""
+# client-go's: followers whose try has failed wait for 1 to 2.2 times `retryPeriod`.
 JITTER_FACTOR: Final = 1.2
-"""client-go's: followers whose try has failed wait for 1 to 2.2 times `retryPeriod`."""
+# Followers that see a lease expire try within this time of each other, so that mostly only one of them writes.
 EXPIRY_JITTER_SECONDS: Final = 0.1
-"""Followers that see a lease expire try within this time of each other, so that mostly only one of them writes."""
+# `leaseDurationSeconds` of a released lease, as client-go writes it (0 is not valid).
 RELEASED_SECONDS: Final = 1
-"""`leaseDurationSeconds` of a released lease, as client-go writes it (0 is not valid)."""
 
 
 @dataclass(frozen=True, slots=True)

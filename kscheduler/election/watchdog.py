@@ -19,12 +19,12 @@ from kscheduler.telemetry.logs import get_logger
 
 _log = get_logger("election")
 
+# How long the event loop has, after the deadline, to notice the loss and to end the process in order.
 GRACE_SECONDS: Final = 0.5
-"""How long the event loop has, after the deadline, to notice the loss and to end the process in order."""
+# How long an orderly end after a loss may take.
 ENDING_SECONDS: Final = 10.0
-"""How long an orderly end after a loss may take."""
+# The thread's waits do not count the time for which the machine sleeps, so they are short.
 POLL_SECONDS: Final = 1.0
-"""The thread's waits do not count the time for which the machine sleeps, so they are short."""
 EXIT_CODE: Final = 1
 LAST_LINE_SECONDS: Final = 1.0
 

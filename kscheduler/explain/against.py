@@ -83,7 +83,6 @@ def runner_up(decision: Decision, situation: Situation = NO_SITUATION) -> Agains
 
 
 def runner_up_tree(compared: Against | None) -> Tree | None:
-    """For programs."""
     return None if compared is None else {"node": compared.node, "behind": compared.behind}
 
 
@@ -98,7 +97,6 @@ def _points(decision: Decision, node: str, chosen: str) -> Iterator[PluginPoints
 
 
 def against_tree(compared: Against) -> Tree:
-    """For programs."""
     status = compared.status
     return {
         "node": compared.node,

@@ -37,14 +37,14 @@ _DOES: Final = {
     "UpdatePodSchedulingGatesEliminated": "loses its gates",
     "UpdatePodGeneratedResourceClaim": "gets its claim",
 }
+# What it means that a pod is added to those on nodes, or goes from them. That another pod goes is no event.
 _OF_PODS: Final = {
     Resource.ASSIGNED_POD.value: {"Add": "GetsNode", "Delete": "LeavesNode"},
     Resource.POD.value: {"Delete": "LeavesNode"},
 }
-"""What it means that a pod is added to those on nodes, or goes from them. That another pod goes is no event."""
 _HAPPENS: Final = {"Add": "is added", "GetsNode": "gets a node", "Delete": "goes", "LeavesNode": "leaves its node"}
+# Of what changes about a node or a pod; of more it is just said that it changes.
 _MOST_NAMED: Final = 3
-"""Of what changes about a node or a pod; of more it is just said that it changes."""
 
 
 class AwaitedChange(NamedTuple):

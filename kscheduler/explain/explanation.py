@@ -45,7 +45,6 @@ class Explanation:
         return decision_tree(self.decision, self.situation, notes, self.found, self.compared)
 
     def as_json(self) -> str:
-        """One line."""
         return json_line(self.as_tree())
 
     def as_text(self, style: Style = PLAIN) -> str:

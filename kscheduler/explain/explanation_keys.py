@@ -17,8 +17,8 @@ from kscheduler.scheduling.record import SchedulingRecord
 
 Tree = dict[str, Any]
 
+# Becomes `v2` when a key is removed or changes its meaning; keys may be added at any time.
 API_VERSION: Final = "explain.kscheduler.io/v1"
-"""Becomes `v2` when a key is removed or changes its meaning; keys may be added at any time."""
 _NO_RECORD: Final[Tree] = {
     "node": None,
     "nodeCount": None,

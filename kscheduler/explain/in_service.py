@@ -7,12 +7,12 @@ from typing import Any, Final
 
 from kscheduler.explain.awaited_events import awaited_in_words
 
+# In the place of a queue's name: it is being decided or bound at this moment.
 UNDER_WAY: Final = "underWay"
-"""In the place of a queue's name: it is being decided or bound at this moment."""
 PERMIT: Final = "permit"
 EXTENDER_LINE: Final = "extenderLine"
+# The service does not have it: the pod is on a node already, or nobody here serves it.
 NOWHERE: Final = "none"
-"""The service does not have it: the pod is on a node already, or nobody here serves it."""
 _LATER: Final = "it is tried again after some minutes"
 
 

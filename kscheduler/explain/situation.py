@@ -23,8 +23,8 @@ from kscheduler.scheduling.failures.failures import SCHEDULER_ERROR
 ASK_THE_SERVICE: Final = "only the running service can tell: `kubectl kscheduler why POD` asks it, as GET /explain does"
 
 
+# The kind as in the API's paths, the namespace (empty for kinds without) and the name.
 ObjectKey = tuple[str, str, str]
-"""The kind as in the API's paths, the namespace (empty for kinds without) and the name."""
 
 
 class PodState(Enum):

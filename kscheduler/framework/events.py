@@ -151,8 +151,8 @@ class QueueingHint(Enum):
     SKIP = "QueueSkip"
 
 
+# `hint(parked pod, old object, new object)`: may this change let the pod through?
 HintFunction = Callable[[PodInfo, KubeObject | None, KubeObject | None], QueueingHint]
-"""`hint(parked pod, old object, new object)`: may this change let the pod through?"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,10 +180,10 @@ def data_of(plugin: str) -> ClusterEvent:
 EVERYTHING = ClusterEvent(Resource.WILDCARD, ActionType.ALL, "Wildcard")
 UNSCHEDULABLE_TIMEOUT = ClusterEvent(Resource.WILDCARD, ActionType.ALL, "UnschedulableTimeout")
 FORCE_ACTIVATE = ClusterEvent(Resource.WILDCARD, ActionType.ALL, "ForceActivate")
+# Other plugins judge from now on. Not in kube-scheduler, which reads its configuration once.
 CONFIGURATION_RELOAD = ClusterEvent(Resource.WILDCARD, ActionType.ALL, "ConfigurationReload")
-"""Other plugins judge from now on. Not in kube-scheduler, which reads its configuration once."""
 
 SCHEDULE_ATTEMPT_FAILURE = "ScheduleAttemptFailure"
 BACKOFF_COMPLETE = "BackoffComplete"
+# Labels of moves between queues that no cluster event caused.
 POP_FROM_BACKOFF = "PopFromBackoffQ"
-"""Labels of moves between queues that no cluster event caused."""

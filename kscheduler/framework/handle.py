@@ -157,5 +157,5 @@ class Handle:
     """Pod groups and their members; where groups are off, no pod is in any."""
 
 
+# Typed arguments for in-tree plugins (a `config` struct), a plain mapping for all others.
 PluginArgs = Mapping[str, object] | object | None
-"""Typed arguments for in-tree plugins (a `config` struct), a plain mapping for all others."""

@@ -62,20 +62,20 @@ __all__ = [
     "plugin",
 ]
 
+# Where a module keeps what `@plugin` has declared in it. A module may declare two functions called `score`, and its
+# namespace keeps the second only.
 DECLARED: Final = "__kscheduler_plugins__"
-"""Where a module keeps what `@plugin` has declared in it. A module may declare two functions called `score`, and its
-namespace keeps the second only."""
 
 FilterFunction = Callable[[PodInfo, NodeInfo], str | None]
 ScoreFunction = Callable[[PodInfo, NodeInfo], int]
+# From a pod to the part of it that the function reads.
 Sign = Callable[[PodInfo], Signature]
-"""From a pod to the part of it that the function reads."""
 
 
+# Different texts that a kept filter may answer with: a text that names each node, in clusters that come and go.
 MOST_REASONS: Final = 10_000
-"""Different texts that a kept filter may answer with: a text that names each node, in clusters that come and go."""
+# The text in place of any further one.
 ONE_OF_MANY: Final = "node(s) didn't pass, for one of too many reasons to keep"
-"""The text in place of any further one."""
 
 
 class _Reasons:
@@ -221,8 +221,8 @@ class _EndedCallError(WrongAnswerError):
         self.node = node
 
 
+# A user's function with the check of its answer. Raises `WrongAnswerError`.
 PodSelection = Callable[[PodInfo, NodeInfo], Any]
-"""A user's function with the check of its answer. Raises `WrongAnswerError`."""
 
 
 def _answers(
@@ -298,8 +298,8 @@ def _called(function: Callable[[PodInfo, NodeInfo], object], pod: PodInfo, node:
         raise _FailedForNodeError(node, f"it raised {type(failure).__name__}: {failure}") from failure
 
 
+# Where this module calls a user's function: what runs below it is the plugin's own code.
 CALLS_THE_USERS_FUNCTION: Final = (_called.__code__,)
-"""Where this module calls a user's function: what runs below it is the plugin's own code."""
 
 
 class PerNodeFactory:

@@ -24,11 +24,11 @@ _RETURNS: Final[dict[str, str]] = {
     "filter": "a reason to reject the node (str), or None where the pod may run there",
     "score": "points, an int from 0 to 100",
 }
+# Annotations that promise a wrong type.
 _WRONG_RETURNS: Final[dict[str, frozenset[object]]] = {
     "filter": frozenset((bool, int, float, "bool", "int", "float", "Status")),
     "score": frozenset((bool, float, str, None, "bool", "float", "str", "None", "Status")),
 }
-"""Annotations that promise a wrong type."""
 
 
 class PluginDeclarationError(TypeError):

@@ -46,10 +46,10 @@ from kscheduler.framework.status import SKIP, Code, Status
 MAX_NODE_SCORE: Final = well_known.MAX_NODE_SCORE
 MIN_NODE_SCORE: Final = well_known.MIN_NODE_SCORE
 
+# What a filter returns when every row passes.
 PASS_ALL: Final = None
-"""What a filter returns when every row passes."""
+# The code of a row for which a user's filter has failed. The plugin is not asked what it means.
 NOT_EVALUATED: Final = -(2**62)
-"""The code of a row for which a user's filter has failed. The plugin is not asked what it means."""
 
 
 class Point(Enum):
@@ -101,16 +101,16 @@ class _Unsignable(Enum):
     UNSIGNABLE = "unsignable"
 
 
+# What `sign` returns for a pod whose verdicts must not be shared with any other pod.
 UNSIGNABLE: Final = _Unsignable.UNSIGNABLE
-"""What `sign` returns for a pod whose verdicts must not be shared with any other pod."""
 
+# The part of a pod that a plugin reads: pods with equal signatures, namespaces and labels get the same verdicts, raw
+# scores and hint answers. It depends on the pod alone, never on the cluster.
 Signature = Hashable
-"""The part of a pod that a plugin reads: pods with equal signatures, namespaces and labels get the same verdicts, raw
-scores and hint answers. It depends on the pod alone, never on the cluster."""
 
 
+# How long a pod waits for an `async def permit` of a plugin that does not say.
 PERMIT_TIMEOUT_SECONDS: Final = 10.0
-"""How long a pod waits for an `async def permit` of a plugin that does not say."""
 
 
 class Plugin:
@@ -156,8 +156,8 @@ class PreFilterResult:
     """Only these nodes can fit; `None` is no restriction."""
 
 
+# PreFilter's answer when Filter has nothing to check: one shared value, because nearly every pod gets it.
 SKIPPED: Final = PreFilterResult(SKIP)
-"""PreFilter's answer when Filter has nothing to check: one shared value, because nearly every pod gets it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -444,8 +444,8 @@ class RefreshError(Exception):
     """What a refresh raises when its source gave nothing usable: the text is logged as it is, without a traceback."""
 
 
+# How long a refresh may take.
 REFRESH_SECONDS: Final = 30.0
-"""How long a refresh may take."""
 
 
 class ClosablePlugin(Protocol):

@@ -18,6 +18,7 @@ from kscheduler.framework.plugin import PERMIT_TIMEOUT_SECONDS, Plugin, Source
 from kscheduler.framework.status import Status
 from kscheduler.framework.traits import points_of
 
+# The parameters of each method, without `self`.
 _PARAMETERS: Final = {
     "pre_enqueue": "pod",
     "sort_key": "queued",
@@ -50,11 +51,11 @@ _PARAMETERS: Final = {
     "refresh": "",
     "close": "",
 }
-"""The parameters of each method, without `self`."""
 _AWAITED: Final = frozenset(("pre_bind", "bind", "refresh"))
 _PLAIN_OR_AWAITED: Final = frozenset(("permit", "post_bind", "close"))
+# Seconds. A smaller one is a mistake of units, and would leave no time for decisions.
 LEAST_REFRESH_INTERVAL: Final = 0.1
-"""Seconds. A smaller one is a mistake of units, and would leave no time for decisions."""
+# Methods that need another method beside them.
 _COMPANIONS: Final = {
     "filter": "status",
     "reserve": "unreserve",
@@ -65,15 +66,14 @@ _COMPANIONS: Final = {
     "gating_objects": "changed_gating_objects",
     "changed_gating_objects": "gating_objects",
 }
-"""Methods that need another method beside them."""
 _YES_OR_NO: Final = ("reads_pods", "reads_spec_only", "normalizes_points_only", "needs_volumes")
+# What a class may state besides its methods.
 _DECLARATIONS: Final = (*_YES_OR_NO, "depends_on", "reasons", "refresh_interval", "permit_timeout_seconds")
-"""What a class may state besides its methods."""
 _METHODS: Final = (*_PARAMETERS, "details")
+# Extension points that only pod groups have.
 _OF_GROUPS: Final = ("placement_feasible", "pod_group_post_filter", "generate_placements", "score_placements")
-"""Extension points that only pod groups have."""
+# How similar (0 to 1) a name must be to be taken for a misspelling: `scores` for `score`, not `permitted`.
 _ALIKE: Final = 0.85
-"""How similar (0 to 1) a name must be to be taken for a misspelling: `scores` for `score`, not `permitted`."""
 
 
 def contract_problems(plugin: Any, name: str) -> list[str]:

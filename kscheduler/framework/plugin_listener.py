@@ -11,8 +11,8 @@ from typing import Final, Protocol
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.pods.pod_info import PodInfo
 
+# A call that holds the event loop for longer is reported: watches, binds and probes wait for it.
 SLOW_CALL_SECONDS: Final = 0.1
-"""A call that holds the event loop for longer is reported: watches, binds and probes wait for it."""
 
 
 class PluginListener(Protocol):

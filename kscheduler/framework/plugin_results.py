@@ -18,8 +18,8 @@ from kscheduler.framework.status import Code, Status
 
 T = TypeVar("T")
 
+# What the names of modules made of plugin files begin with.
 FILE_MODULES: Final = "kscheduler_plugin_"
-"""What the names of modules made of plugin files begin with."""
 _LONGEST_SHOWN: Final = 80
 _INT64: Final = np.dtype(np.int64)
 _LARGEST: Final = 2**63 - 1

@@ -28,8 +28,8 @@ from typing import Final, Protocol
 # the
 # other, so there is one.
 
+# How the message of such a pod begins. It stands in the pod's condition, so the next leader knows of it, too.
 DECISION_ENDED: Final = "the decision about this pod was ended"
-"""How the message of such a pod begins. It stands in the pod's condition, so the next leader knows of it, too."""
 
 
 class DecisionEndedError(BaseException):
@@ -89,14 +89,14 @@ class DecisionTime:
         return max(began + self.seconds - wall, self.processor_began + self.seconds - processor)
 
 
+# Of this process.
 DECISION_TIME: Final = DecisionTime()
-"""Of this process."""
 
 
+# Stands for no limit. A number, because timers, logs and wall-clock times cannot all be infinite.
 UNLIMITED_SECONDS: Final = 30 * 86400.0
-"""Stands for no limit. A number, because timers, logs and wall-clock times cannot all be infinite."""
+# Modules with whose code a debugger waits for a person. Those of ipdb, pudb and pytest are `bdb` below the surface.
 _DEBUGGERS: Final = frozenset(("_pydevd_bundle", "bdb", "debugpy", "pdb", "pydevd"))
-"""Modules with whose code a debugger waits for a person. Those of ipdb, pudb and pytest are `bdb` below the surface."""
 
 
 class PluginTimeLimits:
@@ -124,5 +124,5 @@ class PluginTimeLimits:
         return False
 
 
+# Of this process.
 PLUGIN_TIME: Final = PluginTimeLimits()
-"""Of this process."""

@@ -7,8 +7,8 @@ from kscheduler.config.in_tree_plugins import IN_TREE_PLUGINS, IN_TREE_POINTS
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.plugin import Plugin
 
+# `factory(args, handle)`: builds a plugin for one profile. Raises `ValueError` for arguments it cannot take.
 PluginFactory = Callable[[Any, Handle], Plugin]
-"""`factory(args, handle)`: builds a plugin for one profile. Raises `ValueError` for arguments it cannot take."""
 
 
 class DuplicatePluginError(ValueError):

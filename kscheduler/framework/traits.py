@@ -15,10 +15,10 @@ from typing import Any, Final
 
 from kscheduler.framework.plugin import Point, Source
 
+# The methods that filter and score.
 _ANSWERING: Final = ("pre_filter", "filter", "pre_score", "score", "normalize")
-"""The methods that filter and score."""
+# The methods that decide, with the hints, where a pod waits.
 _JUDGING: Final = ("pre_enqueue", "pre_filter", "filter", "post_filter", "events_to_register")
-"""The methods that decide, with the hints, where a pod waits."""
 _REJECTING: Final = ("pre_enqueue", "pre_filter", "filter", "reserve", "permit")
 _KEEPABLE: Final = frozenset((Source.AMOUNTS, Source.ROW, Source.IMAGES))
 _AMOUNTS: Final = frozenset((Source.AMOUNTS,))

@@ -44,14 +44,14 @@ _log = get_logger(__name__)
 
 METADATA_ONLY: Final = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
 AUDIT_SECONDS: Final = 300.0
+# Replicas that were started together should not list at the same time.
 _JITTER: Final = 0.2
-"""Replicas that were started together should not list at the same time."""
+# Bookmarks come about once a minute and carry the version that the watch has reached.
 REACH_SECONDS: Final = 150.0
-"""Bookmarks come about once a minute and carry the version that the watch has reached."""
 LOOK_SECONDS: Final = 5.0
 GRACE_SECONDS: Final = 30.0
+# Within this time, and that of a list, a lost event is found; docs/operations.md says so in minutes.
 FOUND_SECONDS: Final = AUDIT_SECONDS * (1.0 + _JITTER) + 65.0 + LOOK_SECONDS + GRACE_SECONDS
-"""Within this time, and that of a list, a lost event is found; docs/operations.md says so in minutes."""
 MOST_LINES: Final = 20
 
 
@@ -151,7 +151,6 @@ class StoreAudit:
         self._drift: Counter[str] = Counter()
 
     def statistics(self) -> AuditStatistics:
-        """A snapshot."""
         return AuditStatistics(self._informer.kind.resource, dict(self._audits), dict(self._drift))
 
     async def audit(self) -> list[Difference]:

@@ -27,15 +27,15 @@ from kscheduler.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
 
+# How long an event is waited for before the kind is listed.
 PATIENCE_SECONDS: Final = 0.5
-"""How long an event is waited for before the kind is listed."""
 SMALL_STORE: Final = 2_000
+# The same for a store of fewer objects than that.
 SMALL_PATIENCE_SECONDS: Final = 0.05
-"""The same for a store of fewer objects than that."""
+# A list of 100,000 pods takes some ten seconds; after this another one is asked for.
 LIST_SECONDS: Final = 30.0
-"""A list of 100,000 pods takes some ten seconds; after this another one is asked for."""
+# Timeout of the request for the version, and the pause before another try is half a second.
 ASK_SECONDS: Final = 5.0
-"""Timeout of the request for the version, and the pause before another try is half a second."""
 _LOOK_SECONDS: Final = 0.01
 REASON: Final = "new leader"
 

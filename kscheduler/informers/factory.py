@@ -32,11 +32,11 @@ from kscheduler.telemetry.logs import get_logger
 
 log = get_logger(__name__)
 
+# How often discovery is asked for a resource that does not exist, at last.
 DISCOVERY_SECONDS = 300.0
-"""How often discovery is asked for a resource that does not exist, at last."""
 FIRST_DISCOVERY_SECONDS = 30.0
+# For how long a resource that had objects must be absent before they are given up.
 SURE_SECONDS = 30.0
-"""For how long a resource that had objects must be absent before they are given up."""
 _DOUBT_SECONDS = 5.0
 
 

@@ -28,10 +28,10 @@ from kscheduler.telemetry.logs.caught import Boundary, count_caught
 
 log = get_logger(__name__)
 
+# The key of all unreadable objects without a name.
 UNNAMED: Final = "(unnamed)"
-"""The key of all unreadable objects without a name."""
+# Deletions that are remembered, the last ones: an event that comes late comes soon.
 _MOST_GONE: Final = 1024
-"""Deletions that are remembered, the last ones: an event that comes late comes soon."""
 
 T = TypeVar("T", bound=KubeObject)
 Handled_contra = TypeVar("Handled_contra", contravariant=True)
@@ -386,7 +386,6 @@ class Informer(Generic[T]):
     # --- health -------------------------------------------------------------------------------------------------------
 
     def statistics(self) -> InformerStatistics:
-        """A snapshot."""
         age = None if self._last_event is None else self._clock.monotonic() - self._last_event
         view = self.view.statistics()
         return InformerStatistics(

@@ -28,11 +28,11 @@ from kscheduler.telemetry.logs.caught import Boundary, count_caught
 
 _log = get_logger(__name__)
 
+# How often informers are looked for that no plugin uses any more.
 LOOK_SECONDS: Final = 60.0
-"""How often informers are looked for that no plugin uses any more."""
 
+# `on_event(event, old, new)`: pods may wake.
 OnEvent = Callable[[ClusterEvent, Any, Any], None]
-"""`on_event(event, old, new)`: pods may wake."""
 _Key = tuple[str, str, str, type]
 
 
@@ -100,7 +100,6 @@ class _Listened:
         informer.add_handler(self)
 
     def lister(self) -> StoreLister:
-        """Another lister."""
         made = StoreLister(self.informer)
         self._listers.add(made)
         return made

@@ -28,11 +28,11 @@ from kscheduler.client.outage_cause import Cause, cause_of_failure, cause_of_ref
 PAGE_SIZE = 500
 VERY_SHORT_SECONDS = 1.0
 LONG_WATCH_SECONDS = (300, 600)
+# Below `reflector.INACTIVITY_SECONDS`, with time for a busy server to end it.
 QUIET_WATCH_SECONDS = (35, 40)
-"""Below `reflector.INACTIVITY_SECONDS`, with time for a busy server to end it."""
 _SAY_NOTHING_OF_THE_VERSION = frozenset({401, 403, 429, 502, 503, 504})
+# How long a watch that ends in InternalError is opened again before the objects are listed again.
 _INTERNAL_ERROR_SECONDS = 60.0
-"""How long a watch that ends in InternalError is opened again before the objects are listed again."""
 
 
 class RequestKind(Enum):
@@ -267,8 +267,8 @@ def _backing_off(error: ClientError) -> NextStep:
     )
 
 
+# Causes of a refusal that is not the API server's own.
 _NOT_THE_SERVER = frozenset((Cause.PROXY, Cause.REDIRECT, Cause.TLS))
-"""Causes of a refusal that is not the API server's own."""
 _REASONS = {401: "unauthorized", 403: "forbidden", 404: "not found", 429: "too many requests"}
 
 

@@ -35,32 +35,32 @@ log = get_logger(__name__)
 
 T = TypeVar("T", bound=KubeObject)
 
+# Leaves time, within a minute, to open the watch again and to bind what was made when it fell silent.
 INACTIVITY_SECONDS = 45.0
-"""Leaves time, within a minute, to open the watch again and to bind what was made when it fell silent."""
+# After a watch that was open for so long the next failure is the first one again.
 WORKED_SECONDS = 5.0
-"""After a watch that was open for so long the next failure is the first one again."""
+# For one page, or for a list that the watch cache sends in one piece.
 _LIST_SECONDS = 120.0
-"""For one page, or for a list that the watch cache sends in one piece."""
+# A page of which nothing more comes for this long is asked for again.
 _LIST_SILENCE_SECONDS = 30.0
-"""A page of which nothing more comes for this long is asked for again."""
+# Of a list in one piece: 300,000 large pods.
 _LARGEST_PAGE_BYTES = 2 * 1024**3
-"""Of a list in one piece: 300,000 large pods."""
+# For all pages of a list.
 _PAGES_SECONDS = 600.0
-"""For all pages of a list."""
+# Pages in a row without an object; each says that there is more. A selector may leave some pages empty.
 _MOST_EMPTY_PAGES = 20
-"""Pages in a row without an object; each says that there is more. A selector may leave some pages empty."""
+# A larger page is decoded in slices; one of this size takes a few milliseconds.
 _LARGE_PAGE_BYTES = 2 * 1024 * 1024
-"""A larger page is decoded in slices; one of this size takes a few milliseconds."""
 _SLICE_ITEMS = 200
 _PROBE_SECONDS = 1.0
 _BACKOFF_CAP_SECONDS = 15.0
 _FORBIDDEN_CAP_SECONDS = 30.0
+# Replicas that were refused together should not come back together; never earlier than they were asked to.
 _RETRY_AFTER_JITTER = 0.2
-"""Replicas that were refused together should not come back together; never earlier than they were asked to."""
+# Lists that follow watches within this time come later each time: two a minute of a kind at most, in the long run.
 _RARE_LISTS_SECONDS = 60.0
-"""Lists that follow watches within this time come later each time: two a minute of a kind at most, in the long run."""
+# Between two tries: twice the cap, or the longest Retry-After or pause after a 403, with their jitter.
 LONGEST_WAIT_SECONDS = 36.0
-"""Between two tries: twice the cap, or the longest Retry-After or pause after a 403, with their jitter."""
 
 
 class AbsentError(Exception):

@@ -34,19 +34,19 @@ from kscheduler.telemetry.logs import get_logger
 _log = get_logger(__name__)
 
 FIRST_SECONDS: Final = 1.0
+# Between two reads of one object; the sixth comes after a minute.
 LONGEST_SECONDS: Final = 300.0
-"""Between two reads of one object; the sixth comes after a minute."""
 FIRST_RELIST_SECONDS: Final = 10.0
 SOON_AGAIN_SECONDS: Final = 45.0
 LONGEST_RELIST_SECONDS: Final = 640.0
 RELISTED_LATELY_SECONDS: Final = 300.0
 LOOK_SECONDS: Final = 1.0
+# Objects that are read per look.
 MOST_AT_A_TIME: Final = 10
-"""Objects that are read per look."""
 ANSWER_SECONDS: Final = 10.0
 RELIST_REASON: Final = "unreadable"
+# What the API server accepts as a name of any kind that is watched. Anything else gets into no request.
 _NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._:-]*[A-Za-z0-9])?")
-"""What the API server accepts as a name of any kind that is watched. Anything else gets into no request."""
 
 
 @dataclass(slots=True)

@@ -21,16 +21,16 @@ K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 
 _MOST: Final = 65_536
+# No sweep with fewer entries than this, unless they are long.
 _LEAST_SWEPT: Final = 512
-"""No sweep with fewer entries than this, unless they are long."""
+# Bytes of encoding of the longest value that is shared.
 LONGEST: Final = 16_384
-"""Bytes of encoding of the longest value that is shared."""
+# Characters of the longest text that is shared.
 LONGEST_TEXT: Final = 1024
-"""Characters of the longest text that is shared."""
+# Bytes of new encodings after which a sweep is due.
 _SWEPT_BYTES: Final = 2**18
-"""Bytes of new encodings after which a sweep is due."""
+# The same for a table that is large already: what was in use at its last sweep may be gone by now.
 _MOST_SWEPT_BYTES: Final = 2**20
-"""The same for a table that is large already: what was in use at its last sweep may be gone by now."""
 _encode = msgspec.msgpack.Encoder().encode
 
 

@@ -7,8 +7,8 @@ from kscheduler.api.meta import KubeObject
 
 T = TypeVar("T", bound=KubeObject)
 
+# From an object to its index values; must always return the same values for the same object.
 IndexFunction = Callable[[T], Iterable[str]]
-"""From an object to its index values; must always return the same values for the same object."""
 
 
 class Store(Generic[T]):

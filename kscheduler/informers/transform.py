@@ -42,24 +42,22 @@ from kscheduler.api.names import honor
 from kscheduler.api.well_known import LAST_APPLIED
 from kscheduler.informers.shared import Shared, SharedText
 
+# Changes a freshly decoded object in place, before anything else sees it. Idempotent.
 Transform = Callable[[Any], None]
-"""Changes a freshly decoded object in place, before anything else sees it. Idempotent."""
 
+# Interns names and labels of all kinds: returns the shared equal string, kept while an object uses it.
 _same_text: Final = SharedText().of
-"""Interns names and labels of all kinds: returns the shared equal string, kept while an object uses it."""
 
+# Labels of an object. Anyone who has more of them has them for himself, and they would push out those of all others.
 _MOST_INTERNED: Final = 512
-"""Labels of an object. Anyone who has more of them has them for himself, and they would push out those of all
-others.
-"""
 
+# Longer annotation values (in characters) are dropped.
 LARGEST_ANNOTATION = 4096
-"""Longer annotation values (in characters) are dropped."""
 
 
+# The most labels and owners to share: as many as a large cluster has Deployments. In a cluster of Jobs, where nearly
+# all are unique, they take 20 MiB at most.
 _MOST_LABELS_AND_OWNERS: Final = 32_768
-"""The most labels and owners to share: as many as a large cluster has Deployments. In a cluster of Jobs, where nearly
-all are unique, they take 20 MiB at most."""
 
 
 def trim(obj: KubeObject) -> None:

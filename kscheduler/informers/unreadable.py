@@ -21,8 +21,8 @@ import msgspec
 from kscheduler.api.core import Pod
 from kscheduler.client.watch import Undecodable
 
+# From the last good state and the readable parts of the new one to the state to keep; `None` means deleted.
 Retain = Callable[[Any, Undecodable], Any]
-"""From the last good state and the readable parts of the new one to the state to keep; `None` means deleted."""
 HoldsRoom = Callable[[str], bool]
 
 _TAKES_OR_PROTECTS: Final = frozenset(

@@ -19,16 +19,16 @@ from typing import Final
 
 from kscheduler.aio import Clock
 
+# Readiness ends when a view is older: a decision could rest on a node or a pod as it was a minute ago.
+#
+# At least one try of a reflector lies within it, as two tries are 36 s apart at most
+# (`reflector.LONGEST_WAIT_SECONDS`); most often several do, since the back-off begins at 0.8 s. Whether a watch that
+# fell silent is dead shows after 45 s: its age then counts from the last thing that it brought, and readiness ends 15 s
+# later if it cannot be opened again.
 OLD_VIEW_SECONDS: Final = 60.0
-"""Readiness ends when a view is older: a decision could rest on a node or a pod as it was a minute ago.
-
-At least one try of a reflector lies within it, as two tries are 36 s apart at most (`reflector.LONGEST_WAIT_SECONDS`);
-most often several do, since the back-off begins at 0.8 s. Whether a watch that fell silent is dead shows after 45 s:
-its age then counts from the last thing that it brought, and readiness ends 15 s later if it cannot be opened again.
-"""
 _SETTLED_SECONDS: Final = 1.0
+# A watch that has no answer for so long is in trouble: kube-apiserver answers at once, before the first event.
 _UNANSWERED_SECONDS: Final = 2.0
-"""A watch that has no answer for so long is in trouble: kube-apiserver answers at once, before the first event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,6 @@ class ViewAge:
         self._retry_at = None if seconds is None else self._clock.monotonic() + seconds
 
     def statistics(self) -> ViewAgeStatistics:
-        """A snapshot."""
         now = self._clock.monotonic()
         retry = None if self._retry_at is None else max(0.0, self._retry_at - now)
         is_open = self._opened_at is not None and now - self._opened_at >= _SETTLED_SECONDS

@@ -29,10 +29,10 @@ from kscheduler.framework.plugin_listener import activate_later
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Code, Status, error, unresolvable, unschedulable
 
+# How long a member waits for the others.
 PERMIT_SECONDS: Final = 300.0
-"""How long a member waits for the others."""
+# So many of the waiting members are woken by each one that is held: any of them wakes the whole group.
 _WOKEN: Final = 8
-"""So many of the waiting members are woken by each one that is held: any of them wakes the whole group."""
 _TOO_FEW: Final = unresolvable(
     "waiting for minCount pods from a gang to appear in scheduling queue", plugin="GangScheduling"
 )

@@ -16,10 +16,10 @@ from kscheduler.framework.plugin import MAX_NODE_SCORE, Plugin, Source
 from kscheduler.framework.pods.pod_info import PodInfo
 
 _MIB = 1024 * 1024
+# Bytes; below this sum the present images earn no points.
 _MIN_THRESHOLD = 23 * _MIB
-"""Bytes; below this sum the present images earn no points."""
+# Bytes per container; above this sum more images earn no more points.
 _MAX_CONTAINER_THRESHOLD = 1000 * _MIB
-"""Bytes per container; above this sum more images earn no more points."""
 
 
 class ImageLocality(Plugin):

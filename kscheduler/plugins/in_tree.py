@@ -28,6 +28,7 @@ from kscheduler.plugins.storage.volume_zone import VolumeZone
 from kscheduler.plugins.taint_toleration import TaintToleration
 from kscheduler.plugins.topology_placement_generator import TopologyPlacementGenerator
 
+# The plugins, in the order of the default MultiPoint list: a node counts for the first plugin that rejects it.
 IN_TREE: tuple[type[Plugin], ...] = (
     SchedulingGates,
     PrioritySort,
@@ -54,7 +55,6 @@ IN_TREE: tuple[type[Plugin], ...] = (
     TopologyPlacementGenerator,
     PodGroupPodsCount,
 )
-"""The plugins, in the order of the default MultiPoint list: a node counts for the first plugin that rejects it."""
 
 
 def registry() -> Registry:

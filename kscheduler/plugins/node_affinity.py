@@ -26,8 +26,8 @@ from kscheduler.framework.reasons.wording import requirement_facts, requirement_
 from kscheduler.framework.rules.scoring import default_normalize
 from kscheduler.framework.status import SKIP, SUCCESS, Status, error, unresolvable
 
+# Terms with the weights that they earn.
 Preferences = tuple[tuple[NodeTerm, int], ...]
-"""Terms with the weights that they earn."""
 
 
 @dataclass(frozen=True, slots=True)

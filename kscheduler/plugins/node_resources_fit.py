@@ -64,15 +64,15 @@ from kscheduler.framework.rules.scoring import (
 from kscheduler.framework.status import SUCCESS, Status
 
 _NATIVE: Final = (CPU, MEMORY, EPHEMERAL_STORAGE)
+# How many bits of a positive int64 code are used; a pod with more resources gets numbered sets of bits instead.
 _MOST_BITS: Final = 62
-"""How many bits of a positive int64 code are used; a pod with more resources gets numbered sets of bits instead."""
 _NONE: Final[frozenset[str]] = frozenset()
+# Nodes that an explanation names for each resource.
 _CLOSEST: Final = 3
-"""Nodes that an explanation names for each resource."""
 
 Strategy = Callable[[Usage], Scores]
+# A bit; bool [rows], where that resource is short; bool [rows], where even the empty node would be too small.
 Lack = tuple[int, NDArray[np.bool_], NDArray[np.bool_]]
-"""A bit; bool [rows], where that resource is short; bool [rows], where even the empty node would be too small."""
 
 
 class NodeResourcesFit(Plugin):

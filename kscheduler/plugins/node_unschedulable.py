@@ -18,8 +18,8 @@ from kscheduler.framework.reasons.details import Detail
 from kscheduler.framework.reasons.wording import taint_facts, taint_text
 from kscheduler.framework.rules.node_match import NO_SCHEDULE, any_tolerates
 
+# What a pod must tolerate to run on a cordoned node. It has no value, so no comparison (`Lt`, `Gt`) ever covers it.
 _CORDONED = Taint(UNSCHEDULABLE, "", NO_SCHEDULE)
-"""What a pod must tolerate to run on a cordoned node. It has no value, so no comparison (`Lt`, `Gt`) ever covers it."""
 
 
 class NodeUnschedulable(Plugin):

@@ -19,8 +19,8 @@ from kscheduler.recorder.segments import new_run
 from kscheduler.recorder.snapshot import take
 
 LARGEST_SEGMENT = 64 << 20
+# A segment is at most this part of all: so much of the past is lost when the oldest goes.
 _SHARE = 8
-"""A segment is at most this part of all: so much of the past is lost when the oldest goes."""
 
 
 def flight_recorder(settings: RecordSettings, clock: Clock) -> FlightRecorder:

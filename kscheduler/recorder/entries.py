@@ -54,8 +54,8 @@ from kscheduler.scheduling.journal import Decided
 from kscheduler.state.cache import Cache
 
 Entry = Sequence[Any]
+# Of a batch: an entry without its time, or the microseconds since the step before.
 Item = Entry | int
-"""Of a batch: an entry without its time, or the microseconds since the step before."""
 _encode = msgspec.msgpack.Encoder().encode
 
 
@@ -122,12 +122,12 @@ class Output(IntEnum):
 
 
 DECISIONS: Final = frozenset((Op.DECIDED, Op.GROUP, Op.LATER))
+# Entries that a digest covers: what the scheduler said.
 OUTCOMES: Final = frozenset((*DECISIONS, Op.ABANDONED, Op.GIVEN_UP))
-"""Entries that a digest covers: what the scheduler said."""
 UNTIMED: Final = frozenset((Op.SNAPSHOT, Op.LOST, Op.DIGEST))
 _TIME: Final = 1
+# Where the snapshot's first entry, the configuration, has the time.
 CONFIGURATION_TIME: Final = 3
-"""Where the snapshot's first entry, the configuration, has the time."""
 
 
 def array_of(batches: Sequence[bytes]) -> bytes:
@@ -189,10 +189,9 @@ class Digest:
 
 # What extenders have said about a member of a pod group, as plain values in an entry, and back.
 
+# [pod, is about nodes, asked, left, [[node, status], ...], [[extender, weight, [[node, points], ...]], ...], status,
+# who objects]; a status is [code, reasons, plugin, fault].
 PackedAnswers = Sequence[Any]
-"""[pod, is about nodes, asked, left, [[node, status], ...], [[extender, weight, [[node, points], ...]], ...], status,
-who objects]; a status is [code, reasons, plugin, fault].
-"""
 
 
 def pack_answers(known: Mapping[str, ExtenderResults]) -> list[PackedAnswers]:

@@ -47,12 +47,12 @@ from kscheduler.telemetry.logs.caught import Boundary, count_caught
 
 _log = get_logger(__name__)
 
+# Entries and times that are encoded at a time.
 BATCH: Final = 512
-"""Entries and times that are encoded at a time."""
+# How long an entry may stay in memory of the loop: a kill loses no more than this and what is being written.
 HAND_OVER_SECONDS: Final = 0.5
-"""How long an entry may stay in memory of the loop: a kill loses no more than this and what is being written."""
+# Entries that wait for the thread; beyond them, entries are lost and counted. About 100 MB.
 MOST_WAITING: Final = 100_000
-"""Entries that wait for the thread; beyond them, entries are lost and counted. About 100 MB."""
 
 # What each decision needs, as plain numbers: to reach and to encode a member of an Enum costs three times as much.
 _OBJECT, _DECIDED, _LEAVES, _BOUND = (int(op) for op in (Op.OBJECT, Op.DECIDED, Op.LEAVES, Op.BOUND))
@@ -86,13 +86,12 @@ class RecorderStatistics:
 
 
 Attempts = Mapping[str, tuple[int, Decided]]
+# The state as it is now, between two steps, as a function that makes entries of it in a thread. It gets the time in
+# microseconds, the attempts under way by UID, and the number of the last attempt.
 Snapshot = Callable[[int, Attempts, int], Callable[[], Iterable[Sequence[Any]]]]
-"""The state as it is now, between two steps, as a function that makes entries of it in a thread. It gets the time in
-microseconds, the attempts under way by UID, and the number of the last attempt."""
 
 
 def nothing(_micros: int, _attempts: Attempts, _number: int) -> Callable[[], Iterable[Sequence[Any]]]:
-    """No state."""
     return tuple
 
 
@@ -175,7 +174,6 @@ class FlightRecorder(Journal):
             yield f"flight recorder: {self._missing} entries could not be kept in time; it goes on with a snapshot"
 
     def statistics(self) -> RecorderStatistics:
-        """A snapshot."""
         thread = self._thread.statistics()
         return RecorderStatistics(self._entries, self._decisions, self._lost + thread.discarded, thread)
 
@@ -359,7 +357,6 @@ class FlightRecorder(Journal):
     # --- after the decision -------------------------------------------------------------------------------------------
 
     def leaves_queue(self, uid: str) -> None:
-        """Keep it."""
         known = self._under_way.get(uid)
         self._note((_LEAVES, 0 if known is None else known[0]))
 
@@ -380,21 +377,17 @@ class FlightRecorder(Journal):
         self._keep_outcome((Op.GIVEN_UP, number, text, self._take_outputs()))
 
     def released(self, uid: str) -> None:
-        """Keep it."""
         self.keep((Op.RELEASED, uid))
 
     # --- the queue ----------------------------------------------------------------------------------------------------
 
     def flushed_backoff(self) -> None:
-        """Keep it."""
         self.keep((Op.BACKOFF,))
 
     def flushed_unschedulable(self) -> None:
-        """Keep it."""
         self.keep((Op.NET,))
 
     def began(self) -> None:
-        """Keep it."""
         self.keep((Op.BEGAN,))
 
     # --- in the background -----------------------------------------------------------------------------------------

@@ -18,15 +18,15 @@ from kscheduler.api.kinds import Kind
 from kscheduler.api.meta import KubeObject, ObjectMeta
 from kscheduler.recorder.redaction import NO_REDACTION, Redaction
 
+# Specs of pods that are known by number in a segment; then the numbers begin again.
 MOST_SPECS: Final = 4096
-"""Specs of pods that are known by number in a segment; then the numbers begin again."""
 
 _encode = msgspec.msgpack.Encoder().encode
 _replace = msgspec.structs.replace
 _spec = msgspec.msgpack.Decoder(PodSpec)
+# [metadata or version, node name, spec or its number, status], or [object]; `None`: as before. The spec of a pod is
+# encoded already, all else are structs.
 Packed = Sequence[Any]
-"""[metadata or version, node name, spec or its number, status], or [object]; `None`: as before. The spec of a pod is
-encoded already, all else are structs."""
 
 
 class ObjectPacker:

@@ -54,8 +54,8 @@ from kscheduler.framework.pods.pod_info import normalized_image_name
 # Anyone who has a recording and no key cannot tell a name by trying names out. Lengths and shapes of names are gone,
 # too.
 
+# Names whose pseudonyms are kept, so that a name is hashed once in a while and not at each update.
 MOST_KNOWN: Final = 65_536
-"""Names whose pseudonyms are kept, so that a name is hashed once in a while and not at each update."""
 
 _STAYS: Final = re.compile(
     r"[+-]?[0-9]+(\.[0-9]+)?|true|false|pvc-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|local-pv-[0-9a-f]+"
@@ -124,8 +124,8 @@ def numbers_in(message: str) -> str:
     return " ".join(sorted(word for word in words if _NUMBER.fullmatch(word)))
 
 
+# From a value to what is written of it.
 Change = Callable[[Any], Any]
-"""From a value to what is written of it."""
 
 _STAYING: Final = (
     # what is no name
@@ -143,8 +143,9 @@ _STAYING: Final = (
     "version_values device request requests request_name binding_conditions binding_failure_conditions counter_set "
     "compatibility_groups capacity_key partition_type_attribute"
 )
+# Fields of any type, strings or tuples of strings, that are written as they are.
 STAY: Final = frozenset(_STAYING.split())
-"""Fields of any type, strings or tuples of strings, that are written as they are."""
+# The same, where other types have names in a field of this name.
 STAY_OF: Final = frozenset(
     (
         (Condition, "status"),
@@ -158,9 +159,8 @@ STAY_OF: Final = frozenset(
         (PodSchedulingGate, "name"),
     )
 )
-"""The same, where other types have names in a field of this name."""
+# Kinds whose objects keep their names: a driver's name, and one that is part of a resource's name.
 NAMED_BY_USE: Final = (CSIDriver, DeviceClass)
-"""Kinds whose objects keep their names: a driver's name, and one that is part of a resource's name."""
 _MESSAGES: Final = frozenset(((Condition, "message"),))
 _OF_LABELS: Final = (LabelSelectorRequirement, NodeSelectorRequirement, TopologySelectorLabelRequirement)
 _LABELS: Final = frozenset(("labels", "match_labels", "node_selector", "selector"))
@@ -186,7 +186,6 @@ class ObjectRedaction:
         return msgspec.structs.replace(value, **changed) if changed else value
 
     def changes(self, of: type) -> dict[str, Change]:
-        """By field."""
         known = self._known.get(of)
         if known is None:
             known = self._known[of] = {}

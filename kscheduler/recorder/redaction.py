@@ -16,8 +16,8 @@ from kscheduler.state.queue.queue_snapshot import FACTS
 
 _LAST_ERROR: Final = FACTS.index("last_error")
 _PODS_OF_PREEMPTION: Final = ("all", "outbid", "victims", "stopped", "awaited", "last", "neighbours")
+# A key of the recorded configuration: whether names are pseudonyms.
 REDACTED: Final = "redacted"
-"""A key of the recorded configuration: whether names are pseudonyms."""
 
 
 class Redaction:

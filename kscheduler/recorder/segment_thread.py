@@ -32,21 +32,21 @@ from kscheduler.telemetry.logs.caught import Boundary, count_caught
 
 _log = get_logger(__name__)
 
+# Batches that are compressed when one is put, where some were held back.
 AT_ONCE: Final = 3
-"""Batches that are compressed when one is put, where some were held back."""
+# Entries of a snapshot that are packed before others may have the interpreter.
 SLICE: Final = 64
-"""Entries of a snapshot that are packed before others may have the interpreter."""
+# What is left to others between two slices.
 PAUSE_SECONDS: Final = 0.0005
-"""What is left to others between two slices."""
 BLOCK_ENTRIES: Final = 2048
+# Of batches, after which they become a block: a fifth of a millisecond of compressing.
 BLOCK_BYTES: Final = 1 << 16
-"""Of batches, after which they become a block: a fifth of a millisecond of compressing."""
+# Of blocks, after which the thread is woken to write them.
 WRITE_BYTES: Final = 1 << 16
-"""Of blocks, after which the thread is woken to write them."""
+# After which writing is tried again where it has failed.
 RETRY_SECONDS: Final = 30.0
-"""After which writing is tried again where it has failed."""
+# How long the end of the process waits for what is still to be written.
 END_SECONDS: Final = 5.0
-"""How long the end of the process waits for what is still to be written."""
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -245,7 +245,6 @@ class SegmentThread:
             self._thread.join(END_SECONDS)
 
     def statistics(self) -> ThreadStatistics:
-        """A snapshot."""
         return ThreadStatistics(self._written, self._number, self._discarded, self._failures, self._problem)
 
     # --- in the thread ------------------------------------------------------------------------------------------------

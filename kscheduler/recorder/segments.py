@@ -27,12 +27,12 @@ from kscheduler.recorder.entries import EntryReader
 # any byte: the last block is then too short or its checksum is wrong, and everything before it is good.
 
 MAGIC: Final = b"KSCHEDREC"
+# Grows when a reader of before would misread a block or an entry in it.
 FORMAT_VERSION: Final = 3
-"""Grows when a reader of before would misread a block or an entry in it."""
+# Of compression: 4 times as fast as the default, for a tenth more bytes.
 LEVEL: Final = 1
-"""Of compression: 4 times as fast as the default, for a tenth more bytes."""
+# A longer block is not believed; it also bounds what a reader unpacks at a time.
 MOST_BLOCK_BYTES: Final = 64 << 20
-"""A longer block is not believed; it also bounds what a reader unpacks at a time."""
 
 _HEAD: Final = struct.Struct("<H")
 _FRAME: Final = struct.Struct("<III")

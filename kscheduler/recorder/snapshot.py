@@ -26,12 +26,12 @@ from kscheduler.scheduling.journal import Decided
 from kscheduler.state.queue.in_flight import SeenEvent
 from kscheduler.state.queue.queue_snapshot import QueueSnapshot, facts_of
 
+# Objects in an entry.
 CHUNK: Final = 500
-"""Objects in an entry."""
 
 Stored = Mapping[Kind, Sequence[KubeObject]]
+# Of a running preemption.
 FLAGS: Final = ("is_open", "is_over", "kept_out", "is_outbid", "is_called_off")
-"""Of a running preemption."""
 
 
 @dataclass(frozen=True, slots=True)

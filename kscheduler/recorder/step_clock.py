@@ -10,8 +10,8 @@ from collections.abc import Callable
 from kscheduler.aio.clock import Alarm, Clock
 
 MICROS = 1_000_000
+# The same as a float: what is multiplied by it is not converted first, thirty nanoseconds in each step.
 _MICROS = 1e6
-"""The same as a float: what is multiplied by it is not converted first, thirty nanoseconds in each step."""
 
 
 def _unheard(_micros: int) -> None:
@@ -79,7 +79,6 @@ class ReplayedClock:
         raise RuntimeError(f"a replay does not wait ({seconds:g} s)")
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> Alarm:
-        """Never calls."""
         del seconds, callback
         return _NoAlarm()
 

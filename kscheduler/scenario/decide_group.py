@@ -124,8 +124,8 @@ def _absence(table: PodGroupTable, missing: GroupKey) -> str:
     return f"{absence}; do you mean {near}?" if near else absence
 
 
+# As if no extender were configured.
 NOBODY_QUERIED: Final = MemberExtenderResults({})
-"""As if no extender were configured."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,8 @@ from kscheduler.state.devices.device_table import DeviceTable
 #
 # Asked of the newest generation of each pool. A class's selectors are asked once per device.
 
+# Devices times classes; with more, devices are not counted: it would take a second.
 MOST_ANSWERS: Final = 50_000
-"""Devices times classes; with more, devices are not counted: it would take a second."""
 
 
 class DeviceAmount(NamedTuple):
@@ -88,13 +88,13 @@ def _devices(slices: Iterable[ResourceSlice], nodes: Collection[str]) -> Iterato
 # claim      <pod>-gpu-1, owned by the pod, with the spec of the template
 # pod status {name: gpu, resourceClaimName: <pod>-gpu-1}
 
+# On a claim made from a template: the name by which its pod knows it.
 CLAIM_ANNOTATION: Final = "resource.kubernetes.io/pod-claim-name"
-"""On a claim made from a template: the name by which its pod knows it."""
+# Of a generated name, so that a number has room in 63 characters.
 _LONGEST_BASE: Final = 57
-"""Of a generated name, so that a number has room in 63 characters."""
 
+# What claims are made of, by the key of their template (`namespace/name`).
 Specs = Mapping[str, ResourceClaimSpec]
-"""What claims are made of, by the key of their template (`namespace/name`)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,19 +25,19 @@ import yaml
 from kscheduler.api.manifest_yaml import load_documents
 from kscheduler.scenario.files import ScenarioError
 
+# The longest document or line, unpacked: 100,000 pods with their nodes, as JSON, are 0.8 GiB.
 MOST_WHOLE_BYTES: Final = 1 << 30
-"""The longest document or line, unpacked: 100,000 pods with their nodes, as JSON, are 0.8 GiB."""
+# The longest YAML, whose reading takes seventy times its size in memory, and seconds for each MiB; JSON a tenth.
 MOST_YAML_BYTES: Final = 128 << 20
-"""The longest YAML, whose reading takes seventy times its size in memory, and seconds for each MiB; JSON a tenth."""
+# The longest text that begins with a bracket, is no JSON and may be YAML: most are JSON with a mistake.
 MOST_FLOW_BYTES: Final = 1 << 20
-"""The longest text that begins with a bracket, is no JSON and may be YAML: most are JSON with a mistake."""
 
+# A document with its number: JSON as it is written, YAML as a tree. Documents that are lines have their lines'.
 NameSearchResult = tuple[int, "bytes | msgspec.Raw | dict[str, Any]"]
-"""A document with its number: JSON as it is written, YAML as a tree. Documents that are lines have their lines'."""
 
+# A separator with something behind it, which kubectl refuses: `---apiVersion: v1` is what templates make of two
+# documents, and would be a key of the first. An empty document is none: Python's YAML writes `--- null`.
 _SEPARATOR: Final = re.compile(rb"^---(?![ \t]*(?:[\r\n#]|null[ \t]*[\r\n]|\Z))[ \t]*([^\r\n]*)", re.MULTILINE)
-"""A separator with something behind it, which kubectl refuses: `---apiVersion: v1` is what templates make of two
-documents, and would be a key of the first. An empty document is none: Python's YAML writes `--- null`."""
 _LOGS: Final = re.compile(rb"^==== START (logs for container [^\r\n]*) ====[ \t]*\r?$", re.MULTILINE)
 _BRACKETS: Final = (b"{", b"[")
 _NEXT: Final = re.compile(rb"[^ \t\r\n]")

@@ -121,7 +121,6 @@ class _ScenarioObjects:
         return msgspec.Raw(_ENCODER.encode(pod))
 
     async def nodes(self, names: Sequence[str]) -> Sequence[msgspec.Raw]:
-        """The nodes."""
         if self._whole is not None:
             return await self._whole.nodes(names)
         return [msgspec.Raw(_ENCODER.encode(self._nodes[name])) for name in names]

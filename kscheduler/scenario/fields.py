@@ -20,11 +20,11 @@ from kscheduler.api.storage import PersistentVolumeClaim
 # unknown
 # field within two letters of a known field that is absent is a typing mistake.
 
+# Letters; shorter names are within two letters of too many others.
 _SHORTEST: Final = 5
-"""Letters; shorter names are within two letters of too many others."""
 _MOST_EDITS: Final = 2
+# With which an unknown name is compared.
 _MOST_NODES: Final = 10_000
-"""With which an unknown name is compared."""
 
 
 def misspelt(tree: Any, kind: type, path: str = "") -> Iterator[str]:
@@ -259,6 +259,7 @@ class _PodTemplate(_Fields):
     template: Pod
 
 
+# By kind of what is a pod, or makes pods.
 FIELDS: Final[Mapping[str, type[Struct]]] = {
     "Deployment": _Deployment,
     "ReplicaSet": _ReplicaSet,
@@ -270,4 +271,3 @@ FIELDS: Final[Mapping[str, type[Struct]]] = {
     "PodTemplate": _PodTemplate,
     "Pod": Pod,
 }
-"""By kind of what is a pod, or makes pods."""

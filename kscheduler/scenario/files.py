@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import IO, Any, Final, cast
 
 STANDARD_INPUT: Final = "-"
+# Of a folder's files that are read: kubectl's, and these gzipped.
 EXTENSIONS: Final = (".json", ".yaml", ".yml", ".json.gz", ".yaml.gz", ".yml.gz")
-"""Of a folder's files that are read: kubectl's, and these gzipped."""
 UNPACKED_ANYWAY_BYTES: Final = 64 << 20
+# Times its size that a gzip file may unpack to, once that is more than `UNPACKED_ANYWAY_BYTES`. Objects that differ in
+# name and UID only are packed to a fortieth; gzip could do a thousandth.
 MOST_GROWTH: Final = 200
-"""Times its size that a gzip file may unpack to, once that is more than `UNPACKED_ANYWAY_BYTES`. Objects that differ in
-name and UID only are packed to a fortieth; gzip could do a thousandth."""
 
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 _CHUNK_BYTES: Final = 1 << 16

@@ -25,10 +25,11 @@ from kscheduler.scenario.object_files import Document
 
 Tree = dict[str, Any]
 
+# Kinds of other projects that scheduling rules read.
 _OF_OTHERS: Final = frozenset(
     (kind.group_version, kind.name) for kind in (SCHEDULER_PLUGINS_POD_GROUPS, VOLCANO_POD_GROUPS)
 )
-"""Kinds of other projects that scheduling rules read."""
+# Fields of a request in v1beta1 that are below `exactly` since v1beta2.
 _EXACTLY: Final = (
     "deviceClassName",
     "selectors",
@@ -39,7 +40,6 @@ _EXACTLY: Final = (
     "capacity",
     "derivedAttributes",
 )
-"""Fields of a request in v1beta1 that are below `exactly` since v1beta2."""
 _KINDS: Final = tuple(sorted({kind for _, kind in SERVED}))
 
 
@@ -165,6 +165,7 @@ def _unchanged(tree: Tree) -> Tree:
 
 
 _GROUPS: Final = "scheduling.k8s.io"
+# By `apiVersion` and `kind`: to the version that scheduling rules read.
 _CONVERTED: Final[Mapping[tuple[str, str], Callable[[Tree], Tree]]] = MappingProxyType(
     {
         (f"{group}/{version}", kind): _as_newest(change, group)
@@ -185,4 +186,3 @@ _CONVERTED: Final[Mapping[tuple[str, str], Callable[[Tree], Tree]]] = MappingPro
         for kind in kinds
     }
 )
-"""By `apiVersion` and `kind`: to the version that scheduling rules read."""

@@ -50,8 +50,8 @@ def _stored(objects: Iterable[T]) -> Store[T]:
 
 
 _PAGE_SIZE: Final = 500
+# Objects of kinds that only plugins read.
 OwnObjects = Mapping[Kind, Iterable[KubeObject]]
-"""Objects of kinds that only plugins read."""
 
 
 class ListedObjects:

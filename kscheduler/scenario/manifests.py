@@ -23,23 +23,23 @@ from kscheduler.scenario.scenario import ClusterObjects
 from kscheduler.state.group_apis import OTHER_APIS, GroupAPI, kubernetes_apis
 
 Tree = dict[str, Any]
+# Fills the defaults into a pod in place. Raises `TypeError` if a field has the wrong type.
 DefaultPod = Callable[[Tree], None]
-"""Fills the defaults into a pod in place. Raises `TypeError` if a field has the wrong type."""
 
 KIND_BY_NAME: Final[Mapping[str, Kind]] = {kind.name: kind for kind in KINDS.values()}
 _OF_KUBERNETES: Final = kubernetes_apis(has_policy=False, has_composites=True)
+# By `apiVersion` and `kind`.
 _GROUP_APIS: Final = {(api.kind.group_version, api.kind.name): api for api in (*_OF_KUBERNETES, *OTHER_APIS.values())}
-"""By `apiVersion` and `kind`."""
 _NO_CLASSES: Final[Mapping[str, Tree]] = {}
+# No rule reads it, but claims are made from it.
 CLAIM_TEMPLATE: Final = RESOURCE_CLAIM_TEMPLATES.name
-"""No rule reads it, but claims are made from it."""
 
 
+# Objects of one kind of problem that are named.
 MOST_REPORTED: Final = 20
-"""Objects of one kind of problem that are named."""
 _OF_DEVICES: Final = ("resourceclaims", "resourceslices", "deviceclasses")
+# What kubectl is to print of a cluster whose pods claim devices.
 DUMPED: Final = ("nodes", "pods", "resourceclaims", "resourceclaimtemplates", "resourceslices", "deviceclasses")
-"""What kubectl is to print of a cluster whose pods claim devices."""
 
 
 @dataclass(slots=True)

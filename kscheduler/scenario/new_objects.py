@@ -26,12 +26,12 @@ from kscheduler.text import printable
 
 Tree = dict[str, Any]
 
+# A person waits for the answer: give up after three tries.
 _RETRIES: Final = 2
-"""A person waits for the answer: give up after three tries."""
+# The pod itself cannot be created, which is the answer.
 _REFUSED_AS_WRITTEN: Final = (400, 422)
-"""The pod itself cannot be created, which is the answer."""
+# Metadata that only a server writes: of a pod that was copied from a cluster.
 _OF_THE_SERVER: Final = ("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink")
-"""Metadata that only a server writes: of a pod that was copied from a cluster."""
 _UNKNOWN_FIELD: Final = re.compile(r'unknown field "([^"]+)"')
 
 

@@ -30,6 +30,7 @@ from kscheduler.scenario.owners import bound_to, daemon_fit, stateful_labels, to
 
 Tree = dict[str, Any]
 
+# Kinds that create pods, with the path of their pod template.
 WORKLOADS: Final = {
     "Deployment": ("spec", "template"),
     "ReplicaSet": ("spec", "template"),
@@ -40,7 +41,6 @@ WORKLOADS: Final = {
     "CronJob": ("spec", "jobTemplate", "spec", "template"),
     "PodTemplate": ("template",),
 }
-"""Kinds that create pods, with the path of their pod template."""
 _JOBS: Final = ("Job", "CronJob")
 _JOB_CONTROLLER: Final = "kubernetes.io/job-controller"
 _COUNTS: Final = ("replicas", "parallelism", "completions")

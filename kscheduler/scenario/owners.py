@@ -18,12 +18,12 @@ from kscheduler.api.well_known import (
 from kscheduler.api.workloads import ReplicaSet
 from kscheduler.framework.rules.node_match import selects, untolerated
 
+# Set by the Deployment controller alone; the name of its ReplicaSet ends with the value.
 HASH_LABEL: Final = "pod-template-hash"
-"""Set by the Deployment controller alone; the name of its ReplicaSet ends with the value."""
 _REPLICA_SET: Final = "ReplicaSet"
 
+# Kind and name, in the pod's namespace.
 Owner = tuple[str, str]
-"""Kind and name, in the pod's namespace."""
 Owners = Callable[[Pod], Owner | None]
 
 
@@ -81,6 +81,7 @@ def _managers(pod: dict[str, Any]) -> Iterator[str]:
 
 Tree = dict[str, Any]
 
+# Taints that a DaemonSet's pods tolerate.
 _DAEMON_TOLERATIONS: Final = (
     (NOT_READY, "NoExecute"),
     (UNREACHABLE, "NoExecute"),
@@ -89,9 +90,8 @@ _DAEMON_TOLERATIONS: Final = (
     (PID_PRESSURE, "NoSchedule"),
     (UNSCHEDULABLE, "NoSchedule"),
 )
-"""Taints that a DaemonSet's pods tolerate."""
+# Tolerated on the host's network, since such a pod may be the one that sets up the network.
 _HOST_NETWORK: Final = (NETWORK_UNAVAILABLE, "NoSchedule")
-"""Tolerated on the host's network, since such a pod may be the one that sets up the network."""
 
 
 def tolerate_as_daemon(spec: Tree) -> None:

@@ -52,8 +52,8 @@ from kscheduler.scenario.files import ScenarioError
 from kscheduler.scenario.object_files import Document, OtherDocument, decoded_line, read_documents, whole_tree
 from kscheduler.scenario.owners import gate_owners
 
+# Lists that scenarios may have although no built rule reads them.
 _NOT_READ = frozenset(("priorityclasses",))
-"""Lists that scenarios may have although no built rule reads them."""
 
 
 class ClusterObjects(msgspec.Struct, frozen=True):

@@ -22,10 +22,10 @@ from kscheduler.scenario.scenario import ClusterObjects
 from kscheduler.scheduling.profiles import Profiles
 from kscheduler.state.cache import Cache
 
+# The source of objects that were read from an API server.
 LIVE: Final = "cluster"
-"""The source of objects that were read from an API server."""
+# Scheduler names that get a profile of their own: anyone who creates a pod may write a new one.
 MOST_FOLLOWED: Final = 32
-"""Scheduler names that get a profile of their own: anyone who creates a pod may write a new one."""
 
 
 @dataclass(frozen=True, slots=True)

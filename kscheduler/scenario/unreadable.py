@@ -14,8 +14,8 @@ from kscheduler.api.quantity import QuantityError, nano_value
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.scenario.scenario import ClusterObjects
 
+# Fields with amounts by resource name that the scheduler reads.
 _LISTS = frozenset(("requests", "overhead", "allocatable", "allocatedResources"))
-"""Fields with amounts by resource name that the scheduler reads."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,15 +61,15 @@ from kscheduler.state.cache import Cache
 
 COSTLY_SECONDS: Final = 0.08
 LONGEST_SECONDS: Final = 2.0
+# For the other pods of a namespace of which one was ended after `LONGEST_SECONDS`: nobody has thought of its shape, and
+# it may be the first of a hundred.
 AGAIN_SECONDS: Final = 0.2
-"""For the other pods of a namespace of which one was ended after `LONGEST_SECONDS`: nobody has thought of its shape,
-and it may be the first of a hundred."""
 REMEMBERED_SECONDS: Final = 600.0
 _MOST_NAMESPACES: Final = 1_000
+# For all members of a group in one trial: half of what the Lease's holder has to renew it.
 GROUP_SECONDS: Final = 5.0
-"""For all members of a group in one trial: half of what the Lease's holder has to renew it."""
+# The same after an attempt that was ended.
 GROUP_AGAIN_SECONDS: Final = 1.0
-"""The same after an attempt that was ended."""
 
 _OWN: Final = "kscheduler."
 _ROOMS: Final = (
@@ -100,10 +100,10 @@ _KEEPERS: Final = (
     "kscheduler.plugins.storage.",
     "kscheduler.scheduling.classes.",
 )
+# Libraries that keep nothing of kscheduler's, beside what is C code.
 _PURE: Final = frozenset(
     ("collections", "copy", "dataclasses", "enum", "functools", "heapq", "numpy", "operator", "re", "typing")
 )
-"""Libraries that keep nothing of kscheduler's, beside what is C code."""
 
 
 class GroupBudget:

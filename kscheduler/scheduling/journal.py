@@ -57,9 +57,7 @@ class Decided(Protocol):
     """An attempt: `attempt.context.Attempt`."""
 
     @property
-    def queued(self) -> QueuedPodInfo:
-        """The pod."""
-        ...
+    def queued(self) -> QueuedPodInfo: ...
 
     @property
     def node_name(self) -> str:
@@ -151,5 +149,5 @@ class Journal:
         """Cache or queue were corrected by hand: what follows is not decided from what was recorded."""
 
 
+# For everybody who records nothing.
 NO_JOURNAL: Final = Journal()
-"""For everybody who records nothing."""

@@ -18,8 +18,8 @@ from kscheduler.telemetry.logs import get_logger
 _log = get_logger(__name__)
 
 LONG_SECONDS: Final = 10.0
+# Plugins that are counted as 0: configurations that come and go may name ever new ones.
 MOST_KNOWN: Final = 100
-"""Plugins that are counted as 0: configurations that come and go may name ever new ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +106,8 @@ class PermitWaits:
 # waits for something else.
 
 INCOMPLETE_WAITS_LONG_SECONDS: Final = 60.0
+# At one look; the others' turn comes at the next ones.
 MOST_LOGGED: Final = 20
-"""At one look; the others' turn comes at the next ones."""
 
 
 @dataclass(slots=True)

@@ -30,15 +30,15 @@ from kscheduler.telemetry.logs.storms import Throttle, cause_in, without_values
 
 _log = get_logger(__name__)
 
+# How long after a line equal incidents are only counted.
 QUIET_SECONDS: Final = 60.0
-"""How long after a line equal incidents are only counted."""
+# Texts of equal incidents that are logged within the quiet time: a text may be another one for each pod.
 MOST_CAUSES: Final = 5
-"""Texts of equal incidents that are logged within the quiet time: a text may be another one for each pod."""
+# The most kinds of incidents: a plugin that generates code must not use memory without bound.
 _MOST_KINDS: Final = 1000
-"""The most kinds of incidents: a plugin that generates code must not use memory without bound."""
 
+# Report a sentence about a pod to its owner.
 ReportPod = Callable[[Pod, str], None]
-"""Report a sentence about a pod to its owner."""
 
 
 @dataclass(slots=True)

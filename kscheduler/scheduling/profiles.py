@@ -49,17 +49,17 @@ from kscheduler.state.queue.sub_queues import SortKey
 
 _POINT_OF = {point.key: point for point in Point}
 
+# Extension points that only pod groups have, as configurations spell them, with the trait of who takes part.
 _POINTS_OF_GROUPS: Final[Mapping[str, Callable[[PluginTraits], bool]]] = {
     POD_GROUP_POST_FILTER: attrgetter("makes_room_for_groups"),
     "placementGenerate": attrgetter("generates_placements"),
     "placementScore": attrgetter("scores_placements"),
 }
-"""Extension points that only pod groups have, as configurations spell them, with the trait of who takes part."""
 
 DEFAULT_SORT, DEFAULT_BIND = "PrioritySort", "DefaultBinder"
 
+# By scheduler name.
 Profiles = Mapping[str, Profile]
-"""By scheduler name."""
 
 
 def build_profiles(

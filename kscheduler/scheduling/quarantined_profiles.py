@@ -27,8 +27,8 @@ from kscheduler.telemetry.logs.storms import Throttle
 
 P = TypeVar("P")
 
+# Least time between two trials of a plugin that are logged.
 TRIAL_LINES_SECONDS: Final = 60.0
-"""Least time between two trials of a plugin that are logged."""
 _MOST_INCIDENTS: Final = 256
 
 _log = get_logger(__name__)

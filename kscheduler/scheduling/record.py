@@ -108,5 +108,5 @@ class SchedulingRecord:
         return bool(nominated) and self.num_evaluated_nodes == 1 < self.num_all_nodes and self.node_name == nominated
 
 
+# There are no nodes, so no plugin has rejected the pod: it backs off as after an error (Q17).
 NO_NODES = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (NO_NODES_AVAILABLE,))
-"""There are no nodes, so no plugin has rejected the pod: it backs off as after an error (Q17)."""

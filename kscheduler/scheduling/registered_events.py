@@ -10,26 +10,26 @@ from kscheduler.framework.plugin import EnqueueExtensions, Plugin
 from kscheduler.framework.traits import PluginTraits
 from kscheduler.scheduling.runtime.lifecycle_calls import call_events_to_register
 
+# The events of a plugin that rejects pods, but registers no events, beside its own data; extenders cannot register.
 EVERY_EVENT: Final = tuple(
     ClusterEventWithHint(ClusterEvent(resource, ActionType.ALL))
     for resource in Resource
     if resource not in (Resource.WILDCARD, Resource.ASSIGNED_POD, Resource.UNSCHEDULABLE_POD, Resource.PLUGIN_DATA)
 )
-"""The events of a plugin that rejects pods, but registers no events, beside its own data; extenders cannot register."""
 
 _TAINT_EVENT: Final = ClusterEventWithHint(ClusterEvent(Resource.NODE, ActionType.UPDATE_NODE_TAINT))
+# Changes of a pod that matter to no other pod.
 _OF_THE_POD_ITSELF: Final = (
     ActionType.UPDATE_POD_TOLERATION
     | ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED
     | ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM
 )
-"""Changes of a pod that matter to no other pod."""
+# By plugin the changes that matter, whether the pod's own or an assigned one's.
 _ALSO_OF_THE_POD_ITSELF: Final = {
     "NodeResourcesFit": ActionType.UPDATE_POD_SCALE_DOWN,
     "PodTopologySpread": ActionType.UPDATE_POD_LABEL,
     "InterPodAffinity": ActionType.UPDATE_POD_LABEL,
 }
-"""By plugin the changes that matter, whether the pod's own or an assigned one's."""
 _ONLY_THE_POD_ITSELF: Final = frozenset({"NodeDeclaredFeatures", "SchedulingGates"})
 
 

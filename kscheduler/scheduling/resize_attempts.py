@@ -31,8 +31,8 @@ from kscheduler.state.cache import Cache
 
 _FILTERS: Final = frozenset({"NodeName", "DeferredPodScheduling", "NodeResourcesFit"})
 _POST_FILTERS: Final = frozenset({"DefaultPreemption"})
+# Whose events wake a pod whose resize fits: another pod may take that room, or the resize may grow.
 _WAKING: Final = frozenset({"DeferredPodScheduling", "NodeResourcesFit"})
-"""Whose events wake a pod whose resize fits: another pod may take that room, or the resize may grow."""
 
 
 class ResizePreemptionRunner(Protocol):

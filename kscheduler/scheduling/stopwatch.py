@@ -11,8 +11,8 @@ from kscheduler.scheduling.runtime.points import FILTER, POST_FILTER, PRE_ENQUEU
 from kscheduler.telemetry.series import Histogram
 
 EXTENSION_POINTS: Final = (PRE_FILTER.label, FILTER.label, PRE_SCORE.label, SCORE.label)
+# In one of this many cycles each plugin is timed.
 SAMPLED_EVERY: Final = 100 // Observations.PLUGIN_SAMPLE_PERCENT
-"""In one of this many cycles each plugin is timed."""
 
 
 class ObservedStopwatch:

@@ -39,8 +39,8 @@ from kscheduler.telemetry.logs.verbosity import verbose
 _log = get_logger("server")
 
 HEALTH: Final = ("/healthz", "/livez", "/readyz")
+# Anyone who may read the configuration may also read names of objects in `/readyz?verbose`.
 CONFIGZ: Final = "/configz"
-"""Anyone who may read the configuration may also read names of objects in `/readyz?verbose`."""
 
 _WHO_MAY: Final = (
     "only from this machine, by address or as localhost (kubectl port-forward), "
@@ -72,11 +72,9 @@ class OpenAccess:
     """Everything behind the port is for everybody, but names of objects are for nobody."""
 
     async def refusal(self, _request: web.Request) -> web.Response | None:
-        """Never."""
         return None
 
     async def shows_names(self, _request: web.Request) -> bool:
-        """Never."""
         return False
 
 

@@ -18,11 +18,11 @@ LOGOUT: Final = "/ui/logout"
 ASSETS: Final = "/ui/assets/"
 EVENTS: Final = "/ui/events"
 COOKIE: Final = "__Secure-kscheduler-token"
+# Characters; browsers keep cookies of up to 4,096 bytes with their names.
 LONGEST_TOKEN: Final = 3_800
-"""Characters; browsers keep cookies of up to 4,096 bytes with their names."""
 
+# RFC 6750: nothing that a cookie or a header could take for something else.
 _TOKEN: Final = re.compile(r"[A-Za-z0-9\-._~+/]+=*", re.ASCII)
-"""RFC 6750: nothing that a cookie or a header could take for something else."""
 
 
 class TokenAuthorizer(Protocol):

@@ -15,8 +15,8 @@ from collections.abc import Callable
 
 from kscheduler.aio.clock import REAL_CLOCK, Alarm, Clock
 
+# A turn, less what sums of floats lose: an alarm must never come too early by nothing.
 _WHOLE = 1.0 - 1e-6
-"""A turn, less what sums of floats lose: an alarm must never come too early by nothing."""
 
 
 class Turn:

@@ -31,8 +31,8 @@ from typing import cast
 _END_OF_HEAD = b"\r\n\r\n"
 _TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
+# Makes aiohttp's protocol for a connection that is established.
 MakeHandler = Callable[[], asyncio.Protocol]
-"""Makes aiohttp's protocol for a connection that is established."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +132,6 @@ class ServedConnection(asyncio.Protocol):
             self._handler.data_received(data)
 
     def eof_received(self) -> bool | None:
-        """Passed on."""
         return None if self._handler is None else self._handler.eof_received()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -148,7 +147,6 @@ class ServedConnection(asyncio.Protocol):
             self._handler.pause_writing()
 
     def resume_writing(self) -> None:
-        """Passed on."""
         if self._handler is not None:
             self._handler.resume_writing()
 

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 
 from kscheduler.telemetry.logs.clean import short_line
 
+# `None` if the check passes, otherwise the reason in one line.
 Check = Callable[[], str | None]
-"""`None` if the check passes, otherwise the reason in one line."""
 
 _MOST_INFORMATION_LINES = 100
 _LONGEST_LINE = 500

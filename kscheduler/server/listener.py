@@ -41,8 +41,8 @@ _LISTENING_ADVICE: Final = {
 _LISTENING_ADVICE[errno.EPERM] = _LISTENING_ADVICE[errno.EACCES]
 
 ContextNow = Callable[[], ssl.SSLContext]
+# Called with the client's address and the failure of its handshake.
 NoteFailure = Callable[[str, BaseException], None]
-"""Called with the client's address and the failure of its handshake."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,12 +21,12 @@ _log = get_logger("server")
 LINE_SECONDS: Final = 60.0
 _LONGEST_REASON: Final = 120
 
+# Headers of every answer; without the first aiohttp shows its version.
 SERVED_BY: Final = {
     hdrs.SERVER: "kscheduler",
     hdrs.CACHE_CONTROL: "no-cache, private",
     "X-Content-Type-Options": "nosniff",
 }
-"""Headers of every answer; without the first aiohttp shows its version."""
 
 
 class MalformedRequests:

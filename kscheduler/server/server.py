@@ -34,10 +34,10 @@ _REFUSED = MetricSeries(
 _DELAYED = MetricSeries(
     "kscheduler_http_turns_delayed_total", "Handshakes and requests that waited, because too many came in a second."
 )
+# How long the rest of a refused body is read and discarded, so that the client sees the answer.
 _LINGERING_SECONDS = 1.0
-"""How long the rest of a refused body is read and discarded, so that the client sees the answer."""
+# How long requests in flight may take at the end, as in kube-scheduler.
 _STOP_SECONDS = 5.0
-"""How long requests in flight may take at the end, as in kube-scheduler."""
 
 MakeAccess = Callable[[ConnectionSlots], Access]
 

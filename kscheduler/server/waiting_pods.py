@@ -28,8 +28,8 @@ from kscheduler.telemetry.logs import get_logger
 _log = get_logger("server")
 
 WAITING_PODS: Final = "/waiting-pods"
+# Characters; a shorter token can be guessed.
 SHORTEST_TOKEN: Final = 16
-"""Characters; a shorter token can be guessed."""
 LONGEST_MESSAGE: Final = 1024
 _REASONS: Final = {
     400: "BadRequest",

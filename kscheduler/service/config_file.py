@@ -29,11 +29,11 @@ from kscheduler.config.reading.yaml_tree import MAX_BYTES, parse_yaml
 from kscheduler.framework.registry import Registry
 from kscheduler.scheduling.extenders.addresses import unusable_extenders, with_unusable_extenders
 
+# The time between two looks: a change is in force within twice that.
 LOOK_SECONDS: Final = 2.0
-"""The time between two looks: a change is in force within twice that."""
 
+# Equal as long as nobody has touched the file; `None` if there is none.
 _Stamp = tuple[int, ...] | None
-"""Equal as long as nobody has touched the file; `None` if there is none."""
 
 
 def _stay(_gates: FeatureGates) -> None:

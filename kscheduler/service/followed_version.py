@@ -23,8 +23,8 @@ from kscheduler.telemetry.logs.caught import Boundary, count_caught
 
 _log = get_logger("kscheduler")
 
+# How long the first decision waits for the API server's version.
 FIRST_ANSWER_SECONDS: Final = 10.0
-"""How long the first decision waits for the API server's version."""
 
 
 class FollowedVersion:

@@ -20,8 +20,8 @@ from kscheduler.informers.factory import KnownState
 from kscheduler.server.tls.serving_contexts import MadePair
 from kscheduler.service.options import Options
 
+# The watch has a connection of its own; one request at a time, and another while a broken connection is closed.
 LEASE_CONNECTIONS: Final = 2
-"""The watch has a connection of its own; one request at a time, and another while a broken connection is closed."""
 
 
 @dataclass(frozen=True, slots=True)

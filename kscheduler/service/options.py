@@ -15,8 +15,8 @@ from kscheduler.scheduling.drift.drift_check import Periods
 from kscheduler.server.serving import HTTPServing
 from kscheduler.service.config_file import ConfigSource
 
+# The configuration with this content under the rules of a version. Raises `ConfigError`; called in a thread.
 ReadUnder = Callable[[str, bytes], Configured]
-"""The configuration with this content under the rules of a version. Raises `ConfigError`; called in a thread."""
 
 
 @dataclass(frozen=True, slots=True)

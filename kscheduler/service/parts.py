@@ -77,19 +77,19 @@ from kscheduler.service.options import Options
 from kscheduler.service.removed_profiles import RemovedProfiles
 from kscheduler.service.server_version import ServerVersion
 
+# The resources that the plugins read.
 WATCHED: Final = (NODES, PODS, NAMESPACES, *WORKLOAD_KINDS, *STORAGE_KINDS, POD_DISRUPTION_BUDGETS, *DEVICE_KINDS)
-"""The resources that the plugins read."""
+# Events that may wait behind the binds: a burst of bindings keeps its "Scheduled" Events, and memory stays bounded.
 QUEUED_EVENTS: Final = 10_000
-"""Events that may wait behind the binds: a burst of bindings keeps its "Scheduled" Events, and memory stays bounded."""
+# The workers adapt between 1 and this many times `parallelism`.
 MOST_WORKERS_PER_PARALLELISM: Final = 4
-"""The workers adapt between 1 and this many times `parallelism`."""
+# For what plugins ask the API server by themselves.
 CONNECTIONS_OF_PLUGINS: Final = 8
-"""For what plugins ask the API server by themselves."""
 MOST_QUERIED_PODS: Final = 64
+# Whose claim templates are kept: more than are asked about at a time.
 _TEMPLATES_BYTES: Final = 8 * 2**20
-"""Whose claim templates are kept: more than are asked about at a time."""
+# For conditions, evictions, volumes and lists: a storm of such requests must not delay the binds.
 CONNECTIONS_BESIDE_BINDS: Final = 32
-"""For conditions, evictions, volumes and lists: a storm of such requests must not delay the binds."""
 
 
 class Parts:

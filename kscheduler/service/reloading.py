@@ -43,12 +43,12 @@ from kscheduler.telemetry.logs.clean import redacted
 
 _log = get_logger("config")
 
+# How long a new configuration waits for the objects of kinds that its plugins read.
 FIRST_LIST_SECONDS: Final = 30.0
-"""How long a new configuration waits for the objects of kinds that its plugins read."""
+# Of real time. Reading takes milliseconds, and seconds where a plugin file imports much.
 READ_SECONDS: Final = 10.0
-"""Of real time. Reading takes milliseconds, and seconds where a plugin file imports much."""
+# Mistakes of one file that get a line each.
 MOST_LOGGED: Final = 20
-"""Mistakes of one file that get a line each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,6 @@ class ConfigReloader:
         self._queried.set()
 
     def statistics(self) -> ReloadStatistics:
-        """A snapshot."""
         unserved = sum(self._parts.removed_profiles.waiting().values())
         return ReloadStatistics(self._since, dict(self._results), not self._refusal, self._digest, unserved)
 

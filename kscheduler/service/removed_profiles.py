@@ -18,8 +18,8 @@ from kscheduler.telemetry.logs import get_logger
 
 _log = get_logger("config")
 
+# Names that are remembered: a file may rename a profile again and again.
 MOST_NAMES: Final = 16
-"""Names that are remembered: a file may rename a profile again and again."""
 COUNT_SECONDS: Final = 10.0
 _ADVICE: Final = (
     "put the profile back if this was not meant, and they are taken up at once; or see that another scheduler serves it"

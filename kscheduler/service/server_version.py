@@ -20,8 +20,8 @@ from kscheduler.telemetry.logs import get_logger
 _log = get_logger("kscheduler")
 
 AGAIN_SECONDS: Final = 600.0
+# While the last question was not answered.
 UNTOLD_AGAIN_SECONDS: Final = 10.0
-"""While the last question was not answered."""
 
 
 def _do_nothing() -> None:

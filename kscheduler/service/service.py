@@ -55,16 +55,16 @@ from kscheduler.telemetry.logs.storms import Throttle
 
 _log = get_logger("kscheduler")
 
+# A part of the service's life; it ends when the event is set.
 _Phase = Callable[[asyncio.Event], Awaitable[None]]
-"""A part of the service's life; it ends when the event is set."""
 
 DRAIN_SECONDS: Final = 10.0
 FLUSH_EVENTS_SECONDS: Final = 2.0
 FLUSH_PATCHES_SECONDS: Final = 2.0
+# How long the first decision waits for plugins that fetch data of their own.
 FIRST_DATA_SECONDS: Final = 5.0
-"""How long the first decision waits for plugins that fetch data of their own."""
+# When the first line about a slow sync is logged; further lines come each minute.
 SYNC_WARNING_SECONDS: Final = 10.0
-"""When the first line about a slow sync is logged; further lines come each minute."""
 SYNC_REPEAT_SECONDS: Final = 60.0
 
 

@@ -40,8 +40,8 @@ from kscheduler.telemetry.logs import get_logger
 
 _log = get_logger("kscheduler")
 
+# How long tasks that the services have left behind may take to end.
 END_SECONDS: Final = 2.0
-"""How long tasks that the services have left behind may take to end."""
 
 
 class Term(Protocol):

@@ -18,7 +18,6 @@ pre{white-space:pre-wrap;margin:.2rem 0}
 
 
 def shadow_page(tree: Tree) -> str:
-    """The page."""
     follows = ", ".join(map(escape, tree["follows"]["schedulers"]))
     agreement = tree["agreement"]
     share = "nothing compared yet" if agreement is None else f"agreement {percent_text(agreement)}"

@@ -6,10 +6,11 @@ from typing import Any, Final
 from kscheduler.shadow.as_tree import Tree
 from kscheduler.text import BOLD, INDENT, PLAIN, Style, aligned, printable, wrapped
 
+# Of each kind, the newest.
 SHOWN_EXAMPLES: Final = 3
-"""Of each kind, the newest."""
+# Less is no delay that one could see in the text.
 LEAST_OVERDUE_SECONDS: Final = 0.05
-"""Less is no delay that one could see in the text."""
+# What each kind means, in the order of the report.
 KINDS: Final = {
     "same": "the same node",
     "order": "the same node, if bindings in flight are counted in another order",
@@ -19,7 +20,6 @@ KINDS: Final = {
     "not feasible": "a node that we reject",
     "unknown rule": "decided by something that a shadow cannot repeat",
 }
-"""What each kind means, in the order of the report."""
 
 
 def shadow_text(tree: Tree, style: Style = PLAIN) -> str:

@@ -74,7 +74,6 @@ def shadow_tree(follower: Follower, seconds: float) -> Tree:
 
 
 def verdict_tree(verdict: Comparison) -> Tree:
-    """One comparison."""
     compared = verdict.compared
     return {
         "pod": verdict.pod,

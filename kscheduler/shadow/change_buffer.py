@@ -16,8 +16,8 @@ from typing import Final
 from kscheduler.api.kinds import Kind
 from kscheduler.api.meta import KubeObject
 
+# Beyond that, the oldest is played without waiting: memory stays bounded, some differences lack their order.
 MOST_CHANGES: Final = 50_000
-"""Beyond that, the oldest is played without waiting: memory stays bounded, some differences lack their order."""
 _COMPACTED_AT: Final = 4_096
 
 

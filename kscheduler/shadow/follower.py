@@ -44,10 +44,10 @@ from kscheduler.telemetry.logs.caught import Boundary, count_caught
 
 _log = get_logger(__name__)
 
+# How often pending pods are looked at.
 LOOK_SECONDS: Final = 10.0
-"""How often pending pods are looked at."""
+# Where so many changes wait, differences are counted without a search for their order, until fewer do.
 SEARCHES_STOP_AT: Final = 20_000
-"""Where so many changes wait, differences are counted without a search for their order, until fewer do."""
 PREEMPTED: Final = "PreemptionByScheduler"
 
 
@@ -300,16 +300,13 @@ class _Listening:
     follower: Follower
 
     def on_add(self, obj: KubeObject, initial: bool) -> None:
-        """New."""
         del initial
         self.follower.take(self.kind, None, obj, obj.metadata.resource_version)
 
     def on_update(self, old: KubeObject, new: KubeObject) -> None:
-        """Changed."""
         self.follower.take(self.kind, old, new, new.metadata.resource_version)
 
     def on_delete(self, obj: KubeObject) -> None:
-        """Gone."""
         self.follower.take(self.kind, obj, None, self.informer.deleted_at)
 
 

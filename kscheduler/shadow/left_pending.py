@@ -13,11 +13,11 @@ from kscheduler.api.core import Pod
 from kscheduler.bounded import RecentlyUsed
 
 UNSCHEDULABLE: Final = "Unschedulable"
+# Pods that are looked at in a round, and remembered.
 MOST_PODS: Final = 1_000
-"""Pods that are looked at in a round, and remembered."""
 
+# The node that we would take for a pod now; empty: none.
 WouldGo = Callable[[Pod], str]
-"""The node that we would take for a pod now; empty: none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from kscheduler.shadow.change_buffer import BufferedChange
 from kscheduler.state.cache import Cache
 
 Undo = Callable[[], None]
+# Where a pod stood in the other's queue: its priority below zero, and its number in the order of arrival.
 Rank = tuple[int, int]
-"""Where a pod stood in the other's queue: its priority below zero, and its number in the order of arrival."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

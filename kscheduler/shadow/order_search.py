@@ -22,17 +22,17 @@ from kscheduler.shadow.moves import BoundPod, Move, Rank, Undo
 from kscheduler.shadow.verdict import Order
 from kscheduler.state.cache import Cache
 
+# Views for one pod.
 MOST_TRIES: Final = 800
-"""Views for one pod."""
+# The same while searches find nothing: the likeliest orders only.
 FEW_TRIES: Final = 16
-"""The same while searches find nothing: the likeliest orders only."""
+# Changes that are taken back, one after the other.
 MOST_UNSEEN: Final = 600
-"""Changes that are taken back, one after the other."""
+# Bindings that are taken back, brought forward or exchanged, one after the other.
 MOST_STEPS: Final = 32
-"""Bindings that are taken back, brought forward or exchanged, one after the other."""
 
+# Whether we would decide as the other did, in the view as it is now.
 Agrees = Callable[[], bool]
-"""Whether we would decide as the other did, in the view as it is now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +56,8 @@ class _Step:
     is_forward: bool = False
 
 
+# Steps that are taken together before the view is tried.
 _Stage = Sequence[_Step]
-"""Steps that are taken together before the view is tried."""
 
 
 def find_order(cache: Cache, clues: OrderClues, agrees: Agrees) -> Order | None:
@@ -88,8 +88,8 @@ class SearchEconomy:
         self._found += (found - self._found) / 50
 
 
+# The share of searches that find an order, from which on each goes to its end.
 WORTH_WHILE: Final = 0.1
-"""The share of searches that find an order, from which on each goes to its end."""
 
 
 class _Trial:

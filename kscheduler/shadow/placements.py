@@ -12,8 +12,8 @@ from typing import Final
 from kscheduler.api.well_known import ZONE
 from kscheduler.framework.nodes.node_table import NodeTable
 
+# Pods that are compared at a time; further ones are counted as left out.
 MOST_PODS: Final = 200_000
-"""Pods that are compared at a time; further ones are counted as left out."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,12 +13,12 @@ from kscheduler.shadow.change_buffer import BufferedChange, ChangeBuffer
 from kscheduler.shadow.moves import Arrival, BoundPod, Move, NodeMove, Nomination, PodUpdate, Rank, Removal
 from kscheduler.shadow.order_search import MOST_TRIES, OrderClues
 
+# Changes before a binding that may be taken back.
 MOST_MOVES: Final = 4_096
-"""Changes before a binding that may be taken back."""
+# Changes that are not older than this may be taken back; where changes settle slowly, older ones too.
 LEAST_REACH_SECONDS: Final = 10.0
-"""Changes that are not older than this may be taken back; where changes settle slowly, older ones too."""
+# Changes after a binding among which bindings in flight are looked for.
 MOST_AHEAD: Final = 2_048
-"""Changes after a binding among which bindings in flight are looked for."""
 
 
 class PlayedMoves:

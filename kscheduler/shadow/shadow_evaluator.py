@@ -32,14 +32,14 @@ from kscheduler.shadow.verdict import (
     reason_of,
 )
 
+# Puts a node beside the one that was decided: `explain.against.against`.
 Compare = Callable[[Decision, str], Compared]
-"""Puts a node beside the one that was decided: `explain.against.against`."""
+# A claim for a volume, by `namespace/name`.
 ClaimOf = Callable[[str], PersistentVolumeClaim | None]
-"""A claim for a volume, by `namespace/name`."""
 
+# `percentageOfNodesToScore` of a shadow, whatever its configuration says: what a sample would have held depends on
+# every decision before.
 EVERY_NODE: Final = 0
-"""`percentageOfNodesToScore` of a shadow, whatever its configuration says: what a sample would have held depends on
-every decision before."""
 
 
 @dataclass(frozen=True, slots=True)

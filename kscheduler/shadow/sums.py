@@ -8,12 +8,12 @@ from typing import Final
 from kscheduler.bounded import RecentlyUsed
 from kscheduler.shadow.verdict import Comparison, DifferenceKind, FollowedScheduler
 
+# Of each kind, the newest.
 MOST_EXAMPLES: Final = 20
-"""Of each kind, the newest."""
+# The reasons that have come up last. Plugins and their words are few, but plugins of users may say anything.
 MOST_REASONS: Final = 500
-"""The reasons that have come up last. Plugins and their words are few, but plugins of users may say anything."""
+# Pods that a reason names.
 MOST_NAMES: Final = 3
-"""Pods that a reason names."""
 
 
 @dataclass(slots=True)
@@ -72,7 +72,6 @@ class Sums:
 
     @property
     def judged(self) -> int:
-        """All comparisons."""
         return sum(self.counts.values())
 
     @property
@@ -96,7 +95,7 @@ class Sums:
         return sorted(self._reasons.values(), key=lambda each: (-each.count, each.reason))[:most]
 
 
+# What can be a difference of rules: an unknown one says nothing.
 REAL: Final = frozenset(DifferenceKind) - {DifferenceKind.SAME, DifferenceKind.UNKNOWN_RULE}
-"""What can be a difference of rules: an unknown one says nothing."""
+# Where we would have nominated a pod that the other nominated; or placed it without a preemption; or neither.
 NOMINATIONS: Final = ("same node", "another node", "placed at once", "no node")
-"""Where we would have nominated a pod that the other nominated; or placed it without a preemption; or neither."""

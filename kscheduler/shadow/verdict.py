@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, Protocol
 
+# kube-scheduler looks for at least so many nodes that fit.
 FEWEST_SAMPLED: Final = 100
-"""kube-scheduler looks for at least so many nodes that fit."""
 
 
 class DifferenceKind(StrEnum):

@@ -77,8 +77,8 @@ async def drain(cluster: SimulatedCluster, node_name: str, budgets: Budgets) -> 
 # A pod that does not tolerate one of them goes at once. One that tolerates all of them, but some for a time alone
 # (`tolerationSeconds`), goes after the shortest of these times. Disruption budgets do not count: pods are deleted.
 
+# After how many seconds which pods go.
 Leaving = tuple[int, list[Pod]]
-"""After how many seconds which pods go."""
 
 
 def leaving(plan: SimulationPlan, cluster: SimulatedCluster) -> list[Leaving]:

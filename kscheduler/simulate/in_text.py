@@ -22,10 +22,10 @@ from kscheduler.simulate.simulation_result import (
 )
 from kscheduler.text import BOLD, GREEN, INDENT, PLAIN, RED, YELLOW, Style, aligned, nodes, printable, wrapped
 
+# Lines of a kind; the rest is counted.
 _MOST: Final = 20
-"""Lines of a kind; the rest is counted."""
+# By reason of evictions that take pods off a whole node, what is said of the node; drains are told with more.
 _EMPTYING: Final = {REMOVAL: ", removed", TAINT: " with its taint"}
-"""By reason of evictions that take pods off a whole node, what is said of the node; drains are told with more."""
 _ALWAYS: Final = ("cpu", "memory", "pods")
 
 

@@ -44,8 +44,8 @@ from kscheduler.simulate.simulation_plan import HeldCluster, SimulationPlan
 from kscheduler.state.group_apis import GroupAPI
 
 Tree = dict[str, Any]
+# That are told of new objects, a line each.
 MOST_PROBLEMS: Final = 20
-"""That are told of new objects, a line each."""
 
 
 def cluster_of_file(given: Sequence[str], served: Serving, default_pod: DefaultPod) -> Manifests:

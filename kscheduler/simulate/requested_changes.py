@@ -22,12 +22,12 @@ from kscheduler.simulate.requested_nodes import MoreNodes, NodeEdit
 
 Tree = dict[str, Any]
 
+# Of one question.
 MOST_NEW_PODS: Final = 20_000
-"""Of one question."""
+# Objects that a message names.
 MOST_NAMED: Final = 20
-"""Objects that a message names."""
+# Kinds that scheduling rules read.
 _KINDS: Final = frozenset(kind.name for kind in KINDS.values())
-"""Kinds that scheduling rules read."""
 
 
 @dataclass(frozen=True, slots=True)

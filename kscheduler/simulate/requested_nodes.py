@@ -7,8 +7,8 @@ from typing import Final
 from kscheduler.api.core import Taint
 from kscheduler.scenario.files import ScenarioError
 
+# Of one question.
 MOST_NEW_NODES: Final = 10_000
-"""Of one question."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,8 +33,8 @@ from kscheduler.state.pod_groups import PodGroupTable
 
 _ORIGIN: Final = "capacity"
 _AT_ONCE: Final = 100
+# Pods after which counting ends.
 _MOST: Final = 10_000
-"""Pods after which counting ends."""
 _NEVER: Final = "Never"
 
 

@@ -16,11 +16,11 @@ from kscheduler.scenario.new_pods import NewPod
 from kscheduler.scenario.scenario import ClusterObjects
 
 _HASH: Final = "pod-template-hash"
+# Kinds whose new pods have names that no pod has.
 _ALIKE: Final = ("Deployment", "ReplicaSet", "ReplicationController", "Job")
-"""Kinds whose new pods have names that no pod has."""
 
+# Kind, namespace, name.
 Workload = tuple[str, str, str]
-"""Kind, namespace, name."""
 
 
 class RunningWorkloads:

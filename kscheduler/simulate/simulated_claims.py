@@ -30,8 +30,8 @@ from kscheduler.state.devices.claims import ClaimTracker
 
 _PROTECTED: Final[dict[str, Any]] = {"metadata": {"finalizers": [DELETE_PROTECTION]}}
 _UNPROTECTED: Final[dict[str, Any]] = {"metadata": {}}
+# Pods that a note names.
 _NAMED: Final = 3
-"""Pods that a note names."""
 
 ReportPod = Callable[[Pod, PodExtendedResourceClaimStatus], None]
 

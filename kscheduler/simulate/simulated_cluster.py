@@ -45,16 +45,16 @@ from kscheduler.simulate.simulation_result import PENDING, REMOVAL, Evicted, Pla
 from kscheduler.state.pod_groups import PodGroupTable
 
 _WORKERS: Final = 4
+# Turns of the event loop in which a chain of awaits comes to its end.
 _QUIET_TURNS: Final = 30
-"""Turns of the event loop in which a chain of awaits comes to its end."""
+# The longest back-off; virtual.
 _BACKOFF_SECONDS: Final = 10.0
-"""The longest back-off; virtual."""
+# Back-offs that are waited for: ten minutes of the service's time. Anyone who moves then still, moves forever.
 _MOST_ROUNDS: Final = 60
-"""Back-offs that are waited for: ten minutes of the service's time. Anyone who moves then still, moves forever."""
+# Without a move, after which nothing is expected of further ones.
 _STILL_ROUNDS: Final = 3
-"""Without a move, after which nothing is expected of further ones."""
+# In which pods must move for it to be said that they move forever.
 _LAST_ROUNDS: Final = 10
-"""In which pods must move for it to be said that they move forever."""
 _TO_BE_TRIED: Final = ("active", "backoff")
 
 
@@ -228,7 +228,6 @@ class SimulatedCluster:
         return self._assembly.cache.pod_groups
 
     def pods(self) -> Iterable[Pod]:
-        """Every pod."""
         return self._pods.values()
 
     def pods_on(self, node_name: str) -> list[Pod]:

@@ -5,14 +5,14 @@ from dataclasses import dataclass, field
 from typing import Final
 
 NEW: Final = "new"
+# Where pods come from, besides those that replace others.
 PENDING: Final = "pending"
-"""Where pods come from, besides those that replace others."""
 DRAIN: Final = "drain"
 REMOVAL: Final = "removal"
+# Why pods are evicted, besides for a preemptor.
 TAINT: Final = "taint"
-"""Why pods are evicted, besides for a preemptor."""
+# Behind the name of a class, as a ResourceQuota names its devices.
 DEVICES_OF_CLASS: Final = ".deviceclass.resource.k8s.io/devices"
-"""Behind the name of a class, as a ResourceQuota names its devices."""
 
 
 @dataclass(frozen=True, slots=True)

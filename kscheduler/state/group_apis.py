@@ -100,8 +100,8 @@ def _defined_by_min_member(group: Any, key: GroupKey) -> GroupDefinition:
 
 
 KUBERNETES: Final = GroupAPI("kubernetes", POD_GROUPS, _kubernetes_name, _defined_by_kubernetes)
+# The name of the API of composite groups.
 COMPOSITE: Final = "kubernetes-composite"
-"""The name of the API of composite groups."""
 
 
 def kubernetes_apis(*, has_policy: bool, has_composites: bool) -> tuple[GroupAPI, ...]:
@@ -133,5 +133,5 @@ VOLCANO: Final = GroupAPI(
     lambda pod: pod.metadata.annotations.get(VOLCANO_ANNOTATION, ""),
     _defined_by_min_member,
 )
+# Those that a configuration may switch on by name.
 OTHER_APIS: Final = {api.name: api for api in (SCHEDULER_PLUGINS, VOLCANO)}
-"""Those that a configuration may switch on by name."""

@@ -119,8 +119,8 @@ class NominatedPods:
 # higher priority and sums them by row. Between two cycles a few nominations change, and only those are updated.
 
 _FIRST_LENGTH: Final = 64
+# Larger amounts are not summed here, so that no sum of half a million pods overflows.
 _LARGEST: Final = 2**44
-"""Larger amounts are not summed here, so that no sum of half a million pods overflows."""
 
 
 class Expected:

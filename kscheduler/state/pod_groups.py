@@ -37,7 +37,6 @@ class GroupForest:
         return self._definitions.get(key)
 
     def definitions(self) -> Iterator[GroupDefinition]:
-        """All groups."""
         return iter(self._definitions.values())
 
     def put(self, definition: GroupDefinition) -> None:

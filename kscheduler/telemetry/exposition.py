@@ -18,8 +18,8 @@ from prometheus_client.registry import Collector
 
 from kscheduler.telemetry.samples import Pace, Sample, Source, families, go_bound, openmetrics_bound
 
+# The text shrinks thirtyfold at any level; higher levels only take longer.
 _FAST_COMPRESSION = 1
-"""The text shrinks thirtyfold at any level; higher levels only take longer."""
 
 
 def accepts(header: str, name: str) -> bool:

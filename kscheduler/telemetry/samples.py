@@ -28,8 +28,8 @@ from kscheduler.telemetry.series import Counter, Histograms, LabelValues, Metric
 T = TypeVar("T")
 
 _WORK_SECONDS = 0.001
+# Long enough for a waiting loop to wake up and take the lock; a pause of 0 is too short.
 _PAUSE_SECONDS = 0.00005
-"""Long enough for a waiting loop to wake up and take the lock; a pause of 0 is too short."""
 _STEP = 16
 
 
@@ -88,10 +88,10 @@ class Distributions:
 
 
 Sample = Numbers | Distributions
+# Called on the loop; returns copies of its numbers, which do not change afterwards.
 Source = Callable[[], Iterable[Sample]]
-"""Called on the loop; returns copies of its numbers, which do not change afterwards."""
+# How a bucket's bound is written: `1` in Go's text format, `1.0` in OpenMetrics.
 BoundFormat = Callable[[float], str]
-"""How a bucket's bound is written: `1` in Go's text format, `1.0` in OpenMetrics."""
 
 
 def go_bound(bound: float) -> str:

@@ -52,6 +52,7 @@ def _fail(text: str, cluster: Cluster, pod: Pod) -> None:
     raise AssertionError(f"{text}\n\n{cluster.explain(pod)}")
 
 
+# Fields of a pod's spec besides those of `PodSpec`, which are accepted and mean nothing here.
 _READ_BY_NO_SCHEDULER: Final = frozenset(
     (
         *("activeDeadlineSeconds", "automountServiceAccountToken", "dnsConfig", "dnsPolicy", "enableServiceLinks"),
@@ -61,7 +62,6 @@ _READ_BY_NO_SCHEDULER: Final = frozenset(
         *("shareProcessNamespace", "subdomain", "terminationGracePeriodSeconds", "workloadRef"),
     )
 )
-"""Fields of a pod's spec besides those of `PodSpec`, which are accepted and mean nothing here."""
 
 
 def make_node(

@@ -35,8 +35,8 @@ from kscheduler.scheduling.work.concurrency import AdaptiveLimit
 from kscheduler.scheduling.work.workers import Workers
 
 WORKERS: Final = 4
+# Turns of the event loop in which every task comes to a point where it waits for time.
 _SETTLING_TURNS: Final = 100
-"""Turns of the event loop in which every task comes to a point where it waits for time."""
 
 
 class _Statuses(NoStatuses):

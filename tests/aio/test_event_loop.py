@@ -12,8 +12,8 @@ import pytest
 from kscheduler.aio import event_loop
 
 uvloop = pytest.importorskip("uvloop")
+# Most rounds catch the instant; on a busy machine it takes some.
 ROUNDS, ENOUGH = 1000, 20
-"""Most rounds catch the instant; on a busy machine it takes some."""
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
 

@@ -20,8 +20,8 @@ from kscheduler.framework.status import SUCCESS, Code, Status
 from kscheduler.plugins import in_tree
 from tests.builders import Tree
 
+# Profiles that come and go.
 NAMES = ("red", "green", "blue")
-"""Profiles that come and go."""
 
 
 class Door(Plugin):

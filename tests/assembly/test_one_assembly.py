@@ -13,6 +13,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 ASSEMBLY = "kscheduler/assembly"
 
+# What the assembly makes, by the name that is called.
 PARTS = frozenset(
     (
         "AsyncEvictions",
@@ -37,7 +38,6 @@ PARTS = frozenset(
         "queue_policy",
     )
 )
-"""What the assembly makes, by the name that is called."""
 
 EXCEPTIONS = {
     "tests/service/log/test_logs_page.py": (("PluginReports",), "writes every line that the page names"),
@@ -67,8 +67,8 @@ EXCEPTIONS = {
     "tests/state/queue/test_standing_gates.py": (("SchedulingQueue",), "two queues that must agree"),
 }
 
+# Where plugins get their Handle from the assembly alone; a plugin's own test may make one of what the plugin reads.
 IN_MEMORY_ONLY = "kscheduler", "benchmarks"
-"""Where plugins get their Handle from the assembly alone; a plugin's own test may make one of what the plugin reads."""
 
 
 def calls_in(source: str, names: frozenset[str]) -> Iterator[str]:

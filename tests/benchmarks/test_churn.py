@@ -29,10 +29,11 @@ from kscheduler.state.topology import counters as topology
 from kscheduler.state.topology import groups as topology_groups
 
 PODS_PER_LOOK, WARM_UP, LOOKS = 200, 6, 12
+# Slow, so that series of Events end within the run.
 PODS_PER_SECOND = 2.0
-"""Slow, so that series of Events end within the run."""
+# Calls that are remembered without a limit: there are as many as classes, or as versions of Kubernetes.
 REMEMBERED_BY_CLASS = {"decode._fields()", "template._decoder()", "feature_gates.gates_of()"}
-"""Calls that are remembered without a limit: there are as many as classes, or as versions of Kubernetes."""
+# Of what has no end of its own. They are made small, so that they are reached within the test.
 BOUNDS = (
     (affinity_terms._known, "most"),
     (amount_numbers, "_KEPT"),
@@ -51,7 +52,6 @@ BOUNDS = (
     (topology, "_LEAST_QUESTIONS"),
     (topology_groups, "_KEPT_FLAT"),
 )
-"""Of what has no end of its own. They are made small, so that they are reached within the test."""
 
 
 @pytest.fixture

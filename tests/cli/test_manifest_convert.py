@@ -22,6 +22,7 @@ from tests.deploy.test_static_pod import CONTAINER, MANIFEST, POD
 Captured = pytest.CaptureFixture[str]
 PLACEHOLDER: Final = "image: write yours, by digest: this one is a placeholder"
 
+# As kubeadm writes /etc/kubernetes/manifests/kube-scheduler.yaml; its flags begin in line 13.
 KUBEADM: Final = """\
 apiVersion: v1
 kind: Pod
@@ -68,7 +69,6 @@ spec:
     name: kubeconfig
 status: {}
 """
-"""As kubeadm writes /etc/kubernetes/manifests/kube-scheduler.yaml; its flags begin in line 13."""
 
 
 def with_flags(*flags: str) -> str:

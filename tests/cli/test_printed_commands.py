@@ -38,8 +38,8 @@ VALUES = {
     "v": "2",
 }
 FLAGS = {name: f"--{name}={value}" if value else f"--{name}" for name, value in VALUES.items()}
+# They begin the names of flags that say how the cluster's own log looks.
 OF_THE_LOG = ("log-", "logging-", "vmodule")
-"""They begin the names of flags that say how the cluster's own log looks."""
 
 
 def cluster_parser() -> argparse.ArgumentParser:

@@ -7,6 +7,7 @@ import pytest
 from kscheduler.cli import main
 from kscheduler.cli.commands.run import add_parser
 
+# Of 1.36.3 and 1.37.1, as `kube-scheduler --help` lists them.
 KUBE_SCHEDULER_FLAGS = frozenset(
     [
         "allow-metric-labels",
@@ -71,7 +72,6 @@ KUBE_SCHEDULER_FLAGS = frozenset(
         "write-config-to",
     ]
 )
-"""Of 1.36.3 and 1.37.1, as `kube-scheduler --help` lists them."""
 
 
 def test_every_flag_of_kube_scheduler_is_taken() -> None:

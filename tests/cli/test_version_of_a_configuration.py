@@ -44,8 +44,8 @@ NEW_IN_1_37 = [
     pytest.param(("--feature-gates=DRAFractionalCapacityRange=false",), "plugins: {}", id="a gate"),
 ]
 
+# From the text of a configuration to the value of a flag that names it.
 Given = Callable[[str, Path, pytest.MonkeyPatch], AbstractContextManager[str]]
-"""From the text of a configuration to the value of a flag that names it."""
 
 
 @contextmanager

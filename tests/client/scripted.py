@@ -11,8 +11,8 @@ from aiohttp import web
 from multidict import CIMultiDictProxy
 
 Explanation = Callable[[web.Request], Awaitable[web.StreamResponse]]
+# How kube-apiserver answers a Binding, to the byte.
 SUCCESS = b'{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","code":201}\n'
-"""How kube-apiserver answers a Binding, to the byte."""
 
 
 @dataclass

@@ -26,8 +26,8 @@ HTML = "<html><head><title>502 Bad Gateway</title></head></html>"
 Ask = Callable[[APIClient], Awaitable[object]]
 
 
+# Seconds until a request is given up: long where an answer comes.
 search_budget = 10.0
-"""Seconds until a request is given up: long where an answer comes."""
 
 
 @pytest.fixture

@@ -10,11 +10,11 @@ from kscheduler.config.expansion import POINTS, EnabledPlugin, expand, plugins_n
 from kscheduler.config.feature_gates import DEFAULT_GATES, parse_feature_gates
 from kscheduler.config.types import PluginEntry, Plugins, PluginSet
 
+# All that needs the gate goes with it: kube-scheduler refuses the gate alone.
 WITHOUT_DECLARED_FEATURES = (
     "NodeDeclaredFeatures=false,ExtendWebSocketsToKubelet=false,InPlacePodLevelResourcesVerticalScaling=false,"
     "InPlacePodVerticalScalingInitContainers=false,RestartAllContainersOnContainerExits=false"
 )
-"""All that needs the gate goes with it: kube-scheduler refuses the gate alone."""
 TABLE = {
     "Sort": {"queueSort"},
     "Sort2": {"queueSort"},

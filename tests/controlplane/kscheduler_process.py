@@ -13,10 +13,10 @@ from tests.controlplane.process import Process
 
 REPOSITORY = Path(__file__).parents[2]
 LISTENING = "http_server_listening"
+# Plain HTTP without a login on a free port of this machine: most tests ask for metrics and health.
 PLAIN = ("--secure-port", "0", "--insecure-port", "0")
-"""Plain HTTP without a login on a free port of this machine: most tests ask for metrics and health."""
+# As in a cluster, on a free port.
 HTTPS = ("--bind-address", "127.0.0.1", "--port", "0")
-"""As in a cluster, on a free port."""
 
 
 def process(

@@ -48,8 +48,8 @@ REPLACING: Final = """\
 # What `helm template --namespace kube-system --values deploy/helm/kscheduler/ci/replace.yaml` prints; rendered by
 # `make manifests`.
 """
+# Of its own: what selects the pods of a scheduler beside it must not find this one.
 SHADOW_RELEASE: Final = "kscheduler-shadow"
-"""Of its own: what selects the pods of a scheduler beside it must not find this one."""
 SHADOW: Final = """\
 ---
 # What `helm template kscheduler-shadow --values deploy/helm/kscheduler/ci/shadow.yaml` prints, and its namespace;

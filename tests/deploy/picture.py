@@ -30,8 +30,8 @@ STEP: Final = 2
 MOST_LEGENDS, LONGEST_LEGEND = 4, 26
 BACKGROUND, PANEL, TEXT, GRID = "#111217", "#181b1f", "#ccccdc", "#2c3235"
 COLOURS: Final = ("#73bf69", "#f2cc0c", "#5794f2", "#ff9830", "#f2495c", "#b877d9", "#8ab8ff", "#96d98d")
+# Legend, seconds before the end, values.
 Line = tuple[str, list[float], list[float]]
-"""Legend, seconds before the end, values."""
 _UNFILLED: Final = re.compile(r"\{\{.*?\}\}")
 _FACTORS: Final = ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 

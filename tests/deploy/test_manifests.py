@@ -16,6 +16,7 @@ from tests.deploy import manifests
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 
+# All that the service may do in the whole cluster. Anyone who needs more adds a line here and tells why in the chart.
 RIGHTS = {
     ("", "nodes"): {"list", "watch"},
     ("", "pods"): {"get", "list", "watch", "delete"},
@@ -43,9 +44,6 @@ RIGHTS = {
     ("", "pods/status"): {"patch"},
     ("events.k8s.io", "events"): {"create", "patch"},
 }
-"""All that the service may do in the whole cluster. Anyone who needs more adds a line here and tells why in the
-chart.
-"""
 
 LEASE_RIGHTS = [
     ({"create"}, None),  # cannot be limited to a name

@@ -19,8 +19,8 @@ VALUES: Final = CHART / "values.yaml"
 SCHEMA: Final = CHART / "values.schema.json"
 README: Final = CHART / "README.md"
 DEFAULTS: Final = CHART / "files" / "defaults.json"
+# Texts that are left out of the pods where somebody's `null` has taken them away.
 MAY_BE_NOTHING: Final = ("priorityClassName",)
-"""Texts that are left out of the pods where somebody's `null` has taken them away."""
 BEGIN: Final = "<!-- values: written by `make manifests` from values.yaml -->"
 END: Final = "<!-- end of values -->"
 _KEY: Final = re.compile(r"^( *)([A-Za-z]\w*):")

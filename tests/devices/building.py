@@ -21,8 +21,8 @@ GATES: Final = (
     "DRAConsumableCapacity",
     "DRAFractionalCapacityRange",
 )
+# A gate that the version does not know.
 NEW: Final = ("DRAFractionalCapacityRange", "1.36")
-"""A gate that the version does not know."""
 BOTH: Final = pytest.mark.parametrize("version", ["1.36", "1.37"])
 
 

@@ -43,8 +43,8 @@ from tests.specification.devices.allocation import (
 )
 
 Json = dict[str, Any]
+# Of the specification, on one node.
 MOST_STEPS: Final = 400
-"""Of the specification, on one node."""
 
 
 @dataclass(frozen=True)

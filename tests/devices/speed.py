@@ -23,6 +23,7 @@ NODES: Final = 1000
 DEVICES: Final = 8
 FEATURES: Final = AllocatorFeatures()
 ONE_NUMA: Final[Json] = {"matchAttribute": f"{DRIVER}/numa"}
+# Claims, and how many devices of each node are taken.
 CLAIMS: Final[dict[str, tuple[Json, int]]] = {
     "one": (claim(wants()), 0),
     "one, all are taken": (claim(wants()), DEVICES),
@@ -32,7 +33,6 @@ CLAIMS: Final[dict[str, tuple[Json, int]]] = {
     "all": (claim(wants_all()), 0),
     "nine, or else two": (claim(first_of("r", wants("much", 9), wants("little", 2))), 0),
 }
-"""Claims, and how many devices of each node are taken."""
 
 
 def slice_of(node: int) -> ResourceSlice:

@@ -24,8 +24,8 @@ PACKAGE: Final = ROOT / "kscheduler"
 CODE_FOLDERS: Final = ("kscheduler", "tests", "benchmarks", "deploy")
 
 _FILE: Final = re.compile(r"(?:\.?[\w-]+/)*\.?[\w-]+\.(?:py|md|json|txt|toml|ya?ml|gz|png|lock)")
+# `cli/VERB.py`: of each command its own.
 _PLACEHOLDER: Final = re.compile(r"\b[A-Z]+\.py$")
-"""`cli/VERB.py`: of each command its own."""
 _FOLDER: Final = re.compile(r"(?:\.?[\w-]+/)+(?:[\w-]+/?)?")
 _DOTTED: Final = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
 _CLASS: Final = re.compile(r"_?[A-Z]\w*[a-z]\w*")

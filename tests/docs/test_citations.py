@@ -14,6 +14,7 @@ from kscheduler.cli import VERBS
 from kscheduler.cli.flags import FLAGS_WITHOUT_EFFECT, SWITCHES_WITHOUT_EFFECT
 from tests.docs.source_index import ROOT, SourceIndex, spans, text_of
 
+# Pages, and the heading from which on they are about somebody else's words.
 PAGES: Final = {
     "README.md": "",
     "CONTRIBUTING.md": "",
@@ -36,14 +37,14 @@ PAGES: Final = {
     "docs/status-page.md": "",
     "SECURITY.md": "",
 }
-"""Pages, and the heading from which on they are about somebody else's words."""
 
+# Pages whose links are followed: all.
 LINKING: Final = sorted(
     {*PAGES, "CHANGELOG.md", "deploy/helm/kscheduler/README.md"}
     | {str(path.relative_to(ROOT)) for path in (ROOT / "docs").glob("*.md")}
 )
-"""Pages whose links are followed: all."""
 
+# Words in backticks that no file of ours defines.
 NOT_OURS: Final = frozenset(
     {
         *("flatnonzero", "bincount", "add.at"),  # numpy
@@ -71,10 +72,9 @@ NOT_OURS: Final = frozenset(
         ),  # in a cluster
     }
 )
-"""Words in backticks that no file of ours defines."""
 
+# kube-scheduler's flags that are only accepted: their names stand without dashes in the code.
 WITHOUT_EFFECT: Final = FLAGS_WITHOUT_EFFECT.keys() | SWITCHES_WITHOUT_EFFECT.keys()
-"""kube-scheduler's flags that are only accepted: their names stand without dashes in the code."""
 
 _BEHIND_PATH: Final = re.compile(r"`([\w./]+\.py)` `([\w.]+)`")
 _BEFORE_PATH: Final = re.compile(r"`([\w.]+)` in `([\w./]+\.py)`")

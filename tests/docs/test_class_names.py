@@ -7,8 +7,8 @@ from pathlib import Path
 import kscheduler
 
 SOURCES = Path(kscheduler.__file__).parent
+# A type of the API, and a plugin or a port of ours: both are called as their readers know them.
 AS_KUBERNETES_HAS_THEM = frozenset({"NodeAffinity", "Counter"})
-"""A type of the API, and a plugin or a port of ours: both are called as their readers know them."""
 BEING_REBUILT = frozenset({"Tally"})
 
 

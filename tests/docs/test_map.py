@@ -12,8 +12,8 @@ from tests.docs.test_citations import PAGES
 
 WALKS: Final = "docs/architecture.md"
 MAP: Final = ("docs/architecture.md", "docs/quirks.md")
+# Of the map, seven screens; a line of more than `WIDTH` characters counts as several.
 MOST_LINES: Final = 360
-"""Of the map, seven screens; a line of more than `WIDTH` characters counts as several."""
 WIDTH: Final = 120
 
 _QUIRK: Final = re.compile(r"\bQ\d+\b")

@@ -22,11 +22,11 @@ SOURCES = Path(kscheduler.__file__).parent
 ROOT = SOURCES.parent
 DOTTED = re.compile(r"`((?:[a-z_][a-z0-9_]*\.)+[A-Za-z_][A-Za-z0-9_]*)(?:\(\))?`")
 BARE = re.compile(r"`(_?[a-z]+_[a-z0-9_]+|[A-Z][a-z]+[A-Z]\w+)(?:\(\))?`")
+# Modules that are called like a field of Kubernetes' objects or an event loop: `status.phase` is none of ours.
 CALLED_LIKE_OTHERS = frozenset({"status", "metadata", "spec", "node", "pod", "details", "loop"})
-"""Modules that are called like a field of Kubernetes' objects or an event loop: `status.phase` is none of ours."""
 FILES = frozenset({"txt", "md", "json", "yaml", "toml"})
+# What a comment makes up as an example.
 MADE_UP = frozenset({"NodeUpdateNodeTaint"})
-"""What a comment makes up as an example."""
 
 
 def module_name(path: Path) -> str:

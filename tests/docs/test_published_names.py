@@ -26,19 +26,19 @@ PLACES: Final = (
 )
 TEXT: Final = (".md", ".py", ".toml", ".yaml", ".yml", ".txt", ".tpl", ".sh", ".json", "")
 
+# What follows the verb of an installer, to the end of its line or of the quoted command.
 _INSTALLED: Final = re.compile(
     r"\b(?:pipx?|uv|uvx|poetry|conda|easy_install)\b[^\n`]*\b(?:install|add|run|download)\b([^\n`]*)"
 )
-"""What follows the verb of an installer, to the end of its line or of the quoted command."""
+# Our name as a requirement: no path, no file name.
 _FROM_AN_INDEX: Final = re.compile(r"(?<![\w./-])kscheduler(?![\w./-])")
-"""Our name as a requirement: no path, no file name."""
 _IMAGE: Final = re.compile(r"\b((?:[a-z0-9-]+\.)+[a-z]{2,}(?::\d+)?)/(?:[\w.-]+/)*kscheduler(?=[:@\s\"'`]|$)")
 _CHART: Final = re.compile(
     r"helm repo add|oci://|artifacthub\.io/packages|helm (?:install|upgrade)[^\n`]*\s(?!deploy/)[\w.-]+/kscheduler\b"
 )
 OWN_REGISTRY: Final = "registry.example"
+# Of the project's own source, as chart, image and runbook links name it: nothing is installed from there.
 REPOSITORY: Final = "github.com"
-"""Of the project's own source, as chart, image and runbook links name it: nothing is installed from there."""
 
 
 def files() -> Iterator[Path]:

@@ -18,8 +18,8 @@ from tests.controlplane.rest import Api
 from tests.e2e.servers import NAME, Server
 
 CALL_SECONDS = 30.0
+# As on the real one: nobody sends heartbeats, and the suite has a provisioner of its own.
 CONTROLLERS = "*,-node-lifecycle-controller,-hollow-provisioner"
-"""As on the real one: nobody sends heartbeats, and the suite has a provisioner of its own."""
 
 
 class EmbeddedServer(Server):

@@ -37,8 +37,8 @@ class Write:
 
 
 Hook = Callable[[Write], None]
+# Method, path and body of a write to its kind; the empty string for those that nobody needs to hear of.
 Kind = Callable[[str, str, bytes], str]
-"""Method, path and body of a write to its kind; the empty string for those that nobody needs to hear of."""
 
 
 def volume_writes(method: str, path: str, body: bytes) -> str:

@@ -14,8 +14,8 @@ from kscheduler.election.lease import StoredLease
 from kscheduler.election.rules import Elector, Timing, Write
 from kscheduler.election.watchdog import Watchdog
 
+# Method to the error of this request; `None`: it works.
 Fault = Callable[[str], ClientError | None]
-"""Method to the error of this request; `None`: it works."""
 
 
 def refusal(code: int, message: str = "no") -> APIError:

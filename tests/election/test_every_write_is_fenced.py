@@ -103,6 +103,7 @@ Call = Callable[[APIClient], Awaitable[object]]
 POD = make_pod("p")
 CLAIM = StoredClaim.from_json(b'{"metadata": {"name": "c", "namespace": "default"}}')
 CONSUMER = ResourceClaimConsumerReference(resource="pods", name="p", uid="u")
+# Each method that writes. Anyone who adds one adds a line.
 CALLS: dict[str, Call] = {
     "PodWriter.bind": lambda client: PodWriter(client).bind("default", "p", "u", "n"),
     "PodWriter.patch_pod_status": lambda client: PodWriter(client).patch_pod_status(POD, CONDITION),
@@ -124,7 +125,6 @@ CALLS: dict[str, Call] = {
     "ApiClaimWriter.tell_pod": lambda client: ApiClaimWriter(client).report_pod(POD, PodExtendedResourceClaimStatus()),
     "ApiVolumeWriter.select_node": lambda client: ApiVolumeWriter(client).select_node(PersistentVolumeClaim()),
 }
-"""Each method that writes. Anyone who adds one adds a line."""
 
 
 def methods_that_write() -> set[str]:

@@ -16,8 +16,8 @@ from kscheduler.election.lease import StoredLease
 from kscheduler.election.rules import Elector, GiveUp, Read, RequestFailure, Role, Timing, Write
 
 TIMING = Timing(15.0, 10.0, 2.0)
+# Their ratio stays below leaseDuration / renewDeadline: what the margin is for.
 SPEEDS = (0.85, 1.0, 1.2)
-"""Their ratio stays below leaseDuration / renewDeadline: what the margin is for."""
 CANDIDATES = 3
 CANDIDATE = st.integers(0, CANDIDATES - 1)
 

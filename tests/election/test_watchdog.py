@@ -17,6 +17,7 @@ from kscheduler.election.watchdog import EXIT_CODE, Watchdog
 REPOSITORY = Path(__file__).parents[2]
 SECONDS = 60.0
 
+# A process whose main thread hangs in a loop without end, while it decides about a pod.
 STANDING_STILL = """
 import sys
 from kscheduler.election.boot_time import boot_time
@@ -34,7 +35,6 @@ print("armed", flush=True)
 while True:  # the main thread never comes back
     pass
 """
-"""A process whose main thread hangs in a loop without end, while it decides about a pod."""
 STOOD_STILL = "it stands still; pod shop/giant was being decided about"
 
 

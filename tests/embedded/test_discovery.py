@@ -173,8 +173,8 @@ def test_ages_read_as_kubectl_writes_them(seconds: int, text: str) -> None:
     assert human_duration(seconds) == text
 
 
+# What kubectl 1.32 sends for `create namespace team`.
 NAMESPACE = base64.b64decode("azhzAAoPCgJ2MRIJTmFtZXNwYWNlEhwKFAoEdGVhbRIAGgAiACoAMgA4AEIAEgAaAgoAGgAiAA==")
-"""What kubectl 1.32 sends for `create namespace team`."""
 
 
 def test_protobuf_of_kubectl_is_read() -> None:

@@ -21,8 +21,8 @@ from kscheduler.framework.registry import DuplicatePluginError, Registry
 from kscheduler.framework.status import Code
 from tests.builders import make_node, pod_info
 
+# Plain functions get none.
 ANY_HANDLE: Any = None
-"""Plain functions get none."""
 
 
 def table(*names: str) -> NodeTable:

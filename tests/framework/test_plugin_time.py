@@ -159,6 +159,7 @@ def test_a_test_of_a_plugin_may_stop_in_it() -> None:
 # --- no limit is forgotten -------------------------------------------------------------------------------------------
 
 WAITS: Final = re.compile(r"finishes_within\(|wait_for\(|_threads\.call\(")
+# By module, what is waited for there that runs no code of a plugin, or only after the service has ended.
 NO_PLUGINS_CODE: Final = {
     "service/reloading.py": ("files.note_reading", "_wait_until_queried", "files.has_changed", "call(look"),
     "service/followed_version.py": ("self._wait()",),
@@ -169,7 +170,6 @@ NO_PLUGINS_CODE: Final = {
     "scheduling/failures/status_writer.py": ("_until_sent", "self._changed"),
     "scheduling/drift/drift_check.py": ("self._requested",),
 }
-"""By module, what is waited for there that runs no code of a plugin, or only after the service has ended."""
 
 
 def test_whoever_limits_the_time_of_plugins_code_asks_how_long_it_may_be() -> None:

@@ -10,12 +10,12 @@ from kscheduler.cli import main
 from tests.framework.public_surface import RECORDED, ROOT, http_app, rows
 
 PUBLIC: Final = {(module, name) for module, names in rows("Names") for name in names}
+# Plugins that users copy from.
 SHOWN: Final = sorted(
     path
     for folder in ("benchmarks/policies", "deploy/examples", "deploy/helm")
     for path in (ROOT / folder).rglob("*.py")
 )
-"""Plugins that users copy from."""
 
 
 def test_it_is_as_recorded() -> None:

@@ -41,8 +41,9 @@ from tests.hostile.sound import FORMS, NODE, Tree
 from tests.hostile.words import Style, Words
 
 NAMESPACE: Final = "hostile"
+# Bytes of the largest object that etcd takes.
 LARGEST: Final = 1_500_000
-"""Bytes of the largest object that etcd takes."""
+# The kinds that the scheduler may watch.
 PLAYED_KINDS: Final[Sequence[Kind]] = (
     *KINDS.values(),
     POD_GROUPS,
@@ -50,8 +51,8 @@ PLAYED_KINDS: Final[Sequence[Kind]] = (
     SCHEDULER_PLUGINS_POD_GROUPS,
     VOLCANO_POD_GROUPS,
 )
-"""The kinds that the scheduler may watch."""
 
+# Fields that a user's request alone does not set.
 _ONLY_WITH_OTHERS: Final = frozenset(
     {
         # set by the API server, by admission or by the kubelet, or behind gates that are off by default
@@ -75,7 +76,6 @@ _ONLY_WITH_OTHERS: Final = frozenset(
         "versions",
     }
 )
-"""Fields that a user's request alone does not set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,5 +224,5 @@ def _all() -> Iterator[Case]:
         yield Case(name, kind, make, is_accepted=name not in REFUSED)
 
 
+# All cases by id.
 CASES: Final[Mapping[str, Case]] = MappingProxyType({case.id: case for case in _all()})
-"""All cases by id."""

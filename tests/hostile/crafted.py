@@ -8,13 +8,13 @@ from kscheduler.api.kinds import PODS, RESOURCE_CLAIMS, Kind
 from tests.hostile.sound import NODE, Tree
 from tests.hostile.words import LONGEST_EXPRESSION
 
+# A kind and an object of it as JSON.
 Made = tuple[Kind, Tree]
-"""A kind and an object of it as JSON."""
 
 NAMESPACE: Final = "hostile"
 MOST_SELECTORS: Final = 20
+# What an API server does not take; a scheduler may still meet it, of a server of another release.
 REFUSED: Final = frozenset({"ResourceClaim-cel-long-number", "ResourceClaim-cel-broken", "ResourceClaim-cel-ternaries"})
-"""What an API server does not take; a scheduler may still meet it, of a server of another release."""
 
 
 def pod(
@@ -217,6 +217,7 @@ def _crowds() -> Iterator[tuple[str, tuple[Kind, Callable[[int, int], Sequence[M
         yield f"Pod-crowd-of-{name}", (PODS, _crowd(spec))
 
 
+# By id: the main kind, and what makes the objects.
 CRAFTED: Final[Mapping[str, tuple[Kind, Callable[[int, int], Sequence[Made]]]]] = {
     **{f"ResourceClaim-cel-{name}": (RESOURCE_CLAIMS, _with_expression(make)) for name, make in _EXPRESSIONS.items()},
     "ResourceClaim-search-without-end": (RESOURCE_CLAIMS, _searching_claim),
@@ -228,4 +229,3 @@ CRAFTED: Final[Mapping[str, tuple[Kind, Callable[[int, int], Sequence[Made]]]]] 
     "Pod-one-term-of-all-keys": (PODS, lambda seed, size: [_of_keys(f"hostile-{seed}", seed, size)]),
     **dict(_crowds()),
 }
-"""By id: the main kind, and what makes the objects."""

@@ -41,11 +41,11 @@ from tests.hostile.cases import PLAYED_KINDS
 from tests.hostile.crafted import Made
 from tests.hostile.sound import Tree
 
+# CPU of one round after which nobody waits for hostile objects any longer: sound pods are bound long before.
 MOST_SECONDS: Final = 3.0
-"""CPU of one round after which nobody waits for hostile objects any longer: sound pods are bound long before."""
 WORKERS: Final = 16
+# What the work of `slowness` takes on a machine that is not busy.
 _UNIT_SECONDS: Final = 0.0125
-"""What the work of `slowness` takes on a machine that is not busy."""
 _GATES: Final = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true,CompositePodGroup=true"
 _OTHER_GROUPS: Final = ("scheduler-plugins", "volcano")
 

@@ -21,8 +21,8 @@ from kscheduler.api.quantity import Quantity
 from tests.hostile.sound import FORMS, KEYS, LARGEST_ANNOTATIONS, MOST, VALUES, Tree, finish
 from tests.hostile.words import Form, Words
 
+# What each object gets when it is made; a deletion is not written but asked for.
 _GIVEN_METADATA: Final = frozenset({"name", "namespace", "uid", "resource_version", "deletion_timestamp"})
-"""What each object gets when it is made; a deletion is not written but asked for."""
 _MANY: Final = 10**9
 
 

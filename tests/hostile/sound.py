@@ -10,9 +10,10 @@ from typing import Any, Final
 from tests.hostile.words import Form, Words
 
 Tree = dict[str, Any]
+# A node of the cluster in which the objects are played.
 NODE: Final = "node-7"
-"""A node of the cluster in which the objects are played."""
 
+# By name of the field, or of struct and field where that differs.
 FORMS: Final[Mapping[str, Form | tuple[str, ...]]] = {
     "acceptance": Form.FREE,
     "access_modes": ("ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod"),
@@ -122,8 +123,8 @@ FORMS: Final[Mapping[str, Form | tuple[str, ...]]] = {
     "volume_name": Form.NAME,
     "when_unsatisfiable": ("ScheduleAnyway", "DoNotSchedule"),
 }
-"""By name of the field, or of struct and field where that differs."""
 
+# The keys of maps, likewise.
 KEYS: Final[Mapping[str, Form]] = {
     "allocatable": Form.RESOURCE,
     "allocated_resources": Form.RESOURCE,
@@ -145,7 +146,7 @@ KEYS: Final[Mapping[str, Form]] = {
     "CapacityRequirements.requests": Form.ATTRIBUTE,
     "selector": Form.KEY,
 }
-"""The keys of maps, likewise."""
+# The values of maps of texts, likewise; all others are amounts.
 VALUES: Final[Mapping[str, Form]] = {
     "annotations": Form.FREE,
     "disrupted_pods": Form.TIME,
@@ -154,8 +155,8 @@ VALUES: Final[Mapping[str, Form]] = {
     "node_selector": Form.VALUE,
     "selector": Form.VALUE,
 }
-"""The values of maps of texts, likewise; all others are amounts."""
 
+# The most entries that the API server takes, by struct and field; without an entry: as many as an object can hold.
 MOST: Final[Mapping[str, int]] = {
     "CELDeviceSelector": 1,
     "CounterSet.counters": 32,
@@ -207,9 +208,8 @@ MOST: Final[Mapping[str, int]] = {
     "AllocatedDeviceStatus.conditions": 8,
     "KubernetesPodGroup.conditions": 100,
 }
-"""The most entries that the API server takes, by struct and field; without an entry: as many as an object can hold."""
+# The most bytes of all annotations of an object.
 LARGEST_ANNOTATIONS: Final = 256 * 1024
-"""The most bytes of all annotations of an object."""
 
 
 def finish(struct: str, tree: Tree, words: Words) -> None:

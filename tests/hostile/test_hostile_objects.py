@@ -25,8 +25,8 @@ P99_SECONDS: Final = 0.1
 IS_LONG: Final = os.environ.get("KSCHEDULER_FUZZ") == "1"
 SIZE: Final = LARGEST if IS_LONG else 100_000
 SMALL: Final = 3_000
+# Of the metadata: each object has them, and a deletion is asked for.
 BY_API_SERVER: Final = {"name", "namespace", "uid", "resource_version", "deletion_timestamp"}
-"""Of the metadata: each object has them, and a deletion is asked for."""
 
 
 def is_played(case: Case) -> bool:

@@ -26,13 +26,12 @@ ROUNDS: Final = 50 if IS_LONG else 8
 NODES: Final = 10
 OF_TENANTS: Final = (PODS, RESOURCE_CLAIMS, POD_GROUPS)
 LAST: Final = 4
+# Of the blocks that an object takes when it is decoded: what each of the later rounds may add to those in use.
+#
+# Of eight rounds, that is one object: the last one that failed may still be held when the rounds end.
 MOST_KEPT: Final = 0.2
-"""Of the blocks that an object takes when it is decoded: what each of the later rounds may add to those in use.
-
-Of eight rounds, that is one object: the last one that failed may still be held when the rounds end.
-"""
+# Of what counts by its number: the pod's own key in logs and rings.
 FEW_BLOCKS: Final = 200
-"""Of what counts by its number: the pod's own key in logs and rings."""
 GIANTS: Final = (
     "ResourceClaim-spec.devices.requests-unique",
     "Pod-metadata.labels-long",

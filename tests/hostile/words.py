@@ -52,6 +52,7 @@ LONGEST_IDENTIFIER: Final = 32
 LONGEST_EXPRESSION: Final = 10 * 1024
 LONGEST_FREE: Final = 20_000
 
+# Amounts that the API server takes: tiny, huge, beyond 64 bits, of many digits.
 ODD_QUANTITIES: Final = (
     "0",
     "1",
@@ -68,9 +69,9 @@ ODD_QUANTITIES: Final = (
     "100e-9",
     "12345678901234567890123456789012345678",
 )
-"""Amounts that the API server takes: tiny, huge, beyond 64 bits, of many digits."""
 ODD_NUMBERS: Final = (0, 1, 2, 1000, 2**31 - 1)
 _LONG_DOMAIN: Final = ".".join(["x" * LONGEST_LABEL] * (LONGEST_NAME // (LONGEST_LABEL + 1)))
+# Forms that are a letter and a number, with the longest that is allowed (of a name's parts, each).
 _LETTERS: Final[Mapping[Form, tuple[str, int]]] = {
     Form.IDENTITY: ("n", LONGEST_LABEL),
     Form.LABEL: ("n", LONGEST_LABEL),
@@ -79,7 +80,6 @@ _LETTERS: Final[Mapping[Form, tuple[str, int]]] = {
     Form.SHORT: ("s", LONGEST_LABEL),
     Form.DRIVER: ("d", LONGEST_LABEL),
 }
-"""Forms that are a letter and a number, with the longest that is allowed (of a name's parts, each)."""
 _SCRIPTS: Final = "a\u0308\u05e9\u6f22\u5b57\U0001f642\u202e\ufdfa\u200b\t'\"<&"
 
 

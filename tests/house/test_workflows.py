@@ -15,8 +15,8 @@ ROOT: Final = Path(__file__).parents[2]
 GITHUB: Final = ROOT / ".github"
 WORKFLOWS: Final = sorted((GITHUB / "workflows").iterdir())
 TARGETS: Final = frozenset(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+# Jobs that may do more than read, and what.
 WRITING: Final = {"release.yaml": {"publish": {"attestations": "write", "contents": "write", "id-token": "write"}}}
-"""Jobs that may do more than read, and what."""
 
 _CALL: Final = re.compile(r"(?:\bmake|\.ci/run)((?: +(?:[a-z][a-z0-9-]*|\$\{\{ matrix\.\w+ \}\}))+)")
 _IN_A_MATRIX: Final = re.compile(r"\$\{\{ matrix\.(\w+) \}\}")

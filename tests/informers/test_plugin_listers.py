@@ -20,10 +20,10 @@ from kscheduler.informers.factory import InformerFactory
 from kscheduler.informers.plugin_listers import LOOK_SECONDS, PluginListers
 from tests.builders import make_node
 
+# A kind that the scheduler does not watch, and the embedded API server has.
 JOBS = Kind("batch", "v1", "jobs", "Job", CustomObject, namespaced=True)
-"""A kind that the scheduler does not watch, and the embedded API server has."""
+# One that no server has.
 WIDGETS = Kind("example.com", "v1", "widgets", "Widget", CustomObject, namespaced=True)
-"""One that no server has."""
 
 
 class Listening:

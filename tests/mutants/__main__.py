@@ -31,15 +31,15 @@ from tests.mutants.trials import PYTEST_ARGS, Job, Outcome, Trials, preload, sig
 
 ROOT: Final = Path(__file__).parents[2]
 PACKAGE: Final = "kscheduler"
+# The top packages whose code is changed; what lies below them may move freely.
 PACKAGES: Final = tuple(
     f"{PACKAGE}/{name}" for name in ("state", "framework", "plugins", "scheduling", "client", "informers", "config")
 )
-"""The top packages whose code is changed; what lies below them may move freely."""
 _KEPT: Final = ROOT / ".cache" / "mutants"
+# Folders of tests that start kscheduler as a process, or are about this program.
 _NOT_COUNTED: Final = frozenset({"e2e", "mutants"})
-"""Folders of tests that start kscheduler as a process, or are about this program."""
+# Killing tests are checked in groups of so many.
 _TOGETHER: Final = 25
-"""Killing tests are checked in groups of so many."""
 
 
 def main() -> int:

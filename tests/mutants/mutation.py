@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
 
+# Operator, and what it becomes: the limit moved by one, the sense turned round.
 _COMPARISONS: Final[dict[type[ast.cmpop], tuple[str, tuple[str, ...]]]] = {
     ast.Lt: ("<", ("<=", ">=")),
     ast.LtE: ("<=", ("<", ">")),
@@ -29,7 +30,6 @@ _COMPARISONS: Final[dict[type[ast.cmpop], tuple[str, tuple[str, ...]]]] = {
     ast.In: ("in", ("not in",)),
     ast.NotIn: ("not in", ("in",)),
 }
-"""Operator, and what it becomes: the limit moved by one, the sense turned round."""
 _OPERATORS: Final[dict[type[ast.operator], tuple[str, str]]] = {
     ast.Add: ("+", "-"),
     ast.Sub: ("-", "+"),
@@ -59,8 +59,8 @@ _FOR_PEOPLE: Final = frozenset({"__repr__", "__str__"})
 _OF_TYPES: Final = frozenset({"TypeVar", "ParamSpec", "NewType", "cast", "get_logger", "getLogger"})
 _LOG_METHODS: Final = frozenset({"debug", "info", "warning", "error", "exception", "critical", "log"})
 
+# What has a place in the text.
 Node = ast.expr | ast.stmt | ast.keyword
-"""What has a place in the text."""
 
 
 @dataclass(frozen=True)

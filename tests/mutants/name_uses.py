@@ -9,8 +9,8 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Final
 
+# A constant in a table in a class: so many names are followed from one to the next.
 _FAR_ENOUGH: Final = 3
-"""A constant in a table in a class: so many names are followed from one to the next."""
 
 Line = tuple[str, int]
 

@@ -7,8 +7,8 @@ from typing import Final
 from tests.mutants.mutation import Mutant
 from tests.mutants.trials import Outcome
 
+# Of the mutants that are not known to be equivalent, so many must die.
 ENOUGH: Final = 0.80
-"""Of the mutants that are not known to be equivalent, so many must die."""
 
 
 def line(outcome: Outcome) -> str:

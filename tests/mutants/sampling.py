@@ -18,10 +18,10 @@ from tests.mutants.mutation import Mutant, mutants_of
 from tests.mutants.name_uses import NameUses
 
 FIRST_SECONDS: Final = 2.0
+# The first batch of tests is small: most mutants die in it, and few test files have to be imported.
 _FIRST_FILES: Final = 3
-"""The first batch of tests is small: most mutants die in it, and few test files have to be imported."""
+# Of tests per mutant, as the map measured them. Who lives longer has lived.
 BUDGET_SECONDS: Final = 30.0
-"""Of tests per mutant, as the map measured them. Who lives longer has lived."""
 _QUICK_SECONDS: Final = 0.02
 _WORD: Final = re.compile(r"\w+")
 

@@ -27,6 +27,7 @@ from tests.mutants.mutated_import import MutatedImport
 from tests.mutants.mutation import Mutant
 from tests.mutants.steady_hypothesis import SteadyHypothesis
 
+# Imported once, before the forks.
 _HEAVY: Final = (
     "aiohttp.web",
     "hypothesis.stateful",
@@ -40,18 +41,17 @@ _HEAVY: Final = (
     "structlog",
     "yaml",
 )
-"""Imported once, before the forks."""
+# Hypothesis is imported before pytest could rewrite its assertions, which are no concern of ours.
 PYTEST_ARGS: Final = ("-q", "--tb=no", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning")
-"""Hypothesis is imported before pytest could rewrite its assertions, which are no concern of ours."""
 _IMPORT_SECONDS: Final = 60.0
+# A test may take this many times as long as it took for the map.
 _PATIENCE: Final = 10.0
-"""A test may take this many times as long as it took for the map."""
+# And this beyond: others may be busy.
 _GRACE_SECONDS: Final = 20.0
-"""And this beyond: others may be busy."""
+# Bytes that a trial may take beyond what this process has.
 _MEMORY: Final = 4 << 30
-"""Bytes that a trial may take beyond what this process has."""
+# A fork that nobody ends does so itself, so much later.
 _ORPHAN_SECONDS: Final = 10
-"""A fork that nobody ends does so itself, so much later."""
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from kscheduler.recorder.replaying.replay import Replay, runs_of
 from kscheduler.recorder.replaying.replayed_scheduler import Configure
 from kscheduler.recorder.segments import BlockReader, segments_in
 
+# Turns after which the recorder does what is due: the half seconds of a service.
 TEND_EVERY = 50
-"""Turns after which the recorder does what is due: the half seconds of a service."""
 
 
 def record(

@@ -13,8 +13,8 @@ from kscheduler.recorder.step_clock import MICROS
 from tests.builders import make_node, make_pod
 from tests.scheduling.groups.world import member, pod_group
 
+# Two fit on a node.
 HALF: Final = {"cpu": "2"}
-"""Two fit on a node."""
 
 
 def test_a_gang_s_victims_are_gone_at_once_although_no_single_pod_is_decided_after_it() -> None:

@@ -13,8 +13,8 @@ from tests.service.process.test_signals import SECONDS, scheduler
 from tests.service.running import node_of, put, until
 
 COUNT = 60
+# Five nodes of 4 CPUs, half a CPU a pod: the others wait.
 ROOM = 40
-"""Five nodes of 4 CPUs, half a CPU a pod: the others wait."""
 
 
 def count_of(directory: Path) -> Counter[int]:

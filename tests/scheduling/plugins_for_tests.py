@@ -16,8 +16,8 @@ from kscheduler.scheduling.profile import Profile, WeightedScore
 from kscheduler.state.cache import Cache
 from tests.builders import make_node
 
+# What a plugin says, or what it dies of.
 Explanation = Status | Exception
-"""What a plugin says, or what it dies of."""
 
 
 def given(answer: Explanation) -> Status:

@@ -211,12 +211,12 @@ def test_outside_of_decisions_nothing_is_ended() -> None:
     assert in_time._find(sys._getframe()) is InDecision.ELSEWHERE
 
 
+# Modules with a bounded table that need no guard: what they put into it is complete, and they do so in one step.
 KEPT_AS_A_WHOLE = (
     "kscheduler.framework.nodes.node_table",
     "kscheduler.framework.pods.requests",
     "kscheduler.plugins.policies.node_cost",
 )
-"""Modules with a bounded table that need no guard: what they put into it is complete, and they do so in one step."""
 
 
 def test_modules_with_a_table_of_their_own_are_guarded() -> None:
@@ -363,8 +363,8 @@ def test_a_pod_that_was_ended_waits_longer_each_time_and_is_reported(monkeypatch
 # --- giants on a thousand nodes ---------------------------------------------------------------------------------------
 
 NODES = 1000
+# For which the event loop may be held: processor time.
 MOST_SECONDS = 0.2
-"""For which the event loop may be held: processor time."""
 
 
 def _keys(number: int) -> list[str]:

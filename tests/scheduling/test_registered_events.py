@@ -40,8 +40,8 @@ def test_no_in_tree_plugin_hears_of_all_pods_from_1_37_on(narrow: Mapping[str, l
 
 
 RECORDED = Path(__file__).with_name("upstream_events_1_37.json")
+# The queue itself wakes the members of a group that appears or changes.
 ELSEWHERE = frozenset({("GangScheduling", "scheduling.k8s.io/PodGroup")})
-"""The queue itself wakes the members of a group that appears or changes."""
 RESOURCES = {one.value: one for one in Resource} | dict.fromkeys(
     ("TargetPod", "UnscheduledPod"), Resource.UNSCHEDULABLE_POD
 )

@@ -12,8 +12,8 @@ from kscheduler.scheduling.observations import Observations
 from kscheduler.server import Address, Limits, LoopbackAccess, Offer, Port, Server
 from kscheduler.telemetry.exposition import Exposition
 
+# Plain HTTP on loopback, for everything.
 PLAIN = Port("insecure", Address("127.0.0.1", 0), Offer.EVERYTHING_WITHOUT_LOGIN, lambda _places: LoopbackAccess())
-"""Plain HTTP on loopback, for everything."""
 
 
 @dataclass

@@ -16,8 +16,8 @@ from kscheduler.server.serving import HTTPServing
 from kscheduler.service import App, Options
 from tests.builders import Tree
 
+# After this a test has failed; nothing waits so long when all is well.
 SECONDS = 20.0
-"""After this a test has failed; nothing waits so long when all is well."""
 
 
 def put(server: EmbeddedAPIServer, collection: str, tree: Tree) -> None:

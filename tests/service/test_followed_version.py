@@ -24,8 +24,8 @@ from tests.builders import node_tree, pod_tree
 from tests.service.log.reading import log_at
 from tests.service.running import alone, answer, node_of, put, running, until
 
+# What only 1.36 says of a pod that fits nowhere.
 NOTHING_TO_DEALLOCATE = "no new claims to deallocate"
-"""What only 1.36 says of a pod that fits nowhere."""
 
 
 def reading(gates: str = "") -> ReadUnder:

@@ -32,6 +32,7 @@ STEPS = st.one_of(
     st.tuples(st.just("end"), st.integers(0, 10)),
 )
 Steps = list[tuple[str, Any]]
+# Pods that are being deleted do not count for it.
 EVEN: Final = [
     {
         "maxSkew": 1,
@@ -40,7 +41,6 @@ EVEN: Final = [
         "labelSelector": {"matchLabels": {"app": "a1"}},
     }
 ]
-"""Pods that are being deleted do not count for it."""
 
 
 def four_nodes() -> list[Node]:

@@ -17,15 +17,15 @@ from hypothesis import settings
 
 IS_LONG = os.environ.get("KSCHEDULER_FUZZ") == "1"
 GOAL = 100_000 if IS_LONG else 1_000
+# Tests, and worlds in each, of a hundred decisions that the cycle makes with the class engine and without it.
 ENGINE_PARTS, ENGINE_WORLDS = (100, 100) if IS_LONG else (10, 4)
-"""Tests, and worlds in each, of a hundred decisions that the cycle makes with the class engine and without it."""
 
+# Whole decisions, each compared with the specification's; they are counted apart from the cases.
 DECISIONS_GOAL = 1_000_000 if IS_LONG else 4_000
-"""Whole decisions, each compared with the specification's; they are counted apart from the cases."""
+# Tests, and histories in all of them together.
 DECISION_PARTS, HISTORIES = (100, 5_000) if IS_LONG else (10, 20)
-"""Tests, and histories in all of them together."""
+# Of the histories, which are the same in each run: another one shows other histories.
 FIRST_SEED = int(os.environ.get("KSCHEDULER_FIRST_SEED", "0"))
-"""Of the histories, which are the same in each run: another one shows other histories."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,8 @@ SHARES = {
     "suggestions": Share(100, 14_000),
 }
 judged_cases: Counter[str] = Counter()
+# By part.
 judged_decisions: Counter[int] = Counter()
-"""By part."""
 
 
 def examples(file: str) -> settings:

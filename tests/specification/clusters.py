@@ -26,10 +26,10 @@ HUGE = [str(2**53 + 1), str(2**56), str(2**62), str(2**63 - 1), str(2**63), str(
 KEYS = ["zone", "disk", "gen", "rack"]
 VALUES = ["a", "b", "ssd", "7", "007", "3", "12"]
 BOUNDS = ["3", "7", "11"]
+# Values that no label has, and bounds that are no int64 or (having a sign) no label value.
 UNSOUND = ["-3", "+7", "a b", "a" * 64, str(2**63)]
-"""Values that no label has, and bounds that are no int64 or (having a sign) no label value."""
+# What a taint and a toleration may compare, and what looks like it and is no number in its one true form.
 NUMBERS = ["5", "-5", "0", "05", "+5", "-0", str(2**63 - 1), str(2**63)]
-"""What a taint and a toleration may compare, and what looks like it and is no number in its one true form."""
 EFFECTS = ["NoSchedule", "NoExecute", "PreferNoSchedule"]
 
 
@@ -111,8 +111,8 @@ def affinities(expression: st.SearchStrategy[dict[str, object]]) -> st.SearchStr
     )
 
 
+# Those that a profile may have: a term that cannot be parsed is refused there.
 sound_affinities = affinities(expressions(VALUES, BOUNDS))
-"""Those that a profile may have: a term that cannot be parsed is refused there."""
 node_affinities = st.one_of(
     sound_affinities, sound_affinities, affinities(expressions([*VALUES, *UNSOUND], [*BOUNDS, *UNSOUND]))
 )

@@ -15,14 +15,14 @@ SUFFIXES = {
     **{suffix: Fraction(1000) ** power for power, suffix in enumerate(("k", "M", "G", "T", "P", "E"), 1)},
     **{suffix: Fraction(1, 1000) ** power for power, suffix in enumerate(("m", "u", "n"), 1)},
 }
+# What scoring takes a container to use that does not say.
 PRESUMED = {"cpu": Fraction(1, 10), "memory": Fraction(200 * 2**20)}
-"""What scoring takes a container to use that does not say."""
 SUPPORTED_FOR_WHOLE_PODS = ("cpu", "memory", "hugepages-2Mi")
 
 
+# What was worked out of parts of a pod, by their identity, which lasts as long as the parts are kept: fractions are
+# slow, and objects are never changed in place.
 _KNOWN: dict[tuple[object, ...], tuple[tuple[object, ...], int]] = {}
-"""What was worked out of parts of a pod, by their identity, which lasts as long as the parts are kept: fractions are
-slow, and objects are never changed in place."""
 _KEPT = 20_000
 
 

@@ -20,8 +20,8 @@ from kscheduler.api.core import (
 from kscheduler.config.plugin_args import NodeAffinityArgs, NodeResourcesFitArgs
 from tests.specification.requests_by_hand import allocatable_of, request_of, requested_on
 
+# (preemption might help, reasons).
 LoggedFailure = tuple[bool, frozenset[str]] | None
-"""(preemption might help, reasons)."""
 
 SCALARS = ("example.com/fpga", "example.com/gpu", "hugepages-2Mi")
 RESOURCES = ("cpu", "memory", "ephemeral-storage", *SCALARS)

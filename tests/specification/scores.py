@@ -73,8 +73,8 @@ def _names(node: Node) -> set[str]:
     return {name for image in node.status.images for name in image.names}
 
 
+# Of a node and a resource that devices stand for: how many there are, and how many are taken.
 Devices = Callable[[Node, str], tuple[int, int]]
-"""Of a node and a resource that devices stand for: how many there are, and how many are taken."""
 
 
 def no_devices(_node: Node, _resource: str) -> tuple[int, int]:

@@ -71,13 +71,13 @@ affinities = st.fixed_dictionaries(
         ),
     },
 )
+# Affinity that several pods share, as those of one Deployment do.
 JEALOUS = {
     "podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone", "labelSelector": {}}]},
     "podAntiAffinity": {
         "requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "host", "labelSelector": {}}]
     },
 }
-"""Affinity that several pods share, as those of one Deployment do."""
 specs = st.one_of(
     st.just(JEALOUS), st.fixed_dictionaries({}, optional={"podAffinity": affinities, "podAntiAffinity": affinities})
 )

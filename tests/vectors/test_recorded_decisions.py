@@ -48,16 +48,16 @@ FOLDERS = {"1.36": HERE, "1.37": HERE / "1.37"}
 FAMILIES = sorted(path.name.removesuffix(".jsonl.gz") for path in HERE.glob("*.jsonl.gz"))
 SAME = ("error", "preEnqueue", "preFilter", "preFilterNodes", "filter", "feasible", "scores", "best")
 
+# A node has a cpu of 1E or 1Ei: more thousandths than 64 bits hold. kube-scheduler takes it to have none; here it has
+# the most there can be (docs/differences.md).
 INTENDED = frozenset({"edge-dev-2026a-10", "edge-dev-2026a-30", "edge-dev-2026a-34", "edge-dev-2026a-55"})
-"""A node has a cpu of 1E or 1Ei: more thousandths than 64 bits hold. kube-scheduler takes it to have none; here it has
-the most there can be (docs/differences.md)."""
 
 _CHOSEN = re.compile(r"(potential placement for pod on) node \S+, preempting")
 Tree = dict[str, Any]
 
 
+# Of 1.37 alone, and read by tests of their own beside this one.
 OF_GROUPS = {"group_preemption", "pod_groups", "preempted_groups"}
-"""Of 1.37 alone, and read by tests of their own beside this one."""
 
 
 def test_all_families_of_the_built_plugins_are_here() -> None:

@@ -36,6 +36,7 @@ def memory(device: Tree) -> int:
     return int(text.removesuffix("Gi")) * GI
 
 
+# All that the recorded claims have.
 SELECTORS: Final[dict[str, Predicate]] = {
     f"device.driver == '{DRIVER}'": lambda _: True,
     f"device.attributes['{DRIVER}'].model == 'a'": lambda device: bool(attribute(device, "model") == "a"),
@@ -44,7 +45,6 @@ SELECTORS: Final[dict[str, Predicate]] = {
     f"device.capacity['{DRIVER}'].memory.compareTo(quantity('10Gi')) >= 0": lambda device: memory(device) >= 10 * GI,
     f"device.capacity['{DRIVER}'].memory.compareTo(quantity('20Gi')) >= 0": lambda device: memory(device) >= 20 * GI,
 }
-"""All that the recorded claims have."""
 
 
 def evaluate(expression: str, driver: str, device: Tree) -> bool:

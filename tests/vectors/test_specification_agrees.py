@@ -27,6 +27,7 @@ from tests.specification.volumes import binding_rules as volume_binding_rules
 from tests.specification.volumes import rules as volume_rules
 
 HERE = Path(__file__).parent
+# How many of the 60 lines of each family are compared.
 LINES = {
     "csi_limits": 60,
     "edge": 52,
@@ -50,9 +51,8 @@ LINES = {
     "volume_restrictions": 60,
     "volume_zone": 53,
 }
-"""How many of the 60 lines of each family are compared."""
+# As for the columns: kube-scheduler takes a node with a cpu of 1E to have none (docs/differences.md).
 INTENDED = frozenset({"edge-dev-2026a-10", "edge-dev-2026a-30", "edge-dev-2026a-34", "edge-dev-2026a-55"})
-"""As for the columns: kube-scheduler takes a node with a cpu of 1E to have none (docs/differences.md)."""
 
 JudgeOf = Callable[[Node], LoggedFailure]
 

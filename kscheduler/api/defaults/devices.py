@@ -31,10 +31,10 @@ def _template(template: Object) -> None:
     _fill(spec.get("spec") or {})
 
 
+# Defaults by kind; a manifest may be sent again without them.
 ON_CREATE: Mapping[str, Callable[[Object], None]] = MappingProxyType(
     {"resourceclaims.resource.k8s.io": _claim, "resourceclaimtemplates.resource.k8s.io": _template}
 )
-"""Defaults by kind; a manifest may be sent again without them."""
 
 
 def drop_deallocated(old: Object, new: Object) -> None:

@@ -32,6 +32,7 @@ _STATUS_RESET_ON_CREATE = frozenset(
 _KEPT_METADATA = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
 
 
+# Counts that a status always has.
 _FIRST_STATUS: Mapping[str, Mapping[str, int]] = MappingProxyType(
     {
         "DaemonSet": dict.fromkeys(
@@ -45,7 +46,6 @@ _FIRST_STATUS: Mapping[str, Mapping[str, int]] = MappingProxyType(
         "StatefulSet": {"availableReplicas": 0, "replicas": 0},
     }
 )
-"""Counts that a status always has."""
 
 
 def on_create(resource: ServedResource, value: Object, release: str = RELEASE) -> None:
@@ -288,6 +288,7 @@ def _fill_later(resource: ServedResource, value: Object, release: str) -> None:
             default(value)
 
 
+# Kinds whose manifests may be sent again without the server's defaults.
 _DEFAULTED_ON_UPDATE = frozenset(
     {
         "services",
@@ -310,7 +311,6 @@ _DEFAULTED_ON_UPDATE = frozenset(
         "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io",
     }
 )
-"""Kinds whose manifests may be sent again without the server's defaults."""
 
 
 def on_update(resource: ServedResource, old: Object, new: Object, subresource: str, release: str = RELEASE) -> None:

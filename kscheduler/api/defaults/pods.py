@@ -24,6 +24,7 @@ _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 _PROBE: Mapping[str, int] = MappingProxyType(
     {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
 )
+# Defaults of the sources of volumes, also of PersistentVolumes.
 _SOURCES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
         "azureDisk": {"cachingMode": "ReadWrite", "fsType": "ext4", "readOnly": False, "kind": "Shared"},
@@ -37,7 +38,6 @@ _SOURCES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         "secret": {"defaultMode": _MODE},
     }
 )
-"""Defaults of the sources of volumes, also of PersistentVolumes."""
 
 
 def pull_policy(image: str) -> str:

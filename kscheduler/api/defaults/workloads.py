@@ -11,8 +11,8 @@ from kscheduler.api.defaults import pods as pod_defaults
 from kscheduler.api.machinery.api_errors import Object
 
 _QUARTER = "25%"
+# Annotation of a DaemonSet: how often its template has changed; its pods carry it as a label.
 TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
-"""Annotation of a DaemonSet: how often its template has changed; its pods carry it as a label."""
 _MOST = (1 << 31) - 1
 _LABELLED = frozenset({"Job", "ReplicationController"})
 _TRACKING_LABELS = ("controller-uid", "job-name", "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name")

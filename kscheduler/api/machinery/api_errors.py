@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+# A Kubernetes object as decoded JSON. Stored objects are never changed in place.
 Object = dict[str, Any]
-"""A Kubernetes object as decoded JSON. Stored objects are never changed in place."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,8 +23,8 @@ from kscheduler.api.machinery.resources import (
 # /apis/apps/v1/deployments                       all namespaces
 # /api/v1/watch/namespaces/default/pods           a watch, as long ago
 
+# The kind of a group, a version and a plural.
 Find = Callable[[str, str, str], ServedResource | None]
-"""The kind of a group, a version and a plural."""
 
 
 @dataclass(frozen=True, slots=True)

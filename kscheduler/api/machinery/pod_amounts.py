@@ -13,8 +13,8 @@ from kscheduler.cel.kubernetes import quantities
 Amounts = dict[str, quantities.Quantity]
 
 _AT_POD_LEVEL = frozenset({"cpu", "memory"})
+# As the server lists them.
 SUPPORTED_AT_POD_LEVEL = ("cpu", "hugepages-", "memory")
-"""As the server lists them."""
 HUGE_PAGES = "hugepages-"
 
 

@@ -170,8 +170,8 @@ _DEVICES = (
 
 _RBAC = "rbac.authorization.k8s.io/v1"
 _AUTHORIZATION, _AUTHENTICATION = "authorization.k8s.io/v1", "authentication.k8s.io/v1"
+# Verbs of reviews, which are answered but never stored.
 _QUERIED = ("create",)
-"""Verbs of reviews, which are answered but never stored."""
 
 _ACCESS = (
     _cluster(_RBAC, "clusterrolebindings", "ClusterRoleBinding"),
@@ -203,6 +203,7 @@ _NETWORK = (
     _namespaced("discovery.k8s.io/v1", "endpointslices", "EndpointSlice", has_generation=True),
 )
 _FLOW_CONTROL = "flowcontrol.apiserver.k8s.io/v1"
+# Stored and shown only, except that a pod gets its RuntimeClass's overhead.
 _MORE = (
     _cluster(
         "admissionregistration.k8s.io/v1",
@@ -228,11 +229,11 @@ _MORE = (
     ),
     _cluster("node.k8s.io/v1", "runtimeclasses", "RuntimeClass"),
 )
-"""Stored and shown only, except that a pod gets its RuntimeClass's overhead."""
 
 _PLAIN = {"has_generation": True, "is_plain": True}
 _ADMISSION = "admissionregistration.k8s.io/v1"
 _EXTENSIONS = {"categories": ("api-extensions",), **_PLAIN}
+# Kinds that no scheduling rule reads and that published manifests have: taken, stored and shown as they are.
 _STORED = (
     _namespaced("v1", "podtemplates", "PodTemplate", **_PLAIN),
     _cluster(
@@ -264,10 +265,10 @@ _STORED = (
     _cluster("networking.k8s.io/v1", "ipaddresses", "IPAddress", short_names=("ip",), is_plain=True),
     _cluster("networking.k8s.io/v1", "servicecidrs", "ServiceCIDR", subresources=_STATUS, is_plain=True),
 )
-"""Kinds that no scheduling rule reads and that published manifests have: taken, stored and shown as they are."""
 
 _GROUPS = {"since": "1.37", "gate": "GenericWorkload"}
 
+# Kinds that later releases serve.
 LATER = (
     _cluster(
         "resource.k8s.io/v1",
@@ -289,8 +290,8 @@ LATER = (
         gate="CompositePodGroup",
     ),
 )
-"""Kinds that later releases serve."""
 
+# Versions that are served beside the preferred one, from the same collection.
 OTHER_VERSIONS = (
     _namespaced(
         "autoscaling/v1",
@@ -303,14 +304,13 @@ OTHER_VERSIONS = (
         has_versions=True,
     ),
 )
-"""Versions that are served beside the preferred one, from the same collection."""
 
+# The kinds that are always served, in the order of discovery.
 RESOURCES = (*_CORE, *_WORKLOADS, *_POLICIES, *_STORAGE, *_DEVICES, *_ACCESS, *_REVIEWS, *_NETWORK, *_MORE, *_STORED)
-"""The kinds that are always served, in the order of discovery."""
 
 KNOWN = (*RESOURCES, *OTHER_VERSIONS, *LATER)
+# The first version of each kind.
 BY_KEY = MappingProxyType({resource.key: resource for resource in reversed(KNOWN)})
-"""The first version of each kind."""
 BY_GROUP_KIND = MappingProxyType({(resource.group_version, resource.kind): resource for resource in KNOWN})
 BY_PATH = MappingProxyType({(r.group, r.version, r.plural): r for r in KNOWN})
 
@@ -381,8 +381,8 @@ def by_group(resources: Iterable[ServedResource]) -> dict[str, dict[str, list[Se
     return grouped
 
 
+# The kinds of a server that nobody told anything.
 USUAL = ServedKinds()
-"""The kinds of a server that nobody told anything."""
 
 
 def served_kinds(version: str, is_enabled: Callable[[str], bool]) -> ServedKinds:

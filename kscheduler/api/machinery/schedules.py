@@ -20,8 +20,8 @@ _MACROS = {
 _MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 _DAYS = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"]
 _EVERY = "@every "
+# How far a schedule is searched; the 29th of February comes within it.
 _YEARS = 5
-"""How far a schedule is searched; the 29th of February comes within it."""
 
 
 @dataclass(frozen=True, slots=True)

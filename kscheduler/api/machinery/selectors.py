@@ -104,6 +104,7 @@ _EVENT_FIELDS = (
     "type",
 )
 
+# Further fields that the server can select by, besides metadata.name and metadata.namespace, per collection.
 INDEXED_FIELDS: Mapping[str, frozenset[str]] = MappingProxyType(
     {
         "pods": frozenset(
@@ -128,7 +129,6 @@ INDEXED_FIELDS: Mapping[str, frozenset[str]] = MappingProxyType(
         "resourceslices.resource.k8s.io": frozenset({"spec.nodeName", "spec.driver"}),
     }
 )
-"""Further fields that the server can select by, besides metadata.name and metadata.namespace, per collection."""
 
 
 def _field(value: Object, path: str) -> str:

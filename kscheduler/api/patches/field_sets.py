@@ -16,6 +16,7 @@ from kscheduler.api.patches.merge_schema import DEFAULT, Fields, Merge
 Path = tuple[str, ...]
 FieldSet = frozenset[Path]
 
+# Fields without owners: identity and bookkeeping.
 _UNOWNED: FieldSet = frozenset(
     {
         ("f:apiVersion",),
@@ -38,7 +39,6 @@ _UNOWNED: FieldSet = frozenset(
         ),
     }
 )
-"""Fields without owners: identity and bookkeeping."""
 
 
 def element_key(element: Any, rule: Merge) -> str | None:

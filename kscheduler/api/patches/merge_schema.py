@@ -30,8 +30,8 @@ class Merge:
 
 Fields = Mapping[str, Merge]
 
+# The rule for fields that are not in the table.
 DEFAULT = Merge()
-"""The rule for fields that are not in the table."""
 
 
 def _by(key: str, fields: Fields = MappingProxyType({}), keys: tuple[str, ...] = ()) -> Merge:
@@ -88,6 +88,7 @@ def _kind(**fields: Merge) -> Fields:
 
 _WORKLOAD = _kind(spec=_WORKLOAD_SPEC, status=_WITH_CONDITIONS)
 
+# Merge rules by kind; other kinds have those of metadata only.
 BY_KIND: Mapping[str, Fields] = MappingProxyType(
     {
         "Pod": _kind(
@@ -122,8 +123,8 @@ BY_KIND: Mapping[str, Fields] = MappingProxyType(
         ),
     }
 )
-"""Merge rules by kind; other kinds have those of metadata only."""
 
+# The API groups of these kinds; the others are of the core group.
 _GROUPS: Mapping[str, str] = MappingProxyType(
     {
         "CSINode": "storage.k8s.io",
@@ -137,7 +138,6 @@ _GROUPS: Mapping[str, str] = MappingProxyType(
         "StatefulSet": "apps",
     }
 )
-"""The API groups of these kinds; the others are of the core group."""
 
 
 def fields_of(kind: str, group_version: str = "") -> Fields:

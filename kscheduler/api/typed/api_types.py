@@ -22,8 +22,8 @@ from pathlib import Path
 
 from kscheduler.api.machinery.resources import ServedResource
 
+# The types of the followed release, and those that only a later one has.
 _TABLES = tuple(Path(__file__).with_name(name) for name in ("api_types.txt", "later_types.txt"))
-"""The types of the followed release, and those that only a later one has."""
 
 
 class JsonForm(Enum):

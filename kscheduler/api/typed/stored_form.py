@@ -29,8 +29,8 @@ _LEFT_OUT_IF_EMPTY = frozenset(
     }
 )
 _THOUSANDTH = -3
+# Longer texts stay as they are: somebody plays with the server, or a rule will refuse them.
 _LONGEST_QUANTITY = 64
-"""Longer texts stay as they are: somebody plays with the server, or a rule will refuse them."""
 
 
 def stored_form(kind: ApiType | None, value: Any) -> Any:

@@ -15,6 +15,7 @@ _KEY_TEXT = (
 
 
 _ACCOUNT_NAME = "kubernetes.io/service-account.name"
+# Keys that a secret of a type must have.
 _PROMISED: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "kubernetes.io/dockercfg": (".dockercfg",),
@@ -22,7 +23,6 @@ _PROMISED: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "kubernetes.io/tls": ("tls.crt", "tls.key"),
     }
 )
-"""Keys that a secret of a type must have."""
 
 
 def validate_role(value: Object) -> list[FieldCause]:

@@ -13,6 +13,7 @@ from kscheduler.api.validation.pod_groups import IMMUTABLE, group_of_any_kind, v
 Causes = list[FieldCause]
 
 _MOST_TEMPLATES = 8
+# Fields of a spec that never change.
 _FIELDS = (
     "parentCompositePodGroupName",
     "workloadRef",
@@ -23,7 +24,6 @@ _FIELDS = (
     "priority",
     "preemptionPolicy",
 )
-"""Fields of a spec that never change."""
 
 
 def validate_composite(group: Object) -> Causes:

@@ -24,8 +24,8 @@ _UID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _LENGTH_OF_UID = 36
 _LONGEST_DATA = 10 * 1024
 
+# Requests of a claim, each with its subrequests.
 Names = dict[str, set[str]]
-"""Requests of a claim, each with its subrequests."""
 
 
 def validate_claim(claim: Object) -> Causes:

@@ -9,6 +9,7 @@ from kscheduler.cel.kubernetes.quantities import Quantity, read
 
 _TYPES = ("Container", "PersistentVolumeClaim", "Pod")
 _OF_CONTAINERS = ("default", "defaultRequest")
+# What must not be greater than what, the field that is blamed, the field whose value is shown, and the text.
 _ORDERED = (
     ("min", "max", "min", "min", "min value {} is greater than max value {}"),
     (
@@ -35,7 +36,6 @@ _ORDERED = (
     ("min", "default", "default", "min", "min value {} is greater than default value {}"),
     ("default", "max", "default", "max", "default value {} is greater than max value {}"),
 )
-"""What must not be greater than what, the field that is blamed, the field whose value is shown, and the text."""
 
 
 def default_limit_range(value: Object) -> None:

@@ -30,8 +30,8 @@ from kscheduler.api.validation import (
 # Rules of the metadata that every object has.
 
 _LABEL_NAMED = frozenset({"namespaces", "services"})
+# Groups whose objects may have nearly any name, such as `system:node`.
 _PATH_NAMED = frozenset({"rbac.authorization.k8s.io"})
-"""Groups whose objects may have nearly any name, such as `system:node`."""
 _STANDARD_FINALIZERS = frozenset({"orphan", "foregroundDeletion", "kubernetes"})
 
 
@@ -162,6 +162,7 @@ def _without_comparisons(resource: ServedResource, value: Object, causes: list[F
     return [cause for cause in causes if cause.field not in values] + (refused if path else [])
 
 
+# Where the spec of a pod stands, in the kinds that have one.
 POD_SPEC_PATHS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "pods": ("spec",),
@@ -179,7 +180,6 @@ POD_SPEC_PATHS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "cronjobs.batch": ("spec", "jobTemplate", "spec", "template", "spec"),
     }
 )
-"""Where the spec of a pod stands, in the kinds that have one."""
 
 
 def check_update(
@@ -286,6 +286,7 @@ _UPDATE: Mapping[str, Callable[[Object, Object], list[FieldCause]]] = MappingPro
     }
 )
 
+# Rules of a write of the status, from the old object and the new one.
 _STATUS: Mapping[str, Callable[[Object, Object], list[FieldCause]]] = MappingProxyType(
     {
         "nodes": lambda _, new: cluster.validate_node(new),
@@ -293,7 +294,6 @@ _STATUS: Mapping[str, Callable[[Object, Object], list[FieldCause]]] = MappingPro
         "podgroups.scheduling.k8s.io": pod_groups.validate_status,
     }
 )
-"""Rules of a write of the status, from the old object and the new one."""
 
 _IMMUTABLE: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {

@@ -8,8 +8,8 @@ from kscheduler.api.machinery.api_errors import FieldCause, Object
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+# Operators of tolerations that need the gate TaintTolerationComparisonOperators.
 COMPARISONS = ("Lt", "Gt")
-"""Operators of tolerations that need the gate TaintTolerationComparisonOperators."""
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _UNSATISFIABLE = ("DoNotSchedule", "ScheduleAnyway")
 _INCLUSION = ("Honor", "Ignore")

@@ -14,6 +14,7 @@ _MOST_TEMPLATES = 8
 _MOST_CLAIMS = 4
 _HIGHEST_PRIORITY = 1_000_000_000
 IMMUTABLE = "field is immutable"
+# Fields of a PodGroup's spec that never change; the policy may change only within its kind.
 _GROUP_FIELDS = (
     "workloadRef",
     "schedulingConstraints",
@@ -24,7 +25,6 @@ _GROUP_FIELDS = (
     "preemptionPolicy",
     "parentCompositePodGroupName",
 )
-"""Fields of a PodGroup's spec that never change; the policy may change only within its kind."""
 
 
 def validate_pod_group(group: Object) -> Causes:

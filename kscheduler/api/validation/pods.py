@@ -80,8 +80,8 @@ _OF_PODS = (
     "supplementalGroupsPolicy",
     "seLinuxChangePolicy",
 )
+# Those that stand in the spec itself. Of `hostPID` and `hostIPC` the server knows only whether they are true.
 _OF_SPECS = frozenset({"hostUsers", "hostPID", "hostIPC", "shareProcessNamespace"})
-"""Those that stand in the spec itself. Of `hostPID` and `hostIPC` the server knows only whether they are true."""
 _FLAGS = frozenset({"hostPID", "hostIPC"})
 _OF_CONTAINERS = (
     "appArmorProfile",

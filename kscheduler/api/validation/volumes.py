@@ -12,6 +12,7 @@ _OF_ONE_POD = "ReadWriteOncePod"
 _VOLUME_MODES = ("Block", "Filesystem")
 _RECLAIM_POLICIES = ("Delete", "Recycle", "Retain")
 _BINDING_MODES = ("Immediate", "WaitForFirstConsumer")
+# Fields of a PersistentVolume's spec that are not volume sources.
 _NO_SOURCES = frozenset(
     {
         "accessModes",
@@ -25,7 +26,6 @@ _NO_SOURCES = frozenset(
         "volumeMode",
     }
 )
-"""Fields of a PersistentVolume's spec that are not volume sources."""
 
 
 def validate_pod_volumes(volumes: Any, path: str) -> tuple[set[str], list[FieldCause]]:

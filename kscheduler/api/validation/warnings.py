@@ -35,6 +35,7 @@ _POD_ANNOTATIONS: Mapping[str, str] = MappingProxyType(
         "security.alpha.kubernetes.io/unsafe-sysctls": 'non-functional in v1.11+; use the "sysctls" field instead',
     }
 )
+# Sources of volumes that no kubelet mounts any more.
 _DEAD_SOURCES: Mapping[str, str] = MappingProxyType(
     {
         "photonPersistentDisk": "deprecated in v1.11, non-functional in v1.16+",
@@ -48,9 +49,8 @@ _DEAD_SOURCES: Mapping[str, str] = MappingProxyType(
         "rbd": "deprecated in v1.28, non-functional in v1.31+",
     }
 )
-"""Sources of volumes that no kubelet mounts any more."""
+# Fields that a warning writes in another way.
 _SHOWN: Mapping[str, str] = MappingProxyType({"storageos": "storageOS"})
-"""Fields that a warning writes in another way."""
 _DEAD_PERSISTENT = ("cephfs", "photonPersistentDisk", "scaleIO", "storageos", "glusterfs", "rbd")
 _VOLUME_ANNOTATIONS: Mapping[str, str] = MappingProxyType(
     {
@@ -66,6 +66,7 @@ _TOKENS_IN_SECRETS = (
     "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to prevent possible "
     "logging of tokens in volume attributes"
 )
+# Where the object's name shows, of kinds whose name should be a DNS label.
 _NAMES: Mapping[str, str] = MappingProxyType(
     {
         "pods": "the Pod's hostname",
@@ -76,7 +77,6 @@ _NAMES: Mapping[str, str] = MappingProxyType(
         "cronjobs.batch": "Pod names and hostnames",
     }
 )
-"""Where the object's name shows, of kinds whose name should be a DNS label."""
 _TEMPLATES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "podtemplates": ("template",),
@@ -91,10 +91,10 @@ _TEMPLATES: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 
 
+# Kinds that the server warns about whatever is asked of them.
 DEPRECATED: Mapping[str, str] = MappingProxyType(
     {"endpoints": "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"}
 )
-"""Kinds that the server warns about whatever is asked of them."""
 ORPHANED_PODS = (
     "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set "
     "propagationPolicy=Orphan to suppress this warning"

@@ -13,8 +13,8 @@ from kscheduler.cel.types import DYN, INT, Type, list_of, map_of, param, type_of
 
 # What names mean: variables of the expression and of the environment, types, enumerated values.
 
+# As cel-go 0.26 declares these names: with parameters, which some error texts show.
 _OLD_TYPES = {"list": list_of(param("A")), "map": map_of(param("A"), param("B"))}
-"""As cel-go 0.26 declares these names: with parameters, which some error texts show."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,11 @@ server has them.
 _COMPARABLE = ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes")
 _SUMMABLE = ("int", "uint", "double", "duration")
 _FULL_NAMES = {"duration": "google.protobuf.Duration", "timestamp": "google.protobuf.Timestamp"}
+# Formats that have a function of their own, `format.<name>()`.
 NAMED_FORMATS = (
     "byte", "date", "datetime", "dns1035Label", "dns1035LabelPrefix", "dns1123Label", "dns1123LabelPrefix",
     "dns1123Subdomain", "dns1123SubdomainPrefix", "labelValue", "qualifiedName", "uri", "uuid",
 )  # fmt: skip
-"""Formats that have a function of their own, `format.<name>()`."""
 
 _SIGNATURES = """
 add quantity_add Quantity.(Quantity) -> Quantity

@@ -55,9 +55,10 @@ ENUMS: Final = {"google.protobuf.NullValue.NULL_VALUE": 0}
 
 _PLAIN: Final = {kind.name: kind for kind in (BOOL, BYTES, DOUBLE, INT, LIST, MAP, NULL, STRING, UINT)}
 
+# Types of CEL by the names that Kubernetes gives them: known to the checker, but no values.
 SCALARS: Final = {**_PLAIN, "duration": DURATION, "timestamp": TIMESTAMP}
-"""Types of CEL by the names that Kubernetes gives them: known to the checker, but no values."""
 
+# Names whose value is a type.
 TYPE_NAMES: Final[dict[str, Type]] = {
     **_PLAIN,
     DURATION.name: DURATION,
@@ -68,7 +69,6 @@ TYPE_NAMES: Final[dict[str, Type]] = {
     "net.CIDR": Type("opaque", "net.CIDR"),
     **{name: struct(name) for name in MESSAGES if name not in WELL_KNOWN},
 }
-"""Names whose value is a type."""
 
 
 def message_type(name: str) -> Type | None:

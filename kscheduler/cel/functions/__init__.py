@@ -3,5 +3,5 @@
 from collections.abc import Callable
 from typing import Any
 
+# Takes values and gives a value, an error (`kscheduler.cel.values.kinds.ErrorValue`) among them.
 Implementation = Callable[..., Any]
-"""Takes values and gives a value, an error (`kscheduler.cel.values.kinds.ErrorValue`) among them."""

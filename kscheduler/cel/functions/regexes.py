@@ -9,15 +9,15 @@ import re2
 from kscheduler.bounded import WithinBudget
 from kscheduler.cel.steps import afford, spend
 
+# Expressions that stay compiled: a few kilobytes each, some megabytes where one repeats a large class of letters.
 _MOST_KEPT, _MOST_KEPT_BYTES = 256, 16 << 20
-"""Expressions that stay compiled: a few kilobytes each, some megabytes where one repeats a large class of letters."""
 _BYTES_PER_INSTRUCTION: Final = 24
+# Memory that an expression may have at first: RE2 gives up after two milliseconds where that is not enough.
 _SMALL_BYTES: Final = 256 << 10
-"""Memory that an expression may have at first: RE2 gives up after two milliseconds where that is not enough."""
+# RE2's default.
 _LARGE_BYTES: Final = 8 << 20
-"""RE2's default."""
+# Of a program in so much memory. To make one is about a step: the largest takes a quarter of a second.
 _MOST_INSTRUCTIONS: Final = 500_000
-"""Of a program in so much memory. To make one is about a step: the largest takes a quarter of a second."""
 _LOOKS_PER_STEP: Final = 64
 _TOO_LARGE: Final = "pattern too large - compile failed"
 
@@ -37,8 +37,8 @@ _WORDS = {
     "unexpected )": "unexpected )",
 }
 _kept: WithinBudget[str, Any] = WithinBudget(_MOST_KEPT_BYTES, _MOST_KEPT)
+# Long evaluations run in threads.
 _kept_lock = Lock()
-"""Long evaluations run in threads."""
 _SINGLE_BYTE = re.compile(r"\\(?:\\|Q.*?(?:\\E|$)|[^C])|\\C", re.DOTALL)
 
 

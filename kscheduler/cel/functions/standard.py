@@ -68,6 +68,7 @@ def _kinds(*kinds: str) -> frozenset[str]:
     return frozenset(kinds)
 
 
+# By function: what it does, and the kinds of the first argument that it takes (none: all).
 SINGLETONS: dict[str, tuple[Implementation, frozenset[str]]] = {
     "!_": (_not, frozenset()),
     "-_": (arithmetic.negate, _kinds("bool", "double", "duration", "int")),
@@ -91,10 +92,9 @@ SINGLETONS: dict[str, tuple[Implementation, frozenset[str]]] = {
     "sort": (sort, _kinds("list")),
     "@sortByAssociatedKeys": (sort_by_keys, _kinds("list")),
 }
-"""By function: what it does, and the kinds of the first argument that it takes (none: all)."""
 
+# Functions that check their arguments themselves.
 UNGUARDED = frozenset(("contains", "endsWith", "startsWith", "flatten"))
-"""Functions that check their arguments themselves."""
 
 
 def not_strictly_false(value: Any) -> Any:

@@ -186,8 +186,8 @@ def _hexadecimal(value: Any) -> str:
     return f"{value:x}"
 
 
+# Go stops to read a width or precision beyond.
 _LARGEST_NUMBER = 1_000_000
-"""Go stops to read a width or precision beyond."""
 
 _SPECIAL = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 

@@ -8,8 +8,8 @@ from kscheduler.cel.steps import spend
 from kscheduler.cel.values.go_text import shown
 from kscheduler.cel.values.kinds import ErrorValue
 
+# That are written, at least; a step writes many more, but they take memory.
 _LETTERS_PER_STEP = 64
-"""That are written, at least; a step writes many more, but they take memory."""
 _SPACES = (
     "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
     "\u2028\u2029\u202f\u205f\u3000"

@@ -13,8 +13,8 @@ from kscheduler.cel.values.kinds import NO_SUCH_OVERLOAD, NONE, DurationValue, E
 from kscheduler.cel.values.typing import type_of
 
 _COMPARABLE = ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes")
+# As many values as an attribute of a device may have.
 _MOST_INCLUDES = 48
-"""As many values as an attribute of a device may have."""
 _ADDABLE = frozenset(("bytes", "double", "duration", "int", "list", "string", "timestamp", "uint"))
 
 

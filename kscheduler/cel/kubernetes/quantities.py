@@ -22,8 +22,8 @@ _MOST = 2**63 - 1
 _LEAST = -(2**63)
 _DIGITS = 18
 _NANO = -9
+# Beyond this a power of ten is not computed: the number is as good as zero, or refused.
 _LARGEST_EXPONENT = 10_000
-"""Beyond this a power of ten is not computed: the number is as good as zero, or refused."""
 
 
 class QuantityTextError(ValueError):

@@ -29,8 +29,8 @@ class EvaluationRules:
 
 # What an evaluation knows: the variables, and the cost until now.
 
+# An accumulator that nobody has asked for yet.
 UNSET = object()
-"""An accumulator that nobody has asked for yet."""
 
 
 class CostLimitError(RuntimeError):
@@ -69,8 +69,8 @@ class Frame:
 
 # Fields and indexes of values: what `value.field` and `value[index]` find.
 
+# There is nothing at a place where nothing may be.
 ABSENT = object()
-"""There is nothing at a place where nothing may be."""
 
 _INDEXES = (str, int, Uint, bool, float)
 _MOST_INT = 2**63 - 1

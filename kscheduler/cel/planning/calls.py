@@ -18,8 +18,8 @@ from kscheduler.cel.values.converting import convert
 from kscheduler.cel.values.kinds import NO_SUCH_OVERLOAD, ErrorValue, MutableList, Optional, Uint, map_key
 from kscheduler.cel.values.typing import fits, type_name, type_of
 
+# What is copied or gone through in a step by what Python does in one call.
 _LETTERS_PER_STEP, _ELEMENTS_PER_STEP = 64, 32
-"""What is copied or gone through in a step by what Python does in one call."""
 
 
 def _pay(values: Iterable[Any]) -> None:
@@ -150,8 +150,8 @@ def optional_or(left: Run, right: Run, *, value: bool, lenient: bool) -> Run:
 
 # Which implementation a call gets, and how its arguments are guarded.
 
+# Overloads of two arguments that stop at the first error.
 _ONE_BY_ONE = frozenset(("string_format",))
-"""Overloads of two arguments that stop at the first error."""
 
 _RECEIVERS = frozenset(("string", "duration", "timestamp"))
 
@@ -238,8 +238,8 @@ def _with_trait(name: str, call: Implementation, kinds: frozenset[str]) -> Imple
 
 # What is worked out before an expression runs: conversions of constants, membership in constant lists, expressions.
 
+# Functions whose result is known if their only argument is a constant.
 CONVERSIONS = frozenset(("bool", "bytes", "double", "dyn", "duration", "int", "string", "timestamp", "type", "uint"))
-"""Functions whose result is known if their only argument is a constant."""
 
 
 class PlanError(ValueError):

@@ -14,8 +14,8 @@ from kscheduler.cel.values.typing import go_type, size_of, type_of
 
 Cost = int | Callable[[list[Any], Any], int]
 
+# The cost of a letter, each time that a string is gone through.
 _STRING = 0.1
-"""The cost of a letter, each time that a string is gone through."""
 _REGEX = 0.25
 _NEW_LIST = 10
 

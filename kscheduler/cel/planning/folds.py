@@ -100,8 +100,6 @@ def new_list(elements: list[tuple[Run, bool]]) -> Run:
 
 
 def new_map(entries: list[tuple[Run, Run, bool]]) -> Run:
-    """A map."""
-
     def make(frame: Frame) -> Any:
         made = Map()
         for key_run, value_run, optional in entries:
@@ -126,8 +124,6 @@ def new_map(entries: list[tuple[Run, Run, bool]]) -> Run:
 
 
 def new_struct(fields: list[tuple[str, Run, bool]], construct: Callable[[dict[str, Any]], Any]) -> Run:
-    """A message."""
-
     def make(frame: Frame) -> Any:
         values: dict[str, Any] = {}
         for name, run, optional in fields:

@@ -43,7 +43,6 @@ class Part:
         self.is_constant = self.presence = False
 
     def build(self) -> Run:
-        """The closure."""
         if self.run is not None:
             return self.run
         if self.attribute is None:

@@ -79,8 +79,8 @@ _SIMPLE = {
 }  # fmt: skip
 _HEX_DIGITS = {"x": 2, "X": 2, "u": 4, "U": 8}
 _BAD = "unable to unescape string"
+# Of a number within 64 bits, zeros before it aside.
 _MOST_DIGITS = 20
-"""Of a number within 64 bits, zeros before it aside."""
 _LARGEST_CODE_POINT = 0x10FFFF
 
 

@@ -197,6 +197,7 @@ def _sort_by(make: Maker, target: SyntaxNode | None, args: list[SyntaxNode]) -> 
     return make.fold(over, (_UNUSED, "", _SORT_INPUT), target, never, variable, call)
 
 
+# By name, number of arguments, and whether there is a target.
 MACROS: dict[tuple[str, int, bool], Expander] = {
     ("has", 1, False): _has,
     ("all", 2, True): _all,
@@ -220,4 +221,3 @@ MACROS: dict[tuple[str, int, bool], Expander] = {
     ("sortBy", 2, True): _sort_by,
     ("bind", 3, True): _bind,
 }
-"""By name, number of arguments, and whether there is a target."""

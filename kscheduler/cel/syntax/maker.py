@@ -71,7 +71,6 @@ class Maker:
         return Literal(self._number(), value)
 
     def ident(self, name: str) -> Ident:
-        """A variable."""
         return Ident(self._number(), name)
 
     def accumulator(self) -> Ident:

@@ -8,8 +8,8 @@ from kscheduler.cel.syntax.literals import SyntaxProblemError, split
 from kscheduler.cel.syntax.nodes import Token, Tree
 
 _STEPS_PER_WORD = 20
+# How often a rule may be entered within itself.
 DEEPEST = 250
-"""How often a rule may be entered within itself."""
 
 _RELATIONS = frozenset(("<", "<=", ">=", ">", "==", "!=", "in"))
 _TIMES = frozenset("*/%")

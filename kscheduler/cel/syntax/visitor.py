@@ -53,8 +53,8 @@ _OPERATORS = {
     "<": "_<_", "<=": "_<=_", ">=": "_>=_", ">": "_>_", "==": "_==_", "!=": "_!=_", "in": "@in",
     "*": "_*_", "/": "_/_", "%": "_%_", "+": "_+_", "-": "_-_",
 }  # fmt: skip
+# Rules that count towards the depth of the tree.
 _COUNTED = frozenset(("expr", "relation", "calc", "select", "member_call", "index"))
-"""Rules that count towards the depth of the tree."""
 
 _NUMBERS = {"int": "invalid int literal", "uint": "invalid uint literal", "double": "invalid double literal"}
 

@@ -23,8 +23,8 @@ _MODULO_ZERO = ErrorValue("modulus by zero")
 _LEAST, _MOST = -(2**63), 2**63 - 1
 _MOST_UINT = 2**64 - 1
 
+# Of a new list: fewer than are copied in that time, since they take memory.
 _ELEMENTS_PER_STEP = 2
-"""Of a new list: fewer than are copied in that time, since they take memory."""
 
 
 def _int(value: int) -> int | ErrorValue:

@@ -52,8 +52,8 @@ def quoted_bytes(value: bytes) -> str:
     return f'"{"".join(out)}"'
 
 
+# From here on `%v` writes an exponent.
 _MOST_PLAIN_EXPONENT = 6
-"""From here on `%v` writes an exponent."""
 
 
 def float_g(value: float) -> str:

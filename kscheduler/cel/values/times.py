@@ -7,8 +7,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from kscheduler.cel.values.kinds import DurationValue, ErrorValue, Timestamp
 
+# The first second of the year 1 and the last of 9999.
 LEAST_SECONDS, MOST_SECONDS = -62135596800, 253402300799
-"""The first second of the year 1 and the last of 9999."""
 
 TIMESTAMP_OVERFLOW = ErrorValue("timestamp overflow")
 _INT_OVERFLOW = ErrorValue("integer overflow")

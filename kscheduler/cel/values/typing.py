@@ -80,7 +80,6 @@ def type_of(value: Any) -> Type:
 
 
 def type_name(value: Any) -> str:
-    """Its name."""
     return type_of(value).name
 
 

@@ -38,8 +38,8 @@ Schedule the pods that name this scheduler, until SIGTERM or Ctrl-C.
 kube-scheduler's own flags are accepted; one that has no effect here says so at the start."""
 
 
+# How long the process waits, after the service has ended, for tasks that go on.
 END_SECONDS: Final = 2.0
-"""How long the process waits, after the service has ended, for tasks that go on."""
 
 
 def add_parser(subparsers: Any) -> argparse.ArgumentParser:

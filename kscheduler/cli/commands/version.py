@@ -16,7 +16,6 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print it."""
     from kscheduler import __version__
     from kscheduler.api.releases import NEWEST_SERVER, OLDEST_SERVER, RELEASE
 

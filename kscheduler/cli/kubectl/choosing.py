@@ -26,13 +26,12 @@ ENVIRONMENT: Final = "KSCHEDULER_SERVICE"
 WHO_DECIDES: Final = "the running service is asked first; where it cannot be asked, this process decides by itself"
 _FAILED, _BAD_INPUT = 1, 2
 
+# Asks and prints; returns the exit code.
 Asks = Callable[[argparse.Namespace, ServiceProxyClient], Awaitable[int]]
-"""Asks and prints; returns the exit code."""
 Decider = Callable[[argparse.Namespace], int]
 
 
 def add_choice(parser: argparse.ArgumentParser) -> None:
-    """Who answers."""
     group = parser.add_argument_group("who answers")
     group.add_argument(
         "--service",

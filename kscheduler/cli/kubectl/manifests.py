@@ -18,8 +18,8 @@ from kscheduler.scenario.object_files import Document
 from kscheduler.simulate.requested_changes import NewObjects, classes_for, templates_in
 
 Tree = dict[str, Any]
+# New pods of one question (`explain.queries.new_pods_request`).
 MOST_QUERIED_AT_ONCE: Final = 16
-"""New pods of one question (`explain.queries.new_pods_request`)."""
 
 
 async def objects_besides(new_objects: Sequence[NewObjects], namespace: str, door: ServiceProxyClient) -> list[Tree]:

@@ -24,7 +24,6 @@ _NO_SUCH_NODE = 1
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argparse.ArgumentParser:
-    """The flags."""
     parser = subparsers.add_parser(
         "nodes", help="list the nodes by use", description=_DESCRIPTION, epilog=_EPILOG, allow_abbrev=False
     )

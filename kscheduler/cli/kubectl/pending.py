@@ -19,11 +19,11 @@ from kscheduler.text import BOLD, DIM, INDENT, Style, age_of, json_line, nodes, 
 
 Tree = dict[str, Any]
 
+# Reasons without a change whose oldest pod may wait with a group: each is a question of its own.
 MOST_EXPLAINED: Final = 5
-"""Reasons without a change whose oldest pod may wait with a group: each is a question of its own."""
 _NAMED: Final = 3
+# `kind` of an answer about a pod group.
 _OF_A_GROUP: Final = "PodGroupExplanation"
-"""`kind` of an answer about a pod group."""
 _QUEUES: Final = {
     "active": "in the queue",
     "backoff": "in back-off",

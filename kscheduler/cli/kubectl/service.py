@@ -30,8 +30,8 @@ _ANSWER_SECONDS: Final = 20.0
 _OF_THE_SERVICE: Final = ("the service knows ", "cannot get path", "cannot post path")
 _UNKNOWN_POD: Final = "the service knows no pod "
 _JSON: Final = "application/json"
+# By path a field that each answer of a service has.
 _FIELDS: Final = {"/explain": "kind", "/nodes": "nodes", "/pending": "reasons", "/simulate": "kind"}
-"""By path a field that each answer of a service has."""
 _REPLICAS_TRIED: Final = 4
 
 Tree = dict[str, Any]

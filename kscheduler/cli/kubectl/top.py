@@ -56,7 +56,6 @@ class TopReading:
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argparse.ArgumentParser:
-    """The flags."""
     parser = subparsers.add_parser(
         "top", help="show the running scheduler on a screen", description=_DESCRIPTION, allow_abbrev=False
     )

@@ -28,6 +28,7 @@ _WHO_ANSWERS: Final = (
 )
 _FIELD: Final = re.compile(r"(?P<field>[a-zA-Z]+)(\[\d+\])?(\.[a-z]+)?: ")
 _OBJECT: Final = re.compile(r"^objects\[([0-9]{1,6})\]", re.MULTILINE)
+# By field of the request, which flag it comes from.
 _FLAGS: Final = {
     "replicas": "--replicas",
     "namespace": "--namespace",
@@ -38,7 +39,6 @@ _FLAGS: Final = {
     "labels": "--label-node",
     "taints": "--taint-node",
 }
-"""By field of the request, which flag it comes from."""
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argparse.ArgumentParser:

@@ -4,8 +4,8 @@ import errno
 import stat
 from pathlib import Path
 
+# Inode, size and time of the last change of the file behind all symlinks; `None`: it cannot be seen.
 FileStamp = tuple[int, int, int] | None
-"""Inode, size and time of the last change of the file behind all symlinks; `None`: it cannot be seen."""
 
 
 def file_stamp(path: str) -> FileStamp:

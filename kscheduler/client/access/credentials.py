@@ -12,8 +12,8 @@ from kscheduler.aio import REAL_CLOCK, Clock
 from kscheduler.client.access.kubeconfig_rules import token_fault
 from kscheduler.client.errors import ConfigurationError, CredentialsError
 
+# A minute less ten seconds of leeway.
 REREAD_SECONDS = 50.0
-"""A minute less ten seconds of leeway."""
 
 
 class Credentials(Protocol):
@@ -87,8 +87,8 @@ class TokenFile:
         self._read_at = self._clock.monotonic()
 
 
+# Called with the command of an exec plugin and the seconds it has been running.
 SayPluginIsSlow = Callable[[str, float], None]
-"""Called with the command of an exec plugin and the seconds it has been running."""
 
 
 def ignore_slow_plugin(_command: str, _seconds: float) -> None:

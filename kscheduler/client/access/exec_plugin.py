@@ -30,11 +30,11 @@ from kscheduler.client.errors import ConfigurationError, CredentialsError
 from kscheduler.telemetry.logs import redacted
 from kscheduler.telemetry.logs.clean import short_line
 
+# An exec plugin that takes longer is reported: some wait for input, or for a network that is down.
 SLOW_PLUGIN_SECONDS = 5.0
-"""An exec plugin that takes longer is reported: some wait for input, or for a network that is down."""
 _INFO: Final = "KUBERNETES_EXEC_INFO"
+# The cluster's extension that is passed on to the plugin.
 _CLUSTER_EXTENSION: Final = "client.authentication.k8s.io/exec"
-"""The cluster's extension that is passed on to the plugin."""
 _LONGEST_HINT: Final = 1000
 
 

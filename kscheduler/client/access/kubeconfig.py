@@ -26,8 +26,8 @@ _USER_FILES = ("client-certificate", "client-key", "tokenFile")
 _DATA = ("certificate-authority-data", "client-certificate-data", "client-key-data")
 _LARGEST_FILE = 4 * 1024 * 1024
 _MOST_NESTED = 100
+# libyaml's own words: it looks ahead, and may say so before we have counted.
 _TOO_DEEP = "exceeded maximum nesting depth"
-"""libyaml's own words: it looks ahead, and may say so before we have counted."""
 
 
 @dataclass(frozen=True, slots=True)

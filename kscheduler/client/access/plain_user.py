@@ -15,8 +15,8 @@ from kscheduler.client.access.kubeconfig import KubeConfig
 from kscheduler.client.access.kubeconfig_rules import has_certificate
 from kscheduler.client.access.tls import TLSFiles
 
+# What may stand in a header's name, without the percent sign.
 _SENT_AS_THEY_ARE: Final = frozenset(b"!#$&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
-"""What may stand in a header's name, without the percent sign."""
 
 
 def credentials_of(config: KubeConfig, clock: Clock = REAL_CLOCK) -> Credentials:

@@ -24,8 +24,8 @@ with collector_paused():  # a thousand modules are imported
     from kubernetes_asyncio.config import ConfigException
     from kubernetes_asyncio.config.kube_config import KubeConfigLoader
 
+# What kubernetes_asyncio raises by accident over settings that it does not expect.
 UNREADABLE = (ValueError, KeyError, TypeError, AssertionError, AttributeError)
-"""What kubernetes_asyncio raises by accident over settings that it does not expect."""
 
 
 async def ask_provider(config: KubeConfig, where: str, clock: Clock) -> "LoaderCredentials":

@@ -12,15 +12,15 @@ from kscheduler.aio import REAL_CLOCK, Clock
 from kscheduler.client.access.credential_files import FileStamp, check_regular, file_stamp
 from kscheduler.client.errors import ConfigurationError
 
+# How often the files' times are read; a rotation is followed within this time.
 _LOOK_EVERY_SECONDS = 10.0
-"""How often the files' times are read; a rotation is followed within this time."""
 
+# OpenSSL's reasons in words; a reason that is not here says nothing more to a user.
 _PEM_PROBLEMS = {
     "NO_CERTIFICATE_OR_CRL_FOUND": "there is no PEM certificate in it",
     "NO_START_LINE": "there is no PEM certificate in it",
     "KEY_VALUES_MISMATCH": "the key does not belong to the certificate",
 }
-"""OpenSSL's reasons in words; a reason that is not here says nothing more to a user."""
 
 _Fingerprint = tuple[FileStamp, ...]
 

@@ -39,10 +39,10 @@ log = get_logger(__name__)
 
 LONGEST_NOTE_BYTES = 1024
 WARNINGS_PER_SECOND = 100.0
+# kube-scheduler sends 50 Events of any kind a second, 100 at once.
 WARNINGS_AT_ONCE = 1000
-"""kube-scheduler sends 50 Events of any kind a second, 100 at once."""
+# Events sent at a time even while the binds are busy; two, since one may be waiting for its retry.
 WORKERS_BESIDE_BINDS = 2
-"""Events sent at a time even while the binds are busy; two, since one may be waiting for its retry."""
 _ELLIPSIS = " ..."
 _LONGEST_NOTE = 4096
 _TRIES = 12
@@ -398,7 +398,6 @@ class EventRecorder:
         return 0
 
     def end(self, _period: int) -> None:
-        """One fewer."""
         self._sending -= 1
 
     def count(self) -> int:

@@ -17,8 +17,8 @@ FINISH_SECONDS = 360.0
 REFRESH_SECONDS = 1800.0
 LARGEST = 16_384
 
+# (uid or key of regarding, of related, type, reason, action, reporting controller, hash of the note).
 SeriesKey = tuple[str, str, str, str, str, str, int]
-"""(uid or key of regarding, of related, type, reason, action, reporting controller, hash of the note)."""
 
 
 @dataclass(slots=True)

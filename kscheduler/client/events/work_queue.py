@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from itertools import accumulate, count, repeat
 from operator import mul
 
+# Upper bounds of workqueue_queue_duration_seconds and workqueue_work_duration_seconds: 10 ns to 10 s.
+#
+# Multiplied step by step as Prometheus' Go library does, so that each bound prints the same.
 SECONDS_BUCKETS = tuple(accumulate(repeat(10, 9), mul, initial=10e-9))
-"""Upper bounds of workqueue_queue_duration_seconds and workqueue_work_duration_seconds: 10 ns to 10 s.
-
-Multiplied step by step as Prometheus' Go library does, so that each bound prints the same.
-"""
 
 
 @dataclass(frozen=True, slots=True)

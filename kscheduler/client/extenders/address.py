@@ -5,8 +5,8 @@ from typing import Final
 
 from kscheduler.client.access.tls import TLSFieldNames, TLSFiles
 
+# The deadline of a call where the configuration names none, as in kube-scheduler.
 DEFAULT_SECONDS: Final = 5.0
-"""The deadline of a call where the configuration names none, as in kube-scheduler."""
 
 
 @dataclass(frozen=True, slots=True)

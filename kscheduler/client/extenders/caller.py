@@ -34,17 +34,16 @@ from kscheduler.client.extenders.forbidden import (
 from kscheduler.client.failure_text import failure_text
 from kscheduler.client.http.transport import CONNECT_SECONDS, USER_AGENT
 
+# Calls of one verb to one extender at a time; kube-scheduler has one per pod under way, which is one.
+#
+# Each verb has its own, so that a bind does not wait behind filters.
 MOST_CALLS: Final = 16
-"""Calls of one verb to one extender at a time; kube-scheduler has one per pod under way, which is one.
-
-Each verb has its own, so that a bind does not wait behind filters.
-"""
 _VERBS: Final = 4
+# Bytes: 5,000 whole nodes of 20 kB each are 100 MB.
 LARGEST_REQUEST: Final = 128 * 1024 * 1024
-"""Bytes: 5,000 whole nodes of 20 kB each are 100 MB."""
 LARGEST_ANSWER: Final = 32 * 1024 * 1024
+# Shorter than the time after which common servers close (5 s), so that a call meets no connection being closed.
 _IDLE_SECONDS: Final = 4.0
-"""Shorter than the time after which common servers close (5 s), so that a call meets no connection being closed."""
 _CHUNK: Final = 64 * 1024
 _LONGEST_LOCATION: Final = 200
 

@@ -61,7 +61,6 @@ def preemption_request(
 
 
 def bind_request(namespace: str, name: str, uid: str, node: str) -> bytes:
-    """To bind."""
     return _ENCODER.encode({"PodName": name, "PodNamespace": namespace, "PodUID": uid, "Node": node})
 
 

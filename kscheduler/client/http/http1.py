@@ -15,13 +15,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
+# Bytes of a status line with its header fields, and of trailers.
 LONGEST_HEAD: Final = 64 * 1024
-"""Bytes of a status line with its header fields, and of trailers."""
 LONGEST_CHUNK_LINE: Final = 4096
+# Bytes that are kept of an answer with status 400 or above; the rest adds nothing to an error message.
 LARGEST_REFUSAL: Final = 1024 * 1024
-"""Bytes that are kept of an answer with status 400 or above; the rest adds nothing to an error message."""
+# Bytes of the body of any other answer. A page of a list may be larger, and says so.
 LARGEST_ANSWER: Final = 64 * 1024 * 1024
-"""Bytes of the body of any other answer. A page of a list may be larger, and says so."""
 _MOST_DIGITS: Final = 18
 _HEX: Final = frozenset("0123456789abcdefABCDEF")
 _WITHOUT_BODY: Final = frozenset({204, 304})

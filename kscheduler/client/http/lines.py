@@ -2,8 +2,8 @@
 
 from kscheduler.client.errors import NetworkError
 
+# etcd's default limit for an object is 1.5 MiB, and few raise it; a longer line than this is not an object.
 LONGEST_LINE = 16 * 1024 * 1024
-"""etcd's default limit for an object is 1.5 MiB, and few raise it; a longer line than this is not an object."""
 
 
 class LineTooLongError(NetworkError):

@@ -37,10 +37,10 @@ from kscheduler.client.http.http1 import (
 from kscheduler.client.http.resolver import Addresses, ConnectionNews
 from kscheduler.client.http.transport import CONNECT_SECONDS, USER_AGENT, check_may_leave, open_socket, reset_on_close
 
+# kube-apiserver closes after 90 s; closing first means never writing into a connection that is being closed.
 IDLE_SECONDS: Final = 60.0
-"""kube-apiserver closes after 90 s; closing first means never writing into a connection that is being closed."""
+# RFC 8305: after this delay the second address is tried as well.
 _SECOND_ADDRESS_SECONDS: Final = 0.25
-"""RFC 8305: after this delay the second address is tried as well."""
 _CLOSE_SECONDS: Final = 1.0
 _CLOSED: Final = "the client is being closed"
 

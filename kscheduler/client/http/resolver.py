@@ -24,11 +24,11 @@ from kscheduler.client.errors import ProxyNameError
 
 ADDRESSES_SECONDS: Final = 30.0
 PATIENCE_SECONDS: Final = 2.0
+# Old addresses are used for this long after a look-up has failed, before the next one.
 _AGAIN_SECONDS: Final = 5.0
-"""Old addresses are used for this long after a look-up has failed, before the next one."""
 
+# An entry of `getaddrinfo`.
 Address = tuple[int | socket.AddressFamily, int | socket.SocketKind, int, str, tuple[str | int | bytes, ...]]
-"""An entry of `getaddrinfo`."""
 
 
 class ConnectionNews(Protocol):

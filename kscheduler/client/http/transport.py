@@ -146,6 +146,7 @@ async def _read(response: aiohttp.ClientResponse, largest_bytes: int) -> bytes:
     return b"".join(parts)
 
 
+# A peer that vanishes is noticed after 30 s. Options that a platform lacks are skipped.
 _TCP_OPTIONS = (
     ("TCP_NODELAY", 1),
     ("TCP_KEEPIDLE", 15),
@@ -153,7 +154,6 @@ _TCP_OPTIONS = (
     ("TCP_KEEPCNT", 3),
     ("TCP_USER_TIMEOUT", 30_000),
 )
-"""A peer that vanishes is noticed after 30 s. Options that a platform lacks are skipped."""
 
 
 def enable_keepalive(connection: socket.socket) -> None:

@@ -20,8 +20,8 @@ from kscheduler.client.writes.pods import BIND_SECONDS, pod_path
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
+# As for a Binding: the claim is read after that.
 WRITE_SECONDS: Final = BIND_SECONDS
-"""As for a Binding: the claim is read after that."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,17 +25,17 @@ class Unchanged(Enum):
     UNCHANGED = "unchanged"
 
 
+# Leave the nominated node as it is; the empty string clears it.
 UNCHANGED: Final = Unchanged.UNCHANGED
-"""Leave the nominated node as it is; the empty string clears it."""
 
 _encode = msgspec.json.Encoder().encode
 _pods: Decoder[Pod] = Decoder(Pod)
 _STATUS_TRIES = 4
+# A webhook may take 30 s, and its answer is waited for. A Binding that was lost on the way is never answered: the pod
+# is read after this time, and bound within a minute of the fault. A shorter timeout would leave the outcome of slow
+# Bindings unknown, so that they are sent again; one that takes longer is settled by the same reading. (A dead
+# connection is noticed after 30 s.)
 BIND_SECONDS: Final = 50.0
-"""A webhook may take 30 s, and its answer is waited for. A Binding that was lost on the way is never answered: the pod
-is read after this time, and bound within a minute of the fault. A shorter timeout would leave the outcome of slow
-Bindings unknown, so that they are sent again; one that takes longer is settled by the same reading. (A dead connection
-is noticed after 30 s.)"""
 _BINDING = (
     b'{"apiVersion":"v1","kind":"Binding","metadata":{"name":%b,"namespace":%b,"uid":%b},'
     b'"target":{"kind":"Node","name":%b}}'

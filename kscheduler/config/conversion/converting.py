@@ -15,8 +15,8 @@ from kscheduler.config.conversion.versions import of_version
 from kscheduler.config.conversion.volcano import of_volcano
 from kscheduler.config.errors import ConfigError
 
+# What is wrong with a configuration, as `kscheduler config check` says it.
 Check = Callable[[bytes], ConfigError | None]
-"""What is wrong with a configuration, as `kscheduler config check` says it."""
 
 _CONVERSIONS: Final[Mapping[str, Callable[[Fields, str, Notes], dict[str, Any]]]] = {
     CONFIGURATION: of_version,
@@ -26,8 +26,8 @@ _CONVERSIONS: Final[Mapping[str, Callable[[Fields, str, Notes], dict[str, Any]]]
 _FIRST: Final = ("apiVersion", "kind", "podGroupAPIs", "leaderElection", "clientConnection")
 _ESSENTIAL: Final = frozenset(("apiVersion", "kind", "profiles"))
 _STEP: Final = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
+# Leaving out a field may show another mistake, but not forever.
 _MOST_LOOKS: Final = 20
-"""Leaving out a field may show another mistake, but not forever."""
 
 
 @dataclass(frozen=True, slots=True)

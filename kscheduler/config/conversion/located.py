@@ -14,8 +14,8 @@ from kscheduler.api.manifest_yaml import LOADER, text_of
 from kscheduler.config.errors import ConfigError, Problem
 from kscheduler.config.reading.yaml_tree import parse_yaml
 
+# From a line of a text to the line of the file that the text stands in.
 LineOf = Callable[[int], int]
-"""From a line of a text to the line of the file that the text stands in."""
 
 
 class Fields(dict[str, Any]):
@@ -154,8 +154,8 @@ def _line_of_text(node: Any, line_of: LineOf) -> LineOf:
     return lambda line: line_of(first + line if is_block else first)
 
 
+# Of the file itself.
 FILE_LINES: Final[LineOf] = int
-"""Of the file itself."""
 
 
 def plain(tree: Any) -> Any:

@@ -19,40 +19,40 @@ from kscheduler.api.well_known import DEFAULT_SCHEDULER_NAME, SCHEDULER_PORT
 from kscheduler.config.conversion.located import Fields, Items, Notes, plain
 from kscheduler.config.errors import ConfigError, Problem
 
+# Of flags (`--name=value`): which of them, by index, mean nothing here, with the reason.
 ShadowEvaluator = Callable[[Sequence[str]], Mapping[int, str]]
-"""Of flags (`--name=value`): which of them, by index, mean nothing here, with the reason."""
 
 IMAGE: Final = "registry.example/kscheduler:0.1.0"
 THEIRS, OURS = "kube-scheduler", "kscheduler"
 _WORKLOADS: Final = frozenset(("DaemonSet", "Deployment", "ReplicaSet", "ReplicationController", "StatefulSet"))
+# No admission reads a static pod, so the number of the class stands beside it.
 _PRIORITY: Final = {"priority": 2_000_001_000, "priorityClassName": "system-node-critical"}
-"""No admission reads a static pod, so the number of the class stands beside it."""
 _RESOURCES: Final = {"requests": {"cpu": "200m", "memory": "384Mi"}}
 _PROBES: Final = {
     "startupProbe": ("/livez", {"failureThreshold": 24, "periodSeconds": 10, "timeoutSeconds": 15}),
     "livenessProbe": ("/livez", {"failureThreshold": 8, "periodSeconds": 10, "timeoutSeconds": 15}),
     "readinessProbe": ("/readyz", {"failureThreshold": 3, "periodSeconds": 5, "timeoutSeconds": 15}),
 }
+# Flags that name a file.
 _FILES: Final = frozenset(
     (
         *("config", "kubeconfig", "authentication-kubeconfig", "authorization-kubeconfig", "client-ca-file"),
         *("requestheader-client-ca-file", "tls-cert-file", "tls-private-key-file"),
     )
 )
-"""Flags that name a file."""
 _OLD_FLAGS: Final = {
     "lock-object-name": "leader-elect-resource-name",
     "lock-object-namespace": "leader-elect-resource-namespace",
 }
 _GATES: Final = "feature-gates"
 _POLICY_FLAGS: Final = frozenset(("policy-config-file", "policy-configmap", "policy-configmap-namespace"))
+# What kube-scheduler means without a file: ours are called otherwise. A file has its defaults here, too.
 _DEFAULTS: Final = (
     f"--scheduler-name={DEFAULT_SCHEDULER_NAME}",
     "--leader-elect=true",
     f"--leader-elect-resource-name={THEIRS}",
     "--leader-elect-resource-namespace=kube-system",
 )
-"""What kube-scheduler means without a file: ours are called otherwise. A file has its defaults here, too."""
 _OF_LOGS: Final = ("--logging-format=json", "--v=2")
 _OF_THE_SERVER: Final = (
     "uid",

@@ -52,6 +52,7 @@ _PREDICATES: Final[dict[str, tuple[str, ...]]] = {
     "CheckNodePIDPressure": ("TaintToleration",),
     "PodToleratesNodeNoExecuteTaints": ("TaintToleration",),
 }
+# To the plugins of 1.22, of which some have become settings since.
 _PRIORITIES: Final[dict[str, str]] = {
     "BalancedResourceAllocation": "NodeResourcesBalancedAllocation",
     "EvenPodsSpreadPriority": "PodTopologySpread",
@@ -67,7 +68,6 @@ _PRIORITIES: Final[dict[str, str]] = {
     "ServiceSpreadingPriority": "SelectorSpread",
     "TaintTolerationPriority": "TaintToleration",
 }
-"""To the plugins of 1.22, of which some have become settings since."""
 _MANDATORY: Final = frozenset(("NodeUnschedulable", "TaintToleration"))
 _KNOWN: Final = frozenset(plugin for plugins in _PREDICATES.values() for plugin in plugins)
 _SCORES: Final = frozenset(
@@ -81,8 +81,8 @@ _SCORES: Final = frozenset(
         "TaintToleration",
     )
 )
+# Of a policy without priorities.
 _DEFAULT_WEIGHTS: Final = {**dict.fromkeys(_SCORES, 1), "PodTopologySpread": 2}
-"""Of a policy without priorities."""
 _TOP: Final = frozenset(
     ("apiVersion", "kind", "predicates", "priorities", "extenders", "hardPodAffinitySymmetricWeight")
 )

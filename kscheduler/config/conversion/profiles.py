@@ -28,12 +28,12 @@ STRATEGIES: Final = {
     "RequestedToCapacityRatio": REQUESTED_TO_CAPACITY_RATIO,
 }
 _LOAD: Final = ("TargetLoadPacking", "LoadVariationRiskBalancing", "LowRiskOverCommitment", "LoadAwareScheduling")
+# Plugins that become a setting, and are not noted unless they could not.
 _SILENT: Final = frozenset(("Coscheduling", "NodeLabel", *STRATEGIES))
-"""Plugins that become a setting, and are not noted unless they could not."""
 _OURS: Final = frozenset(("RoundRobin", *ARGS_KINDS))
 _POINTS: Final = frozenset(Plugins.__struct_encode_fields__)
+# Extension points that no profile can do without, with their default plugin.
 _NEEDED: Final = (("queueSort", "PrioritySort"), ("bind", "DefaultBinder"))
-"""Extension points that no profile can do without, with their default plugin."""
 
 
 class ProfileDraft:

@@ -20,8 +20,8 @@ from kscheduler.config.plugin_args import MOST_ALLOCATED
 from kscheduler.config.types import API_VERSION, KIND
 
 VERSIONS: Final = ("v1alpha1", "v1alpha2", "v1beta1", "v1beta2", "v1beta3", "v1")
+# Default plugins whose weight was 1 up to v1beta2, with that of v1.
 _LIGHT: Final = {"NodeAffinity": 2, "InterPodAffinity": 2, "TaintToleration": 3}
-"""Default plugins whose weight was 1 up to v1beta2, with that of v1."""
 _ADDRESSES: Final = ("healthzBindAddress", "metricsBindAddress")
 _TOP: Final = frozenset(("apiVersion", "kind", "profiles", "podGroupAPIs", *_ADDRESSES))
 _OF_ALPHA_1: Final = frozenset(

@@ -18,10 +18,11 @@ from kscheduler.config.plugin_args import MOST_ALLOCATED
 from kscheduler.config.types import API_VERSION, KIND
 
 SCHEDULER_NAME: Final = "volcano"
+# Plugins whose arguments are read.
 _READ: Final = ("binpack", "nodeorder", "predicates")
-"""Plugins whose arguments are read."""
+# Actions and plugins whose purpose is met here.
 _DONE: Final = frozenset((*_READ, "allocate", "backfill", "conformance", "gang", "pdb", "preempt", "priority"))
-"""Actions and plugins whose purpose is met here."""
+# Arguments of nodeorder, with the plugin here and the weight without the argument.
 _NODE_ORDER: Final = {
     "balancedresource.weight": ("NodeResourcesBalancedAllocation", 1),
     "imagelocality.weight": ("ImageLocality", 1),
@@ -30,7 +31,6 @@ _NODE_ORDER: Final = {
     "podtopologyspread.weight": ("PodTopologySpread", 2),
     "tainttoleration.weight": ("TaintToleration", 3),
 }
-"""Arguments of nodeorder, with the plugin here and the weight without the argument."""
 _LEAST, _MOST = "leastrequested.weight", "mostrequested.weight"
 _PREDICATES: Final = {
     "predicate.NodeAffinityEnable": "NodeAffinity",

@@ -23,8 +23,8 @@ from kscheduler.config.reading.yaml_tree import MAX_DEPTH, MAX_VALUES, Tree
 
 S = TypeVar("S", bound=msgspec.Struct)
 
+# Allowed in every object that has a kind; the caller that decodes such an object checks them.
 TYPE_FIELDS = frozenset(("apiVersion", "kind"))
-"""Allowed in every object that has a kind; the caller that decodes such an object checks them."""
 
 
 @dataclass(slots=True)

@@ -15,8 +15,8 @@ from kscheduler.api.manifest_yaml import LOADER, text_of
 from kscheduler.config.errors import ConfigError, Problem
 from kscheduler.config.reading.yaml_tree import parse_yaml
 
+# How the parser's own mistakes name their place.
 _MARK: Final = re.compile(r"line (\d+), column (\d+)")
-"""How the parser's own mistakes name their place."""
 _STEP: Final = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
 
 

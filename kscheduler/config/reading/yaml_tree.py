@@ -23,15 +23,15 @@ from kscheduler.config.errors import ConfigError, config_error
 
 MAX_BYTES = 2**20
 MAX_DEPTH = 50
+# libyaml's own words since 0.2.6: it looks a thousand characters ahead, and may say so before we have counted.
 _TOO_DEEP: Final = "exceeded maximum nesting depth"
-"""libyaml's own words since 0.2.6: it looks a thousand characters ahead, and may say so before we have counted."""
+# Names, scalars, lists and objects together. A profile with everything written out has about 500.
 MAX_VALUES = 20_000
-"""Names, scalars, lists and objects together. A profile with everything written out has about 500."""
+# None, bool, int, float, str, or a list or dict (with str keys) of these.
 Tree = Any
-"""None, bool, int, float, str, or a list or dict (with str keys) of these."""
 
+# The parser in Python turns the escape `\ud800` into a surrogate; libyaml rejects it.
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
-"""The parser in Python turns the escape `\\ud800` into a surrogate; libyaml rejects it."""
 
 
 class _FaultError(Exception):

@@ -31,30 +31,30 @@ from kscheduler.config.validation.names import (
     subdomain_faults,
 )
 
+# Removed since v1beta3; NodeVolumeLimits does their work.
 REMOVED_PLUGINS = frozenset(("AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"))
-"""Removed since v1beta3; NodeVolumeLimits does their work."""
 
+# A leader's retries are spread by this factor, so the renew deadline must be longer than a retry times it.
 JITTER_FACTOR = 1.2
-"""A leader's retries are spread by this factor, so the renew deadline must be longer than a retry times it."""
 
+# Of one call of a plugin (`timeBudget`).
 LEAST_BUDGET, MOST_BUDGET = seconds(0.001), seconds(2)
-"""Of one call of a plugin (`timeBudget`)."""
 ON_FAILURE = ("Fail", "Ignore", "Fallback")
+# Below these an election cannot work: a Lease holds whole seconds, and one renewal is a request to the API server.
+#
+# kube-scheduler accepts a millisecond; its replicas then do nothing but ask, and lose the Lease at each slow answer.
 SHORTEST_LEASE_TIMES: Mapping[str, Duration] = {
     "leaseDuration": seconds(1),
     "renewDeadline": seconds(0.5),
     "retryPeriod": seconds(0.1),
 }
-"""Below these an election cannot work: a Lease holds whole seconds, and one renewal is a request to the API server.
-
-kube-scheduler accepts a millisecond; its replicas then do nothing but ask, and lose the Lease at each slow answer."""
 
 ABOVE_RENEW_DEADLINE = "must be greater than `RenewDeadline`"
+# kube-scheduler's words about two times of the election that contradict each other.
 ABOVE_RETRY_PERIOD = "renewDeadline must be greater than retryPeriod*JitterFactor"
-"""kube-scheduler's words about two times of the election that contradict each other."""
 
+# What `podGroupAPIs` may name.
 POD_GROUP_APIS = ("scheduler-plugins", "volcano")
-"""What `podGroupAPIs` may name."""
 
 _POINTS_CHECKED_FOR_REMOVED = tuple(
     name for name in Plugins.__struct_fields__ if name not in ("multi_point", "placement_generate", "placement_score")

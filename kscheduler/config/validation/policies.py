@@ -12,13 +12,13 @@ from kscheduler.config.validation.names import qualified_name_faults
 
 Problems = Iterator[Problem]
 
+# Between two fetches.
 SHORTEST_INTERVAL, LONGEST_INTERVAL = seconds(1), seconds(600)
-"""Between two fetches."""
+# Of a fetch: two of them must end within a refresh's deadline, with time to spare.
 LONGEST_TIMEOUT = seconds(10)
-"""Of a fetch: two of them must end within a refresh's deadline, with time to spare."""
 MOST_UNSEEN_PERCENT = 1000
+# Of a node: prices are compared as millionths, which must fit into 64 bits.
 MOST_PRICE = 1e9
-"""Of a node: prices are compared as millionths, which must fit into 64 bits."""
 
 
 def random_score(path: str, args: args_kinds.RandomScoreArgs, gates: FeatureGates) -> Problems:

@@ -15,8 +15,8 @@ from kscheduler.devices.ids import Consumed
 from kscheduler.devices.wanted import AllocatorFeatures
 
 NANO: Final = 10**9
+# A thousandth, in billionths.
 MILLI: Final = 10**6
-"""A thousandth, in billionths."""
 _BINARY: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _DECIMAL: Final = {-9: "n", -6: "u", -3: "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P", 18: "E"}
 

@@ -11,8 +11,8 @@ from kscheduler.api.devices import Device, DeviceAttribute, DeviceConstraint
 from kscheduler.devices.ids import DeviceID
 from kscheduler.devices.wanted import AllocatorFeatures, Wanted
 
+# Values of an attribute, with their type.
 Values = frozenset[tuple[str, Hashable]]
-"""Values of an attribute, with their type."""
 _UNKNOWN: Final[Values] = frozenset()
 
 

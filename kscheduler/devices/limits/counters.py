@@ -12,12 +12,12 @@ from kscheduler.devices.ids import AllocatedState
 from kscheduler.devices.pools import Pool, PoolDevice
 from kscheduler.devices.wanted import AllocatorFeatures
 
+# Counter set and counter to an amount, in billionths.
 Counted = dict[tuple[str, str], int]
-"""Counter set and counter to an amount, in billionths."""
+# The groups that the devices of a counter set have in common; `None` if they have no groups at all.
 Company = frozenset[str] | None
-"""The groups that the devices of a counter set have in common; `None` if they have no groups at all."""
+# Of a counter set of which nobody takes anything: a name that no group has.
 _NOBODY: Final = frozenset({""})
-"""Of a counter set of which nobody takes anything: a name that no group has."""
 
 
 class FreeCounters:

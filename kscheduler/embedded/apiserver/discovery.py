@@ -14,10 +14,9 @@ from kscheduler.api.machinery.resources import ServedResource
 from kscheduler.embedded.apiserver.negotiation import DISCOVERY_TYPE, wants_aggregated_discovery
 from kscheduler.embedded.apiserver.rendering import encode
 
+# Clients request it for kinds that are missing in the documents of version 3. Ours is empty (no bytes, in protobuf),
+# since version 3 is complete.
 _OPENAPI_V2 = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
-"""Clients request it for kinds that are missing in the documents of version 3. Ours is empty (no bytes, in protobuf),
-since version 3 is complete.
-"""
 _HEALTH = frozenset({"/healthz", "/livez", "/readyz"})
 _SCALE_KIND = {"group": "autoscaling", "version": "v1", "kind": "Scale"}
 _BINDING_KIND = {"group": "", "version": "v1", "kind": "Binding"}

@@ -42,12 +42,12 @@ from kscheduler.embedded.objects.store import Record
 from kscheduler.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
+# Kinds whose DELETE answers with the object; other kinds answer with a Status.
 _RETURNS_DELETED = frozenset(
     {"pods", "namespaces", "services", "serviceaccounts", "persistentvolumeclaims", "persistentvolumes"}
 )
-"""Kinds whose DELETE answers with the object; other kinds answer with a Status."""
+# Kinds whose DELETE leaves their pods, unless it says what becomes of them, as kubectl does.
 _KEEPS_DEPENDENTS = frozenset({"jobs.batch", "replicationcontrollers"})
-"""Kinds whose DELETE leaves their pods, unless it says what becomes of them, as kubectl does."""
 
 
 def respond(body: bytes, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:

@@ -26,8 +26,8 @@ _FORMS = {
     "": AnswerForm.PLAIN,
 }
 _PLAIN_TYPES = frozenset({"", "*/*", "application/json"})
+# What a real server names; this one answers in JSON, which every client of it reads.
 _SERVED = ("application/json", "application/yaml", "application/vnd.kubernetes.protobuf")
-"""What a real server names; this one answers in JSON, which every client of it reads."""
 
 
 def form_of(accept: str, *, of_list: bool = False) -> AnswerForm:

@@ -43,12 +43,12 @@ _PATCH_TYPES = (
 )
 
 
+# Descriptions of fields that every kind has.
 COMMON = {
     "apiVersion": "API group and version of this object.",
     "kind": "What this object is.",
     "metadata": "Name, namespace, labels, and what the server keeps about the object.",
 }
-"""Descriptions of fields that every kind has."""
 
 
 @cache

@@ -177,8 +177,8 @@ def _authorities(request: web.BaseRequest) -> Iterator[tuple[str, str]]:
         yield hdrs.ORIGIN, urlsplit(origin).netloc or origin
 
 
+# A service that runs together with a server, such as hollow kubelets; called with the started server.
 Service = Callable[[EmbeddedAPIServer], AbstractAsyncContextManager[object]]
-"""A service that runs together with a server, such as hollow kubelets; called with the started server."""
 
 
 async def serve(

@@ -15,8 +15,8 @@ from kscheduler.embedded.apiserver.watching import Watcher
 _HEADERS = {"Content-Type": "application/json", "Cache-Control": "no-cache, private"}
 
 
+# Makes the current bookmark line; empty for a client that did not request bookmarks.
 MakeLine = Callable[[], bytes]
-"""Makes the current bookmark line; empty for a client that did not request bookmarks."""
 
 EventFilter = Callable[[bytes], tuple[bytes, ...]]
 
@@ -129,8 +129,8 @@ class CutLineError(Exception):
     """A fault: the connection ends inside a line."""
 
 
+# Marks a line after which the connection is cut; cannot occur in JSON.
 CUT_MARK = b"\0cut"
-"""Marks a line after which the connection is cut; cannot occur in JSON."""
 
 
 async def _write_lines(response: web.StreamResponse, lines: list[bytes]) -> None:

@@ -40,6 +40,8 @@ def _replication_controllers() -> Controller:
     return ReplicaSetController(REPLICATION_CONTROLLERS, "replicationcontroller-controller", "replication-controller")
 
 
+# Factories by kube-controller-manager's names; `hollow-provisioner`, `job-pod-finalizer`, `resourceclaim-release` are
+# our own.
 CONTROLLERS: Mapping[str, Callable[[], Controller]] = MappingProxyType(
     {
         "cronjob-controller": CronJobController,
@@ -66,8 +68,6 @@ CONTROLLERS: Mapping[str, Callable[[], Controller]] = MappingProxyType(
         "ttl-after-finished-controller": FinishedJobController,
     }
 )
-"""Factories by kube-controller-manager's names; `hollow-provisioner`, `job-pod-finalizer`, `resourceclaim-release` are
-our own."""
 
 
 class UnknownControllerError(ValueError):

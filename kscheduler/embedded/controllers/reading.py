@@ -96,7 +96,6 @@ def decoded_pod(value: Object) -> Pod:
 
 
 def key_of(value: Object) -> Key:
-    """(namespace, name)."""
     metadata = value["metadata"]
     return str(metadata.get("namespace", "")), str(metadata["name"])
 
@@ -295,8 +294,8 @@ def created(value: Object) -> str:
 HASH_LABEL = "pod-template-hash"
 REVISION_LABEL = "controller-revision-hash"
 
+# Without vowels and ambiguous characters, so that a hash is never a word.
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
-"""Without vowels and ambiguous characters, so that a hash is never a word."""
 _FNV_OFFSET, _FNV_PRIME = 2166136261, 16777619
 _encode = msgspec.json.Encoder(order="deterministic").encode
 

@@ -35,6 +35,7 @@ from kscheduler.embedded.demo.workload import group_definitions
 from kscheduler.embedded.hollow.heartbeats import HeartbeatRates
 from kscheduler.embedded.hollow.kubelets import hollow_kubelets
 
+# The default class, as local clusters have one.
 _STANDARD_CLASS = {
     "apiVersion": "storage.k8s.io/v1",
     "kind": "StorageClass",
@@ -42,9 +43,8 @@ _STANDARD_CLASS = {
     "provisioner": "simulation.kscheduler.io/hollow",
     "volumeBindingMode": "WaitForFirstConsumer",
 }
-"""The default class, as local clusters have one."""
+# The schedulerName of pods of `kubectl create deployment`, and kscheduler's default name.
 BOTH_NAMES = (DEFAULT_SCHEDULER_NAME, OWN_SCHEDULER_NAME)
-"""The schedulerName of pods of `kubectl create deployment`, and kscheduler's default name."""
 
 _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}
 

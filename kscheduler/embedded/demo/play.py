@@ -38,14 +38,14 @@ from kscheduler.embedded.demo.progress import Display, Snapshot, display
 from kscheduler.embedded.demo.report import DemoOutcome, could_ever_be_bound, judge, pending_reason, report
 from kscheduler.informers import InformerFactory
 
+# Pods, including those that have ended.
 ALL_PODS = Kind("", "v1", "pods", "Pod", Pod, namespaced=True)
-"""Pods, including those that have ended."""
 
 _TICK_SECONDS = 0.1
+# After this long without a binding the demo ends, with the remaining pods pending.
 _STALLED_SECONDS = 10.0
-"""After this long without a binding the demo ends, with the remaining pods pending."""
+# Time for kubelets and conditions of hopeless pods after the last binding.
 _FINAL_STATUS_SECONDS = 3.0
-"""Time for kubelets and conditions of hopeless pods after the last binding."""
 _CREATORS = 8
 
 

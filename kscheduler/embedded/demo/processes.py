@@ -68,6 +68,9 @@ def _is_hangup_ignored(number: signal.Signals) -> bool:
 
 T = TypeVar("T")
 
+# Becomes the command, which the kernel ends (PR_SET_PDEATHSIG, 1) with its parent: a demo that is killed leaves none.
+#
+# In a process of its own rather than between fork and exec, where locks of other threads could be held.
 _TIED: Final = """\
 import ctypes, os, signal, sys
 try:
@@ -78,16 +81,12 @@ if os.getppid() != int(sys.argv[1]):
     sys.exit(1)
 os.execv(sys.argv[2], sys.argv[2:])
 """
-"""Becomes the command, which the kernel ends (PR_SET_PDEATHSIG, 1) with its parent: a demo that is killed leaves none.
-
-In a process of its own rather than between fork and exec, where locks of other threads could be held.
-"""
+# The time limit after SIGTERM; the scheduler may take 10 s to finish binds in flight.
 _STOP_SECONDS = 12.0
-"""The time limit after SIGTERM; the scheduler may take 10 s to finish binds in flight."""
 _POLL_SECONDS = 0.02
 _TAIL_LINES = 12
+# The time limit for a program's start.
 START_SECONDS = 30.0
-"""The time limit for a program's start."""
 
 
 def command_of(name: str) -> str:

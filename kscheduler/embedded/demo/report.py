@@ -21,8 +21,8 @@ from kscheduler.telemetry.logs.clean import one_line
 
 # Pods that nobody will schedule are told as they come: who tries a policy forgets its schedulerName first of all.
 
+# Scheduler names that are told, once each.
 MOST_NAMES: Final = 100
-"""Scheduler names that are told, once each."""
 
 
 @contextmanager

@@ -26,14 +26,13 @@ from kscheduler.config.types import OWN_SCHEDULER_NAME
 # They are kinds like any that a user defines: stored as they are, without schemas, and nothing acts on them but a
 # scheduler whose `podGroupAPIs` names the project. Anyone who applies the definitions of a project replaces them.
 
+# Group, version and kubectl's short names.
 _KINDS: Final = (("scheduling.x-k8s.io", "v1alpha1", ("pg", "pgs")), ("scheduling.volcano.sh", "v1beta1", ("vcpg",)))
-"""Group, version and kubectl's short names."""
+# Groups below k8s.io are protected: a real API server establishes their definitions only with this.
 _APPROVED: Final = {"api-approved.kubernetes.io": "https://github.com/kubernetes-sigs/scheduler-plugins/pull/50"}
-"""Groups below k8s.io are protected: a real API server establishes their definitions only with this."""
 
 
 def group_definitions() -> list[Object]:
-    """Both CustomResourceDefinitions."""
     return [_definition(group, version, short_names) for group, version, short_names in _KINDS]
 
 
@@ -63,13 +62,13 @@ def _definition(group: str, version: str, short_names: tuple[str, ...]) -> Objec
 
 Intent = Literal["bound", "never", "rule"]
 
+# Annotation of generated pods; its value is an `Intent`.
 INTENT = "simulation.kscheduler.io/intent"
-"""Annotation of generated pods; its value is an `Intent`."""
 GPU = "nvidia.com/gpu"
 
 _RUN_SECONDS = "simulation.kscheduler.io/run-seconds"
+# With fewer pods than this, all can be bound.
 _SMALLEST_WITH_HOPELESS = 20
-"""With fewer pods than this, all can be bound."""
 _MEBI = 2**20
 _IMAGES = tuple(f"registry.example/{name}:1.{number}" for number in range(4) for name in ("web", "api", "model", "db"))
 _CLASSES = (("demo-batch", 100), ("demo-service", 1_000), ("demo-critical", 10_000))
@@ -102,8 +101,8 @@ _GPU = NodeShape("gpu", 32, 128, gpus=8, label=("accelerator", "gpu"), taint=(GP
 _BATCH = NodeShape("medium", 16, 64, "hdd", label=("dedicated", "batch"), taint=("dedicated", "batch", "NoSchedule"))
 _ARM = NodeShape("medium-arm", 16, 64, arch="arm64", taint=(ARCH, "arm64", "NoSchedule"))
 
+# The repeating pattern of ten nodes; zone-b, which some pods require, gets its share of the first ten.
 PATTERN = (_MEDIUM, _LARGE, _SMALL, _SMALL, _MEDIUM, _GPU, _BATCH, _SMALL, _ARM, _SPOT)
-"""The repeating pattern of ten nodes; zone-b, which some pods require, gets its share of the first ten."""
 
 
 def nodes(count: int, zones: int = 3, seed: int = 0) -> list[Object]:
@@ -277,6 +276,7 @@ def _apart() -> Object:
 _BATCH_PLACE = {"nodeSelector": {"dedicated": "batch"}, "tolerations": [_tolerate("dedicated", "batch")]}
 _ARM_PLACE = {"nodeSelector": {ARCH: "arm64"}, "tolerations": [_tolerate(ARCH, "arm64")]}
 
+# All kinds of pods; shares are per thousand.
 SHAPES = (
     PodShape("web", 238, _web),
     PodShape("api", 180, _one(("250m", "500m"), ("512Mi", "1Gi"))),
@@ -298,7 +298,6 @@ SHAPES = (
     PodShape("spread", 30, _one(("100m",), ("128Mi",), topologySpreadConstraints=[_spread()]), "rule"),
     PodShape("apart", 20, _one(("100m",), ("128Mi",), affinity=_apart()), "rule"),
 )
-"""All kinds of pods; shares are per thousand."""
 
 
 def pods(

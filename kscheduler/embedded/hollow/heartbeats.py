@@ -100,8 +100,8 @@ log = get_logger(__name__)
 
 _LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 _LEASE_SECONDS = 40
+# Seconds between checks while there is no node.
 _IDLE_SECONDS = 1.0
-"""Seconds between checks while there is no node."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,19 +44,19 @@ log = get_logger(__name__)
 
 T = TypeVar("T", bound=KubeObject)
 
+# Annotation: the pod ends after this number of seconds.
 RUN_SECONDS = "simulation.kscheduler.io/run-seconds"
-"""Annotation: the pod ends after this number of seconds."""
+# Annotation: the exit code of its containers; anything but 0 means that the pod fails.
 EXIT_CODE = "simulation.kscheduler.io/exit-code"
-"""Annotation: the exit code of its containers; anything but 0 means that the pod fails."""
+# Annotation: Helm waits for the end of this pod (`helm test`); one that ran forever would hang it.
 HELM_HOOK = "helm.sh/hook"
-"""Annotation: Helm waits for the end of this pod (`helm test`); one that ran forever would hang it."""
+# Concurrent status reports.
 WORKERS = 16
-"""Concurrent status reports."""
 
 _RETRY_SECONDS = 0.5
 _HOOK_SECONDS = 1.0
+# Between attempts to prepare a pod's claims.
 _PREPARE_SECONDS = 0.5
-"""Between attempts to prepare a pod's claims."""
 _JOB_SECONDS = (5.0, 30.0)
 _FIRST_POD_ADDRESS = int(IPv4Address("10.128.0.1"))
 _POD_ADDRESSES = 2**22
@@ -135,7 +135,6 @@ class HollowKubelets:
         self._has_lists = False
 
     def statistics(self) -> KubeletStatistics:
-        """A snapshot."""
         counts = self._counts
         return KubeletStatistics(
             nodes=len(self._state.node_names()),

@@ -16,15 +16,15 @@ from kscheduler.api.validation.containers import is_extended
 from kscheduler.api.well_known import UNSCHEDULABLE
 from kscheduler.framework.rules.node_match import selects, untolerated
 
+# Resource name to amount in billionths; `pods` counts pods.
 Amounts = dict[str, int]
-"""Resource name to amount in billionths; `pods` counts pods."""
+# (address, protocol, port); the address `0.0.0.0` means all.
 HostPort = tuple[str, str, int]
-"""(address, protocol, port); the address `0.0.0.0` means all."""
 
 _WHOLE = 10**9
 _ALL_ADDRESSES = "0.0.0.0"
+# The order in which lacking resources are named.
 _FIRST = ("pods", "cpu", "memory", "ephemeral-storage")
-"""The order in which lacking resources are named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,8 +231,8 @@ def _shown(name: str, nanos: int) -> int:
 # demo uses `fits`, whether a scheduler may place the pod there, which includes NoSchedule taints and cordons. Rules
 # about other nodes or volumes are not checked here, only detected (`needs_other_rules`).
 
+# Taints with these effects keep a scheduler from placing a pod.
 HARD_EFFECTS = frozenset({"NoSchedule", "NoExecute"})
-"""Taints with these effects keep a scheduler from placing a pod."""
 _CORDON = Taint(key=UNSCHEDULABLE, effect="NoSchedule")
 
 

@@ -85,8 +85,8 @@ class ClaimPreparation:
         self._reported[metadata.uid] = text
 
 
+# (driver, pool, device).
 Device = tuple[str, str, str]
-"""(driver, pool, device)."""
 
 
 class UnpreparedError(Exception):

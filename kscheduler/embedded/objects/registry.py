@@ -100,8 +100,8 @@ def _wrong(name: str, spec: Object) -> list[FieldCause]:
     return causes
 
 
+# Raised for objects of unexpected shape; the client's fault, answered with 400.
 _UNREADABLE = (TypeError, AttributeError, KeyError, ValueError)
-"""Raised for objects of unexpected shape; the client's fault, answered with 400."""
 
 _SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 _SUFFIX_LENGTH = 5

@@ -16,11 +16,11 @@ import msgspec
 
 from kscheduler.api.machinery.api_errors import Object, expired
 
+# (namespace, name); the namespace of a cluster-scoped object is empty.
 Key = tuple[str, str]
-"""(namespace, name); the namespace of a cluster-scoped object is empty."""
 
+# Converts the stored form to the form of another API group.
 View = Callable[[Object], Object]
-"""Converts the stored form to the form of another API group."""
 
 _encode = msgspec.json.Encoder().encode
 

@@ -19,8 +19,8 @@ from kscheduler.state.cache import Cache
 
 API_VERSION: Final = "nodes.kscheduler.io/v1"
 KIND: Final = "NodeUses"
+# Kinds of waiting pods that are judged, those with most pods first.
 MOST_KINDS: Final = 200
-"""Kinds of waiting pods that are judged, those with most pods first."""
 
 
 @dataclass(slots=True)

@@ -20,8 +20,8 @@ Tree = dict[str, Any]
 API_VERSION: Final = "pending.kscheduler.io/v1"
 KIND: Final = "PendingPods"
 _NAMED: Final = 3
+# Pods of a reason that JSON lists; `count` has all.
 _MOST_LISTED: Final = 1_000
-"""Pods of a reason that JSON lists; `count` has all."""
 
 
 def pending_text(reasons: Sequence[Reason], objects: ClusterObjects, now: datetime, style: Style = PLAIN) -> str:

@@ -30,8 +30,8 @@ from kscheduler.scheduling.failures.failures import SCHEDULER_ERROR
 from kscheduler.scheduling.profiles import Profiles
 from kscheduler.state.cache import Cache
 
+# Different messages to the members of a group that are told, those of most members first.
 _MOST_MESSAGES: Final = 3
-"""Different messages to the members of a group that are told, those of most members first."""
 
 
 class PendingVerdict(Enum):

@@ -78,8 +78,8 @@ def new_pods_of(
     return news, besides
 
 
+# A new pod as the API server would store it, or why it would not create it; `None`: nobody has asked.
 Made = Tree | str | None
-"""A new pod as the API server would store it, or why it would not create it; `None`: nobody has asked."""
 
 
 def queries_about_new(

@@ -24,8 +24,8 @@ from kscheduler.scheduling.drift.pending import DeviceWait, binding_timeout, dev
 from kscheduler.scheduling.profile import Profile
 from kscheduler.state.cache import Cache
 
+# No scheduler will schedule such a pod.
 OVER = (PodState.FINISHED, PodState.TERMINATING)
-"""No scheduler will schedule such a pod."""
 
 
 class Decider(Protocol):

@@ -41,8 +41,8 @@ from kscheduler.scenario.scenario import ClusterObjects
 from kscheduler.scenario.serving import Serving
 from kscheduler.scenario.unreadable import unreadable_quantity
 
+# A person waits for the answer: give up after three tries.
 _RETRIES = 2
-"""A person waits for the answer: give up after three tries."""
 
 _Found = TypeVar("_Found", bound=KubeObject)
 

@@ -79,8 +79,8 @@ async def members_in_cluster(client: APIClient, namespace: str, group: str) -> l
 # which. A Deployment's pods are those of all its ReplicaSets; a CronJob's those of Jobs with its name and a number,
 # since no scheduler reads Jobs.
 
+# Kind and name.
 Workload = tuple[str, str]
-"""Kind and name."""
 
 
 def member_to_explain(members: Sequence[Pod]) -> Pod | None:

@@ -20,10 +20,10 @@ from kscheduler.scenario.scenario import ClusterObjects
 from kscheduler.scenario.serving import Serving
 
 KIND: Final = "ExplanationRequest"
+# Of the answer.
 LIST_KIND: Final = "ExplanationList"
-"""Of the answer."""
+# New pods of one question: each is a decision, and up to 600 KB of answer at 5,000 nodes.
 MOST_EXPLAINED: Final = 16
-"""New pods of one question: each is a decision, and up to 600 KB of answer at 5,000 nodes."""
 
 
 class NewPodsRequest(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):

@@ -15,8 +15,8 @@ from kscheduler.framework.cluster.pod_groups import GroupKey
 Tree = dict[str, Any]
 
 ADD, REMOVE, REPLACE = "add", "remove", "replace"
+# Of a pod group of Kubernetes: where its members must be together.
 CONSTRAINTS = "/spec/schedulingConstraints"
-"""Of a pod group of Kubernetes: where its members must be together."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from kscheduler.explain.suggestions.suggestion import ChangeKind, Suggestion
 from kscheduler.scenario.scenario import ClusterObjects
 
 _OF_CLAIMS: Final = (ChangeKind.CLAIM_CLASS, ChangeKind.CLAIM_SIZE)
+# Changes of a claim for devices, or of the template that it is made from.
 OF_DEVICES: Final = (
     ChangeKind.DEVICE_COUNT,
     ChangeKind.DEVICE_SELECTOR,
@@ -28,7 +29,6 @@ OF_DEVICES: Final = (
     ChangeKind.DEVICE_TOLERATION,
     ChangeKind.DEVICE_CLASS,
 )
-"""Changes of a claim for devices, or of the template that it is made from."""
 _TEMPLATES: Final = RESOURCE_CLAIM_TEMPLATES.plural
 _MOST_NAMED: Final = 3
 _STATEFUL_SET: Final = "StatefulSet"

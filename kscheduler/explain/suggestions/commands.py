@@ -24,8 +24,8 @@ from kscheduler.explain.suggestions.suggestion import ChangeKind, Step, Suggesti
 from kscheduler.scenario.scenario import ClusterObjects
 
 _IN_PLACE: Final = (ChangeKind.GATE, ChangeKind.TOLERATION)
+# Controllers that do not replace a waiting pod when their template changes.
 _KEEPS_ITS_PODS: Final = ("StatefulSet", "ReplicaSet", "ReplicationController")
-"""Controllers that do not replace a waiting pod when their template changes."""
 _NOT_BY_KUBECTL: Final = (
     ChangeKind.ADD_NODE,
     ChangeKind.CLAIM_ZONE,
@@ -35,12 +35,12 @@ _NOT_BY_KUBECTL: Final = (
     ChangeKind.EXTENDER,
     ChangeKind.POOL_UPDATE,
 )
+# Deletes the object and creates it again.
 _REPLACE: Final = "kubectl replace --force -f -"
-"""Deletes the object and creates it again."""
+# For the members of a group: of more controllers they would be a page.
 _MOST_COMMANDS: Final = 8
-"""For the members of a group: of more controllers they would be a page."""
+# Members that one command names.
 MOST_NAMED: Final = 100
-"""Members that one command names."""
 _SPEC: Final = "/spec/"
 _OF_A_TOLERATION: Final = "/spec/tolerations/"
 _APPENDED: Final = f"{_OF_A_TOLERATION}-"
@@ -48,8 +48,8 @@ _OF_TOLERATION: Final = re.compile(rf"{_OF_A_TOLERATION}(?P<place>\d+)")
 _OF_RESOURCES: Final = re.compile(
     r"/spec/(?P<list>containers|initContainers)/(?P<number>\d+)/resources/(?P<field>requests|limits)/(?P<resource>[^/]+)"
 )
+# The taints that the API server's admission lets each new pod tolerate for a while.
 _OF_ADMISSION: Final = ((NOT_READY, "NoExecute"), (UNREACHABLE, "NoExecute"))
-"""The taints that the API server's admission lets each new pod tolerate for a while."""
 
 
 def command_of(suggestion: Suggestion, pod: Pod, objects: ClusterObjects, situation: Situation) -> str:

@@ -34,10 +34,10 @@ from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.scheduling.profile import Profile
 from kscheduler.state.cache import Cache
 
+# Of those that are alike, how many are placed, the oldest first.
 MOST_PODS: Final = 20
-"""Of those that are alike, how many are placed, the oldest first."""
+# Pods that all trials together place: half a second with 5,000 nodes.
 _MOST_PLACED: Final = 600
-"""Pods that all trials together place: half a second with 5,000 nodes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,15 +30,15 @@ from kscheduler.framework.pods.requests import CPU
 from kscheduler.scheduling.groups.composite_cycle import place_group, tree_inputs
 from kscheduler.scheduling.groups.group_cycle import GroupInputs, GroupResult
 
+# Members that all trials together find a place for: some seconds.
 _MOST_PLACED: Final = 20_000
-"""Members that all trials together find a place for: some seconds."""
+# A change of more members than that is a change of their template, and its list of changes helps nobody.
 _MOST_MEMBERS: Final = 256
-"""A change of more members than that is a change of their template, and its list of changes helps nobody."""
 _SHAPES_TRIED: Final = 4
+# Of members with the same spec.
 _CLASSES_TRIED: Final = 4
-"""Of members with the same spec."""
+# Requests are lowered in so many steps at least: of 4 Gi in steps of 1 Mi, of less than 4 CPUs in thousandths.
 _FINEST: Final = 4096
-"""Requests are lowered in so many steps at least: of 4 Gi in steps of 1 Mi, of less than 4 CPUs in thousandths."""
 
 
 def group_suggestions(inputs: GroupInputs, time: SearchTime | None = None) -> list[Suggestion]:

@@ -14,8 +14,8 @@ from typing import Any, Final, Self
 
 Tree = dict[str, Any]
 
+# A quoted part of a line, which is left alone, or a kubectl that is run: the first word, or behind a pipe or `&&`.
 _STARTS_A_COMMAND: Final = re.compile(r"""('[^']*'|"[^"]*")|(?:^|(?<=\| )|(?<=&& ))kubectl(?= )""")
-"""A quoted part of a line, which is left alone, or a kubectl that is run: the first word, or behind a pipe or `&&`."""
 _LINE_OF_A_COMMAND: Final = re.compile(
     r"(\s+(?:\x1b\[\d+m)?)(kubectl (?:delete|get|label|patch|set|taint|uncordon) .*)"
 )

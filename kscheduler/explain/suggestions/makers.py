@@ -14,6 +14,7 @@ from kscheduler.api.core import Pod
 from kscheduler.api.meta import OwnerReference
 from kscheduler.scenario.scenario import ClusterObjects
 
+# Kinds whose template can be changed in place, with their API group.
 _CHANGEABLE: Final = {
     "Deployment": "apps",
     "StatefulSet": "apps",
@@ -21,13 +22,11 @@ _CHANGEABLE: Final = {
     "ReplicaSet": "apps",
     "ReplicationController": "",
 }
-"""Kinds whose template can be changed in place, with their API group."""
 _NAMED: Final = 3
+# The manager of the fields that pods have from the template of a controller of Kubernetes.
+#
+# The API server notes managers before webhooks change a new pod, so what it names here the template has.
 TEMPLATES_MANAGER: Final = "kube-controller-manager"
-"""The manager of the fields that pods have from the template of a controller of Kubernetes.
-
-The API server notes managers before webhooks change a new pod, so what it names here the template has.
-"""
 
 
 @dataclass(frozen=True, slots=True)

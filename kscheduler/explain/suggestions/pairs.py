@@ -32,12 +32,12 @@ from kscheduler.framework.cluster.preemption import DisruptionBudgets
 from kscheduler.framework.nodes.node_table import Rows
 from kscheduler.framework.pods.pod_info import PodInfo
 
+# Demands that are combined: at most 120 pairs.
 _MOST_PAIRED: Final = 16
-"""Demands that are combined: at most 120 pairs."""
+# Changes of claims that are combined.
 _MOST_OF_CLAIMS: Final = 14
-"""Changes of claims that are combined."""
+# Demands that are combined with changes of other objects, which cost more.
 _MOST_BESIDE: Final = 8
-"""Demands that are combined with changes of other objects, which cost more."""
 NOTHING_GIVEN_UP: Final = frozenset[str]()
 
 

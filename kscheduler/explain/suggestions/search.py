@@ -37,8 +37,8 @@ from kscheduler.scenario.owners import Owners, owner_of
 from kscheduler.scheduling.profile import Profile
 from kscheduler.state.cache import Cache
 
+# In a cluster of so few pods each one is shown that would be enough, up to `_MOST_PODS`.
 _FEW_PODS: Final = 128
-"""In a cluster of so few pods each one is shown that would be enough, up to `_MOST_PODS`."""
 _MOST_PODS: Final = 16
 NO_TEMPLATES: Final[ClaimTemplates] = MappingProxyType({})
 

@@ -67,15 +67,15 @@ class ChangeKind(Enum):
     ADD_NODE = "addNode"
 
 
+# Changes of what the pod, its claims or its group ask for; all others are of what the cluster has.
 OF_THE_POD: Final = frozenset(kind for kind in ChangeKind if kind.value in _POD_KINDS)
-"""Changes of what the pod, its claims or its group ask for; all others are of what the cluster has."""
+# Changes beside which a pair of smaller ones is of interest.
 FAR: Final = frozenset(
     (
         *(ChangeKind.DELETE_PODS, ChangeKind.RELEASE_DEVICES, ChangeKind.ADD_NODE),
         *(ChangeKind.PLUGIN, ChangeKind.EXTENDER),
     )
 )
-"""Changes beside which a pair of smaller ones is of interest."""
 _ORDER: Final = {kind: position for position, kind in enumerate(ChangeKind)}
 
 

@@ -6,8 +6,8 @@ from typing import Final
 from kscheduler.explain.against import Against
 from kscheduler.text import BOLD, INDENT, PLAIN, Style, aligned, printable, wrapped
 
+# Plugins that are named for the second node.
 _MOST: Final = 4
-"""Plugins that are named for the second node."""
 
 
 def comparison_text(compared: Against, style: Style = PLAIN) -> str:

@@ -8,8 +8,8 @@ from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.text import printable
 
 _INDENT: Final = "  "
+# How many other candidates are named.
 _OTHERS: Final = 5
-"""How many other candidates are named."""
 
 
 def preemption_lines(record: SchedulingRecord) -> Iterator[str]:

@@ -11,10 +11,10 @@ from kscheduler.scenario.decide import Decision
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.text import INDENT, aligned, nodes, printable, some
 
+# How many nodes are named for each reason.
 _EXAMPLES: Final = 3
-"""How many nodes are named for each reason."""
+# How many groups of nodes are shown for a plugin.
 _MOST_DETAILS: Final = 6
-"""How many groups of nodes are shown for a plugin."""
 
 
 def rejection_lines(decision: Decision, record: SchedulingRecord) -> Iterator[str]:

@@ -16,10 +16,10 @@ from kscheduler.api.devices import AllocationResult, ResourceClaim
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import Status, error
 
+# PreBind's answer where the `Handle` has no `ClaimWriter`.
 NO_CLAIM_WRITER: Final = error("claims to devices cannot be written here")
-"""PreBind's answer where the `Handle` has no `ClaimWriter`."""
+# The default of `bindingTimeout` in DynamicResourcesArgs.
 BINDING_TIMEOUT_SECONDS: Final = 600.0
-"""The default of `bindingTimeout` in DynamicResourcesArgs."""
 
 
 @dataclass(slots=True, eq=False)

@@ -35,11 +35,11 @@ from kscheduler.framework.nodes.node_table import NodeTable, Rows
 from kscheduler.framework.pods.requests import is_extended
 
 BUDGET_STEPS: Final = 20_000
+# What compiling a selector and evaluating it about one device may take: some milliseconds.
 BUDGET_COST: Final = 2_000
-"""What compiling a selector and evaluating it about one device may take: some milliseconds."""
 
+# Of `device` in a selector, besides its driver.
 _OTHER_FIELDS: Final = ("attributes", "capacity", "allowMultipleAllocations")
-"""Of `device` in a selector, besides its driver."""
 _NAMED: Final = "named"
 _EVERYWHERE: Final = "everywhere"
 _SELECTED: Final = "selected"

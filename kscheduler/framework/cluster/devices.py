@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from kscheduler.devices.counting import NodeDevices
     from kscheduler.devices.ids import AllocatedState, PoolID
 
+# For pods with claims if the `Handle` has no devices: a pod must not be placed with a part of the rules.
 NO_DEVICES_KNOWN = error("devices and claims to them are not available here")
-"""For pods with claims if the `Handle` has no devices: a pod must not be placed with a part of the rules."""
 
+# `listener(before, now)`: a claim as readers saw it, and as they see it now; `None` where there was or is none.
 ClaimListener = Callable[[ResourceClaim | None, ResourceClaim | None], None]
-"""`listener(before, now)`: a claim as readers saw it, and as they see it now; `None` where there was or is none."""
 
 
 @runtime_checkable

@@ -61,8 +61,8 @@ class _NoWorkloads:
 NO_WORKLOADS: Final[WorkloadListers] = _NoWorkloads()
 
 
+# `changed(old, new)`: an object came (`old` is `None`), changed, or went (`new` is `None`).
 Changed = Callable[[Any, Any], None]
-"""`changed(old, new)`: an object came (`old` is `None`), changed, or went (`new` is `None`)."""
 
 
 class Lister(Protocol):

@@ -32,8 +32,8 @@ class CycleOfGroup:
     """Values that are all members', by type."""
 
 
+# The preemption policy of pods and groups that name none.
 DEFAULT_POLICY: Final = "PreemptLowerPriority"
-"""The preemption policy of pods and groups that name none."""
 
 
 class GroupKey(NamedTuple):
@@ -222,8 +222,8 @@ class _NoPodGroups:
         return ()
 
 
+# Groups are off: no pod is in any.
 NO_POD_GROUPS: PodGroupView = _NoPodGroups()
-"""Groups are off: no pod is in any."""
 
 
 def has_quorum(groups: PodGroupView, definition: GroupDefinition, count: Callable[[GroupKey], int]) -> bool:
@@ -249,14 +249,13 @@ def has_quorum(groups: PodGroupView, definition: GroupDefinition, count: Callabl
 
 NOT_THERE: Final = "which does not exist"
 NOT_SERVED: Final = "a kind that the API server does not serve"
+# So far up a circle is looked for: further up, no text would be read.
 _FARTHEST: Final = 16
-"""So far up a circle is looked for: further up, no text would be read."""
 _MOST_NAMED: Final = 2
 
+# How a group is missing, as the end of the sentence: it does not exist, or its kind is not served; what is known in its
+# place.
 Absence = Callable[[GroupKey], str]
-"""How a group is missing, as the end of the sentence: it does not exist, or its kind is not served; what is known in
-its place.
-"""
 
 
 def _not_there(_: GroupKey) -> str:

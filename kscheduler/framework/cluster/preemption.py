@@ -195,8 +195,8 @@ class _NoEvictions:
         return ()
 
 
+# For callers that never evict: what-if, explain, tests.
 NO_EVICTIONS: Final[Evictions] = _NoEvictions()
-"""For callers that never evict: what-if, explain, tests."""
 
 
 class DisruptionBudgets(Protocol):

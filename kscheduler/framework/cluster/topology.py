@@ -21,8 +21,8 @@ from kscheduler.framework.nodes.node_table import NodeTable
 from kscheduler.framework.pods.affinity_terms import PodMatch
 from kscheduler.framework.pods.pod_info import PodInfo
 
+# A number per row of the table.
 CountColumn = NDArray[np.int64]
-"""A number per row of the table."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,20 +26,20 @@ from kscheduler.api.storage import (
 from kscheduler.framework.nodes.node_table import Rows
 from kscheduler.framework.status import Status, error
 
+# A disk that a pod's spec names directly: its kind and its identity within the kind.
 Disk = tuple[str, ...]
-"""A disk that a pod's spec names directly: its kind and its identity within the kind."""
 
+# A number per row of the table.
 CountColumn = NDArray[np.int64]
-"""A number per row of the table."""
 
+# Of a pod that are looked at. A node attaches a hundred, and Ceph has five monitors; a pod of 1.5 MB may name 130,000,
+# which take 80 MB while it runs.
 MOST_DISKS: Final = 1_024
-"""Of a pod that are looked at. A node attaches a hundred, and Ceph has five monitors; a pod of 1.5 MB may name 130,000,
-which take 80 MB while it runs."""
+# The room of a driver without a limit: more than any pod needs.
 UNLIMITED_ROOM: Final = 2**62
-"""The room of a driver without a limit: more than any pod needs."""
 
+# What a listener can subscribe to: (`POD`, UID), (`CLAIM`, key) or (`VOLUME`, name).
 Subject = tuple[str, str]
-"""What a listener can subscribe to: (`POD`, UID), (`CLAIM`, key) or (`VOLUME`, name)."""
 
 POD, CLAIM, VOLUME = "pod", "claim", "volume"
 
@@ -57,8 +57,8 @@ class AttachableVolume(NamedTuple):
     """The reason why it cannot be counted; an Error on nodes where it should count."""
 
 
+# For pods with claims if the `Handle` has no volumes: a pod must not be placed with a part of the rules.
 NOTHING_KNOWN = error("volumes and claims are not available here")
-"""For pods with claims if the `Handle` has no volumes: a pod must not be placed with a part of the rules."""
 
 
 class ClaimNotFoundError(LookupError):

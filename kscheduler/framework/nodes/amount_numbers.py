@@ -12,8 +12,8 @@ from typing import Final
 from kscheduler.framework.nodes.node_info import NodeInfo
 
 _KEPT: Final = 1024
+# A node with more, offered and used, gets a new number each time.
 _MOST_RESOURCES: Final = 128
-"""A node with more, offered and used, gets a new number each time."""
 _NUMBERS: Final = count()
 
 

@@ -18,8 +18,8 @@ from kscheduler.framework.nodes.pod_columns import Items
 from kscheduler.framework.nodes.trial_table import SELDOM_READ, saturating
 from kscheduler.framework.pods.pod_info import PodInfo
 
+# Columns that no in-tree filter reads: filters read `requested`, not the amounts that scoring presumes.
 _MADE_WHEN_READ: Final = ("nonzero_requested", *SELDOM_READ)
-"""Columns that no in-tree filter reads: filters read `requested`, not the amounts that scoring presumes."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -16,8 +16,8 @@ from kscheduler.framework.nodes.change_log import ChangeLog
 
 T = TypeVar("T", bound=Hashable)
 
+# A reader that falls further behind recomputes all numbers, of which there are at most as many as rows.
 _LONGEST_LOG = 4096
-"""A reader that falls further behind recomputes all numbers, of which there are at most as many as rows."""
 
 
 class Interned(Generic[T]):

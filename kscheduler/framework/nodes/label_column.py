@@ -17,10 +17,10 @@ from kscheduler.bounded import RecentlyUsed, RecentlyUsedByWeight
 Mask = NDArray[np.bool_]
 
 _KEPT_TABLES = 256
+# Of requirements with many values.
 _KEPT_BYTES = 256 * 1024
-"""Of requirements with many values."""
+# With more distinct values than this per value of the requirement, comparing numbers is cheaper.
 _WORTH_A_TABLE = 64
-"""With more distinct values than this per value of the requirement, comparing numbers is cheaper."""
 
 
 def _weight(requirement: Requirement, _: Mask) -> int:

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from kscheduler.framework.nodes.node_table import Rows
 from kscheduler.framework.pods.pod_info import PodInfo
 
+# A number per row of the table, for the row's own pods.
 RowCounts = NDArray[np.int64]
-"""A number per row of the table, for the row's own pods."""
 
 
 @dataclass(frozen=True, slots=True)

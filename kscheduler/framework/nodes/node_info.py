@@ -16,9 +16,9 @@ from kscheduler.framework.pods.requests import CPU, PODS, is_counted
 _NO_NODE = Node()
 
 
+# Of a node that are counted. Each one takes a column for all nodes: a node of 1.5 MB has fifty thousand of them, which
+# would be 400 MB for a thousand nodes, and anyone who has the credentials of its kubelet may write them.
 MOST_RESOURCES: Final = 512
-"""Of a node that are counted. Each one takes a column for all nodes: a node of 1.5 MB has fifty thousand of them, which
-would be 400 MB for a thousand nodes, and anyone who has the credentials of its kubelet may write them."""
 
 
 def allocatable_amounts(resources: ResourceList) -> dict[str, int]:

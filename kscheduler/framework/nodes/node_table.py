@@ -32,26 +32,26 @@ from kscheduler.framework.nodes.sparse import ImageStates, PortStates
 from kscheduler.framework.pods.pod_info import ALL_INTERFACES, HostPort, PodInfo
 from kscheduler.framework.pods.requests import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
 
+# Row numbers, ascending.
 Rows = NDArray[np.intp]
-"""Row numbers, ascending."""
+# A verdict per row: 0 passes, positive is Unschedulable, negative UnschedulableAndUnresolvable.
 Codes = NDArray[np.int64]
-"""A verdict per row: 0 passes, positive is Unschedulable, negative UnschedulableAndUnresolvable."""
+# A score per row.
 Scores = NDArray[np.int64]
-"""A score per row."""
 
+# The first resources' indices in `allocatable` and `requested`.
 CPU_INDEX, MEMORY_INDEX, EPHEMERAL_STORAGE_INDEX = 0, 1, 2
-"""The first resources' indices in `allocatable` and `requested`."""
 
 _FIRST_CAPACITY = 64
 _NATIVE = (CPU, MEMORY, EPHEMERAL_STORAGE)
 _LEAST_CHANGES = 4096
 _MOST_CHANGES = 65_536
+# Entries kept in each log, up to 65,536: a reader that missed more should look at all rows.
 _CHANGES_PER_ROW = 4
-"""Entries kept in each log, up to 65,536: a reader that missed more should look at all rows."""
+# Resource names; with fewer, no search for unused names is made.
 _LEAST_RESOURCES = 64
-"""Resource names; with fewer, no search for unused names is made."""
+# Shared by all tables, so that a version stands for one state of one table.
 _RESOURCE_VERSIONS = count(1)
-"""Shared by all tables, so that a version stands for one state of one table."""
 _PER_ROW = (
     "is_live",
     "allowed_pods",
@@ -64,8 +64,8 @@ _PER_ROW = (
     "pods_version",
 )
 _KEPT_LABEL_COLUMNS = 512
+# Labels with a column from the start: pods are spread over them by default, and a late column takes 40 ms.
 _FIRST_LABELS = (HOSTNAME, ZONE)
-"""Labels with a column from the start: pods are spread over them by default, and a late column takes 40 ms."""
 
 
 class NodeTable:

@@ -20,11 +20,11 @@ from kscheduler.framework.nodes.node_table import NodeTable
 Taints = tuple[Taint, ...]
 Tolerations = tuple[Toleration, ...]
 
+# Lists of tolerations, the newest: each takes 8 bytes per set of taints, and the list itself.
 KEPT_TABLES: Final = 256
-"""Lists of tolerations, the newest: each takes 8 bytes per set of taints, and the list itself."""
 
+# Of long lists.
 _BUDGET_BYTES: Final = 2 * 2**20
-"""Of long lists."""
 
 
 class _Table:

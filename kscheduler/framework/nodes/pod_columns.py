@@ -22,8 +22,8 @@ from kscheduler.framework.nodes.node_table import NodeTable, Rows, clamped
 from kscheduler.framework.pods.affinity_terms import AffinityTerm
 from kscheduler.framework.pods.pod_info import PodInfo
 
+# Indices into flat columns.
 Items = NDArray[np.intp]
-"""Indices into flat columns."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,12 +36,12 @@ class PodKind:
     """A pod of the kind; the others have the same required anti-affinity and claims."""
 
 
+# Namespace, labels (another order makes another kind, which does no harm), required anti-affinity, claims.
 Kind = tuple[str, tuple[tuple[str, str], ...], tuple[AffinityTerm, ...], tuple[str, ...]]
-"""Namespace, labels (another order makes another kind, which does no harm), required anti-affinity, claims."""
 
 _FIRST_LENGTH: Final = 1024
+# Pods: what a costly pod that is gone counts for. After some twenty of them all is put together again.
 _GIANT_WASTE: Final = 64
-"""Pods: what a costly pod that is gone counts for. After some twenty of them all is put together again."""
 _NO_KIND: Final = -1
 
 

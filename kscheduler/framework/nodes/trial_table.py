@@ -21,8 +21,8 @@ from kscheduler.framework.nodes.node_table import NodeTable, Rows, clamped
 from kscheduler.framework.nodes.pod_columns import Items, Removable
 from kscheduler.framework.pods.pod_info import PodInfo
 
+# Columns that record changes: no in-tree filter reads them, so a fork makes its own on first use.
 SELDOM_READ: Final = ("generation", "pods_version")
-"""Columns that record changes: no in-tree filter reads them, so a fork makes its own on first use."""
 
 
 @dataclass(frozen=True, slots=True)

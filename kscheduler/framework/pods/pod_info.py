@@ -17,13 +17,14 @@ from kscheduler.framework.pods.affinity_terms import AffinityTerms, affinity_ter
 from kscheduler.framework.pods.requests import Requests, Resizing
 from kscheduler.framework.pods.spread_constraint import SpreadConstraint, parse_spread_constraint
 
+# Protocol, port, host IP (`0.0.0.0` means all addresses).
 HostPort = tuple[str, int, str]
-"""Protocol, port, host IP (`0.0.0.0` means all addresses)."""
 
 ALL_INTERFACES = "0.0.0.0"
+# Shared, because most pods have no host ports and Python would create a new empty set for each.
 _NO_PORTS: Final[frozenset[HostPort]] = frozenset()
-"""Shared, because most pods have no host ports and Python would create a new empty set for each."""
 
+# Values that depend only on a pod's spec and namespace, as long as its status has no resources.
 _OF_SPEC = (
     "requests",
     "accounted",
@@ -35,7 +36,6 @@ _OF_SPEC = (
     "affinity_terms",
     "images",
 )
-"""Values that depend only on a pod's spec and namespace, as long as its status has no resources."""
 
 
 class PodInfo:

@@ -72,19 +72,19 @@ def _nanos(resources: Mapping[str, str | int | float]) -> Nanos:
     return {name: nano_value(quantity) for name, quantity in resources.items()}
 
 
+# Resource name to amount: cpu in thousandths, everything else in units.
 Requests = Mapping[str, int]
-"""Resource name to amount: cpu in thousandths, everything else in units."""
+# The amounts of all resources, or of those that matter; a new dictionary.
 NanosOf = Callable[[ResourceList], Nanos]
-"""The amounts of all resources, or of those that matter; a new dictionary."""
+# What a container requests; a new dictionary.
 RequestOf = Callable[[Container], Nanos]
-"""What a container requests; a new dictionary."""
 
 CPU, MEMORY, EPHEMERAL_STORAGE, PODS = "cpu", "memory", "ephemeral-storage", "pods"
 
 _NATIVE: Final = (CPU, MEMORY, EPHEMERAL_STORAGE)
 
+# The amounts that scoring presumes for a container without requests (100m, 200Mi), in billionths.
 NONZERO_DEFAULTS: Mapping[str, int] = MappingProxyType({CPU: 100 * 10**6, MEMORY: 200 * 1024 * 1024 * 10**9})
-"""The amounts that scoring presumes for a container without requests (100m, 200Mi), in billionths."""
 
 
 def incoming_requests(pod: Pod) -> Requests:
@@ -155,8 +155,8 @@ class _Sums:
     nonzero: tuple[int, int]
 
 
+# Half a kilobyte each, plus the containers that an entry holds.
 _KEPT_SUMS: Final = 2048
-"""Half a kilobyte each, plus the containers that an entry holds."""
 _SUMS_BYTES: Final = 4 * 2**20
 
 
@@ -164,8 +164,8 @@ def _weight(_: tuple[int, int, Resizing], sums: _Sums) -> int:
     return weight_of((sums.containers, sums.statuses))
 
 
+# By the identity of both, and the rule: informers share the containers of like pods.
 _sums: RecentlyUsed[tuple[int, int, Resizing], _Sums] = RecentlyUsedByWeight(_KEPT_SUMS, _SUMS_BYTES, _weight)
-"""By the identity of both, and the rule: informers share the containers of like pods."""
 
 
 def _sums_of_like(pod: Pod, resizing: Resizing) -> _Sums | None:
@@ -184,8 +184,8 @@ def _sums_of_like(pod: Pod, resizing: Resizing) -> _Sums | None:
     return sums
 
 
+# A quota's name puts that before it.
 _LONGEST_DOMAIN: Final = 253 - len("requests.")
-"""A quota's name puts that before it."""
 
 
 @lru_cache(maxsize=4096)

@@ -15,8 +15,8 @@ from kscheduler.framework.nodes.node_table import Codes, Rows
 from kscheduler.framework.status import SUCCESS, Code, Status
 
 NO_NODES_AVAILABLE = "no nodes available to schedule pods"
+# Characters of a message; as many as the API lets a condition have elsewhere (`metav1.Condition`).
 LONGEST_REASONS: Final = 32_768
-"""Characters of a message; as many as the API lets a condition have elsewhere (`metav1.Condition`)."""
 
 
 @dataclass(frozen=True, slots=True)

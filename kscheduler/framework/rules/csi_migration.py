@@ -21,6 +21,7 @@ from kscheduler.api.well_known import BETA_REGION, BETA_ZONE, REGION, ZONE
 AWS_EBS, GCE_PD, AZURE_DISK = "kubernetes.io/aws-ebs", "kubernetes.io/gce-pd", "kubernetes.io/azure-disk"
 CINDER, PORTWORX = "kubernetes.io/cinder", "kubernetes.io/portworx-volume"
 
+# In-tree plugin to CSI driver.
 DRIVERS = {
     AWS_EBS: "ebs.csi.aws.com",
     GCE_PD: "pd.csi.storage.gke.io",
@@ -28,9 +29,8 @@ DRIVERS = {
     CINDER: "cinder.csi.openstack.org",
     PORTWORX: "pxd.portworx.com",
 }
-"""In-tree plugin to CSI driver."""
+# Plugins with a translation whose volumes count against no limit, migrated or not.
 NOT_COUNTED = frozenset(("kubernetes.io/azure-file", "kubernetes.io/vsphere-volume"))
-"""Plugins with a translation whose volumes count against no limit, migrated or not."""
 
 ZONE_DELIMITER = "__"
 

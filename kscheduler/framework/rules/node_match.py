@@ -51,8 +51,8 @@ PREFER_NO_SCHEDULE: Final = "PreferNoSchedule"
 NO_EXECUTE: Final = "NoExecute"
 
 
+# The feature gate.
 COMPARISON_OPERATORS: Final = "TaintTolerationComparisonOperators"
-"""The feature gate."""
 
 _CANONICAL_INTEGER: Final = re.compile("0|-?[1-9][0-9]*")
 _INT64: Final = range(-(2**63), 2**63)

@@ -30,8 +30,8 @@ def default_normalize(scores: Scores, *, reverse: bool = False) -> Scores:
 
 # Tie-breaking: a choice among equal nodes that looks random and is reproducible.
 
+# The rule by which one of equal nodes is chosen, as explanations name it.
 TIE_RULE: Final = "highest mix of pod UID and node name"
-"""The rule by which one of equal nodes is chosen, as explanations name it."""
 
 _30, _27, _31 = np.uint64(30), np.uint64(27), np.uint64(31)
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
@@ -61,15 +61,15 @@ def mix(hashes: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]:
 # such integers never rounds up to the next integer, so truncation is integer division), int64 below 2^63, and Python's
 # integers beyond.
 
+# [resource, row], each in 0..2^63 - 1.
 Amounts = NDArray[np.int64]
-"""[resource, row], each in 0..2^63 - 1."""
+# A resource, how much of it the pod requests, and the weight of its points.
 Demand = tuple[str, int, int]
-"""A resource, how much of it the pod requests, and the weight of its points."""
+# By a resource that devices stand for how many each row has, and how many are taken, int64 [rows].
 Devices = Mapping[str, tuple[NDArray[np.int64], NDArray[np.int64]]]
-"""By a resource that devices stand for how many each row has, and how many are taken, int64 [rows]."""
 
+# Below this, a hundred times the amount is an integer that float64 holds exactly.
 _EXACT_AS_FLOAT: Final = 2**46
-"""Below this, a hundred times the amount is an integer that float64 holds exactly."""
 _EXACT_AS_INT64: Final = 2**56
 
 

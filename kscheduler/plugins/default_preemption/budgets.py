@@ -20,8 +20,8 @@ from kscheduler.framework.nodes.label_column import Mask
 from kscheduler.framework.nodes.pod_columns import Items, PodKind, Removable
 from kscheduler.framework.pods.pod_info import PodInfo
 
+# The most rules, and the most verdicts per rule; above that, all are dropped and worked out again.
 _KEPT: Final = 10_000
-"""The most rules, and the most verdicts per rule; above that, all are dropped and worked out again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -149,8 +149,8 @@ def _among_equals(left: Items, found: Sequence[Candidates], nodes: NodeTable, pr
 # Nodes are tried in batches, but the result depends on their order in the ring only: candidates after the point where
 # there were enough are left out, so the size of a batch makes no difference.
 
+# A search begins with at most about four times as many nodes as would be enough if all were candidates.
 _LEAST_SHARE: Final = 0.25
-"""A search begins with at most about four times as many nodes as would be enough if all were candidates."""
 
 
 class Shortlist:

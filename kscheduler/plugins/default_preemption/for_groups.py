@@ -20,8 +20,8 @@ from kscheduler.plugins.default_preemption.budgets import BudgetRules
 from kscheduler.plugins.default_preemption.choice import NEVER, is_preempted
 from kscheduler.plugins.default_preemption.unit_search import VictimUnit, most_important_first, pods_of, units_of, worth
 
+# Stands for the node in the instruction: victims may be anywhere.
 DOMAIN: Final = "cluster"
-"""Stands for the node in the instruction: victims may be anywhere."""
 _NO_VICTIMS: Final = unresolvable("No preemption victims found for incoming preemptor")
 _UNDER_WAY: Final = Status(SUCCESS.code, ("ongoing preemption on nominated nodes",))
 

@@ -37,8 +37,8 @@ from kscheduler.plugins.default_preemption.victims import Tried, VictimSearch, c
 
 NOT_HELPFUL: Final = unresolvable("Preemption is not helpful for scheduling")
 NO_CANDIDATE: Final = unschedulable("no candidate node for preemption")
+# Made once: PreEnqueue runs for each waiting preemptor with each victim that is deleted.
 WAITING: Final = unresolvable("waiting for the preemption for this pod to be finished", plugin="DefaultPreemption")
-"""Made once: PreEnqueue runs for each waiting preemptor with each victim that is deleted."""
 GROUP_WAITING: Final = unresolvable(
     "waiting for the preemption for this pod group to be finished", plugin="DefaultPreemption"
 )

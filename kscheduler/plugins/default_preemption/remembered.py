@@ -27,17 +27,17 @@ from kscheduler.plugins.default_preemption.choice import Candidates
 from kscheduler.plugins.default_preemption.victims import Tried, VictimSearch
 
 _UNKNOWN, _NO_CANDIDATE, _CANDIDATE = range(3)
+# Rows of `RememberedRows._numbers`: the columns of `Candidates`, and the place in the list of the first victim.
 _BROKEN, _HIGHEST, _SUM, _VICTIMS, _FIRST = range(5)
-"""Rows of `RememberedRows._numbers`: the columns of `Candidates`, and the place in the list of the first victim."""
 _BYTES_PER_ROW: Final = 100
 _BUDGET_BYTES: Final = 32 * 2**20
+# The preemptors of each Job are a class, and most classes never return.
 _MOST_CLASSES: Final = 16
-"""The preemptors of each Job are a class, and most classes never return."""
+# The most victims of all classes but the last: deleted pods are kept alive as well, about 2 KB each.
 _MOST_VICTIMS: Final = 50_000
-"""The most victims of all classes but the last: deleted pods are kept alive as well, about 2 KB each."""
 _MOST_SEEN: Final = 256
+# The most classes remembered as seen once.
 _SEEN_BYTES: Final = 4 * 2**20
-"""The most classes remembered as seen once."""
 
 
 class RememberedRows:

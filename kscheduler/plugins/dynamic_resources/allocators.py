@@ -22,10 +22,10 @@ from kscheduler.plugins.dynamic_resources.long_evaluations import PatientCompile
 from kscheduler.plugins.dynamic_resources.node_result_cache import NodeResultCache, ResultsByTemplate
 from kscheduler.plugins.dynamic_resources.search import DeviceSearch
 
+# The default of `filterTimeout` in DynamicResourcesArgs.
 FILTER_TIMEOUT_SECONDS: Final = 10.0
-"""The default of `filterTimeout` in DynamicResourcesArgs."""
+# Of `device` in a selector, besides its driver.
 _OTHER_FIELDS: Final = ("attributes", "capacity", "allowMultipleAllocations")
-"""Of `device` in a selector, besides its driver."""
 _NO_SLICES: Final[Sequence[ResourceSlice]] = ()
 
 

@@ -220,8 +220,8 @@ def _unmatched_tree(selector: UnmatchedSelector) -> Tree:
 
 
 T = TypeVar("T")
+# Makes a search for some of the pod's claims.
 SearchFor = Callable[[Sequence[ResourceClaim]], DeviceSearch]
-"""Makes a search for some of the pod's claims."""
 
 
 def claim_details(

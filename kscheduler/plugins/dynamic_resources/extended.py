@@ -29,11 +29,11 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.requests import is_extended
 from kscheduler.plugins.dynamic_resources.search import DeviceSearch
 
+# The name of the claim before it is written: no claim in the API can have it.
 IN_MEMORY: Final = "<extended-resources>"
-"""The name of the claim before it is written: no claim in the API can have it."""
 CANNOT_FIT: Final = -4
+# Codes of Filter.
 LEFT_OVER: Final = -5
-"""Codes of Filter."""
 REASONS: Final = {CANNOT_FIT: "cannot fit resource", LEFT_OVER: "cannot schedule extended resource claim"}
 
 Mappings = tuple[ContainerExtendedResourceRequest, ...]

@@ -194,8 +194,8 @@ class ChosenByGroup:
     uids: set[str] = field(default_factory=set)
 
 
+# Of the nodes that can use an allocation. A scheduler writes one.
 MOST_TERMS: Final = 1_000
-"""Of the nodes that can use an allocation. A scheduler writes one."""
 
 
 def reachable_from(claim: ResourceClaim, allocation: AllocationResult) -> Sequence[NodeTerm] | None:
@@ -218,8 +218,8 @@ def reachable_from(claim: ResourceClaim, allocation: AllocationResult) -> Sequen
 # A request may name alternatives (`firstAvailable`), best first. Each alternative that is allocated adds 8 less its
 # place in the list; requests without alternatives add nothing.
 
+# How long a list of alternatives may be, by the API.
 MOST_ALTERNATIVES: Final = 8
-"""How long a list of alternatives may be, by the API."""
 
 
 def points(state: ClaimsInCycle, found: Sequence[AllocationResult]) -> int:

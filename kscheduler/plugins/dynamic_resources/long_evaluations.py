@@ -28,14 +28,14 @@ from kscheduler.api.device_selectors import (
 from kscheduler.api.devices import Device
 from kscheduler.bounded import WithinBudget
 
+# What a compilation may take on the event loop: ten milliseconds. Most selectors need a tenth of it.
 BUDGET_STEPS: Final = 20_000
-"""What a compilation may take on the event loop: ten milliseconds. Most selectors need a tenth of it."""
+# What an evaluation may cost on the event loop: some milliseconds. Most selectors cost less than a hundredth of it.
 BUDGET_COST: Final = 2_000
-"""What an evaluation may cost on the event loop: some milliseconds. Most selectors cost less than a hundredth of it."""
+# How long the event loop waits for an evaluation in one go.
 WAIT_SECONDS: Final = 0.005
-"""How long the event loop waits for an evaluation in one go."""
+# That are under way, each in a thread, or whose answer nobody has asked for yet. Further ones wait for these.
 MOST_EVALUATIONS: Final = 64
-"""That are under way, each in a thread, or whose answer nobody has asked for yet. Further ones wait for these."""
 
 _Key = tuple[str, ...] | tuple[str, str, int]
 T = TypeVar("T")

@@ -21,18 +21,18 @@ from kscheduler.devices.slices import SliceIndex
 from kscheduler.framework.cluster.devices import Devices
 from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows
 
+# What each claim gets, or a code of Filter.
 Explanation = Sequence[AllocationResult] | int
-"""What each claim gets, or a code of Filter."""
 
+# UIDs of the claims that an answer is about.
 OfClaims = tuple[str, ...]
-"""UIDs of the claims that an answer is about."""
 
+# No code of Filter: those are negative, and 0 passes.
 _UNKNOWN: Final = 1
-"""No code of Filter: those are negative, and 0 passes."""
 MOST_TEMPLATES: Final = 16
 _TEMPLATES_BYTES: Final = 8 * 2**20
+# Devices in the answers of all templates together: half a kilobyte each. An answer without devices counts as one.
 MOST_RESULTS_KEPT: Final = 200_000
-"""Devices in the answers of all templates together: half a kilobyte each. An answer without devices counts as one."""
 
 
 @dataclass(slots=True)

@@ -76,8 +76,8 @@ from kscheduler.plugins.dynamic_resources.search import NOT_AVAILABLE, REASONS, 
 _PREPARED: Final = PreFilterResult(SUCCESS)
 _NOTHING_TO_WRITE: Final = PreFlightResult(SKIP, allow_parallel=True)
 _WRITES: Final = PreFlightResult(SUCCESS, allow_parallel=True)
+# For all pods without claims: nobody writes to it.
 _NO_CLAIMS: Final = ClaimsInCycle()
-"""For all pods without claims: nobody writes to it."""
 
 
 _DONE_FOR_GROUP: Final = unschedulable(

@@ -25,8 +25,8 @@ from kscheduler.plugins.dynamic_resources.node_result_cache import Explanation, 
 
 NO_DEVICES: Final = -1
 NOT_AVAILABLE: Final = -2
+# Codes of Filter: no preemption can help against any of them.
 INVALID_POOLS: Final = -3
-"""Codes of Filter: no preemption can help against any of them."""
 
 REASONS: Final = {
     NO_DEVICES: "cannot allocate all claims",
@@ -35,8 +35,8 @@ REASONS: Final = {
 }
 
 
+# How often a node is searched in the background while its devices change; then the cycle does it.
 MOST_TRIES: Final = 3
-"""How often a node is searched in the background while its devices change; then the cycle does it."""
 
 
 class OverdueError(StatusError):

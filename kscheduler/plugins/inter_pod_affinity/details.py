@@ -16,10 +16,10 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.reasons.details import Detail, grouped
 from kscheduler.framework.reasons.wording import match_text
 
+# Pods and domains that are named in the text.
 _SHOWN: Final = 3
-"""Pods and domains that are named in the text."""
+# Pods that are listed per domain in the facts; `count` has the number of all.
 _LISTED: Final = 10
-"""Pods that are listed per domain in the facts; `count` has the number of all."""
 
 PodsByDomain = dict[str, list[str]]
 

@@ -142,8 +142,8 @@ class DomainCounts:
         return DomainCounts(self._numbers, self._counts, after)
 
 
+# By topology key.
 ByKey = Mapping[str, DomainCounts]
-"""By topology key."""
 
 
 def by_key(

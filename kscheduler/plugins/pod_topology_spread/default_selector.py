@@ -18,8 +18,8 @@ from kscheduler.framework.cluster.lister import WorkloadListers
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.spread_constraint import SpreadConstraint, counted_by, merged
 
+# Stands for a controller that is not in the cache: its empty selector adds nothing.
 _UNKNOWN_SET: Final = ReplicaSet()
-"""Stands for a controller that is not in the cache: its empty selector adds nothing."""
 
 Controller = ReplicationController | ReplicaSet | StatefulSet
 
@@ -89,16 +89,16 @@ def _of_labels(labels: dict[str, str]) -> Selector:
 # long as none of the services and controllers changes. What `layout` caches by constraints is therefore found for all
 # of them.
 
+# By `whenUnsatisfiable`.
 ByAction = Mapping[str, tuple[SpreadConstraint, ...]]
-"""By `whenUnsatisfiable`."""
 
 _NONE: Final[ByAction] = {}
+# The most sets of services and controller that are kept, about 3 KB each.
 _KEPT: Final = 4096
-"""The most sets of services and controller that are kept, about 3 KB each."""
+# Of those with long selectors.
 _KEPT_BYTES: Final = 2 * 2**20
-"""Of those with long selectors."""
+# Above this size, entries whose controller is deleted or changed are swept, each time the number has doubled.
 _LEAST_SWEPT: Final = 256
-"""Above this size, entries whose controller is deleted or changed are swept, each time the number has doubled."""
 
 
 def _weight(_: object, entry: tuple[Selecting, ByAction]) -> int:

@@ -17,8 +17,8 @@ from kscheduler.framework.reasons.details import Detail, grouped
 from kscheduler.framework.reasons.wording import selector_text
 from kscheduler.plugins.pod_topology_spread.filtering import ConstraintCounts, HardSpread
 
+# Domains that are named.
 _SHOWN: Final = 3
-"""Domains that are named."""
 
 
 def spread_details(spread: HardSpread, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Iterator[Detail]:

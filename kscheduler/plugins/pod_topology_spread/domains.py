@@ -20,10 +20,10 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.spread_constraint import SpreadConstraint
 from kscheduler.framework.rules.node_match import has_untolerated
 
+# Pods per row, or per domain: int64.
 Counts = NDArray[np.int64]
-"""Pods per row, or per domain: int64."""
+# The number of each row's domain, 0 where the label is missing: intp, because `take` converts all other types.
 DomainNumbers = NDArray[np.intp]
-"""The number of each row's domain, 0 where the label is missing: intp, because `take` converts all other types."""
 
 
 def counts_at(constraint: SpreadConstraint, counters: TopologyCounters | None, rows: Rows) -> Counts:

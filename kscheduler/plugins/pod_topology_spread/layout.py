@@ -36,11 +36,11 @@ from kscheduler.plugins.pod_topology_spread.domains import (
 
 _BUDGET_BYTES: Final = 64 * 2**20
 _OWN_BYTES: Final = 2048
+# A requirement of a constraint's selector, or a value of one.
+# What a layout takes besides its arrays.
 _BYTES_PER_PART: Final = 256
-"""A requirement of a constraint's selector, or a value of one."""
-"""What a layout takes besides its arrays."""
+# The most layouts kept: without a limit, those of past releases would pile up while no node changes.
 _MOST: Final = 1024
-"""The most layouts kept: without a limit, those of past releases would pile up while no node changes."""
 
 
 @dataclass(frozen=True, slots=True)

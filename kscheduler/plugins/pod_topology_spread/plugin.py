@@ -33,11 +33,11 @@ from kscheduler.plugins.pod_topology_spread.scoring import SoftSpread, soft_spre
 
 Constraints = tuple[SpreadConstraint, ...]
 
+# For pods without constraints that a service or a controller selects, unless the profile says otherwise.
 SYSTEM_CONSTRAINTS: Final = (
     TopologySpreadConstraint(max_skew=3, topology_key=HOSTNAME, when_unsatisfiable=SCHEDULE_ANYWAY),
     TopologySpreadConstraint(max_skew=5, topology_key=ZONE, when_unsatisfiable=SCHEDULE_ANYWAY),
 )
-"""For pods without constraints that a service or a controller selects, unless the profile says otherwise."""
 
 _REASON = "node(s) didn't match pod topology spread constraints"
 _PREPARED: Final = PreFilterResult(SUCCESS)

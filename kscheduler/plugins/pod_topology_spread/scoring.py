@@ -44,8 +44,8 @@ from kscheduler.plugins.pod_topology_spread.layout import Domains, Layout
 _LN2_HIGH: Final = 6.93147180369123816490e-01
 _LN2_LOW: Final = 1.90821492927058770002e-10
 _ODD: Final = (1.479819860511658591e-01, 1.818357216161805012e-01, 2.857142874366239149e-01, 6.666666666666735130e-01)
+# Coefficients of R, highest power first.
 _EVEN: Final = (1.531383769920937332e-01, 2.222219843214978396e-01, 3.999999999940941908e-01)
-"""Coefficients of R, highest power first."""
 
 
 @lru_cache(maxsize=4096)
@@ -71,8 +71,8 @@ def _polynomial(coefficients: tuple[float, ...], variable: float) -> float:
 
 
 _ALMOST_HALF: Final = math.nextafter(0.5, 0.0)
+# Up to this number of pods on a node, scores are looked up by the number of pods.
 _MOST_COUNTED: Final = 63
-"""Up to this number of pods on a node, scores are looked up by the number of pods."""
 
 
 @dataclass(frozen=True, slots=True)

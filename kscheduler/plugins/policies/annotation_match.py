@@ -25,8 +25,8 @@ from kscheduler.framework.reasons.details import Detail, grouped
 from kscheduler.framework.rules.scoring import default_normalize
 from kscheduler.framework.status import SKIP, SUCCESS, Status
 
+# Keys of nodes, each with the value that the pod's annotation asks for.
 Wanted = tuple[tuple[str, str], ...]
-"""Keys of nodes, each with the value that the pod's annotation asks for."""
 
 
 class AnnotationMatch(Plugin):

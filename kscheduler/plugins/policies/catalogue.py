@@ -8,6 +8,7 @@ from kscheduler.plugins.policies.node_cost import NodeCost
 from kscheduler.plugins.policies.random_score import RandomScore
 from kscheduler.plugins.policies.round_robin import RoundRobin
 
+# The plugins, which a profile may enable by name. None has an order of its own: they come where profiles put them.
 POLICIES: tuple[type[Plugin], ...] = (
     RandomScore,
     RoundRobin,
@@ -16,4 +17,3 @@ POLICIES: tuple[type[Plugin], ...] = (
     LoadAware,
     ExternalScore,
 )
-"""The plugins, which a profile may enable by name. None has an order of its own: they come where profiles put them."""

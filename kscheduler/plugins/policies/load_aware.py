@@ -38,12 +38,12 @@ from kscheduler.plugins.policies.measurements import (
     from_prometheus,
 )
 
+# Trust moves in twentieths, so that age alone does not change every node at every refresh.
 TRUST_STEPS: Final = 20
-"""Trust moves in twentieths, so that age alone does not change every node at every refresh."""
+# Amounts beyond this (280 petabytes) are taken for this, so that sums of twentieths fit into 64 bits.
 _MOST: Final = MAX_INT64 // (2 * TRUST_STEPS)
-"""Amounts beyond this (280 petabytes) are taken for this, so that sums of twentieths fit into 64 bits."""
+# Estimates are worked out in the background, this many between two turns of the event loop.
 _NODES_AT_A_TIME: Final = 200
-"""Estimates are worked out in the background, this many between two turns of the event loop."""
 
 
 class _Load(NamedTuple):

@@ -37,15 +37,15 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+# Of an answer: a hundred bytes for each of 80,000 nodes.
 MOST_BYTES: Final = 8 * 2**20
-"""Of an answer: a hundred bytes for each of 80,000 nodes."""
+# Below that, parsing takes less than ten milliseconds.
 LARGE_BYTES: Final = 64 * 2**10
-"""Below that, parsing takes less than ten milliseconds."""
 _LONGEST_TOKEN: Final = 64 * 2**10
+# RFC 6750.
 _TOKEN: Final = re.compile(rb"[A-Za-z0-9._~+/-]+=*")
-"""RFC 6750."""
+# Where Kubernetes mounts a pod's token for the API server.
 OWN_CREDENTIALS: Final = (Path("/var/run/secrets/kubernetes.io"), Path("/run/secrets/kubernetes.io"))
-"""Where Kubernetes mounts a pod's token for the API server."""
 
 
 async def fetched(source: HTTPSource, path: str = "", params: Mapping[str, str] | None = None) -> bytes:
@@ -279,8 +279,8 @@ class Measurement:
     ended_at: float
 
 
+# By node name.
 Measurements = Mapping[str, Measurement]
-"""By node name."""
 
 
 class _Metadata(msgspec.Struct):

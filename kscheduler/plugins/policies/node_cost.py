@@ -27,13 +27,13 @@ from kscheduler.telemetry.logs import get_logger
 _log = get_logger(__name__)
 
 UNPRICED: Final = -1
+# Of the currency: the unit of raw points. A cent per thousand hours can still be told from nothing.
 MILLIONTHS: Final = 1_000_000
-"""Of the currency: the unit of raw points. A cent per thousand hours can still be told from nothing."""
 _MOST: Final = 10**9
 _PRICE = re.compile(r"[0-9]{1,10}(\.[0-9]{1,18})?")
 _LONGEST_SHOWN: Final = 80
+# Nodes that are remembered as warned about.
 _MOST_WARNED: Final = 10_000
-"""Nodes that are remembered as warned about."""
 
 
 def parse_price(text: str) -> int | None:

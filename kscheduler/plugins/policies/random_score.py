@@ -21,8 +21,8 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.rules.scoring import mix
 
 _NUMBERS: Final = np.uint64(MAX_NODE_SCORE + 1)
+# The upper half of the hash decides: ties between nodes are broken by all of another one.
 _UPPER_HALF: Final = np.uint64(32)
-"""The upper half of the hash decides: ties between nodes are broken by all of another one."""
 
 
 class RandomScore(Plugin):

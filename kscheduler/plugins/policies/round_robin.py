@@ -28,11 +28,11 @@ from kscheduler.framework.plugin import MAX_NODE_SCORE, Plugin, Source
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Status
 
+# Turns that were given by this process come after all that are read from pods.
 _FIRST_TURN: Final = 1 << 62
-"""Turns that were given by this process come after all that are read from pods."""
 _MOST_PER_SECOND: Final = 1_000
+# Turns of nodes that are gone, beyond two per node.
 _FORGETS_AT: Final = 256
-"""Turns of nodes that are gone, beyond two per node."""
 
 
 class RoundRobin(Plugin):

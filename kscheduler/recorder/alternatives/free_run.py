@@ -33,8 +33,8 @@ from kscheduler.scheduling.journal import AttemptFailure, EvictionStep, Journal
 from kscheduler.state.queue.queued_group import QueuedPodGroup
 
 SAMPLE_SECONDS: Final = 60.0
+# Decisions per waiting pod after one event: anyone who moves then still, moves forever.
 _MOST_DECISIONS: Final = 20
-"""Decisions per waiting pod after one event: anyone who moves then still, moves forever."""
 
 
 @dataclass(frozen=True, slots=True)

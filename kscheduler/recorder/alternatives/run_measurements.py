@@ -14,8 +14,8 @@ from kscheduler.scheduling.runtime.partial_results import MissingPoints
 from kscheduler.state.cache import Cache
 
 _RESOURCES: Final = ("cpu", "memory")
+# Of the label or annotation that says what a node costs.
 PRICE_KEY: Final = NodeCostArgs().key
-"""Of the label or annotation that says what a node costs."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,15 +42,12 @@ class OutputJournal(Journal):
         self.outputs.append((op, pod, numbers_in(message) if self._is_redacted else message, *rest))
 
     def let_go(self, queued: QueuedPodInfo) -> None:
-        """Likewise."""
         self.outputs.append((Output.LET_GO, queued.key))
 
     def preempting(self, preemption: Preemption) -> None:
-        """Likewise."""
         self.outputs.append(preempts_output(preemption))
 
     def continues_in_background(self, pod: PodInfo, node_name: str) -> None:
-        """Likewise."""
         self.outputs.append((Output.CONTINUES_IN_BACKGROUND, pod.key, node_name))
 
     def take(self) -> list[tuple[Any, ...]]:

@@ -34,8 +34,8 @@ from kscheduler.recorder.replaying.replayed_scheduler import (
 from kscheduler.recorder.segments import SegmentError, SegmentName, SegmentReader, name_of, others_in, runs_in
 from kscheduler.state.group_apis import OTHER_APIS
 
+# Differences that are kept in words; the others are counted.
 MOST_KEPT: Final = 100
-"""Differences that are kept in words; the others are counted."""
 
 
 class RecordingError(Exception):

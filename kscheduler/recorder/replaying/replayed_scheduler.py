@@ -61,8 +61,8 @@ from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.state.cache import Cache
 from kscheduler.state.queue.queued_group import GroupOutcome, QueuedPodGroup
 
+# What decides; by default what is recorded.
 Configure = Callable[[RecordedConfiguration], Configured]
-"""What decides; by default what is recorded."""
 
 
 class ReplayLostError(Exception):

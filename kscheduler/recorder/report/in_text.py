@@ -8,8 +8,8 @@ from kscheduler.recorder.replaying.replay import Report
 from kscheduler.recorder.report.times import time_text
 from kscheduler.text import BOLD, GREEN, INDENT, PLAIN, RED, YELLOW, Style, aligned, printable, wrapped
 
+# Differences that are shown; -o json has more.
 _MOST: Final = 10
-"""Differences that are shown; -o json has more."""
 
 
 def replay_text(report: Report, style: Style = PLAIN) -> str:

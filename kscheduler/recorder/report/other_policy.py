@@ -11,8 +11,8 @@ from kscheduler.text import BOLD, INDENT, PLAIN, Style, aligned, printable, wrap
 
 API_VERSION: Final = "replay.kscheduler.io/v1"
 KIND: Final = "PolicyComparison"
+# Pods of a kind that are shown; -o json has all.
 _MOST: Final = 20
-"""Pods of a kind that are shown; -o json has all."""
 
 
 def comparison_tree(compared: PolicyComparison, where: str) -> dict[str, Any]:

@@ -70,8 +70,8 @@ class PreBindPlan:
         return self.failure.code if not self.failure.is_success else Code.SUCCESS if self.groups else Code.SKIP
 
 
+# The plan of nearly all pods.
 _NOTHING_TO_DO: Final = PreBindPlan()
-"""The plan of nearly all pods."""
 
 
 def plan_of(
@@ -236,12 +236,12 @@ async def _written_or_error(write: Awaitable[T]) -> T | Status:
         return error(str(failure))
 
 
+# 5xx answers to one Binding after which a pod that is still without a node gives up this node.
 MOST_SERVER_ERRORS: Final = 3
-"""5xx answers to one Binding after which a pod that is still without a node gives up this node."""
 
 _REFUSALS: Final = frozenset({400, 403, 413, 422})
+# The text of an RBAC refusal. It concerns all pods, so they are tried again soon, for when the role is corrected.
 _NO_RIGHTS: Final = re.compile(r"\bcannot \w+ resource ")
-"""The text of an RBAC refusal. It concerns all pods, so they are tried again soon, for when the role is corrected."""
 
 
 class PodBinder(Protocol):

@@ -80,10 +80,10 @@ async def _wait(event: asyncio.Event) -> None:
 #
 # How long a pod waits for Permit, and PreBind, have modules of their own.
 
+# How long an `async def permit` may take to end after it was cancelled.
 END_SECONDS: Final = 5.0
-"""How long an `async def permit` may take to end after it was cancelled."""
+# How long an `async def post_bind` may take; then it is cancelled.
 POST_BIND_SECONDS: Final = 60.0
-"""How long an `async def post_bind` may take; then it is cancelled."""
 
 
 def run_reserve(attempt: Attempt) -> Status:

@@ -54,8 +54,8 @@ from kscheduler.telemetry.logs import get_logger, verbose
 
 _log = get_logger(__name__)
 
+# How long a plugin may take to close.
 CLOSE_SECONDS: Final = 5.0
-"""How long a plugin may take to close."""
 _STOP_SECONDS: Final = CLOSE_SECONDS + 1.0
 
 

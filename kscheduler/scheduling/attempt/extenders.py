@@ -33,14 +33,14 @@ from kscheduler.telemetry.logs import get_logger, verbose
 
 _log = get_logger("extenders")
 
+# Pods of a line that are between their first question and their decision. The others wait unjudged, so that what is
+# asked is about nodes as they are.
 TURNS_PER_LINE: Final = 16
-"""Pods of a line that are between their first question and their decision. The others wait unjudged, so that what is
-asked is about nodes as they are."""
 
+# A line in which pods have stood for so long is logged.
 LONG_SECONDS: Final = 10.0
-"""A line in which pods have stood for so long is logged."""
+# Pods that may stand in a line before those that are gone are looked for; then twice as many as are left.
 LEAST_SWEPT: Final = 1024
-"""Pods that may stand in a line before those that are gone are looked for; then twice as many as are left."""
 
 
 def _no_workers() -> None:

@@ -46,10 +46,10 @@ from kscheduler.state.queue.queued_group import GroupOutcome, QueuedPodGroup
 from kscheduler.telemetry.logs import get_logger, verbose
 from kscheduler.telemetry.logs.caught import Boundary, count_caught
 
+# How often a group is tried again after a long search in one attempt.
 MOST_SEARCHES: Final = 64
-"""How often a group is tried again after a long search in one attempt."""
+# What members that search for devices may take of one trial, all of them together; each by itself has a slice.
 MOST_SEARCH_SECONDS: Final = 1.0
-"""What members that search for devices may take of one trial, all of them together; each by itself has a slice."""
 SEARCHED_TOO_LONG: Final = (
     f"the search for the devices of the group's claims takes too long: retried {MOST_SEARCHES} times, or more than "
     f"{MOST_SEARCH_SECONDS:g} s in one trial"
@@ -296,7 +296,6 @@ class GroupAttempts:
         self._context.observations.placements(tried.profile.name, evaluations)
 
     def _look_for_room(self, inputs: GroupInputs, tried: _Tried, result: GroupResult) -> None:
-        """PodGroupPostFilter, measured."""
         if result.status.code is not Code.UNSCHEDULABLE:
             return
         began, observations = self._now(), self._context.observations

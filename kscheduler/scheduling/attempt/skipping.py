@@ -93,12 +93,12 @@ def _names_another(queued: QueuedPodInfo, newest: Pod) -> bool:
 # in slices, in the order in which pods were popped: mostly those behind it ask for the same, and find it done. The last
 # cycle and what follows from it are one synchronous step, as for every other pod.
 
+# How long a search may hold the event loop: in the cycle, and in each slice after it.
 SLICE_SECONDS: Final = 0.005
-"""How long a search may hold the event loop: in the cycle, and in each slice after it."""
+# Where what was found is out of date again and again, the last cycle has more time, and decides.
 MOST_CYCLES: Final = 8
-"""Where what was found is out of date again and again, the last cycle has more time, and decides."""
+# For the search of the last cycle, which holds the event loop.
 LAST_SECONDS: Final = 0.1
-"""For the search of the last cycle, which holds the event loop."""
 SEARCHED_TOO_LONG: Final = (
     f"the search for the devices of the pod's claims takes too long: retried {MOST_CYCLES} times while devices were "
     f"taken and given back, at last for {LAST_SECONDS:g} s in one go"

@@ -35,12 +35,12 @@ from kscheduler.telemetry.series import LabelValues, MetricSeries
 
 _log = get_logger(__name__)
 
+# How long after a line about an outage the next one follows.
 QUIET_SECONDS: Final = 60.0
-"""How long after a line about an outage the next one follows."""
+# How long after a line about an outage one with another cause may follow.
 NEWS_SECONDS: Final = 5.0
-"""How long after a line about an outage one with another cause may follow."""
+# How long the service waits, at its end, for refreshes that were cancelled.
 END_SECONDS: Final = 5.0
-"""How long the service waits, at its end, for refreshes that were cancelled."""
 _JITTER: Final = 0.1
 
 REFRESHES: Final = MetricSeries(
@@ -273,7 +273,6 @@ class _InterruptionsOnly:
             self._listener.failed(plugin, point, pod, failure, then)
 
     def slow(self, plugin: str, point: str, pod: PodInfo | None, seconds: float, nodes: int = 0) -> None:
-        """Pass on."""
         self._listener.slow(plugin, point, pod, seconds, nodes)
 
 

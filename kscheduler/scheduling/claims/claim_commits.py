@@ -40,15 +40,15 @@ from kscheduler.telemetry.logs.caught import Boundary, count_caught
 
 _log = get_logger(__name__)
 
+# How long a stop waits for requests that have begun.
 DRAIN_SECONDS: Final = 5.0
-"""How long a stop waits for requests that have begun."""
+# After a claim could not be freed, until its pod is tried again: no event would wake it.
 PAUSE_SECONDS: Final = 5.0
-"""After a claim could not be freed, until its pod is tried again: no event would wake it."""
+# How long to wait until the watch shows a claim that was created.
 INFORMER_SECONDS: Final = 120.0
-"""How long to wait until the watch shows a claim that was created."""
 
+# UIDs of claim and pod.
 _RequestKey = tuple[str, str]
-"""UIDs of claim and pod."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from kscheduler.client.writes.claims import StoredClaim
 from kscheduler.framework.status import Fault
 
 CONFLICT_TRIES: Final = 5
+# As client-go after a 409: five tries, 10 ms between two.
 CONFLICT_SECONDS: Final = 0.01
-"""As client-go after a 409: five tries, 10 ms between two."""
 _REFUSALS: Final = frozenset({400, 403, 413, 422})
 
 DeviceIdentity = tuple[str, str, str, str, str | None]

@@ -150,8 +150,8 @@ class ConditionWait:
                 self._observations.device_with_conditions(profile, device.driver, result.value)
 
 
+# 5xx answers to the same write after which it counts as refused, if the claim does not show it.
 MOST_SERVER_ERRORS: Final = 3
-"""5xx answers to the same write after which it counts as refused, if the claim does not show it."""
 
 
 class ClaimWriteError(Exception):

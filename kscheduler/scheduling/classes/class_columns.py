@@ -31,11 +31,11 @@ from kscheduler.scheduling.runtime.guard import PluginFailure
 from kscheduler.scheduling.runtime.partial_results import MissingPoints, codes_after, raw_after, report
 from kscheduler.scheduling.runtime.timing import CallTimer
 
+# Up to this many rows are looked up by their amounts; for more, calling the plugin for all at once is cheaper.
 FEW_ROWS: Final = 8
-"""Up to this many rows are looked up by their amounts; for more, calling the plugin for all at once is cheaper."""
 _KEPT_AMOUNTS: Final = 1024
+# What an answer by amounts takes: an entry of a dict that is two thirds full, and the number of the amounts.
 _BYTES_PER_AMOUNT: Final = 100
-"""What an answer by amounts takes: an entry of a dict that is two thirds full, and the number of the amounts."""
 
 
 class UnkeepableError(Exception):

@@ -32,16 +32,16 @@ from kscheduler.scheduling.record import PluginScores
 from kscheduler.scheduling.runtime.status_text import split_rows
 from kscheduler.scheduling.runtime.timing import CallTimer
 
+# The size of a class on a cluster without nodes: its objects, its name, and the states of its plugins.
 _OWN_BYTES: Final = 6144
-"""The size of a class on a cluster without nodes: its objects, its name, and the states of its plugins."""
+# The most uses of a class until its bytes are counted again: each use may add a few answers.
 _MOST_UNCOUNTED: Final = 64
-"""The most uses of a class until its bytes are counted again: each use may add a few answers."""
 
+# Row numbers, ascending: an intp array, or a list of int if there are few.
 Changed = Rows | list[int]
-"""Row numbers, ascending: an intp array, or a list of int if there are few."""
 
+# Call a live filter for rows: an int64 code per row; `None` if all pass, or if it skips. Raises `PluginFailure`.
 CallLiveFilter = Callable[[FilterPlugin, Rows], Codes | None]
-"""Call a live filter for rows: an int64 code per row; `None` if all pass, or if it skips. Raises `PluginFailure`."""
 
 
 class ColumnFilters:

@@ -44,8 +44,8 @@ from kscheduler.state.nominator import NominatedPods
 
 _KEPT_DRAWERS: Final = 1024
 _KEPT_EACH: Final = 4
+# Of drawers with large specs; a pod whose spec takes more than a quarter of it has no template.
 _BUDGET_BYTES: Final = 8 * 2**20
-"""Of drawers with large specs; a pod whose spec takes more than a quarter of it has no template."""
 _ENCODER: Final = msgspec.msgpack.Encoder()
 
 

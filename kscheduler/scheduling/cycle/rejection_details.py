@@ -94,8 +94,8 @@ def add_points(record: SchedulingRecord, answers: ExtenderResults) -> None:
 N = TypeVar("N", FilterPlugin, PreFilterPlugin)
 
 FAILED = DETAILS_FAILED
+# The kind of a detail that can only say which nominated pods are in the way.
 NOMINATED = "besideNominated"
-"""The kind of a detail that can only say which nominated pods are in the way."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,8 +34,8 @@ from kscheduler.state.cache import Cache
 from kscheduler.state.queue.scheduling_queue import SchedulingQueue
 from kscheduler.state.row_check import row_fault
 
+# If the watch does not show a binding this long after it was settled, the store is compared with the API server.
 UNCONFIRMED_SECONDS: Final = 60.0
-"""If the watch does not show a binding this long after it was settled, the store is compared with the API server."""
 
 
 class DriftType(StrEnum):
@@ -92,9 +92,7 @@ class Drift:
 class PodsStored(Protocol):
     """The part of an informer's store of pods that is read here."""
 
-    def get(self, key: str) -> Pod | None:
-        """One pod."""
-        ...
+    def get(self, key: str) -> Pod | None: ...
 
     def keys(self) -> list[str]:
         """All keys, a copy."""
@@ -104,9 +102,7 @@ class PodsStored(Protocol):
 class NodesStored(Protocol):
     """The same for nodes."""
 
-    def get(self, key: str) -> Node | None:
-        """One node."""
-        ...
+    def get(self, key: str) -> Node | None: ...
 
     def keys(self) -> list[str]:
         """All keys, a copy."""

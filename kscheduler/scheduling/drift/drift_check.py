@@ -44,21 +44,21 @@ _log = get_logger(__name__)
 CHECK_SECONDS: Final = 60.0
 SECOND_LOOK_SECONDS: Final = 5.0
 SLICE_SECONDS: Final = 0.002
+# The pause between two slices: during a check, nine tenths of the time are left for decisions.
 REST_SECONDS: Final = 0.02
-"""The pause between two slices: during a check, nine tenths of the time are left for decisions."""
+# The API server is asked once about a pod that the watch has not shown on its node so long after its Binding.
 CONFIRM_SECONDS: Final = 10.0
-"""The API server is asked once about a pod that the watch has not shown on its node so long after its Binding."""
+# The pause between two looks for such pods.
 LOOK_SECONDS: Final = 5.0
-"""The pause between two looks for such pods."""
+# In a look: of a watch that is late there may be thousands.
 MOST_READS: Final = 16
-"""In a look: of a watch that is late there may be thousands."""
 NOT_APPLIED_LINES_SECONDS: Final = 60.0
 _ADVICE: Final = (
     "something answers for the API server without asking it: look at proxies and load balancers in between; the pod "
     "has its Event, and no node: it is tried again"
 )
+# The most differences of one check that are logged; all are counted.
 MOST_LINES: Final = 20
-"""The most differences of one check that are logged; all are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,6 @@ class DriftCheck:
         self._not_applied_lines = Throttle(NOT_APPLIED_LINES_SECONDS)
 
     def statistics(self) -> DriftStatistics:
-        """A snapshot."""
         return DriftStatistics(self._checks, dict(self._drift), self._unmended)
 
     def ask(self) -> None:

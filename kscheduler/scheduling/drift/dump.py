@@ -25,15 +25,15 @@ MOST_NODES: Final = 1_000
 MOST_PODS_PER_NODE: Final = 200
 MOST_WAITING: Final = 1_000
 SLICE_SECONDS: Final = 0.002
+# In the place of a queue's name, for pods that have a node and wait until Permit plugins let them through.
 AT_PERMIT: Final = "permit"
-"""In the place of a queue's name, for pods that have a node and wait until Permit plugins let them through."""
+# In the place of a queue's name, for pods that wait until extenders can be asked about them.
 EXTENDER_LINE: Final = "extender_line"
-"""In the place of a queue's name, for pods that wait until extenders can be asked about them."""
+# In the place of a queue's name, for pods that wait since Bindings of their namespace hang.
 NAMESPACE_LINE: Final = "namespace_line"
-"""In the place of a queue's name, for pods that wait since Bindings of their namespace hang."""
 
+# A message with its fields.
 Entry = tuple[str, dict[str, Any]]
-"""A message with its fields."""
 
 
 class Dump:

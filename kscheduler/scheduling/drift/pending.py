@@ -150,19 +150,19 @@ def _later(since: str, seconds: float) -> str:
 API_VERSION: Final = "pending.kscheduler.io/v1"
 KIND: Final = "PendingInQueue"
 MOST_REASONS: Final = 200
+# Pods of a reason that are named, the oldest.
 MOST_PODS: Final = 100
-"""Pods of a reason that are named, the oldest."""
+# Of a group's members, those of most.
 MOST_MESSAGES: Final = 3
-"""Of a group's members, those of most."""
 _SLICE_SECONDS: Final = 0.002
+# In the place of a queue's name: it is being decided or bound, or waits for extenders or Permit.
 _UNDER_WAY: Final = "underWay"
-"""In the place of a queue's name: it is being decided or bound, or waits for extenders or Permit."""
 
 _OF_CLAIMS: Final = "DynamicResources"
 
 Tree = dict[str, Any]
+# The plugins that rejected a pod, and its message.
 _Said = tuple[tuple[str, ...], str]
-"""The plugins that rejected a pod, and its message."""
 
 
 class _Reason(NamedTuple):

@@ -56,13 +56,13 @@ from kscheduler.telemetry.logs.caught import Boundary, count_caught
 
 _log = get_logger(__name__)
 
+# Victims of one preemption that are evicted at the same time.
 AT_ONCE: Final = 16
-"""Victims of one preemption that are evicted at the same time."""
+# How long a stop waits for preemptions that have begun: an unfinished one has evicted pods without helping any.
 DRAIN_SECONDS: Final = 5.0
-"""How long a stop waits for preemptions that have begun: an unfinished one has evicted pods without helping any."""
+# Preemptions that send requests at the same time: hundreds of them would take the connections that binds need, and
+# would time out while waiting for one.
 PREEMPTIONS_AT_ONCE: Final = 8
-"""Preemptions that send requests at the same time: hundreds of them would take the connections that binds need, and
-would time out while waiting for one."""
 _MOST_REMEMBERED: Final = 1000
 
 

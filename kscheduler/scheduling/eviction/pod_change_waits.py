@@ -15,9 +15,9 @@ from typing import Final
 from kscheduler.aio.clock import Clock
 from kscheduler.api.core import Pod
 
+# After this time a preemptor is tried again even if the watch does not show its victims terminating. A watch that has
+# fallen silent is replaced after 45 s.
 LONGEST_LAG_SECONDS: Final = 120.0
-"""After this time a preemptor is tried again even if the watch does not show its victims terminating. A watch that has
-fallen silent is replaced after 45 s."""
 
 
 class _Wait:

@@ -94,8 +94,8 @@ def _reports_of(
 
 
 _NO_TLS: Final = ExtenderTLSConfig()
+# Why a file of another machine, or of another user, cannot be read here.
 _AWAY: Final = frozenset((errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.EPERM))
-"""Why a file of another machine, or of another user, cannot be read here."""
 
 
 def address_of(extender: Extender, index: int) -> ExtenderAddress:

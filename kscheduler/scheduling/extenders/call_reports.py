@@ -15,10 +15,10 @@ from kscheduler.telemetry.series import Histograms
 
 _log = get_logger("extenders")
 
+# An outage is over with the first answer so long after the last failure.
 RECOVERY_SECONDS: Final = 5.0
-"""An outage is over with the first answer so long after the last failure."""
+# How long after a line about an answer that was ignored further ones are only counted, by verb.
 QUIET_SECONDS: Final = 60.0
-"""How long after a line about an answer that was ignored further ones are only counted, by verb."""
 
 
 class CallResult(StrEnum):

@@ -79,8 +79,8 @@ class ExtenderVictimResults:
     """By extender: the failure that was ignored, for explanations."""
 
 
+# Before the first question: a pod that extenders must be asked about.
 UNASKED: Final = ExtenderResults(frozenset())
-"""Before the first question: a pod that extenders must be asked about."""
 
 
 class Extenders(Protocol):
@@ -123,15 +123,15 @@ class Extenders(Protocol):
 # that it was not asked about; here such an answer is an error, like a name that was not asked about. So is a victim
 # that kube-scheduler would evict because an extender says so although its priority is not below the preemptor's.
 
+# An extender gives 0 to 10. As in kube-scheduler, what it gives beyond that counts, too.
 MOST_SCORE: Final = 10
-"""An extender gives 0 to 10. As in kube-scheduler, what it gives beyond that counts, too."""
+# Nodes have up to 100 points, extenders give up to 10.
 POINTS_PER_SCORE: Final = 10
-"""Nodes have up to 100 points, extenders give up to 10."""
+# Where an extender's points for a node end: sums over extenders and plugins stay within int64.
 MOST_POINTS: Final = 2**48
-"""Where an extender's points for a node end: sums over extenders and plugins stay within int64."""
 
+# For a node that an extender left out without a word. Upstream, too, counts it as unresolvable and tells nothing.
 _NO_REASON: Final = unresolvable(plugin=EXTENDER)
-"""For a node that an extender left out without a word. Upstream, too, counts it as unresolvable and tells nothing."""
 
 
 class ExtenderClaimError(Exception):
@@ -151,8 +151,8 @@ class RemainingNodes:
     """Every other node that was asked about."""
 
 
+# Characters of an extender's own text in a condition: what it says is stored with every pod that it concerns.
 MOST_WORDS: Final = 1024
-"""Characters of an extender's own text in a condition: what it says is stored with every pod that it concerns."""
 
 
 def shortened(text: str) -> str:
@@ -215,8 +215,8 @@ def _bounded(points: int) -> int:
 # --- preempt ----------------------------------------------------------------------------------------------------------
 
 Victims = Mapping[str, VictimsOnNode]
+# The pods on a node, by UID, as they were when the victims were chosen: it must not change between calls.
 PodsOn = Callable[[str], Mapping[str, PodInfo]]
-"""The pods on a node, by UID, as they were when the victims were chosen: it must not change between calls."""
 
 
 def left_victims(

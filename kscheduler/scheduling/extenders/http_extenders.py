@@ -60,12 +60,12 @@ from kscheduler.scheduling.record import SchedulingRecord
 # Each cycle runs on the nodes as they are then, and nothing is assumed while extenders think. Questions about nodes are
 # asked again only if none of the nodes that extenders left fits any more.
 
+# How often extenders are asked about a pod in one attempt: about nodes, and about victims if no node is left.
 MOST_ROUNDS: Final = 4
-"""How often extenders are asked about a pod in one attempt: about nodes, and about victims if no node is left."""
 MOVED_ON: Final = f"none of the nodes that extenders left fits any more, though they were asked {MOST_ROUNDS} times"
 
+# Runs the cycle with these answers: its record, and the nodes that were judged; `None` ends it without a decision.
 ShadowEvaluator = Callable[[ExtenderResults], tuple[SchedulingRecord, NodeTable] | None]
-"""Runs the cycle with these answers: its record, and the nodes that were judged; `None` ends it without a decision."""
 
 
 async def decide_in_rounds(

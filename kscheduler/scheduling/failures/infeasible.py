@@ -13,12 +13,12 @@ from kscheduler.bounded import RecentlyUsed, RecentlyUsedByWeight, weight_of
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.scheduling.failures.failures import Failure
 
+# Classes: if nothing else changes for days, pods may come and go, each in a class of its own.
 MOST_KNOWN: Final = 10_000
-"""Classes: if nothing else changes for days, pods may come and go, each in a class of its own."""
 
 
+# Of the verdicts of large pods. A verdict keeps the signatures of its class, and so what these are made of.
 _BUDGET_BYTES: Final = 4 * 2**20
-"""Of the verdicts of large pods. A verdict keeps the signatures of its class, and so what these are made of."""
 
 
 class KnownInfeasible:

@@ -30,12 +30,12 @@ from kscheduler.bounded import RecentlyUsed
 # A token bucket: each 429 halves its rate, and a minute without one restores it. Pure arithmetic; monotonic time is an
 # argument.
 
+# The time from rate 0 back to the full rate.
 RECOVERY_SECONDS: Final = 60.0
-"""The time from rate 0 back to the full rate."""
+# However often the server refuses, this share of the rate remains, to find out when it has recovered.
 LEAST_SHARE: Final = 0.02
-"""However often the server refuses, this share of the rate remains, to find out when it has recovered."""
+# Tokens: a smaller shortage counts as none, because a wait too short to move the clock would never end.
 _ROUNDING: Final = 1e-6
-"""Tokens: a smaller shortage counts as none, because a wait too short to move the clock would never end."""
 
 
 class PatchRate:
@@ -74,12 +74,12 @@ class PatchRate:
 NEWS_PER_SECOND: Final = 500.0
 NEWS_AT_ONCE: Final = 1000
 TEXTS_PER_SECOND: Final = 50.0
+# kube-scheduler's own limits for all its requests are 50 a second and 100 at once.
 TEXTS_AT_ONCE: Final = 100
-"""kube-scheduler's own limits for all its requests are 50 a second and 100 at once."""
+# Members of a class that are checked in one call, in under a millisecond.
 LOOKS: Final = 200
-"""Members of a class that are checked in one call, in under a millisecond."""
+# Pods whose last serial number is kept while classes are pending.
 REMEMBERED: Final = 10_000
-"""Pods whose last serial number is kept while classes are pending."""
 
 
 @dataclass(slots=True)

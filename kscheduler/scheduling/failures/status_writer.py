@@ -41,15 +41,15 @@ from kscheduler.telemetry.logs.storms import Throttle
 
 _log = get_logger(__name__)
 
+# Requests in flight at the same time.
 WORKERS: Final = 4
-"""Requests in flight at the same time."""
+# With pauses of 0.1, 0.2, 0.4 ... 30 s: about two minutes.
 MOST_TRIES: Final = 12
-"""With pauses of 0.1, 0.2, 0.4 ... 30 s: about two minutes."""
 _LONGEST_PAUSE_SECONDS: Final = 30.0
+# Answers that the watch does not show yet; if there are more, requests may be repeated, but memory is bounded.
 _REMEMBERED_ANSWERS: Final = 256
-"""Answers that the watch does not show yet; if there are more, requests may be repeated, but memory is bounded."""
+# Of large pods among them.
 _ANSWERS_BYTES: Final = 2 * 2**20
-"""Of large pods among them."""
 _SECONDS_BETWEEN_WARNINGS: Final = 10.0
 
 

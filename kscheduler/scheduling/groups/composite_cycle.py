@@ -179,8 +179,8 @@ class _CompositeCycle:
         return None
 
 
+# What PlacementFeasible says when no further child needs to be tried.
 _STOPS = frozenset((Code.UNSCHEDULABLE, Code.ERROR))
-"""What PlacementFeasible says when no further child needs to be tried."""
 
 
 def _placed(result: GroupResult) -> list[MemberResult]:

@@ -76,9 +76,9 @@ def unreserve(profile: Profile, state: CycleState, pod: PodInfo, node_name: str)
 
 GROUP_UNSCHEDULABLE: Final = "pod group is unschedulable"
 
+# The ordinary cycle for one member, without PostFilter, over the cache as it is then: on these rows, or on all; as a
+# part of this trial.
 EvaluateMember = Callable[[PodInfo, Rows | None, CycleOfGroup], SchedulingRecord]
-"""The ordinary cycle for one member, without PostFilter, over the cache as it is then: on these rows, or on all; as a
-part of this trial."""
 
 
 @dataclass(slots=True)

@@ -62,8 +62,8 @@ def group_condition(status: Status) -> Condition:
     return Condition(INITIALLY_SCHEDULED, "False", reason, status.message)
 
 
+# The plugin whose calls are searches for victims.
 _SEARCHES: Final = "DefaultPreemption"
-"""The plugin whose calls are searches for victims."""
 
 
 def run_group_post_filter(inputs: GroupInputs, result: GroupResult, place: Callable[[GroupInputs], GroupResult]) -> str:

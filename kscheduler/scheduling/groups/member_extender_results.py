@@ -23,13 +23,13 @@ from kscheduler.framework.status import error
 from kscheduler.scheduling.extenders.extender_results import ExtenderPoints, ExtenderResults, Extenders
 from kscheduler.scheduling.record import SchedulingRecord
 
+# How often extenders are asked about a member in one attempt: in each placement, and where nodes have become free.
 MOST_QUERIES: Final = 64
-"""How often extenders are asked about a member in one attempt: in each placement, and where nodes have become free."""
 QUERIED_TOO_OFTEN: Final = (
     f"extenders were asked {MOST_QUERIES} times about the pod, and its group needs them to be again"
 )
+# Of how many members extenders are asked at a time, of all groups: as many as pods by themselves of one line.
 AT_A_TIME: Final = 16
-"""Of how many members extenders are asked at a time, of all groups: as many as pods by themselves of one line."""
 _MUST_BE_QUERIED: Final = error("extenders must be asked first", plugin=EXTENDER)
 
 

@@ -129,6 +129,7 @@ class PodGroupHandler:
 #
 # The table is updated first, so that a pod that the event wakes is judged with the new state.
 
+# By kind, the resource under which plugins register its events.
 STORAGE_RESOURCES: Final[Mapping[Kind, Resource]] = MappingProxyType(
     {
         kinds.PERSISTENT_VOLUMES: Resource.PERSISTENT_VOLUME,
@@ -140,7 +141,6 @@ STORAGE_RESOURCES: Final[Mapping[Kind, Resource]] = MappingProxyType(
         kinds.VOLUME_ATTACHMENTS: Resource.VOLUME_ATTACHMENT,
     }
 )
-"""By kind, the resource under which plugins register its events."""
 
 
 def storage_handlers(
@@ -348,5 +348,5 @@ def _action(old: KubeObject | None, new: KubeObject | None) -> ActionType:
 
 _RESOURCES: Final = (Resource.RESOURCE_CLAIM, Resource.RESOURCE_SLICE, Resource.DEVICE_CLASS)
 _ACTIONS: Final = (ActionType.ADD, ActionType.UPDATE, ActionType.DELETE)
+# Made once: the queue keeps what it knows of an event by its value.
 _EVENTS: Final = {(resource, action): ClusterEvent(resource, action) for resource in _RESOURCES for action in _ACTIONS}
-"""Made once: the queue keeps what it knows of an event by its value."""

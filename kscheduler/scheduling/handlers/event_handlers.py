@@ -68,8 +68,8 @@ _EXTRACTORS: tuple[tuple[ActionType, Callable[[Node, Node], bool]], ...] = (
 _log = get_logger(__name__)
 
 ASSIGNED_POD_UPDATE, UNSCHEDULABLE_POD_UPDATE = "AssignedPodUpdate", "UnschedulablePodUpdate"
+# Labels for the time of handlers, in addition to the labels of events that move pods.
 UNSCHEDULABLE_POD_DELETE = "UnschedulablePodDelete"
-"""Labels for the time of handlers, in addition to the labels of events that move pods."""
 
 
 class _Timed:

@@ -13,11 +13,11 @@ from kscheduler.telemetry.series import Counter, Histograms, MetricSeries, expon
 
 # Label values that the scheduler's metrics have in common: how attempts end, and whose they are.
 
+# The `type` label of a pod that belongs to no pod group.
 SINGLE_POD: Final = "pod"
-"""The `type` label of a pod that belongs to no pod group."""
 OF_POD: Final = "pod"
+# Who preempts, as metrics name it.
 OF_GROUP: Final = "podgroup"
-"""Who preempts, as metrics name it."""
 
 
 class AttemptResult(StrEnum):

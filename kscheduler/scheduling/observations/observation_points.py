@@ -15,11 +15,11 @@ from kscheduler.scheduling.observations.declared_series import (
 )
 from kscheduler.telemetry.series import Counter, Histogram, Histograms
 
+# Drivers with a label of their own.
 _MOST_DRIVERS = 100
-"""Drivers with a label of their own."""
 _MOST_ATTEMPTS = 15
+# Label values by number of attempts.
 _ATTEMPT_VALUES = (*((str(attempt),) for attempt in range(_MOST_ATTEMPTS)), (f"{_MOST_ATTEMPTS}+",))
-"""Label values by number of attempts."""
 
 
 class Observations(DeclaredSeries):

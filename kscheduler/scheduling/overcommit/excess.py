@@ -18,8 +18,8 @@ from kscheduler.framework.nodes.node_table import NodeTable, Rows
 from kscheduler.framework.pods.pod_info import ALL_INTERFACES, HostPort, PodInfo
 from kscheduler.framework.pods.requests import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, is_extended
 
+# Stands for a resource: the host ports that more than one pod claims.
 HOST_PORTS: Final = "host-ports"
-"""Stands for a resource: the host ports that more than one pod claims."""
 _NAMED: Final = frozenset({CPU, MEMORY, EPHEMERAL_STORAGE, PODS, HOST_PORTS})
 
 

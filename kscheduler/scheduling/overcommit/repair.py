@@ -44,16 +44,16 @@ from kscheduler.telemetry.logs import get_logger
 _log = get_logger("kscheduler.overfill")
 
 EVICTIONS_PER_SECOND: Final = 0.2
+# Together with one at a time on a node: a mistake of this module takes twelve pods a minute, not a cluster.
 EVICTIONS_AT_ONCE: Final = 5
-"""Together with one at a time on a node: a mistake of this module takes twelve pods a minute, not a cluster."""
+# For a node whose eviction was refused, or changed nothing.
 PAUSE_SECONDS: Final = 10.0
-"""For a node whose eviction was refused, or changed nothing."""
+# For all nodes, after the API server has refused for another reason: a missing right concerns each of them.
 REFUSED_SECONDS: Final = 60.0
-"""For all nodes, after the API server has refused for another reason: a missing right concerns each of them."""
+# A profile of ours that overfills nodes would do it again; a resize waits at the kubelet until there is room.
 CAUSES: Final = frozenset({OvercommitCause.ANOTHER_SCHEDULER, OvercommitCause.ALLOCATABLE})
-"""A profile of ours that overfills nodes would do it again; a resize waits at the kubelet until there is room."""
+# Kinds of owners whose next pod would be for the same node.
 _COME_BACK_HERE: Final = frozenset({"DaemonSet", "Node"})
-"""Kinds of owners whose next pod would be for the same node."""
 
 
 class UnstartedPodEvictor(Protocol):

@@ -17,18 +17,18 @@ from kscheduler.framework.status import Code, Status
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.telemetry.logs import verbose
 
+# The result of each attempt and its consequences: enough to see why a pod is where it is.
 OUTCOMES: Final = 2
-"""The result of each attempt and its consequences: enough to see why a pod is where it is."""
+# Each step, and each pod that shares its class's verdict.
 STEPS: Final = 3
-"""Each step, and each pod that shares its class's verdict."""
+# Which event woke which pod, and which pods are gated.
 WAKING: Final = 4
-"""Which event woke which pod, and which pods are gated."""
+# Every move between queues; which plugin rejected how many nodes.
 MOVES: Final = 5
-"""Every move between queues; which plugin rejected how many nodes."""
+# Which nodes were rejected.
 NODES: Final = 6
-"""Which nodes were rejected."""
+# Points by plugin of the best nodes.
 SCORES: Final = 10
-"""Points by plugin of the best nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,7 @@ class PodLine:
 
 _VERDICT = ("message", "plugins", "attempts", "queue", "next_try_seconds", "waits_for", "like", "extender")
 
+# By name. `class_not_scheduled` is about many pods and has no `pod` and `uid`.
 LINES: Final[Mapping[str, PodLine]] = {
     "pod_bound": PodLine(
         OUTCOMES, ("node", "score", "evaluatedNodes", "feasibleNodes", "nodes", "attempts", "seconds", "nominated")
@@ -73,7 +74,6 @@ LINES: Final[Mapping[str, PodLine]] = {
     "plugin_scored_node": PodLine(SCORES, ("plugin", "node", "score", "weight")),
     "node_final_score": PodLine(SCORES, ("node", "score", "chosen")),
 }
-"""By name. `class_not_scheduled` is about many pods and has no `pod` and `uid`."""
 
 
 # Log lines about the nodes and points of a cycle's record, at high verbosity (-v 5, 6, 10).
@@ -83,8 +83,8 @@ LINES: Final[Mapping[str, PodLine]] = {
 MOST_NODES: Final = 100
 BEST_NODES: Final = 10
 
+# A line's name and fields.
 LogLine = tuple[str, dict[str, Any]]
-"""A line's name and fields."""
 
 
 def lines_of(record: SchedulingRecord) -> Iterator[LogLine]:
@@ -139,8 +139,8 @@ def _points(record: SchedulingRecord) -> Iterator[LogLine]:
 # how many, the first few names, and which pod went through the cycle (`like`).
 
 FIRST_NAMES: Final = 5
+# Classes that wait for their line: if there are more, the lines are written at once.
 MOST_CLASSES: Final = 100
-"""Classes that wait for their line: if there are more, the lines are written at once."""
 
 
 @dataclass(slots=True)

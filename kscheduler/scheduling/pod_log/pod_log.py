@@ -25,19 +25,19 @@ from kscheduler.telemetry.logs import get_logger, verbose
 
 _log = get_logger("kscheduler.pods")
 
+# The most victims of each kind: those being deleted, and those that were stopped in memory.
 MOST_REMEMBERED: Final = 10_000
-"""The most victims of each kind: those being deleted, and those that were stopped in memory."""
 SHOWN_VICTIMS: Final = 20
+# Reasons that are told of a pod: a plugin's text may be another one each time.
 MOST_GATES_REPORTED: Final = 8
-"""Reasons that are told of a pod: a plugin's text may be another one each time."""
 _SCHEDULING_GATES: Final = "SchedulingGates"
+# Labels of moves that no event in the cluster has caused.
 _OWN_MOVES: Final = frozenset(
     {events.UNSCHEDULABLE_POD_ADD.label, events.SCHEDULE_ATTEMPT_FAILURE, events.BACKOFF_COMPLETE}
 )
-"""Labels of moves that no event in the cluster has caused."""
 
+# From a profile and plugin names to the events that those plugins have registered.
 AwaitedEvents = Callable[[str, frozenset[str]], Sequence[str]]
-"""From a profile and plugin names to the events that those plugins have registered."""
 
 
 class LoggedFailure(Protocol):
@@ -368,8 +368,8 @@ class PodLog:
         _log.info(name, v=level, pod=key, uid=uid, **present)
 
 
+# Values of fields that are left out; 0 and false are written.
 _NOTHING: Final[tuple[object, ...]] = ("", [])
-"""Values of fields that are left out; 0 and false are written."""
 
 
 def _where(queue: str, queued: QueuedPodInfo, now: float) -> dict[str, Any]:

@@ -13,13 +13,13 @@ from kscheduler.framework.cluster.preemption import Preemption
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.scheduling.record import SchedulingRecord
 
+# Entries of each ring of attempts: about 3 MB each, most of it the texts of failures.
 MOST_ATTEMPTS: Final = 10_000
-"""Entries of each ring of attempts: about 3 MB each, most of it the texts of failures."""
+# Characters of a failure's text that are kept.
 LONGEST_MESSAGE: Final = 2_000
-"""Characters of a failure's text that are kept."""
 MOST_PREEMPTIONS: Final = 1_000
+# Victims of a preemption that are named; all are counted.
 MOST_VICTIMS: Final = 20
-"""Victims of a preemption that are named; all are counted."""
 
 
 class BindingAttempt(NamedTuple):

@@ -19,16 +19,16 @@ from kscheduler.bounded import RecentlyUsed
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.telemetry.logs.storms import cause_in
 
+# Between two lines about one cause.
 QUIET_SECONDS: Final = 60.0
-"""Between two lines about one cause."""
+# Without an attempt that failed by it, and without a pod that waits: no back-off is longer than 300 s.
 FORGOTTEN_AFTER_SECONDS: Final = 330.0
-"""Without an attempt that failed by it, and without a pod that waits: no back-off is longer than 300 s."""
 MOST_CAUSES: Final = 20
 PODS_EACH: Final = 8
 _OTHERS: Final = ""
 
+# A pod that waits, with its queue.
 NameSearchResult = tuple[str, QueuedPodInfo]
-"""A pod that waits, with its queue."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,11 +27,11 @@ from kscheduler.framework.status import Fault, Status, StatusError, error
 from kscheduler.scheduling.runtime.timing import CallTimer, Steps
 
 A = TypeVar("A")
+# From a plugin's answer and the arguments of the call to the answer that is used. Raises if the answer is wrong.
 Check = Callable[[Any, tuple[Any, ...]], A]
-"""From a plugin's answer and the arguments of the call to the answer that is used. Raises if the answer is wrong."""
 
+# What a plugin that sends requests may raise because the server is down: not a bug. (A timeout is an OSError.)
 OUTSIDE: Final = (ClientError, OSError)
-"""What a plugin that sends requests may raise because the server is down: not a bug. (A timeout is an OSError.)"""
 _NOTHING: Final = object()
 
 

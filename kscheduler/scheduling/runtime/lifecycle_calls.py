@@ -48,8 +48,8 @@ async def _closed(plugin: ClosablePlugin) -> object:
 
 # Refreshing plugins' own data: the call of a plugin's code, guarded, and whose fault a failure is.
 
+# What HTTP libraries raise that is no `OSError`.
 _OF_LIBRARIES: Final = (("aiohttp", "ClientError"), ("httpx", "HTTPError"))
-"""What HTTP libraries raise that is no `OSError`."""
 
 
 async def call_refresh(plugin: RefreshPlugin, listener: PluginListener) -> None:

@@ -42,8 +42,8 @@ from kscheduler.scheduling.runtime.points import FILTER, NORMALIZE_SCORE, SCORE
 
 MOST_CALLS: Final = 128
 MOST_SECONDS: Final = 0.05
+# Nodes that are named where a plugin has left some out.
 MOST_NAMED: Final = 10
-"""Nodes that are named where a plugin has left some out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +277,6 @@ class _Search:
         self._ends = perf_counter() + MOST_SECONDS
 
     def run(self) -> PartialResults:
-        """Never raises."""
         number, found = len(self._rows), _nothing(self._rows)
         if number < 2 or not any(self._is_in_time() and self._answers(np.array([place])) for place in probes(number)):
             return found

@@ -249,12 +249,12 @@ PRE_ENQUEUE: Final = PluginCall(Point.PRE_ENQUEUE.label, _status, FailureOutcome
 MAY_LET_IN: Final = PluginCall("MayLetIn", _keys, FailureOutcome.QUERIED_ONE_BY_ONE)
 GATING_OBJECTS: Final = PluginCall("GatingObjects", _keys_or_none, FailureOutcome.QUERIED_ONE_BY_ONE)
 QUEUE_SORT: Final = PluginCall[Any](Point.QUEUE_SORT.label, _sort_key, FailureOutcome.SORTED_BEHIND)
+# Keys may be objects of the plugin's own classes, so comparing two keys runs its code, too.
 QUEUE_SORT_COMPARES: Final = PluginCall[bool](Point.QUEUE_SORT.label, unchecked, FailureOutcome.SORTED_BEHIND)
-"""Keys may be objects of the plugin's own classes, so comparing two keys runs its code, too."""
 QUEUEING_HINT: Final = PluginCall("QueueingHint", _hint, FailureOutcome.QUEUED)
 SIGN: Final = PluginCall("Sign", _signature, FailureOutcome.WITHOUT_CLASS)
+# Collecting the signatures of all plugins, and looking them up: this runs `__eq__` and `__hash__` of their values.
 SIGNATURES: Final = PluginCall[Any]("Sign", unchecked, FailureOutcome.WITHOUT_CLASS)
-"""Collecting the signatures of all plugins, and looking them up: this runs `__eq__` and `__hash__` of their values."""
 
 # --- a cycle ----------------------------------------------------------------------------------------------------------
 

@@ -41,8 +41,8 @@ from kscheduler.scheduling.runtime.points import (
 
 T = TypeVar("T")
 
+# From a pod to one plugin's signature. Raises whatever the plugin raises, so call it inside `or_without_class`.
 Signer = Callable[[PodInfo], Signature]
-"""From a pod to one plugin's signature. Raises whatever the plugin raises, so call it inside `or_without_class`."""
 
 
 def signer_of(plugin: Any, traits: PluginTraits, listener: PluginListener) -> Signer:
@@ -69,8 +69,8 @@ def signatures_of(signers: Sequence[Signer], pod: PodInfo) -> tuple[Signature, .
     return tuple([sign(pod) for sign in signers])
 
 
+# Called after each hint with plugin, event label, answer (`Queue`, `QueueSkip`, `Error`) and seconds.
 ObserveHint = Callable[[str, str, str, float], None]
-"""Called after each hint with plugin, event label, answer (`Queue`, `QueueSkip`, `Error`) and seconds."""
 
 
 def unobserved(plugin: str, event: str, answer: str, seconds: float) -> None:

@@ -20,8 +20,8 @@ from kscheduler.framework.status import Status
 from kscheduler.scheduling.runtime.guard import PluginFailure
 from kscheduler.scheduling.runtime.points import DETAILS, STATUS
 
+# The kind of a detail that stands for a failed call of `details`: the decision itself is not affected.
 DETAILS_FAILED = "detailsFailed"
-"""The kind of a detail that stands for a failed call of `details`: the decision itself is not affected."""
 
 
 @dataclass(frozen=True, slots=True)

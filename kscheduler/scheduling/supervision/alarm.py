@@ -46,17 +46,17 @@ from kscheduler.framework.plugin_time import DECISION_TIME, PLUGIN_TIME, UNLIMIT
 from kscheduler.scheduling.supervision.holds import Caller
 from kscheduler.unused_signals import is_free
 
+# When the handler looks again if it found kscheduler's own code running.
 LOOK_AGAIN_SECONDS: Final = 0.001
-"""When the handler looks again if it found kscheduler's own code running."""
 FIRST_REPEAT_SECONDS: Final = 0.01
+# How often the handler looks at decisions. It first sees one so much later, at most, than it has begun.
 WATCH_SECONDS: Final = 0.25
-"""How often the handler looks at decisions. It first sees one so much later, at most, than it has begun."""
+# 0 would switch the timer off.
 _LEAST_SECONDS: Final = 0.0002
-"""0 would switch the timer off."""
 _MOST_DOUBLINGS: Final = 6
 _OWN: Final = "kscheduler"
+# Python modules whose state the event loop and kscheduler's tables rely on: not interrupted either.
 _SHARED: Final = frozenset(("asyncio", "weakref", "_weakrefset"))
-"""Python modules whose state the event loop and kscheduler's tables rely on: not interrupted either."""
 
 
 class TimeBudgetError(BaseException):

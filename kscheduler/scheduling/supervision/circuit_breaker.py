@@ -47,21 +47,21 @@ from kscheduler.scheduling.supervision.holds import (
     ReportedHold,
 )
 
+# So many namespaces must these pods be of.
 SEVERAL: Final = 2
-"""So many namespaces must these pods be of."""
+# How long a half-open circuit waits for a pod of a namespace that has not failed.
 GRACE_SECONDS: Final = 10.0
-"""How long a half-open circuit waits for a pod of a namespace that has not failed."""
+# At least, however many namespaces have pods that were not tried.
 BETWEEN_TRIALS_SECONDS: Final = 1.0
-"""At least, however many namespaces have pods that were not tried."""
+# So long after a right answer no failures open the circuit: else the pods of two namespaces that always fail would open
+# it again and again, between two pods of others.
 ANSWERS_SECONDS: Final = 60.0
-"""So long after a right answer no failures open the circuit: else the pods of two namespaces
-that always fail would open it again and again, between two pods of others."""
+# If the plugin is not called where it had failed, right answers elsewhere close a half-open circuit after this.
 NOT_CALLED_SECONDS: Final = 60.0
-"""If the plugin is not called where it had failed, right answers elsewhere close a half-open circuit after this."""
+# The extension points whose answers are kept for the pods of a class.
 _KEPT_POINTS: Final = frozenset(("Sign", "PreFilter", "Filter", "PreScore", "Score"))
-"""The extension points whose answers are kept for the pods of a class."""
+# So often a right answer is told to a circuit that is not watched: so that it knows of one when failures begin.
 REPORTED_EACH_SECONDS: Final = 10.0
-"""So often a right answer is told to a circuit that is not watched: so that it knows of one when failures begin."""
 _MOST_NAMESPACES: Final = 10_000
 _MOST_POINTS: Final = 64
 

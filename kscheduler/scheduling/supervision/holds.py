@@ -22,26 +22,26 @@ from typing import Final, NamedTuple
 from kscheduler.api.meta import rfc3339
 from kscheduler.bounded import RecentlyUsed
 
+# So many pods, of a namespace that was held back before, must be slow again.
 STRIKES: Final = 3
-"""So many pods, of a namespace that was held back before, must be slow again."""
+# So many different pods of a namespace must be slow before the namespace is held back.
 MANY_PODS: Final = 5
-"""So many different pods of a namespace must be slow before the namespace is held back."""
+# Within this time.
 SHORT_SECONDS: Final = 60.0
-"""Within this time."""
+# After a pod's first overrun: the machine may have been slow, and not the plugin.
 SHORTEST_SECONDS: Final = 1.0
-"""After a pod's first overrun: the machine may have been slow, and not the plugin."""
 FIRST_BACKOFF_SECONDS: Final = 10.0
 LONGEST_BACKOFF_SECONDS: Final = 300.0
+# Without a further overrun, a pod or a namespace begins again.
 FORGOTTEN_AFTER_SECONDS: Final = 600.0
-"""Without a further overrun, a pod or a namespace begins again."""
 EARLY_ENDS: Final = 3
 _MOST: Final = 10_000
 _MOST_SLOW_PODS: Final = 100
 _MOST_NAMED: Final = 5
+# In every text that says so.
 HELD_BACK: Final = "is held back from"
-"""In every text that says so."""
+# The namespace of a call that is about no pod: `refresh`.
 NO_LISTENER: Final = ""
-"""The namespace of a call that is about no pod: `refresh`."""
 
 
 class Caller(NamedTuple):

@@ -42,8 +42,9 @@ from kscheduler.scheduling.supervision.holds import NO_LISTENER, Caller
 
 HINT: Final = "QueueingHint"
 _MOST_NAMED: Final = 10
+# Methods that always answer with a coroutine; `permit` and `post_bind` may.
 AWAITED: Final = frozenset(("pre_bind", "bind", "refresh"))
-"""Methods that always answer with a coroutine; `permit` and `post_bind` may."""
+# The methods that run within the budget, with their names in metrics and texts.
 LABELS: Final = {point.method: point.label for point in Point} | {
     "add_pod": "AddPod",
     "remove_pod": "RemovePod",
@@ -63,11 +64,10 @@ LABELS: Final = {point.method: point.label for point in Point} | {
     "score_placements": "PlacementScore",
     "placement_feasible": "PlacementFeasible",
 }
-"""The methods that run within the budget, with their names in metrics and texts."""
 
 
+# Whether an answer is one that is used, by the call's name, the answer and the arguments.
 IsRight = Callable[[str, Any, tuple[Any, ...]], bool]
-"""Whether an answer is one that is used, by the call's name, the answer and the arguments."""
 
 
 def any_is_right(label: str, answer: Any, arguments: tuple[Any, ...]) -> bool:

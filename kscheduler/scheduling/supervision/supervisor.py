@@ -289,8 +289,8 @@ def _no_hold(plugin: str, held: ReportedHold) -> None:
     """Without an assembly nobody says so."""
 
 
+# `move_pods` is both, and its right answers have one name.
 _STREAK_OF: Final = {"RemovePod": "AddPod"}
-"""`move_pods` is both, and its right answers have one name."""
 
 
 def _caller(pod: PodInfo | None, overrun: TimeBudgetError | None, numbers: Iterator[int]) -> Caller | None:

@@ -38,8 +38,8 @@ from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 # it
 # is then; so is the whole line once the namespace is not slow any more.
 
+# Pods that may stand in line before those that are gone are looked for; then twice as many as are left.
 LEAST_SWEPT: Final = 1024
-"""Pods that may stand in line before those that are gone are looked for; then twice as many as are left."""
 
 
 class NamespaceBacklog:
@@ -99,21 +99,21 @@ class NamespaceBacklog:
         self._sweep_at = max(LEAST_SWEPT, 2 * self._count)
 
 
+# Waiting this long for an answer does no harm.
 UNNOTICED_SECONDS: Final = 0.25
-"""Waiting this long for an answer does no harm."""
+# If answers take more than this many calm answers, four times the places bring less than a seventh more throughput.
 _SLOW: Final = 3.5
-"""If answers take more than this many calm answers, four times the places bring less than a seventh more throughput."""
+# If answers take at most this many calm answers, four times the places bring a third more or better: add a place.
 _BRISK: Final = 3.0
-"""If answers take at most this many calm answers, four times the places bring a third more or better: add a place."""
 _FIRST_GROWTH: Final = 1.25
 _CUT: Final = 0.75
 _CALM_SHARE: Final = 4
+# A calm round has at least this many answers.
 _CALM_ANSWERS: Final = 8
-"""A calm round has at least this many answers."""
+# Rounds until the next calm round, which costs about two rounds with a quarter of the places.
 _ROUNDS: Final = 12
-"""Rounds until the next calm round, which costs about two rounds with a quarter of the places."""
+# Slow answers alone never reduce the limit below this: the server is as busy with one, and each wake-up does less.
 LEAST_BY_LATENCY: Final = 8
-"""Slow answers alone never reduce the limit below this: the server is as busy with one, and each wake-up does less."""
 
 
 @dataclass(frozen=True, slots=True)

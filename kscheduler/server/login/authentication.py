@@ -20,8 +20,8 @@ from kscheduler.server.login.reviews import ReviewError
 from kscheduler.server.login.tokens import TokenAuthenticator
 from kscheduler.server.login.user import ANONYMOUS, RequestUser
 
+# In the place of Authorization, which has precedence.
 BEHIND_PROXY: Final = "Kscheduler-Authorization"
-"""In the place of Authorization, which has precedence."""
 
 
 class UnauthenticatedError(Exception):

@@ -16,8 +16,8 @@ from typing import Any, Final
 from kscheduler.server.login.user import RequestUser
 
 _BLOCK: Final = re.compile(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
+# Kubernetes' own attribute for a user's UID.
 _UID: Final = "1.3.6.1.4.1.57683.2"
-"""Kubernetes' own attribute for a user's UID."""
 _CREDENTIAL_ID: Final = "authentication.kubernetes.io/credential-id"
 
 
@@ -107,5 +107,5 @@ def _verified_chain(connection: ssl.SSLObject) -> list[bytes]:
     return [certificate.public_bytes(_DER) for certificate in inside.get_verified_chain()]
 
 
+# `_ssl.ENCODING_DER`.
 _DER: Final = 2
-"""`_ssl.ENCODING_DER`."""

@@ -27,8 +27,8 @@ READ_SECONDS: Final = 60.0
 LOOK_SECONDS: Final = 10.0
 _ANSWER_SECONDS: Final = 10.0
 _LINE_SECONDS: Final = 600.0
+# An API server that has just started refuses what it allows a second later: told is what the next try shows, too.
 _PATIENCE_SECONDS: Final = 5.0
-"""An API server that has just started refuses what it allows a second later: told is what the next try shows, too."""
 _MEANWHILE: Final = "client certificates of the cluster's authorities are not accepted until then"
 _FORBIDDEN: Final = (
     "a RoleBinding to the Role extension-apiserver-authentication-reader in kube-system gives the right, or "

@@ -20,8 +20,8 @@ from kscheduler.server.login.user import MASTERS, RequestUser
 
 PATH: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 MOST_ANSWERS: Final = 1024
+# Characters of path and verb; longer ones are reviewed each time, as upstream, so that nobody fills the memory.
 _LONGEST_QUERY: Final = 10_000
-"""Characters of path and verb; longer ones are reviewed each time, as upstream, so that nobody fills the memory."""
 
 
 @dataclass(frozen=True, slots=True)

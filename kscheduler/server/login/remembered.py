@@ -15,8 +15,8 @@ from kscheduler.bounded import RecentlyUsed
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
+# Gets the answer, and for how many seconds it holds; 0: for those who wait only.
 Ask = Callable[[], Coroutine[Any, Any, tuple[V, float]]]
-"""Gets the answer, and for how many seconds it holds; 0: for those who wait only."""
 
 
 class Remembered(Generic[K, V]):

@@ -11,8 +11,8 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from kscheduler.server.login.client_certificates import AuthorityBundle
 from kscheduler.server.login.user import RequestUser
 
+# A request's headers, as aiohttp has them; names in any case.
 Headers = CIMultiDictProxy[str] | CIMultiDict[str]
-"""A request's headers, as aiohttp has them; names in any case."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,8 +27,8 @@ _ATTEMPTS: Final = 5
 _FIRST_PAUSE: Final = 0.5
 _PAUSE_FACTOR: Final = 1.5
 _LINE_SECONDS: Final = 60.0
+# An API server that has just started refuses reviews with 403 until it has read the roles, for a second or two.
 _PATIENCE_SECONDS: Final = 5.0
-"""An API server that has just started refuses reviews with 403 until it has read the roles, for a second or two."""
 _FORBIDDEN: Final = "bind the ClusterRole system:auth-delegator to the scheduler's account: the chart does"
 _OTHER_CREDENTIALS: Final = "these are those of --authentication-kubeconfig or --authorization-kubeconfig, if given"
 _MEANWHILE: Final = "until the API server answers, requests other than health checks are refused"

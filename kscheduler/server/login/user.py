@@ -5,8 +5,8 @@ from typing import Final
 
 AUTHENTICATED: Final = "system:authenticated"
 UNAUTHENTICATED: Final = "system:unauthenticated"
+# Members may do everything without being looked up, as in kube-scheduler.
 MASTERS: Final = "system:masters"
-"""Members may do everything without being looked up, as in kube-scheduler."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,8 +36,8 @@ _MOST_TASKS: Final = 1000
 _DEEPEST: Final = 100
 _LARGEST_VERBOSITY: Final = 2**31 - 1
 
+# A dump: messages with their fields.
 Entries = Callable[[], AsyncIterator[tuple[str, dict[str, Any]]]]
-"""A dump: messages with their fields."""
 
 
 def dump_page(entries: Entries) -> Handler:

@@ -6,8 +6,8 @@ from aiohttp import web
 
 from kscheduler.server.handlers import Handler
 
+# No script, no image, nothing from elsewhere: what users name stands on the page, escaped.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-"""No script, no image, nothing from elsewhere: what users name stands on the page, escaped."""
 
 
 def made_page(make: Callable[[], str | bytes], content_type: str) -> Handler:

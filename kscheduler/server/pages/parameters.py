@@ -8,10 +8,10 @@ from aiohttp import web
 
 from kscheduler.server.login.refusals import status_answer
 
+# Which clients of API servers add by themselves; without effect here.
 _EVERYWHERE: Final = ("pretty", "timeout")
-"""Which clients of API servers add by themselves; without effect here."""
+# Yes and no.
 WORDS: Final[Mapping[str, bool]] = {"true": True, "false": False, "1": True, "0": False}
-"""Yes and no."""
 
 
 def unknown_parameter(request: web.Request, known: Sequence[str] = ()) -> web.Response | None:

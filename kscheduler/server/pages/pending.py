@@ -10,13 +10,13 @@ from kscheduler.server.handlers import Handler
 from kscheduler.server.login.refusals import status_answer
 from kscheduler.server.pages.parameters import WORDS, unknown_parameter
 
+# Reasons for which a change is looked for, those of most pods first.
 MOST_HELPED: Final = 12
-"""Reasons for which a change is looked for, those of most pods first."""
 _REJECTED: Final = ("unschedulable", "gated", "backoff")
 
 Tree = dict[str, Any]
+# Of reasons, each its pods (`namespace/name`), the change of each by its first pod; or why there is no answer now.
 Changes = Callable[[web.Request, Sequence[Sequence[str]]], Awaitable[dict[str, Tree] | web.Response]]
-"""Of reasons, each its pods (`namespace/name`), the change of each by its first pod; or why there is no answer now."""
 
 
 def pending_page(tree: Callable[[str], Awaitable[Tree]], changes: Changes | None = None) -> Handler:

@@ -22,20 +22,20 @@ from kscheduler.server.handlers import Handler
 from kscheduler.server.login.refusals import status_answer
 from kscheduler.server.pages.parameters import WORDS, unknown_parameter
 
+# Of a request with manifests: some hundred of them.
 BODY_BYTES: Final = 1 << 20
-"""Of a request with manifests: some hundred of them."""
 _PARAMETERS: Final = ("pod", "podGroup", "against", "suggestions")
 _LONGEST_NAME: Final = 512
 _EXAMPLES: Final = {"pod": "web-0", "podGroup": "train"}
+# Between namespace and name of what is asked about: it is a pod group.
 POD_GROUP: Final = "podgroup"
-"""Between namespace and name of what is asked about: it is a pod group."""
 
 
+# Between two looks whether the client is still there.
 _LOOK_SECONDS: Final = 0.25
-"""Between two looks whether the client is still there."""
 
+# Of each reason its pods (`namespace/name`), the oldest first.
 Reasons = Sequence[Sequence[str]]
-"""Of each reason its pods (`namespace/name`), the oldest first."""
 Changes = dict[str, dict[str, Any]]
 
 
@@ -50,8 +50,8 @@ class QueryResponse:
     """How old the state is that it tells."""
 
 
+# Nobody reads it.
 _LEFT: Final = QueryResponse(503, b"the client has left")
-"""Nobody reads it."""
 
 
 class QueryService(Protocol):

@@ -11,13 +11,13 @@ from typing import Final
 
 from kscheduler.server.status_page.facts.heat import LEVELS, Cells, ZoneBlock
 
+# Up to so many nodes a cell takes so many pixels, its gap included; beyond them 3.
 _PITCHES: Final = ((400, 22), (1_000, 15), (2_500, 11), (8_000, 8), (30_000, 5))
-"""Up to so many nodes a cell takes so many pixels, its gap included; beyond them 3."""
 _SMALLEST_PITCH: Final = 3
+# A block is so much wider than high.
 _WIDTH_OF_HEIGHT: Final = 2.4
-"""A block is so much wider than high."""
+# Blocks whose cells' places are remembered.
 _KEPT_PLACES: Final = 256
-"""Blocks whose cells' places are remembered."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,16 +32,16 @@ _log = get_logger("server")
 
 SHORTEST_PAUSE_SECONDS: Final = 1.0
 LONGEST_PAUSE_SECONDS: Final = 30.0
+# Of the loop's time that snapshots may take: with what sending them costs, this stays below one per cent.
 PART_OF_TIME: Final = 1 / 250
-"""Of the loop's time that snapshots may take: with what sending them costs, this stays below one per cent."""
+# A page view takes a snapshot of the last second, however many ask.
 FRESH_SECONDS: Final = 1.0
-"""A page view takes a snapshot of the last second, however many ask."""
+# Browsers that follow: each holds one of the server's places for requests (`Limits.busy_requests`).
 MOST_STREAMS: Final = 16
-"""Browsers that follow: each holds one of the server's places for requests (`Limits.busy_requests`)."""
+# A stream ends in order before the server's limit for long answers would cut it; browsers connect again.
 STREAM_SECONDS: Final = 100.0
-"""A stream ends in order before the server's limit for long answers would cut it; browsers connect again."""
+# Where nothing changes, a stream says so often that it is alive.
 BEAT_SECONDS: Final = 15.0
-"""Where nothing changes, a stream says so often that it is alive."""
 NAMED_PODS: Final = 4
 _SLICE_SECONDS: Final = 0.002
 

@@ -4,11 +4,11 @@ from typing import Final
 
 from aiohttp import hdrs, web
 
+# Nothing from elsewhere, nothing inline: a name that were not escaped would still run nothing and load nothing.
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
-"""Nothing from elsewhere, nothing inline: a name that were not escaped would still run nothing and load nothing."""
 HEADERS: Final = {
     hdrs.CACHE_CONTROL: "no-store",  # pages name pods: no cache on the way or on a disk may keep them
     "Content-Security-Policy": POLICY,
@@ -21,7 +21,6 @@ HTML: Final = "text/html"
 
 
 def html_page(body: bytes, status: int = 200) -> web.Response:
-    """A page."""
     return web.Response(body=body, status=status, content_type=HTML, charset="utf-8", headers=HEADERS)
 
 

@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 PACKAGE: Final = "kscheduler.server.status_page"
+# Files and their types.
 ASSETS: Final = {
     "page.css": "text/css",
     "live.js": "text/javascript",
     "icon.svg": "image/svg+xml",
 }
-"""Files and their types."""
+# Characters of a value: a stranger's message does not make a page of megabytes.
 LONGEST_TEXT: Final = 16_000
-"""Characters of a value: a stranger's message does not make a page of megabytes."""
+# Pods whose names a suggestion's text has (`explain.suggestions.in_words`).
 MOST_IN_TEXT: Final = 5
-"""Pods whose names a suggestion's text has (`explain.suggestions.in_words`)."""
 _PLACES: Final = {
     "underWay": "Under way",
     "active": "Ready",

@@ -19,14 +19,14 @@ from kscheduler.telemetry.logs.caught import Boundary, count_caught
 
 _log = get_logger("server")
 
+# Pods whose smallest change is kept.
 MOST_CHANGES: Final = 64
-"""Pods whose smallest change is kept."""
+# Pods that are asked about together: those of the reasons that the overview shows.
 MOST_AT_ONCE: Final = 12
-"""Pods that are asked about together: those of the reasons that the overview shows."""
 SHORTEST_PAUSE_SECONDS: Final = 15.0
 LONGEST_PAUSE_SECONDS: Final = 600.0
+# Of a processor that the searches may take, in a copy that every other process goes before.
 PART_OF_TIME: Final = 1 / 200
-"""Of a processor that the searches may take, in a copy that every other process goes before."""
 MOST_ANSWERS: Final = 32
 ANSWER_SECONDS: Final = 10.0
 NO_SINGLE_CHANGE: Final = "no single change that was tried helps the largest set of its pods that are alike"

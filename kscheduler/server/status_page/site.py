@@ -39,8 +39,8 @@ from kscheduler.server.status_page.rendering import Templates, node_url, pod_url
 from kscheduler.server.status_page.shared_responses import MOST_AT_ONCE, ReasonChanges, SharedResponses
 from kscheduler.server.status_page.sources import NodeVerdict, PageSources, Tree, Unavailable
 
+# Where no scripts run, pages that change load themselves again.
 RELOAD_SECONDS: Final = 10
-"""Where no scripts run, pages that change load themselves again."""
 _END: Final = b"</section>\n</main>"
 _UNSEEN: Final = "It was never seen, or is gone."
 _NO_ANSWERS: Final = Unavailable("Queries are disabled here (--answer-questions=false).")

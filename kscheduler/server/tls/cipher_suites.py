@@ -8,18 +8,18 @@ import ssl
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+# What is served by `--tls-min-version`: never less than TLS 1.2.
 VERSIONS: Final[Mapping[str, ssl.TLSVersion]] = {
     "VersionTLS10": ssl.TLSVersion.TLSv1_2,
     "VersionTLS11": ssl.TLSVersion.TLSv1_2,
     "VersionTLS12": ssl.TLSVersion.TLSv1_2,
     "VersionTLS13": ssl.TLSVersion.TLSv1_3,
 }
-"""What is served by `--tls-min-version`: never less than TLS 1.2."""
+# Values that are accepted, though TLS 1.2 is the least that is served.
 RAISED: Final = frozenset({"VersionTLS10", "VersionTLS11"})
-"""Values that are accepted, though TLS 1.2 is the least that is served."""
 
+# Always on, in Go as here, named or not.
 OF_TLS13: Final = frozenset({"TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"})
-"""Always on, in Go as here, named or not."""
 
 PREFERRED: Final[Mapping[str, str]] = {
     "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256": "ECDHE-ECDSA-AES128-GCM-SHA256",
@@ -51,8 +51,8 @@ INSECURE: Final[Mapping[str, str]] = {
 }
 KNOWN: Final = OF_TLS13 | PREFERRED.keys() | INSECURE.keys()
 
+# Without the flag: forward secrecy and authenticated encryption only.
 _DEFAULT: Final = "ECDHE+AESGCM:ECDHE+CHACHA20"
-"""Without the flag: forward secrecy and authenticated encryption only."""
 
 
 def cipher_list(names: Sequence[str]) -> str:

@@ -15,9 +15,10 @@ from typing import Final
 
 from kscheduler.client.access.credential_files import check_regular
 
+# Of a file with certificates or a key.
 LARGEST_BYTES: Final = 1024 * 1024
-"""Of a file with certificates or a key."""
 
+# OpenSSL's reasons in words.
 _PROBLEMS: Final = {
     "NO_CERTIFICATE_OR_CRL_FOUND": "there is no PEM certificate in it",
     "NO_START_LINE": "there is no PEM certificate, or no PEM key in it",
@@ -28,7 +29,6 @@ _PROBLEMS: Final = {
     "EE_KEY_TOO_SMALL": "the key is too short for this OpenSSL",
     "CA_MD_TOO_WEAK": "its signature is too weak for this OpenSSL",
 }
-"""OpenSSL's reasons in words."""
 
 
 class KeyPairError(Exception):

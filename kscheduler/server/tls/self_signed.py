@@ -13,8 +13,8 @@ from typing import Final
 from kscheduler.server.tls.key_pairs import KeyPair
 
 VALID_DAYS: Final = 365
+# So long before its end a certificate in memory is made again.
 RENEW_DAYS: Final = 30
-"""So long before its end a certificate in memory is made again."""
 _NAME: Final = "kscheduler"
 
 

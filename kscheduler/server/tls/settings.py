@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
+# `--cert-dir` holds `kube-scheduler.crt` and `kube-scheduler.key`, so that kube-scheduler's folder can be used.
 PAIR_NAME = "kube-scheduler"
-"""`--cert-dir` holds `kube-scheduler.crt` and `kube-scheduler.key`, so that kube-scheduler's folder can be used."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,11 +27,11 @@ from typing import Final, Protocol
 
 from kscheduler.service.asking.forked import FIRST, fork_child, numbered_from
 
+# The first byte of what is sent back; then the length in eight bytes, so many bytes, and `END`.
 ANSWER, PROBLEM, NO_MEMORY, STALE, NO_CHILD = b"A", b"P", b"M", b"S", b"N"
-"""The first byte of what is sent back; then the length in eight bytes, so many bytes, and `END`."""
 HEAD_BYTES: Final = 9
+# An answer that was cut off is followed by something else: `ENDED` and the child's exit code in decimal digits.
 END: Final = b"Z"
-"""An answer that was cut off is followed by something else: `ENDED` and the child's exit code in decimal digits."""
 ENDED: Final = b"E"
 MOST_FACTS_BYTES: Final = 32 << 10
 NO_FACTS: Final = b""

@@ -31,13 +31,13 @@ from typing import Final, NoReturn
 
 from kscheduler.telemetry.logs import mute
 
+# The number of the first descriptor that a copy is given; the others follow.
 FIRST: Final = 3
-"""The number of the first descriptor that a copy is given; the others follow."""
+# The scheduler goes first where both want the same CPU.
 _NICENESS: Final = 10
-"""The scheduler goes first where both want the same CPU."""
 _DIES_FIRST: Final = "1000"
+# SIGXCPU is how the system ends a copy that has used its time (`_be_bounded`); the service ignores it.
 _ENDED_BY: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGXCPU)
-"""SIGXCPU is how the system ends a copy that has used its time (`_be_bounded`); the service ignores it."""
 _DEAF_TO: Final = (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGPIPE)
 _PR_SET_PDEATHSIG: Final = 1
 _REFUSED: Final = frozenset(
@@ -48,8 +48,8 @@ _REFUSED: Final = frozenset(
     )
 )
 _REFUSED_FAMILIES: Final = ("os.exec", "os.posix_spawn", "os.spawn", "os.system", "shutil.")
+# What the answering copy does itself: it makes its children, gives them channels, and ends them.
 _REFUSED_TO_CHILDREN: Final = ("os.fork", "os.kill", "socket.sendmsg")
-"""What the answering copy does itself: it makes its children, gives them channels, and ends them."""
 
 
 def fork(life: Callable[[int], None], given: int, cpu_seconds: int, growth_bytes: int) -> int:

@@ -22,8 +22,8 @@ from kscheduler.api.kinds import PODS
 from kscheduler.api.well_known import REGION, ZONE
 from kscheduler.service.parts import Parts
 
+# Facts are about so many pods at most; a question about more is one about the cluster.
 _MOST_PODS: Final = 32
-"""Facts are about so many pods at most; a question about more is one about the cluster."""
 
 
 class ForkedQuery(msgspec.Struct, array_like=True, frozen=True):

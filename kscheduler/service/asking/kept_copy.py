@@ -35,12 +35,12 @@ from kscheduler.service.asking.query_errors import (
 )
 from kscheduler.service.asking.reaping import reaped
 
+# For a copy that is asked no more to end by itself. It reaps its children, which a container without an init needs.
 _GRACE_SECONDS: Final = 1.0
-"""For a copy that is asked no more to end by itself. It reaps its children, which a container without an init needs."""
+# Bytes per read.
 _AT_ONCE: Final = 1 << 20
-"""Bytes per read."""
+# At a time: all that a socket holds, and no more of a long answer than the loop has time for.
 _READS: Final = 8
-"""At a time: all that a socket holds, and no more of a long answer than the loop has time for."""
 
 
 class KeptCopy:

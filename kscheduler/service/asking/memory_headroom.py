@@ -10,10 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+# Of the limit: beyond this no copy begins.
 ENOUGH_PERCENT: Final = 75
-"""Of the limit: beyond this no copy begins."""
+# Beyond this the copy is killed.
 TOO_MUCH_PERCENT: Final = 92
-"""Beyond this the copy is killed."""
 LOOK_SECONDS: Final = 0.02
 
 

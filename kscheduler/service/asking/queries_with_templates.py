@@ -21,8 +21,8 @@ from kscheduler.service.asking.live_copy import LiveCopy
 from kscheduler.service.asking.live_queries import LiveQueries
 from kscheduler.service.parts import Parts
 
+# Of a pod, that are fetched.
 MOST_TEMPLATES: Final = 8
-"""Of a pod, that are fetched."""
 FETCH_SECONDS: Final = 2.0
 _CODE: Final = "kscheduler.explain.queries.live"
 

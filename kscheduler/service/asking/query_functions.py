@@ -42,10 +42,10 @@ from kscheduler.simulate.run_simulation import run_simulation
 from kscheduler.simulate.simulation_plan import HeldCluster
 from kscheduler.text import json_line
 
+# Of the deadline of a copy (`CopyLimits.seconds`): the rest is for the answer, on a machine that is busy.
 PLAY_SECONDS: Final = 6.0
-"""Of the deadline of a copy (`CopyLimits.seconds`): the rest is for the answer, on a machine that is busy."""
+# An answer about an older state says so.
 _REPORTED_AGE_SECONDS: Final = 1.0
-"""An answer about an older state says so."""
 _OK: Final = 200
 _BAD_REQUEST: Final = 400
 _NOT_FOUND: Final = 404

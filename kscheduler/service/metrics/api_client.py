@@ -159,19 +159,13 @@ class EventCounts(Protocol):
     """The Event recorder's numbers, such as `client.events.recorder.EventStatistics`."""
 
     @property
-    def queued(self) -> int:
-        """Waiting now."""
-        ...
+    def queued(self) -> int: ...
 
     @property
-    def sent(self) -> int:
-        """Created."""
-        ...
+    def sent(self) -> int: ...
 
     @property
-    def patched(self) -> int:
-        """Series updated."""
-        ...
+    def patched(self) -> int: ...
 
     @property
     def dropped(self) -> int:
@@ -179,9 +173,7 @@ class EventCounts(Protocol):
         ...
 
     @property
-    def failed(self) -> int:
-        """Refused."""
-        ...
+    def failed(self) -> int: ...
 
 
 def rest_client_source(server: str, clients: Sequence[Callable[[], RESTStatistics]]) -> Source:

@@ -24,15 +24,15 @@ WORST_LAG = MetricSeries("kscheduler_loop_lag_worst_seconds", "The longest lag w
 
 _log = get_logger(__name__)
 
+# A longer block of the loop is logged, with the plugin that caused it, if any.
 HELD_SECONDS = 1.0
-"""A longer block of the loop is logged, with the plugin that caused it, if any."""
+# After such a line further blocks are only counted.
 _QUIET_SECONDS = 60.0
-"""After such a line further blocks are only counted."""
 _WINDOW_SECONDS = 60.0
+# Seconds. The 99th percentile must stay below 50 ms.
 _BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
-"""Seconds. The 99th percentile must stay below 50 ms."""
+# A beat costs some 20 us: a thousandth of a core.
 _INTERVAL_SECONDS = 0.02
-"""A beat costs some 20 us: a thousandth of a core."""
 
 
 class LoopLag:

@@ -86,8 +86,8 @@ def _write(line: LogLine) -> None:
 _lasting_troubles_log = get_logger("kscheduler")
 
 EACH_SECONDS: Final = 120.0
+# At a time. The others are counted, up to `_MOST_COUNTED`: a hundred thousand objects may be unreadable.
 MOST_LINES: Final = 10
-"""At a time. The others are counted, up to `_MOST_COUNTED`: a hundred thousand objects may be unreadable."""
 _MOST_COUNTED: Final = 1_000
 
 

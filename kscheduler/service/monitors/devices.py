@@ -10,8 +10,8 @@ from kscheduler.state.cache import Cache
 
 # Pools of devices by driver and state, for metrics.
 
+# Told apart; anyone who publishes devices names them.
 MOST_DRIVERS: Final = 32
-"""Told apart; anyone who publishes devices names them."""
 OTHERS: Final = "other"
 
 
@@ -40,8 +40,8 @@ class DevicePools:
 # Counted at each scrape by what the status page counts with: sums of two columns for a resource, and devices by driver
 # only where anything has changed. Names come from nodes and drivers, so there is a bound for both.
 
+# Resources, and drivers, with series of their own: the first that were seen; further ones are `other`.
 MOST_NAMES: Final = MOST_DRIVERS
-"""Resources, and drivers, with series of their own: the first that were seen; further ones are `other`."""
 
 
 class OfferedDevices:

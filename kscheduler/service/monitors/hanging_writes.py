@@ -37,8 +37,8 @@ _MOST_KEPT: Final = 1024
 BINDING: Final = "create pods/binding"
 STATUS_PATCH: Final = "patch pods/status"
 EVENT: Final = "create events"
+# All requests of a preemption, by the preemptor's namespace.
 PREEMPTION: Final = "preemption"
-"""All requests of a preemption, by the preemptor's namespace."""
 
 HANGING_WRITES: Final = MetricSeries(
     "kscheduler_hanging_writes",

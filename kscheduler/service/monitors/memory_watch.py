@@ -25,10 +25,10 @@ _log = get_logger("kscheduler")
 LOOK_SECONDS: Final = 5.0
 WARNING_PERCENT: Final = 80
 ERROR_PERCENT: Final = 90
+# Below this the next rise is news again.
 CALM_PERCENT: Final = 75
-"""Below this the next rise is news again."""
+# cgroup v1 writes a number of this size where there is no limit.
 _UNLIMITED: Final = 1 << 60
-"""cgroup v1 writes a number of this size where there is no limit."""
 
 MEMORY_LIMIT: Final = MetricSeries(
     "kscheduler_memory_limit_bytes",

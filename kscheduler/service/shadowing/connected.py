@@ -16,8 +16,8 @@ from kscheduler.service.monitors.api_server_monitor import APIServerMonitor
 from kscheduler.service.shadowing.options import ShadowOptions
 from kscheduler.shadow.follower import Follower, ShadowSettings
 
+# For lists; watches have connections of their own.
 CONNECTIONS: Final = 32
-"""For lists; watches have connections of their own."""
 CONNECTIONS_OF_PLUGINS: Final = 8
 
 

@@ -13,8 +13,8 @@ from kscheduler.plugins import in_tree
 from kscheduler.server.serving import HTTPServing
 from kscheduler.shadow.verdict import KUBE_SCHEDULER, FollowedScheduler
 
+# Shows the report, a tree as `shadow.as_tree` makes it.
 Report = Callable[[dict[str, object]], None]
-"""Shows the report, a tree as `shadow.as_tree` makes it."""
 
 
 def _say_nothing(_text: str) -> None:

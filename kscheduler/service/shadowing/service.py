@@ -31,14 +31,14 @@ from kscheduler.telemetry.logs import get_logger, verbose
 
 _log = get_logger("shadow")
 
+# How long the first lists may take until a line names what is missing; then again each time.
 SYNC_SECONDS: Final = 10.0
-"""How long the first lists may take until a line names what is missing; then again each time."""
+# How long the first comparison waits for plugins that fetch data of their own.
 FIRST_DATA_SECONDS: Final = 5.0
-"""How long the first comparison waits for plugins that fetch data of their own."""
+# Scheduler names that are told where nobody is followed, those of most pods.
 _MOST_NAMES: Final = 5
-"""Scheduler names that are told where nobody is followed, those of most pods."""
+# Between two lines with the sums, while anything is compared.
 SUMMARY_SECONDS: Final = 60.0
-"""Between two lines with the sums, while anything is compared."""
 
 
 class ShadowApp:

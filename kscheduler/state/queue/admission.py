@@ -25,16 +25,16 @@ from kscheduler.state.queue.sub_queues import ACTIVE, BACKOFF, GATED, UNSCHEDULA
 
 # The queue's dependencies: the order of pods, the admission of pods, and which event may help which pod.
 
+# Equal for pods that every plugin treats alike; `None` for a unique pod.
 ClassOf = Callable[[PodInfo], Hashable | None]
-"""Equal for pods that every plugin treats alike; `None` for a unique pod."""
 
 
+# Called on arrivals: queue, event label, number of pods, and for how many of them it is another queue than the hint (or
+# the failed attempt) has meant. kube-scheduler counts these only as arrivals of entities.
 OnIncoming = Callable[[str, str, int, int], None]
-"""Called on arrivals: queue, event label, number of pods, and for how many of them it is another queue than the hint
-(or the failed attempt) has meant. kube-scheduler counts these only as arrivals of entities."""
 OnMoved = Callable[[Element | QueuedPodGroup, str, str, float], None]
+# Called for a pod that PreEnqueue keeps out: the pod, why, and what is the same while nothing new is to be told.
 OnKeptOut = Callable[[QueuedPodInfo, str, str], None]
-"""Called for a pod that PreEnqueue keeps out: the pod, why, and what is the same while nothing new is to be told."""
 
 
 def no_class(_pod: PodInfo) -> Hashable | None:

@@ -23,8 +23,8 @@ from typing import Final, Protocol
 
 STRIKE_INITIAL_SECONDS: Final = 10.0
 STRIKE_MAX_SECONDS: Final = 300.0
+# Exceptions in a row before a pod is kept away longer: a few may have had another cause.
 BUGS_UNTIL_QUARANTINE: Final = 5
-"""Exceptions in a row before a pod is kept away longer: a few may have had another cause."""
 
 
 class AttemptHistory(Protocol):

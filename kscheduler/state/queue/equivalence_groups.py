@@ -117,8 +117,8 @@ class EquivalenceGroup:
         return member
 
 
+# An element of a queue: a single pod, or an equivalence group.
 Element = QueuedPodInfo | EquivalenceGroup
-"""An element of a queue: a single pod, or an equivalence group."""
 
 
 class EquivalenceGroups:

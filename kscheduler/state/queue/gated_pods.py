@@ -88,14 +88,14 @@ class AwaitedObjects:
         return [*dict.fromkeys(key for name in changed for key in self._waiting.get(name, ()))]
 
 
+# Profile and plugin.
 Gate = tuple[str, str]
-"""Profile and plugin."""
+# Keys of the pods that a standing gate has rejected and may let in now; `None` if it does not know this time.
 MayLetIn = Callable[[], Collection[str] | None]
-"""Keys of the pods that a standing gate has rejected and may let in now; `None` if it does not know this time."""
+# Equal for pods of equal priority for which these plugins' hints give the same answers; `None` for a unique pod.
 HintsAlike = Callable[[PodInfo, frozenset[str]], Hashable | None]
-"""Equal for pods of equal priority for which these plugins' hints give the same answers; `None` for a unique pod."""
+# A pod that represents several whose hints answer alike, and their number.
 KeptOut = tuple[QueuedPodInfo, int]
-"""A pod that represents several whose hints answer alike, and their number."""
 _Group = dict[str, QueuedPodInfo]
 
 

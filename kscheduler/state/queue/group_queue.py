@@ -35,12 +35,12 @@ from kscheduler.state.queue.hints import QueueingStrategy
 from kscheduler.state.queue.queued_group import GroupOutcome, QueuedPodGroup
 from kscheduler.state.queue.sub_queues import ACTIVE, BACKOFF, GATED, SubQueues
 
+# Members of groups that the watch has not shown.
 INCOMPLETE: Final = "incomplete"
-"""Members of groups that the watch has not shown."""
+# Members that came, or came back, while their group is being tried.
 PENDING: Final = "pending"
-"""Members that came, or came back, while their group is being tried."""
+# The PreEnqueue plugin whose verdict only the group itself and its members can change.
 OWN_GATE: Final = "GangScheduling"
-"""The PreEnqueue plugin whose verdict only the group itself and its members can change."""
 
 
 class IncompleteGroup(NamedTuple):

@@ -15,8 +15,8 @@ from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
+# An item's order, its serial number (among equals the older goes first), and its key.
 _Entry = tuple[Any, int, Hashable]
-"""An item's order, its serial number (among equals the older goes first), and its key."""
 
 
 class KeyedHeap(Generic[T]):

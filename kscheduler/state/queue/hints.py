@@ -35,8 +35,8 @@ def pod_update_events(old: Pod, new: Pod, resource: Resource = Resource.UNSCHEDU
     return [_event(resource, action) for action in changed or [ActionType.UPDATE_OTHER]]
 
 
+# Cached: events are values, and there are only a dozen.
 _event = lru_cache(ClusterEvent)
-"""Cached: events are values, and there are only a dozen."""
 
 
 def is_equal_for_plugins(old: Pod, new: Pod) -> bool:
@@ -121,17 +121,17 @@ _EXTRACTORS = (
 )
 
 
+# Plugin name to the events that may change its verdict.
 Registrations = Mapping[str, Sequence[ClusterEventWithHint]]
-"""Plugin name to the events that may change its verdict."""
+# Plugin name to its hints for an event; `None` is no hint, which always means Queue.
 _Hints = Mapping[str, Sequence[HintFunction | None]]
-"""Plugin name to its hints for an event; `None` is no hint, which always means Queue."""
+# Whether an event may help a pod: plugin, event label, what the plugin registered (`None`: it always may), the pod, the
+# object as it was and as it is. Never raises; `scheduling.runtime` has the one that times and guards hints.
 CallHint = Callable[[str, str, HintFunction | None, PodInfo, KubeObject | None, KubeObject | None], bool]
-"""Whether an event may help a pod: plugin, event label, what the plugin registered (`None`: it always may), the pod,
-the object as it was and as it is. Never raises; `scheduling.runtime` has the one that times and guards hints."""
 
 _HEARS_NOTHING: Final[_Hints] = {}
+# The number of sets of rejecting plugins whose events are cached.
 _MOST_REGISTERED: Final = 1000
-"""The number of sets of rejecting plugins whose events are cached."""
 
 
 class QueueingStrategy(Enum):
@@ -146,9 +146,7 @@ class Waiting(Protocol):
     """A rejected pod, or an equivalence group."""
 
     @property
-    def pod(self) -> PodInfo:
-        """The pod."""
-        ...
+    def pod(self) -> PodInfo: ...
 
     @property
     def unschedulable_plugins(self) -> frozenset[str]:

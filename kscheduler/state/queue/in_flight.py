@@ -13,8 +13,8 @@ from typing import Final
 from kscheduler.api.meta import KubeObject
 from kscheduler.framework.events import ClusterEvent
 
+# The marker of a pod that rests.
 _RESTS: Final = 0
-"""The marker of a pod that rests."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,8 @@ from kscheduler.state.queue.equivalence_groups import EquivalenceGroup
 from kscheduler.state.queue.in_flight import SeenEvent
 from kscheduler.state.queue.sub_queues import SubQueues
 
+# What is kept of a waiting pod besides its object, in the order of `QueuedPodInfo`. What is new comes last, because
+# older recordings lack it.
 FACTS: Final = (
     "timestamp",
     "attempts",
@@ -35,8 +37,6 @@ FACTS: Final = (
     "overruns",
     "held_until",
 )
-"""What is kept of a waiting pod besides its object, in the order of `QueuedPodInfo`. What is new comes last, because
-older recordings lack it."""
 facts_of = attrgetter(*FACTS)
 OF_BUNDLE: Final = ("timestamp", "backoff_expiration", "unschedulable_plugins", "pending_plugins", "was_flushed")
 _common_of = attrgetter(*OF_BUNDLE)

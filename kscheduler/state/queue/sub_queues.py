@@ -26,8 +26,8 @@ from kscheduler.state.queue.queued_group import QueuedPodGroup
 # by none of them, and there are only a few distinct sets of plugins, however many elements wait. So all other elements
 # are skipped as a group.
 
+# Profile, plugins that rejected it, and plugins that wait for something outside the cluster.
 _Kind = tuple[str, frozenset[str], frozenset[str]]
-"""Profile, plugins that rejected it, and plugins that wait for something outside the cluster."""
 
 
 class Parked:
@@ -83,12 +83,12 @@ class Parked:
 ACTIVE: Final = "active"
 BACKOFF: Final = "backoff"
 UNSCHEDULABLE: Final = "unschedulable"
+# Names of the sub-queues, as in metrics.
 GATED: Final = "gated"
-"""Names of the sub-queues, as in metrics."""
 
 
+# What is in the heaps. A group that is kept out is no business of the sub-queues (`group_queue`).
 Ready = Element | QueuedPodGroup
-"""What is in the heaps. A group that is kept out is no business of the sub-queues (`group_queue`)."""
 
 
 class CostlyPodBudget:

@@ -16,8 +16,8 @@ from kscheduler.framework.cluster.volumes import Subject
 
 # An index from a value to the names of the objects that have it, in order of arrival.
 
+# Value to names.
 Names = dict[str, dict[str, None]]
-"""Value to names."""
 
 
 def file(index: Names, value: str, name: str) -> None:

@@ -52,7 +52,6 @@ class VolumeAttachments:
         return before
 
     def get(self, name: str) -> VolumeAttachment | None:
-        """An attachment."""
         return self._attachments.get(name)
 
     def is_any_on(self, node_name: str) -> bool:
@@ -157,8 +156,8 @@ def _limits(node: CSINode) -> Mapping[str, int]:
     return {name: limit.count for name, limit in drivers if limit is not None and limit.count is not None}
 
 
+# Prefix of a claim's key: no driver creates handles of that form.
 _NOT_MADE_YET = "not-made-yet"
-"""Prefix of a claim's key: no driver creates handles of that form."""
 
 
 class StorageObjects(Protocol):

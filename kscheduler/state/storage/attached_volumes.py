@@ -25,8 +25,8 @@ from kscheduler.framework.nodes.row_index import compact, values_at
 from kscheduler.state.storage.attachable import NO_LIMITS
 
 NO_LIMIT: Final = -1
+# The number of pending marks, besides two per node, at which all marked nodes are recounted.
 _MOST_UNASKED: Final = 256
-"""The number of pending marks, besides two per node, at which all marked nodes are recounted."""
 NO_VOLUMES: Final[Mapping[str, str]] = MappingProxyType({})
 
 

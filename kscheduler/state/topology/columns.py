@@ -17,16 +17,16 @@ from kscheduler.framework.nodes.node_table import NodeTable
 T = TypeVar("T")
 _ALL: Final = slice(None)
 
+# For a collection of columns; at 20,000 nodes enough for a thousand.
 BUDGET_BYTES = 256 * 2**20
-"""For a collection of columns; at 20,000 nodes enough for a thousand."""
 _ENTRY_BYTES = 8
+# A column's bytes besides its entries: the owner (a parsed selector), its entries in indexes, its sums.
 _OWN_BYTES: Final = 2048
-"""A column's bytes besides its entries: the owner (a parsed selector), its entries in indexes, its sums."""
+# For owners that are large themselves: a selector may have ten thousand requirements.
 OWNERS_BYTES: Final = 8 * 2**20
-"""For owners that are large themselves: a selector may have ten thousand requirements."""
 _LIGHT_BYTES: Final = 4096
+# The maximal total of entries in all sums by domain; beyond it all sums are dropped.
 _MOST_SUMS: Final = 16 * 2**20 // _ENTRY_BYTES
-"""The maximal total of entries in all sums by domain; beyond it all sums are dropped."""
 
 
 @dataclass(slots=True)

@@ -30,11 +30,11 @@ from kscheduler.state.topology.held_terms import HeldTerms, TermsOfOneKind
 from kscheduler.state.topology.index import MatchIndex
 
 _NO_LABELS: Final[Mapping[str, str]] = {}
+# The number of columns that are kept, besides four per group of like pods. It needs a limit, because the counters do
+# not learn when the last pod that uses a column has gone, and each release of a Deployment may need a new one.
 _LEAST_QUERIES: Final = 512
-"""The number of columns that are kept, besides four per group of like pods. It needs a limit, because the counters do
-not learn when the last pod that uses a column has gone, and each release of a Deployment may need a new one."""
+# A requirement of a question, or a value of one.
 _BYTES_PER_PART: Final = 256
-"""A requirement of a question, or a value of one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,19 +46,19 @@ class NamespaceLabels:
         return tuple(self._labels)
 
 
+# Label keys per namespace with a posting list.
 _KEPT_POSTINGS = 16
-"""Label keys per namespace with a posting list."""
 
 _KEPT_FLAT = 1024
+# Keys and values of the labels that are remembered; pods with more flatten theirs each time.
 _MOST_REMEMBERED: Final = 64
-"""Keys and values of the labels that are remembered; pods with more flatten theirs each time."""
 _Key = tuple[str, ...]
 _Posting = dict[str, dict[_Key, "PodGroup"]]
 
 
+# Recently seen labels, by identity, with their key: informers share equal labels of pods, and never modify them.
+# Holding the labels keeps their ids from being reused.
 _flat: dict[int, tuple[Mapping[str, str], _Key]] = {}
-"""Recently seen labels, by identity, with their key: informers share equal labels of pods, and never modify them.
-Holding the labels keeps their ids from being reused."""
 
 
 class PodGroup:

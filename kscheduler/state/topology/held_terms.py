@@ -17,8 +17,8 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.state.topology.columns import RecentColumns
 from kscheduler.state.topology.index import MatchIndex
 
+# So many terms are added up one by one; and so many rows are compared.
 _FEW: Final = 64
-"""So many terms are added up one by one; and so many rows are compared."""
 
 
 class HeldTerms:

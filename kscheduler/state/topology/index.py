@@ -15,8 +15,8 @@ from kscheduler.state.topology.groups import narrowest
 
 T = TypeVar("T")
 
+# Namespace, label key, label value; `None` for any.
 _Drawer = tuple[str | None, str | None, str | None]
-"""Namespace, label key, label value; `None` for any."""
 
 
 class MatchIndex(Generic[T]):

@@ -41,13 +41,13 @@ __all__ = [
     "verbose",
 ]
 
+# By name the module that has it.
 _HOMES: Final = {
     **dict.fromkeys(("ModuleLevel", "parse_modules"), "modules"),
     **dict.fromkeys(("Logger", "configure", "flush", "get_logger", "is_on_terminal", "mute"), "pipeline"),
     "report_suppressed": "storms",
     **dict.fromkeys(("DEFAULT_FLUSH_SECONDS", "SplitStream", "lost_lines"), "streams"),
 }
-"""By name the module that has it."""
 
 
 def __getattr__(name: str) -> Any:

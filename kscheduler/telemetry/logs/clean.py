@@ -15,14 +15,14 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
+# Characters of one field. A condition's message has 1,024 at most where it becomes an Event.
 LONGEST_TEXT: Final = 4096
-"""Characters of one field. A condition's message has 1,024 at most where it becomes an Event."""
+# Characters of a traceback; a longer one loses its middle, since both ends say most.
 LONGEST_TRACEBACK: Final = 16_384
-"""Characters of a traceback; a longer one loses its middle, since both ends say most."""
+# Elements of a list or mapping.
 MOST_ELEMENTS: Final = 1000
-"""Elements of a list or mapping."""
+# Levels of nesting; deeper ones are written as text.
 DEEPEST: Final = 6
-"""Levels of nesting; deeper ones are written as text."""
 REDACTED: Final = "[redacted]"
 
 _UNSAFE: Final = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]")

@@ -17,8 +17,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+# As in klog, whose levels are int32.
 LARGEST_LEVEL: Final = 2**31 - 1
-"""As in klog, whose levels are int32."""
 # Modules that were renamed or joined in 0.2: their old names are understood for one version.
 FORMER_NAMES: Final = {"incomplete_waits": "long_waits", "permit_waits": "long_waits", "retired_plugins": "context"}
 _SPECIAL: Final = frozenset("\\*?[]")

@@ -27,12 +27,12 @@ from kscheduler.telemetry.logs.verbosity import DEBUG, LIBRARIES, SERVICE, set_v
 
 _WARNING = "warning"
 _LOUD = frozenset({_WARNING, "error", "critical", "exception"})
+# Their levels above -v 4, else warnings only; kubernetes_asyncio logs whole answers, credentials included.
 _QUIET_LIBRARIES = {"asyncio": logging.DEBUG, "aiohttp.access": logging.DEBUG, "kubernetes_asyncio": logging.WARNING}
-"""Their levels above -v 4, else warnings only; kubernetes_asyncio logs whole answers, credentials included."""
+# The logger of all lines about pods.
 PODS: Final = "kscheduler.pods"
-"""The logger of all lines about pods."""
+# The streams of the last `configure`: what is left in a buffer is written before another takes over.
 _open: list[Outlets] = []
-"""The streams of the last `configure`: what is left in a buffer is written before another takes over."""
 
 
 class Logger(Protocol):

@@ -14,8 +14,8 @@ import msgspec
 
 Render = Callable[[dict[str, Any]], str]
 
+# Bytes of a JSON line. Log collectors split lines (containerd at 16 KiB, and joins them again) or drop them.
 LONGEST_LINE: Final = 65_536
-"""Bytes of a JSON line. Log collectors split lines (containerd at 16 KiB, and joins them again) or drop them."""
 _FIRST: Final = ("ts", "level", "v", "msg", "logger")
 _LETTERS: Final = {"debug": "D", "info": "I", "warning": "W", "error": "E", "critical": "F"}
 _COLOURS: Final = {"D": "\x1b[2m", "I": "\x1b[32m", "W": "\x1b[33m", "E": "\x1b[31m", "F": "\x1b[31;1m"}

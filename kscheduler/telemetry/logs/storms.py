@@ -17,10 +17,10 @@ from typing import Any, Final
 AT_ONCE: Final = 100.0
 PER_SECOND: Final = 5.0
 TRACEBACK_COSTS: Final = 10.0
+# Our own messages are a few dozen; a library's messages may be anything.
 MOST_KINDS: Final = 1000
-"""Our own messages are a few dozen; a library's messages may be anything."""
+# Seconds between two reports of suppressed lines of one kind.
 _QUIET_SECONDS: Final = 10.0
-"""Seconds between two reports of suppressed lines of one kind."""
 
 
 @dataclass(slots=True)
@@ -99,8 +99,8 @@ def _kind_of(event: dict[str, Any]) -> str:
     return text if point is None else f"{text} ({event.get('plugin', '')} at {point})"
 
 
+# The storms of this process.
 storms = Storms()
-"""The storms of this process."""
 
 
 def report_suppressed(write: Callable[[str, str, int], None]) -> None:

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from threading import Event, Lock, Thread
 from typing import Final, TextIO
 
+# Bytes: a larger buffer is made as large as this, as in kube-scheduler.
 LARGEST_BUFFER: Final = 2**31
-"""Bytes: a larger buffer is made as large as this, as in kube-scheduler."""
 DEFAULT_FLUSH_SECONDS: Final = 5.0
 
 
@@ -31,10 +31,10 @@ class SplitStream:
     """How long a line may stay in the buffer."""
 
 
+# From the number of lines that were lost to a line that says so.
 ReportLost = Callable[[int], str]
-"""From the number of lines that were lost to a line that says so."""
+# Of the process.
 _lost = {"lines": 0}
-"""Of the process."""
 
 
 def lost_lines() -> int:

@@ -6,14 +6,14 @@ loggers log little, and the pipeline looks at their names (`modules`).
 
 from typing import Final
 
+# Warnings and errors only: for programs that print something else.
 WARNINGS: Final = -1
-"""Warnings and errors only: for programs that print something else."""
+# What the service itself does, warnings and errors: always.
 SERVICE: Final = 0
-"""What the service itself does, warnings and errors: always."""
+# From this level on libraries log more than warnings.
 LIBRARIES: Final = 2
-"""From this level on libraries log more than warnings."""
+# klog's debugging verbosity.
 DEBUG: Final = 4
-"""klog's debugging verbosity."""
 
 _verbosity = SERVICE
 

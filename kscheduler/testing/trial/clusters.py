@@ -19,17 +19,17 @@ from kscheduler.api.well_known import OS
 from kscheduler.testing.objects import make_node, make_pod
 
 _KEY: Final = re.compile(r"[A-Za-z0-9][\w./-]{0,62}")
+# What the name of an object may be, or its beginning or end: `startswith("gpu-")`.
 _NAME: Final = re.compile(r"(?=.*[a-z0-9])[a-z0-9.-]{1,60}")
-"""What the name of an object may be, or its beginning or end: `startswith("gpu-")`."""
 _MOST_WORDS: Final = 20
+# In a cluster.
 _MOST_NAMED_NODES: Final = 4
-"""In a cluster."""
 _USUAL_KEYS: Final = ("app", "tier", "zone", OS)
 _USUAL_VALUES: Final = ("", "web", "db", "a", "b", "linux")
 _NUMBERS: Final = ("0", "1", "0.5", "3", "20", "1000")
 _CONVERSIONS: Final = frozenset(("int", "float", "Decimal", "parse_quantity"))
+# What a person may write where a number is meant.
 UNEXPECTED: Final = ("none", "1,5", "-1", "nan")
-"""What a person may write where a number is meant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +143,7 @@ def _with_spec_of(other: Callable[[random.Random, Words], Pod]) -> "Change":
 
 
 Change = Callable[[Pod, random.Random, Words], Pod]
+# Parts of a pod, and how each is changed while the others stay (`priority` also draws requests again).
 ASPECTS: Final[Mapping[str, Change]] = {
     "name": _with_metadata(
         name=lambda chance, _: f"other-{chance.randrange(1000)}", uid=lambda chance, _: f"uid-{chance.randrange(1000)}"
@@ -155,4 +156,3 @@ ASPECTS: Final[Mapping[str, Change]] = {
     ),
     "priority": _with_spec_of(lambda chance, words: random_pod(chance, words, "p")),
 }
-"""Parts of a pod, and how each is changed while the others stay (`priority` also draws requests again)."""

@@ -29,11 +29,11 @@ PODS_EACH: Final = 4
 MOST_NODES: Final = 12
 CLUSTERS_FOR_STEPS: Final = 5
 _MOST_FAILURES: Final = 6
+# Pods with words of the file for which a call is ended: fewer may be about one odd value.
 _MOST_OVERRUNS: Final = 3
-"""Pods with words of the file for which a call is ended: fewer may be about one odd value."""
 NODES_FOR_TIMING: Final = 1_000
+# For 5,000 nodes: the time budget of a call.
 SLOW_SECONDS: Final = 0.2
-"""For 5,000 nodes: the time budget of a call."""
 
 
 class Severity(Enum):

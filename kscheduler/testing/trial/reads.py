@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+# By attribute, the part of the pod as `clusters.ASPECTS` has it.
 _ASPECT_OF: Final = {
     "labels": "labels",
     "annotations": "annotations",
@@ -21,9 +22,8 @@ _ASPECT_OF: Final = {
     "requests": "requests",
     "priority": "priority",
 }
-"""By attribute, the part of the pod as `clusters.ASPECTS` has it."""
+# Names of what is no pod.
 _NODES: Final = frozenset(("node", "nodes", "info", "self", "cls", "args", "handle"))
-"""Names of what is no pod."""
 _WAYS_TO_MORE: Final = frozenset(("pod", "metadata", "spec", "status"))
 
 

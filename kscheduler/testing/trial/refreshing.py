@@ -26,10 +26,10 @@ from kscheduler.testing.objects import make_node
 from kscheduler.testing.trial.tried_plugin import PATIENCE_SECONDS, TriedPlugin, Unheard
 
 REFRESH_SECONDS: Final = 10.0
+# Of those that the plugin has got data about.
 MOST_NODES: Final = 12
-"""Of those that the plugin has got data about."""
+# As the service calls it, which asks for no answer.
 _REFRESH: Final = PluginCall[Any](REFRESH.label, lambda answer, _: answer, FailureOutcome.DATA_STAY)
-"""As the service calls it, which asks for no answer."""
 _THEN: Final = "in the service the data stay as they were, `plugin_not_refreshed` is logged, and an alert fires"
 
 

@@ -29,8 +29,8 @@ from kscheduler.scheduling.runtime.points import (
 )
 from kscheduler.testing.trial.tried_plugin import TriedPlugin
 
+# How long an `async def permit` is awaited here, whatever it asks for.
 MOST_SECONDS: Final = PERMIT_TIMEOUT_SECONDS
-"""How long an `async def permit` is awaited here, whatever it asks for."""
 _OUTSIDE: Final = "what it does reaches beyond the scheduler; test it with `Cluster(...).enable(...).running()`"
 _NO_GROUPS: Final = "it is asked about pod groups, of which there are none here"
 _NOT_TRIED: Final = {

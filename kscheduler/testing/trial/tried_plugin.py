@@ -28,14 +28,14 @@ from kscheduler.scheduling.supervision.alarm import TimeBudgetError
 from kscheduler.scheduling.supervision.supervised import SupervisedPlugin
 from kscheduler.state.cache import Cache
 
+# By node: the reason to reject it (empty: it passes), and raw points (`None`: none were asked for).
 PluginResults = dict[str, tuple[str, int | None]]
-"""By node: the reason to reject it (empty: it passes), and raw points (`None`: none were asked for)."""
 
 
+# The service's time budget of a call, here for a few nodes.
 BUDGET_SECONDS: Final = 0.2
-"""The service's time budget of a call, here for a few nodes."""
+# A call about many nodes that takes longer does not end, probably.
 PATIENCE_SECONDS: Final = 10.0
-"""A call about many nodes that takes longer does not end, probably."""
 
 
 def is_overrun(failure: BaseException) -> bool:

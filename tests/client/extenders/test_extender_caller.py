@@ -30,8 +30,8 @@ from tests.client.http.raw_server import OK, Peer, answer_all, raw_server
 
 CERTIFICATES = Path(__file__).parents[1] / "certificates"
 NO_TLS = TLSFiles()
+# Long enough for any machine; what must run out is given less.
 SECONDS = 20.0
-"""Long enough for any machine; what must run out is given less."""
 
 
 @asynccontextmanager

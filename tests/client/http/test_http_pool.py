@@ -29,8 +29,8 @@ CERTIFICATES = Path(__file__).parents[1] / "certificates"
 NO_LISTENER: Mapping[str, str] = {}
 GET = HttpRequest("GET", "/x")
 POST = HttpRequest("POST", "/x", b"{}", "application/json")
+# Long enough for any machine; what must run out is given less.
 SECONDS = 20.0
-"""Long enough for any machine; what must run out is given less."""
 
 
 @asynccontextmanager

@@ -15,8 +15,8 @@ from kscheduler.client.http.pool import HTTPPool
 from tests.client.http.raw_server import Peer, raw_server
 
 AT_A_TIME = 8
+# By each of those.
 REQUESTS = 60
-"""By each of those."""
 OUTCOMES = (NotSentError, MalformedResponseError, OSError, TimeoutError)
 
 

@@ -26,8 +26,8 @@ ONLY_IN_REQUESTS = (
 )
 
 
+# Whose modules have the types of the later kinds.
 LATER_RELEASE = "1.37.1"
-"""Whose modules have the types of the later kinds."""
 
 
 def main() -> None:

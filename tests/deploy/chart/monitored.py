@@ -27,8 +27,8 @@ from tests.deploy import prometheus
 NODES: Final = 12
 READY_SECONDS: Final = 60.0
 JOBS: Final = ("kscheduler", "kube-scheduler")
+# What dashboards' `$__rate_interval` stands for where scrapes come each second.
 WINDOW: Final = "30s"
-"""What dashboards' `$__rate_interval` stands for where scrapes come each second."""
 
 CONFIGURATION: Final = """\
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -53,6 +53,7 @@ OPTIONS: Final = (
     # the embedded API server gives no tokens that a review would know
     "--authorization-always-allow-paths=/healthz,/readyz,/livez,/metrics",
 )
+# Series that are there only where leader election, a configuration file or a certificate is in use.
 IN_USE: Final = frozenset(
     {
         *("leader_election_master_status", "kscheduler_leader_election_renewal_age_seconds"),
@@ -61,7 +62,6 @@ IN_USE: Final = frozenset(
         "kscheduler_serving_certificate_reloads_total",
     }
 )
-"""Series that are there only where leader election, a configuration file or a certificate is in use."""
 
 
 class Neighbour(http.server.BaseHTTPRequestHandler):

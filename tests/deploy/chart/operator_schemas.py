@@ -71,6 +71,7 @@ CERTIFICATE: Final = shape(
     issuerRef=shape("name", name=TEXT, kind=TEXT, group=TEXT),
 )
 
+# Schemas of `spec`, by apiVersion and kind.
 SPECS: Final[dict[tuple[str, str], Schema]] = {
     ("monitoring.coreos.com/v1", "ServiceMonitor"): shape(
         "selector endpoints", **SELECTION, endpoints=listed(ENDPOINT)
@@ -83,4 +84,3 @@ SPECS: Final[dict[tuple[str, str], Schema]] = {
     ),
     ("cert-manager.io/v1", "Certificate"): CERTIFICATE,
 }
-"""Schemas of `spec`, by apiVersion and kind."""

@@ -29,8 +29,8 @@ from tests.controlplane.process import Process
 from tests.controlplane.rest import STRATEGIC_PATCH, Api, ApiStatusError, Object
 
 SANDBOX: Final = Path(__file__).parent / "pod_sandbox.py"
+# What the image has: `python3`, and the entry point.
 PROGRAMS: Final = {"python3": [sys.executable], "": [sys.executable, "-m", "kscheduler"]}
-"""What the image has: `python3`, and the entry point."""
 POLL_SECONDS: Final = 0.2
 RESTART_SECONDS: Final = 1.0
 END_SECONDS: Final = 60.0

@@ -26,10 +26,10 @@ RULES: Final[list[dict[str, Any]]] = [
 ALERTS: Final = {rule["alert"]: rule for rule in RULES if "alert" in rule}
 SEVERITIES: Final = {"critical", "warning", "info"}
 FROM_PROMETHEUS: Final = {"up"}
+# Of a process that shadows.
 OF_A_SHADOW: Final = {"kscheduler_shadow_differences_total"}
-"""Of a process that shadows."""
+# Series that are there only with `--record`.
 OF_A_RECORDER: Final = {IS_RECORDING.name, LOST.name}
-"""Series that are there only with `--record`."""
 
 
 @pytest.fixture(scope="session")

@@ -35,6 +35,7 @@ def histogram_99(series: str, by: str, *labels: str) -> str:
     return f"histogram_quantile(0.99, {mixin_rate(series, by, *labels)})"
 
 
+# What kubernetes-mixin's dashboard and rules for the scheduler ask for: metric names and labels, as facts.
 MIXIN_QUERIES: Final = {
     "up": f'sum(up{{cluster="", {MIXIN}}})',
     "attempts by instance": mixin_rate(f"{ATTEMPT}_count", "cluster, instance"),
@@ -52,7 +53,6 @@ MIXIN_QUERIES: Final = {
     "goroutines": f"go_goroutines{{{BY_CLUSTER}}}",
     "recorded quantile": f"histogram_quantile(0.99, sum(rate({SLI}_bucket{{{MIXIN}}}[5m])) without(instance, pod))",
 }
-"""What kubernetes-mixin's dashboard and rules for the scheduler ask for: metric names and labels, as facts."""
 
 
 @pytest.fixture(scope="module")

@@ -36,6 +36,7 @@ VALUES: Final[dict[str, object]] = {
 }
 REPLICAS: Final = 2
 
+# Rights that a quiet minute does not need, each with what needs it.
 UNUSED: Final = {
     Right("", "pods", "get"): "a Binding whose answer was lost is settled by reading the pod",
     Right("resource.k8s.io", "devicetaintrules", "watch"): "served in v1 since 1.37",
@@ -46,7 +47,6 @@ UNUSED: Final = {
     Right("resource.k8s.io", "resourceclaims/binding", "patch"): "asked for by the API server within the same request",
     Right("resource.k8s.io", "resourceclaims/binding", "update"): "asked for by the API server within other requests",
 }
-"""Rights that a quiet minute does not need, each with what needs it."""
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from tests.controlplane.binaries import find_kubectl
 from tests.deploy import helm, manifests
 
 FILES: Final = manifests.files()
+# Overlay: the value set that means the same, the namespace that it is installed into, and another release name.
 OVERLAYS: Final[dict[str, tuple[str, ...]]] = {
     "base": ("default", helm.NAMESPACE),
     "single": ("single", helm.NAMESPACE),
@@ -19,7 +20,6 @@ OVERLAYS: Final[dict[str, tuple[str, ...]]] = {
     "replace": ("replace", "kube-system"),
     "shadow": ("shadow", helm.NAMESPACE, manifests.SHADOW_RELEASE),
 }
-"""Overlay: the value set that means the same, the namespace that it is installed into, and another release name."""
 
 Object = dict[str, Any]
 Named = dict[tuple[str, str | None, str], Object]

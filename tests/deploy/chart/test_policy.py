@@ -21,6 +21,7 @@ VALUE_SETS: Final = ("default", "hardened", "replace")
 
 SCHEDULER: Final = "Deployment"
 TEST_POD: Final = "Pod"
+# Checks that may fail, by kind of object, each with the reason.
 EXCUSED: Final = {
     ("CKV_K8S_11", SCHEDULER): "no CPU limit: throttled, a scheduler is late for every pod at once",
     ("CKV_K8S_11", TEST_POD): "the same chart, the same rule",
@@ -33,7 +34,6 @@ EXCUSED: Final = {
     ("CKV_K8S_9", TEST_POD): "it ends by itself",
     ("CKV2_K8S_6", TEST_POD): "it listens on nothing; which policy fits the scheduler is the cluster's: networkPolicy",
 }
-"""Checks that may fail, by kind of object, each with the reason."""
 
 Failure = tuple[str, str]
 

@@ -15,6 +15,7 @@ SECTIONS: Final = sorted({path.rpartition(".")[0] for path in NULLABLE} - {""})
 IMAGE: Final = "kscheduler:0.1.0"
 REPORTED: Final = Path(__file__).parents[2] / "reported" / "cases" / "chart-umbrella"
 
+# Values of a chart that has this one as its dependency.
 SHARED: Final[dict[str, dict[str, Any]]] = {
     "nothing": {},
     "an empty section": {"kscheduler": {}},
@@ -52,7 +53,6 @@ SHARED: Final[dict[str, dict[str, Any]]] = {
     "monitors half said": {"kscheduler": {"metrics": {"serviceMonitor": {"enabled": True, "tlsConfig": None}}}},
     "nothing besides": {"kscheduler": {"extraArgs": None, "extraEnv": None, "extraObjects": None, "tests": None}},
 }
-"""Values of a chart that has this one as its dependency."""
 
 
 @pytest.fixture(scope="module")

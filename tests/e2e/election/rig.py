@@ -19,8 +19,8 @@ from tests.e2e.election.flow import Flow, ResourceCapacity
 from tests.e2e.election.replicas import FAULTS, LEASE_NAMESPACE, Replicas, Timing
 from tests.e2e.election.rounds import Outcome, Rounds
 
+# The Lease that the manifests' own Role allows; leases of further groups are allowed by the rig.
 FIRST_LEASE = "kscheduler"
-"""The Lease that the manifests' own Role allows; leases of further groups are allowed by the rig."""
 
 
 @dataclass

@@ -26,8 +26,8 @@ NAMESPACES = DEPLOY / "examples" / "namespaces.yaml"
 NAMESPACE = "kube-system"
 LEASE = "kube-scheduler"
 SCHEDULER_NAME = "default-scheduler"
+# Seconds: far more than a released Lease takes to change hands, and not enough for much else to go wrong unseen.
 SOON = 30.0
-"""Seconds: far more than a released Lease takes to change hands, and not enough for much else to go wrong unseen."""
 
 
 @pytest.fixture(scope="module")

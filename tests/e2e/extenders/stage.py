@@ -12,8 +12,8 @@ from tests.e2e.scenario import Scenario
 from tests.e2e.servers import NAME, RealServer
 from tests.extender_program import Explanation, Tree, leaves
 
+# Node, or reason and message of the condition.
 Outcome = tuple[str, str, str]
-"""Node, or reason and message of the condition."""
 
 STOP_SECONDS = 15.0
 

@@ -68,6 +68,7 @@ def error_event(status: object) -> bytes:
     return json.dumps({"type": "ERROR", "object": status}).encode() + b"\n"
 
 
+# Answers that no API server gives; the request was not applied.
 WRONG_BODIES: dict[str, Explanation] = {
     "an-html-page": page(),
     "an-empty-body": Explanation(200, b""),
@@ -84,7 +85,6 @@ WRONG_BODIES: dict[str, Explanation] = {
     "304": Explanation(304, b""),
     "a-status-of-html-error": page(502),
 }
-"""Answers that no API server gives; the request was not applied."""
 
 
 # --- edits ----------------------------------------------------------------------------------------------------------
@@ -180,6 +180,7 @@ def flipped_bytes(line: bytes) -> list[bytes]:
 
 
 SUCCESS = b'{"kind":"Status","apiVersion":"v1","status":"Success"}'
+# Answers that are no HTTP, or break its rules.
 WIRE: dict[str, Action] = {
     "another-protocol": Raw(b"SSH-2.0-OpenSSH_9.9\r\n"),
     "a-tls-alert": Raw(b"\x15\x03\x01\x00\x02\x02\x46"),
@@ -193,9 +194,9 @@ WIRE: dict[str, Action] = {
     "a-chunk-size-that-is-none": Raw(b"HTTP/1.1 201 Created\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n" + SUCCESS),
     "more-than-its-length": Raw(b"HTTP/1.1 500 No\r\nContent-Length: 2\r\n\r\n" + SUCCESS * 9, closes=False),
 }
-"""Answers that are no HTTP, or break its rules."""
 
 
+# How names of actions end of which another one of each family says nearly as much.
 ALIKE = (
     *("400", "404", "405", "413", "422", "504"),
     *("negative", "infinity", "garbage", "superscript", "empty", "429-1"),
@@ -204,7 +205,6 @@ ALIKE = (
     *("a-negative-length", "more-than-its-length", "a-header-without-an-end", "an-empty-body"),
     *("closed", "cut-in-the-head", "cut-in-the-body", "a-number", "an-empty-object", "error-500"),
 )
-"""How names of actions end of which another one of each family says nearly as much."""
 
 
 # --- families -------------------------------------------------------------------------------------------------------
@@ -402,6 +402,7 @@ OTHER_WRITES: dict[str, Action] = {
     "cut-in-a-chunk": CutAnswer("chunk"),
     "hang": Hang(),
 }
+# Besides the others, for what is written before a pod is bound and has to be there once.
 BEFORE_A_BINDING: dict[str, Action] = {
     "another-kind": WRONG_BODIES["another-kind"],
     "an-empty-body": WRONG_BODIES["an-empty-body"],
@@ -410,7 +411,6 @@ BEFORE_A_BINDING: dict[str, Action] = {
     "applied-then-html": Applied(page()),
     "applied-then-hang": Applied(Hang()),
 }
-"""Besides the others, for what is written before a pod is bound and has to be there once."""
 
 
 def of_volumes(name: str, requests: Requests, usual: set[str]) -> list[Fault]:
@@ -474,6 +474,7 @@ FAULTS = [
     *SERVER_FAULTS,
 ]
 
+# Those that are always played on both API servers; the others on the embedded one.
 ON_THE_REAL_ONE = frozenset(
     {
         "bindings-500",
@@ -514,4 +515,3 @@ ON_THE_REAL_ONE = frozenset(
         "writes-an-html-page",
     }
 )
-"""Those that are always played on both API servers; the others on the embedded one."""

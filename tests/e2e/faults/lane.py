@@ -38,19 +38,19 @@ PLACES = NODES * PODS_PER_NODE
 BEFORE, LEAVING, SOUND, HURT = 4, 3, 4, 8
 READY_SECONDS = 60.0
 BEFORE_SECONDS = 20.0
+# For pods of others while a fault hurts one namespace; without a fault it takes them a tenth of a second.
 SPARED_SECONDS = 10.0
-"""For pods of others while a fault hurts one namespace; without a fault it takes them a tenth of a second."""
 AGREE_SECONDS = 15.0
+# After its time a fault stays so long at most, until it has met something and what it must make known is known. Watches
+# back off for up to 36 s.
 PATIENCE_SECONDS = 40.0
-"""After its time a fault stays so long at most, until it has met something and what it must make known is known.
-Watches back off for up to 36 s."""
 URGENT = "faults-urgent"
 FALSE_ALARMS = re.compile(r"cache_drift|store_drift")
+# What a fault may not be called whose answers are HTTP, or none.
 FALSE_NAMES = re.compile(r"does not speak HTTP|err\":\"0 : ")
-"""What a fault may not be called whose answers are HTTP, or none."""
 LANE = "lane"
+# The one that the manifest's Role allows.
 LEASE = (f"--leader-elect-resource-namespace={NAMESPACE}", "--leader-elect-resource-name=kscheduler")
-"""The one that the manifest's Role allows."""
 MOST_REPORTED, MOST_LINES = 3, 30
 
 

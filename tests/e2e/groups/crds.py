@@ -10,6 +10,7 @@ from tests.controlplane.rest import Api, Object
 
 SCHEDULER_PLUGINS: Final = ("scheduling.x-k8s.io", "v1alpha1")
 VOLCANO: Final = ("scheduling.volcano.sh", "v1beta1")
+# What the chart grants for `podGroups` (a test compares them); the manifests of its default values have none of it.
 RULES: Final[tuple[Object, ...]] = (
     *(
         {"apiGroups": [group], "resources": ["podgroups"], "verbs": ["list", "watch"]}
@@ -17,7 +18,6 @@ RULES: Final[tuple[Object, ...]] = (
     ),
     {"apiGroups": ["scheduling.k8s.io"], "resources": ["podgroups/status"], "verbs": ["patch"]},
 )
-"""What the chart grants for `podGroups` (a test compares them); the manifests of its default values have none of it."""
 _PATH: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _SECONDS: Final = 60.0
 

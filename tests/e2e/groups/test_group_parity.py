@@ -146,9 +146,9 @@ PLAYS: tuple[Play, ...] = (
     basic,
     first_too_large_then_not,
 )
+# Members that fit nowhere are tried again at once: kube-scheduler's copy of the group may then be older than its own
+# write, and the condition goes back from True to False. Here it stays, so it is not compared there.
 TAKEN_BACK = {"unlike_members", "basic"}
-"""Members that fit nowhere are tried again at once: kube-scheduler's copy of the group may then be older than its own
-write, and the condition goes back from True to False. Here it stays, so it is not compared there."""
 
 
 @pytest.mark.parametrize("play", PLAYS, ids=[play.__name__ for play in PLAYS])

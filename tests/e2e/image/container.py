@@ -17,12 +17,12 @@ from deploy.image import debian_root
 from tests.controlplane.process import Process
 
 TOOLS: Final = ("umoci", "runc")
+# Set by .ci/run, where nothing may be skipped for want of a tool.
 CI: Final = "KSCHEDULER_CI"
-"""Set by .ci/run, where nothing may be skipped for want of a tool."""
 ACCOUNT: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 OWN_VALUES: Final = {"--bind-address": "127.0.0.1", "--port": "0"}
+# Election has tests of its own (`tests/e2e/election`), with rights for its Lease.
 OWN_WORDS: Final = {"--leader-elect=true": "--leader-elect=false"}
-"""Election has tests of its own (`tests/e2e/election`), with rights for its Lease."""
 
 
 def missing() -> str:

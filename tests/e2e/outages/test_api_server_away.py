@@ -8,8 +8,8 @@ from tests.e2e.scenario import Scenario
 from tests.e2e.servers import RealServer
 
 CONTROLLERS_SECONDS = 180.0
+# 30 s after the last success, which may be a probe of ten seconds later than the last watch event.
 UNREADY_SECONDS = 60.0
-"""30 s after the last success, which may be a probe of ten seconds later than the last watch event."""
 
 
 def readiness(process: Process) -> tuple[int, str]:

@@ -11,8 +11,8 @@ from tests.e2e.scenario import Scenario
 from tests.e2e.servers import RealServer
 
 AWAY_SECONDS = 25.0
+# For everything after the server is back: a real one takes some of it to start.
 SOON_SECONDS = 30.0
-"""For everything after the server is back: a real one takes some of it to start."""
 
 
 def said(process: Process, message: str) -> int:

@@ -111,8 +111,8 @@ def test_a_lost_answer_to_an_allocation_costs_nothing_but_time(
     assert devices.held_by("a") == ["node-0/gpu-0"]
 
 
+# For a pod with two claims, in their order.
 WRITES = ["finalizer", "status", "finalizer", "status", "binding"]
-"""For a pod with two claims, in their order."""
 
 
 @pytest.mark.parametrize(

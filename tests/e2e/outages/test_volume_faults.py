@@ -108,8 +108,8 @@ def test_a_pod_whose_volume_is_not_made_in_time_gives_its_node_back_and_comes_wh
     assert scenario.node_of("stateful") == "node-1"
 
 
+# For a pod with a disk that is there and a volume that is to be made, in their order.
 WRITES = ["volume", "claim", "binding"]
-"""For a pod with a disk that is there and a volume that is to be made, in their order."""
 
 
 @pytest.mark.parametrize("written", range(len(WRITES) + 1), ids=["no-write", *WRITES])

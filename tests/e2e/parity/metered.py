@@ -19,8 +19,8 @@ from tests.e2e.parity.metrics_page import Page, read
 from tests.e2e.servers import NAME, RealServer
 
 BACKOFF = {"podInitialBackoffSeconds": 1, "podMaxBackoffSeconds": 1}
+# Pods that are alike would be judged once for all of them, which is what kube-scheduler does not do.
 ONE_BY_ONE = {"KSCHEDULER_CLASSES": "off"}
-"""Pods that are alike would be judged once for all of them, which is what kube-scheduler does not do."""
 LONGEST_BACKOFF_SECONDS = 2.1
 QUIET_SECONDS = 1.0
 QUIET_POLL_SECONDS = 0.1

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
+# Sorted (name, value) pairs.
 Labels = tuple[tuple[str, str], ...]
-"""Sorted (name, value) pairs."""
 
 
 @dataclass(frozen=True)

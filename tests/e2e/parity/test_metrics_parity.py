@@ -54,8 +54,8 @@ AT_THE_END = (
 HINTS = "scheduler_queueing_hint_execution_duration_seconds"
 BATCHING = "kube-scheduler's way to reuse results for pods that are alike; kscheduler does it by class, and counts none"
 
+# Series that are compared by shape. The others are of the login and of libraries: each is served, or told.
 PREFIXES = ("scheduler_", "rest_client_", "workqueue_", "kubernetes_", "process_", "go_goroutines")
-"""Series that are compared by shape. The others are of the login and of libraries: each is served, or told."""
 
 
 class Kind(Enum):
@@ -121,11 +121,11 @@ DIFFERENCES = (
     ),
     Difference("scheduler_plugin_evaluation_total", Kind.NEAR, CHANCE, {"extension_point": "Score"}),
 )
+# Where plugins are timed one by one, once for all nodes together; kube-scheduler does it node by node, and elsewhere
+# too, each in a random tenth of the cycles.
 PLUGIN_POINTS = frozenset({"PreFilter", "Filter", "PreScore", "Score"})
-"""Where plugins are timed one by one, once for all nodes together; kube-scheduler does it node by node, and elsewhere
-too, each in a random tenth of the cycles."""
+# What runs concurrently here; kube-scheduler also judges nodes in goroutines.
 OPERATIONS = frozenset({"binding"})
-"""What runs concurrently here; kube-scheduler also judges nodes in goroutines."""
 
 
 def run(program: str, server: RealServer, folder: Path) -> list[Page]:

@@ -18,9 +18,10 @@ from tests.e2e.servers import RealServer, Server
 
 pytestmark = [pytest.mark.real, pytest.mark.followed_kubernetes("kube-scheduler is of its own release")]
 Tree = dict[str, Any]
+# Puts what a case needs beside its node, and returns the spec of the pod that asks.
 Case = Callable[[Scenario, str], Tree]
-"""Puts what a case needs beside its node, and returns the spec of the pod that asks."""
 PROGRAMS: Final = ("kube-scheduler", "kscheduler")
+# In-tree disks: driver, provisioner, and a volume's source with a number in it.
 DISKS: Final[dict[str, tuple[str, str, Tree]]] = {
     "aws": ("ebs.csi.aws.com", "kubernetes.io/aws-ebs", {"awsElasticBlockStore": {"volumeID": "vol-{}"}}),
     "gce": ("pd.csi.storage.gke.io", "kubernetes.io/gce-pd", {"gcePersistentDisk": {"pdName": "disk-{}"}}),
@@ -37,15 +38,14 @@ DISKS: Final[dict[str, tuple[str, str, Tree]]] = {
         {"vsphereVolume": {"volumePath": "[store] disk-{}"}},
     ),
 }
-"""In-tree disks: driver, provisioner, and a volume's source with a number in it."""
 SELECTORS: Final[dict[str, Tree]] = {
     "in": {"operator": "In", "values": ["{}"]},
     "not-in": {"operator": "NotIn", "values": ["{}"]},
     "exists": {"operator": "Exists"},
     "not-there": {"operator": "DoesNotExist"},
 }
+# In 1.36 kube-scheduler lets every namespace match for the pod's own terms.
 OURS_ALONE: Final = frozenset({"namespaces-not-in", "namespaces-not-there"})
-"""In 1.36 kube-scheduler lets every namespace match for the pod's own terms."""
 
 
 def numbered(tree: Any, number: object) -> Any:

@@ -8,11 +8,11 @@ from tests.e2e.scenario import Scenario
 from tests.e2e.servers import RealServer
 
 pytestmark = pytest.mark.usefixtures("only_kscheduler")
+# 0.9 MB of a pod, which the API server takes.
 KEYS = 70_000
-"""0.9 MB of a pod, which the API server takes."""
+# kube-apiserver itself takes a second to validate it; for twenty of twice the depth, which 10,240 characters have room
+# for, a minute.
 LISTS_IN_LISTS = "&&".join([f"{'[' * 120}{']' * 120}==[]"] * 4)
-"""kube-apiserver itself takes a second to validate it; for twenty of twice the depth, which 10,240 characters have room
-for, a minute."""
 SOUND_SECONDS = 10.0
 
 

@@ -64,6 +64,7 @@ def test_a_node_port_is_given_once(kubectl: Kubectl) -> None:
     )
 
 
+# What a dry run would create, and how many objects are of a kind that is not served.
 VERDICTS: Final[dict[str, tuple[list[str], int]]] = {
     "gated": (["pod/gated"], 0),
     "kruise": (["pod/p"], 2),
@@ -78,7 +79,6 @@ VERDICTS: Final[dict[str, tuple[list[str], int]]] = {
     "ssa-seq-2": (["deployment.apps/seq"], 0),
     "nodeport": (["service/np1", "service/np2"], 0),
 }
-"""What a dry run would create, and how many objects are of a kind that is not served."""
 
 
 def test_a_dry_run_of_every_manifest_has_the_same_verdict_on_both_servers(kubectl: Kubectl) -> None:

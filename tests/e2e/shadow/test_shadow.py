@@ -18,8 +18,8 @@ from tests.controlplane.controlplane import ControlPlane, Settings
 from tests.controlplane.process import wait_until
 from tests.e2e.shadow.shadow_process import ACCOUNT, is_following, own_json, shadow_kubeconfig, shadow_process
 
+# More than kube-scheduler looks at: it takes the first hundred that fit.
 NODES = 130
-"""More than kube-scheduler looks at: it takes the first hundred that fit."""
 IS_LONG = os.environ.get("KSCHEDULER_LONG") == "1"
 PODS, KEPT = (6_000, 600) if IS_LONG else (260, 60)
 SECONDS = 180.0

@@ -17,8 +17,8 @@ from tests.e2e.status_page.browser import chromium, looking
 from tests.e2e.status_page.watched import Watched, watched
 
 FOLDER: Final = Path(__file__).parents[3] / "docs" / "status-page"
+# Of a picture: letters stay sharp, and files small. Colours are chosen by coverage, so that rare ones (red) stay.
 COLOURS: Final = 224
-"""Of a picture: letters stay sharp, and files small. Colours are chosen by coverage, so that rare ones (red) stay."""
 NODES, PODS = 180, 1_500
 STORY: Final = "/ui/pods/analytics/report-0"
 NODE: Final = "/ui/nodes/node-022"

@@ -29,15 +29,15 @@ PAGES = (
     CLAIMS,
 )
 SERIOUS = {"serious", "critical"}
+# Single words that are broken into lines.
 WORDS_IN_PIECES = """[...document.querySelectorAll("thead th, td.figure, td time, td .good, td .bad")].filter(each => {
     const range = document.createRange();
     range.selectNodeContents(each);
     const lines = new Set([...range.getClientRects()].map(box => box.top));
     return !each.innerText.trim().includes(" ") && lines.size > 1;
 }).map(each => each.outerHTML.slice(0, 90))"""
-"""Single words that are broken into lines."""
+# From right to left, and beyond 16 bits.
 FOREIGN = "\u0645\u0631\u062d\u0628\u0627 \U0001f680"
-"""From right to left, and beyond 16 bits."""
 HOSTILE = '"><img src=x onerror=document.title="taken">\u202e</script><script>document.title="taken"</script>'
 
 

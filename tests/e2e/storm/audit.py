@@ -26,10 +26,10 @@ from itertools import chain, combinations, permutations
 from tests.e2e.audit import Amounts, total
 from tests.e2e.storm.history import Sight, Subject
 
+# So long after the first write of a preemption the nomination of a rival that was decided before may be written.
 LATE_SECONDS = 2.0
-"""So long after the first write of a preemption the nomination of a rival that was decided before may be written."""
+# Guarded pods, pods.
 Cost = tuple[int, int]
-"""Guarded pods, pods."""
 
 
 @dataclass(frozen=True)

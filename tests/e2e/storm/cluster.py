@@ -31,8 +31,8 @@ WRITERS = 8
 PINNED_EVERY = 25
 CLASS_NAME = "storm-high"
 GUARDS = frozenset(f"budget-{number}" for number in range(BUDGETS))
+# The Event of a victim; not every version of kube-scheduler fills in `related`.
 REPORTED = re.compile(r"Preempted by pod (\S+) on node \S+")
-"""The Event of a victim; not every version of kube-scheduler fills in `related`."""
 GUARDED = {"guarded": "yes"}
 CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 

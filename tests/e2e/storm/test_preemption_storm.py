@@ -40,8 +40,8 @@ def test_a_storm_takes_no_pod_without_need(storm: PreemptionStorm) -> None:
         complain(storm.faults(history))
 
 
+# So many writes of the kind are answered or applied before the end: the storm is well under way by then.
 LAST_OF_ITS_KIND = 3
-"""So many writes of the kind are answered or applied before the end: the storm is well under way by then."""
 
 
 def kill_at(kind: str, process: Process) -> Hook:

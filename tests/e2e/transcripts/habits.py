@@ -119,6 +119,7 @@ data: {colour: green}
     "grow.json": '[{"op": "replace", "path": "/metadata/labels/tier", "value": "front"}]',
 }
 
+# (title, command lines after the word kubectl).
 ACTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
         "What is there",
@@ -347,4 +348,3 @@ ACTS: tuple[tuple[str, tuple[str, ...]], ...] = (
         ),
     ),
 )
-"""(title, command lines after the word kubectl)."""

@@ -20,8 +20,8 @@ NAMESPACE = "depot"
 
 pytestmark = pytest.mark.kubernetes_1_36("its session was recorded with the kubectl and controllers of 1.36")
 
+# kubectl's line while the controller has not looked yet: how often it comes is a matter of milliseconds.
 _OBSERVING = "Waiting for deployment spec update to be observed..."
-"""kubectl's line while the controller has not looked yet: how often it comes is a matter of milliseconds."""
 
 
 @pytest.fixture

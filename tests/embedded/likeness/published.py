@@ -11,6 +11,7 @@ from tests.embedded.likeness.exchanges import NAMESPACE, Object, Request, Row
 from tests.embedded.likeness.requests import prefix
 
 MANIFESTS: Final = Path(__file__).with_suffix(".yaml")
+# Kinds, or names, of which not every default is filled in here: nothing that schedules reads them.
 VERDICT_ALONE: Final = frozenset(
     {
         "EndpointSlice",
@@ -22,11 +23,10 @@ VERDICT_ALONE: Final = frozenset(
         "claim-volume-source",
     }
 )
-"""Kinds, or names, of which not every default is filled in here: nothing that schedules reads them."""
 
 
+# Names of those that the versions refuse with different texts.
 OTHER_WORDS: Final = frozenset({"no-verbs", "windows-with-much"})
-"""Names of those that the versions refuse with different texts."""
 
 
 def manifests() -> Iterator[Row]:

@@ -34,8 +34,8 @@ _MASKS = (
 )
 
 Object = dict[str, Any]
+# Method, path with query, body, content type: code and decoded answer.
 Send = Callable[[str, str, Any, str], Awaitable[tuple[int, Object]]]
-"""Method, path with query, body, content type: code and decoded answer."""
 
 CLUSTER_SCOPED = frozenset(
     {

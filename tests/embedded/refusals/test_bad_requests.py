@@ -25,8 +25,8 @@ BODIES = [
     *({"target": strange, "deleteOptions": strange, "preconditions": strange} for strange in STRANGE),
     *({"target": {"name": strange}, "gracePeriodSeconds": strange, "dryRun": strange} for strange in STRANGE),
 ]
+# What the real server answers with 500 although the client is at fault.
 REAL_500 = ("resourceVersion should not be set", "failed to create typed patch object")
-"""What the real server answers with 500 although the client is at fault."""
 PATCH_TYPES = ("strategic-merge-patch+json", "merge-patch+json", "json-patch+json", "apply-patch+yaml")
 
 

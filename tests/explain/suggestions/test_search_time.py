@@ -17,8 +17,8 @@ from tests.explain.pending.test_pending import NODE, pod
 from tests.explain.suggestions.random_scenarios import Tree, decided
 
 AFFINITY = "requiredDuringSchedulingIgnoredDuringExecution"
+# Of processor time for an answer about giants: the searches alone took minutes.
 MOST_SECONDS = 2.0
-"""Of processor time for an answer about giants: the searches alone took minutes."""
 
 
 def labels(number: int) -> dict[str, str]:

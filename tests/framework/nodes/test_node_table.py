@@ -23,8 +23,8 @@ from tests.framework.nodes.naive_columns import REQUIREMENTS, Place, check
 from tests.scheduling.classes.test_signatures import default_profile
 
 NAMES = st.sampled_from([f"node-{number}" for number in range(4)])
+# Twice that is more than the first capacity.
 MANY = 40
-"""Twice that is more than the first capacity."""
 
 
 class NodeTableMachine(RuleBasedStateMachine):
@@ -367,6 +367,7 @@ def test_each_column_has_the_type_that_plugins_calculate_with(nodes: int) -> Non
     assert columns.keys() - DTYPES.keys() <= {"_rows"}
 
 
+# What happens to a row, one after another, and which logs name it. Anyone who keeps results by row reads one of them.
 LOGS = {
     "a node comes": ("row", "node", "amount"),
     "its columns change": ("row", "node", "amount"),
@@ -376,9 +377,6 @@ LOGS = {
     "it is built anew": ("row", "node", "amount"),
     "the node goes": ("row", "node", "amount"),
 }
-"""What happens to a row, one after another, and which logs name it. Anyone who keeps results by row reads one of
-them.
-"""
 
 
 def test_each_log_names_the_rows_that_it_is_for() -> None:

@@ -22,8 +22,8 @@ from tests.plugins.made import HANDLE
 
 NAMES = tuple(f"node-{number}" for number in range(5))
 CANDIDATE = "DeletionCandidateOfClusterAutoscaler"
+# Few, so that a set that was gone comes back, under the number of another.
 VALUES = tuple(f"179000000{number}" for number in range(4))
-"""Few, so that a set that was gone comes back, under the number of another."""
 
 taint_sets = st.lists(
     st.fixed_dictionaries(

@@ -14,8 +14,8 @@ from tests.plugins.dynamic_resources.test_node_result_cache import left_by
 __all__ = ["gate"]
 
 NEST = "[" * 240 + "]" * 240
+# True, after more steps than the event loop has for it.
 LONG = "||".join([f"{NEST} == []"] * 19) + f" || device.driver == '{DRIVER}'"
-"""True, after more steps than the event loop has for it."""
 ENDLESS = "optional.of(1)" + ".optMap(x, x)" * 24 + ".hasValue()"
 
 

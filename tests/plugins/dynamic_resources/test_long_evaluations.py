@@ -21,10 +21,10 @@ from tests.plugins.dynamic_resources.stage import DRIVER, Stage, claim, device_c
 from tests.plugins.dynamic_resources.test_node_result_cache import left_by
 
 NUMBERS = f"[{','.join(map(str, range(40)))}]"
+# True, after more steps than the budget has.
 LONG = f"{NUMBERS}.all(a, {NUMBERS}.all(b, a + b < 100)) && device.driver == '{DRIVER}'"
-"""True, after more steps than the budget has."""
+# Costs more than any selector may.
 ENDLESS = f"{NUMBERS}.all(a, {NUMBERS}.all(b, {NUMBERS}.all(c, {NUMBERS}.all(d, a + b + c + d >= 0))))"
-"""Costs more than any selector may."""
 SHORT = f"device.driver == '{DRIVER}'"
 GPU = Device(name="gpu")
 

@@ -83,8 +83,8 @@ class Client(APIClient):
         return self.server
 
 
+# Of a client, a namespace and a name.
 Write = Callable[[APIClient, VirtualClock, str, str], Awaitable[object]]
-"""Of a client, a namespace and a name."""
 REPORTED = Condition(type="PodScheduled", status="False", reason="Unschedulable", message="m")
 
 

@@ -37,8 +37,8 @@ from tests.scheduling.claims.stage import ClaimServer, Stage
 from tests.scheduling.claims.test_never_twice import APPLIED, UNAPPLIED
 
 NODES = ("n0", "n1", "n2")
+# A pool that all nodes reach.
 FABRIC = "fabric"
-"""A pool that all nodes reach."""
 STEPS = 80
 SHAPES: Sequence[Callable[[], list[dict[str, Any]]]] = (
     lambda: [exactly()],
@@ -47,8 +47,8 @@ SHAPES: Sequence[Callable[[], list[dict[str, Any]]]] = (
     lambda: [exactly("a"), exactly("b")],
     lambda: [first_available("any", "gpu", "gpu")],
 )
+# Driver, pool and device.
 ReportedHold = tuple[str, str, str]
-"""Driver, pool and device."""
 
 
 @dataclass(slots=True)

@@ -130,8 +130,8 @@ def drive(work: Coroutine[Any, Any, object]) -> None:
 
 # --- the corruptions --------------------------------------------------------------------------------------------------
 
+# Breaks what concerns a pod (its UID) or a node (its name); whether there was anything to break.
 Corruption = Callable[[World, str, str], bool]
-"""Breaks what concerns a pod (its UID) or a node (its name); whether there was anything to break."""
 
 
 def _lose_pod(world: World, uid: str, _: str) -> bool:

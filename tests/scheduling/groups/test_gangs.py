@@ -15,8 +15,8 @@ from kscheduler.plugins.in_tree import registry
 from tests.builders import make_node, make_pod
 from tests.scheduling.groups.world import World, member, pod_group, without_gates
 
+# Two fit on a node.
 HALF: dict[str, Any] = {"requests": {"cpu": "2"}}
-"""Two fit on a node."""
 
 
 async def test_a_gang_that_fits_is_bound_as_a_whole() -> None:

@@ -12,8 +12,8 @@ from tests.plugins.dynamic_resources.stage import allocation, device_class, devi
 from tests.scheduling.claims.stage import ClaimServer, refusal
 from tests.scheduling.groups.world import World, member, pod_group
 
+# One fits on a node.
 ONE_EACH: dict[str, Any] = {"requests": {"cpu": "3"}}
-"""One fits on a node."""
 SHARED = "shared"
 
 

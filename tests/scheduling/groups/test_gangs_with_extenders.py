@@ -17,8 +17,8 @@ from tests.builders import make_node, make_pod
 from tests.scheduling.attempt.test_extender_consultation import SlowExtenders
 from tests.scheduling.groups.world import World, member, pod_group
 
+# Two fit on a node.
 HALF: dict[str, Any] = {"requests": {"cpu": "2"}, "labels": {"asks": "yes"}}
-"""Two fit on a node."""
 
 
 def queried_at_once(left: Sequence[str] | None = None) -> SlowExtenders:

@@ -19,8 +19,8 @@ from tests.builders import make_node, make_pod
 from tests.scheduling.groups.world import World, member, pod_group
 
 NAMES = ("a", "b", "c", "d")
+# 10 s times the square root of the largest gang.
 LONGEST_BACKOFF_SECONDS = 30
-"""10 s times the square root of the largest gang."""
 
 
 @dataclass

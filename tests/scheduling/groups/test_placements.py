@@ -18,8 +18,8 @@ from tests.scheduling.groups.world import World, member, pod_group
 GATES = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true"
 RACK = "example.com/rack"
 IN_A_RACK: dict[str, Any] = {"schedulingConstraints": {"topology": [{"key": RACK}]}}
+# Two fit on a node.
 HALF: dict[str, Any] = {"requests": {"cpu": "2"}}
-"""Two fit on a node."""
 
 
 def world_with(racks: dict[str, int], gates: str = GATES) -> World:

@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from tests.builders import make_node, make_pod
 from tests.scheduling.groups.world import World, member, pod_group
 
+# Two fit on a node.
 HALF: dict[str, Any] = {"requests": {"cpu": "2"}}
-"""Two fit on a node."""
 WAITS = "waiting for the preemption for this pod group to be finished"
 
 

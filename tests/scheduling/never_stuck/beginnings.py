@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from tests.scheduling.never_stuck import words
 from tests.scheduling.never_stuck.words import Theme
 
+# Name, namespace, app, traits and node of a pod.
 RecordedConfiguration = tuple[str, str, str, list[str], str]
-"""Name, namespace, app, traits and node of a pod."""
 
 
 def node_traits(theme: Theme) -> st.SearchStrategy[list[str]]:

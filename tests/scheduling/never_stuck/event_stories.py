@@ -65,12 +65,12 @@ LOCAL = stored("storageclasses", "local", "as always")
 DYNAMIC = stored("storageclasses", "dynamic", "any zone")
 LIMIT_1 = stored("csinodes", "n0", "limit 1")
 REPORTS = stored("csidrivers", words.DRIVER, "tells capacity")
+# One volume may be attached, and p0's is not yet.
 ATTACHED = (node("n0"), LOCAL, LIMIT_1, volume("everywhere"), claim("bound to v0"))
-"""One volume may be attached, and p0's is not yet."""
 FULL = (*ATTACHED, volume("everywhere", "v1"), claim("bound to v1", "c1"), running("claim c1"), pod("claim c0"))
 TEAM = "near web of team x"
+# Of a claim's spec.
 BOUND: Final = {"volumeName": "v0"}
-"""Of a claim's spec."""
 
 
 def _stories() -> Iterator[Story]:

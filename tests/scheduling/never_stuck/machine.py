@@ -30,8 +30,8 @@ from tests.scheduling.never_stuck.service import Service
 from tests.scheduling.never_stuck.volumes import VolumeController
 from tests.scheduling.never_stuck.words import Theme
 
+# Of trying everybody, each 11 s: more than the 600 s that a pod may wait for its volumes.
 MOST_ROUNDS: Final = 100
-"""Of trying everybody, each 11 s: more than the 600 s that a pod may wait for its volumes."""
 
 
 def _of_theme(strategy: Callable[[Theme], st.SearchStrategy[Any]]) -> st.SearchStrategy[Any]:

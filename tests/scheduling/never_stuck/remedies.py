@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 MOST_TRIED: Final = 12
 
+# Told in words, and done.
 Event = tuple[str, Callable[[], None]]
-"""Told in words, and done."""
 
 
 def helpful_event(machine: "NeverStuck", key: str, random: Random) -> Event | None:

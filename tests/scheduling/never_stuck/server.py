@@ -18,8 +18,8 @@ from kscheduler.client.watch import WatchEvent
 from kscheduler.informers.informer import Informer
 from kscheduler.scenario.scenario import ClusterObjects
 
+# A JSON object.
 Tree = dict[str, Any]
-"""A JSON object."""
 
 WATCHED = (PODS, NODES, NAMESPACES, *WORKLOAD_KINDS, *STORAGE_KINDS, *DEVICE_KINDS)
 

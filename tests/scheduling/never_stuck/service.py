@@ -40,8 +40,8 @@ from tests.scheduling.never_stuck.claims import StoredClaims
 from tests.scheduling.never_stuck.server import WATCHED, Server
 
 CONFIG: Final = default_configuration("kscheduler")
+# Turns of the loop after which nothing in a service moves any more by itself.
 _TURNS: Final = 12
-"""Turns of the loop after which nothing in a service moves any more by itself."""
 
 
 @dataclass(slots=True)

@@ -64,6 +64,7 @@ def test_the_event_that_comes_while_the_pod_is_being_tried_is_not_missed(state: 
     assert state.where(P) in ("active", "backoff")
 
 
+# Registrations without a story, by the reason.
 UNTOLD: Final[Mapping[str, frozenset[str]]] = {
     "such pods have a node already": frozenset(("NodeName NodeAdd",)),
     "what it needs can never be changed": frozenset(("NodeDeclaredFeatures PodUpdate",)),
@@ -84,9 +85,8 @@ UNTOLD: Final[Mapping[str, frozenset[str]]] = {
         )
     ),
 }
-"""Registrations without a story, by the reason."""
+# To everybody else who waits for new nodes, as upstream, the event of a taint is given along.
 OF_TAINTS: Final = ("NodeUnschedulable", "TaintToleration", "PodTopologySpread")
-"""To everybody else who waits for new nodes, as upstream, the event of a taint is given along."""
 
 
 def _registered(state: NeverStuck) -> Iterator[str]:

@@ -38,8 +38,8 @@ NODE_TRAITS: dict[str, Tree] = {
 }
 
 
+# Where a node is at first.
 ZONE_OF = {"n0": "zone a", "n1": "zone b", "n2": "zone a", "n3": "zone b"}
-"""Where a node is at first."""
 
 
 def node_tree(name: str, traits: list[str]) -> Tree:
@@ -179,6 +179,7 @@ def nominated(pod: Tree, node: str) -> Tree | None:
     return None if pod["spec"].get("nodeName") else merged(pod, {"status": {"nominatedNodeName": node}})
 
 
+# What the API allows; `None` where it means nothing to a pod.
 POD_CHANGES: dict[str, Change] = {
     "app web": _labelled(app="web"),
     "app db": _labelled(app="db"),
@@ -192,7 +193,6 @@ POD_CHANGES: dict[str, Change] = {
     "terminating": _with(metadata={"deletionTimestamp": "2026-11-21T00:00:00Z"}),
     "succeeded": _with(status={"phase": "Succeeded"}),
 }
-"""What the API allows; `None` where it means nothing to a pod."""
 
 
 # --- storage ----------------------------------------------------------------------------------------------------------
@@ -239,6 +239,7 @@ def _attachment(node: str, volume: str) -> Tree:
     return {"metadata": {}, "spec": {"attacher": DRIVER, "nodeName": node, "source": source}}
 
 
+# Plural, name, state: objects without their names.
 STORAGE: dict[str, dict[str, dict[str, Tree]]] = {
     "storageclasses": {
         "dynamic": {"any zone": _class(DRIVER), "zone a": _class(DRIVER, zone="a")},
@@ -288,10 +289,9 @@ STORAGE: dict[str, dict[str, dict[str, Tree]]] = {
     },
     "volumeattachments": {"a0": {"v0 on n0": _attachment("n0", "v0"), "v1 on n1": _attachment("n1", "v1")}},
 }
-"""Plural, name, state: objects without their names."""
 
+# Kinds whose objects go from one state to another; the others are made again, with another UID.
 CHANGEABLE = ("csinodes", "csidrivers", "csistoragecapacities")
-"""Kinds whose objects go from one state to another; the others are made again, with another UID."""
 
 STORAGE_STATES = [
     (plural, name, state) for plural in STORAGE for name in STORAGE[plural] for state in STORAGE[plural][name]

@@ -15,8 +15,8 @@ from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.framework.status import SKIP, SUCCESS, unschedulable
 
 VICTIM = "victim"
+# Methods that are asked about codes or about everybody: only the victim is rejected, so they are about it.
 ABOUT_NO_POD = frozenset({"status", "may_let_in", "changed_gating_objects"})
-"""Methods that are asked about codes or about everybody: only the victim is rejected, so they are about it."""
 
 
 async def _work() -> None:
@@ -126,6 +126,7 @@ _NEEDS: Mapping[str, tuple[str, ...]] = {
     "gating_objects": ("pre_enqueue", "changed_gating_objects"),
     "changed_gating_objects": ("pre_enqueue", "gating_objects"),
 }
+# Sound answers that a method needs so that it is asked at all.
 _OTHERWISE: Mapping[str, Mapping[str, Any]] = {
     "status": {"filter": _victim_only},
     "unreserve": {"permit": _not_the_victim},
@@ -133,7 +134,6 @@ _OTHERWISE: Mapping[str, Mapping[str, Any]] = {
     "gating_objects": {"pre_enqueue": _gates_the_victim},
     "changed_gating_objects": {"pre_enqueue": _gates_the_victim},
 }
-"""Sound answers that a method needs so that it is asked at all."""
 
 
 def hostile(method: str, way: str, *, to_all: bool = False) -> Hostile:

@@ -21,8 +21,8 @@ from tests.builders import make_node, make_pod
 from tests.scheduling.runtime.plugin_cluster import PluginCluster
 
 BAD_NODE, NODES = "node-0", 5
+# Longer than a right answer counts for. In minutes in which the plugin answers nobody it may be taken out.
 PAUSES = (61.0, 330.0, 0.0)
-"""Longer than a right answer counts for. In minutes in which the plugin answers nobody it may be taken out."""
 SOON_SECONDS = 11.0
 
 

@@ -21,8 +21,8 @@ from tests.builders import make_node, make_pod
 from tests.scheduling.runtime.hostile_plugin import VICTIM, WAYS, Hostile, hostile
 from tests.scheduling.runtime.plugin_cluster import PluginCluster
 
+# On a busy machine a sound call may take as long: then it fails once, and is made again a second later.
 BUDGET: Final = "30ms"
-"""On a busy machine a sound call may take as long: then it fails once, and is made again a second later."""
 NAMESPACES: Final = ("a", "b", "c")
 BOUND, FAILS, GATED, RIGHTLY_REJECTED = "bound", "fails", "gated", "rejected by right"
 FATE_OF_THE_VICTIM: Final = {
@@ -58,10 +58,10 @@ ELSEWHERE: Final = {
     "score_placements": "tests/scheduling/groups/test_hostile_groups.py",
     "pod_group_post_filter": "tests/scheduling/groups/test_hostile_groups.py",
 }
+# Calls about a pod that is on a node, or expected there, while another one is decided.
 EXPECTED_SOMEWHERE: Final = frozenset({"add_pod", "move_pods", "remove_pod"})
-"""Calls about a pod that is on a node, or expected there, while another one is decided."""
+# Any answer will do.
 NOBODY_LOOKS: Final = frozenset({("unreserve", "garbage"), ("post_bind", "garbage"), ("sign", "garbage")})
-"""Any answer will do."""
 
 
 def _does_not_end() -> Any:

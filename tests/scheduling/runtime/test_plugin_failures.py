@@ -35,8 +35,8 @@ POINTS = {
     "bind": ("Bind", BACKOFF),
     "post_bind": ("PostBind", BOUND),
 }
+# Who gives no points costs the pod nothing, and only the log tells.
 PLACED_BY_THE_OTHERS = {"pre_score", "score", "normalize"}
-"""Who gives no points costs the pod nothing, and only the log tells."""
 RIGHT_ANSWERS = {
     ("filter", "none"),  # nothing against any node
     *((method, way) for method in ("unreserve", "post_bind") for way in ("none", "garbage", "true")),  # nobody looks

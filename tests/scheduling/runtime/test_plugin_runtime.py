@@ -20,8 +20,9 @@ from tests.scheduling.runtime.plugin_cluster import PluginCluster
 SOURCES = Path(kscheduler.__file__).parent
 RUNTIME = "scheduling/runtime"
 BELOW_THE_SERVICE = ("framework", "state", "scheduling", "scenario", "simulate", "explain")
+# What plugins are called for; `status`, an attribute of much else, is looked for by its argument.
 METHODS = (plugin_contract._PARAMETERS.keys() | {"details"}) - {"status"}
-"""What plugins are called for; `status`, an attribute of much else, is looked for by its argument."""
+# Calls of the same name on other things.
 NO_PLUGINS = {
     "cache.add_pod": "a pod in the cache",
     "cache.remove_pod": "a pod in the cache",
@@ -52,7 +53,6 @@ NO_PLUGINS = {
     "extender_set.close": "the connections to HTTP extenders",
     "signature(function).bind": "of a function, in `inspect`",
 }
-"""Calls of the same name on other things."""
 
 
 @cache
@@ -153,8 +153,8 @@ def test_a_failure_is_worded_with_the_plugin_s_name_and_what_it_raised(call: Plu
 
 # --- a plugin that fails, at each of the twelve extension points ------------------------------------------------------
 
+# What it answers where nothing else is wrong; else an `object()`.
 NONSENSE = {Point.POST_BIND: "coroutine"}
-"""What it answers where nothing else is wrong; else an `object()`."""
 PLACED_BY_THE_OTHERS = (Point.PRE_SCORE, Point.SCORE)
 BOUND_ALL_THE_SAME = (Point.QUEUE_SORT, Point.POST_BIND, *PLACED_BY_THE_OTHERS)
 CASES = [(point, way) for point in Point for way in ("raises", NONSENSE.get(point, "garbage"))]

@@ -27,8 +27,8 @@ from tests.scheduling.runtime.hostile_plugin import SOUND, VICTIM, Hostile, host
 from tests.scheduling.runtime.plugin_cluster import PluginCluster
 from tests.state.queue.hostile_keys import Complaints
 
+# Modules that read the clock of the process.
 READERS = (guard, queue_calls)
-"""Modules that read the clock of the process."""
 
 POINTS = {
     "pre_enqueue": ("PreEnqueue", None),

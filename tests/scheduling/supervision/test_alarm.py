@@ -32,8 +32,8 @@ with contextlib.suppress(ImportError):
     LOOPS["uvloop"] = uvloop.new_event_loop
 
 BUDGET = 0.02
+# After this a loop gives up, and the test fails.
 FOREVER = 20.0
-"""After this a loop gives up, and the test fails."""
 
 
 class Noted:

@@ -15,8 +15,8 @@ from tests.builders import node_tree, pod_tree
 from tests.service.running import SECONDS, answer, put, running
 
 Tree = dict[str, Any]
+# What lists them; a PUT; what has no token here; a POST.
 NOT_FOR_READING = ("/", "/debug/flags/v", "/waiting-pods", "/simulate")
-"""What lists them; a PUT; what has no token here; a POST."""
 QUERIED_WITH = {"/debug/profile": "?seconds=0.1", "/explain": "?pod=default/big"}
 
 

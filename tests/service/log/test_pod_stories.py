@@ -288,8 +288,8 @@ async def everything(log: LogText) -> None:
             await log.until("pod_wait_over", pod="default/prepared", point="PreBind", status="Error")
 
 
+# Played in process: tests/scheduling/test_pod_log.py.
 NOT_PLAYED = {"victim_spared", "bind_not_sent"}
-"""Played in process: tests/scheduling/test_pod_log.py."""
 
 
 @pytest.mark.parametrize("verbosity", [3, 4, 5, 10])

@@ -29,8 +29,8 @@ from tests.service.running import node_of, put
 
 REPOSITORY = Path(__file__).parents[3]
 SECONDS = 60.0
+# Part of every secret, and of nothing else.
 MARK = "mArKeR"
-"""Part of every secret, and of nothing else."""
 PAGES = ("/", "/livez?verbose", "/readyz?verbose", "/healthz?verbose", "/metrics", "/configz", "/version")
 PERMIT_TOKEN = f"permit-{MARK}-0123456789abcdef"
 TROUBLES = ("none", "401", "refused", "tls")

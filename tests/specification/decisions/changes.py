@@ -15,8 +15,8 @@ from tests.specification.decisions.worlds import LEFT, DecisionWorld
 from tests.specification.volumes.worlds import CLAIMS, CLASSES, DRIVERS, VOLUMES
 
 Change = Callable[[DecisionWorld, Chance, int], None]
+# Pods; beyond, more go than come.
 _CROWDED = 70
-"""Pods; beyond, more go than come."""
 
 
 def change(world: DecisionWorld, draw: Chance, number: int) -> None:

@@ -29,10 +29,10 @@ from tests.specification.volumes import binding_rules as volume_binding_rules
 from tests.specification.volumes.rules import needs_claim
 from tests.specification.volumes.state import Undertaking
 
+# In each history.
 DECISIONS = 200
-"""In each history."""
+# Rows at first, so that tables grow.
 _SMALL_TABLE = 4
-"""Rows at first, so that tables grow."""
 _MOST_PENDING = 8
 
 

@@ -58,8 +58,8 @@ _STORAGE_RULES: tuple[tuple[str, _Problem, _NodeRule | None], ...] = (
     ("VolumeZone", volume_rules.zone_problem, volume_rules.zone),
 )
 
+# A user's filter: a reason to reject the node, which preemption might lift.
 PlaceRule = Callable[[Pod, Place], str | None]
-"""A user's filter: a reason to reject the node, which preemption might lift."""
 
 
 @dataclass(frozen=True)
@@ -110,8 +110,8 @@ class NaiveCluster:
         return {name: Place(node, tuple(there[name])) for name, node in self.nodes.items()}
 
 
+# Final points of the feasible nodes.
 UserScore = Callable[[Pod, Sequence[Place], NaiveCluster], Sequence[int]]
-"""Final points of the feasible nodes."""
 
 
 @dataclass

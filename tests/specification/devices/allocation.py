@@ -16,8 +16,8 @@ Json = dict[str, Any]
 MOST = 32
 FOUND, NOT_FOUND, TOO_MANY = "found", "not found", "too many"
 
+# Expression, driver, device; raises `ExpressionError`.
 Evaluate = Callable[[str, str, Json], bool]
-"""Expression, driver, device; raises `ExpressionError`."""
 
 
 class ExpressionError(Exception):

@@ -6,8 +6,8 @@ from kscheduler.api.core import Node, NodeSelector
 from kscheduler.api.devices import Device, ResourceClaim, ResourceSlice
 from kscheduler.api.selectors import parse_node_term
 
+# Whether a device is of the class; a `LookupError` where its selector fails.
 Passes = Callable[[Device], bool]
-"""Whether a device is of the class; a `LookupError` where its selector fails."""
 
 
 def devices_on(

@@ -16,8 +16,8 @@ from kscheduler.scheduling.runtime.timing import UNTIMED
 from tests.specification import cases
 from tests.specification.engine.worlds import World
 
+# In each world.
 DECISIONS = 100
-"""In each world."""
 
 
 @pytest.mark.parametrize("part", range(cases.ENGINE_PARTS))

@@ -14,8 +14,8 @@ from tests.specification.spread.rules import SYSTEM, Workloads
 
 NAMES = [f"node-{number}" for number in range(8)]
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
+# `zone` is also what node affinity terms ask for.
 KEYS = [ZONE, HOST, "rack", "zone"]
-"""`zone` is also what node affinity terms ask for."""
 OWNERS = {"ReplicationController": "v1", "ReplicaSet": "apps/v1", "StatefulSet": "apps/v1"}
 UIDS = [f"pod-{number}" for number in range(10)]
 

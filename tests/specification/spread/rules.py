@@ -9,8 +9,8 @@ from kscheduler.api.workloads import ReplicaSet, ReplicationController, Service,
 from tests.specification.rules import LoggedFailure, Place, hopeless, term_matches, tolerated
 
 Labels = Mapping[str, str]
+# Whether labels match.
 Test = Callable[[Labels], bool]
-"""Whether labels match."""
 
 HOSTNAME = "kubernetes.io/hostname"
 REASON = "node(s) didn't match pod topology spread constraints"
@@ -149,8 +149,8 @@ def _owner(pod: Pod, workloads: Workloads) -> ReplicationController | ReplicaSet
 # --- verdicts ---------------------------------------------------------------------------------------------------------
 
 
+# Per constraint the pods by domain.
 Domains = Sequence[Mapping[str, int]]
-"""Per constraint the pods by domain."""
 
 
 def verdicts(

@@ -12,8 +12,8 @@ import msgspec
 from tests.builders import Tree
 from tests.specification.decisions.objects import REQUIRED
 
+# Kind, subject, and the scenario after it.
 Change = tuple[str, str, Tree]
-"""Kind, subject, and the scenario after it."""
 ZONE = "topology.kubernetes.io/zone"
 CORDON = "node.kubernetes.io/unschedulable"
 _MOST_PAIRED = 10

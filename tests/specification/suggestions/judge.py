@@ -25,8 +25,8 @@ def fitting(scenario: Tree) -> Sequence[str]:
     return [name for name in scene.cluster.nodes if scene.with_nominated(name)[1] is None]
 
 
+# The cluster that was read last: most changes are of the pod alone.
 _LAST: list[tuple[Tree, NaiveCluster]] = []
-"""The cluster that was read last: most changes are of the pod alone."""
 
 
 def _cluster(listed: Tree) -> NaiveCluster:

@@ -21,8 +21,8 @@ DRIVER_OF = {EBS: "ebs.csi.aws.com", GCE: "pd.csi.storage.gke.io"}
 MIGRATED = "storage.alpha.kubernetes.io/migrated-plugins"
 GA_ZONE, GA_REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
 BETA_ZONE, BETA_REGION = "failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region"
+# Labels of volumes, with the label of a node that serves where it lacks the volume's own.
 ZONES = ((BETA_ZONE, GA_ZONE), (BETA_REGION, GA_REGION), (GA_ZONE, GA_ZONE), (GA_REGION, GA_REGION))
-"""Labels of volumes, with the label of a node that serves where it lacks the volume's own."""
 
 
 @dataclass

@@ -33,13 +33,13 @@ from tests.specification.volumes.state import StorageCluster, Undertaking
 from tests.specification.volumes.worlds import DRIVERS, JUDGED, VOLUMES, Draws
 
 STEPS = 12
+# By plugin: what is wrong with the whole pod, and with one node.
 RULES = {
     VolumeRestrictions: (volume_rules.restrictions_problem, volume_rules.restrictions),
     NodeVolumeLimits: (volume_rules.limits_problem, volume_rules.limits),
     VolumeZone: (volume_rules.zone_problem, volume_rules.zone),
     VolumeBinding: (volume_binding_rules.binding_problem, volume_binding_rules.binding),
 }
-"""By plugin: what is wrong with the whole pod, and with one node."""
 
 HANDLES = [f"{driver}/{handle}" for driver in DRIVERS for handle in ("h", "vol-1", "vol-2", *VOLUMES)]
 

@@ -21,9 +21,10 @@ from kscheduler.telemetry.samples import Source
 from tests.service.running import SECONDS, running
 from tests.telemetry.metrics.series_stories import STORIES, World, everything
 
+# By family, by sample and labels.
 Page = dict[str, dict[tuple[str, tuple[tuple[str, str], ...]], float]]
-"""By family, by sample and labels."""
 
+# What is the same as long as a process lives, and what makes it another; each has a test below.
 CONSTANT = {
     "kscheduler_build_info": "another version of kscheduler",
     "kubernetes_build_info": "another version of kscheduler",
@@ -32,7 +33,6 @@ CONSTANT = {
     "process_start_time_seconds": "another process",
     "kscheduler_memory_limit_bytes": "another limit: tests/service/supervision/test_memory_watch.py",
 }
-"""What is the same as long as a process lives, and what makes it another; each has a test below."""
 
 
 async def page_of(exposition: Exposition) -> Page:
@@ -175,6 +175,7 @@ def is_broad(caught: ast.expr | None) -> bool:
     return caught is None or (isinstance(caught, ast.Name) and caught.id in {"Exception", "BaseException"})
 
 
+# Files in which one or more handlers neither count nor raise, and why nothing is lost by that.
 QUERIED_AGAIN = {
     "service/asking/answering_fork.py": "the service raises it, and counts the question as failed",
     "service/asking/live_copy.py": "what making a copy raises is raised to who asks",
@@ -187,7 +188,6 @@ QUERIED_AGAIN = {
     "scheduling/runtime/timing.py": "it is thrown into the plugin's coroutine, and told when it comes out",
     "scheduling/work/workers.py": "whoever waits for the pod meets the failure again, and counts it",
 }
-"""Files in which one or more handlers neither count nor raise, and why nothing is lost by that."""
 
 
 def counts_reports_or_raises(handler: ast.ExceptHandler) -> bool:

@@ -72,8 +72,8 @@ SINCE_1_37 = frozenset(
         "workload_preemption_victims",
     ]
 )
+# By version, in pkg/scheduler/metrics: names without a subsystem.
 SERIES = {"1.36": SINCE_1_36 | ONLY_1_36, "1.37": SINCE_1_36 | SINCE_1_37}
-"""By version, in pkg/scheduler/metrics: names without a subsystem."""
 
 PAGE_OF_BOTH = (
     "aggregator_discovery_aggregation_count_total",
@@ -141,6 +141,7 @@ PAGE_OF_BOTH = (
     "workqueue_adds_total",
     "workqueue_depth",
 )
+# What the binaries of 1.36.3 and 1.37.1 served besides; of Go's own series an example each.
 PAGE = {
     "1.36": (
         *PAGE_OF_BOTH,
@@ -158,7 +159,6 @@ PAGE = {
         "scheduler_pre_queueing_hint_evaluations_total",
     ),
 }
-"""What the binaries of 1.36.3 and 1.37.1 served besides; of Go's own series an example each."""
 
 
 def listed() -> list[str]:

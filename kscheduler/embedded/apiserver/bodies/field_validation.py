@@ -72,8 +72,8 @@ def _handled(resource: ServedResource, kind: str = "", version: str = "") -> str
 BINDING = ServedResource("", "v1", "bindings", "Binding")
 EVICTION = ServedResource("policy", "v1", "evictions", "Eviction")
 SCALE = ServedResource("autoscaling", "v1", "scales", "Scale")
+# What is sent to subresources, and stored nowhere.
 TOKEN = ServedResource("authentication.k8s.io", "v1", "tokenrequests", "TokenRequest")
-"""What is sent to subresources, and stored nowhere."""
 _EARLIER_VERSIONS = frozenset({("Eviction", "policy/v1beta1")})
 
 

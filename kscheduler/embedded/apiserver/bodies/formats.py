@@ -11,8 +11,8 @@ from kscheduler.api.machinery.shapes import check_shape
 from kscheduler.api.manifest_yaml import load_document
 from kscheduler.embedded.apiserver.bodies import protobuf
 
+# Bytes of a body, as on the real server.
 LIMIT = 3 * 1024 * 1024
-"""Bytes of a body, as on the real server."""
 
 JSON = "application/json"
 YAML = "application/yaml"

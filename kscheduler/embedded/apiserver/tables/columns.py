@@ -9,8 +9,8 @@ from kscheduler.api.machinery.api_errors import Object
 from kscheduler.api.machinery.durations import age
 from kscheduler.embedded.table_cells import field
 
+# From an object and the current time to the content of the cell.
 Cell = Callable[[Object, datetime], Any]
-"""From an object and the current time to the content of the cell."""
 
 
 @dataclass(frozen=True, slots=True)

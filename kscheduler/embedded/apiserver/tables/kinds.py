@@ -247,6 +247,7 @@ def _storage_classes() -> tuple[Column, ...]:
 
 _EVENTS = _events()
 
+# Columns by resource.
 COLUMNS: Mapping[str, tuple[Column, ...]] = MappingProxyType(
     {
         "pods": _pods(),
@@ -273,7 +274,6 @@ COLUMNS: Mapping[str, tuple[Column, ...]] = MappingProxyType(
         **MORE_COLUMNS,
     }
 )
-"""Columns by resource."""
 
 _GENERIC = (NAME, AGE)
 

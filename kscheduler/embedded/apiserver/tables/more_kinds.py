@@ -127,6 +127,7 @@ def _parameters(ingress_class: Object) -> str:
 
 _WEBHOOKS = (NAME, _count("Webhooks", "webhooks"), AGE)
 
+# Columns by resource.
 MORE_COLUMNS: Mapping[str, tuple[Column, ...]] = MappingProxyType(
     {
         "configmaps": (NAME, _count("Data", "data", "binaryData"), AGE),
@@ -237,4 +238,3 @@ MORE_COLUMNS: Mapping[str, tuple[Column, ...]] = MappingProxyType(
         "runtimeclasses.node.k8s.io": (NAME, at("Handler", "handler"), AGE),
     }
 )
-"""Columns by resource."""

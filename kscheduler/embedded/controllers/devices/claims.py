@@ -25,8 +25,8 @@ from kscheduler.embedded.controllers.reading import controller_of, is_terminatin
 from kscheduler.embedded.objects.store import Change, ChangeType, Key
 
 _COMPONENT = "resource_claim"
+# Of a generated name, so that it has at most 63 characters with the server's suffix and a hyphen.
 _LONGEST_BASE = 57
-"""Of a generated name, so that it has at most 63 characters with the server's suffix and a hyphen."""
 
 
 class ResourceClaimController:

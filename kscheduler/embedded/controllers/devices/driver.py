@@ -24,13 +24,13 @@ from kscheduler.embedded.controllers.reading import (
 )
 from kscheduler.embedded.objects.store import Change, Key
 
+# The driver's name, and that of the class of its devices.
 DRIVER = "gpu.example.com"
-"""The driver's name, and that of the class of its devices."""
+# Annotation of a node: how many devices it has, in place of `--gpus`.
 GPUS = "simulation.kscheduler.io/gpus"
-"""Annotation of a node: how many devices it has, in place of `--gpus`."""
 
+# Devices per slice: as many as one may have even with taints.
 _IN_A_SLICE = 64
-"""Devices per slice: as many as one may have even with taints."""
 _SOCKETS = 2
 _LARGE, _SMALL = ("hollow-80", "80Gi"), ("hollow-40", "40Gi")
 _EVERY_THIRD = 3
@@ -144,10 +144,10 @@ def _own_slice(view: View, change: Change) -> Iterator[Key]:
 
 # Facts about device claims: which claims a pod uses, and who still needs a claim.
 
+# Keeps an allocated claim until it is deallocated.
 FINALIZER = "resource.kubernetes.io/delete-protection"
-"""Keeps an allocated claim until it is deallocated."""
+# On a claim made from a template: the name by which its pod knows it.
 CLAIM_ANNOTATION = "resource.kubernetes.io/pod-claim-name"
-"""On a claim made from a template: the name by which its pod knows it."""
 GROUP = "scheduling.k8s.io"
 
 

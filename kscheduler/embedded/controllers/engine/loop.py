@@ -26,8 +26,8 @@ from kscheduler.telemetry.logs import get_logger
 # An object is queued once, however many events concern it. After a refused plan it comes back with a growing delay, as
 # with kube-controller-manager's rate limiter: 10 ms doubled with each failure, 60 s at most.
 
+# (name of the controller, key of the object).
 Item = tuple[str, Key]
-"""(name of the controller, key of the object)."""
 
 _FIRST_RETRY_SECONDS = 0.01
 _LAST_RETRY_SECONDS = 60.0
@@ -92,15 +92,15 @@ class WorkQueue:
 
 log = get_logger(__name__)
 
+# The length of a slice; a plan that takes longer is completed.
 _SLICE_SECONDS = 0.005
-"""The length of a slice; a plan that takes longer is completed."""
+# The rest after a slice, as a multiple of the work.
 _REST = 3.0
-"""The rest after a slice, as a multiple of the work."""
+# The shortest rest: related events arrive within it.
 _GATHERING_SECONDS = 0.01
-"""The shortest rest: related events arrive within it."""
 _IDLE_SECONDS = 60.0
+# Plans in a `settle`; more mean that two controllers undo each other's work.
 _ENDLESS = 100_000
-"""Plans in a `settle`; more mean that two controllers undo each other's work."""
 
 
 class Engine:

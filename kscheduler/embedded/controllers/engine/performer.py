@@ -14,8 +14,8 @@ from kscheduler.embedded.objects.deletion import DeleteOptions
 from kscheduler.embedded.objects.registry import NO_OPTIONS, ObjectRegistry
 from kscheduler.embedded.objects.store import Key
 
+# How many Events are remembered, so that a repetition increases their count.
 _REMEMBERED_EVENTS = 4096
-"""How many Events are remembered, so that a repetition increases their count."""
 _GONE = 404
 
 

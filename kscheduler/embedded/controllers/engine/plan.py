@@ -66,7 +66,6 @@ class Plan:
     """Reconcile the object again after this time, even without an event."""
 
     def add(self, *actions: Action) -> None:
-        """Append actions."""
         self.actions.extend(actions)
 
     def set_status(self, resource: ServedResource, value: Object, status: Object) -> None:
@@ -80,8 +79,8 @@ class Plan:
         self.again_seconds = max(seconds, 0.0) if known is None else min(known, max(seconds, 0.0))
 
 
+# From a change to the keys of the controller's objects that it concerns.
 Concerned = Callable[[View, Change], Iterable[Key]]
-"""From a change to the keys of the controller's objects that it concerns."""
 
 
 class Controller(Protocol):

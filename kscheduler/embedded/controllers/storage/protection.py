@@ -52,7 +52,6 @@ class VolumeProtection:
     name = "persistentvolume-protection-controller"
 
     def watched(self) -> Mapping[ServedResource, Concerned]:
-        """Volumes."""
         return {VOLUMES: itself}
 
     def reconcile(self, view: View, key: Key) -> Plan:

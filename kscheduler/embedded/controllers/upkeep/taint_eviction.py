@@ -18,8 +18,8 @@ from kscheduler.framework.rules.node_match import covers
 _COMPONENT = "taint-eviction-controller"
 _WHY = "Taint manager: deleting due to NoExecute taint"
 
+# (key, value, UID of the node).
 _Seen = tuple[str, str, str]
-"""(key, value, UID of the node)."""
 
 
 class TaintEvictionController:

@@ -23,8 +23,8 @@ from kscheduler.embedded.controllers.reading import (
     reference_to,
 )
 
+# Pods created or deleted for an object in a plan; the rest follows in the next plan.
 BURST = 500
-"""Pods created or deleted for an object in a plan; the rest follows in the next plan."""
 
 
 def create_pod(pod: Object, owner: Object, component: str) -> Create:

@@ -24,8 +24,8 @@ from kscheduler.framework.nodes.node_table import Rows
 _ZONES: Final = (ZONE, REGION, BETA_ZONE, BETA_REGION)
 _ZONES_TRIED: Final = 3
 _SIZES_TRIED: Final = 8
+# Of those with too many volumes.
 _NODES_TRIED: Final = 8
-"""Of those with too many volumes."""
 
 
 def claim_changes(trials: Trials) -> Iterator[Step]:

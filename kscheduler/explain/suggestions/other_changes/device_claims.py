@@ -28,13 +28,13 @@ from kscheduler.explain.suggestions.suggestion import ChangeKind, Step
 from kscheduler.explain.suggestions.trials.trial import Trials
 
 _TAINTS_TRIED: Final = 8
+# The size of what gives up all of a rule that cannot be measured.
 _EVERYTHING: Final = 0.9
-"""The size of what gives up all of a rule that cannot be measured."""
 
 Request = ExactDeviceRequest | DeviceSubRequest
 Place = tuple[str | int, ...]
+# By name, as far as they are known; `None`: there is none.
 ClaimTemplates = Mapping[str, ResourceClaimTemplate | None]
-"""By name, as far as they are known; `None`: there is none."""
 
 
 def device_changes(trials: Trials) -> Iterator[Step]:

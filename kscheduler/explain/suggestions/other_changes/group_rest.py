@@ -21,10 +21,10 @@ from kscheduler.explain.suggestions.trials.trial import Trials
 from kscheduler.framework.cluster.pod_groups import GroupKey
 
 _MINIMUM: Final = "/spec/schedulingPolicy/gang/minCount"
+# Of scheduler-plugins' and Volcano's groups.
 _MIN_MEMBER: Final = "/spec/minMember"
-"""Of scheduler-plugins' and Volcano's groups."""
+# A group that lacks more is told what it lacks by its gate; so many objects help nobody.
 _MOST_MEMBERS: Final = 1_000
-"""A group that lacks more is told what it lacks by its gate; so many objects help nobody."""
 
 
 def group_changes(trials: Trials) -> Iterator[Step]:

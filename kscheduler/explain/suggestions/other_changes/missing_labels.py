@@ -7,11 +7,11 @@ from typing import Final
 from kscheduler.api.core import Node
 from kscheduler.api.selectors import NodeTerm, Operator, Requirement
 
+# Combinations of terms that are looked at.
 _MOST_CHOICES: Final = 64
-"""Combinations of terms that are looked at."""
 
+# Labels to set; `None`: to remove.
 Labels = dict[str, str | None]
-"""Labels to set; `None`: to remove."""
 
 
 def missing_labels(rules: Sequence[Sequence[NodeTerm]], node: Node) -> Labels:

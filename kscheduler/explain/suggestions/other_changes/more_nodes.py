@@ -24,8 +24,8 @@ from kscheduler.framework.rules.node_match import has_untolerated
 from kscheduler.scenario.device_claims import slices_like
 from kscheduler.state.cache import Cache
 
+# How many are tried, those of most nodes first.
 _SHAPES: Final = 16
-"""How many are tried, those of most nodes first."""
 _OF_CONTROLLERS: Final = "node.kubernetes.io/"
 _OF_ONE_NODE: Final = (HOSTNAME, "kubernetes.io/metadata.name", "topology.hostpath.csi/node")
 

@@ -15,14 +15,14 @@ from kscheduler.explain.suggestions.suggestion import ChangeKind, Step
 from kscheduler.explain.suggestions.trials.trial import Trials
 from kscheduler.framework.pods.affinity_terms import PodMatch
 
+# Set by the API server, and by nobody else.
 _NAME: Final = "kubernetes.io/metadata.name"
-"""Set by the API server, and by nobody else."""
+# Proposals: each makes counts again.
 _MOST: Final = 16
-"""Proposals: each makes counts again."""
 
 LabelsOf = Callable[[str], Mapping[str, str] | None]
+# Labels to set; `None`: to remove.
 Labels = Mapping[str, str | None]
-"""Labels to set; `None`: to remove."""
 
 
 def namespace_changes(trials: Trials) -> Iterator[Step]:

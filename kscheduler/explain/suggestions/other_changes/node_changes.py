@@ -28,22 +28,22 @@ from kscheduler.framework.rules.node_match import has_untolerated
 from kscheduler.plugins.node_affinity import NodeAffinity
 from kscheduler.plugins.pod_topology_spread.plugin import PodTopologySpread
 
+# Nodes that are tried for each kind of change, those that need least first.
 _TRIED: Final = 3
-"""Nodes that are tried for each kind of change, those that need least first."""
+# In a cluster of so few nodes all are tried.
 _FEW: Final = 16
-"""In a cluster of so few nodes all are tried."""
+# Nodes whose taints and labels are read one by one.
 _LOOKED_AT: Final = 64
-"""Nodes whose taints and labels are read one by one."""
+# Of one node: who needs more of them does not mean this node.
 _MOST_LABELS: Final = 16
-"""Of one node: who needs more of them does not mean this node."""
 _CORDON: Final = Taint(UNSCHEDULABLE, "", "NoSchedule")
 _OF_CONTROLLERS: Final = "node.kubernetes.io/"
 _OF_THE_MACHINE: Final = (HOSTNAME, ARCH, OS)
 _ALL_TAINTS: Final = Toleration(operator="Exists")
 _SIZE: Final = 0.5
 
+# How much each row lacks: int64 [rows].
 Needs = Callable[[Rows], NDArray[np.int64]]
-"""How much each row lacks: int64 [rows]."""
 
 
 def node_changes(trials: Trials) -> Iterator[Step]:

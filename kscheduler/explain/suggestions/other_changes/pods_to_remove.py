@@ -35,13 +35,13 @@ from kscheduler.scheduling.cycle.schedule import schedule
 
 _HIGHEST: Final = 2**31 - 1
 _NODES_TRIED: Final = 3
+# Nodes whose pods are tried alone, where preemption wants several of each.
 _NODES_SEARCHED: Final = 24
-"""Nodes whose pods are tried alone, where preemption wants several of each."""
+# Pods of each that are tried alone.
 _PODS_TRIED: Final = 8
-"""Pods of each that are tried alone."""
 _DOMAINS_TRIED: Final = 8
+# A cluster with at most so many is small: a trial with so few takes a fifth of a millisecond.
 _FEW_PODS: Final = 128
-"""A cluster with at most so many is small: a trial with so few takes a fifth of a millisecond."""
 
 Proposed = tuple[Step, tuple[PodInfo, ...]]
 IsMeant = Callable[[PodInfo], bool]

@@ -28,13 +28,13 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.plugins.dynamic_resources.in_cycle import is_made_for
 from kscheduler.state.cache import Cache
 
+# Claims that are looked at.
 _HOLDERS_READ: Final = 4096
-"""Claims that are looked at."""
+# Of these the least important, all over the cluster.
 _HOLDERS_TRIED: Final = 512
-"""Of these the least important, all over the cluster."""
 _NODES_TRIED: Final = 4
+# Holders of one node that may give up: a trial each, twice.
 _OF_A_NODE: Final = 64
-"""Holders of one node that may give up: a trial each, twice."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,8 +29,8 @@ _IN_A_LIST: Final = re.compile(rf"{_OR_VALUE}\s+in\s*\[(?P<list>[^\[\]]*)\]")
 _MIRRORED: Final = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "==": "==", "!=": "!="}
 _ORDERED: Final = ("<", "<=", ">", ">=")
 _INTEGER: Final = re.compile(r"-?\d+")
+# Values that are near, the nearest first.
 _TRIED: Final = 2
-"""Values that are near, the nearest first."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,11 +24,11 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.plugins.pod_topology_spread.filtering import HardSpread
 from kscheduler.scheduling.cycle.schedule import find_feasible
 
+# How many further amounts a suggestion names, for more nodes each.
 _MORE_STEPS: Final = 2
-"""How many further amounts a suggestion names, for more nodes each."""
 
+# The rows that the pod fits on with a patch of this demand, and whatever else is changed.
 RowsOf = Callable[[Patch], Rows]
-"""The rows that the pod fits on with a patch of this demand, and whatever else is changed."""
 Beside = tuple[Sequence[ObjectChange], Sequence[PodInfo]]
 NOTHING_BESIDE: Final[Beside] = ((), ())
 

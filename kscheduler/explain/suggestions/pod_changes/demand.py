@@ -7,8 +7,8 @@ from typing import Any, Final
 from kscheduler.explain.suggestions.changed import Operation
 from kscheduler.explain.suggestions.suggestion import ChangeKind, Harm
 
+# Of a rule that goes, where nothing is measured.
 HALF: Final = 0.5
-"""Of a rule that goes, where nothing is measured."""
 
 Patch = tuple[Operation, ...]
 

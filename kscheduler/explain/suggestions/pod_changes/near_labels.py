@@ -22,15 +22,15 @@ from kscheduler.explain.suggestions.pod_changes.demand import Demand, Patch
 from kscheduler.explain.suggestions.suggestion import ChangeKind
 from kscheduler.framework.nodes.node_table import NodeTable
 
+# Labels that are near, the nearest first.
 _TRIED: Final = 2
-"""Labels that are near, the nearest first."""
 _SIZE: Final = 0.2
+# Of a label with more values each node has its own, so that some value is near every other.
 _MOST_VALUES: Final = 1024
-"""Of a label with more values each node has its own, so that some value is near every other."""
+# Of a selector: each is compared with all that there is, and in a longer one a typing mistake is not the point.
 _MOST_LABELS: Final = 32
-"""Of a selector: each is compared with all that there is, and in a longer one a typing mistake is not the point."""
+# Whose labels are looked at, a microsecond each; where there are more, no near value of theirs is known.
 _MOST_PODS: Final = 8192
-"""Whose labels are looked at, a microsecond each; where there are more, no near value of theirs is known."""
 
 
 def near_labels(pod: Pod, nodes: NodeTable) -> Iterator[Demand]:

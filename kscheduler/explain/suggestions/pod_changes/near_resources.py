@@ -24,12 +24,12 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.requests import is_extended
 from kscheduler.state.cache import Cache
 
+# Names that are near, the nearest first.
 _TRIED: Final = 2
-"""Names that are near, the nearest first."""
+# Of a pod that has what it asks for, under the name that it has here.
 _SIZE: Final = 0.15
-"""Of a pod that has what it asks for, under the name that it has here."""
+# Of whole names, whose domains alone make most of them alike.
 _NEARLY_EQUAL: Final = 0.9
-"""Of whole names, whose domains alone make most of them alike."""
 _MOST_NAMED: Final = 5
 
 

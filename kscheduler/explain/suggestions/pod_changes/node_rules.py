@@ -14,8 +14,8 @@ from kscheduler.framework.nodes.node_table import NodeTable, Rows
 
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _AT: Final = ("spec", "affinity", "nodeAffinity", _REQUIRED)
+# Values of a label that a requirement is relaxed to, those of most nodes first.
 _VALUES_TRIED: Final = 3
-"""Values of a label that a requirement is relaxed to, those of most nodes first."""
 
 
 def node_rules(pod: Pod) -> Iterator[Demand]:

@@ -24,10 +24,10 @@ from kscheduler.framework.pods.requests import PODS
 from kscheduler.framework.pods.spread_constraint import DO_NOT_SCHEDULE, SCHEDULE_ANYWAY
 from kscheduler.state.cache import Cache
 
+# The largest maxSkew that the API has a number for.
 MOST_SKEW: Final = 2**31 - 1
-"""The largest maxSkew that the API has a number for."""
+# Of a pod's affinity: for each of them the labels of all pods are looked at.
 _MOST_NEAR_TERMS: Final = 8
-"""Of a pod's affinity: for each of them the labels of all pods are looked at."""
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
 

@@ -34,8 +34,8 @@ from kscheduler.scenario.fields import nearest
 _CORDON: Final = Taint(UNSCHEDULABLE, "", "NoSchedule")
 _EFFECTS: Final = ("NoSchedule", "NoExecute")
 _KUBERNETES: Final = "kubernetes.io"
+# The size of a toleration that says what the pod's node rules say already.
 _MEANT: Final = 0.05
-"""The size of a toleration that says what the pod's node rules say already."""
 
 
 def tolerations(pod: PodInfo, nodes: NodeTable) -> Iterator[Demand]:

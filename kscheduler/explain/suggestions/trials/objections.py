@@ -39,6 +39,7 @@ _BY_SELECTORS: Final = frozenset(("NodeAffinity", _SPREAD))
 _BY_VOLUMES: Final = frozenset(OF_VOLUMES)
 _ALL: Final = frozenset(_QUERIED)
 
+# The plugins whose verdict a change of this kind may change, of those that are asked; none, if the kind is missing.
 TOUCHED: Final[Mapping[ChangeKind, frozenset[str]]] = MappingProxyType(
     {
         ChangeKind.GATE: frozenset(),
@@ -65,7 +66,6 @@ TOUCHED: Final[Mapping[ChangeKind, frozenset[str]]] = MappingProxyType(
         ChangeKind.ADD_NODE: _ALL,
     }
 )
-"""The plugins whose verdict a change of this kind may change, of those that are asked; none, if the kind is missing."""
 
 
 @dataclass(frozen=True, slots=True)

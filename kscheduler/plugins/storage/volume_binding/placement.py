@@ -32,8 +32,8 @@ from kscheduler.framework.nodes.node_table import NodeTable, Rows
 from kscheduler.plugins.storage.volume_binding.claims import PodClaims, selected_node
 from kscheduler.plugins.storage.volume_binding.reach import in_topology, reachable, reachable_as_migrated, selected
 
+# Bits of the problems of a row.
 NODE_CONFLICT, BIND_CONFLICT, NOT_ENOUGH_SPACE, VOLUME_MISSING = 1, 2, 4, 8
-"""Bits of the problems of a row."""
 
 AVAILABLE = "Available"
 _NONE = -1
@@ -61,8 +61,8 @@ class Choice:
         return None if self.chosen is None else self.chosen == _NONE
 
 
+# (volume, claim) pairs to bind, and claims whose volumes have to be provisioned.
 Served = tuple[list[tuple[PersistentVolume, PersistentVolumeClaim]], list[PersistentVolumeClaim]]
-"""(volume, claim) pairs to bind, and claims whose volumes have to be provisioned."""
 
 
 @dataclass(slots=True)

@@ -58,8 +58,8 @@ from kscheduler.plugins.storage.volume_binding.placement import (
 )
 from kscheduler.plugins.storage.volume_binding.scoring import CapacityScore
 
+# How often a waiting pod checks its progress without an event: a node's labels may have changed.
 CHECK_SECONDS: Final = 1.0
-"""How often a waiting pod checks its progress without an event: a node's labels may have changed."""
 
 _PREPARED: Final = PreFilterResult(SUCCESS)
 

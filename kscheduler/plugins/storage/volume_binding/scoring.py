@@ -25,13 +25,13 @@ from kscheduler.framework.rules.scoring import points_by_utilization
 from kscheduler.plugins.storage.volume_binding.placement import Choice, Placement, Storage, reported_capacities
 from kscheduler.plugins.storage.volume_binding.reach import selected
 
+# Percent.
 FULL: Final = 100
-"""Percent."""
+# Below this, a hundred times a sum of bytes still fits into an int64.
 _SMALL: Final = 2**56
-"""Below this, a hundred times a sum of bytes still fits into an int64."""
 
+# [rows], bytes: int64, or Python integers (object) where an int64 would overflow.
 Bytes = NDArray[Any]
-"""[rows], bytes: int64, or Python integers (object) where an int64 would overflow."""
 
 
 @dataclass(slots=True)

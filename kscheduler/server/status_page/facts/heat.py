@@ -17,21 +17,21 @@ from kscheduler.api.well_known import ZONE
 from kscheduler.framework.nodes.node_table import CPU_INDEX, MEMORY_INDEX, NodeTable, Rows
 from kscheduler.framework.pods.requests import is_extended
 
+# Blocks of their own, the largest; the nodes of all further zones stand together.
 MOST_ZONES: Final = 24
-"""Blocks of their own, the largest; the nodes of all further zones stand together."""
+# Extended resources and drivers of devices among the figures.
 MOST_OFFERED: Final = 3
-"""Extended resources and drivers of devices among the figures."""
+# What a picture can show, by its name in the address.
 BY: Final = {"use": "the higher of CPU and memory", "cpu": "CPU", "memory": "memory", "pods": "number of pods"}
-"""What a picture can show, by its name in the address."""
+# Letters: nothing requested, more than 90 %, more than all, unschedulable. Between them 1 to 9, tenths rounded up.
 EMPTY, FULL, OVER, CORDONED = "0", "a", "o", "c"
-"""Letters: nothing requested, more than 90 %, more than all, unschedulable. Between them 1 to 9, tenths rounded up."""
 LEVELS: Final = "0123456789aoc"
 
 _LETTERS: Final = np.frombuffer(LEVELS.encode(), dtype=np.uint8)
 _OVER_AT, _CORDONED_AT = LEVELS.index(OVER), LEVELS.index(CORDONED)
 
+# Per row requested / allocatable: 1.0 is full; 2.0 where something is requested of nothing.
 Shares = NDArray[np.float64]
-"""Per row requested / allocatable: 1.0 is full; 2.0 where something is requested of nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +165,6 @@ def share_of_cpu(nodes: NodeTable, rows: Rows) -> Shares:
 
 
 def share_of_memory(nodes: NodeTable, rows: Rows) -> Shares:
-    """Of memory."""
     return _share(nodes.requested[MEMORY_INDEX][rows], nodes.allocatable[MEMORY_INDEX][rows])
 
 

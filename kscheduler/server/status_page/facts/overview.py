@@ -13,14 +13,14 @@ from kscheduler.server.status_page.facts.in_words import seconds_of
 from kscheduler.server.status_page.facts.plugin_times import PluginTime, plugin_times, quantile
 from kscheduler.server.status_page.sources import PageSources, Tree
 
+# On the overview; its own page has more.
 MOST_REASONS: Final = 12
-"""On the overview; its own page has more."""
 MOST_DECISIONS: Final = 12
 MOST_PREEMPTIONS: Final = 8
+# All but the picture of the nodes.
 SECTIONS: Final = ("standing", "figures", "queues", "pending", "decisions", "preemptions", "plugins")
-"""All but the picture of the nodes."""
+# A rate is worked out against a reading that is no older than this.
 _RATE_SECONDS: Final = 30.0
-"""A rate is worked out against a reading that is no older than this."""
 _QUEUES: Final = (
     ("active", "are tried next"),
     ("backoff", "are in backoff"),

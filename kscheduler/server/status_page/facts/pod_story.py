@@ -22,8 +22,8 @@ from kscheduler.state.queue.scheduling_queue import GATED
 if TYPE_CHECKING:
     from kscheduler.explain.awaited_events import AwaitedChange
 
+# Entries that are shown; equal attempts in a row are one.
 MOST_ATTEMPTS: Final = 50
-"""Entries that are shown; equal attempts in a row are one."""
 _IN_QUEUE: Final = {
     "active": "is ready: it is tried next",
     "backoff": "is tried again when its pause is over",

@@ -10,8 +10,8 @@ Tree = dict[str, Any]
 BEST_NODES: Final = 5
 EXAMPLES: Final = 4
 MOST_REJECTIONS: Final = 40
+# Groups of nodes that are shown for a plugin, as `kscheduler explain` does.
 MOST_DETAILS: Final = 6
-"""Groups of nodes that are shown for a plugin, as `kscheduler explain` does."""
 _VERDICTS: Final = {
     "Gated": "It is gated.",
     "Error": "It cannot be evaluated.",

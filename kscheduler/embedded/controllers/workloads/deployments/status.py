@@ -34,7 +34,6 @@ def has_deadline(deployment: Object) -> bool:
 
 
 def conditions_of(deployment: Object) -> list[Object]:
-    """The conditions."""
     found: list[Object] = (deployment.get("status") or {}).get("conditions") or []
     return found
 

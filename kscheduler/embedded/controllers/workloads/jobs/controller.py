@@ -285,7 +285,6 @@ class FinishedJobController:
     name = "ttl-after-finished-controller"
 
     def watched(self) -> Mapping[ServedResource, Concerned]:
-        """Jobs."""
         return {JOBS: reading.itself}
 
     def reconcile(self, view: View, key: Key) -> Plan:

@@ -18,8 +18,8 @@ from kscheduler.embedded.objects.store import Key
 
 _COMPONENT = "cronjob-controller"
 _SCHEDULED = "batch.kubernetes.io/cronjob-scheduled-timestamp"
+# How many missed times are searched for the latest.
 _MOST_MISSED = 1000
-"""How many missed times are searched for the latest."""
 
 
 class CronJobController:
