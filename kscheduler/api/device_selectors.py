@@ -288,11 +288,11 @@ class SelectorCompiler:
 
     def compile(self, expression: str) -> CompiledSelector:
         """The selector, kept for the next who asks. Raises `SelectorCompileError`."""
-        selector = self._compiled.take(expression) or self.compile_anew(expression)
+        selector = self._compiled.take(expression) or self.compile_again(expression)
         self._compiled.put(expression, selector, selector.weight)
         return selector
 
-    def compile_anew(self, expression: str, most_steps: int = MOST_STEPS) -> CompiledSelector:
+    def compile_again(self, expression: str, most_steps: int = MOST_STEPS) -> CompiledSelector:
         """May be called in any thread. Raises `SelectorCompileError`, `SelectorBudgetError`."""
         try:
             program = self._environment.compile(expression, self._check_result, most_steps)

@@ -353,7 +353,7 @@ class Assembly:
         self.profiles.clear()
         self.profiles.update(compiled.profiles)
         # a quarantine exchanges profiles, too, and keeps the plugins
-        self.plugin_reports.begin_anew({name for name, _ in _instances(self.profiles.values()) - plugins})
+        self.plugin_reports.restart({name for name, _ in _instances(self.profiles.values()) - plugins})
         self.config, self.registry, self.classes = compiled.config, compiled.registry, compiled.classes
         self._follow(compiled.config.gates)
         self.scheduler.apply(compiled.evaluators)

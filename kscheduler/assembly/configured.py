@@ -102,14 +102,14 @@ class ConfigurationReader:
         """For a start: while this reads, an import that hangs is told of in the log."""
         return hangs_reported(lambda: self._files.being_loaded)
 
-    def under(self, gates: FeatureGates, *, reads_anew: bool = True) -> "ConfigurationReader":
+    def under(self, gates: FeatureGates, *, rereads: bool = True) -> "ConfigurationReader":
         """A reader of the same files under other gates; this one goes on under its own.
 
-        Without `reads_anew`, plugin files that were read before stay as they were then.
+        Without `rereads`, plugin files that were read before stay as they were then.
         """
         other = copy(self)
         other._gates = gates
-        other._files = replace(self._files, reads_anew=reads_anew)
+        other._files = replace(self._files, rereads=rereads)
         return other
 
     def read_file(self, path: str) -> Configured:

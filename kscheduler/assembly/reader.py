@@ -58,7 +58,7 @@ class LoadedFiles:
     by_path: dict[str, PluginFile] = field(default_factory=dict)
     last_paths: list[str] = field(default_factory=list)
     loading: list[BeingLoaded] = field(default_factory=list)
-    reads_anew: bool = True
+    rereads: bool = True
     """Whether a file that was run before is looked at again. The other fields are shared by both kinds of reading."""
 
     @property
@@ -87,7 +87,7 @@ class LoadedFiles:
 
     def plugin_file(self, path: str, sha256: str = "") -> PluginFile:
         """The file's plugins. Raises `UnusablePluginError`."""
-        if not self.reads_anew and path in self.by_path:
+        if not self.rereads and path in self.by_path:
             return self.by_path[path]
         data = content_of(path)
         digest = digest_of(data)

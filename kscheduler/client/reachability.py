@@ -244,7 +244,7 @@ class APIServerReachability:
             if trouble.diagnosed is not None and trouble.seconds(now) > 0:
                 yield f"{self.server}: {what} for {_seconds(trouble.seconds(now))} s: {trouble.diagnosed.text}"
 
-    def must_connect_anew(self) -> bool:
+    def must_reconnect(self) -> bool:
         """Whether a probe should go over a new connection, as none could be made."""
         return self._connecting.since is not None
 

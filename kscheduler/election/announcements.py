@@ -28,7 +28,7 @@ REASON: Final = "LeaderElection"
 SECONDS_BETWEEN_LINES: Final = 60.0
 # How long a follower's requests fail before it is told. An API server that has just started answers 403 for a second or
 # two, until it has read the roles: anyone who changes them then has been sent to the wrong place.
-PATIENCE_SECONDS: Final = 5.0
+QUIET_SECONDS: Final = 5.0
 
 
 class EventLog(Protocol):
@@ -61,8 +61,8 @@ class Announcements:
         self._recorder = recorder
         self._controller = controller
         self._now: Callable[[], float] = clock.monotonic
-        self._unusable = RecurringTrouble(SECONDS_BETWEEN_LINES, PATIENCE_SECONDS)
-        self._unwatched = RecurringTrouble(SECONDS_BETWEEN_LINES, PATIENCE_SECONDS)
+        self._unusable = RecurringTrouble(SECONDS_BETWEEN_LINES, QUIET_SECONDS)
+        self._unwatched = RecurringTrouble(SECONDS_BETWEEN_LINES, QUIET_SECONDS)
         self._has_failed_to_write = False
         """Reading works where creating or replacing the Lease does not: only a write shows that it works again."""
         self._not_renewed = RecurringTrouble(SECONDS_BETWEEN_LINES)

@@ -28,10 +28,10 @@ from kscheduler.telemetry.logs import get_logger
 _log = get_logger(__name__)
 
 # How long an event is waited for before the kind is listed.
-PATIENCE_SECONDS: Final = 0.5
+EVENT_WAIT_SECONDS: Final = 0.5
 SMALL_STORE: Final = 2_000
 # The same for a store of fewer objects than that.
-SMALL_PATIENCE_SECONDS: Final = 0.05
+SMALL_STORE_WAIT_SECONDS: Final = 0.05
 # A list of 100,000 pods takes some ten seconds; after this another one is asked for.
 LIST_SECONDS: Final = 30.0
 # Timeout of the request for the version, and the pause before another try is half a second.
@@ -66,7 +66,7 @@ class CatchUp:
         began = self._clock.monotonic()
         version = await self._version_now()
         how = "watch"
-        search_budget = SMALL_PATIENCE_SECONDS if len(self._informer.store) < SMALL_STORE else PATIENCE_SECONDS
+        search_budget = SMALL_STORE_WAIT_SECONDS if len(self._informer.store) < SMALL_STORE else EVENT_WAIT_SECONDS
         if not await self._is_reached(version, search_budget):
             how = "list"
             while not await self._is_listed(version):
@@ -83,10 +83,10 @@ class CatchUp:
                 return _decode(body).metadata.resource_version
             except (ClientError, msgspec.DecodeError) as failure:
                 _log.warning("waiting_to_catch_up", resource=self._kind.resource, problem=str(failure))
-            await self._clock.sleep(PATIENCE_SECONDS)
+            await self._clock.sleep(EVENT_WAIT_SECONDS)
 
-    async def _is_reached(self, version: str, patience_seconds: float) -> bool:
-        until = self._clock.monotonic() + patience_seconds
+    async def _is_reached(self, version: str, event_wait_seconds: float) -> bool:
+        until = self._clock.monotonic() + event_wait_seconds
         while not _contains(self._informer.resource_version, version):
             if self._clock.monotonic() >= until:
                 return False

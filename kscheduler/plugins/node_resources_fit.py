@@ -86,7 +86,7 @@ class NodeResourcesFit(Plugin):
         self._handle = handle
         self._devices = handle.devices if "DRAExtendedResource" in handle.features else None
         args = args or NodeResourcesFitArgs()
-        self._judges_resizes = RESIZE_PREEMPTION in handle.features
+        self._counts_resizes = RESIZE_PREEMPTION in handle.features
         self._resizing = Resizing.BY_POD if handle.behaviours.sums_whole_resizes else Resizing.BY_CONTAINER
         self._ignored = frozenset(args.ignored_resources)
         self._ignored_groups = frozenset(args.ignored_resource_groups)
@@ -116,7 +116,7 @@ class NodeResourcesFit(Plugin):
 
     def _resize_events(self) -> Iterator[ClusterEventWithHint]:
         """A resize that has grown, or lost its room to another one, may need a preemption now."""
-        if self._judges_resizes:
+        if self._counts_resizes:
             for resource in (Resource.ASSIGNED_POD, Resource.UNSCHEDULABLE_POD):
                 yield ClusterEventWithHint(ClusterEvent(resource, ActionType.UPDATE_POD_SCALE_UP), _after_growth)
 
@@ -207,7 +207,7 @@ class NodeResourcesFit(Plugin):
 
     def _is_resize(self, pod: PodInfo) -> bool:
         """Whether the pod runs, and only more room on its node is looked for."""
-        return self._judges_resizes and bool(pod.node_name) and resize_is_deferred(pod.pod)
+        return self._counts_resizes and bool(pod.node_name) and resize_is_deferred(pod.pod)
 
     def _ignores(self, name: str) -> bool:
         """Whether the profile excludes this extended resource, which another component accounts for."""

@@ -125,7 +125,7 @@ def _absence(table: PodGroupTable, missing: GroupKey) -> str:
 
 
 # As if no extender were configured.
-NOBODY_QUERIED: Final = MemberExtenderResults({})
+NO_RESULTS: Final = MemberExtenderResults({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,12 +191,12 @@ def decide_group(scenario: GroupScenario, answers: MemberExtenderResults | None 
     root = cache.pod_groups.root_of(key) if key is not None else None
     definition = cache.pod_groups.definition(root) if root is not None else None
     if any(not status.is_success for status in gates.values()):
-        inputs = None if definition is None else _inputs(definition, members, cache, profiles, NOBODY_QUERIED)
+        inputs = None if definition is None else _inputs(definition, members, cache, profiles, NO_RESULTS)
         lacks = why_gated_group(group, cache.pod_groups, key) if key is not None else ""
         return GroupDecision(scenario, pre_enqueue=gates, inputs=inputs, lacks=lacks, **group.known)
     if definition is None:
         return GroupDecision(scenario, error=f"the group {scenario.group} is not among objects.podgroups")
-    decision = _tried(scenario, cache, profiles, definition, members, NOBODY_QUERIED if answers is None else answers)
+    decision = _tried(scenario, cache, profiles, definition, members, NO_RESULTS if answers is None else answers)
     decision = replace(decision, **group.known)
     return decision if answers is not None else replace(decision, notes=_not_queried(members, profiles))
 

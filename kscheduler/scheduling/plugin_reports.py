@@ -4,7 +4,7 @@ A plugin may fail for each pod or each node, a thousand times a second. So of eq
 at once; the others are counted, and a minute later the next one is logged with the count. Incidents are equal if they
 are failures of one plugin at one extension point from the same line of code, or slow calls of one plugin at one point.
 Failures from that line with another text are logged at once, too, a few of them a minute; and a plugin that a
-configuration brings again, in another version perhaps, begins again (`begin_anew`): anyone who has just changed its
+configuration brings again, in another version perhaps, begins again (`restart`): anyone who has just changed its
 file wants to see what it does now.
 The counters (`kscheduler_plugin_failures_total`, `kscheduler_slow_plugin_calls_total`) count every incident.
 
@@ -155,7 +155,7 @@ class PluginReports:
         slowest, self._slowest = self._slowest, None
         return slowest if slowest is not None and self._now() - slowest.ended <= seconds else None
 
-    def begin_anew(self, plugins: Collection[str]) -> None:
+    def restart(self, plugins: Collection[str]) -> None:
         """These plugins are others from now on: what was logged of those before keeps nothing of theirs back."""
         for name in [name for name in self._kinds if name[1] in plugins]:
             del self._kinds[name]

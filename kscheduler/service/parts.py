@@ -236,7 +236,7 @@ class Parts:
         self.removed_profiles.note_removed(apply_result.profiles_removed)
         self.recorder.report_as(self._instance())
         if before.parallelism != self._configuration.parallelism:
-            self.limit.begin_anew(self._configuration.parallelism, self._most_workers)
+            self.limit.restart(self._configuration.parallelism, self._most_workers)
             self.client.allow(self._most_workers + CONNECTIONS_BESIDE_BINDS)
             self.workers.grow_to(self._most_workers)
         self.refreshed.look()

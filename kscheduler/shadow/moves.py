@@ -26,7 +26,7 @@ class Move:
     @property
     def text(self) -> str:
         """For the order that is told."""
-        return f"change of {self.change.kind.plural} {(self.change.new or self.change.old or _NOBODY).key}"
+        return f"change of {self.change.kind.plural} {(self.change.new or self.change.old or _NO_POD).key}"
 
     def take_back(self, cache: Cache, absent: set[str]) -> Undo | None:
         """Undo it in the view. `absent`: UIDs of pods that the trial keeps off their nodes."""
@@ -157,7 +157,7 @@ class NodeMove(Move):
     def text(self) -> str:
         """For the order that is told."""
         verb = "arrival" if self.old is None else "removal" if self.new is None else "update"
-        return f"{verb} of node {(self.new or self.old or _NOBODY).key}"
+        return f"{verb} of node {(self.new or self.old or _NO_POD).key}"
 
     def take_back(self, cache: Cache, absent: set[str]) -> Undo | None:
         """The node as it was before."""
@@ -195,4 +195,4 @@ class Nomination(Move):
         return lambda: cache.nominator.nominate(info, now)
 
 
-_NOBODY = Pod()
+_NO_POD = Pod()

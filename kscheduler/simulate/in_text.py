@@ -65,7 +65,7 @@ def _of_emptied_nodes(simulation_result: SimulationResult, style: Style) -> Iter
     for by, words in _EMPTYING.items():
         gone = [each for each in simulation_result.evicted if each.by == by]
         for node in sorted({each.node for each in gone}):
-            yield f"{printable(node)}{words}: {_fate([each for each in gone if each.node == node], simulation_result)}"
+            yield f"{printable(node)}{words}: {_eviction_summary([each for each in gone if each.node == node], simulation_result)}"
     yield from _evicted(simulation_result, style)
     yield ""
     yield from _placed(simulation_result.placed, style)
@@ -77,10 +77,10 @@ def _drained(drained: Drained, simulation_result: SimulationResult, style: Style
     end = style.paint("would not be empty", RED) if drained.blocked else style.paint("would be empty", GREEN)
     staying = f" but for {_pods(len(drained.staying))} of DaemonSets" if drained.staying and not drained.blocked else ""
     keys = set(drained.evicted)
-    fate = _fate(
+    summary = _eviction_summary(
         [each for each in simulation_result.evicted if each.by == DRAIN and each.pod in keys], simulation_result
     )
-    yield f"{printable(drained.node)} {end}{staying}: {fate}"
+    yield f"{printable(drained.node)} {end}{staying}: {summary}"
     for pod, budget in drained.blocked:
         yield f"{INDENT}{printable(pod)} stays: disruption budget {printable(budget)} allows no further disruption"
     if drained.unmanaged:
@@ -89,7 +89,7 @@ def _drained(drained: Drained, simulation_result: SimulationResult, style: Style
         yield f"{INDENT}{names}{more}: no controller recreates them; kubectl drain demands --force for that"
 
 
-def _fate(gone: Sequence[Evicted], simulation_result: SimulationResult) -> str:
+def _eviction_summary(gone: Sequence[Evicted], simulation_result: SimulationResult) -> str:
     """`3 pods are evicted, 2 get a node, 1 stays pending`."""
     nodes_by_pod = _nodes_of_replacements(simulation_result)
     moved = sum(each.pod in nodes_by_pod for each in gone)

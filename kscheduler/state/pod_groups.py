@@ -148,7 +148,7 @@ class _Members:
         return bool(self.unscheduled or self.scheduled)
 
 
-_NOBODY = _Members()
+_NO_MEMBERS = _Members()
 
 
 def _is_served(_: GroupKey) -> bool:
@@ -251,8 +251,8 @@ class PodGroupTable:
     def _below(self, key: GroupKey) -> Sequence[_Members]:
         """The members of a group, or of all leaves below a composite one."""
         if not key.is_composite:
-            return (self._members.get(key, _NOBODY),)
-        return [self._members.get(leaf, _NOBODY) for leaf in self._forest.leaves(key)]
+            return (self._members.get(key, _NO_MEMBERS),)
+        return [self._members.get(leaf, _NO_MEMBERS) for leaf in self._forest.leaves(key)]
 
     # --- what the watch shows -----------------------------------------------------------------------------------------
 

@@ -263,11 +263,11 @@ def test_that_no_connection_can_be_made_is_reported_though_open_ones_serve(failu
     (note,) = reachability.notes(60.0)
     assert "no new connection can be made for 59 s" in note
     assert reachability.probe_interval(60.0) is not None
-    assert reachability.must_connect_anew()
+    assert reachability.must_reconnect()
     assert lines_of(reachability, 60, 70) == [("new_connections_still_fail", cause)]
     reachability.connected(70.0)
     assert lines_of(reachability, 70, 80) == [("new_connections_work_again", None)]
-    assert not reachability.must_connect_anew()
+    assert not reachability.must_reconnect()
     assert reachability.statistics(80.0).outages[cause] == 1
 
 

@@ -73,12 +73,12 @@ def test_what_is_compiled_on_the_event_loop_holds_it_shortly_and_the_whole_ends(
     for _ in range(2):  # a collection of all garbage of this process may fall into one of them
         began = time.thread_time()
         with pytest.raises(SelectorBudgetError):
-            compiler.compile_anew(expression, BUDGET_STEPS)
+            compiler.compile_again(expression, BUDGET_STEPS)
         took.append(time.thread_time() - began)
     assert min(took) < HOLD_SECONDS
     began = time.thread_time()
     with suppress(SelectorCompileError):
-        compiler.compile_anew(expression)
+        compiler.compile_again(expression)
     assert time.thread_time() - began < 4.0
 
 
@@ -108,7 +108,7 @@ def test_how_many_steps_an_expression_takes_does_not_depend_on_those_before_it()
         while low < high:
             middle = (low + high) // 2
             try:
-                compiler.compile_anew("[device.driver, 1 +", middle)
+                compiler.compile_again("[device.driver, 1 +", middle)
             except SelectorBudgetError:
                 low = middle + 1
             except SelectorError:

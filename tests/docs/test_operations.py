@@ -68,7 +68,7 @@ async def test_every_series_that_is_named_is_exposed() -> None:
 
 
 def test_every_log_line_that_is_named_is_written_somewhere() -> None:
-    section = TEXT.partition("## When the API server is away")[2].partition("Causes:")[0]
+    section = TEXT.partition("## When the API server is unreachable")[2].partition("Causes:")[0]
     lines = {word for word in re.findall(r"`([a-z_]+)`", section) if "_" in word}
     assert len(lines) > 8
     assert [line for line in sorted(lines) if f'"{line}"' not in SOURCES] == []

@@ -258,7 +258,7 @@ def _read_under(args: argparse.Namespace, resolved: Resolved) -> "ReadUnder":
     """Reads the configuration as another version of Kubernetes has it."""
 
     def read_under(version: str, data: bytes) -> "Configured":
-        reader = resolved.reader.under(feature_gates(args, version), reads_anew=args.config_reload != "off")
+        reader = resolved.reader.under(feature_gates(args, version), rereads=args.config_reload != "off")
         return read_again(args, reader)(data)
 
     return read_under

@@ -39,7 +39,7 @@ _TLS_FIELDS = (
     *("client-certificate", "client-certificate-data"),
 )
 _SENT_IN_CLEAR = ("token", "tokenFile", "password", "exec", "auth-provider")
-_NOBODY: MultiMapping[str] = CIMultiDict[str]()
+_NO_HEADERS: MultiMapping[str] = CIMultiDict[str]()
 _ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 
@@ -54,7 +54,7 @@ class Connection:
         contexts: TLSContexts | None = None,
         proxy: str | None = None,
         warnings: tuple[str, ...] = (),
-        impersonation: MultiMapping[str] = _NOBODY,
+        impersonation: MultiMapping[str] = _NO_HEADERS,
     ) -> None:
         """`contexts` is `None` for plain http. The description and the warnings are for logs.
 

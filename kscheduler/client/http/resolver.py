@@ -6,8 +6,8 @@ have not changed. The idea: a name is looked up again every half minute; if that
 last are used, and the failure is reported. TLS proves who answers, as always.
 
 A look-up may hang for as long as the system's resolver likes: one is under way at a time, and anyone who has old
-addresses waits for it `PATIENCE_SECONDS`. The first address rotates, so that a dead one costs every second try only.
-Limit: an API server that moves while DNS is away is found when DNS is back.
+addresses waits for it `FIRST_ANSWER_SECONDS`. The first address rotates, so that a dead one costs every second try
+only. Limit: an API server that moves while DNS is away is found when DNS is back.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from kscheduler.client.errors import ProxyNameError
 
 ADDRESSES_SECONDS: Final = 30.0
-PATIENCE_SECONDS: Final = 2.0
+FIRST_ANSWER_SECONDS: Final = 2.0
 # Old addresses are used for this long after a look-up has failed, before the next one.
 _AGAIN_SECONDS: Final = 5.0
 
@@ -87,7 +87,7 @@ class Addresses:
             # perhaps everybody has stopped waiting for it
             lookup.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
         try:
-            async with asyncio.timeout(PATIENCE_SECONDS if known.addresses else None):
+            async with asyncio.timeout(FIRST_ANSWER_SECONDS if known.addresses else None):
                 await asyncio.shield(lookup)
         except asyncio.CancelledError:
             task = asyncio.current_task()
@@ -96,7 +96,7 @@ class Addresses:
             # `close` has ended the look-up, and not anyone who waits for it
             raise OSError(errno.ECANCELED, f"the client is closed: {host} is not looked up any more") from None
         except TimeoutError:
-            message = f"no name server has answered about {host} within {PATIENCE_SECONDS:g} s"
+            message = f"no name server has answered about {host} within {FIRST_ANSWER_SECONDS:g} s"
             self._use_old(known, socket.gaierror(socket.EAI_AGAIN, message))
         except OSError as failure:
             if not known.addresses:

@@ -27,7 +27,7 @@ Problems = Iterator[Problem]
 
 def args_problems(path: str, args: Settings, gates: FeatureGates) -> Problems:
     """The problems of a plugin's arguments, which must be complete (after `defaults.default_args`)."""
-    return _JUDGES[type(args)](path, args, gates)
+    return _VALIDATORS[type(args)](path, args, gates)
 
 
 def _default_preemption(path: str, args: args_kinds.DefaultPreemptionArgs, _gates: FeatureGates) -> Problems:
@@ -225,7 +225,7 @@ def _label_name(path: str, name: str) -> Problems:
     yield from (invalid(path, name, fault) for fault in qualified_name_faults(name))
 
 
-_JUDGES: dict[type[Settings], Callable[[str, Any, FeatureGates], Problems]] = {
+_VALIDATORS: dict[type[Settings], Callable[[str, Any, FeatureGates], Problems]] = {
     args_kinds.DefaultPreemptionArgs: _default_preemption,
     args_kinds.DynamicResourcesArgs: _dynamic_resources,
     args_kinds.InterPodAffinityArgs: _inter_pod_affinity,

@@ -17,7 +17,7 @@ Counted = dict[tuple[str, str], int]
 # The groups that the devices of a counter set have in common; `None` if they have no groups at all.
 Company = frozenset[str] | None
 # Of a counter set of which nobody takes anything: a name that no group has.
-_NOBODY: Final = frozenset({""})
+_NO_GROUP: Final = frozenset({""})
 
 
 class FreeCounters:
@@ -54,7 +54,7 @@ class FreeCounters:
                 if self._allocated.has(found.id):
                     for used in found.device.consumes_counters:
                         known[used.counter_set] = _joined(
-                            known.get(used.counter_set, _NOBODY), frozenset(used.compatibility_groups)
+                            known.get(used.counter_set, _NO_GROUP), frozenset(used.compatibility_groups)
                         )
         return known
 
@@ -108,7 +108,7 @@ class PoolCounters:
         joined: list[list[Company]] = []
         for used in found.device.consumes_counters:
             before = self._companies.setdefault((pool, used.counter_set), [])
-            company = before[-1] if before else self._free.companies(found.pool).get(used.counter_set, _NOBODY)
+            company = before[-1] if before else self._free.companies(found.pool).get(used.counter_set, _NO_GROUP)
             groups = frozenset(used.compatibility_groups)
             if not _goes_with(company, groups):
                 for others in joined:
@@ -120,14 +120,14 @@ class PoolCounters:
 
 
 def _goes_with(company: Company, groups: frozenset[str]) -> bool:
-    if company is _NOBODY:
+    if company is _NO_GROUP:
         return True
     return not groups if company is None else bool(company & groups)
 
 
 def _joined(company: Company, groups: frozenset[str]) -> Company:
     """Devices that should not share a set but do all the same leave what the first of them have in common."""
-    if company is _NOBODY:
+    if company is _NO_GROUP:
         return groups or None
     return company & groups if company is not None and groups else company
 

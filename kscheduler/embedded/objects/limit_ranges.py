@@ -60,7 +60,7 @@ def _filled(limit_range: Object, spec: Object) -> Iterator[str]:
 
 def check(store: ObjectStore, resource: ServedResource, value: Object) -> None:
     """Check a new pod, or a claim, against the LimitRanges of its namespace. Raises 403."""
-    judge = _JUDGES.get(resource)
+    judge = _VALIDATORS.get(resource)
     if judge is None:
         return
     for limit_range in _of_namespace(store, value["metadata"]["namespace"]):
@@ -141,7 +141,7 @@ def _is_less(one: Quantity, other: Quantity) -> bool:
     return one.fresh().compare(other.fresh()) < 0
 
 
-_JUDGES: dict[ServedResource, Callable[[Object, Object], Iterator[str]]] = {
+_VALIDATORS: dict[ServedResource, Callable[[Object, Object], Iterator[str]]] = {
     PODS: _judged_pod,
     CLAIMS: _judged_claim,
 }

@@ -223,6 +223,6 @@ def _selected_pods(
     if waiting and not pending:
         raise ScenarioError(f"{path}: {waiting[0].text}")
     if not pending:
-        nobody = f"{path}: none of its {len(pods)} pods is pending; name one, or give one with -f"
-        raise ScenarioError("\n".join([nobody, *list(unread.values())[:MOST_REPORTED]]))
+        no_pending_pod = f"{path}: none of its {len(pods)} pods is pending; name one, or give one with -f"
+        raise ScenarioError("\n".join([no_pending_pod, *list(unread.values())[:MOST_REPORTED]]))
     return pending

@@ -222,15 +222,15 @@ def _note_on_command(suggestion: Suggestion, pod: Pod, objects: ClusterObjects, 
         return note if _is_whole(suggestion) else ""
     if note := only_in_the_file(suggestion, situation):
         return note
-    anew = {
+    replaced = {
         " ".join(command.split()[2:4])
         for command in commands_of(suggestion, pod, objects, situation)
         if command.endswith(_REPLACE)
     }
-    if not anew:
+    if not replaced:
         return ""
-    what = " and ".join(sorted(anew))
-    them, they = ("it", "it") if len(anew) == 1 else ("them", "they")
+    what = " and ".join(sorted(replaced))
+    them, they = ("it", "it") if len(replaced) == 1 else ("them", "they")
     note = f"the command deletes {what} and creates {them} again: {they} cannot be changed in place"
     return f"{note}; {_note_on_claims(suggestion, pod, objects)}" if needs_new_claims(suggestion, situation) else note
 
@@ -327,9 +327,9 @@ def _other_command(step: Step) -> str:
         case ChangeKind.DETACH_VOLUME:
             return _quoted("kubectl", "delete", "volumeattachment", step.changes[0].name)
         case ChangeKind.CLASS_TOPOLOGY:
-            return _anew("storageclass", step.changes[0])
+            return _replaced("storageclass", step.changes[0])
         case ChangeKind.CLAIM_CLASS | ChangeKind.CLAIM_SIZE:
-            return _anew("pvc", step.changes[0])
+            return _replaced("pvc", step.changes[0])
         case kind if kind in OF_DEVICES:
             return _of_devices(step)
         case _:
@@ -360,12 +360,12 @@ def _of_devices(step: Step) -> str:
     (change,) = step.changes
     template = step.facts["template"]
     if not template:
-        return _anew("resourceclaim", change)
+        return _replaced("resourceclaim", change)
     patch = tuple(Operation(each.op, f"/spec{each.path}", each.value) for each in change.patch)
-    return _anew("resourceclaimtemplate", ObjectChange("resourceclaimtemplates", change.namespace, template, patch))
+    return _replaced("resourceclaimtemplate", ObjectChange("resourceclaimtemplates", change.namespace, template, patch))
 
 
-def _anew(kind: str, change: ObjectChange) -> str:
+def _replaced(kind: str, change: ObjectChange) -> str:
     """What cannot be changed is made again. A claim loses nothing by that while it has neither volume nor devices."""
     of_namespace = ("-n", change.namespace) if change.namespace else ()
     get = _quoted("kubectl", "get", kind, change.name, *of_namespace, "-o", "yaml")

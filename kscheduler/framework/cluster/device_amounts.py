@@ -142,7 +142,7 @@ class DeviceAmounts:
             if self._compiler is None:  # its environment takes milliseconds
                 self._compiler = SelectorCompiler(self._version, self._has_lists)
             try:
-                known = self._compiler.compile_anew(expression, BUDGET_STEPS)
+                known = self._compiler.compile_again(expression, BUDGET_STEPS)
             except SelectorCompileError as problem:
                 known = problem
             self._compiled[expression] = known

@@ -161,8 +161,8 @@ class PatientCompiler:
     def _now_or_in_background(self, expression: str) -> CompiledSelector:
         if not self._evaluations.is_compiling(expression):
             with suppress(SelectorBudgetError):
-                return self._compiler.compile_anew(expression, BUDGET_STEPS)
-        return self._evaluations.compiled(expression, partial(self._compiler.compile_anew, expression))
+                return self._compiler.compile_again(expression, BUDGET_STEPS)
+        return self._evaluations.compiled(expression, partial(self._compiler.compile_again, expression))
 
 
 def _is_there(answer: "Future[Any]", seconds: float | None) -> bool:

@@ -109,7 +109,7 @@ class DynamicResources(Plugin):
             handle.behaviours.claims_stay_pending,
         )
         self._has_alternatives = "DRAPrioritizedList" in handle.features
-        self._judges_resizes = RESIZE_PREEMPTION in handle.features
+        self._counts_resizes = RESIZE_PREEMPTION in handle.features
         self._has_extended = "DRAExtendedResource" in handle.features
         named = handle.behaviours.names_claims_to_deallocate
         self._nothing_to_deallocate = unschedulable("no new claims to deallocate") if named else unschedulable()
@@ -188,7 +188,7 @@ class DynamicResources(Plugin):
 
     def _grows_in_place(self, pod: PodInfo) -> bool:
         """Whether the pod runs and waits for room on its node: its devices are there."""
-        return self._judges_resizes and bool(pod.node_name) and resize_is_deferred(pod.pod)
+        return self._counts_resizes and bool(pod.node_name) and resize_is_deferred(pod.pod)
 
     def _may_have_extended(self, pod: PodInfo, devices: Devices) -> bool:
         return self._has_extended and devices.stand_for_any(pod.requests)

@@ -104,7 +104,7 @@ class FreeRun:
         elif happening.kind is PODS:
             self._pod_happens(happening.old, happening.new)
         else:
-            self._show(happening.kind, happening.new, (happening.new or happening.old or _NOBODY).key)
+            self._show(happening.kind, happening.new, (happening.new or happening.old or _NO_LISTENER).key)
         self._decide_all()
 
     def end(self) -> RunMeasurements:
@@ -237,7 +237,7 @@ class _NoListener:
     key = ""
 
 
-_NOBODY: Final = _NoListener()
+_NO_LISTENER: Final = _NoListener()
 
 
 def _sizes(statistics: Any) -> tuple[int, ...]:

@@ -111,10 +111,10 @@ class ExtenderWaitQueues:
         """A snapshot of each line that there has been under this configuration, by name, so that a graph falls to zero
         instead of ending. Pods that were called and are not decided yet stand in none.
         """
-        now, nobody = self._now(), _Line(self._turns)
+        now, empty = self._now(), _Line(self._turns)
         found = []
         for name in sorted(self._known):
-            line = self._lines.get(name, nobody)
+            line = self._lines.get(name, empty)
             seconds = now - line.standing_since if line.standing else 0.0
             found.append(ExtenderQueueStatistics(name, self._turns - line.free, len(line.standing), seconds))
         return tuple(found)

@@ -52,7 +52,7 @@ class PodSkipping:
         newest = self._context.pod_of(queued.key)
         self.end(queued, reason)
         if newest is not None and newest.spec.scheduler_name != queued.pod.pod.spec.scheduler_name:
-            self._queue_anew(queued, newest)
+            self._requeue(queued, newest)
         return True
 
     def end(self, queued: QueuedPodInfo, reason: str) -> None:
@@ -76,7 +76,7 @@ class PodSkipping:
             return "it has ended"
         return "it names another scheduler" if _names_another(queued, newest) else ""
 
-    def _queue_anew(self, queued: QueuedPodInfo, newest: Pod) -> None:
+    def _requeue(self, queued: QueuedPodInfo, newest: Pod) -> None:
         needs_us = newest.metadata.uid == queued.pod.uid and not (newest.spec.node_name or newest.is_terminal)
         context = self._context
         if needs_us and newest.spec.scheduler_name in self._profiles() and context.queue.find(queued.key) is None:

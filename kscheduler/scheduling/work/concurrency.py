@@ -153,7 +153,7 @@ class AdaptiveLimit:
         self._answers: list[float] = []
         self._was_full = False
 
-    def begin_anew(self, start: int, most: int) -> None:
+    def restart(self, start: int, most: int) -> None:
         """Adapt from `start` within other bounds; requests in flight keep their places until they are answered."""
         self._most = float(max(start, most))
         self._least = float(min(start, LEAST_BY_LATENCY))

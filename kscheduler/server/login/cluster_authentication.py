@@ -28,7 +28,7 @@ LOOK_SECONDS: Final = 10.0
 _ANSWER_SECONDS: Final = 10.0
 _LINE_SECONDS: Final = 600.0
 # An API server that has just started refuses what it allows a second later: told is what the next try shows, too.
-_PATIENCE_SECONDS: Final = 5.0
+_QUIET_SECONDS: Final = 5.0
 _MEANWHILE: Final = "client certificates of the cluster's authorities are not accepted until then"
 _FORBIDDEN: Final = (
     "a RoleBinding to the Role extension-apiserver-authentication-reader in kube-system gives the right, or "
@@ -52,7 +52,7 @@ class ClusterAuthentication:
         self._client = client
         self._authorities = authorities
         self._clock = clock
-        self._unread = RecurringTrouble(_LINE_SECONDS, _PATIENCE_SECONDS)
+        self._unread = RecurringTrouble(_LINE_SECONDS, _QUIET_SECONDS)
         self._read_at = float("-inf")
         self._file_problem = ""
 

@@ -28,7 +28,7 @@ _FIRST_PAUSE: Final = 0.5
 _PAUSE_FACTOR: Final = 1.5
 _LINE_SECONDS: Final = 60.0
 # An API server that has just started refuses reviews with 403 until it has read the roles, for a second or two.
-_PATIENCE_SECONDS: Final = 5.0
+_QUIET_SECONDS: Final = 5.0
 _FORBIDDEN: Final = "bind the ClusterRole system:auth-delegator to the scheduler's account: the chart does"
 _OTHER_CREDENTIALS: Final = "these are those of --authentication-kubeconfig or --authorization-kubeconfig, if given"
 _MEANWHILE: Final = "until the API server answers, requests other than health checks are refused"
@@ -51,7 +51,7 @@ class Reviews:
         self._seconds = seconds
         self._clock = clock
         self._lines = Throttle(_LINE_SECONDS)
-        self._forbidden = RecurringTrouble(0.0, _PATIENCE_SECONDS)
+        self._forbidden = RecurringTrouble(0.0, _QUIET_SECONDS)
 
     async def create(self, review: object) -> bytes:
         """The API server's answer. Raises `ReviewError`."""

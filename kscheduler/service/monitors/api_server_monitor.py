@@ -65,7 +65,7 @@ class APIServerMonitor:
 
     async def _probe(self) -> None:
         try:
-            fresh = self._reachability.must_connect_anew()
+            fresh = self._reachability.must_reconnect()
             await self._client.get(PROBE_PATH, retries=0, timeout_seconds=PROBE_SECONDS, accept="*/*", is_fresh=fresh)
         except ClientError:
             return  # the client has reported it to `reachability`

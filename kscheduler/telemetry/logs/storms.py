@@ -173,14 +173,14 @@ class RecurringTrouble:
     lasted so long: an API server that has just started refuses for a second what it allows then (RBAC is being read).
     """
 
-    __slots__ = ("_is_reported", "_lines", "_patience_seconds", "_since", "_untold")
+    __slots__ = ("_grace_seconds", "_is_reported", "_lines", "_since", "_untold")
 
-    def __init__(self, quiet_seconds: float, patience_seconds: float = 0.0) -> None:
-        """`quiet_seconds`: the least time between two lines that say that it is there. `patience_seconds`: how long it
+    def __init__(self, quiet_seconds: float, grace_seconds: float = 0.0) -> None:
+        """`quiet_seconds`: the least time between two lines that say that it is there. `grace_seconds`: how long it
         lasts before the first.
         """
         self._lines = Throttle(quiet_seconds)
-        self._patience_seconds = patience_seconds
+        self._grace_seconds = grace_seconds
         self._since: float | None = None
         """When it was seen first, since it was not there last."""
         self._is_reported = False
@@ -190,7 +190,7 @@ class RecurringTrouble:
         """It is there: whether to write that now. `at_once`: also within the quiet time, as it has become worse."""
         if self._since is None:
             self._since = now
-        if now - self._since < self._patience_seconds or (self._lines.is_quiet(now) and not at_once):
+        if now - self._since < self._grace_seconds or (self._lines.is_quiet(now) and not at_once):
             return False
         self._lines.admits(now)
         self._is_reported = True

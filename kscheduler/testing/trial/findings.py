@@ -22,7 +22,7 @@ from kscheduler.testing.trial.clusters import ASPECTS, Words, pods_with_words, r
 from kscheduler.testing.trial.reads import reads_of
 from kscheduler.testing.trial.refreshing import try_refresh
 from kscheduler.testing.trial.steps import reasons_not_to_try, take_steps
-from kscheduler.testing.trial.tried_plugin import PATIENCE_SECONDS, PluginResults, TriedPlugin, is_overrun
+from kscheduler.testing.trial.tried_plugin import LONGEST_CALL_SECONDS, PluginResults, TriedPlugin, is_overrun
 
 CLUSTERS: Final = 40
 PODS_EACH: Final = 4
@@ -315,7 +315,7 @@ def _infos(queried: TriedPlugin) -> list[Any]:
 
 def _seconds(queried: TriedPlugin, pod: Pod) -> float:
     began = perf_counter()
-    queried.answers(pod, budget_seconds=PATIENCE_SECONDS)
+    queried.answers(pod, budget_seconds=LONGEST_CALL_SECONDS)
     return perf_counter() - began
 
 

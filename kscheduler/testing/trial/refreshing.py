@@ -23,7 +23,7 @@ from kscheduler.scheduling.supervision.supervised import SupervisedPlugin
 from kscheduler.scheduling.supervision.supervisor import DEFAULT_BUDGET_SECONDS, cause_of
 from kscheduler.testing.answers import APIServerAnswers
 from kscheduler.testing.objects import make_node
-from kscheduler.testing.trial.tried_plugin import PATIENCE_SECONDS, TriedPlugin, Unheard
+from kscheduler.testing.trial.tried_plugin import LONGEST_CALL_SECONDS, TriedPlugin, Unheard
 
 REFRESH_SECONDS: Final = 10.0
 # Of those that the plugin has got data about.
@@ -117,7 +117,7 @@ def try_refresh(
 
 async def _refresh(queried: TriedPlugin, listener: _Slowest) -> list[Any]:
     """What it has returned; empty if it has not ended. Raises `PluginFailure`."""
-    stand_in: Any = SupervisedPlugin(queried.plugin, PATIENCE_SECONDS, Unheard())
+    stand_in: Any = SupervisedPlugin(queried.plugin, LONGEST_CALL_SECONDS, Unheard())
     work = asyncio.create_task(_REFRESH.run(stand_in.name, listener, None, stand_in.refresh))
     ended, _ = await asyncio.wait({work}, timeout=PLUGIN_TIME.at_most(REFRESH_SECONDS))
     return [task.result() for task in ended]

@@ -35,7 +35,7 @@ PluginResults = dict[str, tuple[str, int | None]]
 # The service's time budget of a call, here for a few nodes.
 BUDGET_SECONDS: Final = 0.2
 # A call about many nodes that takes longer does not end, probably.
-PATIENCE_SECONDS: Final = 10.0
+LONGEST_CALL_SECONDS: Final = 10.0
 
 
 def is_overrun(failure: BaseException) -> bool:

@@ -286,7 +286,7 @@ def test_files_that_were_read_stay_as_they_were_for_a_reader_that_does_not_read_
     reader = ConfigurationReader(plugins=[str(file)])
     first = reader.default().origins
     file.write_text(text.format("Second"))
-    assert reader.under(DEFAULT_GATES, reads_anew=False).default().origins == first
+    assert reader.under(DEFAULT_GATES, rereads=False).default().origins == first
     assert [origin.name for origin in reader.under(DEFAULT_GATES).default().origins] == ["Second"]
     assert reader.paths == (str(file),)
 

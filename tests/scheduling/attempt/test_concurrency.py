@@ -261,13 +261,13 @@ def test_with_other_bounds_it_adapts_from_the_new_start(seed: int) -> None:
     loop.play(server, 10.0)
     in_use = limit.statistics().in_use
     assert in_use > 8
-    limit.begin_anew(2, 8)
+    limit.restart(2, 8)
     assert places(limit) == 2
     assert limit.statistics().in_use == in_use
     assert not limit.has_room()
     loop.play(server, 10.0)
     assert places(limit) == 8
     assert limit.statistics().in_use <= 8
-    limit.begin_anew(32, 128)
+    limit.restart(32, 128)
     loop.play(server, 10.0)
     assert places(limit) == 128

@@ -76,7 +76,7 @@ def test_what_has_become_worse_is_reported_at_once() -> None:
 
 
 def test_what_does_not_last_is_not_reported() -> None:
-    trouble = RecurringTrouble(60.0, patience_seconds=5.0)
+    trouble = RecurringTrouble(60.0, grace_seconds=5.0)
     assert [trouble.is_due(second) for second in (0.0, 2.0, 4.9)] == [False] * 3
     assert not trouble.ends()
     assert not trouble.is_there
