@@ -90,7 +90,7 @@ class CompiledConfiguration:
 class ApplyResult:
     """What became of pods when a compiled configuration was taken over."""
 
-    requeued: int
+    placed_anew: int
     """Waiting pods whose profile is still there."""
     let_go: int
     """Pods without a node whose profile is gone."""

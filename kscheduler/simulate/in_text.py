@@ -65,7 +65,8 @@ def _of_emptied_nodes(simulation_result: SimulationResult, style: Style) -> Iter
     for by, words in _EMPTYING.items():
         gone = [each for each in simulation_result.evicted if each.by == by]
         for node in sorted({each.node for each in gone}):
-            yield f"{printable(node)}{words}: {_eviction_summary([each for each in gone if each.node == node], simulation_result)}"
+            of_node = [each for each in gone if each.node == node]
+            yield f"{printable(node)}{words}: {_eviction_summary(of_node, simulation_result)}"
     yield from _evicted(simulation_result, style)
     yield ""
     yield from _placed(simulation_result.placed, style)

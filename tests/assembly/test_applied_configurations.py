@@ -64,7 +64,7 @@ async def test_a_pod_that_a_filter_rejected_is_tried_again_when_the_filter_is_go
     world.add("p")
     assert world.decide() is None
     assert world.where("p") == "unschedulable"
-    assert world.apply(RED).requeued == 1
+    assert world.apply(RED).placed_anew == 1
     assert world.where("p") == "backoff"
     assert world.assembly.queue.rejections() == {("Only", "red"): 1}, "until it is tried"
     attempt = world.decide()

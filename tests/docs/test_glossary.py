@@ -36,7 +36,7 @@ REPLACED: Final = {
     "whoever": "any",
 }
 # Names that users hold on to (metrics, JSON keys, the plugin API), and names of fields that are encoded.
-KEPT: Final = frozenset({"NOBODY", "assert_turned_down", "nobody_may_go"})
+KEPT: Final = frozenset({"NOBODY", "placed_anew", "assert_turned_down", "nobody_may_go"})
 _PART: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
 
