@@ -105,7 +105,7 @@ class PermitWaits:
 # Pods often come a moment before their group, so a group is told when it has been looked at twice, and again when it
 # waits for something else.
 
-INCOMPLETE_WAITS_LONG_SECONDS: Final = 60.0
+LONG_INCOMPLETE_SECONDS: Final = 60.0
 # At one look; the others' turn comes at the next ones.
 MOST_LOGGED: Final = 20
 
@@ -149,7 +149,7 @@ class IncompleteWaits:
 
     def notes(self) -> Iterable[str]:
         """A line for `/readyz?verbose` if pods have waited for long, with the group that has waited longest."""
-        late = [group for group in self._groups() if self._seconds(group) >= INCOMPLETE_WAITS_LONG_SECONDS]
+        late = [group for group in self._groups() if self._seconds(group) >= LONG_INCOMPLETE_SECONDS]
         if late:
             first = max(late, key=self._seconds)
             yield (

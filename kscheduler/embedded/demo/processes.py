@@ -188,7 +188,7 @@ def _leaves(group: BaseExceptionGroup[Any]) -> Iterator[BaseException]:
 
 NAMESPACE: Final = "kscheduler-system"
 _LISTENING = "http_server_listening"
-_SCHEDULER_PROCESS_POLL_SECONDS = 0.05
+_READY_POLL_SECONDS = 0.05
 
 
 @asynccontextmanager
@@ -257,6 +257,6 @@ async def _until_ready(url: str, child: ChildProcess, seconds: float) -> None:
                 if time.monotonic() > deadline:
                     message = f"{child.name} is not ready after {seconds:.0f} s: {error}; {child.tail()}"
                     raise DemoFailedError(message) from None
-                await asyncio.sleep(_SCHEDULER_PROCESS_POLL_SECONDS)
+                await asyncio.sleep(_READY_POLL_SECONDS)
             else:
                 return

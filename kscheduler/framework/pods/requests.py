@@ -104,7 +104,7 @@ class Resizing(Enum):
 def accounted_requests(pod: Pod, resizing: Resizing) -> Requests:
     """The amounts that a pod uses on its node, resizes in progress included. Shared by like pods: do not modify."""
     sums = _sums_of_like(pod, resizing)
-    return sums.accounted if sums is not None else _rounded(_pod_nanos(pod, resizing, _requests_nanos))
+    return sums.accounted if sums is not None else _rounded(_pod_nanos(pod, resizing, _request_nanos))
 
 
 def both_accounted(pod: Pod, resizing: Resizing) -> tuple[Requests, tuple[int, int]]:
@@ -112,7 +112,7 @@ def both_accounted(pod: Pod, resizing: Resizing) -> tuple[Requests, tuple[int, i
     sums = _sums_of_like(pod, resizing)
     if sums is not None:
         return sums.accounted, sums.nonzero
-    return _rounded(_pod_nanos(pod, resizing, _requests_nanos)), _nonzero(pod, resizing)
+    return _rounded(_pod_nanos(pod, resizing, _request_nanos)), _nonzero(pod, resizing)
 
 
 def nonzero_accounted(pod: Pod, resizing: Resizing) -> tuple[int, int]:
@@ -126,7 +126,7 @@ def nonzero_requests(pod: Pod, resizing: Resizing, *, pod_level: bool) -> Reques
 
     With pod-level requests set (and used), a default applies only to resources that the whole pod does not request.
     """
-    return _rounded(_nonzero_nanos(pod, resizing, _requests_nanos, pod_level=pod_level))
+    return _rounded(_nonzero_nanos(pod, resizing, _request_nanos, pod_level=pod_level))
 
 
 def _nonzero_nanos(pod: Pod, resizing: Resizing, nanos: NanosOf, *, pod_level: bool) -> Nanos:
@@ -178,7 +178,7 @@ def _sums_of_like(pod: Pod, resizing: Resizing) -> _Sums | None:
     key = id(spec.containers), id(status.container_statuses), resizing
     sums = _sums.get(key)
     if sums is None:
-        accounted = _rounded(_pod_nanos(pod, resizing, _requests_nanos))
+        accounted = _rounded(_pod_nanos(pod, resizing, _request_nanos))
         sums = _Sums(spec.containers, status.container_statuses, accounted, _nonzero(pod, resizing))
         _sums[key] = sums
     return sums
@@ -362,7 +362,7 @@ def _pending_resize(pod: Pod) -> str:
     return next((each.reason for each in pod.status.conditions if each.type == "PodResizePending"), "")
 
 
-def _requests_nanos(resources: ResourceList) -> Nanos:
+def _request_nanos(resources: ResourceList) -> Nanos:
     return {name: nano_value(quantity) for name, quantity in resources.items()}
 
 

@@ -83,7 +83,7 @@ def _write(line: LogLine) -> None:
 # it. The idea: whatever lasts is a note of `/readyz?verbose`, so these notes go to the log every two minutes. What
 # repeats itself (the API server that is away, writes that hang, an extender that fails) is not among them.
 
-_lasting_troubles_log = get_logger("kscheduler")
+_service_log = get_logger("kscheduler")
 
 EACH_SECONDS: Final = 120.0
 # At a time. The others are counted, up to `_MOST_COUNTED`: a hundred thousand objects may be unreadable.
@@ -109,6 +109,4 @@ class OngoingProblems:
         troubles = list(islice(self._troubles(), MOST_LINES + _MOST_COUNTED))
         left_out = len(troubles) - MOST_LINES
         for trouble in troubles[:MOST_LINES]:
-            _lasting_troubles_log.warning(
-                "trouble_lasts", trouble=trouble, **({"not_told": left_out} if left_out > 0 else {})
-            )
+            _service_log.warning("trouble_lasts", trouble=trouble, **({"not_told": left_out} if left_out > 0 else {}))
