@@ -31,9 +31,9 @@ ALPHA, BETA = "LoggingAlphaOptions", "LoggingBetaOptions"
 # The modules that log by themselves. A pattern may also mean those of libraries and of users' plugins.
 OWN_MODULES: Final = (
     *("api-server", "assembled", "attempt", "audit", "catch_up", "claim_commits", "config", "dump", "election"),
-    *("event_handlers", "evictions", "extenders", "factory", "overfill", "taken_pods"),
+    *("event_handlers", "evictions", "extenders", "factory", "overfill", "foreign_bindings"),
     *("failures", "informer", "kscheduler", "log_flags", "loop_lag", "plugin_reports", "pods", "recorder", "reflector"),
-    *("context", "run", "server", "status_writer", "truth_check", "workers"),
+    *("context", "run", "server", "status_writer", "drift_check", "workers"),
     *("node_cost", "plugin_listers", "refreshed_plugins", "group_attempt", "group_status_writer"),
     *("long_waits", "shadow", "follower", "flight_recorder", "segment_thread"),
     *("quarantined_profiles", "rereading", "writes"),

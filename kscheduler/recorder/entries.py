@@ -14,7 +14,7 @@
     [GIVEN_UP, time, number, text, outputs]                          an exception, before there was a node
     [BACKOFF, time]  [NET, time]  [BEGAN, time]                      the queue was flushed; scheduling began
     [EVICTION, time, number, step, subject, keys]                    what a preemption's task has come to
-    [ADOPTED, time, configuration, quarantined]                      a reload
+    [APPLIED, time, configuration, quarantined]                      a reload
     [TOUCHED, time, nodes, plugin]                                   a plugin has other data about these nodes
     [CLAIM, time, object]  [REPAIRED, time, what]                    an API answer; cache or queue were corrected
     [RESERVED, time, number, claims, bindings, provisions]           what a pod with LATER has taken besides its node
@@ -30,7 +30,7 @@ them, the microseconds since the step before; the snapshot has the first time. A
 own, which begins again with each process. Of a pod or a node that has changed, OBJECT has the parts that differ
 (`packing`); where an object is new, the key is empty, as the object has it. Outputs are what the step said: [FAILED,
 pod, message, nominated node, plugins, pending, fault, is error], [LET_GO, pod], [PREEMPTS, preemptor, node, victims],
-[WAITS_BESIDE, pod, node].
+[CONTINUES_IN_BACKGROUND, pod, node].
 """
 
 import contextlib

@@ -57,8 +57,8 @@ async def test_calls_that_hang_are_bounded_until_one_comes_back() -> None:
 
 def test_the_process_ends_while_a_call_hangs() -> None:
     program = (
-        "import asyncio, time\nfrom kscheduler.aio.abandonable_calls import MayHang\n"
-        "async def main():\n    await MayHang().call(lambda: time.sleep(60), 0.05)\n"
+        "import asyncio, time\nfrom kscheduler.aio.abandonable_calls import AbandonableCalls\n"
+        "async def main():\n    await AbandonableCalls().call(lambda: time.sleep(60), 0.05)\n"
         "try:\n    asyncio.run(main())\nexcept TimeoutError as failure:\n    print(failure)\n"
     )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=20, check=True)

@@ -17,6 +17,7 @@ ASSEMBLY = "kscheduler/assembly"
 PARTS = frozenset(
     (
         "AsyncEvictions",
+        "AttemptContext",
         "ClaimCommits",
         "ClaimPorts",
         "EvictionPorts",
@@ -32,7 +33,6 @@ PARTS = frozenset(
         "Signatures",
         "device_handlers",
         "storage_handlers",
-        "Surroundings",
         "Victims",
         "build_profiles",
         "queue_policy",

@@ -72,7 +72,7 @@ def args_problems(plugin: str, args: str, gates: str = "") -> list[str]:
             "leaderElection: {leaseDuration: 3ms, renewDeadline: 2ms, retryPeriod: 1ms}",
             [
                 f'leaderElection.{name}: Invalid value: "{value}": must be at least {least}: '
-                "nobody can renew a Lease faster"
+                "no client can renew a Lease faster"
                 for name, value, least in (
                     ("leaseDuration", "3ms", "1s"),
                     ("renewDeadline", "2ms", "500ms"),

@@ -213,8 +213,8 @@ def _serve(resolved: Resolved, args: argparse.Namespace) -> int:
         origins=resolved.configured.origins,
         permit_token_file=args.permit_token_file,
         memory_alarm=args.memory_alarm or None,
-        repairs_overcommitted_nodes=args.repair_overcommitted_nodes,
-        serves_queries=args.serve_queries and not args.debug_plugins,  # copies would stop at breakpoints, too
+        repairs_overcommitted_nodes=args.repair_overfilled_nodes,
+        serves_queries=args.answer_questions and not args.debug_plugins,  # copies would stop at breakpoints, too
         record=record_settings(args),
         periods=Periods(args.cache_check_period.seconds, args.store_audit_period.seconds),
     )

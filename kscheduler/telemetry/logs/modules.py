@@ -20,7 +20,13 @@ from typing import Final
 # As in klog, whose levels are int32.
 LARGEST_LEVEL: Final = 2**31 - 1
 # Modules that were renamed or joined in 0.2: their old names are understood for one version.
-FORMER_NAMES: Final = {"incomplete_waits": "long_waits", "permit_waits": "long_waits", "retired_plugins": "context"}
+FORMER_NAMES: Final = {
+    "incomplete_waits": "long_waits",
+    "permit_waits": "long_waits",
+    "retired_plugins": "context",
+    "taken_pods": "foreign_bindings",
+    "truth_check": "drift_check",
+}
 _SPECIAL: Final = frozenset("\\*?[]")
 
 

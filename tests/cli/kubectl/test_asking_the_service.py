@@ -549,7 +549,7 @@ async def test_pending_says_how_many_pods_of_other_schedulers_it_does_not_show(
         assert "no pod is pending\n" in out
         assert "\n  as if nobody were served: --direct --scheduler-name nobody\n" in out
         assert await plugin(front, "pending", "--direct") == 0
-        assert "or nobody runs that scheduler" in " ".join(capsys.readouterr().out.split())
+        assert "or that scheduler is not running" in " ".join(capsys.readouterr().out.split())
 
 
 async def _has_condition(front: Front, name: str) -> None:

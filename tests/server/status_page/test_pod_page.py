@@ -75,7 +75,7 @@ async def test_changes_of_one_kind_are_one_entry_and_the_others_are_folded() -> 
     ]
     page = await shown(suggestions=[*requests, *map(deletion, range(15))])
     before, _, folded_away = page.partition("<details>")
-    assert "14 others would do as well" in folded_away
+    assert "14 others would also help" in folded_away
     assert "delete x/p0 " in before
     assert [number for number in range(1, 15) if f"delete x/p{number} " in before] == []
     assert all(f"delete x/p{number} " in folded_away for number in range(1, 15))
@@ -138,7 +138,7 @@ async def test_a_pod_behind_its_gate_says_why_and_what_it_asks_for() -> None:
     page = templates.render("pod_now.html", story=story)
     assert "looked at again when" in page
     assert "<code>UnschedulablePodUpdatePodSchedulingGatesEliminated</code>" in page
-    assert "Nothing yet: it was not tried." in page
+    assert "Nothing yet: there was no attempt." in page
 
 
 async def test_pods_that_each_wait_for_a_claim_of_their_own_wait_for_one_reason() -> None:
@@ -209,7 +209,7 @@ async def test_attempts_in_a_row_that_ended_alike_are_one_entry() -> None:
     await templates.load()
     page = templates.render("pod_now.html", story=story)
     assert page.count("no cpu") == 2
-    assert "attempt 18, the last of 18 in a row that ended alike" in page
+    assert "attempt 18, the last of 18 in a row with the same outcome" in page
     assert sum(each.count for each in folded(scene.sources.recent.attempts_of(pod.metadata.uid))) == len(messages)
 
 

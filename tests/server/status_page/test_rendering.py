@@ -79,7 +79,7 @@ async def test_without_nodes_there_is_no_legend_of_their_colours() -> None:
 
 async def test_who_has_not_read_the_cluster_or_does_not_lead_says_so_and_what_that_means() -> None:
     not_yet = replace(STANDING, is_scheduling=False, has_read=False)
-    assert "has not been read yet" in (await overview_of(page_scene(standing=not_yet)))["standing"]
+    assert "has not been read completely yet" in (await overview_of(page_scene(standing=not_yet)))["standing"]
     follows = replace(STANDING, leader="lease a/b: x leads", leads=False, is_scheduling=False)
     reported = (await overview_of(page_scene(standing=follows)))["standing"]
     assert "Standing by" in reported
@@ -92,8 +92,8 @@ async def test_a_page_from_before_the_cluster_was_read_says_that_it_may_lack_som
     templates = Templates(lambda: 0.0)
     await templates.load()
     values = {**COMMON, "heading": "No pod a/b", "text": "never seen"}
-    assert b"has not been read yet" in templates.page("message.html", **{**values, "has_read": False})
-    assert b"has not been read yet" not in templates.page("message.html", **values)
+    assert b"has not been read completely yet" in templates.page("message.html", **{**values, "has_read": False})
+    assert b"has not been read completely yet" not in templates.page("message.html", **values)
 
 
 async def test_of_many_notes_the_first_are_shown_and_the_others_folded() -> None:

@@ -88,7 +88,7 @@ async def test_a_pod_that_is_kept_out_says_by_subject_why_and_what_is_missing(sc
     why = "could not find ResourceClaim &#34;default/one-gpu&#34;"
     page = await scene.page_with("/ui/pods/default/waits-0", "What would help", why)
     assert f"is gated by DynamicResources: {why}" in page
-    assert "Nothing yet: it was not tried." in page
+    assert "Nothing yet: there was no attempt." in page
     assert "turned down by" not in page
     assert "<code>ResourceClaim one-gpu</code>" in page
     assert "It waits for what does not exist: create ResourceClaim one-gpu in namespace default." in page
