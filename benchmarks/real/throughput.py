@@ -57,7 +57,7 @@ def size_of(workload: Workload, options: argparse.Namespace) -> Size:
         pods=options.pods or quick[1] or workload.pods,
         arrivals=0 if workload.has_gangs else options.arrivals,
         arrivals_per_second=options.rate,
-        patience_seconds=options.search_budget,
+        patience_seconds=options.patience,
         limit_seconds=options.seconds,
     )
     least = workload.least_nodes(size.pods + size.arrivals)

@@ -21,8 +21,8 @@ from kscheduler.scheduling.pod_log import PodLog
 
 if TYPE_CHECKING:
     from kscheduler.client.extenders.whole_objects import ObjectReader
-    from kscheduler.scheduling.extenders.addresses import ExtenderSet
     from kscheduler.scheduling.extenders.http_extender import PodPlace
+    from kscheduler.scheduling.extenders.http_extenders import ExtenderSet
 
 CLOSE_SECONDS: Final = 2.0
 
@@ -77,7 +77,7 @@ class ExtenderConnections:
             return self._in_force.querying
         # These bring the client, and the start is measured.
         from kscheduler.client.extenders.whole_objects import WholeObjects
-        from kscheduler.scheduling.extenders.addresses import ExtenderSet
+        from kscheduler.scheduling.extenders.http_extenders import ExtenderSet
 
         drafted = ExtenderSet(
             extenders,

@@ -49,7 +49,7 @@ BOUNDS = (
     (remembered, "_MOST_SEEN"),
     (requests._sums, "most"),
     (shared, "_LEAST_SWEPT"),
-    (topology, "_LEAST_QUESTIONS"),
+    (topology, "_LEAST_QUERIES"),
     (topology_groups, "_KEPT_FLAT"),
 )
 

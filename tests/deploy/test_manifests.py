@@ -164,11 +164,11 @@ def test_the_three_probes_ask_the_three_endpoints_on_the_named_port() -> None:
 
 
 def test_liveness_is_more_patient_than_readiness() -> None:
-    def search_budget(probe: Object) -> int:
+    def patience(probe: Object) -> int:
         return int(probe["periodSeconds"] * probe["failureThreshold"])
 
-    assert search_budget(container()["livenessProbe"]) >= UNREADY_SECONDS > search_budget(container()["readinessProbe"])
-    assert search_budget(container()["startupProbe"]) >= 60
+    assert patience(container()["livenessProbe"]) >= UNREADY_SECONDS > patience(container()["readinessProbe"])
+    assert patience(container()["startupProbe"]) >= 60
 
 
 def test_the_service_reaches_the_port_of_the_pods_it_selects() -> None:

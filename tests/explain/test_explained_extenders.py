@@ -13,7 +13,7 @@ from kscheduler.scenario.decide import prepare
 from kscheduler.scenario.extenders import decide_with_extenders
 from kscheduler.scenario.scenario import parse_scenario
 from kscheduler.scheduling.extenders.extender_results import UNASKED, ExtenderResults
-from kscheduler.scheduling.extenders.http_extenders import MOST_ROUNDS, MOVED_ON
+from kscheduler.scheduling.extenders.rounds import MOST_ROUNDS, MOVED_ON
 from tests.builders import Tree
 from tests.explain.scenarios import node_tree, pod_tree, scenario_line
 from tests.explain.schema import assert_valid

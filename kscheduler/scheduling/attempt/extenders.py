@@ -13,7 +13,7 @@ from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.scheduling.attempt.context import Attempt, AttemptContext, Evaluators
 from kscheduler.scheduling.attempt.skipping import PodSkipping
 from kscheduler.scheduling.extenders.extender_results import ExtenderResults
-from kscheduler.scheduling.extenders.http_extenders import decide_in_rounds
+from kscheduler.scheduling.extenders.rounds import decide_in_rounds
 from kscheduler.scheduling.in_time import TimedCycles
 from kscheduler.scheduling.pod_log.lines import STEPS
 from kscheduler.scheduling.record import SchedulingRecord

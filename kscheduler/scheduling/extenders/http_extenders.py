@@ -16,26 +16,29 @@ The answers hold for the nodes and the pod as they were sent. The caller decides
 that the pod fits on *then*, as far as the answers allow them.
 """
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+import os
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
+from kscheduler.aio.clock import REAL_CLOCK, Clock
 from kscheduler.aio.tasks import all_of
 from kscheduler.api.core import Pod
-from kscheduler.client.extenders.caller import CallGivenUpError
+from kscheduler.client.extenders.caller import CallGivenUpError, ExtenderCaller
 from kscheduler.client.extenders.messages import VictimsOnNode
 from kscheduler.client.extenders.whole_objects import ObjectReadError
-from kscheduler.config.extenders import EXTENDER
+from kscheduler.config.extenders import EXTENDER, extender_name
+from kscheduler.config.types import Extender
 from kscheduler.framework.cluster.preemption import Candidate, ReviewedCandidate
-from kscheduler.framework.nodes.node_table import NodeTable
 from kscheduler.framework.nodes.pod_columns import started_at
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import Status, error
+from kscheduler.scheduling.extenders.addresses import address_of
+from kscheduler.scheduling.extenders.call_reports import CallReports
 from kscheduler.scheduling.extenders.extender_results import (
     UNASKED,
     ExtenderPoints,
     ExtenderResults,
-    Extenders,
     ExtenderVictimResults,
     Victims,
 )
@@ -50,63 +53,9 @@ from kscheduler.scheduling.extenders.http_extender import (
     SentPod,
     not_seen,
 )
-from kscheduler.scheduling.record import SchedulingRecord
-
-# Deciding in rounds: judge the pod, ask extenders what the cycle wants to know, and judge it again with the answers.
-#
-#     cycle --> questions? --> ask --> cycle with the answers --> questions? ... at most `MOST_ROUNDS` times
-#        '--> no: that is the decision                '--> no: that is the decision
-#
-# Each cycle runs on the nodes as they are then, and nothing is assumed while extenders think. Questions about nodes are
-# asked again only if none of the nodes that extenders left fits any more.
-
-# How often extenders are asked about a pod in one attempt: about nodes, and about victims if no node is left.
-MOST_ROUNDS: Final = 4
-MOVED_ON: Final = f"none of the nodes that extenders left fits any more, though they were asked {MOST_ROUNDS} times"
-
-# Runs the cycle with these answers: its record, and the nodes that were judged; `None` ends it without a decision.
-ShadowEvaluator = Callable[[ExtenderResults], tuple[SchedulingRecord, NodeTable] | None]
-
-
-async def decide_in_rounds(
-    extenders: Extenders, pod: PodInfo, first: ExtenderResults, judge: ShadowEvaluator
-) -> ExtenderResults | None:
-    """Judge until no question is left. The last record of `judge` is the decision: act on it before any await.
-
-    `first`: what is known before the first question. Returns the answers behind the decision; `None` if `judge` has
-    ended it. A record that still has questions about nodes after the last round becomes an error (`MOVED_ON`); one
-    about victims says that no node fits, and evicts nobody.
-    """
-    answers = first
-    for rounds in range(MOST_ROUNDS + 1):
-        judged = judge(answers)
-        if judged is None:
-            return None
-        record, nodes = judged
-        if not (record.queries or record.victim_queries):
-            break
-        if rounds < MOST_ROUNDS:
-            answers = await _queried(extenders, pod, record, nodes, answers)
-        elif record.queries:
-            record.status = error(MOVED_ON, plugin=EXTENDER)
-    return answers
-
-
-async def _queried(
-    extenders: Extenders, pod: PodInfo, record: SchedulingRecord, nodes: NodeTable, before: ExtenderResults
-) -> ExtenderResults:
-    if record.queries:
-        found = await extenders.about_nodes(pod, record.queries)
-        return replace(found, victims=before.victims, queried_of=found.queried_of | before.queried_of)
-    return replace(before, victims=await _about_victims(extenders, pod, record.victim_queries, nodes))
-
-
-async def _about_victims(
-    extenders: Extenders, pod: PodInfo, candidates: Sequence[Candidate], nodes: NodeTable
-) -> ExtenderVictimResults:
-    """Ask with the pods as they are on the candidates' nodes now: an extender may name others of them as victims."""
-    infos = {each.node_name: nodes.info(nodes.row_of(each.node_name)) for each in candidates}
-    return await extenders.about_victims(pod, candidates, {name: dict(info.pods) for name, info in infos.items()})
+from kscheduler.scheduling.observations import Observations
+from kscheduler.scheduling.pod_log import PodLog
+from kscheduler.telemetry.logs import get_logger
 
 
 def _reviewed(candidate: Candidate, left: Victims, pods_on: Mapping[str, Mapping[str, PodInfo]]) -> ReviewedCandidate:
@@ -314,3 +263,61 @@ class HTTPExtenders:
 
     def _interested(self, pod: PodInfo) -> tuple[HTTPExtender, ...]:
         return tuple(each for each in self._extenders if each.is_interested(pod.pod))
+
+
+# From the configuration to extenders that can be asked; to be imported only if there are any: it brings aiohttp.
+
+_log = get_logger("extenders")
+
+
+class ExtenderSet:
+    """The extenders of one configuration, with their connections."""
+
+    def __init__(
+        self,
+        extenders: Sequence[Extender],
+        objects: ObjectSource,
+        *,
+        may_bind: Callable[[], bool],
+        place_of: Callable[[Pod], Awaitable[PodPlace]],
+        observations: Observations | None = None,
+        clock: Clock = REAL_CLOCK,
+        log: PodLog | None = None,
+        logs: bool = True,
+        environ: Mapping[str, str] = os.environ,
+    ) -> None:
+        """Opens nothing. `may_bind` and `place_of` are those of `BindOutcomes`. `logs`: whether an outage is logged."""
+        self.settings = tuple(extenders)
+        self._callers = [ExtenderCaller(address_of(each, index)) for index, each in enumerate(extenders)]
+        self._environ = environ
+        self._reports = [_reports_of(each, observations, clock.monotonic, logs=logs) for each in extenders]
+        self.querying = HTTPExtenders(
+            list(map(HTTPExtender, extenders, self._callers, self._reports)),
+            objects,
+            may_bind=may_bind,
+            outcomes=BindOutcomes(place_of, may_bind, clock, log),
+        )
+
+    def notes(self) -> Iterable[str]:
+        """A line for each extender that fails."""
+        return [note for reports in self._reports for note in reports.notes()]
+
+    def announce(self) -> None:
+        """Log where kube-scheduler would use a proxy and kscheduler does not."""
+        for caller in self._callers:
+            variable = caller.unused_proxy(self._environ)
+            if variable:
+                reason = "extenders are called directly, never through a proxy of the environment"
+                _log.warning("extender_proxy_not_used", extender=caller.address.shown, variable=variable, reason=reason)
+
+    async def close(self) -> None:
+        """Close all connections: calls under way fail."""
+        for caller in self._callers:
+            await caller.close()
+
+
+def _reports_of(
+    extender: Extender, observations: Observations | None, now: Callable[[], float], *, logs: bool
+) -> CallReports:
+    seconds = observations.extender_seconds if observations is not None else None
+    return CallReports(extender_name(extender), now, seconds, is_ignorable=extender.ignorable, logs=logs)

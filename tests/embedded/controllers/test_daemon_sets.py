@@ -29,8 +29,8 @@ def test_each_node_gets_a_pod_made_for_it(mini: Miniature) -> None:
     assert (match["key"], match["operator"]) == ("metadata.name", "In")
     keys = {toleration["key"] for toleration in mini.pods()[0]["spec"]["tolerations"]}
     assert {"node.kubernetes.io/unschedulable", "node.kubernetes.io/not-ready"} <= keys
-    search_budget = {one.get("tolerationSeconds") for one in mini.pods()[0]["spec"]["tolerations"]}
-    assert search_budget == {None}
+    seconds = {one.get("tolerationSeconds") for one in mini.pods()[0]["spec"]["tolerations"]}
+    assert seconds == {None}
     mini.run_pods()
     assert nodes_of(mini) == ["node-0", "node-1", "node-2"]
     assert status(mini)["desiredNumberScheduled"] == status(mini)["numberAvailable"] == 3

@@ -12,7 +12,7 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Status, error, unschedulable
 from kscheduler.scheduling.attempt.extenders import TURNS_PER_LINE
 from kscheduler.scheduling.extenders.extender_results import UNASKED, ExtenderResults, Extenders, ExtenderVictimResults
-from kscheduler.scheduling.extenders.http_extenders import MOST_ROUNDS, MOVED_ON
+from kscheduler.scheduling.extenders.rounds import MOST_ROUNDS, MOVED_ON
 from kscheduler.scheduling.pod_log.lines import OUTCOMES
 from tests.builders import make_node, make_pod
 from tests.scheduling.around import SchedulerHarness

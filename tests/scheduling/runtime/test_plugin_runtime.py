@@ -19,7 +19,7 @@ from tests.scheduling.runtime.plugin_cluster import PluginCluster
 
 SOURCES = Path(kscheduler.__file__).parent
 RUNTIME = "scheduling/runtime"
-BELOW_THE_SERVICE = ("framework", "state", "scheduling", "scenario", "simulate", "explain")
+BELOW_THE_SERVICE = ("framework", "state", "scheduling", "scenario", "simulate", "shadow", "explain")
 # What plugins are called for; `status`, an attribute of much else, is looked for by its argument.
 METHODS = (plugin_contract._PARAMETERS.keys() | {"details"}) - {"status"}
 # Calls of the same name on other things.
@@ -46,8 +46,8 @@ NO_PLUGINS = {
     "known.refresh": "kept answers",
     "extenders.bind": "HTTP extenders",
     "binder.bind": "an HTTP extender",
-    "reservations.reserve": "all plugins of a profile, guarded",
-    "reservations.unreserve": "all plugins of a profile, guarded",
+    "group_cycle.reserve": "all plugins of a profile, guarded",
+    "group_cycle.unreserve": "all plugins of a profile, guarded",
     "storage.reserve": "a claim to devices, in the API server",
     "caller.close": "the connections to an HTTP extender",
     "extender_set.close": "the connections to HTTP extenders",
