@@ -209,7 +209,7 @@ def _not_queried(members: Sequence[PodInfo], profiles: Profiles) -> tuple[str, .
         for extender in profiles[pod.pod.spec.scheduler_name].extenders
         if is_queried_about(extender, pod.pod)
     }
-    text = "has a say about members and was not asked: --ask-extenders asks it"
+    text = "has a say about members and was not called: --ask-extenders calls it"
     return tuple(f"extender {name} {text}" for name in concerned)
 
 

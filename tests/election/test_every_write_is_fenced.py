@@ -122,7 +122,9 @@ CALLS: dict[str, Call] = {
     "ApiClaimWriter.release": lambda client: ApiClaimWriter(client).release("default", "c", "u", "p"),
     "ApiClaimWriter.create": lambda client: ApiClaimWriter(client).create(CLAIM.claim, "p-"),
     "ApiClaimWriter.delete": lambda client: ApiClaimWriter(client).delete(CLAIM.claim),
-    "ApiClaimWriter.tell_pod": lambda client: ApiClaimWriter(client).report_pod(POD, PodExtendedResourceClaimStatus()),
+    "ApiClaimWriter.report_pod": lambda client: ApiClaimWriter(client).report_pod(
+        POD, PodExtendedResourceClaimStatus()
+    ),
     "ApiVolumeWriter.select_node": lambda client: ApiVolumeWriter(client).select_node(PersistentVolumeClaim()),
 }
 

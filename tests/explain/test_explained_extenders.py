@@ -52,7 +52,7 @@ def tree_of(tmp_path: Path, capsys: Captured, line: bytes, *options: str) -> Tre
 def test_who_has_a_say_is_named_and_not_queried(tmp_path: Path, capsys: Captured) -> None:
     with extender_program({"filter": leaves("c"), "prioritize": prefers("c"), "bind": lambda _: {}}) as program:
         line = scenario_line(pod_tree(), nodes=NODES, config=configuration(program))
-        say = f"extender {program.url} has a say (it filters the nodes, it gives points) and was not asked"
+        say = f"extender {program.url} takes part (it filters the nodes, it gives points) and was not called"
         assert say in explained(tmp_path, capsys, line)
         (listed,) = tree_of(tmp_path, capsys, line)["extenders"]
         assert program.queried == []
@@ -95,7 +95,7 @@ def test_who_comes_after_the_last_node_was_rejected_was_not_queried(tmp_path: Pa
         line = scenario_line(pod_tree(), nodes=NODES, config=config)
         tree = tree_of(tmp_path, capsys, line, "--ask-extenders")
         text = explained(tmp_path, capsys, line, "--ask-extenders")
-        assert f"{second.url} has a say (it filters the nodes) and was not called: no node was left" in text
+        assert f"{second.url} takes part (it filters the nodes) and was not called: no node was left" in text
         assert second.queried == []
     assert [(each["url"], each["asked"]) for each in tree["extenders"]] == [(first.url, True), (second.url, False)]
 
@@ -180,7 +180,7 @@ def test_a_gang_is_queried_about_only_if_that_is_wanted(tmp_path: Path, capsys: 
         queried = json.loads(explained(tmp_path, capsys, line, "-o", "json", "--ask-extenders", *known))
         assert len(program.queried) == 2
     assert unasked["notes"] == [
-        f"extender {program.url} has a say about members and was not asked: --ask-extenders asks it"
+        f"extender {program.url} has a say about members and was not called: --ask-extenders calls it"
     ]
     assert queried["notes"] == []
     pods = queried["podGroupOutcome"]["pods"]

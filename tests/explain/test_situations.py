@@ -208,8 +208,8 @@ async def test_a_condition_that_no_longer_holds_is_reported_as_an_earlier_try(
 async def test_a_pod_that_is_expected_on_a_node_may_wait_for_permit(capsys: pytest.CaptureFixture[str]) -> None:
     explanation = await explained(capsys, with_status(pod_tree(), nominatedNodeName="node-0"), *OURS)
     words = " ".join(explanation.text.split())
-    assert "nominated to node-0 (status.nominatedNodeName) a scheduler expects it on that node; whether it" in words
-    assert "waits for Permit or is just being bound only the running service knows" in words
+    assert "nominated to node-0 (status.nominatedNodeName) a scheduler has nominated that node; whether it" in words
+    assert "waits for Permit or is being bound only the running service knows" in words
     assert "no scheduler has said anything" not in words
 
 

@@ -103,7 +103,7 @@ MANIFESTS: dict[str, tuple[int, str, str]] = {
     "dra-v1beta1": (0, "device class gpu.example.com does not exist", ""),
     "ds": (
         0,
-        "2 pods would get a node on 2 nodes default/agent-new-a a new default/agent-new-b b new what is asked for",
+        "2 pods would get a node on 2 nodes default/agent-new-a a new default/agent-new-b b new requested of",
         "DaemonSet default/agent: a pod on 2 of 3 nodes",
     ),
     "pvc-noclass": (0, "default/pc: 0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims", ""),

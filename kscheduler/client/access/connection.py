@@ -232,7 +232,7 @@ def _warnings(config: KubeConfig, url: str, *, speaks_tls: bool) -> Iterator[str
     cluster, user = config.cluster, config.user
     if speaks_tls and cluster.get("insecure-skip-tls-verify"):
         yield (
-            f"{config.cluster_place}.insecure-skip-tls-verify: the server's certificate is not verified: whoever is on "
+            f"{config.cluster_place}.insecure-skip-tls-verify: the server's certificate is not verified: anyone on "
             "the way reads and changes everything, and gets the credentials; give certificate-authority instead"
         )
     if speaks_tls or is_loopback(urlsplit(url).hostname or ""):

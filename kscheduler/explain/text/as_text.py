@@ -121,7 +121,7 @@ def _outcome(decision: Decision, style: Style, error: str = "") -> str:
             room = printable(record.nominated_node_name or "")
             return f"{style.paint('fits on no node', RED)}; preemption would make room on {room}"
         case Outcome.GATED:
-            return f"{style.paint('kept out', RED)} of the queue"
+            return style.paint("gated", RED)
         case Outcome.ERROR:
             return f"{style.paint('error', RED)}: {printable(error or decision.error)}"
         case _:

@@ -119,7 +119,7 @@ async def test_the_policy_of_six_lines_gives_its_points_and_is_enabled_as_the_re
     )
     assert run.startswith("kscheduler run --plugin cheap.py ")
     async with kscheduler("cluster", "--nodes", "3", "--port", "0") as cluster:
-        await cluster.until("nobody schedules")
+        await cluster.until("no scheduler runs")
         explained = await answer(cluster.api_url(), *arguments(explain), cwd=tmp_path)
         assert re.search(r"^    PreferCheap  ", explained, re.MULTILINE), explained
         words = ["explain", "-f", "thrifty.yaml", *shlex.split(with_configuration)]

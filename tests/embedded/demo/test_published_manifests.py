@@ -21,7 +21,7 @@ async def test_manifests_are_taken_as_by_a_real_cluster(tmp_path: Path) -> None:
         (tmp_path / f"{name}.yaml").write_text(text)
     ((define, established, none, delete),) = commands_of(PAGE, "## Kinds that no scheduling rule reads")
     async with kscheduler("cluster", "--nodes", "3", "--port", "0") as cluster:
-        await cluster.until("nobody schedules here yet")
+        await cluster.until("no scheduler runs")
         url = cluster.api_url()
 
         async def apply(name: str, *flags: str) -> str:

@@ -48,7 +48,7 @@ def test_a_bound_pod_is_compared_with_the_node_that_it_is_on() -> None:
     points = sum(each.other for each in found.points)
     said = f"b: decided now, it has {points} points, {-found.behind} more than a, where the pod went earlier"
     assert said in comparison_text(found)
-    assert "that is where it is, or goes" in comparison_text(compared("a", situation=bound))
+    assert "this is the node that it is on, or would go to" in comparison_text(compared("a", situation=bound))
 
 
 @pytest.mark.parametrize(("node", "pod", "text"), [

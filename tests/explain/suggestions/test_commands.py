@@ -224,7 +224,7 @@ def test_a_taint_of_kubernetes_itself_is_not_put_first() -> None:
 
 
 def test_replicas_of_the_same_workload_are_the_last_to_go() -> None:
-    """Their controller makes them again, and one of them waits as before."""
+    """Their controller recreates them, and one of them waits as before."""
     replicas = [pod_tree(f"m-{number}", cpu="1", nodeName="a", priority=0) for number in range(3)]
     for replica in replicas:
         replica["metadata"]["ownerReferences"] = owned_by("ReplicaSet", "m")["metadata"]["ownerReferences"]
@@ -234,10 +234,8 @@ def test_replicas_of_the_same_workload_are_the_last_to_go() -> None:
     gone = [(each["kind"], [change["name"] for change in each["changes"]]) for each in found]
     assert gone[:2] == [("addNode", ["a-copy-1"]), ("request", ["web"])]
     assert gone[2:5] == [("deletePods", [f"m-{number}"]) for number in range(3)]
-    assert gone[5:] == [("deletePods", ["other"])]  # nobody makes it again
-    last = (
-        "3. delete default/m-0 on a (priority 0; the pod's own controller makes m-0 again) (1 node; 2 others would do"
-    )
+    assert gone[5:] == [("deletePods", ["other"])]  # nobody recreates it
+    last = "3. delete default/m-0 on a (priority 0; the pod's own controller recreates m-0) (1 node; 2 others would"
     assert last in " ".join(text.split())
     found, _ = queried(pod, nodes=[node_tree("a", cpu="3")], pods=replicas)
     assert [each["kind"] for each in found] == ["addNode", "request", "deletePods", "deletePods", "deletePods"]
@@ -260,10 +258,10 @@ def test_pods_that_come_again_and_go_first_are_the_last_to_be_deleted_and_the_te
     ]
     texts = {each["changes"][0]["name"]: each["text"] for each in found}
     assert texts["a"] == (
-        "delete default/a on a (priority 200000; its controller makes it again, and it goes first: "
+        "delete default/a on a (priority 200000; its controller recreates it, and it goes first: "
         "priority 200000 against 0)"
     )
-    assert texts["b"].endswith("(priority 0; its controller makes it again, and it may get the room first)")
+    assert texts["b"].endswith("(priority 0; its controller recreates it, and it may get the room first)")
     assert texts["c"].endswith("(priority -5)")
     assert "and it goes first: priority 200000 against 0) (1 node)" in " ".join(text.split())
 
@@ -277,9 +275,9 @@ def test_of_several_pods_that_go_the_text_says_how_many_come_again_before_the_po
     (deletion,) = [each for each in found if each["kind"] == "deletePods"]
     assert deletion["text"] == (
         "delete default/x, default/w, default/y, default/z on a (priority 0 to 9; "
-        "controllers make 2 of them again, and these go first: priorities 7 to 9 against 0; "
-        "controllers make 1 of them again, and these may get the room first; "
-        "more important than the pod: priority 8 against 0; nobody makes 1 of them again)"
+        "controllers recreate 2 of them, and these go first: priorities 7 to 9 against 0; "
+        "controllers recreate 1 of them, and these may get the room first; "
+        "of higher priority than the pod: priority 8 against 0; no controller recreates 1 of them)"
     )
     assert [each["controller"] for each in deletion["steps"][0]["facts"]["pods"]][:2] == ["replicaset/web", ""]
 
@@ -314,7 +312,7 @@ def test_pods_of_an_older_version_of_the_deployment_are_its_replicas_too(
         replica_sets.append({"metadata": metadata})
     found, text = queried(pod, nodes=[node_tree("a", cpu="2")], pods=[older], replicasets=replica_sets)
     assert (found[0]["kind"] == "deletePods") is not comes_again
-    assert ("the pod's own controller makes older again" in " ".join(text.split())) is comes_again
+    assert ("the pod's own controller recreates older" in " ".join(text.split())) is comes_again
 
 
 def test_pods_that_would_have_to_go_are_named_with_priority_and_budgets() -> None:

@@ -97,7 +97,7 @@ def test_the_data_of_a_claim_could_be_in_another_zone() -> None:
             persistentvolumeclaims=[bound(claim_tree(storageClassName=""), "pv")],
         )
     )
-    assert found["claimZone"]["text"] == "move the data of volume pv of claim data on a volume in zone b"
+    assert found["claimZone"]["text"] == "move the data of volume pv of claim data to a volume in zone b"
     assert (found["claimZone"]["nodes"], found["claimZone"]["command"]) == (2, "")
 
 
@@ -119,7 +119,7 @@ def test_a_claim_could_ask_for_less_or_be_of_another_class() -> None:
             csistoragecapacities=[capacity],
         )
     )
-    assert found["claimSize"]["text"] == "let claim data ask for 4Gi instead of 10Gi"
+    assert found["claimSize"]["text"] == "request 4Gi in claim data instead of 10Gi"
     assert found["claimClass"]["steps"][0]["facts"]["to"] == "slow"
     assert "kubectl get pvc data -n default -o yaml | kubectl patch --local" in found["claimSize"]["command"]
 

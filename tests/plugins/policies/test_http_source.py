@@ -100,7 +100,7 @@ async def test_the_schedulers_own_token_is_sent_to_nobody(tmp_path: Path, monkey
     (mounted / "token").write_text("abc")
     link.symlink_to(mounted / "token")
     monkeypatch.setattr(measurements, "OWN_CREDENTIALS", (mounted,))
-    with pytest.raises(RefreshError, match="own token is sent to nobody else"):
+    with pytest.raises(RefreshError, match="token is never sent to another server"):
         await fetched(HTTPSource("http://127.0.0.1:1", bearer_token_file=str(link)))
 
 

@@ -1,4 +1,4 @@
-"""A pod's page: what is true of a member of a group, and attempts that ended alike as one entry."""
+"""A pod's page: what is true of a member of a group, and attempts with the same outcome as one entry."""
 
 from typing import Any
 

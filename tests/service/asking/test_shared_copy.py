@@ -419,12 +419,12 @@ def test_no_descriptor_and_no_process_is_left(run: Run, has_pidfd: bool, monkeyp
 
 _PROGRAM = """
 import asyncio, os, sys, time
-from tests.service.asking.asked import LiveClosures, children_of, until_asked
+from tests.service.asking.asked import LiveClosures, children_of, until_queried
 
 async def main():
     async with LiveClosures() as live:
         asked = asyncio.ensure_future(live.answer(lambda: time.sleep(60)))
-        copy = await until_asked()
+        copy = await until_queried()
         print(copy, *children_of(copy), flush=True)
         if await asyncio.to_thread(sys.stdin.readline) == "exec\\n":
             os.execv(sys.executable, [sys.executable, "-c", "import time; time.sleep(60)"])

@@ -167,7 +167,7 @@ async def test_the_pages_of_a_gated_group_say_who_keeps_it_out_and_why() -> None
         queue = cluster.app.parts.assembly.queue
         await cluster.until(lambda: queue.find("default/train-0") is not None)
         _, page = await answer(cluster.app, "/ui/pods/default/train-0")
-        assert "out of the queue by GangScheduling: 1 of 2 members of pod group train are there" in page
+        assert "gated by GangScheduling: 1 of 2 members of pod group train are there" in page
         cluster.add_member("train-1", "train", schedulingGates=[{"name": "a.example/gate"}])
         await cluster.until(lambda: queue.find("default/train-1") is not None)
         _, page = await answer(cluster.app, "/ui/pods/default/train-0")

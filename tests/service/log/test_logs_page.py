@@ -48,7 +48,7 @@ def test_each_field_is_explained() -> None:
 def logged_about_pods() -> Iterator[tuple[str, str]]:
     """Level and message of every line that is written elsewhere with a field `pod`."""
     for path in PACKAGE.rglob("*.py"):
-        if "simulation" in path.parts:  # hollow kubelets tell of pods, too; they are no scheduler
+        if "embedded" in path.parts:  # hollow kubelets tell of pods, too; they are no scheduler
             continue
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in LEVELS):
@@ -66,7 +66,7 @@ def test_each_warning_and_error_about_a_pod_is_documented() -> None:
 def logged_lines() -> Iterator[tuple[str, str]]:
     """File and message of every line of the service but those for debugging."""
     for path in PACKAGE.rglob("*.py"):
-        if "simulation" in path.parts or "cli" in path.parts:  # the embedded cluster and commands are no service
+        if "embedded" in path.parts or "cli" in path.parts:  # the embedded cluster and commands are no service
             continue
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args):

@@ -91,7 +91,7 @@ async def test_a_pod_that_is_kept_out_says_by_subject_why_and_what_is_missing(sc
     assert "Nothing yet: there was no attempt." in page
     assert "turned down by" not in page
     assert "<code>ResourceClaim one-gpu</code>" in page
-    assert "It waits for what does not exist: create ResourceClaim one-gpu in namespace default." in page
+    assert "It waits for a missing object: create ResourceClaim one-gpu in namespace default." in page
     overview = await scene.page_with("/ui/", "waits-1", why)
     assert overview.count(why) == 1, "both pods are one row"
 
@@ -142,7 +142,7 @@ async def test_a_pending_pods_page_reports_what_would_help_and_a_nodes_page_who_
     put(scene.server, "pods", pod_tree("huge", requests={"cpu": "64"}))
     page = await scene.page_with("/ui/pods/default/huge", "PodScheduled has been False for", "What would help")
     assert "request 4 of cpu instead of 64" in page
-    assert "What exactly was wrong" in page
+    assert "<h3>Details</h3>" in page
     assert "cpu: asks for 64; node-1 has 4 free of 4 (60 short); node-2 has" in page
     assert page.count("0/3 nodes are available: 3 Insufficient cpu.") == 1
     assert "with the message above" in page
@@ -151,7 +151,7 @@ async def test_a_pending_pods_page_reports_what_would_help_and_a_nodes_page_who_
 
 
 async def test_a_bound_pods_page_has_the_points_of_the_best_nodes(scene: Scene) -> None:
-    page = await scene.page_with("/ui/pods/default/small", "As if it were decided now", "</html>")
+    page = await scene.page_with("/ui/pods/default/small", "If it were scheduled now", "</html>")
     assert "NodeResourcesBalancedAllocation" in page
     assert '<tr class="total">' in page
 

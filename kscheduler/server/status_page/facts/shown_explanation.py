@@ -44,7 +44,7 @@ class DetailRow:
 
 @dataclass(frozen=True, slots=True)
 class HelpfulChange:
-    """A change that would help, and others of its kind that would do as well."""
+    """A change that would help, and others of its kind that would also help."""
 
     best: Tree
     others: tuple[Tree, ...] = ()
