@@ -1,3 +1,81 @@
-"""kscheduler: a Kubernetes scheduler service that is exact, fast, clear, and yours to extend."""
+"""kscheduler: a Kubernetes scheduler service that decides as kube-scheduler does, explains it, and is yours to extend.
+
+What a policy of your own needs most is imported from here:
+
+    from kscheduler import plugin
+
+    @plugin("PreferCheap")
+    def score(pod, node):
+        return 100 if node.labels.get("tier") == "cheap" else 0
+
+A name is imported when it is first asked for (PEP 562). The command line imports this package before anything else, and
+must not load numpy and the plugin framework for `kscheduler --version`.
+"""
 
 __version__ = "0.1.0"
+
+# Type checkers take this name for true. `typing` has the same constant, but importing it costs each start some time.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from kscheduler.framework.cycle_state import CycleState
+    from kscheduler.framework.handle import Handle
+    from kscheduler.framework.nodes.node_info import NodeInfo
+    from kscheduler.framework.nodes.node_table import NodeTable
+    from kscheduler.framework.per_node import plugin
+    from kscheduler.framework.plugin import SKIPPED, PermitResult, Plugin, PreFilterResult, RefreshError, Source
+    from kscheduler.framework.pods.pod_info import PodInfo
+    from kscheduler.framework.registry import Registry
+    from kscheduler.framework.status import SKIP, SUCCESS, Code, Status, error, unresolvable, unschedulable
+
+__all__ = [
+    "SKIP",
+    "SKIPPED",
+    "SUCCESS",
+    "Code",
+    "CycleState",
+    "Handle",
+    "NodeInfo",
+    "NodeTable",
+    "PermitResult",
+    "Plugin",
+    "PodInfo",
+    "PreFilterResult",
+    "RefreshError",
+    "Registry",
+    "Source",
+    "Status",
+    "__version__",
+    "error",
+    "plugin",
+    "unresolvable",
+    "unschedulable",
+]
+
+# The same names by the module that has them.
+_HOMES = {
+    "cycle_state": ("CycleState",),
+    "handle": ("Handle",),
+    "nodes.node_info": ("NodeInfo",),
+    "nodes.node_table": ("NodeTable",),
+    "per_node": ("plugin",),
+    "plugin": ("SKIPPED", "PermitResult", "Plugin", "PreFilterResult", "RefreshError", "Source"),
+    "pods.pod_info": ("PodInfo",),
+    "registry": ("Registry",),
+    "status": ("SKIP", "SUCCESS", "Code", "Status", "error", "unresolvable", "unschedulable"),
+}
+
+# Hidden from type checkers, which would else believe that every name can be imported from here.
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        from importlib import import_module
+
+        for home, names in _HOMES.items():
+            if name in names:
+                value = getattr(import_module(f"kscheduler.framework.{home}"), name)
+                globals()[name] = value  # the next one who asks finds it without this function
+                return value
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

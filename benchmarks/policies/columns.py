@@ -5,10 +5,9 @@ Each class says for itself what it reads: what is declared in a parent does not 
 
 import numpy as np
 
-from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows, Scores
-from kscheduler.framework.plugin import Plugin, Signature, Source
-from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler import CycleState, NodeTable, Plugin, PodInfo, Source
+from kscheduler.framework.nodes.node_table import Codes, Rows, Scores
+from kscheduler.framework.plugin import Signature
 
 
 class NotFull(Plugin):

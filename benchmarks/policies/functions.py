@@ -1,8 +1,6 @@
 """The five policies of `columns.py` as functions of one node, whose answers are kept (`sign`)."""
 
-from kscheduler.framework.nodes.node_info import NodeInfo
-from kscheduler.framework.per_node import plugin
-from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler import NodeInfo, PodInfo, plugin
 
 
 def _tier(pod: PodInfo) -> str | None:

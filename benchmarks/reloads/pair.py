@@ -12,7 +12,7 @@ WHOLE: Final = frozenset({"a", "c"})
 SCHEDULER: Final = "red"
 FILE: Final = "pair.py"
 _PAIR: Final = """\
-from kscheduler.framework.per_node import plugin
+from kscheduler import plugin
 
 @plugin("Left", sign=lambda pod: None)
 def filter(pod, node):

@@ -322,17 +322,27 @@ def run_file(path: str, data: bytes) -> PluginFile:
             sys.modules.pop(module.__name__, None)
         if isinstance(failure, KeyboardInterrupt):
             raise
-        raise UnusablePluginError(f"{path}{_place(failure, path)}: {_reason(failure)}") from failure
+        raise UnusablePluginError(f"{path}{_place(failure, path)}: {_reason(failure, module)}") from failure
     return PluginFile(path, digest_of(data), plugins)
 
 
-def _reason(failure: BaseException) -> str:
+def _reason(failure: BaseException, module: ModuleType) -> str:
+    if _takes_the_module_for_the_decorator(failure, module):
+        return "`kscheduler.framework.plugin` is a module: the decorator is imported by `from kscheduler import plugin`"
     if isinstance(failure, SyntaxError):
         return f"{type(failure).__name__}: {failure.msg}"
     if isinstance(failure, PluginDeclarationError):
         return failure.problem
     is_ours = type(failure).__module__.startswith("kscheduler.")
     return words_of(failure) if is_ours else f"{type(failure).__name__}: {failure}"
+
+
+def _takes_the_module_for_the_decorator(failure: BaseException, module: ModuleType) -> bool:
+    """Whether the file calls the module `kscheduler.framework.plugin`, or imports a decorator from it."""
+    if isinstance(failure, ImportError):
+        return failure.name == Plugin.__module__ and "cannot import name 'plugin'" in str(failure)
+    has_the_module = any(value is sys.modules[Plugin.__module__] for value in vars(module).values())
+    return has_the_module and isinstance(failure, TypeError) and str(failure) == "'module' object is not callable"
 
 
 def _place(failure: BaseException, path: str) -> str:

@@ -3,10 +3,9 @@
 import msgspec
 import numpy as np
 
-from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.nodes.node_table import NodeTable, Rows, Scores
-from kscheduler.framework.plugin import MAX_NODE_SCORE, Plugin, Signature, Source
-from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler import CycleState, NodeTable, Plugin, PodInfo, Source
+from kscheduler.framework.nodes.node_table import Rows, Scores
+from kscheduler.framework.plugin import MAX_NODE_SCORE, Signature
 
 ZONE = "topology.kubernetes.io/zone"
 

@@ -44,9 +44,7 @@ _CHECK_EPILOG = "Exit codes: 0 nothing is wrong (there may be advice), 1 somethi
 _PLUGIN: Final = '''\
 """{name}: nodes with a low `{label}` are better."""
 
-from kscheduler.framework.nodes.node_info import NodeInfo
-from kscheduler.framework.per_node import plugin
-from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler import NodeInfo, PodInfo, plugin
 
 
 @plugin("{name}", sign=lambda pod: None)  # what it reads of the pod: nothing, so its answers are kept for all pods

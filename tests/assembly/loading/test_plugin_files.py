@@ -115,6 +115,15 @@ def test_functions_of_one_name_are_both_plugins(tmp_path: Path) -> None:
     assert set(run_file(str(tmp_path / "two.py"), TWO_SCORES.encode()).plugins) == {"One", "Two"}
 
 
+@pytest.mark.parametrize(
+    "line", ["from kscheduler.framework import plugin", "from kscheduler.framework.plugin import plugin"]
+)
+def test_who_takes_the_module_for_the_decorator_is_told_where_the_decorator_is(line: str, tmp_path: Path) -> None:
+    source = f"{line}\n@plugin('Mine')\ndef score(pod, node): return 1\n"
+    with pytest.raises(UnusablePluginError, match="imported by `from kscheduler import plugin`"):
+        run_file(str(tmp_path / "mine.py"), source.encode())
+
+
 def test_classes_with_a_name_of_their_own_are_plugins_and_imported_ones_are_not(folder: Path) -> None:
     assert set(run_file(str(folder / "classes.py"), CLASSES.encode()).plugins) == {"Gate", "Priced"}
 
