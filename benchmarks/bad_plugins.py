@@ -186,8 +186,7 @@ class Cluster:
         config = from_tree({**header, "profiles": [mine, {"schedulerName": "theirs"}]}, "benchmark")
         events = CountedEvents()
         ports = Ports(binder=self, events=events, pod_of=self.store.get, on_arrival=self._wake)
-        self.assembly = Assembly(config, known, ports, REAL_CLOCK)
-        self.assembly.on_quarantine = self._quarantine_soon
+        self.assembly = Assembly(config, known, ports, REAL_CLOCK, on_quarantine=self._quarantine_soon)
         for number in range(self.nodes):
             name = f"node-{number:05}"
             metadata = {"name": name, "uid": name}

@@ -29,9 +29,9 @@ from kscheduler.informers.informer import Informer
 from kscheduler.plugins.in_tree import registry
 from kscheduler.recorder.building import connect
 from kscheduler.recorder.flight_recorder import FlightRecorder, tap
+from kscheduler.scheduling.attempt_events import SchedulingBegan
 from kscheduler.scheduling.eviction.disruption_budgets import StoredBudgets
 from kscheduler.scheduling.handlers.workloads import StoredWorkloads
-from kscheduler.scheduling.journal import NO_JOURNAL
 from kscheduler.scheduling.work.concurrency import AdaptiveLimit
 from kscheduler.scheduling.work.workers import Workers
 
@@ -94,13 +94,14 @@ class RandomCluster:
         self._most_pods = most_pods or 12 * nodes
         self.decided = 0
         self._tasks: set[asyncio.Task[None]] = set()
-        journal = NO_JOURNAL if self.recorder is None else self.recorder
-        self.assembly = Assembly(config, known or registry(), self._ports(journal), self.clock)
+        self.assembly = Assembly(config, known or registry(), self._ports(self.recorder), self.clock)
         self.assembly.listen_to(self.informers)
         if self.recorder is not None:
             connect(self.recorder, self.assembly, self.informers, self.kinds, lambda: self.origins)
         limit = AdaptiveLimit(WORKERS, WORKERS)
-        self.workers = Workers(WORKERS, self.assembly.queue, self.assembly.scheduler, limit, self.clock, journal)
+        self.workers = Workers(
+            WORKERS, self.assembly.queue, self.assembly.scheduler, limit, self.clock, self.assembly.observers
+        )
 
     def _ports(self, journal: Any) -> Ports:
         ports = Ports(
@@ -350,7 +351,7 @@ class RandomCluster:
         self.populate()
         self.assembly.queue.begin_scheduling()
         if self.recorder is not None:
-            self.recorder.began()
+            self.assembly.observers.tell(SchedulingBegan())
         work = (self.workers.run(), self.workers.keep_flushing(), self.assembly.evictions.run())
         tasks = [asyncio.ensure_future(each) for each in work]
         for number in range(turns):

@@ -1,11 +1,11 @@
 """A scheduler: every part is built once, in the order of their dependencies.
 
-    cache, waiting ---------------------+
-    evictions  (hold the cache)         |
-    profiles   (hold both by a Handle) -+-> classes -> queue -> failures, scheduler, handlers
+    cache, waiting, queue --------------+
+    evictions  (hold them)              |
+    profiles   (hold all by a Handle) --+-> classes, the queue's policy -> failures, scheduler, handlers
 
-Two arrows point back, and are functions that are called later: evictions activate pods in the queue, and the log asks
-the queue what a parked pod waits for.
+Plugins reach the queue (`Handle.nodes_changed`), and its policy is made of the plugins: so it is built empty before
+them, and follows the policy once that is there. Nothing is assigned to a part after it was built.
 
 What follows from the configuration is a `CompiledConfiguration`. Another one can be drafted at any time, and adopted in
 one step.
@@ -42,10 +42,12 @@ from kscheduler.framework.registry import Registry
 from kscheduler.informers.informer import Informer
 from kscheduler.scheduling.attempt.attempt import Scheduler
 from kscheduler.scheduling.attempt.context import AttemptContext, PreemptionRunner, evaluators_of
+from kscheduler.scheduling.attempt_events import STEP_BEGAN, ConfigurationApplied, NodesTouched
 from kscheduler.scheduling.failures.failures import FailureHandler, failed_condition
 from kscheduler.scheduling.failures.infeasible import KnownInfeasible
 from kscheduler.scheduling.groups.group_status_writer import GroupReports
 from kscheduler.scheduling.handlers.event_handlers import NodeHandler, PodHandler
+from kscheduler.scheduling.observers import Observers
 from kscheduler.scheduling.plugin_reports import PluginReports
 from kscheduler.scheduling.pod_log.lines import WAKING
 from kscheduler.scheduling.profile import Profile, with_whole
@@ -59,6 +61,7 @@ from kscheduler.scheduling.supervision.held_pods import HeldPods
 from kscheduler.scheduling.supervision.holds import SHORTEST_SECONDS, ReportedHold
 from kscheduler.scheduling.supervision.supervisor import Quarantine, Supervisor
 from kscheduler.state.cache import Cache
+from kscheduler.state.queue.admission import policy_before_profiles
 from kscheduler.state.queue.scheduling_queue import QueuePolicy, SchedulingQueue
 from kscheduler.state.waiting_pods import PodsInPreBind, WaitingPodTable
 from kscheduler.telemetry.logs import get_logger, verbose
@@ -69,14 +72,6 @@ _log = get_logger(__name__)
 EXPECTATION: Final = "NominatedNodeNameForExpectation"
 # The gate: a pod that waits for Permit or PreBind names its node, and PreBind can be called back (Q27).
 WHY_GONE: Final = "the configuration has changed, or it is quarantined"
-
-
-def _no_exchange() -> None:
-    """Nobody exchanges profiles: in what-if and in benchmarks, plugins are never quarantined."""
-
-
-def _no_queue(event: ClusterEvent, old: KubeObject | None, new: KubeObject | None) -> None:
-    """While the first plugins are built there is no queue yet."""
 
 
 def _instances(profiles: Iterable[Profile]) -> set[tuple[str, int]]:
@@ -109,21 +104,27 @@ class Assembly:
         has_classes: bool | None = None,
         build: BuildProfiles = built_profiles,
         preemptions: PreemptionRunner | None = None,
+        on_quarantine: Callable[[], None] | None = None,
     ) -> None:
         """Raises `ConfigError` where a profile cannot be built.
 
         `cache`: one that holds a cluster already. `has_classes`: whether pods that are alike are judged together; by
         default as the environment says. `build`: for tests that bring ready profiles. `preemptions`: who carries out
-        what PostFilter wants done, for tests that only look at it; by default `evictions`.
+        what PostFilter wants done, for tests that only look at it; by default `evictions`. `on_quarantine` is called,
+        perhaps in the middle of a decision, when `draft_quarantines` may have something to draft, to be applied after
+        that decision; `None`: nobody exchanges profiles, so a quarantined plugin stays in them.
         """
         self.ports = ports
         self.clock = clock
         self.cache = Cache() if cache is None else cache
         self.cache.pod_groups.follow(group_apis(config))
+        self.queue = SchedulingQueue(policy_before_profiles())
         self.waiting = WaitingPodTable()
         self.in_pre_bind = PodsInPreBind() if config.gates.enabled(EXPECTATION) else None
         self.resizes = DeferredResizes()
         self.reporter = Reporter(ports.events)
+        self.observers = Observers(ports.journal, ports.observations, self.reporter, ports.log.recent, ports.log)
+        """Those who hear what happens, in this order."""
         self._announcements = QuarantineAnnouncements(self.reporter, clock.monotonic)
         self.plugin_reports = self._build_plugin_reports()
         self.evictions = evictions_of(
@@ -131,20 +132,18 @@ class Assembly:
             self.cache,
             self.waiting,
             self.in_pre_bind,
-            self.reporter,
+            self.observers,
             self._activate,
             self._retry,
             self.clock,
         )
-        self.claims = claim_commits_of(self.ports, self.cache, self.reporter, self._activate, self.clock)
+        self.claims = claim_commits_of(self.ports, self.cache, self.observers, self._activate, self.clock)
         """Writes claims to devices; `None` where nothing can be written."""
-        self.on_quarantine: Callable[[], None] = _no_exchange
-        """Called when `draft_quarantines` may have something to draft; to be adopted after the decision."""
+        self._on_quarantine = on_quarantine
         self._alarms: dict[tuple[str, str], Alarm] = {}
         """By profile and plugin: when an open circuit is tried again."""
-        self._move_pods: Callable[[ClusterEvent, KubeObject | None, KubeObject | None], None] = _no_queue
         self.profiles: dict[str, Profile] = {}
-        self.held_pods = HeldPods(self._supervisor_of, self._supervisors)
+        self.held_pods = HeldPods(self._supervisor_of, self._supervisors, self._end_hold)
         handle = handle_over(
             self.cache,
             ports,
@@ -176,22 +175,17 @@ class Assembly:
         self.profiles.update(first.profiles)
         """The profiles in force, by scheduler name: one table for everybody who asks whose a pod is."""
         self.classes = first.classes
-        self.queue = SchedulingQueue(first.policy)
-        self._move_pods = lambda event, old, new: self.queue.move_all(event, old, new, clock.time())
-        ports.log.awaited_events = self.queue.awaited_events
-        ports.log.find = self.queue.find
+        self.queue.apply(first.policy, self._is_served, clock.time())
         self.failures = FailureHandler(
             self.queue,
             self.cache.nominator,
             ports.pod_of,
             ports.statuses,
-            ports.log,
+            self.observers,
             self._is_served,
             self.resizes,
-            ports.journal,
             self.held_pods.seconds_held,
         )
-        self.held_pods.on_end = lambda namespace: self.queue.end_hold(namespace, clock.time())
         self.scheduler = Scheduler(self._attempt_context(preemptions or self.evictions), first.evaluators)
         self.pod_handler = self._build_pod_handler()
         self.node_handler = NodeHandler(self.cache, self.queue, clock, ports.observations)
@@ -241,8 +235,8 @@ class Assembly:
             return  # an attempt that began under a configuration before this one
         self.ports.observations.plugin_circuit_changed(quarantine.plugin, quarantine.profile, quarantine.state.value)
         self._announcements.announce(quarantine, pod)
-        if quarantine.state is not CircuitState.HALF_OPEN:  # that is brought about by `draft_quarantines` itself
-            self.on_quarantine()
+        if self._on_quarantine is not None and quarantine.state is not CircuitState.HALF_OPEN:
+            self._on_quarantine()  # half-open circuits are brought about by `draft_quarantines` itself
         if quarantine.state is CircuitState.OPEN:
             self._look_again(supervisor, quarantine.plugin, supervisor.circuits[quarantine.plugin].seconds_to_trial())
 
@@ -277,12 +271,12 @@ class Assembly:
 
     def _look_again(self, supervisor: Supervisor, plugin: str, seconds: float) -> None:
         """In so many seconds, an open circuit is due to be tried."""
-        if self.on_quarantine is _no_exchange or not self._is_in_force(supervisor):
+        if self._on_quarantine is None or not self._is_in_force(supervisor):
             return
         before = self._alarms.pop((supervisor.profile, plugin), None)
         if before is not None:
             before.cancel()
-        self._alarms[supervisor.profile, plugin] = self.clock.call_later(seconds, self.on_quarantine)
+        self._alarms[supervisor.profile, plugin] = self.clock.call_later(seconds, self._on_quarantine)
 
     def _is_in_force(self, supervisor: Supervisor) -> bool:
         profile = self.profiles.get(supervisor.profile)
@@ -315,17 +309,17 @@ class Assembly:
     def nodes_changed(self, names: Iterable[str], *, plugin: str = "") -> None:
         """A plugin that rejects no pod keeps no pod waiting: then what is known of hopeless pods still holds."""
         traits = [found for profile in self.profiles.values() if (found := profile.traits.get(plugin)) is not None]
-        self.ports.journal.begins()
+        self.observers.tell(STEP_BEGAN)
         may_fit = not traits or any(found.rejects for found in traits)
         changed = tuple(names)
         self.cache.touch(changed, may_fit=may_fit)
         if may_fit:
-            self._move_pods(data_of(plugin), None, None)
-        self.ports.journal.touched(changed, plugin)
+            self.queue.move_all(data_of(plugin), None, None, self.clock.time())
+        self.observers.tell(NodesTouched(changed, plugin))
 
     def own_kind_changed(self, event: ClusterEvent, old: KubeObject | None, new: KubeObject | None) -> None:
         """An object of a kind that plugins alone watch has changed; they have heard of it."""
-        self._move_pods(event, old, new)
+        self.queue.move_all(event, old, new, self.clock.time())
 
     def quarantines(self) -> Sequence[Quarantine]:
         """The plugins that are quarantined, by profile: their circuits are open or half-open."""
@@ -348,7 +342,7 @@ class Assembly:
         profile comes or goes.
         """
         before, plugins = frozenset(self.profiles), _instances(self.profiles.values())
-        self.ports.journal.begins()
+        self.observers.tell(STEP_BEGAN)
         self.adoptions += 1
         self.profiles.clear()
         self.profiles.update(compiled.profiles)
@@ -360,7 +354,8 @@ class Assembly:
         placed = self.queue.apply(compiled.policy, self._is_served, self.clock.time())
         called_back = self._call_back()
         quarantines = [each for profile in self.profiles.values() for each in profile.quarantines]
-        self.ports.journal.applied(compiled.config, [(each.profile, each.plugin) for each in quarantines])
+        quarantined = [(each.profile, each.plugin) for each in quarantines]
+        self.observers.tell(ConfigurationApplied(compiled.config, quarantined))
         added, removed = self.profiles.keys() - before, before - self.profiles.keys()
         self.ports.observations.forget_profiles(removed)
         let_go = taken_up = 0
@@ -429,12 +424,16 @@ class Assembly:
         self.ports.statuses.report(pod, failed_condition(note), note)
 
     def _activate(self, keys: Collection[str]) -> None:
-        """Wake these pods. The queue is built after those who call this."""
+        """Wake these pods."""
         self.queue.activate(keys, self.clock.time())
 
     def _retry(self, keys: Collection[str]) -> None:
         """Let PreEnqueue judge the groups of these pods again."""
         self.queue.retry(keys, self.clock.time())
+
+    def _end_hold(self, namespace: str) -> None:
+        """Plugins are called again for the pods of a namespace: those that waited for it are tried."""
+        self.queue.end_hold(namespace, self.clock.time())
 
     def _queue_policy(
         self, configuration: KubeSchedulerConfiguration, profiles: Profiles, classes: PodClasses
@@ -466,20 +465,18 @@ class Assembly:
             queue=self.queue,
             waiting=self.waiting,
             failures=self.failures,
-            reporter=self.reporter,
+            observers=self.observers,
             observations=self.ports.observations,
             clock=self.clock,
             evictions=preemptions,
             claims=self.claims,
             announcer=self.ports.statuses if self.in_pre_bind is not None else None,
             in_pre_bind=self.in_pre_bind,
-            log=self.ports.log,
             pod_of=self.ports.pod_of,
             resizes=self.resizes,
             group_reports=GroupReports(self.ports.group_statuses, self.cache.pod_groups),
-            journal=self.ports.journal,
         )
 
     def _build_pod_handler(self) -> PodHandler:
-        seen = self.clock, self.ports.observations, self.ports.log, self.ports.taken
+        seen = self.clock, self.ports.observations, self.observers, self.ports.taken
         return PodHandler(self.cache, self.queue, self.waiting, self.profiles, *seen, self.resizes, self.held_pods)

@@ -26,7 +26,6 @@ from kscheduler.scheduling.extenders.extender_results import Extenders
 from kscheduler.scheduling.failures.failures import FailureSink
 from kscheduler.scheduling.foreign_bindings import ForeignBindings
 from kscheduler.scheduling.groups.group_status_writer import GroupStatusSink, NoGroupStatuses
-from kscheduler.scheduling.journal import NO_JOURNAL, Journal
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.pod_log import PodLog
 from kscheduler.scheduling.reports import EventSink
@@ -145,7 +144,7 @@ class Ports:
     """Counts events for metrics."""
     taken: ForeignBindings = field(default_factory=lambda: ForeignBindings(Observations(), REAL_CLOCK))
     """Hears of pods of ours that somebody else has bound. By default it says nothing."""
-    journal: Journal = NO_JOURNAL
-    """Hears of each step that changes what later decisions see (`recorder`). By default nobody listens."""
+    journal: object | None = None
+    """An observer (`scheduling.observers`) that hears of everything first: the flight recorder. By default none."""
     log: PodLog = field(default_factory=PodLog)
     """Logs what happens to pods. The assembly connects it to the queue, which knows what a parked pod waits for."""

@@ -7,8 +7,9 @@ from kscheduler.aio.clock import Clock
 from kscheduler.api.kinds import NAMESPACES, NODES, PODS, Kind
 from kscheduler.assembly.ports import Ports
 from kscheduler.informers.informer import Handler
-from kscheduler.scheduling.claims.claim_commits import ClaimCommits, ClaimPorts
-from kscheduler.scheduling.eviction.evictions import AsyncEvictions, EvictionPorts
+from kscheduler.scheduling.attempt_events import EvictionStep, EvictionStepTaken
+from kscheduler.scheduling.claims.claim_commits import ClaimCommits
+from kscheduler.scheduling.eviction.evictions import AsyncEvictions
 from kscheduler.scheduling.eviction.victims import Victims
 from kscheduler.scheduling.handlers.dependency_handlers import (
     NamespaceHandler,
@@ -17,9 +18,8 @@ from kscheduler.scheduling.handlers.dependency_handlers import (
     storage_handlers,
 )
 from kscheduler.scheduling.handlers.event_handlers import NodeHandler, PodHandler
-from kscheduler.scheduling.journal import EvictionStep
 from kscheduler.scheduling.observations import Observations
-from kscheduler.scheduling.reports import Reporter
+from kscheduler.scheduling.observers import Observers
 from kscheduler.state.cache import Cache
 from kscheduler.state.queue.scheduling_queue import SchedulingQueue
 from kscheduler.state.waiting_pods import PodsInPreBind, WaitingPodTable
@@ -57,7 +57,7 @@ def evictions_of(
     cache: Cache,
     waiting: WaitingPodTable,
     in_pre_bind: PodsInPreBind | None,
-    reporter: Reporter,
+    observers: Observers,
     activate: Activate,
     retry: Activate,
     clock: Clock,
@@ -68,46 +68,23 @@ def evictions_of(
         waiting=waiting,
         in_pre_bind=in_pre_bind,
         pod_of=ports.pod_of,
-        reporter=reporter,
+        observers=observers,
         node_of=cache.node_of,
-        log=ports.log,
         clock=clock,
     )
-    return AsyncEvictions(
-        EvictionPorts(
-            victims=victims,
-            nominator=cache.nominator,
-            statuses=ports.statuses,
-            activate=activate,
-            retry=retry,
-            observations=ports.observations,
-            clock=clock,
-            journal=ports.journal,
-            recent=ports.log.recent,
-        )
-    )
+    return AsyncEvictions(victims, cache.nominator, ports.statuses, activate, retry, observers, clock)
 
 
 def claim_commits_of(
-    ports: Ports, cache: Cache, reporter: Reporter, activate: Activate, clock: Clock
+    ports: Ports, cache: Cache, observers: Observers, activate: Activate, clock: Clock
 ) -> ClaimCommits | None:
     """Who writes claims to devices; `None` where they are not written."""
-    storage, journal = ports.claim_storage, ports.journal
+    storage = ports.claim_storage
     if storage is None:
         return None
 
     def wake(keys: Collection[str]) -> None:
-        journal.evicting(0, EvictionStep.WOKEN, keys=keys)
+        observers.tell(EvictionStepTaken(0, EvictionStep.WOKEN, keys=keys))
         activate(keys)
 
-    return ClaimCommits(
-        ClaimPorts(
-            storage=storage,
-            claims=cache.devices.claims,
-            journal=ports.journal,
-            reporter=reporter,
-            activate=wake,
-            observations=ports.observations,
-            clock=clock,
-        )
-    )
+    return ClaimCommits(storage, cache.devices.claims, wake, observers, clock)

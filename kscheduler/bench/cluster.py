@@ -65,7 +65,6 @@ from kscheduler.scheduling.eviction.disruption_budgets import StoredBudgets
 from kscheduler.scheduling.failures.status_writer import StatusWriter
 from kscheduler.scheduling.groups.group_status_writer import GroupStatusWriter
 from kscheduler.scheduling.handlers.workloads import StoredWorkloads
-from kscheduler.scheduling.journal import NO_JOURNAL, Journal
 from kscheduler.scheduling.reports import EventSink
 
 _SCHEDULED: Final = (Condition(type="PodScheduled", status="True"),)
@@ -247,7 +246,7 @@ class ServiceInProcess(Assembly):
         events: EventSink | None = None,
         plugins: Sequence[str] = (),
         gates: FeatureGates = DEFAULT_GATES,
-        journal: Journal = NO_JOURNAL,
+        journal: object | None = None,
     ) -> None:
         """`events`: where Events are recorded; by default they are counted. `plugins`: as of `--plugin`.
 
@@ -262,7 +261,7 @@ class ServiceInProcess(Assembly):
         super().__init__(configured.config, configured.registry, self._cluster_ports(journal), clock)
         self.listen_to(cluster.informers)
 
-    def _cluster_ports(self, journal: Journal) -> Ports:
+    def _cluster_ports(self, journal: object | None) -> Ports:
         cluster = self.cluster
         return Ports(
             binder=cluster,

@@ -41,7 +41,7 @@ from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.recorder.flight_recorder import FlightRecorder
 from kscheduler.scheduling.attempt.context import Attempt
 from kscheduler.scheduling.attempt.group_attempt import GroupConsultation
-from kscheduler.scheduling.journal import NO_JOURNAL
+from kscheduler.scheduling.attempt_events import STEP_BEGAN, BackoffFlushed, GroupDecided, PodDecided
 from kscheduler.state.queue.queued_group import QueuedPodGroup
 
 # As in `scheduling.work.workers`.
@@ -69,10 +69,10 @@ class Player:
         self.scenario = scenario
         self.cluster = StandIn()
         self.recorder = recorded_by(self.cluster) if recorded_by is not None else None
-        self._journal = NO_JOURNAL if self.recorder is None else self.recorder
         clock = REAL_CLOCK if self.recorder is None else self.recorder.clock
         gates = parse_feature_gates(",".join(f"{gate}=true" for gate in scenario.gates), version=scenario.version)
-        self.service = ServiceInProcess(self.cluster, clock=clock, plugins=plugins, gates=gates, journal=self._journal)
+        self.service = ServiceInProcess(self.cluster, clock=clock, plugins=plugins, gates=gates, journal=self.recorder)
+        self._tell = self.service.observers.tell
         self._waiting = TaskSet("waiting", self.service.clock)
         self.meter = Meter()
         self._phase = Meter()
@@ -246,7 +246,7 @@ class Player:
         """Make an attempt and deliver its watch events; whether a pod was ready."""
         phase, now = self._phase, time.perf_counter
         began = now()
-        self._journal.begins()
+        self._tell(STEP_BEGAN)
         queued = self.service.queue.pop_next(self.service.clock.time())
         if queued is None:
             return False
@@ -273,10 +273,10 @@ class Player:
             attempts = self.service.scheduler.decide_group(queued)
             if isinstance(attempts, GroupConsultation):
                 raise TypeError("no extenders are asked in scenarios")
-            self._journal.decided_group(queued.key.text, attempts)
+            self._tell(GroupDecided(queued.key.text, attempts))
             return attempts
         attempt = self.service.scheduler.decide(queued)
-        self._journal.decided(queued, attempt)
+        self._tell(PodDecided(queued, attempt))
         return () if attempt is None else (attempt,)
 
     async def _bind(self, attempt: Attempt) -> None:
@@ -296,9 +296,9 @@ class Player:
         now = time.perf_counter()
         self._slice_ends = now + SLICE_SECONDS
         if now >= self._flush_at:
-            self._journal.begins()
+            self._tell(STEP_BEGAN)
             self.service.queue.flush_backoff(self.service.clock.time())
-            self._journal.flushed_backoff()
+            self._tell(BackoffFlushed())
             self._flush_at = now + 1.0
 
     def _disturb_if_due(self, operation: CreatePods) -> None:

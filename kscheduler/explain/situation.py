@@ -18,7 +18,7 @@ from kscheduler.explain.in_service import InService, service_lines
 from kscheduler.framework.cluster.volumes import claim_name
 from kscheduler.scenario.fields import nearest
 from kscheduler.scheduling.drift.pending import DeviceWait
-from kscheduler.scheduling.failures.failures import SCHEDULER_ERROR
+from kscheduler.scheduling.failure import SCHEDULER_ERROR
 
 ASK_THE_SERVICE: Final = "only the running service can tell: `kubectl kscheduler why POD` asks it, as GET /explain does"
 

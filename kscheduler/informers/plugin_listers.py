@@ -141,12 +141,14 @@ class _OwnKind:
 class PluginListers:
     """Gives out listers, and owns the informers of plugins' own kinds."""
 
-    def __init__(self, client: APIClient, watched: InformerFactory, clock: Clock) -> None:
+    def __init__(
+        self, client: APIClient, watched: InformerFactory, clock: Clock, on_event: OnEvent = _no_wakeup
+    ) -> None:
+        """`on_event` is called after the plugins, for changes of kinds of their own."""
         self._client = client
         self._watched = watched
         self._clock = clock
-        self.on_event: OnEvent = _no_wakeup
-        """Called after the plugins, for changes of kinds of their own."""
+        self.on_event = on_event
         self._listened: dict[str, _Listened] = {}
         """Of what is watched anyway, by resource."""
         self._own: dict[_Key, _OwnKind] = {}

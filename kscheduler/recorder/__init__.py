@@ -1,6 +1,6 @@
 """The flight recorder: what came in and what was decided, in a file that can be decided again.
 
-    recording    FlightRecorder hears each step on the event loop (`scheduling.journal`) and keeps a tuple of it
+    recording    FlightRecorder hears each step on the event loop (`scheduling.attempt_events`) and keeps a tuple of it
                  SegmentThread compresses them and has a thread write; it rotates, and keeps within the directory's size
     file         blocks with checksums in segments; each segment begins with a snapshot and can be read alone
     snapshots    cache, queue and preemptions as they are at one moment, and the way back

@@ -49,8 +49,8 @@ from kscheduler.framework.cluster.devices import Claims
 from kscheduler.framework.status import Code, Fault, Status
 from kscheduler.plugins.storage.volume_binding.claims import Undertaking
 from kscheduler.scheduling.attempt.context import Attempt
+from kscheduler.scheduling.attempt_events import Decided
 from kscheduler.scheduling.extenders.extender_results import ExtenderPoints, ExtenderResults
-from kscheduler.scheduling.journal import Decided
 from kscheduler.state.cache import Cache
 
 Entry = Sequence[Any]

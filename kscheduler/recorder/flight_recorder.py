@@ -1,7 +1,7 @@
 """The flight recorder on the event loop: a tuple per step, which are encoded in batches; a thread writes them.
 
-It is the scheduler's journal, and every informer tells it before its handlers, so it hears each change in the order in
-which handlers and decisions happen. A step that every decision takes costs a microsecond at most: each tuple is made
+It observes the scheduler's steps, and every informer tells it before its handlers, so it hears each change in the order
+in which handlers and decisions happen. A step that every decision takes costs a microsecond at most: each tuple is made
 once, of plain numbers, strings and references to structs, as it stands in the file, and nobody looks at it again before
 one call encodes the batch, when it is full or half a second old. Objects are packed when they are heard of (`packing`).
 
@@ -10,7 +10,7 @@ one call encodes the batch, when it is full or half a second old. Objects are pa
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -20,9 +20,7 @@ from kscheduler.api.kinds import Kind
 from kscheduler.api.meta import KubeObject
 from kscheduler.assembly.assembled import Informers
 from kscheduler.framework.cluster.preemption import Preemption
-from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
-from kscheduler.framework.status import Status
 from kscheduler.recorder.entries import (
     DecisionEnd,
     Digest,
@@ -39,9 +37,38 @@ from kscheduler.recorder.packing import ObjectPacker
 from kscheduler.recorder.redaction import NO_REDACTION, Redaction
 from kscheduler.recorder.segment_thread import Batch, NewSegment, SegmentThread, ThreadStatistics
 from kscheduler.recorder.step_clock import StepClock
-from kscheduler.scheduling.extenders.extender_results import ExtenderResults
-from kscheduler.scheduling.failures.failures import Failure
-from kscheduler.scheduling.journal import AttemptFailure, Decided, EvictionStep, Journal
+from kscheduler.scheduling.attempt_events import (
+    AttemptCompleted,
+    BackoffFlushed,
+    ClaimAssumed,
+    ClaimNoLongerPending,
+    ClaimStaysPending,
+    ConfigurationApplied,
+    CostlyCycle,
+    Decided,
+    EvictionStepTaken,
+    GroupAwaitsExtenders,
+    GroupDecided,
+    GroupExtendersQueried,
+    NodesTouched,
+    PermitReleased,
+    PodAwaitsOthersVictims,
+    PodDecided,
+    PodDecidedLater,
+    PodLeftQueue,
+    PodLetGo,
+    PodNotScheduled,
+    PodSkipped,
+    PreemptionChosen,
+    ReservationReleased,
+    SchedulingBegan,
+    StateRepaired,
+    StepBegan,
+    UndecidedGivenUp,
+    UnschedulableFlushed,
+)
+from kscheduler.scheduling.failure import Failure
+from kscheduler.scheduling.observers import hears
 from kscheduler.telemetry.logs import get_logger
 from kscheduler.telemetry.logs.caught import Boundary, count_caught
 
@@ -95,10 +122,8 @@ def nothing(_micros: int, _attempts: Attempts, _number: int) -> Callable[[], Ite
     return tuple
 
 
-class FlightRecorder(Journal):
-    """Records what the event loop does."""
-
-    is_on = True
+class FlightRecorder:
+    """Records what the event loop does: an observer of steps, each of which begins with `StepBegan`."""
 
     def __init__(self, thread: SegmentThread, clock: Clock, redaction: Redaction = NO_REDACTION) -> None:
         self._pending: list[Item] = []
@@ -108,7 +133,7 @@ class FlightRecorder(Journal):
         """Its outcomes."""
         self.clock = StepClock(clock, self._note)
         """For the scheduler: stands still within a step."""
-        self.begins = self.clock.step  # type: ignore[method-assign]  # one call less in each step
+        self._step = self.clock.step
         self.describe: Callable[[Any], Any] = str
         """From a `LoadedConfig` to what is written of it, or to a function that makes that in the thread."""
         self.snapshot: Snapshot = nothing
@@ -278,8 +303,15 @@ class FlightRecorder(Journal):
 
     # --- decisions ----------------------------------------------------------------------------------------------------
 
-    def decided(self, queued: QueuedPodInfo, attempt: Decided | None) -> None:
+    @hears(StepBegan)
+    def step_began(self, _event: StepBegan) -> None:
+        """The clock is read once for all of it."""
+        self._step()
+
+    @hears(PodDecided)
+    def decided(self, event: PodDecided) -> None:
         """Keep it with what was said in the step."""
+        queued, attempt = event.queued, event.attempt
         outputs = self._take_outputs() if self._outputs else ()
         self._decisions += 1
         pod, number, how, node = queued.pod.pod, 0, 0, ""
@@ -296,29 +328,34 @@ class FlightRecorder(Journal):
         if self._tried_seconds:
             self._keep_tried()
 
-    def group_waits(self, name: str) -> None:
+    @hears(GroupAwaitsExtenders)
+    def group_waits(self, event: GroupAwaitsExtenders) -> None:
         """Keep it; no segment begins before the group is decided about."""
-        self._queried.add(name)
-        self.keep((Op.GROUP_WAITS, name))
+        self._queried.add(event.name)
+        self.keep((Op.GROUP_WAITS, event.name))
         if self._tried_seconds:
             self._keep_tried()
 
-    def group_answered(self, name: str, answers: Mapping[str, ExtenderResults]) -> None:
+    @hears(GroupExtendersQueried)
+    def group_answered(self, event: GroupExtendersQueried) -> None:
         """Keep it; hashed names would change what comes of it."""
-        if name not in self._queried or self.redaction.is_on:
-            self.repaired("extenders have answered about a pod group")
+        if event.name not in self._queried or self.redaction.is_on:
+            self.repaired(StateRepaired("extenders have answered about a pod group"))
         else:
-            self.keep((Op.ANSWERED, name, pack_answers(answers)))
+            self.keep((Op.ANSWERED, event.name, pack_answers(event.answers)))
 
-    def decided_group(self, name: str, attempts: Sequence[Decided]) -> None:
+    @hears(GroupDecided)
+    def decided_group(self, event: GroupDecided) -> None:
         """Keep the whole group."""
-        self._queried.discard(name)
+        self._queried.discard(event.name)
         self._decisions += 1
-        placed = [(self._number(each), each.queued.key, each.node_name) for each in attempts]
-        self._keep_outcome((Op.GROUP, name, placed, self._take_outputs()))
+        placed = [(self._number(each), each.queued.key, each.node_name) for each in event.attempts]
+        self._keep_outcome((Op.GROUP, event.name, placed, self._take_outputs()))
 
-    def decided_later(self, attempt: Decided, *, has_node: bool) -> None:
+    @hears(PodDecidedLater)
+    def decided_later(self, event: PodDecidedLater) -> None:
         """Keep it; without a node the attempt is over."""
+        attempt, has_node = event.attempt, event.has_node
         self._decisions += 1
         uid = attempt.queued.pod.uid
         number = self._number_of(uid) if has_node else self._end(uid)
@@ -330,101 +367,127 @@ class FlightRecorder(Journal):
             bindings = [(whole(volume), whole(claim)) for volume, claim in reserved.bindings]
             self.keep((Op.RESERVED, number, claims, bindings, list(map(whole, reserved.provisions))))
 
-    def costly_tried(self, seconds: float) -> None:
+    @hears(CostlyCycle)
+    def costly_tried(self, event: CostlyCycle) -> None:
         """Note it for after the step under way: the queue knew nothing of it when it gave the pod."""
-        self._tried_seconds += seconds
+        self._tried_seconds += event.seconds
 
     def _keep_tried(self) -> None:
         seconds, self._tried_seconds = self._tried_seconds, 0.0
         self.keep((Op.COSTLY, seconds))
 
-    def failed(self, queued: QueuedPodInfo, failure: AttemptFailure) -> None:
+    @hears(PodNotScheduled)
+    def failed(self, event: PodNotScheduled) -> None:
         """Note it for the step under way."""
-        self._outputs.append(failed_output(queued, failure))
+        self._outputs.append(failed_output(event.queued, event.failure))
 
-    def let_go(self, queued: QueuedPodInfo) -> None:
+    @hears(PodLetGo)
+    def let_go(self, event: PodLetGo) -> None:
         """Note it for the step under way."""
-        self._outputs.append((Output.LET_GO, queued.key))
+        self._outputs.append((Output.LET_GO, event.queued.key))
 
-    def preempting(self, preemption: Preemption) -> None:
+    @hears(PodSkipped)
+    def skipped(self, event: PodSkipped) -> None:
         """Note it for the step under way."""
-        self._outputs.append(preempts_output(preemption))
+        self._outputs.append((Output.LET_GO, event.queued.key))
 
-    def continues_in_background(self, pod: PodInfo, node_name: str) -> None:
+    @hears(PreemptionChosen)
+    def preempting(self, event: PreemptionChosen) -> None:
         """Note it for the step under way."""
-        self._outputs.append((Output.CONTINUES_IN_BACKGROUND, pod.key, node_name))
+        self._outputs.append(preempts_output(event.preemption))
+
+    @hears(PodAwaitsOthersVictims)
+    def continues_in_background(self, event: PodAwaitsOthersVictims) -> None:
+        """Note it for the step under way."""
+        self._outputs.append((Output.CONTINUES_IN_BACKGROUND, event.pod.key, event.node_name))
 
     # --- after the decision -------------------------------------------------------------------------------------------
 
-    def leaves_queue(self, uid: str) -> None:
-        known = self._under_way.get(uid)
+    @hears(PodLeftQueue)
+    def leaves_queue(self, event: PodLeftQueue) -> None:
+        known = self._under_way.get(event.uid)
         self._note((_LEAVES, 0 if known is None else known[0]))
 
-    def bound(self, queued: QueuedPodInfo) -> None:
+    @hears(AttemptCompleted)
+    def bound(self, event: AttemptCompleted) -> None:
         """Keep it; the attempt is over."""
-        ended = self._under_way.pop(queued.pod.pod.metadata.uid, None)
+        ended = self._under_way.pop(event.queued.pod.pod.metadata.uid, None)
         self._note((_BOUND, 0 if ended is None else ended[0]))
 
-    def abandoned(self, queued: QueuedPodInfo, status: Status) -> None:
+    @hears(ReservationReleased)
+    def abandoned(self, event: ReservationReleased) -> None:
         """Keep it; the attempt is over."""
-        number, outputs = self._end(queued.pod.uid), self._take_outputs()
+        status = event.status
+        number, outputs = self._end(event.queued.pod.uid), self._take_outputs()
         status_fields = int(status.code), status.reasons, status.plugin, status.fault.value
         self._keep_outcome((Op.ABANDONED, number, *status_fields, outputs))
 
-    def given_up(self, queued: QueuedPodInfo, failure: BaseException) -> None:
+    @hears(UndecidedGivenUp)
+    def given_up(self, event: UndecidedGivenUp) -> None:
         """Keep it; the attempt is over."""
-        number, text = self._end(queued.pod.uid), f"{type(failure).__name__}: {failure}"
+        number, text = self._end(event.queued.pod.uid), f"{type(event.failure).__name__}: {event.failure}"
         self._keep_outcome((Op.GIVEN_UP, number, text, self._take_outputs()))
 
-    def released(self, uid: str) -> None:
-        self.keep((Op.RELEASED, uid))
+    @hears(PermitReleased)
+    def released(self, event: PermitReleased) -> None:
+        self.keep((Op.RELEASED, event.uid))
 
     # --- the queue ----------------------------------------------------------------------------------------------------
 
-    def flushed_backoff(self) -> None:
+    @hears(BackoffFlushed)
+    def flushed_backoff(self, _event: BackoffFlushed) -> None:
         self.keep((Op.BACKOFF,))
 
-    def flushed_unschedulable(self) -> None:
+    @hears(UnschedulableFlushed)
+    def flushed_unschedulable(self, _event: UnschedulableFlushed) -> None:
         self.keep((Op.NET,))
 
-    def began(self) -> None:
+    @hears(SchedulingBegan)
+    def began(self, _event: SchedulingBegan) -> None:
         self.keep((Op.BEGAN,))
 
     # --- in the background -----------------------------------------------------------------------------------------
 
-    def evicting(self, number: int, step: EvictionStep, subject: str = "", keys: Collection[str] = ()) -> None:
+    @hears(EvictionStepTaken)
+    def evicting(self, event: EvictionStepTaken) -> None:
         """A step of its own."""
-        self.clock.step()
-        self.keep((Op.EVICTION, number, int(step), subject, tuple(keys)))
+        self._step()
+        self.keep((Op.EVICTION, event.number, int(event.step), event.subject, tuple(event.keys)))
 
-    def applied(self, config: Any, quarantined: Sequence[tuple[str, str]]) -> None:
+    @hears(ConfigurationApplied)
+    def applied(self, event: ConfigurationApplied) -> None:
         """Keep the configuration that decides from now on."""
-        described = self.describe(config)
+        described = self.describe(event.config)
         settings = self.redaction.settings(described() if callable(described) else described)
-        self.keep((Op.APPLIED, settings, tuple(quarantined)))
+        self.keep((Op.APPLIED, settings, tuple(event.quarantined)))
 
-    def touched(self, names: Sequence[str], plugin: str) -> None:
+    @hears(NodesTouched)
+    def touched(self, event: NodesTouched) -> None:
         """Keep the nodes."""
-        self.keep((Op.TOUCHED, tuple(names), plugin))
+        self.keep((Op.TOUCHED, tuple(event.node_names), event.plugin))
 
-    def assumed_claim(self, claim: KubeObject) -> None:
+    @hears(ClaimAssumed)
+    def assumed_claim(self, event: ClaimAssumed) -> None:
         """A step of its own."""
-        self.clock.step()
-        self.keep((Op.CLAIM, self.objects.whole(claim)))
+        self._step()
+        self.keep((Op.CLAIM, self.objects.whole(event.claim)))
 
-    def stays_pending(self, claim_uid: str) -> None:
+    @hears(ClaimStaysPending)
+    def stays_pending(self, event: ClaimStaysPending) -> None:
         """Keep it before the step that it is in."""
-        self.keep((Op.STAYS_PENDING, claim_uid))
+        self.keep((Op.STAYS_PENDING, event.claim_uid))
 
-    def no_longer_pending(self, claim_uid: str, *, force: bool) -> None:
+    @hears(ClaimNoLongerPending)
+    def no_longer_pending(self, event: ClaimNoLongerPending) -> None:
         """A step of its own."""
-        self.clock.step()
-        self.keep((Op.NOT_PENDING, claim_uid, force))
+        self._step()
+        self.keep((Op.NOT_PENDING, event.claim_uid, event.force))
 
-    def repaired(self, what: str) -> None:
+    @hears(StateRepaired)
+    def repaired(self, event: StateRepaired) -> None:
         """Keep it; a segment with a snapshot begins soon."""
         self._is_repaired = True
-        self.keep((Op.REPAIRED, what))
+        self.keep((Op.REPAIRED, event.what))
 
 
 class ObjectTap:
@@ -466,9 +529,8 @@ class ObjectTap:
         self._recorder.keep((_OBJECT, self._number, _DELETED, self._redaction.key(obj) if self._hides else key, ()))
 
 
-def failed_output(queued: QueuedPodInfo, failure: AttemptFailure) -> tuple[Any, ...]:
+def failed_output(queued: QueuedPodInfo, failure: Failure) -> tuple[Any, ...]:
     """What is recorded of a failure, and compared."""
-    assert isinstance(failure, Failure)  # noqa: S101  the journal's protocol is narrower than what is given
     plugins, pending = sorted(failure.plugins), sorted(failure.pending)
     text, node = failure.message, failure.nominated_node_name
     return Output.FAILED, queued.key, text, node, plugins, pending, failure.fault.value, failure.is_error

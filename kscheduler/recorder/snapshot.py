@@ -21,8 +21,8 @@ from kscheduler.framework.events import Resource
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.recorder.entries import Op, Reservations, reserved_by
+from kscheduler.scheduling.attempt_events import Decided
 from kscheduler.scheduling.eviction.evictions import RunningPreemption
-from kscheduler.scheduling.journal import Decided
 from kscheduler.state.queue.in_flight import SeenEvent
 from kscheduler.state.queue.queue_snapshot import QueueSnapshot, facts_of
 

@@ -6,6 +6,8 @@ from kscheduler.api.core import Pod
 from kscheduler.api.groups import POD_GROUPS, SCHEDULER_PLUGINS_POD_GROUPS, VOLCANO_POD_GROUPS
 from kscheduler.client.events.recorder import EventReference, reference_to
 from kscheduler.framework.cluster.preemption import Preemption
+from kscheduler.scheduling.attempt_events import DevicesAwaited, PodBound, PodSkipped, VictimEvicted, VictimStopped
+from kscheduler.scheduling.observers import hears
 
 _GROUPS = (POD_GROUPS, SCHEDULER_PLUGINS_POD_GROUPS, VOLCANO_POD_GROUPS)
 
@@ -34,18 +36,24 @@ class Reporter:
     def __init__(self, recorder: EventSink) -> None:
         self._recorder = recorder
 
-    def scheduled(self, pod: Pod, node_name: str) -> None:
+    @hears(PodBound)
+    def scheduled(self, event: PodBound) -> None:
         """The pod was bound."""
+        pod, node_name = event.queued.pod.pod, event.record.node_name
         self._record(pod, "Normal", "Scheduled", "Binding", f"Successfully assigned {pod.key} to {node_name}")
 
-    def waits_for_devices(self, pod: Pod, node_name: str) -> None:
+    @hears(DevicesAwaited)
+    def waits_for_devices(self, event: DevicesAwaited) -> None:
         """PreBind waits until the pod's devices are ready."""
-        note = f"waiting for binding conditions for device on node {node_name}"
-        self._record(pod, "Normal", "BindingConditionsPending", "Scheduling", note)
+        note = f"waiting for binding conditions for device on node {event.node_name}"
+        self._record(event.pod, "Normal", "BindingConditionsPending", "Scheduling", note)
 
-    def skipped_deleting(self, pod: Pod) -> None:
-        """The pod is being deleted and was not tried."""
-        self._record(pod, "Warning", "FailedScheduling", "Scheduling", f"skip schedule deleting pod: {pod.key}")
+    @hears(PodSkipped)
+    def skipped_deleting(self, event: PodSkipped) -> None:
+        """The pod is being deleted and was not tried; of others that are skipped kube-scheduler says nothing."""
+        if event.is_reported:
+            pod = event.queued.pod.pod
+            self._record(pod, "Warning", "FailedScheduling", "Scheduling", f"skip schedule deleting pod: {pod.key}")
 
     def plugin_failed(self, pod: Pod, note: str) -> None:
         """A plugin failed without ending an attempt: this Event is the only report to the pod's owner."""
@@ -63,9 +71,17 @@ class Reporter:
         """The call for this pod has ended the quarantine of a plugin."""
         self._record(pod, "Normal", "PluginAnswersAgain", "Scheduling", note)
 
-    def preempted(self, victim: Pod, preemption: Preemption, *, in_memory: bool = False) -> None:
-        """The pod was preempted; `in_memory`: it was not on its node yet, and keeps its object (quirk Q25)."""
-        where = " (in kube-scheduler memory)." if in_memory else ""
+    @hears(VictimEvicted)
+    def evicted(self, event: VictimEvicted) -> None:
+        """The victim was deleted."""
+        self._preempted(event.victim.pod, event.preemption, "")
+
+    @hears(VictimStopped)
+    def stopped(self, event: VictimStopped) -> None:
+        """The victim was not on its node yet, and keeps its object (quirk Q25)."""
+        self._preempted(event.victim.pod, event.preemption, " (in kube-scheduler memory).")
+
+    def _preempted(self, victim: Pod, preemption: Preemption, where: str) -> None:
         self._recorder.record(
             victim,
             type="Normal",

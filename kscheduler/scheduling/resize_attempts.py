@@ -15,15 +15,11 @@ from typing import Any, Final, Protocol
 from kscheduler.aio.clock import Clock
 from kscheduler.framework.cluster.preemption import Preemption
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
-from kscheduler.scheduling.failures.failures import (
-    UNSCHEDULABLE,
-    Failure,
-    FailureHandler,
-    failure_of_record,
-    failure_of_status,
-)
+from kscheduler.scheduling.attempt_events import AttemptFailed
+from kscheduler.scheduling.failure import UNSCHEDULABLE, Failure, failure_of_record, failure_of_status
+from kscheduler.scheduling.failures.failures import FailureHandler
 from kscheduler.scheduling.in_time import TimedCycles
-from kscheduler.scheduling.observations import AttemptResult, Observations
+from kscheduler.scheduling.observers import Observers
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.scheduling.runtime.attempt_calls import call_permit
@@ -51,7 +47,7 @@ class ResizeAttempts:
         cycles: TimedCycles,
         cache: Cache,
         failures: FailureHandler,
-        observations: Observations,
+        observers: Observers,
         clock: Clock,
         evictions: ResizePreemptionRunner,
         end: Callable[[QueuedPodInfo, str], None],
@@ -60,7 +56,7 @@ class ResizeAttempts:
         self._cycles = cycles
         self._cache = cache
         self._failures = failures
-        self._observations = observations
+        self._tell = observers.tell
         self._clock = clock
         self._evictions = evictions
         self._end = end
@@ -79,10 +75,7 @@ class ResizeAttempts:
         failure = _failure_of(judging, record)
         if record.preemption is not None:
             self._evictions.begin(record.preemption)  # before requeueing: PreEnqueue checks whether the pod must wait
-        result = AttemptResult.ERROR if failure.is_error else AttemptResult.UNSCHEDULABLE
-        self._observations.attempt(result, profile.name, self._clock.monotonic() - started)
-        if result is AttemptResult.ERROR:
-            self._observations.attempt_failed(failure.fault)
+        self._tell(AttemptFailed(failure, profile.name, self._clock.monotonic() - started))
         self._failures.handle_resize(queued, failure, self._clock.time())
 
 

@@ -17,7 +17,7 @@ from kscheduler.client.errors import APIError, ClientError
 from kscheduler.config.types import Extender
 from kscheduler.scheduling.extenders.extender_results import Extenders
 from kscheduler.scheduling.observations import Observations
-from kscheduler.scheduling.pod_log import PodLog
+from kscheduler.scheduling.observers import NO_OBSERVERS, Observers
 
 if TYPE_CHECKING:
     from kscheduler.client.extenders.whole_objects import ObjectReader
@@ -47,16 +47,18 @@ class ExtenderConnections:
         may_bind: Callable[[], bool],
         observations: Observations | None = None,
         clock: Clock = REAL_CLOCK,
-        log: PodLog | None = None,
+        observers: Observers = NO_OBSERVERS,
+        in_use: Callable[[], Iterable[Extenders | None]] = tuple,
     ) -> None:
         """`reader` reads whole objects; `node_of` and `pod_of` (by key) are what the watch has shown. `may_bind`:
-        whether this process leads, asked before each call that binds a pod.
+        whether this process leads, asked before each call that binds a pod. `in_use`: the extenders of all attempts
+        under way.
         """
         self._pods = pods
         self._reader = reader
         self._observations = observations
         self._clock = clock
-        self._log = log
+        self._observers = observers
         self._node_of = node_of
         self._pod_of = pod_of
         self._may_bind = may_bind
@@ -65,8 +67,7 @@ class ExtenderConnections:
         self._in_force: ExtenderSet | None = None
         self._replaced: list[ExtenderSet] = []
         self._closing = TaskSet("closing extenders")
-        self.in_use: Callable[[], Iterable[Extenders | None]] = tuple
-        """The extenders of all attempts under way."""
+        self.in_use = in_use
 
     def __call__(self, extenders: Sequence[Extender]) -> Extenders | None:
         """The extenders of a draft; `None` without any."""
@@ -86,7 +87,7 @@ class ExtenderConnections:
             place_of=self.place_of,
             observations=self._observations,
             clock=self._clock,
-            log=self._log,
+            observers=self._observers,
         )
         self._drafts[id(drafted.querying)] = drafted
         return drafted.querying

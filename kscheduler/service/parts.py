@@ -16,7 +16,6 @@ from functools import partial
 from itertools import chain
 from typing import Final
 
-from kscheduler.aio.clock import Clock
 from kscheduler.aio.rate_limiters import TokenBucket
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.devices import ResourceClaimTemplate
@@ -31,6 +30,7 @@ from kscheduler.api.kinds import (
     WORKLOAD_KINDS,
     Kind,
 )
+from kscheduler.api.meta import KubeObject
 from kscheduler.assembly import ApplyResult, Assembly, CompiledConfiguration, Ports, group_apis
 from kscheduler.bounded import RecentlyUsed, RecentlyUsedByWeight, weight_of
 from kscheduler.client.access.connection import Connection, host_of
@@ -44,6 +44,7 @@ from kscheduler.client.writes.pod_status import PodStatusPatcher
 from kscheduler.client.writes.pods import PodWriter
 from kscheduler.client.writes.volumes import ApiVolumeWriter
 from kscheduler.framework.cluster.pod_groups import GroupKey
+from kscheduler.framework.events import ClusterEvent
 from kscheduler.informers.catch_up import CatchUp
 from kscheduler.informers.factory import InformerFactory
 from kscheduler.informers.informer import InformerStatistics
@@ -55,14 +56,16 @@ from kscheduler.scheduling.attempt.binding import BindingWriter, VolumeBindingWr
 from kscheduler.scheduling.attempt.context import RetiredPlugins
 from kscheduler.scheduling.background.refreshed_plugins import RefreshedPlugins
 from kscheduler.scheduling.drift.drift_check import DriftDetection, Periods
+from kscheduler.scheduling.drift.dump import WaitsBesideQueue
 from kscheduler.scheduling.eviction.disruption_budgets import StoredBudgets
+from kscheduler.scheduling.extenders.extender_results import Extenders
 from kscheduler.scheduling.failures.status_writer import StatusWriter
 from kscheduler.scheduling.foreign_bindings import ForeignBindings
 from kscheduler.scheduling.groups.group_status_writer import GroupStatusWriter
 from kscheduler.scheduling.handlers.workloads import StoredWorkloads
-from kscheduler.scheduling.journal import NO_JOURNAL, Journal
 from kscheduler.scheduling.long_waits import IncompleteWaits, PermitWaits
 from kscheduler.scheduling.observations import Observations
+from kscheduler.scheduling.observers import Observers
 from kscheduler.scheduling.overcommit.repair import OvercommitKeeping
 from kscheduler.scheduling.pod_log import PodLog
 from kscheduler.scheduling.profile import Profile
@@ -136,17 +139,15 @@ class Parts:
         )
         self.catch_up = CatchUp(self.client, self.informers, PODS, self.clock)
         self.api_server_monitor = APIServerMonitor(self.reachability, self.event_client, self.informers, self.clock)
-        self.server_version = ServerVersion(
-            self.client, self.clock, earlier.server_version if earlier is not None else ""
-        )
+        known_version = earlier.server_version if earlier is not None else ""
+        self.server_version = ServerVersion(self.client, self.clock, known_version, self._look_for_absent)
         self.claim_templates: RecentlyUsed[str, Mapping[str, ResourceClaimTemplate | None]] = RecentlyUsedByWeight(
             MOST_QUERIED_PODS, _TEMPLATES_BYTES, lambda _, templates: weight_of(templates)
         )
         """Those that pods name which somebody has asked about, as they were then: nobody watches them."""
         self.exchanging = asyncio.Lock()
         """Held while another configuration is read and taken over: of two at a time one would be lost."""
-        self.plugin_listers = PluginListers(self.plugin_client, self.informers, self.clock)
-        self.server_version.on_change = self._look_for_absent
+        self.plugin_listers = PluginListers(self.plugin_client, self.informers, self.clock, self._own_kind_changed)
         self.flight_recorder = self._build_flight_recorder(options, kinds)
         """`None`: nothing is recorded."""
         self.extenders = ExtenderConnections(
@@ -157,34 +158,38 @@ class Parts:
             self._may_write,
             self.observations,
             self.clock,
-            self.pod_log,
+            Observers(self.pod_log),  # what extenders bind is no Binding of ours: it counts as no conflict
+            self._extenders_in_use,
         )
-        self.assembly = Assembly(options.config, options.registry, self._ports(), self._deciding_clock)
+        deciding_clock = self.clock if self.flight_recorder is None else self.flight_recorder.clock
+        self.assembly = Assembly(
+            options.config, options.registry, self._ports(), deciding_clock, on_quarantine=self._quarantine_soon
+        )
         self.assembly.listen_to(self.informers)
         if self.flight_recorder is not None:
             connect(self.flight_recorder, self.assembly, self.informers, kinds, lambda: self.origins)
-        self.plugin_listers.on_event = self.assembly.own_kind_changed
         queue, scheduler = self.assembly.queue, self.assembly.scheduler
-        self.workers = Workers(self._most_workers, queue, scheduler, self.limit, self._deciding_clock, self._journal)
-        self.refreshed = RefreshedPlugins(self.assembly.profiles.values, self.clock)
+        self.workers = Workers(
+            self._most_workers,
+            queue,
+            scheduler,
+            self.limit,
+            deciding_clock,
+            self.assembly.observers,
+            on_attempt_end=self._attempt_ended,
+        )
         self.retired = RetiredPlugins(self.assembly.profiles.values, self._profiles_in_use, self.clock)
-        self.refreshed.on_end = self.retired.look
-        self.workers.on_attempt_end = self._attempt_ended
-        self.extenders.in_use = self.workers.extenders_in_use
+        self.refreshed = RefreshedPlugins(self.assembly.profiles.values, self.clock, on_end=self.retired.look)
         self.extenders.apply(self.assembly.scheduler.extenders)
-        self.drift_detection = self._build_drift_detection(options.periods)
         self.permit_waits = PermitWaits(self.assembly.waiting, self.clock.monotonic)
+        self.drift_detection = self._build_drift_detection(options.periods)
         self.incomplete_waits = IncompleteWaits(
             self.assembly.queue.incomplete_groups, self._groups_version, self.clock.monotonic
         )
         self.assembly.cache.pod_groups.is_served = self._serves_group
         pods = self.informers.informer(PODS).store.list
         self.removed_profiles = RemovedProfiles(self.assembly.profiles, pods, self.clock.monotonic)
-        self.drift_detection.dump.at_permit = self.permit_waits.by_pod
-        self.drift_detection.dump.in_line = self.assembly.scheduler.lines.in_line
-        self.drift_detection.dump.behind_slow = self.workers.standing.all
         self.overcommit = self._build_overcommit_keeping(repairs=options.repairs_overcommitted_nodes)
-        self.assembly.on_quarantine = self._quarantine_soon
         limit = limit_with_alarm(options.memory_alarm, cgroup_limit)
         clients = self.client, self.event_client, self.plugin_client
         evictions = self.assembly.evictions.work_slots
@@ -327,10 +332,10 @@ class Parts:
 
     def _ports(self) -> Ports:
         """The ports, all implemented by the API server."""
-        pods = PodWriter(self.client, self.clock)
+        pods, observers = PodWriter(self.client, self.clock), Observers(self.observations, self.pod_log)
         return Ports(
             binder=BindingWriter(
-                pods, self.clock, self.observations, self._throttled, self.pod_log, self.taken, self._bind_pauses
+                pods, self.clock, self.observations, self._throttled, observers, self.taken, self._bind_pauses
             ),
             evictor=pods,
             statuses=self.status_writer,
@@ -348,7 +353,7 @@ class Parts:
             observations=self.observations,
             taken=self.taken,
             log=self.pod_log,
-            journal=self._journal,
+            journal=self.flight_recorder,
         )
 
     def _build_flight_recorder(self, options: Options, kinds: Sequence[Kind]) -> FlightRecorder | None:
@@ -357,14 +362,6 @@ class Parts:
         recorder = flight_recorder(options.record, self.clock)
         tap(recorder, self.informers, kinds)  # before the handlers that change the state
         return recorder
-
-    @property
-    def _journal(self) -> Journal:
-        return NO_JOURNAL if self.flight_recorder is None else self.flight_recorder
-
-    @property
-    def _deciding_clock(self) -> Clock:
-        return self.clock if self.flight_recorder is None else self.flight_recorder.clock
 
     def _wake_worker(self) -> None:
         """Wake a worker. A method, because the queue that calls it is built before the workers."""
@@ -380,6 +377,14 @@ class Parts:
     def _bind_pauses(self, uid: str) -> None:
         """A Binding sleeps before it is sent again. A method, likewise."""
         self.workers.pauses(uid)
+
+    def _own_kind_changed(self, event: ClusterEvent, old: KubeObject | None, new: KubeObject | None) -> None:
+        """Plugins have heard of a change that only they follow. A method, because the listers are built first."""
+        self.assembly.own_kind_changed(event, old, new)
+
+    def _extenders_in_use(self) -> Iterable[Extenders | None]:
+        """The extenders of all attempts under way. A method, because the workers are built later."""
+        return self.workers.extenders_in_use()
 
     def _pod(self, key: str) -> Pod | None:
         found: Pod | None = self.informers.informer(PODS).store.get(key)
@@ -420,7 +425,8 @@ class Parts:
             self.client,
             self.clock,
             periods,
-            self._journal,
+            assembly.observers,
+            WaitsBesideQueue(assembly.scheduler.lines.in_line, self.workers.standing.all, self.permit_waits.by_pod),
         )
 
 

@@ -35,8 +35,12 @@ def _no_report(_version: str) -> None:
 class ServerVersion:
     """Knows the API server's version."""
 
-    def __init__(self, client: APIClient, clock: Clock, known: str = "") -> None:
-        """`known`: what this process was told before."""
+    def __init__(
+        self, client: APIClient, clock: Clock, known: str = "", on_change: Callable[[], None] = _do_nothing
+    ) -> None:
+        """`known`: what this process was told before. `on_change` is called when the answer is another one than before,
+        before `on_answer`.
+        """
         self._client = client
         self._clock = clock
         self.text = known
@@ -46,8 +50,7 @@ class ServerVersion:
         """The version whose rules are not followed although the API server has it, and why; empty: all is well."""
         self.on_answer: Callable[[str], None] = _no_report
         """Called with each answer."""
-        self.on_change: Callable[[], None] = _do_nothing
-        """Called when the answer is another one than before, before `on_answer`."""
+        self._on_change = on_change
 
     async def run(self) -> None:
         """Ask until cancelled."""
@@ -68,7 +71,7 @@ class ServerVersion:
         before, self.text = self.text, answer
         if before not in {"", UNKNOWN, answer}:
             _log.info("server_version_changed", server_version=answer, before=before)
-            self.on_change()
+            self._on_change()
         problem = skew_of(answer)
         # Versions are few; a server that tells a new one each time must not fill the memory.
         if problem and answer not in self._warned_of and len(self._warned_of) < 100:

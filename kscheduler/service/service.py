@@ -34,6 +34,7 @@ from kscheduler.config.reading.lines import with_lines
 from kscheduler.config.unsupported_settings import unhonoured
 from kscheduler.election import LeaseLostError
 from kscheduler.framework.plugin_time import PLUGIN_TIME
+from kscheduler.scheduling.attempt_events import SchedulingBegan
 from kscheduler.scheduling.extenders.addresses import unusable_extenders
 from kscheduler.server import Server
 from kscheduler.server.serving import LOOPBACK
@@ -250,8 +251,7 @@ class App:
         )
         self.parts.overcommit.begin_scheduling()
         self.parts.assembly.queue.begin_scheduling()
-        if self.parts.flight_recorder is not None:
-            self.parts.flight_recorder.began()
+        self.parts.assembly.observers.tell(SchedulingBegan())
         async with running(*services):
             self.service_log.scheduling(self.followed_version.in_force, self.followed_version.why)
             self.http_app.is_scheduling = True

@@ -121,7 +121,7 @@ class ServiceLog:
         while True:
             await self._clock.sleep(1.0)
             self._flush()
-            self._parts.pod_log.repeat_errors(self._clock.time())
+            self._parts.pod_log.repeat_errors(self._clock.time(), self._parts.assembly.queue.find)
             self._parts.permit_waits.look()
             self._parts.incomplete_waits.look()
             self._parts.removed_profiles.look()

@@ -95,8 +95,7 @@ class Follower:
             client=client,
             **given,
         )
-        self.assembly = Assembly(config, registry, ports, clock)
-        self.assembly.on_quarantine = self._quarantine_soon
+        self.assembly = Assembly(config, registry, ports, clock, on_quarantine=self._quarantine_soon)
         self.change_buffer = ChangeBuffer(settings.settle_seconds)
         self.sums = Sums(settings.followed)
         self.placements = Placements()

@@ -18,12 +18,18 @@ from kscheduler.config.feature_gates import parse_feature_gates
 from kscheduler.config.loader import default_configuration
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.plugin import Plugin
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.framework.registry import Registry
 from kscheduler.framework.status import SUCCESS, Status
 from kscheduler.informers.informer import Informer
 from kscheduler.plugins.in_tree import registry
 from kscheduler.scheduling.attempt.context import Attempt
+from kscheduler.scheduling.attempt_events import PodRequeued
+from kscheduler.scheduling.failure import UNSCHEDULABLE, Failure
+from kscheduler.scheduling.observers import hears
 from kscheduler.state.cache import Cache
+from kscheduler.state.queue.sub_queues import UNSCHEDULABLE as UNSCHEDULABLE_PODS
 from tests.builders import make_node, make_pod, pod_info
 
 
@@ -113,11 +119,26 @@ def test_pre_enqueue_is_measured_and_arrivals_wake_a_worker() -> None:
     assert sum(observations.queue_incoming_pods.values()) == 1
 
 
-def test_the_log_asks_the_queue_what_a_parked_pod_waits_for() -> None:
-    assembly = assembled()
-    awaited = assembly.ports.log.awaited_events("kscheduler", frozenset(("NodeResourcesFit",)))
-    assert awaited == assembly.queue.awaited_events("kscheduler", frozenset(("NodeResourcesFit",)))
-    assert awaited
+def test_who_hears_of_a_failure_can_ask_the_queue_where_the_pod_is_and_what_it_waits_for() -> None:
+    heard: list[tuple[str, int]] = []
+
+    class Hears:
+        @hears(PodRequeued)
+        def note(self, event: PodRequeued) -> None:
+            found = event.queue.find(event.queued.key)
+            awaited = event.queue.awaited_events("kscheduler", event.failure.plugins)
+            heard.append((found[0] if found is not None else "", len(awaited)))
+
+    pod = make_pod("p")
+    assembly = assembled(Ports(pod_of=lambda _: pod, journal=Hears()))
+    assembly.queue.add(PodInfo(pod), assembly.clock.time())
+    queued = assembly.queue.pop_next(assembly.clock.time())
+    assert isinstance(queued, QueuedPodInfo)
+    rejected = Failure("no", UNSCHEDULABLE, frozenset(("NodeResourcesFit",)))
+    assembly.failures.handle(queued, rejected, assembly.clock.time())
+    ((place, awaited),) = heard
+    assert place == UNSCHEDULABLE_PODS
+    assert awaited > 1
 
 
 def test_every_kind_that_changes_what_is_decided_has_a_handler() -> None:

@@ -1,4 +1,4 @@
-"""The map of the code is true: the ten questions, the walks, the layers, the bounds of what is kept, the quirks."""
+"""The map of the code is true: the questions, the walks, the layers, the bounds of what is kept, the quirks."""
 
 import re
 from collections.abc import Iterator
@@ -21,18 +21,18 @@ _IN_PICTURE: Final = re.compile(r"([\w/]+\.py)(?: ([A-Za-z_]\w*(?:\.\w+)?))?")
 _METHOD: Final = re.compile(r"\b([A-Z]\w+\.[a-z_]\w*)")
 
 
-# --- the ten questions ------------------------------------------------------------------------------------------------
+# --- the questions ------------------------------------------------------------------------------------------------
 
 
 def queries() -> list[list[str]]:
-    section = text_of("CONTRIBUTING.md").partition("## Ten questions\n")[2].partition("\n## ")[0]
+    section = text_of("CONTRIBUTING.md").partition("## Eleven questions\n")[2].partition("\n## ")[0]
     rows = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in section.splitlines() if "?" in line]
     return [row for row in rows if len(row) == 3]
 
 
-def test_there_are_ten_queries_at_the_head_of_contributing() -> None:
-    assert len(queries()) == 10
-    assert text_of("CONTRIBUTING.md").splitlines()[2] == "## Ten questions"
+def test_there_are_eleven_queries_at_the_head_of_contributing() -> None:
+    assert len(queries()) == 11
+    assert text_of("CONTRIBUTING.md").splitlines()[2] == "## Eleven questions"
 
 
 @pytest.mark.parametrize("query", queries(), ids=lambda query: query[0])

@@ -26,6 +26,7 @@ from kscheduler.recorder.packing import ObjectPacker
 from kscheduler.recorder.replaying.replay import last_run_of, runs_of
 from kscheduler.recorder.segments import SegmentReader, room_for, segment_path, segments_in
 from kscheduler.recorder.step_clock import StepClock
+from kscheduler.scheduling.attempt_events import STEP_BEGAN, BackoffFlushed, NodesTouched, SchedulingBegan
 from tests.recorder.recorded import record, replayed
 
 
@@ -86,14 +87,14 @@ async def test_times_are_right_in_every_segment_whatever_steps_nobody_recorded(t
 
     async def step(seconds: float) -> None:
         await clock.advance(seconds)
-        recorder.begins()
+        recorder.step_began(STEP_BEGAN)
 
     recorder.start()
     expected = []
     for _ in range(2):
         await step(1.5)
         await step(0.25)
-        recorder.flushed_backoff()
+        recorder.flushed_backoff(BackoffFlushed())
         expected.append((Op.BACKOFF, recorder.clock.micros))
         written(recorder)
         recorder.tend()
@@ -101,7 +102,7 @@ async def test_times_are_right_in_every_segment_whatever_steps_nobody_recorded(t
         await step(2.0)
         recorder._begin_segment()
         await step(0.5)
-        recorder.began()
+        recorder.began(SchedulingBegan())
         expected.append((Op.BEGAN, recorder.clock.micros))
     await recorder.stop()
     names = segments_in(tmp_path)
@@ -244,7 +245,7 @@ async def test_what_comes_after_the_end_is_counted_and_does_not_touch_the_file(t
     await play(cluster, 60, {})
     before = [name.path.read_bytes() for name in segments_in(tmp_path)]
     for _ in range(recorder_module.BATCH):
-        recorder.touched(["node-0"], "Late")
+        recorder.touched(NodesTouched(["node-0"], "Late"))
     assert recorder.statistics().lost == recorder_module.BATCH
     assert recorder._thread.waiting == 0
     assert [name.path.read_bytes() for name in segments_in(tmp_path)] == before

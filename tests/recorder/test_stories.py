@@ -36,6 +36,7 @@ from kscheduler.recorder.report.state import state_tree
 from kscheduler.recorder.report.times import MICROS, time_text
 from kscheduler.recorder.segment_thread import SegmentThread, WriteSettings
 from kscheduler.scheduling import in_time
+from kscheduler.scheduling.attempt_events import PodAwaitsOthersVictims
 from kscheduler.scheduling.extenders.extender_results import UNASKED, ExtenderResults, ExtenderVictimResults
 from tests.recorder.recorded import record, replayed, written
 
@@ -313,7 +314,7 @@ def test_a_pod_that_waits_for_the_victims_of_another_one_is_woken_in_the_replay_
     """Its decision is followed and not made again, so the recording must say that it waits."""
     recorder = FlightRecorder(SegmentThread(WriteSettings(tmp_path, "x", 1, 1, 1.0)), VirtualClock())
     first = PodInfo(Pod(metadata=ObjectMeta(name="first", namespace="shop")))
-    recorder.continues_in_background(first, "node-1")
+    recorder.continues_in_background(PodAwaitsOthersVictims(first, "node-1"))
     entry = (Op.LATER, 7, first.key, False, "", recorder._take_outputs())
     redaction = KeyedRedaction(key) if key else NO_REDACTION
     packed = redaction.entry(entry)

@@ -100,8 +100,9 @@ class SchedulerHarness:
         clock: VirtualClock | None = None,
         pod_of: Callable[[str], Pod | None] | None = None,
         extenders: Extenders | None = None,
+        observer: object | None = None,
     ) -> None:
-        """`gates`: as in `--feature-gates`. `pod_of`: by default, the pods given to `add`."""
+        """`gates`: as in `--feature-gates`. `pod_of`: by default, the pods given to `add`. `observer` hears first."""
         self.clock = VirtualClock() if clock is None else clock
         self.cache = cache
         self.store: dict[str, Pod] = {}
@@ -112,7 +113,7 @@ class SchedulerHarness:
         self.taken = ForeignBindings(self.observations, self.clock)
         self.wake: Callable[[], None] = lambda: None
         config = default_configuration("kscheduler", parse_feature_gates(gates))
-        self._extenders = extenders
+        self._extenders, self._observer = extenders, observer
         ready = {profile.name: profile}
         assembly = Assembly(
             config,
@@ -139,6 +140,7 @@ class SchedulerHarness:
             observations=self.observations,
             extenders=lambda _: self._extenders,
             taken=self.taken,
+            journal=self._observer,
         )
 
     def add(self, *pods: Pod) -> None:

@@ -9,7 +9,8 @@ from kscheduler.client.errors import NotSentError
 from kscheduler.framework.cluster.preemption import Preemption
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
-from kscheduler.scheduling.failures.failures import SCHEDULER_ERROR, UNSCHEDULABLE, Failure
+from kscheduler.scheduling.attempt_events import ClassRejected, PodGone, PodRequeued, VictimEvictionBegun, VictimSpared
+from kscheduler.scheduling.failure import SCHEDULER_ERROR, UNSCHEDULABLE, Failure
 from kscheduler.scheduling.pod_log import PodLog
 from kscheduler.scheduling.pod_log.lines import FIRST_NAMES, MOST_CLASSES
 from kscheduler.scheduling.pod_log.pod_log import MOST_GATES_REPORTED, MOST_REMEMBERED
@@ -58,8 +59,8 @@ def test_a_victim_that_may_stay_says_why() -> None:
     log = PodLog()
     victim, decision = preemption()
     with at(2) as lines:
-        log.spared(victim, decision, is_outbid=True)
-        log.spared(victim, decision, is_outbid=False)
+        log.spared(VictimSpared(victim, decision, is_outbid=True))
+        log.spared(VictimSpared(victim, decision, is_outbid=False))
     assert [line["event"] for line in lines] == ["victim_spared"] * 2
     assert lines[0]["reason"] != lines[1]["reason"]
     assert lines[0]["preemptor"] == "default/big"
@@ -98,7 +99,6 @@ class Outage:
     def __init__(self, pods: int) -> None:
         self.log = PodLog()
         self.pods = [queued(f"web-{number}") for number in range(pods)]
-        self.log.find = self.found
         self.waiting: set[str] = set()
 
     def found(self, key: str) -> tuple[str, QueuedPodInfo] | None:
@@ -123,7 +123,7 @@ def test_at_any_moment_of_a_long_outage_the_last_two_minutes_report_of_it() -> N
         for second in range(4 * 3600):
             if second % 300 == 0:  # the longest back-off there is
                 outage.fail(one, f"binding web-0: etcd is away, try {second}"[:29], float(second))
-            outage.log.repeat_errors(float(second))
+            outage.log.repeat_errors(float(second), outage.found)
             reported += [second] * (len(errors(lines)) - len(reported))
     assert max(later - earlier for earlier, later in pairwise(reported)) <= 60
     assert reported[0] == 0
@@ -143,7 +143,7 @@ def test_a_hundred_thousand_pods_that_fail_by_one_cause_are_a_line_a_minute_with
             for _ in range(10):  # ten attempts a minute of each
                 for one in pods:
                     outage.fail(one, one.last_error, 60.0 * minute)
-            outage.log.repeat_errors(60.0 * minute + 1)
+            outage.log.repeat_errors(60.0 * minute + 1, outage.found)
     assert len(lines) == 9
     assert {line["times_since"] for line in lines[1:]} == {10_000}
 
@@ -155,7 +155,7 @@ def test_causes_that_are_ever_new_are_bounded() -> None:
             for number, one in enumerate(outage.pods):
                 one.last_error = text = f"{chr(97 + number % 26)}{chr(97 + number // 26)}: no"
                 outage.fail(one, text, float(second))
-            outage.log.repeat_errors(float(second))
+            outage.log.repeat_errors(float(second), outage.found)
     assert len(lines) <= 10 * (MOST_CAUSES + 1)
 
 
@@ -165,7 +165,7 @@ def test_what_is_over_is_reported_no_more_and_forgotten() -> None:
         outage.fail(outage.pods[0], "etcd is away", 0.0)
         outage.waiting.clear()  # it is bound, or gone
         for second in range(400):
-            outage.log.repeat_errors(float(second))
+            outage.log.repeat_errors(float(second), outage.found)
     assert len(lines) == 1
     assert len(outage.log._repeated) == 0
 
@@ -176,7 +176,7 @@ def test_a_pod_that_waits_for_another_reason_by_now_stands_for_nothing() -> None
     with at(0) as lines:
         outage.fail(one, "etcd is away", 0.0)
         one.last_error = ""  # it was rejected since
-        outage.log.repeat_errors(61.0)
+        outage.log.repeat_errors(61.0, outage.found)
     assert len(lines) == 1
 
 
@@ -184,7 +184,7 @@ def test_a_clock_that_is_set_back_does_not_silence_an_outage() -> None:
     outage = Outage(1)
     with at(0) as lines:
         outage.fail(outage.pods[0], "etcd is away", 1_000_000.0)
-        outage.log.repeat_errors(500.0)
+        outage.log.repeat_errors(500.0, outage.found)
     assert len(lines) == 2
 
 
@@ -193,7 +193,8 @@ def test_pods_that_share_a_verdict_are_counted_with_the_first_names() -> None:
     with at(2) as lines:
         for number in range(30):
             log.with_class(queued(f"web-{number}"), rejected(like="default/judged"), None, 0.0)
-        log.class_rejected("default/judged", ["default/judged", "default/x"], rejected(), "default/judged")
+        keys = ["default/judged", "default/x"]
+        log.class_rejected(ClassRejected("default/judged", keys, rejected(), "default/judged"))
         assert lines == []
         log.flush()
         log.flush()
@@ -222,7 +223,7 @@ def test_classes_that_wait_to_be_reported_are_bounded() -> None:
 def test_victims_whose_end_is_never_seen_are_not_remembered_for_ever() -> None:
     log = PodLog()
     for number in range(MOST_REMEMBERED + 10):
-        log.preempted(*preemption(number), 0.0)
+        log.preempted(VictimEvictionBegun(*preemption(number), 0.0))
     assert not log.expects_end_of("uid-of-victim-0")
     assert log.expects_end_of(f"uid-of-victim-{MOST_REMEMBERED + 9}")
 
@@ -231,23 +232,31 @@ def test_a_victims_end_is_reported_once_with_its_reason() -> None:
     log = PodLog()
     victim, decision = preemption()
     with at(2) as lines:
-        log.preempted(victim, decision, 100.0)
+        log.preempted(VictimEvictionBegun(victim, decision, 100.0))
         ended: Pod = make_pod("victim-0", status={"phase": "Succeeded"})
         assert log.expects_end_of(ended.metadata.uid)
-        log.victim_gone(ended, 103.25)
+        log.gone(PodGone(ended, is_pending=False, now=103.25))
         assert not log.expects_end_of(ended.metadata.uid)
     assert lines[-1]["event"] == "victim_gone"
     assert (lines[-1]["how"], lines[-1]["seconds"]) == ("Succeeded", 3.25)
 
 
+class _nobody_looks:  # noqa: N801  # reads as words
+    def find(self, key: str) -> tuple[str, QueuedPodInfo] | None:
+        raise AssertionError(key)
+
+    def awaited_events(self, profile: str, plugins: frozenset[str]) -> tuple[str, ...]:
+        raise AssertionError(profile, plugins)
+
+
 def test_at_minus_v_0_nothing_is_put_together() -> None:
-    log = PodLog(lambda *_: 1 / 0)  # type: ignore[arg-type]
+    log = PodLog()
     victim, decision = preemption()
     with at(0) as lines:
-        log.not_scheduled(queued(), rejected(), None, 0.0)
-        log.with_class(queued(), rejected(like="x"), None, 0.0)
-        log.class_rejected("c", ["a", "b"], rejected(), "a")
-        log.preempted(victim, decision, 0.0)
+        for failure in (rejected(), rejected(like="x")):
+            log.requeued(PodRequeued(queued(), failure, 0.0, is_news=True, queue=_nobody_looks()))
+        log.class_rejected(ClassRejected("c", ["a", "b"], rejected(), "a"))
+        log.preempted(VictimEvictionBegun(victim, decision, 0.0))
         log.moved(queued(), BACKOFF, "NodeAdd", 0.0)
         log.flush()
     assert lines == []

@@ -13,6 +13,7 @@ from kscheduler import __version__
 from kscheduler.scheduling.observations import AttemptResult
 from kscheduler.server import Address, Limits, Server
 from tests.server.site import PLAIN, Site, StartSite
+from tests.told import CONFLICT
 
 
 async def json_of(site: Site, path: str) -> object:
@@ -113,7 +114,7 @@ async def test_metrics_are_compressed_only_for_who_can_read_it(site: Site) -> No
 
 
 async def test_deleting_metrics_is_refused_and_changes_nothing(site: Site) -> None:
-    site.observations.bind_conflict()
+    site.observations.bind_in_doubt(CONFLICT)
     async with site.client.delete("/metrics") as response:
         assert (response.status, response.headers["Allow"]) == (405, "GET,HEAD")
     _, text = await site.text("/metrics")

@@ -26,7 +26,7 @@ from kscheduler.scenario.scenario import ClusterObjects
 from kscheduler.scenario.serving import Serving, served_cluster
 from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.scheduling.drift.pending import binding_timeout, waits_of
-from kscheduler.scheduling.failures.failures import SCHEDULER_ERROR
+from kscheduler.scheduling.failure import SCHEDULER_ERROR
 from kscheduler.scheduling.profiles import Profiles
 from kscheduler.state.cache import Cache
 

@@ -19,7 +19,7 @@ from kscheduler.explain.text.preemption import preemption_lines
 from kscheduler.explain.text.rejected_nodes import detail_lines, rejection_lines
 from kscheduler.framework.status import Code, Status
 from kscheduler.scenario.decide import Decision, pods_going, without_nomination
-from kscheduler.scheduling.failures.failures import SCHEDULER_ERROR
+from kscheduler.scheduling.failure import SCHEDULER_ERROR
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.scheduling.supervision.holds import HELD_BACK
 from kscheduler.text import (

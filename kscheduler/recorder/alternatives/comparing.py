@@ -17,7 +17,7 @@ from kscheduler.recorder.packing import ObjectUnpacker
 from kscheduler.recorder.replaying.recorded_configuration import RecordedConfiguration, configured_as
 from kscheduler.recorder.replaying.replay import Beginning, RecordingError
 from kscheduler.recorder.segments import SegmentName, SegmentReader
-from kscheduler.scheduling.journal import EvictionStep
+from kscheduler.scheduling.attempt_events import EvictionStep
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,16 +20,15 @@ from kscheduler.api.meta import KubeObject
 from kscheduler.assembly import Assembly
 from kscheduler.assembly.configured import Configured
 from kscheduler.assembly.profiles_over import that_only_decide
-from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.informers.store import Store
 from kscheduler.recorder.alternatives.run_measurements import PodPlacement, RunMeasurements, nodes_in_use
 from kscheduler.recorder.replaying.ports_of_replay import recorded_ports
 from kscheduler.recorder.replaying.service_steps import decide, decide_group, report
 from kscheduler.recorder.step_clock import MICROS, ReplayedClock
 from kscheduler.scheduling.attempt.context import Attempt
+from kscheduler.scheduling.attempt_events import EvictionStep, PodNotScheduled
 from kscheduler.scheduling.eviction.evictions import RunningPreemption
-from kscheduler.scheduling.failures.failures import Failure
-from kscheduler.scheduling.journal import AttemptFailure, EvictionStep, Journal
+from kscheduler.scheduling.observers import hears
 from kscheduler.state.queue.queued_group import QueuedPodGroup
 
 SAMPLE_SECONDS: Final = 60.0
@@ -50,13 +49,13 @@ class ExternalChange:
     """The safety net's turn."""
 
 
-class _Messages(Journal):
+class _Messages:
     def __init__(self) -> None:
         self.by_pod: dict[str, str] = {}
 
-    def failed(self, queued: QueuedPodInfo, failure: AttemptFailure) -> None:
-        assert isinstance(failure, Failure)  # noqa: S101  the journal's protocol is narrower
-        self.by_pod[queued.key] = failure.message
+    @hears(PodNotScheduled)
+    def failed(self, event: PodNotScheduled) -> None:
+        self.by_pod[event.queued.key] = event.failure.message
 
 
 class FreeRun:

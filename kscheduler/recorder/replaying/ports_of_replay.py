@@ -5,20 +5,24 @@ from typing import Any
 
 from kscheduler.api.kinds import POD_DISRUPTION_BUDGETS, PODS, WORKLOAD_KINDS, Kind
 from kscheduler.assembly import Ports
-from kscheduler.framework.cluster.preemption import Preemption
-from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.informers.store import Store
 from kscheduler.recorder.entries import Output
 from kscheduler.recorder.flight_recorder import failed_output, preempts_output
 from kscheduler.recorder.redacted_objects import numbers_in
+from kscheduler.scheduling.attempt_events import (
+    PodAwaitsOthersVictims,
+    PodLetGo,
+    PodNotScheduled,
+    PodSkipped,
+    PreemptionChosen,
+)
 from kscheduler.scheduling.eviction.disruption_budgets import StoredBudgets
 from kscheduler.scheduling.handlers.workloads import StoredWorkloads
-from kscheduler.scheduling.journal import AttemptFailure, Journal
+from kscheduler.scheduling.observers import hears
 
 
-def recorded_ports(stores: Mapping[Kind, Store[Any]], journal: Journal) -> Ports:
-    """Ports that read what was recorded, and write nothing."""
+def recorded_ports(stores: Mapping[Kind, Store[Any]], journal: object) -> Ports:
+    """Ports that read what was recorded, and write nothing. `journal`: an observer."""
     empty: Store[Any] = Store()
     budgets = stores.get(POD_DISRUPTION_BUDGETS)
     return Ports(
@@ -29,26 +33,38 @@ def recorded_ports(stores: Mapping[Kind, Store[Any]], journal: Journal) -> Ports
     )
 
 
-class OutputJournal(Journal):
-    """Collects the outputs of a step, as the recorder writes them."""
+class OutputJournal:
+    """An observer that collects the outputs of a step, as the recorder writes them."""
 
     def __init__(self, *, is_redacted: bool) -> None:
         self.outputs: list[tuple[Any, ...]] = []
         self._is_redacted = is_redacted
 
-    def failed(self, queued: QueuedPodInfo, failure: AttemptFailure) -> None:
-        """Note it, as the recorder does."""
-        op, pod, message, *rest = failed_output(queued, failure)
+    @hears(PodNotScheduled)
+    def failed(self, event: PodNotScheduled) -> None:
+        """The pod has no node, and this is why."""
+        op, pod, message, *rest = failed_output(event.queued, event.failure)
         self.outputs.append((op, pod, numbers_in(message) if self._is_redacted else message, *rest))
 
-    def let_go(self, queued: QueuedPodInfo) -> None:
-        self.outputs.append((Output.LET_GO, queued.key))
+    @hears(PodLetGo)
+    def let_go(self, event: PodLetGo) -> None:
+        """An attempt failed, and the pod needs no node any more."""
+        self.outputs.append((Output.LET_GO, event.queued.key))
 
-    def preempting(self, preemption: Preemption) -> None:
-        self.outputs.append(preempts_output(preemption))
+    @hears(PodSkipped)
+    def skipped(self, event: PodSkipped) -> None:
+        """The pod was not tried."""
+        self.outputs.append((Output.LET_GO, event.queued.key))
 
-    def continues_in_background(self, pod: PodInfo, node_name: str) -> None:
-        self.outputs.append((Output.CONTINUES_IN_BACKGROUND, pod.key, node_name))
+    @hears(PreemptionChosen)
+    def preempting(self, event: PreemptionChosen) -> None:
+        """Victims are chosen."""
+        self.outputs.append(preempts_output(event.preemption))
+
+    @hears(PodAwaitsOthersVictims)
+    def continues_in_background(self, event: PodAwaitsOthersVictims) -> None:
+        """The pod preempts nobody."""
+        self.outputs.append((Output.CONTINUES_IN_BACKGROUND, event.pod.key, event.node_name))
 
     def take(self) -> list[tuple[Any, ...]]:
         """The outputs since the last call."""

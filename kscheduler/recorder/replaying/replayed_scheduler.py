@@ -52,10 +52,10 @@ from kscheduler.recorder.replaying.service_steps import decide, decide_group, re
 from kscheduler.recorder.restored_state import SnapshotRestore
 from kscheduler.recorder.step_clock import ReplayedClock
 from kscheduler.scheduling.attempt.context import Attempt
+from kscheduler.scheduling.attempt_events import EvictionStep
 from kscheduler.scheduling.eviction.evictions import RunningPreemption
 from kscheduler.scheduling.extenders.extender_results import ExtenderResults
-from kscheduler.scheduling.failures.failures import SCHEDULER_ERROR, UNSCHEDULABLE, Failure
-from kscheduler.scheduling.journal import EvictionStep
+from kscheduler.scheduling.failure import SCHEDULER_ERROR, UNSCHEDULABLE, Failure
 from kscheduler.scheduling.profiles import Profiles
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.state.cache import Cache

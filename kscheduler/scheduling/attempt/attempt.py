@@ -34,18 +34,33 @@ from kscheduler.scheduling.attempt.context import Attempt, AttemptContext, Evalu
 from kscheduler.scheduling.attempt.extenders import ExtenderConsultation
 from kscheduler.scheduling.attempt.group_attempt import GroupAttempts, GroupConsultation
 from kscheduler.scheduling.attempt.skipping import LongSearchRunner, PodSkipping, search_budget_for
+from kscheduler.scheduling.attempt_events import (
+    STEP_BEGAN,
+    AttemptBegun,
+    AttemptCompleted,
+    AttemptFailed,
+    CostlyCycle,
+    CycleTimed,
+    PermitReleased,
+    PodAssumed,
+    PodBound,
+    PodDecidedLater,
+    PodJudged,
+    PodLeftQueue,
+    PodNominated,
+    PodWaitEnded,
+    PodWaits,
+    PreemptionChosen,
+    ReservationReleased,
+    StepBegan,
+    UndecidedGivenUp,
+)
 from kscheduler.scheduling.classes.class_engine import ClassEngine
 from kscheduler.scheduling.cycle.evaluator import NodeSampler
 from kscheduler.scheduling.extenders.extender_results import Extenders
-from kscheduler.scheduling.failures.failures import (
-    Failure,
-    failure_of_bug,
-    failure_of_record,
-    failure_of_status,
-)
+from kscheduler.scheduling.failure import Failure, failure_of_bug, failure_of_record, failure_of_status
 from kscheduler.scheduling.in_time import TimedCycles
-from kscheduler.scheduling.observations import AttemptResult
-from kscheduler.scheduling.pod_log.lines import MOVES, OUTCOMES, STEPS
+from kscheduler.scheduling.pod_log.lines import MOVES, STEPS
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.scheduling.resize_attempts import ResizeAttempts
@@ -73,26 +88,42 @@ class Scheduler:
 
     def __init__(self, context: AttemptContext, evaluators: Evaluators) -> None:
         self._context = context
+        self._tell = context.observers.tell
+        self._is_recorded = context.observers.is_heard(StepBegan)
+        """Whether anybody wants to hear of the steps of each pod."""
         self._now = context.clock.monotonic
         self._evaluators = evaluators
         self._histograms: dict[tuple[str, Code, str], Histogram] = {}
         """By extension point, code and profile: each pod needs six of them."""
-        self._skipping = PodSkipping(context, lambda: self._evaluators.profiles)
-        self._cycles = cycles = TimedCycles(context.clock, context.cache, self._costly_tried)
-        self._resizing = ResizeAttempts(
-            cycles,
-            context.cache,
-            context.failures,
-            context.observations,
-            context.clock,
-            context.evictions,
-            self._skipping.end,
+        cache, queue, pod_of, clock = context.cache, context.queue, context.pod_of, context.clock
+        observers = context.observers
+        self._skipping = skipping = PodSkipping(
+            cache, queue, pod_of, lambda: self._evaluators.profiles, observers, clock
         )
-        self._consultation = ExtenderConsultation(context, cycles, self._skipping, lambda: self._evaluators)
-        self._long_searches = LongSearchRunner(context, self._skipping, self._judge_again)
+        self._cycles = cycles = TimedCycles(clock, cache, self._costly_tried)
+        self._resizing = ResizeAttempts(
+            cycles, cache, context.failures, observers, clock, context.evictions, skipping.end
+        )
+        self._consultation = ExtenderConsultation(
+            cache, queue, pod_of, cycles, skipping, lambda: self._evaluators, observers, clock
+        )
+        self._long_searches = LongSearchRunner(skipping, self._judge_again, observers, clock)
         self.lines = self._consultation.lines
         """Pods that wait until extenders can be asked about them."""
-        self._groups = GroupAttempts(context, cycles, self._skipping, lambda: self._evaluators, self)
+        self._groups = GroupAttempts(
+            cache,
+            queue,
+            context.waiting,
+            cycles,
+            skipping,
+            lambda: self._evaluators,
+            self,
+            context.evictions,
+            context.claims,
+            context.group_reports,
+            observers,
+            clock,
+        )
         self.awaited = binding_cycle.AwaitedSteps(context.clock)
         """Coroutines of plugins that no worker waits for."""
 
@@ -117,7 +148,7 @@ class Scheduler:
         return self._evaluators.engines
 
     def _costly_tried(self, seconds: float) -> None:
-        self._context.journal.costly_tried(seconds)
+        self._tell(CostlyCycle(seconds))
         self._context.queue.costly_tried(seconds)
 
     # --- deciding: never awaits ---------------------------------------------------------------------------------------
@@ -177,10 +208,9 @@ class Scheduler:
             return None
         stopwatch = evaluators.stopwatches[profile.name]
         stopwatch.start(queued.pod)
-        logs_steps = verbose(STEPS)  # without a reader, the lines are not put together
-        if logs_steps:
-            context.log.attempt(queued)
-        search_budget = search_budget_for(queued.pod, context)
+        if verbose(STEPS):
+            self._tell(AttemptBegun(queued))
+        search_budget = search_budget_for(queued.pod, context.cache, context.clock)
         record = self._judge(queued, profile, stopwatch, search_budget)
         attempt = Attempt(queued, profile, record, started, evaluators.extenders)
         if search_budget is not None and search_budget.rest is not None:
@@ -192,17 +222,18 @@ class Scheduler:
         """Act on the record: reserve the node; or begin the preemption and requeue. Returns whether there is a node."""
         context, record, queued = self._context, attempt.record, attempt.queued
         profile, started = attempt.profile, attempt.started
-        logs_steps = verbose(STEPS)
-        context.observations.algorithm(self._now() - started)
-        if logs_steps and verbose(MOVES):
-            context.log.judged(record)
+        tells_details = verbose(STEPS)
+        self._tell(CycleTimed(self._now() - started))
+        if tells_details and verbose(MOVES):
+            self._tell(PodJudged(record))
         if not record.status.is_success:
             if record.preemption is not None:  # before requeueing: PreEnqueue checks whether the pod must wait
-                context.journal.preempting(record.preemption)
+                self._tell(PreemptionChosen(record.preemption))
                 context.evictions.begin(record.preemption)
             if record.deallocation is not None and context.claims is not None:
                 context.claims.free(record.deallocation)
-            context.log.nominated(record)
+            if record.nominated_node_name:
+                self._tell(PodNominated(record))
             self.fail(queued, self._failure_of(attempt), profile, started)
             return False
         try:
@@ -215,14 +246,14 @@ class Scheduler:
             self.fail(queued, failure_of_status(status), profile, started)
             return False
         self._activate(attempt)
-        if logs_steps:
-            context.log.assumed(record)
+        if tells_details:
+            self._tell(PodAssumed(record))
         return True
 
     def _take_later(self, attempt: Attempt) -> bool:
-        self._context.journal.begins()
+        self._tell(STEP_BEGAN)
         has_node = self.take(attempt)
-        self._context.journal.decided_later(attempt, has_node=has_node)
+        self._tell(PodDecidedLater(attempt, has_node))
         return has_node
 
     def _failure_of(self, attempt: Attempt) -> Failure:
@@ -280,7 +311,7 @@ class Scheduler:
         status = binding_cycle.run_reserve(attempt)
         began = self._measure(attempt, RESERVE.label, status.code, began)
         if status.is_success:
-            status = binding_cycle.run_permit(attempt, self._context)
+            status = binding_cycle.run_permit(attempt, self._context.waiting, self._context.clock)
             self._measure(attempt, PERMIT.label, status.code if attempt.held is None else Code.WAIT, began)
         if not status.is_success:
             self.release(attempt)
@@ -316,7 +347,8 @@ class Scheduler:
             if not failure.is_success:
                 self.release_and_requeue(attempt, failure)
                 return False
-            await announce(self._context, attempt)
+            if self._context.announcer is not None:
+                await announce(attempt, self._context.announcer)
             return await self.await_permit(attempt) and await self.pre_bind(attempt)
         finally:
             self._end_permit(attempt)
@@ -326,24 +358,21 @@ class Scheduler:
         held = attempt.held
         if held is None:
             return True
-        began, log = self._now(), self._context.log
-        log.waiting(
-            held.pod, held.node_name, PERMIT.label, held.pending_plugins, max(held.timeouts.values(), default=0.0)
-        )
+        began, timeout = self._now(), max(held.timeouts.values(), default=0.0)
+        self._tell(PodWaits(held.pod, held.node_name, PERMIT.label, held.pending_plugins, timeout))
         try:
             with self.awaited.queried(attempt, held):
                 verdict = await binding_cycle.verdict_of(held, self._context.clock)
         finally:
             self._end_permit(attempt)
-        self._context.observations.permit_wait(verdict.code.label, self._now() - began)
-        log.wait_over(held.pod, held.node_name, PERMIT.label, verdict.code.label, self._now() - began)
+        self._tell(PodWaitEnded(held.pod, held.node_name, PERMIT.label, verdict.code.label, self._now() - began))
         if not verdict.is_success:
             self.release_and_requeue(attempt, verdict)
         return verdict.is_success
 
     def _end_permit(self, attempt: Attempt) -> None:
         if attempt.held is not None:
-            self._context.journal.released(attempt.queued.pod.uid)
+            self._tell(PermitReleased(attempt.queued.pod.uid))
         self._context.waiting.release(attempt.queued.pod.uid)
 
     async def pre_bind(self, attempt: Attempt) -> bool:
@@ -358,11 +387,11 @@ class Scheduler:
         if plan.groups:
             if self._context.in_pre_bind is not None:
                 attempt.entry = self._context.in_pre_bind.add(pod.uid)
-            log, plugins = self._context.log, [plugin.name for group in plan.groups for plugin in group]
-            log.waiting(pod, attempt.node_name, PRE_BIND.label, plugins)
+            plugins = [plugin.name for group in plan.groups for plugin in group]
+            self._tell(PodWaits(pod, attempt.node_name, PRE_BIND.label, plugins))
             state, node_name, listener = attempt.record.state, attempt.node_name, attempt.profile.listener
             status = await binding.run(plan, state, pod, node_name, attempt.entry, listener)
-            log.wait_over(pod, attempt.node_name, PRE_BIND.label, status.code.label, self._now() - began)
+            self._tell(PodWaitEnded(pod, node_name, PRE_BIND.label, status.code.label, self._now() - began))
         self._measure(attempt, PRE_BIND.label, status.code, began)
         attempt.is_pre_bound = status.is_success
         if not status.is_success:
@@ -372,7 +401,8 @@ class Scheduler:
     def leave_queue(self, uid: str) -> None:
         """The pod is on its way to its node: no event concerns the queue's part of it any longer."""
         self._context.queue.done(uid)
-        self._context.journal.leaves_queue(uid)
+        if self._is_recorded:
+            self._tell(PodLeftQueue(uid))
 
     def _plan(self, attempt: Attempt) -> PreBindPlan:
         if attempt.plan is None:
@@ -437,29 +467,18 @@ class Scheduler:
 
     def bound(self, attempt: Attempt) -> None:
         """The API server has accepted the Binding."""
-        context, queued = self._context, attempt.queued
-        context.journal.begins()
-        context.cache.finish_binding(queued.pod.uid, context.clock.time())
-        seconds = self._now() - attempt.started
-        context.observations.attempt(AttemptResult.SCHEDULED, attempt.profile.name, seconds)
-        context.observations.pod_scheduled(queued.attempts)
-        first = queued.initial_attempt_timestamp
-        if first is not None:
-            context.observations.sli(queued.attempts, context.clock.time() - first)
-        if queued.was_flushed:
-            context.observations.scheduled_after_flush()
-        context.reporter.scheduled(queued.pod.pod, attempt.node_name)
-        context.log.recent.note_bound(queued, attempt.record, seconds, context.clock.time())
-        if verbose(OUTCOMES):
-            context.log.bound(queued, attempt.record, context.clock.time())
-        self._post_bind(attempt)
-        self._activate(attempt)
-        context.journal.bound(queued)
-
-    def _post_bind(self, attempt: Attempt) -> None:
+        queued = attempt.queued
+        if self._is_recorded:
+            self._tell(STEP_BEGAN)
+        now = self._context.clock.time()
+        self._context.cache.finish_binding(queued.pod.uid, now)
+        self._tell(PodBound(queued, attempt.record, attempt.profile.name, self._now() - attempt.started, now))
         began = self._now()
         binding_cycle.run_post_bind(attempt, self.awaited)
         self._measure(attempt, POST_BIND.label, Code.SUCCESS, began)
+        self._activate(attempt)
+        if self._is_recorded:
+            self._tell(AttemptCompleted(queued))
 
     # --- failing ------------------------------------------------------------------------------------------------------
 
@@ -481,9 +500,9 @@ class Scheduler:
             return
         if not attempt.node_name:  # extenders were being asked, or a search went on: nothing is reserved yet
             attempt.queued.last_error = failure_of_bug(failure).message
-            self._context.journal.begins()
+            self._tell(STEP_BEGAN)
             self.give_up(attempt.queued, failure)
-            self._context.journal.given_up(attempt.queued, failure)
+            self._tell(UndecidedGivenUp(attempt.queued, failure))
             return
         bug = error(f"{type(failure).__name__}: {failure}", fault=Fault.BUG)
         attempt.queued.last_error = bug.message
@@ -492,14 +511,14 @@ class Scheduler:
     def release_and_requeue(self, attempt: Attempt, status: Status) -> None:
         """Release the node, requeue the pod, and wake the pods that the free room may help."""
         context, pod = self._context, attempt.queued.pod
-        context.journal.begins()
+        self._tell(STEP_BEGAN)
         self.release(attempt)
         failure = replace(failure_of_status(status), extender=", ".join(attempt.objectors))
         self.fail(attempt.queued, failure, attempt.profile, attempt.started)
         not_woken = pod.uid if status.is_rejected else ""  # the room of a rejected pod must not wake the pod itself
         gone = placed(pod.pod, attempt.node_name)  # with its node: a hint sees no free room in a pod without one
         context.queue.move_all(events.ASSIGNED_POD_DELETE, gone, None, context.clock.time(), not_woken)
-        context.journal.abandoned(attempt.queued, status)
+        self._tell(ReservationReleased(attempt.queued, status))
 
     def release(self, attempt: Attempt) -> None:
         """Undo what was reserved and assumed for the pod."""
@@ -515,9 +534,5 @@ class Scheduler:
 
     def fail(self, queued: QueuedPodInfo, failure: Failure, profile: Profile, started: float) -> None:
         """The attempt found no node: requeue the pod and report why. `started`: monotonic seconds."""
-        context = self._context
-        result = AttemptResult.ERROR if failure.is_error else AttemptResult.UNSCHEDULABLE
-        context.observations.attempt(result, profile.name, self._now() - started)
-        if result is AttemptResult.ERROR:
-            context.observations.attempt_failed(failure.fault)
-        context.failures.handle(queued, failure, context.clock.time())
+        self._tell(AttemptFailed(failure, profile.name, self._now() - started))
+        self._context.failures.handle(queued, failure, self._context.clock.time())

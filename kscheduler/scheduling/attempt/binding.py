@@ -40,9 +40,10 @@ from kscheduler.framework.plugin import PreBindPlugin
 from kscheduler.framework.plugin_listener import NO_LISTENER, PluginListener
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Code, Fault, Status, error
+from kscheduler.scheduling.attempt_events import BindingInDoubt, BindingNotSent, BindingSettled
 from kscheduler.scheduling.foreign_bindings import ForeignBindings
 from kscheduler.scheduling.observations import Observations
-from kscheduler.scheduling.pod_log import PodLog
+from kscheduler.scheduling.observers import NO_OBSERVERS, Observers
 from kscheduler.scheduling.runtime.attempt_calls import call_pre_bind, call_pre_flight, pre_bind_was_cancelled
 from kscheduler.state.waiting_pods import PodInPreBind
 
@@ -265,7 +266,7 @@ class BindingWriter:
         clock: Clock,
         observations: Observations,
         on_throttled: Callable[[str, APIError], None],
-        log: PodLog | None = None,
+        observers: Observers = NO_OBSERVERS,
         taken: ForeignBindings | None = None,
         on_pause: Callable[[str], None] = lambda _uid: None,
     ) -> None:
@@ -276,7 +277,7 @@ class BindingWriter:
         self._clock = clock
         self._observations = observations
         self._on_throttled = on_throttled
-        self._log = log or PodLog()
+        self._tell = observers.tell
         self._taken = taken
         self._on_pause = on_pause
 
@@ -299,7 +300,7 @@ class BindingWriter:
                 await self._pods.bind(meta.namespace, meta.name, meta.uid, node_name)
             except NotSentError as failure:
                 has_answered = False  # nobody can be reached: no place is needed by others meanwhile
-                self._log.bind_not_sent(pod, node_name, str(failure))
+                self._tell(BindingNotSent(pod, node_name, str(failure)))
             except ClientError as failure:
                 retry_after = _retry_after_seconds(failure)
                 is_in_doubt = is_in_doubt or _leaves_doubt(failure)
@@ -333,13 +334,11 @@ class BindingWriter:
         if not (is_in_doubt or is_conflict):
             return _error_of(failure)
         last = last or not _leaves_doubt(failure)
-        self._observations.bind_conflict()
-        self._log.bind_in_doubt(pod, node_name, str(failure))
+        self._tell(BindingInDoubt(pod, node_name, str(failure)))
         status = await self._settle(pod, node_name, failure, last=last)
         if status is not None:
             outcome = "bound" if status.is_success else "lost"
-            self._observations.bind_settled(outcome)
-            self._log.bind_settled(pod, node_name, outcome, str(failure))
+            self._tell(BindingSettled(pod, node_name, outcome, str(failure)))
             if status.is_success and not is_in_doubt and self._taken is not None:
                 self._taken.bound(pod, node_name)  # it is on our node, and no try of ours can have put it there
         return status

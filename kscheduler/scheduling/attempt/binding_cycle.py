@@ -17,7 +17,8 @@ from kscheduler.framework.plugin import PERMIT_TIMEOUT_SECONDS, PermitPlugin, Po
 from kscheduler.framework.plugin_time import PLUGIN_TIME
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Code, Status, error
-from kscheduler.scheduling.attempt.context import Attempt, AttemptContext
+from kscheduler.scheduling.attempt.context import Attempt
+from kscheduler.scheduling.eviction.evictions import NominationWriter
 from kscheduler.scheduling.groups import group_cycle
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.runtime.attempt_calls import (
@@ -29,7 +30,7 @@ from kscheduler.scheduling.runtime.attempt_calls import (
 )
 from kscheduler.scheduling.runtime.points import PERMIT, POST_BIND
 from kscheduler.scheduling.supervision.alarm import TimeBudgetError
-from kscheduler.state.waiting_pods import HeldPod
+from kscheduler.state.waiting_pods import HeldPod, WaitingPodTable
 from kscheduler.telemetry.logs import get_logger
 
 # Permit: may the pod be bound now, later, or not at all?
@@ -91,16 +92,16 @@ def run_reserve(attempt: Attempt) -> Status:
     return group_cycle.reserve(attempt.profile, attempt.record.state, attempt.queued.pod, attempt.node_name)
 
 
-def run_permit(attempt: Attempt, context: AttemptContext) -> Status:
+def run_permit(attempt: Attempt, waiting: WaitingPodTable, clock: Clock) -> Status:
     """All plugins are asked; if some answered Wait and none says no, the attempt holds the pod for them."""
     pod = attempt.queued.pod
     profile, state = attempt.profile, attempt.record.state
     status, timeouts = run(profile, state, pod, attempt.node_name)
     if timeouts:
-        now = context.clock.monotonic()
+        now = clock.monotonic()
         deadlines = {plugin: now + seconds for plugin, seconds in timeouts.items()}
         attempt.held = HeldPod(pod, attempt.node_name, deadlines, timeouts, since=now)
-        context.waiting.hold(attempt.held)
+        waiting.hold(attempt.held)
     return status
 
 
@@ -207,12 +208,10 @@ async def _ended(task: asyncio.Task[object]) -> None:
 _log = get_logger("attempt")
 
 
-async def announce(context: AttemptContext, attempt: Attempt) -> None:
-    """Write the node, if the feature gate is on. The pod is bound even if that fails."""
-    announcer, pod = context.announcer, attempt.queued.pod
-    if announcer is None:
-        return
-    context.failures.withdraw(pod.uid)
+async def announce(attempt: Attempt, announcer: NominationWriter) -> None:
+    """Write the node. The pod is bound even if that fails."""
+    pod = attempt.queued.pod
+    announcer.withdraw(pod.uid)
     try:
         await announcer.patch_pod_status(pod.pod, None, attempt.node_name)
     except ClientError as failure:

@@ -24,14 +24,12 @@ from kscheduler.scheduling.extenders.extender_results import Extenders
 from kscheduler.scheduling.failures.failures import FailureHandler
 from kscheduler.scheduling.failures.infeasible import KnownInfeasible
 from kscheduler.scheduling.groups.group_status_writer import GroupReports
-from kscheduler.scheduling.journal import NO_JOURNAL, Journal
 from kscheduler.scheduling.observations import Observations
-from kscheduler.scheduling.pod_log import PodLog
+from kscheduler.scheduling.observers import Observers
 from kscheduler.scheduling.pod_log.lines import MOVES
 from kscheduler.scheduling.profile import Profile, with_whole
 from kscheduler.scheduling.profiles import Profiles
 from kscheduler.scheduling.record import SchedulingRecord
-from kscheduler.scheduling.reports import Reporter
 from kscheduler.scheduling.resizes import DeferredResizes
 from kscheduler.scheduling.runtime.lifecycle_calls import call_close
 from kscheduler.scheduling.stopwatch import ObservedStopwatch
@@ -236,21 +234,22 @@ class PreemptionRunner(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class AttemptContext:
-    """The parts of the scheduler that attempts work on."""
+    """What `Scheduler` works on; it gives its own parts what each of them needs."""
 
     cache: Cache
     queue: SchedulingQueue
     waiting: WaitingPodTable
     failures: FailureHandler
-    reporter: Reporter
+    observers: Observers
+    """Those who hear what happens."""
     observations: Observations
+    """Where extension points are timed."""
     clock: Clock
     evictions: PreemptionRunner
     announcer: NominationWriter | None
     """`None` if the feature gate NominatedNodeNameForExpectation is off."""
     in_pre_bind: PodsInPreBind | None
     """`None` if the same gate is off: as in kube-scheduler, PreBind cannot be cancelled then."""
-    log: PodLog
     claims: ClaimWriter | None
     """Frees claims of their devices; `None` where nothing is written."""
     pod_of: Callable[[str], Pod | None]
@@ -258,5 +257,3 @@ class AttemptContext:
     resizes: DeferredResizes
     group_reports: GroupReports
     """Conditions of pod groups."""
-    journal: Journal = NO_JOURNAL
-    """Hears of each step that changes what later decisions see."""

@@ -6,17 +6,22 @@ from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from typing import Final
 
-from kscheduler.aio.clock import REAL_CLOCK
+from kscheduler.aio.clock import REAL_CLOCK, Clock
+from kscheduler.api.core import Pod
 from kscheduler.framework.nodes.node_table import NodeTable
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
-from kscheduler.scheduling.attempt.context import Attempt, AttemptContext, Evaluators
+from kscheduler.scheduling.attempt.context import Attempt, Evaluators
 from kscheduler.scheduling.attempt.skipping import PodSkipping
+from kscheduler.scheduling.attempt_events import STEP_BEGAN, AttemptBegun, PodDecidedLater
 from kscheduler.scheduling.extenders.extender_results import ExtenderResults
 from kscheduler.scheduling.extenders.rounds import decide_in_rounds
 from kscheduler.scheduling.in_time import TimedCycles
+from kscheduler.scheduling.observers import Observers
 from kscheduler.scheduling.pod_log.lines import STEPS
 from kscheduler.scheduling.record import SchedulingRecord
+from kscheduler.state.cache import Cache
+from kscheduler.state.queue.scheduling_queue import SchedulingQueue
 from kscheduler.telemetry.logs import get_logger, verbose
 
 # Pods in line for extenders: a bounded number of turns for each line, and the most important pod goes next.
@@ -82,8 +87,15 @@ class _Line:
 class ExtenderWaitQueues:
     """The lines that have pods; a line begins with its first pod and ends with its last."""
 
-    def __init__(self, turns: int = TURNS_PER_LINE, now: Callable[[], float] = REAL_CLOCK.monotonic) -> None:
-        """`now`: monotonic seconds."""
+    def __init__(
+        self,
+        turns: int = TURNS_PER_LINE,
+        now: Callable[[], float] = REAL_CLOCK.monotonic,
+        let_go: Callable[[QueuedPodInfo], bool] = _none_dropped,
+    ) -> None:
+        """`now`: monotonic seconds. `let_go` ends the attempt of a pod that is gone, or needs no node any more; whether
+        it was so.
+        """
         self._turns = turns
         self._now = now
         self._lines: dict[str, _Line] = {}
@@ -96,8 +108,7 @@ class ExtenderWaitQueues:
         """Pods whose turn has come, or whose line must be found again; to be decided before any other pod."""
         self.on_call: Callable[[], None] = _no_workers
         """Wakes a worker."""
-        self.let_go: Callable[[QueuedPodInfo], bool] = _none_dropped
-        """Ends the attempt of a pod that is gone, or needs no node any more; whether it was so."""
+        self._let_go = let_go
 
     def standing(self) -> int:
         """How many pods wait for a turn."""
@@ -156,7 +167,7 @@ class ExtenderWaitQueues:
             line.standing_since = self._now()
         heappush(line.standing, (-queued.pod.priority, self._arrivals, queued))
         if len(line.standing) >= line.sweep_at:
-            line.standing = [entry for entry in line.standing if not self.let_go(entry[2])]
+            line.standing = [entry for entry in line.standing if not self._let_go(entry[2])]
             heapify(line.standing)
             line.sweep_at = max(LEAST_SWEPT, 2 * len(line.standing))
         return False
@@ -224,15 +235,27 @@ class ExtenderConsultation:
     """Gives turns to pods that concern extenders, asks, and decides."""
 
     def __init__(
-        self, context: AttemptContext, cycles: TimedCycles, skipping: PodSkipping, evaluators: Callable[[], Evaluators]
+        self,
+        cache: Cache,
+        queue: SchedulingQueue,
+        pod_of: Callable[[str], Pod | None],
+        cycles: TimedCycles,
+        skipping: PodSkipping,
+        evaluators: Callable[[], Evaluators],
+        observers: Observers,
+        clock: Clock,
     ) -> None:
-        """`judges`: those in force; they may be exchanged while extenders think."""
-        self._context = context
+        """`pod_of`: the newest version of a pod by its key. `evaluators`: those in force; they may be exchanged while
+        extenders think.
+        """
+        self._cache = cache
+        self._queue = queue
+        self._pod_of = pod_of
+        self._tell = observers.tell
         self._cycles = cycles
         self._skipping = skipping
         self._evaluators = evaluators
-        self.lines = ExtenderWaitQueues(now=context.clock.monotonic)
-        self.lines.let_go = skipping.lets_go
+        self.lines = ExtenderWaitQueues(now=clock.monotonic, let_go=skipping.lets_go)
 
     def begin(self, attempt: Attempt) -> Attempt | None:
         """The attempt, if its pod has a turn until `decide` has ended. If not, the pod stands in line, and is called.
@@ -241,18 +264,18 @@ class ExtenderConsultation:
         """
         queued, extenders = attempt.queued, attempt.extenders
         if extenders is not None and not self.lines.begin_or_wait(extenders.line_of(queued.pod), queued):
-            self._context.queue.rest(queued.pod.uid)
+            self._queue.rest(queued.pod.uid)
             return None
         if verbose(STEPS):
-            self._context.log.attempt(queued)
+            self._tell(AttemptBegun(queued))
         return attempt
 
     def resume(self, queued: QueuedPodInfo) -> bool:
         """A pod was called: take its newest version. False if nobody needs it any more; then its attempt is over."""
-        self._context.queue.resume(queued)
+        self._queue.resume(queued)
         if self._skipping.lets_go(queued):
             return False
-        newest = self._context.pod_of(queued.key)
+        newest = self._pod_of(queued.key)
         if newest is not None and newest is not queued.pod.pod:
             queued.pod = PodInfo(newest)
         return True
@@ -276,12 +299,12 @@ class ExtenderConsultation:
         return answers is not None
 
     def _judge(self, attempt: Attempt, answers: ExtenderResults) -> tuple[SchedulingRecord, NodeTable] | None:
-        self._context.journal.begins()
+        self._tell(STEP_BEGAN)
         if self._skipping.lets_go(attempt.queued):
-            self._context.journal.decided_later(attempt, has_node=False)
+            self._tell(PodDecidedLater(attempt, has_node=False))
             return None
         attempt.record = self._record(attempt, answers)
-        return attempt.record, self._context.cache.nodes
+        return attempt.record, self._cache.nodes
 
     def _record(self, attempt: Attempt, answers: ExtenderResults) -> SchedulingRecord:
         """Run the cycle. A profile that has gone meanwhile still decides about its pod, unmeasured."""

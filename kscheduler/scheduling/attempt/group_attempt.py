@@ -20,30 +20,42 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, Protocol
 
+from kscheduler.aio.clock import Clock
+from kscheduler.framework.cluster.claim_writing import ClaimWriter
 from kscheduler.framework.cluster.pod_groups import CycleOfGroup, GroupDefinition
 from kscheduler.framework.nodes.node_table import Rows
 from kscheduler.framework.nodes.search_budget import UnfinishedSearch
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.framework.status import Code, Fault, Status, error
-from kscheduler.scheduling.attempt.context import Attempt, AttemptContext, Evaluators
+from kscheduler.scheduling.attempt.context import Attempt, Evaluators, PreemptionRunner
 from kscheduler.scheduling.attempt.skipping import SLICE_SECONDS, PodSkipping, search_budget_for
+from kscheduler.scheduling.attempt_events import (
+    GroupAttempted,
+    GroupCycleTimed,
+    GroupPreemptionSearched,
+    PermitGivenAtOnce,
+    PlacementsTried,
+)
 from kscheduler.scheduling.cycle.node_search import TieBreakingSampler
 from kscheduler.scheduling.extenders.extender_results import Extenders
-from kscheduler.scheduling.failures.failures import SCHEDULER_ERROR, UNSCHEDULABLE, Failure
+from kscheduler.scheduling.failure import SCHEDULER_ERROR, UNSCHEDULABLE, Failure
 from kscheduler.scheduling.groups.composite_cycle import place_group, tree_inputs
 from kscheduler.scheduling.groups.group_cycle import GroupInputs, GroupResult, MemberResult, TriedPlacement
 from kscheduler.scheduling.groups.group_preemption import group_condition, member_verdict, run_group_post_filter
+from kscheduler.scheduling.groups.group_status_writer import GroupReports
 from kscheduler.scheduling.groups.group_trial import problem_of
 from kscheduler.scheduling.groups.member_extender_results import AT_A_TIME, MemberExtenderResults, first_answers
 from kscheduler.scheduling.in_time import GroupBudget, TimedCycles
 from kscheduler.scheduling.observations import GroupAttemptResult
-from kscheduler.scheduling.pod_log.lines import OUTCOMES
+from kscheduler.scheduling.observers import Observers
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.record import SchedulingRecord
-from kscheduler.scheduling.runtime.points import POD_GROUP_POST_FILTER
+from kscheduler.state.cache import Cache
 from kscheduler.state.queue.queued_group import GroupOutcome, QueuedPodGroup
-from kscheduler.telemetry.logs import get_logger, verbose
+from kscheduler.state.queue.scheduling_queue import SchedulingQueue
+from kscheduler.state.waiting_pods import WaitingPodTable
+from kscheduler.telemetry.logs import get_logger
 from kscheduler.telemetry.logs.caught import Boundary, count_caught
 
 # How often a group is tried again after a long search in one attempt.
@@ -124,15 +136,30 @@ class GroupAttempts:
 
     def __init__(
         self,
-        context: AttemptContext,
+        cache: Cache,
+        queue: SchedulingQueue,
+        waiting: WaitingPodTable,
         cycles: TimedCycles,
         skipping: PodSkipping,
         evaluators: Callable[[], Evaluators],
         steps: MemberSteps,
+        evictions: PreemptionRunner,
+        claims: ClaimWriter | None,
+        reports: GroupReports,
+        observers: Observers,
+        clock: Clock,
     ) -> None:
-        self._context = context
+        """`evaluators`: those in force. `claims` frees claims of their devices. `reports`: conditions of the groups."""
+        self._cache = cache
+        self._queue = queue
+        self._waiting = waiting
+        self._evictions = evictions
+        self._claims = claims
+        self._reports = reports
+        self._tell = observers.tell
+        self._clock = clock
         self._cycles = cycles
-        self._now = context.clock.monotonic
+        self._now = clock.monotonic
         self._skipping = skipping
         self._evaluators = evaluators
         self._steps = steps
@@ -183,8 +210,8 @@ class GroupAttempts:
         end: Callable[[QueuedPodInfo], bool],
     ) -> list[Attempt] | GroupConsultation:
         """`why_not`: why a member needs no node, or an empty text; `end` ends the attempt of such a member."""
-        context, evaluators, group = self._context, self._evaluators(), consultation.group
-        table, members = context.cache.pod_groups, group.in_order(context.cache.nodes.tie_name)
+        evaluators, group = self._evaluators(), consultation.group
+        table, members = self._cache.pod_groups, group.in_order(self._cache.nodes.tie_name)
         definition = table.definition(group.key)
         if definition is None:  # it was deleted while its members were on their way
             kind = "compositepodgroup" if group.key.is_composite else "podgroup"
@@ -199,7 +226,7 @@ class GroupAttempts:
         members = [queued for queued in members if queued.key not in needless]
         if not members:
             self._end_members(needless.values(), end)
-            context.queue.group_attempted(group, GroupOutcome.SUCCESS, context.clock.time())
+            self._queue.group_attempted(group, GroupOutcome.SUCCESS, self._clock.time())
             return []
         profile = evaluators.profiles[members[0].pod.pod.spec.scheduler_name]
         budget = GroupBudget(len(members), has_overrun=any(queued.overruns for queued in members))
@@ -220,10 +247,10 @@ class GroupAttempts:
         _log.error("group_decision_failed", group=group.key.text, pods=len(group), exc_info=failure)
         text = f"{type(failure).__name__}: {failure}"
         for queued in group.members.values():
-            if self._context.queue.is_in_flight(queued.pod.uid) and not self._context.cache.node_of(queued.pod.uid):
+            if self._queue.is_in_flight(queued.pod.uid) and not self._cache.node_of(queued.pod.uid):
                 queued.last_error = text  # it has been logged with its traceback
                 self._steps.give_up(queued, failure)
-        self._context.queue.group_attempted(group, GroupOutcome.ERROR, self._context.clock.time())
+        self._queue.group_attempted(group, GroupOutcome.ERROR, self._clock.time())
 
     def _end_undecided(
         self,
@@ -233,7 +260,7 @@ class GroupAttempts:
         definition: GroupDefinition | None,
     ) -> None:
         """The group cannot be tried: an error for each member, and for the group if there still is one."""
-        context, profiles, started = self._context, self._evaluators().profiles, self._now()
+        profiles, started = self._evaluators().profiles, self._now()
         for queued in members:
             profile = profiles.get(queued.pod.pod.spec.scheduler_name)
             if profile is None:
@@ -242,15 +269,15 @@ class GroupAttempts:
                 self._steps.fail(queued, Failure(status.message, SCHEDULER_ERROR), profile, started)
         if definition is not None:
             self._report_to_leaves(definition, status)
-        context.queue.group_attempted(group, GroupOutcome.ERROR, context.clock.time())
+        self._queue.group_attempted(group, GroupOutcome.ERROR, self._clock.time())
 
     def _report_to_leaves(self, definition: GroupDefinition, status: Status) -> None:
         """Composite groups get no condition, as from kube-scheduler."""
-        table = self._context.cache.pod_groups
+        table = self._cache.pod_groups
         for key in table.leaves(definition.key):
             leaf = table.definition(key)
             if leaf is not None:
-                self._context.group_reports.report(leaf, group_condition(status))
+                self._reports.report(leaf, group_condition(status))
 
     # --- the cycle ----------------------------------------------------------------------------------------------------
 
@@ -258,7 +285,7 @@ class GroupAttempts:
         """The group's cycle, and the search for room; `None`: extenders must be asked first, or devices be searched,
         and nothing was done.
         """
-        cache, pods = self._context.cache, [queued.pod for queued in members]
+        cache, pods = self._cache, [queued.pod for queued in members]
         sampler = self._sampler(tried.profile)
         start = sampler.next_start
         judge = partial(self._judge, tried, by_class=True)
@@ -266,7 +293,7 @@ class GroupAttempts:
         placements: list[Sequence[TriedPlacement]] = []
         result = place_group(inputs, placements.append)
         if not _is_open(tried):
-            self._context.observations.group_algorithm(self._now() - tried.started)
+            self._tell(GroupCycleTimed(self._now() - tried.started))
             self._look_for_room(inputs, tried, result)
         if _is_open(tried):
             sampler.next_start = start
@@ -274,39 +301,33 @@ class GroupAttempts:
             tried.consultation.searches += tried.rest is not None
             return None
         for each in placements:
-            self._observe_placements(tried, each)
+            evaluations = [(placement.status.is_success, placement.seconds) for placement in each]
+            self._tell(PlacementsTried(tried.profile.name, evaluations))
         return result
 
     def _act_on(self, tried: _Tried, members: Sequence[QueuedPodInfo], result: GroupResult) -> list[Attempt]:
         outcome = _outcome_of(result.status)
         if result.preemption is not None:  # before requeueing: PreEnqueue checks whether the members must wait
-            self._context.evictions.begin(result.preemption)
-        if self._context.claims is not None:
+            self._evictions.begin(result.preemption)
+        if self._claims is not None:
             for each in result.deallocations:
-                self._context.claims.free(each)
+                self._claims.free(each)
         attempts = self._submit(tried, members, result)
         self._report(tried, result, len(attempts))
-        self._context.queue.group_attempted(tried.queued, outcome, self._context.clock.time())
+        self._queue.group_attempted(tried.queued, outcome, self._clock.time())
         if result.preemption is not None:
-            self._context.evictions.requeued(result.preemption.uid)
+            self._evictions.requeued(result.preemption.uid)
         return attempts
-
-    def _observe_placements(self, tried: _Tried, placements: Sequence[TriedPlacement]) -> None:
-        evaluations = [(each.status.is_success, each.seconds) for each in placements]
-        self._context.observations.placements(tried.profile.name, evaluations)
 
     def _look_for_room(self, inputs: GroupInputs, tried: _Tried, result: GroupResult) -> None:
         if result.status.code is not Code.UNSCHEDULABLE:
             return
-        began, observations = self._now(), self._context.observations
+        began = self._now()
         by_plugins = inputs.judged_by(partial(self._judge, tried))
         searched = run_group_post_filter(by_plugins, result, place_group)
-        seconds = self._now() - began
-        if searched:
-            observations.workload_preemption(searched, seconds)
         found = Code.SUCCESS if result.waits_for_preemption else Code.UNSCHEDULABLE
         label = searched or found.label if result.status.is_rejected else Code.ERROR.label
-        observations.extension_point(POD_GROUP_POST_FILTER.label, label, tried.profile.name, seconds)
+        self._tell(GroupPreemptionSearched(tried.profile.name, searched, label, self._now() - began))
 
     def _judge(
         self, tried: _Tried, pod: PodInfo, rows: Rows | None, trial: CycleOfGroup, *, by_class: bool = False
@@ -319,7 +340,7 @@ class GroupAttempts:
         alone = self._without_post_filter(tried.profile)
         engine = evaluators.engines.get(name) if by_class else None
         sampler, answers = self._sampler(tried.profile), tried.answers.of(pod)
-        search_budget = search_budget_for(pod, self._context, most_seconds=tried.search_seconds)
+        search_budget = search_budget_for(pod, self._cache, self._clock, most_seconds=tried.search_seconds)
         record = self._cycles.schedule_member(
             pod, tried.budget, trial, alone, stopwatch, sampler, engine, answers, rows, search_budget
         )
@@ -373,19 +394,17 @@ class GroupAttempts:
         """Who waited for Permit only until the last member was placed need not wait in a task of its own."""
         held = attempt.held
         if held is not None and held.verdict is not None and held.verdict.is_success:
-            self._context.waiting.release(held.pod.uid)
-            self._context.observations.permit_wait(held.verdict.code.label, 0.0)
+            self._waiting.release(held.pod.uid)
+            self._tell(PermitGivenAtOnce(held.verdict.code.label))
             attempt.held = None
 
     def _report(self, tried: _Tried, result: GroupResult, placed: int) -> None:
-        context, status = self._context, result.status
+        status = result.status
         for part in result.parts:
-            context.group_reports.report(part.group or tried.definition, group_condition(part.status))
-        kind = _result_label(result)
-        context.observations.group_attempt(kind, tried.profile.name, self._now() - tried.started)
-        if verbose(OUTCOMES):
-            counts = {"placed": placed, "pods": len(result.all_members), "attempts": tried.queued.attempts}
-            _log.info("pod_group_tried", group=tried.definition.key.text, message=status.message, **counts)
+            self._reports.report(part.group or tried.definition, group_condition(part.status))
+        name, profile, seconds = tried.definition.key.text, tried.profile.name, self._now() - tried.started
+        counts = placed, len(result.all_members), tried.queued.attempts
+        self._tell(GroupAttempted(name, _result_label(result), profile, seconds, status.message, *counts))
 
 
 def _is_open(tried: _Tried) -> bool:

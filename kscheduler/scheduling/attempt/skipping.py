@@ -12,65 +12,79 @@ import asyncio
 from collections.abc import Callable, Container
 from typing import Final
 
+from kscheduler.aio.clock import Clock
 from kscheduler.api.core import Pod
 from kscheduler.framework.nodes.search_budget import SearchTimeBudget
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.framework.status import Fault, error
-from kscheduler.scheduling.attempt.context import Attempt, AttemptContext
+from kscheduler.scheduling.attempt.context import Attempt
+from kscheduler.scheduling.attempt_events import STEP_BEGAN, PodDecidedLater, PodSkipped
+from kscheduler.scheduling.observers import Observers
 from kscheduler.scheduling.record import SchedulingRecord
+from kscheduler.state.cache import Cache
+from kscheduler.state.queue.scheduling_queue import SchedulingQueue
 
 
 class PodSkipping:
     """Ends the attempts of such pods."""
 
-    def __init__(self, context: AttemptContext, profiles: Callable[[], Container[str]]) -> None:
-        """`profiles`: the scheduler names that are served now."""
-        self._context = context
+    def __init__(
+        self,
+        cache: Cache,
+        queue: SchedulingQueue,
+        pod_of: Callable[[str], Pod | None],
+        profiles: Callable[[], Container[str]],
+        observers: Observers,
+        clock: Clock,
+    ) -> None:
+        """`pod_of`: the newest version of a pod by its key. `profiles`: the scheduler names that are served now."""
+        self._cache = cache
+        self._queue = queue
+        self._pod_of = pod_of
         self._profiles = profiles
+        self._tell = observers.tell
+        self._clock = clock
 
     def skips(self, queued: QueuedPodInfo) -> bool:
         """End the attempt of a pod that was popped, if it must not be tried; whether it was so."""
         reason = self.why_skip(queued)
         if reason:
-            if queued.pod.pod.metadata.deletion_timestamp is not None:
-                self._context.reporter.skipped_deleting(queued.pod.pod)
-            self.end(queued, reason)
+            self.end(queued, reason, is_reported=queued.pod.pod.metadata.deletion_timestamp is not None)
         return bool(reason)
 
     def why_skip(self, queued: QueuedPodInfo) -> str:
         """Why a pod that was popped must not be tried, or an empty text."""
         if queued.pod.pod.metadata.deletion_timestamp is not None:
             return "it is being deleted"
-        return "it has a node" if self._context.cache.node_of(queued.pod.uid) else ""
+        return "it has a node" if self._cache.node_of(queued.pod.uid) else ""
 
     def lets_go(self, queued: QueuedPodInfo) -> bool:
         """End the attempt of a pod that has waited for extenders, if it needs no node of ours; whether it was so."""
         reason = self.why_let_go(queued)
         if not reason:
             return False
-        newest = self._context.pod_of(queued.key)
+        newest = self._pod_of(queued.key)
         self.end(queued, reason)
         if newest is not None and newest.spec.scheduler_name != queued.pod.pod.spec.scheduler_name:
             self._requeue(queued, newest)
         return True
 
-    def end(self, queued: QueuedPodInfo, reason: str) -> None:
-        """The attempt is over."""
-        self._context.journal.let_go(queued)
-        self._context.queue.done(queued.pod.uid)
-        self._context.log.skipped(queued, reason)
+    def end(self, queued: QueuedPodInfo, reason: str, *, is_reported: bool = False) -> None:
+        """The attempt is over. `is_reported`: with an Event."""
+        self._queue.done(queued.pod.uid)
+        self._tell(PodSkipped(queued, reason, is_reported))
 
     def why_let_go(self, queued: QueuedPodInfo) -> str:
         """Why nobody needs the attempt any more, or an empty text. Its name may be another pod's."""
-        newest = self._context.pod_of(queued.key)
+        newest = self._pod_of(queued.key)
         if newest is None:
             return "it was deleted"
         if newest.metadata.uid != queued.pod.uid:
             return "it was made again under its name"
         if newest.metadata.deletion_timestamp is not None:
             return "it is being deleted"
-        if newest.spec.node_name or self._context.cache.node_of(queued.pod.uid):
+        if newest.spec.node_name or self._cache.node_of(queued.pod.uid):
             return "it has a node"
         if newest.is_terminal:
             return "it has ended"
@@ -78,9 +92,8 @@ class PodSkipping:
 
     def _requeue(self, queued: QueuedPodInfo, newest: Pod) -> None:
         needs_us = newest.metadata.uid == queued.pod.uid and not (newest.spec.node_name or newest.is_terminal)
-        context = self._context
-        if needs_us and newest.spec.scheduler_name in self._profiles() and context.queue.find(queued.key) is None:
-            context.queue.add(PodInfo(newest), context.clock.time())
+        if needs_us and newest.spec.scheduler_name in self._profiles() and self._queue.find(queued.key) is None:
+            self._queue.add(PodInfo(newest), self._clock.time())
 
 
 def _names_another(queued: QueuedPodInfo, newest: Pod) -> bool:
@@ -106,13 +119,13 @@ SEARCHED_TOO_LONG: Final = (
 
 
 def search_budget_for(
-    pod: PodInfo, context: AttemptContext, most_seconds: float = SLICE_SECONDS
+    pod: PodInfo, cache: Cache, clock: Clock, most_seconds: float = SLICE_SECONDS
 ) -> SearchTimeBudget | None:
-    """The patience of a pod's cycle, a slice at most; `None` if nothing in it can take long."""
+    """The time budget for searches of a pod's cycle, a slice at most; `None` if nothing in it can take long."""
     # What a costly pod asks for is added up within the time of its decision.
-    if not (pod.pod.spec.resource_claims or pod.is_costly or context.cache.devices.serve(pod)):
+    if not (pod.pod.spec.resource_claims or pod.is_costly or cache.devices.serve(pod)):
         return None
-    return SearchTimeBudget(min(SLICE_SECONDS, most_seconds), context.clock.monotonic)
+    return SearchTimeBudget(min(SLICE_SECONDS, most_seconds), clock.monotonic)
 
 
 class LongSearchRunner:
@@ -120,14 +133,16 @@ class LongSearchRunner:
 
     def __init__(
         self,
-        context: AttemptContext,
         skipping: PodSkipping,
         judge: Callable[[Attempt, SearchTimeBudget], SchedulingRecord],
+        observers: Observers,
+        clock: Clock,
     ) -> None:
         """`judge` runs the cycle of an attempt again."""
-        self._context = context
         self._skipping = skipping
         self._judge = judge
+        self._tell = observers.tell
+        self._now = clock.monotonic
         self._turn = asyncio.Lock()
 
     async def decide(self, attempt: Attempt) -> bool:
@@ -141,14 +156,12 @@ class LongSearchRunner:
                 attempt.rest = None  # those before it have perhaps found everything
             for cycle in range(1, MOST_CYCLES + 1):
                 await self._finish(attempt)
-                self._context.journal.begins()
+                self._tell(STEP_BEGAN)
                 if self._skipping.lets_go(attempt.queued):
-                    self._context.journal.decided_later(attempt, has_node=False)
+                    self._tell(PodDecidedLater(attempt, has_node=False))
                     return False
                 is_last = cycle == MOST_CYCLES
-                search_budget = SearchTimeBudget(
-                    LAST_SECONDS if is_last else SLICE_SECONDS, self._context.clock.monotonic
-                )
+                search_budget = SearchTimeBudget(LAST_SECONDS if is_last else SLICE_SECONDS, self._now)
                 record = self._judge(attempt, search_budget)
                 if is_last and search_budget.rest is not None:
                     record.status = error(SEARCHED_TOO_LONG, fault=Fault.OVER_BUDGET)

@@ -80,13 +80,23 @@ class _Refreshed:
         return self.plugin.name, self.profile.name
 
 
+def _no_notification() -> None:
+    """Without anybody who waits for the end of a plugin."""
+
+
 class RefreshedPlugins:
     """Keeps plugins' own data fresh. Owns the tasks."""
 
     def __init__(
-        self, in_force: Callable[[], Iterable[Profile]], clock: Clock, rng: random.Random | None = None
+        self,
+        in_force: Callable[[], Iterable[Profile]],
+        clock: Clock,
+        rng: random.Random | None = None,
+        on_end: Callable[[], None] = _no_notification,
     ) -> None:
-        """`in_force`: the profiles that decide now."""
+        """`in_force`: the profiles that decide now. `on_end` is called when the last refresh of a plugin that is in
+        force no more has ended.
+        """
         self._in_force = in_force
         self._clock = clock
         self._rng = rng or random.Random()  # noqa: S311  # spreads load, protects nothing
@@ -95,8 +105,7 @@ class RefreshedPlugins:
         self._ending: set[_Refreshed] = set()
         self._results: Counter[LabelValues] = Counter()
         self._is_running = False
-        self.on_end: Callable[[], None] = _no_notification
-        """Called when the last refresh of a plugin that is in force no more has ended."""
+        self._on_end = on_end
 
     async def run(self) -> None:
         """Until cancelled: keep the plugins in force fresh."""
@@ -166,7 +175,7 @@ class RefreshedPlugins:
 
     def _ended(self, gone: _Refreshed) -> None:
         self._ending.discard(gone)
-        self.on_end()
+        self._on_end()
 
     async def _end_all(self) -> None:
         """A plugin that ignores its cancellation does not keep the service from ending."""
@@ -251,10 +260,6 @@ class RefreshedPlugins:
             )
             refreshed.lines = Throttle(QUIET_SECONDS)
         refreshed.fetched, refreshed.failing_since, refreshed.cause = now, None, ""
-
-
-def _no_notification() -> None:
-    """Without anybody who waits for the end of a plugin."""
 
 
 async def _all_done(tasks: Iterable[asyncio.Task[None]]) -> None:

@@ -15,7 +15,6 @@ Until the watch catches up, the devices of the written claim then seem free; her
 
 import asyncio
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -29,12 +28,11 @@ from kscheduler.framework.cluster.claim_writing import ClaimRules, Deallocation,
 from kscheduler.framework.cluster.devices import Claims
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Status, error
+from kscheduler.scheduling.attempt_events import ClaimAssumed, ClaimCreated, ClaimNoLongerPending, ClaimStaysPending
 from kscheduler.scheduling.claims import claim_write
 from kscheduler.scheduling.claims.claim_storage import ClaimStorage, failure_text, fault_of, is_not_found
 from kscheduler.scheduling.claims.claim_write import ClaimWrite, ClaimWriteError, ConditionWait
-from kscheduler.scheduling.journal import NO_JOURNAL, Journal
-from kscheduler.scheduling.observations import Observations
-from kscheduler.scheduling.reports import Reporter
+from kscheduler.scheduling.observers import Observers
 from kscheduler.telemetry.logs import get_logger
 from kscheduler.telemetry.logs.caught import Boundary, count_caught
 
@@ -51,27 +49,26 @@ INFORMER_SECONDS: Final = 120.0
 _RequestKey = tuple[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimPorts:
-    """The parts of the scheduler that writing claims works on."""
-
-    storage: ClaimStorage
-    claims: Claims
-    reporter: Reporter
-    activate: Callable[[Collection[str]], None]
-    """Move the pods with these keys to the active queue."""
-    observations: Observations
-    clock: Clock
-    journal: Journal = NO_JOURNAL
-
-
 class ClaimCommits:
     """Implements `framework.cluster.claim_writing.ClaimWriter`. `run` owns the tasks."""
 
-    def __init__(self, ports: ClaimPorts) -> None:
-        self._ports = ports
-        self._tasks = TaskSet("claim", ports.clock)
-        self._pauses = TaskSet("claim-pause", ports.clock)
+    def __init__(
+        self,
+        storage: ClaimStorage,
+        claims: Claims,
+        activate: Callable[[Collection[str]], None],
+        observers: Observers,
+        clock: Clock,
+    ) -> None:
+        """`activate` moves the pods with these keys to the active queue."""
+        self._storage = storage
+        self._claims = claims
+        self._activate = activate
+        self._observers = observers
+        self._tell = observers.tell
+        self._clock = clock
+        self._tasks = TaskSet("claim", clock)
+        self._pauses = TaskSet("claim-pause", clock)
         self._writing: dict[ReservedClaim, asyncio.Task[object]] = {}
         self._newest_write: dict[str, asyncio.Task[object]] = {}
         """By the claim's UID: pods that share a claim write it one after the other, so that none meets a 409."""
@@ -112,8 +109,7 @@ class ClaimCommits:
             if not rules.keeps_pending:
                 self._written(reserved)
         if rules.has_binding_conditions:
-            ports = self._ports
-            wait = ConditionWait(ports.claims, ports.reporter, ports.observations, ports.clock)
+            wait = ConditionWait(self._claims, self._observers, self._clock)
             status = await wait.until_ready(reservation, rules.binding_timeout_seconds)
             if not status.is_success:
                 return status
@@ -161,10 +157,10 @@ class ClaimCommits:
         return status
 
     async def _write(self, pod: PodInfo, reserved: ReservedClaim, rules: ClaimRules) -> Status:
-        ports, claim = self._ports, reserved.claim
+        claim = reserved.claim
         write = ClaimWrite(
-            ports.storage,
-            ports.clock,
+            self._storage,
+            self._clock,
             claim,
             reserved.allocation,
             consumer_of(pod),
@@ -185,21 +181,21 @@ class ClaimCommits:
 
     def _assume(self, claim: ResourceClaim) -> None:
         """Let decisions see the API server's answer."""
-        self._ports.journal.assumed_claim(claim)
+        self._tell(ClaimAssumed(claim))
         try:
-            self._ports.claims.assume(claim)
+            self._claims.assume(claim)
         except ValueError as reason:  # it is gone, or the watch was faster: decisions see the newest state in any case
             _log.debug("claim_answer_is_old", claim=claim.key, why=str(reason))
 
     def _written(self, reserved: ReservedClaim) -> None:
         if reserved.pending_uid:
-            self._ports.journal.no_longer_pending(reserved.pending_uid, force=True)
+            self._tell(ClaimNoLongerPending(reserved.pending_uid, force=True))
             self._no_longer_pending(reserved, force=True)
 
     def _no_longer_pending(self, reserved: ReservedClaim, *, force: bool) -> None:
         uid, reserved.pending_uid = reserved.pending_uid, ""
         if uid:
-            self._ports.claims.remove_pending(uid, force=force)
+            self._claims.remove_pending(uid, force=force)
 
     # --- extended resources -------------------------------------------------------------------------------------------
 
@@ -211,7 +207,7 @@ class ClaimCommits:
         self._assume(reserved.claim)
         status = PodExtendedResourceClaimStatus(reserved.mappings, reserved.claim.metadata.name)
         try:
-            await self._ports.storage.report_pod(pod.pod, status)
+            await self._storage.report_pod(pod.pod, status)
         except ClientError as failure:
             text = f"update pod {pod.key} ExtendedResourceClaimStatus: {failure_text(failure)}"
             return error(text, fault=fault_of(failure))
@@ -219,20 +215,20 @@ class ClaimCommits:
 
     async def _create(self, pod: PodInfo, claim: ResourceClaim) -> ResourceClaim:
         try:
-            stored = await self._ports.storage.create(claim, f"{pod.pod.metadata.name}-extended-resources-")
+            stored = await self._storage.create(claim, f"{pod.pod.metadata.name}-extended-resources-")
         except ClientError as failure:
-            self._ports.observations.claim_created(is_created=False)
+            self._tell(ClaimCreated(is_created=False))
             text = f"create claim for extended resources {claim.key}: {failure_text(failure)}"
             raise ClaimWriteError(text, fault_of(failure)) from failure
-        self._ports.observations.claim_created(is_created=True)
+        self._tell(ClaimCreated(is_created=True))
         return stored.claim
 
     async def _shown(self, claim: ResourceClaim) -> None:
         """Wait until the watch has shown the claim: what is unknown cannot be assumed."""
         for _ in range(int(INFORMER_SECONDS)):
-            if self._ports.claims.confirmed(claim.key) is not None:
+            if self._claims.confirmed(claim.key) is not None:
                 return
-            await self._ports.clock.sleep(1.0)
+            await self._clock.sleep(1.0)
         _log.warning("claim_not_shown", claim=claim.key, seconds=INFORMER_SECONDS)
 
     # --- Unreserve ----------------------------------------------------------------------------------------------------
@@ -246,7 +242,7 @@ class ClaimCommits:
                 if not self._must_be_undone(reservation.pod, reserved):
                     continue
             elif reserved.pending_uid:
-                self._ports.journal.stays_pending(reserved.pending_uid)
+                self._tell(ClaimStaysPending(reserved.pending_uid))
             pod, claim = reservation.pod, reserved.claim
             key = claim.metadata.uid, pod.uid
             # An earlier attempt's may still run: anyone who waits for the newest must not be undone by an older one.
@@ -262,14 +258,14 @@ class ClaimCommits:
         return is_reserved(self._newest(reserved.claim), pod.uid)
 
     def _newest(self, claim: ResourceClaim) -> ResourceClaim:
-        known = self._ports.claims.get(claim.key)
+        known = self._claims.get(claim.key)
         return known if known is not None and known.metadata.uid == claim.metadata.uid else claim
 
     async def _undo(self, pod: PodInfo, reserved: ReservedClaim, before: "Collection[asyncio.Task[object]]") -> None:
         if before:
             await asyncio.wait(before)
             if reserved.pending_uid:
-                self._ports.journal.no_longer_pending(reserved.pending_uid, force=False)
+                self._tell(ClaimNoLongerPending(reserved.pending_uid, force=False))
                 self._no_longer_pending(reserved, force=False)
             if not self._must_be_undone(pod, reserved):
                 return
@@ -277,9 +273,9 @@ class ClaimCommits:
         meta = claim.metadata
         try:
             if reserved.mappings:
-                await claim_write.delete(self._ports.storage, self._ports.clock, claim)
+                await claim_write.delete(self._storage, self._clock, claim)
                 return
-            released = await self._ports.storage.release(meta.namespace, meta.name, meta.uid, pod.uid)
+            released = await self._storage.release(meta.namespace, meta.name, meta.uid, pod.uid)
             self._assume(released.claim)
         except (ClientError, UndecodableError) as failure:
             if not is_not_found(failure):
@@ -297,19 +293,19 @@ class ClaimCommits:
         task.add_done_callback(partial(_forget, self._freeing, uid))
 
     async def _free(self, deallocation: Deallocation) -> None:
-        ports, claim, pod = self._ports, deallocation.claim, deallocation.pod
+        claim, pod = deallocation.claim, deallocation.pod
         try:
             if deallocation.is_deletion:
-                await claim_write.delete(ports.storage, ports.clock, claim)
-            elif not await claim_write.deallocate(ports.storage, ports.clock, deallocation):
+                await claim_write.delete(self._storage, self._clock, claim)
+            elif not await claim_write.deallocate(self._storage, self._clock, deallocation):
                 _log.debug("claim_has_changed", claim=claim.key, pod=pod.key)
         except (ClientError, UndecodableError) as failure:
             _log.warning("claim_not_freed", claim=claim.key, pod=pod.key, err=str(failure))
             self._pauses.spawn(pod.key, self._activate_later(pod.key))
 
     async def _activate_later(self, key: str) -> None:
-        await self._ports.clock.sleep(PAUSE_SECONDS)
-        self._ports.activate((key,))
+        await self._clock.sleep(PAUSE_SECONDS)
+        self._activate((key,))
 
 
 def consumer_of(pod: PodInfo) -> ResourceClaimConsumerReference:

@@ -29,6 +29,7 @@ from kscheduler.framework.cluster.claim_writing import Deallocation, PodReservat
 from kscheduler.framework.cluster.devices import Claims
 from kscheduler.framework.rules.device_readiness import DeviceFailedError, devices_with_conditions, is_overdue, is_ready
 from kscheduler.framework.status import SUCCESS, Fault, Status, error
+from kscheduler.scheduling.attempt_events import DevicesAwaited, DevicesWaitEnded
 from kscheduler.scheduling.claims.claim_storage import (
     CONFLICT_SECONDS,
     CONFLICT_TRIES,
@@ -42,8 +43,7 @@ from kscheduler.scheduling.claims.claim_storage import (
     leaves_doubt,
     was_not_sent,
 )
-from kscheduler.scheduling.observations import Observations
-from kscheduler.scheduling.reports import Reporter
+from kscheduler.scheduling.observers import Observers
 
 # How far a claim's devices are, as PreBind waits for them, and the word for it in metrics.
 
@@ -96,10 +96,9 @@ POLL_SECONDS = 5.0
 class ConditionWait:
     """Waits for the devices of one pod."""
 
-    def __init__(self, claims: Claims, reporter: Reporter, observations: Observations, clock: Clock) -> None:
+    def __init__(self, claims: Claims, observers: Observers, clock: Clock) -> None:
         self._claims = claims
-        self._reporter = reporter
-        self._observations = observations
+        self._tell = observers.tell
         self._clock = clock
 
     async def until_ready(self, reservation: PodReservation, timeout_seconds: float) -> Status:
@@ -107,7 +106,7 @@ class ConditionWait:
         if not any(any(devices_with_conditions(reserved.claim)) for reserved in reservation.claims):
             return SUCCESS
         pod = reservation.pod.pod
-        self._reporter.waits_for_devices(pod, reservation.node_name)
+        self._tell(DevicesAwaited(pod, reservation.node_name))
         began = self._clock.monotonic()
         found = Readiness(result=WaitResult.ERROR, problem="the wait was cancelled")
         try:
@@ -142,12 +141,12 @@ class ConditionWait:
 
     def _observe(self, reservation: PodReservation, result: WaitResult, seconds: float) -> None:
         profile = reservation.pod.pod.spec.scheduler_name
+        drivers, with_conditions = [], []
         for reserved in reservation.claims:
             allocation = reserved.claim.status.allocation
-            for device in allocation.devices.results if allocation is not None else ():
-                self._observations.waited_for_device(profile, device.driver, result.value, seconds)
-            for device in devices_with_conditions(reserved.claim):
-                self._observations.device_with_conditions(profile, device.driver, result.value)
+            drivers += [device.driver for device in (allocation.devices.results if allocation is not None else ())]
+            with_conditions += [device.driver for device in devices_with_conditions(reserved.claim)]
+        self._tell(DevicesWaitEnded(profile, drivers, with_conditions, result.value, seconds))
 
 
 # 5xx answers to the same write after which it counts as refused, if the claim does not show it.

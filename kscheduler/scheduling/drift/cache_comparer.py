@@ -28,8 +28,9 @@ from kscheduler.client.errors import APIError, ClientError, NotSentError
 from kscheduler.framework import events
 from kscheduler.framework.nodes.node_info import allocatable_amounts
 from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.scheduling.attempt_events import StateRepaired
 from kscheduler.scheduling.handlers.event_handlers import NodeHandler, PodHandler
-from kscheduler.scheduling.journal import NO_JOURNAL, Journal
+from kscheduler.scheduling.observers import NO_OBSERVERS, Observers
 from kscheduler.state.cache import Cache
 from kscheduler.state.queue.scheduling_queue import SchedulingQueue
 from kscheduler.state.row_check import row_fault
@@ -268,7 +269,7 @@ class DriftRepair:
         node_handler: NodeHandler,
         clock: Clock,
         on_unconfirmed: Callable[[], None],
-        journal: Journal = NO_JOURNAL,
+        observers: Observers = NO_OBSERVERS,
         read: Callable[[str, str], Awaitable[Pod]] = no_reader,
     ) -> None:
         """`on_unconfirmed` is called if the store may lack an object; it should compare store and API server. `read`:
@@ -279,7 +280,7 @@ class DriftRepair:
         self._node_handler = node_handler
         self._clock = clock
         self._on_unconfirmed = on_unconfirmed
-        self._journal = journal
+        self._tell = observers.tell
         self._read = read
 
     async def is_unbound(self, drift: Drift) -> bool | None:
@@ -298,7 +299,7 @@ class DriftRepair:
 
     def requeue(self, drift: Drift) -> None:
         """The API server says that the pod is unbound: give the room back and queue it. `drift` must be current."""
-        self._journal.repaired(f"{drift.kind} {drift.name}: {drift.what.value}")
+        self._tell(StateRepaired(f"{drift.kind} {drift.name}: {drift.what.value}"))
         pod, counted = self._sides.pods.get(drift.name), self._sides.cache.pod_of(drift.uid)
         if pod is None or counted is None:
             return
@@ -308,7 +309,7 @@ class DriftRepair:
 
     def mend(self, drift: Drift) -> None:
         """Replay the object. `drift` must be current: do not await between check and repairing."""
-        self._journal.repaired(f"{drift.kind} {drift.name}: {drift.what.value}")
+        self._tell(StateRepaired(f"{drift.kind} {drift.name}: {drift.what.value}"))
         if drift.kind == "nodes":
             self._mend_node(drift)
         elif drift.what is DriftType.UNCONFIRMED:

@@ -30,9 +30,9 @@ from kscheduler.client.rest import APIClient
 from kscheduler.informers import InformerFactory
 from kscheduler.informers.audit import AUDIT_SECONDS, StoreAudit, StoreAudits
 from kscheduler.scheduling.drift.cache_comparer import Comparer, Drift, DriftRepair, Sides, Subject
-from kscheduler.scheduling.drift.dump import Dump
+from kscheduler.scheduling.drift.dump import NO_OTHER_WAITS, Dump, WaitsBesideQueue
 from kscheduler.scheduling.handlers.event_handlers import NodeHandler, PodHandler
-from kscheduler.scheduling.journal import NO_JOURNAL, Journal
+from kscheduler.scheduling.observers import NO_OBSERVERS, Observers
 from kscheduler.state.cache import Cache
 from kscheduler.state.queue.scheduling_queue import SchedulingQueue
 from kscheduler.telemetry.logs import get_logger
@@ -270,9 +270,10 @@ class DriftDetection:
         client: APIClient,
         clock: Clock,
         periods: Periods,
-        journal: Journal = NO_JOURNAL,
+        observers: Observers = NO_OBSERVERS,
+        waits: WaitsBesideQueue = NO_OTHER_WAITS,
     ) -> None:
-        """`handlers`: the informers' handlers, through which objects are replayed."""
+        """`handlers`: the informers' handlers, through which objects are replayed. `waits`: for the dump."""
         pods, nodes = informers.informer(PODS), informers.informer(NODES)
 
         def audit_of(kind: Kind) -> StoreAudit:
@@ -280,9 +281,9 @@ class DriftDetection:
 
         self.audits = StoreAudits((audit_of(NODES), audit_of(PODS)), clock, period_seconds=periods.store_audit)
         sides = Sides(pods.store, nodes.store, cache, queue, profiles)
-        mender = DriftRepair(sides, *handlers, clock, self.audits.ask, journal, partial(_read_pod, client))
+        mender = DriftRepair(sides, *handlers, clock, self.audits.ask, observers, partial(_read_pod, client))
         self.check = DriftCheck(Comparer(sides, clock), mender, clock, period_seconds=periods.cache_check)
-        self.dump = Dump(cache, queue, pods.store, then=self.check.ask)
+        self.dump = Dump(cache, queue, pods.store, self.check.ask, waits)
 
     def services(self) -> tuple[BackgroundService, ...]:
         """The background services, which run in parallel with the workers."""

@@ -7,7 +7,7 @@ scheduler is not a snapshot of one moment.
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from kscheduler.aio.tasks import Slicer
@@ -36,21 +36,38 @@ NAMESPACE_LINE: Final = "namespace_line"
 Entry = tuple[str, dict[str, Any]]
 
 
+@dataclass(frozen=True, slots=True)
+class WaitsBesideQueue:
+    """Where pods wait that are in no sub-queue; each is asked when a dump is written."""
+
+    in_line: Callable[[], Iterable[tuple[str, QueuedPodInfo]]] = tuple
+    """Pods that wait until extenders can be asked about them, with the names of those."""
+    behind_slow: Callable[[], Iterable[tuple[Hashable, QueuedPodInfo]]] = tuple
+    """Pods that wait because Bindings of their namespace hang, with that."""
+    at_permit: Callable[[], Mapping[str, Mapping[str, Any]]] = dict
+    """By UID of a pod that waits for Permit: what is to be said about that."""
+
+
+NO_OTHER_WAITS: Final = WaitsBesideQueue()
+
+
 class Dump:
     """Writes dumps on request, one at a time."""
 
-    def __init__(self, cache: Cache, queue: SchedulingQueue, pods: PodsStored, then: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        cache: Cache,
+        queue: SchedulingQueue,
+        pods: PodsStored,
+        then: Callable[[], None],
+        waits: WaitsBesideQueue = NO_OTHER_WAITS,
+    ) -> None:
         """`then` is called after each dump, for checks on the same occasion."""
         self._cache = cache
         self._queue = queue
         self._pods = pods
         self._then = then
-        self.in_line: Callable[[], Iterable[tuple[str, QueuedPodInfo]]] = tuple
-        """Pods that wait until extenders can be asked about them, with the names of those; set by the service."""
-        self.behind_slow: Callable[[], Iterable[tuple[Hashable, QueuedPodInfo]]] = tuple
-        """Pods that wait because Bindings of their namespace hang, with that; set by the service."""
-        self.at_permit: Callable[[], Mapping[str, Mapping[str, Any]]] = dict
-        """By UID of a pod that waits for Permit: what is to be said about that; set by the service."""
+        self._waits = waits
         self._requested = asyncio.Event()
 
     def ask(self) -> None:
@@ -103,9 +120,9 @@ class Dump:
         """The waiting pods, found through the store, which holds all of them: a headline, then each."""
         yield "Dump of scheduling queue", {"summary": asdict(self._queue.statistics()), "most_shown": MOST_WAITING}
         shown = 0
-        at_permit = self.at_permit()
-        behind_slow = {queued.pod.uid: queued for _, queued in self.behind_slow()}
-        in_line = {queued.pod.uid: (extender, queued) for extender, queued in self.in_line()}
+        at_permit = self._waits.at_permit()
+        behind_slow = {queued.pod.uid: queued for _, queued in self._waits.behind_slow()}
+        in_line = {queued.pod.uid: (extender, queued) for extender, queued in self._waits.in_line()}
         async for key in _sliced(self._pods.keys()):
             pod = self._pods.get(key)
             if pod is None or pod.spec.node_name:

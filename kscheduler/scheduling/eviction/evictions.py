@@ -45,11 +45,17 @@ from kscheduler.api.meta import Condition
 from kscheduler.client.errors import APIError, ClientError
 from kscheduler.framework.cluster.preemption import Preemption
 from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.scheduling.attempt_events import (
+    EvictionStep,
+    EvictionStepTaken,
+    PodAwaitsOthersVictims,
+    PreemptionBegun,
+    PreemptionEnded,
+    VictimSpared,
+)
 from kscheduler.scheduling.eviction.pod_change_waits import PodChangeWaits
 from kscheduler.scheduling.eviction.victims import Victims
-from kscheduler.scheduling.journal import NO_JOURNAL, EvictionStep, Journal
-from kscheduler.scheduling.observations import Observations
-from kscheduler.scheduling.pod_log.recent_attempts import RecentAttempts
+from kscheduler.scheduling.observers import Observers
 from kscheduler.state.nominator import NominatedPods
 from kscheduler.telemetry.logs import get_logger
 from kscheduler.telemetry.logs.caught import Boundary, count_caught
@@ -130,42 +136,40 @@ class RunningPreemption:
         return all(outbid.uid != pod.uid for outbid in self.preemption.outbid)
 
 
-@dataclass(frozen=True, slots=True)
-class EvictionPorts:
-    """The parts of the scheduler that preemption works on."""
-
-    victims: Victims
-    nominator: NominatedPods
-    statuses: NominationWriter
-    activate: Callable[[Collection[str]], None]
-    """Move the pods with these keys to the active queue."""
-    retry: Callable[[Collection[str]], None]
-    """Let PreEnqueue judge the groups of the pods with these keys again."""
-    observations: Observations
-    clock: Clock
-    journal: Journal = NO_JOURNAL
-    recent: RecentAttempts = field(default_factory=RecentAttempts)
-    """Where preemptions are noted for anyone who asks later."""
-
-
 class AsyncEvictions:
     """Implements `framework.cluster.preemption.Evictions` and the attempt's `PreemptionRunner`. `run` owns the
     tasks.
     """
 
-    def __init__(self, ports: EvictionPorts) -> None:
-        self._ports = ports
-        self._tasks = TaskSet("preemption", ports.clock)
-        self._pauses = TaskSet("preemption-pause", ports.clock)
+    def __init__(
+        self,
+        victims: Victims,
+        nominator: NominatedPods,
+        statuses: NominationWriter,
+        activate: Callable[[Collection[str]], None],
+        retry: Callable[[Collection[str]], None],
+        observers: Observers,
+        clock: Clock,
+    ) -> None:
+        """`activate` moves pods to the active queue, by key; `retry` lets PreEnqueue judge their groups again."""
+        self._victims = victims
+        self._nominator = nominator
+        self._statuses = statuses
+        self._activate = activate
+        self._retry = retry
+        self._clock = clock
+        self._tell = observers.tell
+        self._tasks = TaskSet("preemption", clock)
+        self._pauses = TaskSet("preemption-pause", clock)
         self.work_slots = SharedSlots(
-            FixedCapacity(PREEMPTIONS_AT_ONCE), ports.clock, _namespace_of, turns=PREEMPTIONS_AT_ONCE
+            FixedCapacity(PREEMPTIONS_AT_ONCE), clock, _namespace_of, turns=PREEMPTIONS_AT_ONCE
         )
         """Of preemptions that send requests: one whose requests hang takes no place from those of other namespaces."""
         self._is_stopping = False
         self._begun = 0
         self.carry_out: Callable[[RunningPreemption], None] = self._spawn
         """What is done after `begin`; a replay follows what was recorded instead."""
-        self.pod_change_waits = PodChangeWaits(ports.clock)
+        self.pod_change_waits = PodChangeWaits(clock)
         """A handler for the pod informer: it must receive all pod events."""
         self._under_way: dict[str, RunningPreemption] = {}
         """By the UID of the preemptor, pod or group."""
@@ -205,11 +209,10 @@ class AsyncEvictions:
         """Start a preemption and return at once. Victims that are gone or terminating are skipped; without others,
         nothing is done.
         """
-        victims = [victim for victim in preemption.victims if self._ports.victims.must_evict(victim)]
-        self._count(preemption, to_go=len(victims))
+        victims = [victim for victim in preemption.victims if self._victims.must_evict(victim)]
+        self._tell(PreemptionBegun(preemption, len(victims), self._clock.time()))
         if not victims:
             return
-        self._ports.recent.note_preemption(preemption, self._ports.clock.time())
         for outbid in preemption.outbid:
             if outbid.uid in self._under_way:
                 self._under_way[outbid.uid].is_outbid = True
@@ -222,11 +225,6 @@ class AsyncEvictions:
     def _spawn(self, entry: RunningPreemption) -> None:
         preemption = entry.preemption
         self._tasks.spawn(preemption.text, self._carry_out(preemption, entry.victims, entry))
-
-    def _count(self, preemption: Preemption, to_go: int) -> None:
-        observations, of_group = self._ports.observations, preemption.group is not None
-        observations.preemption_victims(len(preemption.victims), to_go=to_go, of_group=of_group)
-        observations.preemption_harm(preemption.kind, preemption.disrupted_groups, preemption.broken_budgets)
 
     def call_off(self, uid: str) -> None:
         """The pod with this UID is left to others: spare the victims of its preemption, or its group's, that are still
@@ -256,13 +254,13 @@ class AsyncEvictions:
                 entry.neighbours[waiting.key] = None
                 found = True
         if found:
-            self._ports.journal.continues_in_background(waiting, node_name)
+            self._tell(PodAwaitsOthersVictims(waiting, node_name))
         return found
 
     def _has_victims_below(self, priority: int, entry: RunningPreemption) -> bool:
         if entry.is_over and not self._is_unseen(entry):
             return False  # the remaining victims were spared
-        return any(victim.priority < priority and self._ports.victims.must_evict(victim) for victim in entry.victims)
+        return any(victim.priority < priority and self._victims.must_evict(victim) for victim in entry.victims)
 
     def nearly_done(self) -> Collection[str]:
         """Keys of preemptors whose wait may be over now.
@@ -275,7 +273,7 @@ class AsyncEvictions:
 
     def _is_unseen(self, entry: RunningPreemption) -> bool:
         """Whether the watch or the cache does not show the eviction of some victim yet."""
-        victims = self._ports.victims
+        victims = self._victims
         for victim in (*entry.last, *entry.awaited):
             if victims.must_evict(victim):
                 return True
@@ -324,8 +322,7 @@ class AsyncEvictions:
     # --- one preemption -----------------------------------------------------------------------------------------------
 
     async def _carry_out(self, preemption: Preemption, victims: list[PodInfo], entry: RunningPreemption) -> None:
-        ports = self._ports
-        began = ports.clock.monotonic()
+        began = self._clock.monotonic()
         succeeded = False
         try:
             await self.work_slots.begin(entry)
@@ -338,9 +335,8 @@ class AsyncEvictions:
             _log.exception("preemption_failed", pod=preemption.text, node=preemption.node_name)
         finally:
             self._take(entry, EvictionStep.CLOSED)
-        seconds = ports.clock.monotonic() - began
-        ports.observations.preemption_goroutine("success" if succeeded else "error", seconds, preemption.kind)
-        ports.victims.log.preemption_finished(preemption, seconds, succeeded=succeeded)
+        seconds = self._clock.monotonic() - began
+        self._tell(PreemptionEnded(preemption, seconds, succeeded))
         if succeeded:
             self._failed.pop(preemption.uid, None)
         else:
@@ -359,7 +355,7 @@ class AsyncEvictions:
     # --- its steps, as decisions see them -----------------------------------------------------------------------------
 
     def _take(self, entry: RunningPreemption, step: EvictionStep, victim: str = "") -> None:
-        self._ports.journal.evicting(entry.number, step, victim)
+        self._tell(EvictionStepTaken(entry.number, step, victim))
         self.apply(entry, step, victim)
 
     def apply(self, entry: RunningPreemption, step: EvictionStep, victim: str = "") -> None:
@@ -376,7 +372,7 @@ class AsyncEvictions:
                 self._close(entry)
             case EvictionStep.RETRIED:
                 entry.kept_out = False
-                self._ports.activate(entry.waiting)
+                self._activate(entry.waiting)
             case EvictionStep.PAUSED:
                 entry.kept_out = False  # it is activated in any case
                 self._pausing.update(dict.fromkeys(entry.waiting))
@@ -392,22 +388,22 @@ class AsyncEvictions:
         """
         if entry.preemption.group is None:
             if entry.kept_out:
-                self._ports.activate(entry.waiting)
+                self._activate(entry.waiting)
         elif entry.stopped:
-            self._ports.activate(entry.waiting)
+            self._activate(entry.waiting)
         elif entry.kept_out:
-            self._ports.retry(entry.waiting)
+            self._retry(entry.waiting)
 
     def _take_apart(self, step: EvictionStep, uid: str = "", keys: Collection[str] = ()) -> None:
-        self._ports.journal.evicting(0, step, uid, keys)
+        self._tell(EvictionStepTaken(0, step, uid, keys))
         self.apply_apart(step, uid, keys)
 
     def apply_apart(self, step: EvictionStep, uid: str = "", keys: Collection[str] = ()) -> None:
         """Let decisions see a step that no preemption under way needs to be there for."""
         if step is EvictionStep.CLEARED:
-            self._ports.nominator.remove(uid)
+            self._nominator.remove(uid)
             return
-        self._ports.activate(keys)
+        self._activate(keys)
         if step is EvictionStep.RESUMED:
             for key in keys:
                 self._pausing.pop(key, None)
@@ -430,8 +426,8 @@ class AsyncEvictions:
         if not self._on_node[node_name]:
             del self._on_node[node_name]
         # The deletion of a victim wakes the pods that waited for it. For a victim that stays, wake them here.
-        if entry.neighbours and any(self._ports.victims.must_evict(victim) for victim in entry.victims):
-            self._ports.activate(entry.neighbours)
+        if entry.neighbours and any(self._victims.must_evict(victim) for victim in entry.victims):
+            self._activate(entry.neighbours)
         if self._under_way.get(entry.preemption.uid) is entry:
             del self._under_way[entry.preemption.uid]
             self._open.pop(entry.preemption.uid, None)
@@ -464,11 +460,11 @@ class AsyncEvictions:
         return not failed
 
     async def _evict_victim(self, victim: PodInfo, preemption: Preemption, entry: RunningPreemption) -> bool:
-        if entry.is_off or not any(map(self._ports.victims.is_pending, preemption.waiting)):
-            self._ports.victims.log.spared(victim, preemption, is_outbid=entry.is_outbid)
+        if entry.is_off or not any(map(self._victims.is_pending, preemption.waiting)):
+            self._tell(VictimSpared(victim, preemption, entry.is_outbid))
             return False
         try:
-            is_to_be_shown = await self._ports.victims.evict(victim, preemption)
+            is_to_be_shown = await self._victims.evict(victim, preemption)
             self._take(entry, EvictionStep.AWAITED if is_to_be_shown else EvictionStep.STOPPED, victim.uid)
         except ClientError as failure:
             _log.warning(
@@ -492,7 +488,7 @@ class AsyncEvictions:
         if pod.node_name:  # a resize: the pod is on the node already
             return True
         try:
-            await self._ports.statuses.patch_pod_status(pod.pod, None, node_name)
+            await self._statuses.patch_pod_status(pod.pod, None, node_name)
         except ClientError as failure:
             if isinstance(failure, APIError) and failure.is_not_found:
                 return False  # the pod was deleted and needs no room
@@ -506,14 +502,13 @@ class AsyncEvictions:
         return all(done)
 
     async def _clear_nomination(self, pod: PodInfo, node_name: str) -> bool:
-        ports = self._ports
-        current = ports.victims.current(pod)
-        if current is None or (ports.nominator.nominated_node(pod) or current.status.nominated_node_name) != node_name:
+        current = self._victims.current(pod)
+        if current is None or (self._nominator.nominated_node(pod) or current.status.nominated_node_name) != node_name:
             return True  # the pod is gone, or was tried again and is expected elsewhere
-        ports.statuses.withdraw(pod.uid)
+        self._statuses.withdraw(pod.uid)
         self._take_apart(EvictionStep.CLEARED, pod.uid)
         try:
-            await ports.statuses.patch_pod_status(current, None, "")
+            await self._statuses.patch_pod_status(current, None, "")
         except ClientError as failure:
             _log.warning("nomination_not_cleared", pod=pod.key, err=str(failure))
             return False
@@ -533,11 +528,11 @@ class AsyncEvictions:
             return
         if len(self._failed) >= _MOST_REMEMBERED:
             self._failed.clear()  # the worst consequence is a try without a pause
-        self._failed[uid] = Backoff(1.0, cap_seconds=10.0, jitter=0.0, clock=self._ports.clock)
+        self._failed[uid] = Backoff(1.0, cap_seconds=10.0, jitter=0.0, clock=self._clock)
         self._take(entry, EvictionStep.RETRIED)
 
     async def _activate_after(self, seconds: float, keys: Collection[str]) -> None:
-        await self._ports.clock.sleep(seconds)
+        await self._clock.sleep(seconds)
         self._take_apart(EvictionStep.RESUMED, keys=keys)
 
 

@@ -20,8 +20,8 @@ from kscheduler.api.meta import Condition
 from kscheduler.framework.cluster.preemption import Preemption
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.requests import resize_is_deferred
-from kscheduler.scheduling.pod_log import PodLog
-from kscheduler.scheduling.reports import Reporter
+from kscheduler.scheduling.attempt_events import VictimEvicted, VictimEvictionBegun, VictimNotEvicted, VictimStopped
+from kscheduler.scheduling.observers import Observers
 from kscheduler.state.waiting_pods import PodsInPreBind, WaitingPodTable
 
 DISRUPTION_TARGET: Final = "DisruptionTarget"
@@ -45,10 +45,9 @@ class Victims:
     in_pre_bind: PodsInPreBind | None
     pod_of: Callable[[str], Pod | None]
     """By `namespace/name`, the newest version that the watch has shown."""
-    reporter: Reporter
+    observers: Observers
     node_of: Callable[[str], str]
     """By UID, the node on which a pod counts (assumed or bound); empty if there is none."""
-    log: PodLog
     clock: Clock
 
     def current(self, victim: PodInfo) -> Pod | None:
@@ -78,26 +77,20 @@ class Victims:
         Raises `ClientError` if the API server refuses, or cannot be reached.
         """
         if self._stop_in_memory(victim, preemption.plugin):
-            self.reporter.preempted(victim.pod, preemption, in_memory=True)
-            self.log.preempted(victim, preemption, self.clock.time(), in_memory=True)
+            self.observers.tell(VictimStopped(victim, preemption, self.clock.time()))
             return False
         current = self.current(victim)
         if not (self.holds_capacity(victim) or (current is not None and current.spec.node_name)):
             return False
-        if self.must_evict(victim) and await self._log_and_evict(victim, preemption):
-            self.reporter.preempted(victim.pod, preemption)
+        if self.must_evict(victim):
+            # Before the request: the watch may show the victim's end before the answer to its deletion arrives.
+            self.observers.tell(VictimEvictionBegun(victim, preemption, self.clock.time()))
+            is_evicted = False
+            try:
+                is_evicted = await self._evict(victim, preemption)
+            finally:
+                self.observers.tell(VictimEvicted(victim, preemption) if is_evicted else VictimNotEvicted(victim))
         return True
-
-    async def _log_and_evict(self, victim: PodInfo, preemption: Preemption) -> bool:
-        """Log first, then evict: the watch may show the victim's end before the answer to its deletion arrives."""
-        self.log.preempted(victim, preemption, self.clock.time())
-        is_evicted = False
-        try:
-            is_evicted = await self._evict(victim, preemption)
-        finally:
-            if not is_evicted:
-                self.log.not_preempted(victim)
-        return is_evicted
 
     def _stop_in_memory(self, victim: PodInfo, plugin: str) -> bool:
         held = self.waiting.get(victim.uid)

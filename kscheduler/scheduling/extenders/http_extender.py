@@ -37,6 +37,7 @@ from kscheduler.config.extenders import EXTENDER, decides, extender_name, is_que
 from kscheduler.config.types import Extender
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Fault, Status, error
+from kscheduler.scheduling.attempt_events import BindingInDoubt, BindingSettled
 from kscheduler.scheduling.extenders.call_reports import CallReports, CallResult
 from kscheduler.scheduling.extenders.extender_results import (
     MOST_SCORE,
@@ -49,7 +50,7 @@ from kscheduler.scheduling.extenders.extender_results import (
     remaining_nodes,
     shortened,
 )
-from kscheduler.scheduling.pod_log import PodLog
+from kscheduler.scheduling.observers import NO_OBSERVERS, Observers
 from kscheduler.telemetry.logs import get_logger
 
 # Questions with whole nodes at a time: 5,000 nodes of 10 kB are 40 MB each.
@@ -300,13 +301,13 @@ class BindOutcomes:
         place_of: Callable[[Pod], Awaitable[PodPlace]],
         may_bind: Callable[[], bool],
         clock: Clock = REAL_CLOCK,
-        log: PodLog | None = None,
+        observers: Observers = NO_OBSERVERS,
     ) -> None:
         """`place_of`: where the pod is. `may_bind`: whether this process leads; if not, nothing can be found out."""
         self._place_of = place_of
         self._may_bind = may_bind
         self._clock = clock
-        self._log = log or PodLog()
+        self._tell = observers.tell
 
     async def settle(self, extender: str, pod: Pod, node_name: str, failure: BindFailure | None) -> Status | None:
         """The outcome; returns when it is certain. `None`: the pod is not bound, as far as anybody knows.
@@ -316,11 +317,11 @@ class BindOutcomes:
         if failure is not None and not failure.may_be_bound:
             return None
         if failure is not None:
-            self._log.bind_in_doubt(pod, node_name, str(failure))
+            self._tell(BindingInDoubt(pod, node_name, str(failure)))
         status = await self._settled(extender, pod, node_name, failure)
         if failure is not None:
             outcome = "bound" if status is not None and status.is_success else "lost"
-            self._log.bind_settled(pod, node_name, outcome, str(failure))
+            self._tell(BindingSettled(pod, node_name, outcome, str(failure)))
         return status
 
     async def _settled(self, extender: str, pod: Pod, node_name: str, failure: BindFailure | None) -> Status | None:

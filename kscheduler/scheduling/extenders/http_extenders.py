@@ -54,7 +54,7 @@ from kscheduler.scheduling.extenders.http_extender import (
     not_seen,
 )
 from kscheduler.scheduling.observations import Observations
-from kscheduler.scheduling.pod_log import PodLog
+from kscheduler.scheduling.observers import NO_OBSERVERS, Observers
 from kscheduler.telemetry.logs import get_logger
 
 
@@ -282,7 +282,7 @@ class ExtenderSet:
         place_of: Callable[[Pod], Awaitable[PodPlace]],
         observations: Observations | None = None,
         clock: Clock = REAL_CLOCK,
-        log: PodLog | None = None,
+        observers: Observers = NO_OBSERVERS,
         logs: bool = True,
         environ: Mapping[str, str] = os.environ,
     ) -> None:
@@ -295,7 +295,7 @@ class ExtenderSet:
             list(map(HTTPExtender, extenders, self._callers, self._reports)),
             objects,
             may_bind=may_bind,
-            outcomes=BindOutcomes(place_of, may_bind, clock, log),
+            outcomes=BindOutcomes(place_of, may_bind, clock, observers),
         )
 
     def notes(self) -> Iterable[str]:

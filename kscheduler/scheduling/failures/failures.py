@@ -17,10 +17,8 @@ another pod, or its profile is gone from the configuration, it is not requeued.
 """
 
 from collections.abc import Callable, Collection, Hashable
-from dataclasses import dataclass, replace
-from typing import Final, Protocol
-
-import numpy as np
+from dataclasses import replace
+from typing import Protocol
 
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import Condition
@@ -28,95 +26,17 @@ from kscheduler.api.quantity import QuantityError
 from kscheduler.framework import events
 from kscheduler.framework.pods.pod_info import PodInfo, placed
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
-from kscheduler.framework.reasons.diagnosis import Diagnosis, FitError, Rejection
-from kscheduler.framework.status import Code, Fault, Status
-from kscheduler.scheduling.journal import NO_JOURNAL, Journal
-from kscheduler.scheduling.pod_log import PodLog
-from kscheduler.scheduling.pod_log.lines import OUTCOMES
-from kscheduler.scheduling.record import SchedulingRecord
+from kscheduler.framework.status import Fault
+from kscheduler.scheduling.attempt_events import ClassRejected, PodLetGo, PodNotScheduled, PodRequeued
+from kscheduler.scheduling.failure import SCHEDULER_ERROR, Failure
+from kscheduler.scheduling.observers import Observers
 from kscheduler.scheduling.resizes import DeferredResizes
 from kscheduler.state.nominator import NominatedPods
 from kscheduler.state.queue.equivalence_groups import EquivalenceGroup
 from kscheduler.state.queue.scheduling_queue import SchedulingQueue
-from kscheduler.telemetry.logs import get_logger, verbose
+from kscheduler.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
-
-UNSCHEDULABLE: Final = "Unschedulable"
-SCHEDULER_ERROR: Final = "SchedulerError"
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """Why an attempt failed."""
-
-    message: str
-    reason: str
-    plugins: frozenset[str] = frozenset()
-    """The plugins that rejected the pod; none after an error, except those that are quarantined."""
-    pending: frozenset[str] = frozenset()
-    """The plugins that wait for something outside the cluster."""
-    nominated_node_name: str | None = ""
-    """The node that preemption has chosen for the pod; empty clears an earlier choice, `None` leaves it."""
-    fault: Fault = Fault.PASSING
-    """Whose fault an error is; the back-off depends on it."""
-    holds_for: Hashable | None = None
-    """The class of pods for which the failure holds as well; `None` if it holds for this pod alone."""
-    like: str = ""
-    """The key of the pod of that class that went through the cycle."""
-    extender: str = ""
-    """The HTTP extenders behind it, comma-separated. For the log: kube-scheduler's texts name nobody."""
-    held_until: float = 0.0
-    """Where a plugin was not called for the pod: when it is called again, in wall-clock seconds."""
-    rejected: tuple[tuple[str, int], ...] = ()
-    """By plugin, in the order in which they ran: how many nodes it rejected."""
-
-    @property
-    def is_error(self) -> bool:
-        """Whether something failed; a rejection is no error."""
-        return self.reason == SCHEDULER_ERROR
-
-
-def failure_of_record(record: SchedulingRecord) -> Failure:
-    """The failure of a cycle that found no node."""
-    if record.status.code is Code.ERROR:
-        return _failure_of_error(record.status, record.message)
-    if not record.num_all_nodes:
-        return Failure(record.message, UNSCHEDULABLE)
-    return Failure(
-        record.message,
-        UNSCHEDULABLE,
-        record.diagnosis.plugins,
-        nominated_node_name=record.nominated_node_name,
-        rejected=tuple((each.plugin, len(each.rows)) for each in record.diagnosis.rejections),
-    )
-
-
-def _failure_of_error(status: Status, message: str) -> Failure:
-    """The failure of a cycle that ended with an error.
-
-    Trying again does not lift a quarantine: the plugin keeps the pod as if it had rejected it, and as it is in no
-    profile any more, it has registered no event that could wake the pod.
-    """
-    is_held = status.fault is Fault.QUARANTINED
-    return Failure(message, SCHEDULER_ERROR, frozenset((status.plugin,) if is_held else ()), fault=status.fault)
-
-
-def failure_of_status(status: Status) -> Failure:
-    """The failure of a step after the cycle: a rejection or an error."""
-    if not status.is_rejected:
-        return Failure(status.message, SCHEDULER_ERROR, fault=status.fault)
-    only_row = np.zeros(1, dtype=np.intp)
-    rejection = Rejection(status.plugin, only_row, np.ones(1, dtype=np.int64), lambda _: status)
-    message = FitError(1, Diagnosis(names=("",), rejections=[rejection])).message
-    by = frozenset((status.plugin,)) - {""}  # without a plugin if the pod was removed while it waited
-    pending = by if status.code is Code.PENDING else frozenset[str]()
-    return Failure(message, UNSCHEDULABLE, by - pending, pending)
-
-
-def failure_of_bug(exception: BaseException) -> Failure:
-    """The failure of an attempt that ended with an exception."""
-    return Failure(f"{type(exception).__name__}: {exception}", SCHEDULER_ERROR, fault=Fault.BUG)
 
 
 class FailureSink(Protocol):
@@ -155,10 +75,9 @@ class FailureHandler:
         nominator: NominatedPods,
         pod_of: Callable[[str], Pod | None],
         sink: FailureSink,
-        log: PodLog,
+        observers: Observers,
         is_served: Callable[[Pod], bool],
         resizes: DeferredResizes,
-        journal: Journal = NO_JOURNAL,
         seconds_held: Callable[[PodInfo], float] = lambda _: 0.0,
     ) -> None:
         """`pod_of`: the newest version of a pod by its key. `is_served`: whether a profile in force wants the pod.
@@ -170,27 +89,24 @@ class FailureHandler:
         self._nominator = nominator
         self._pod_of = pod_of
         self._sink = sink
-        self.log = log
+        self._tell = observers.tell
         self._is_served = is_served
         self._resizes = resizes
-        self._journal = journal
 
     def handle(self, queued: QueuedPodInfo, failure: Failure, now: float) -> None:
         """Requeue the newest version of the pod and report why; drop it if it must not be scheduled any more."""
         current = self._pod_of(queued.key)
         if current is None or not _still_wants_a_node(current, queued.pod.uid) or not self._is_served(current):
-            self._journal.let_go(queued)
             self._queue.done(queued.pod.uid)
-            self.log.let_go(queued, failure, current)
+            self._tell(PodLetGo(queued, failure, current))
             return
         if failure.fault is Fault.HELD_BACK:
             failure = replace(failure, held_until=now + self._seconds_held(queued.pod))
-        self._journal.failed(queued, failure)
         is_news = failure.message != queued.last_error
         if self._queue.find(queued.key) is None:  # else an earlier call that raised half-way has requeued it
             self._renew(queued, current)
             _note_failure(queued, failure)
-        self.log.recent.note_failed(queued, failure, now)
+        self._tell(PodNotScheduled(queued, failure, now))
         freed_node = self._nominate(queued.pod, failure.nominated_node_name)
         equivalence_group = self._queue.requeue(queued, now, holds_for=failure.holds_for)
         if freed_node:
@@ -199,35 +115,23 @@ class FailureHandler:
         self._sink.report(current, condition, failure.message, failure.nominated_node_name)
         if equivalence_group is not None:
             self._report_others(equivalence_group, condition, queued, failure)
-        self._log_failure(queued, failure, now, is_news=is_news)
+        self._tell(PodRequeued(queued, failure, now, is_news, self._queue))
 
     def handle_resize(self, queued: QueuedPodInfo, failure: Failure, now: float) -> None:
         """Requeue a running pod whose resize waits for room. Nothing is written: the pod runs."""
         current = self._pod_of(queued.key)
         is_same = current is not None and current.metadata.uid == queued.pod.uid
         if current is None or not is_same or not self._resizes.concerns(current) or not self._is_served(current):
-            self._journal.let_go(queued)
             self._queue.done(queued.pod.uid)
-            self.log.let_go(queued, failure, current)
+            self._tell(PodLetGo(queued, failure, current))
             return
-        self._journal.failed(queued, failure)
         is_news = failure.message != queued.last_error
         if self._queue.find(queued.key) is None:
             self._renew(queued, current)
             _note_failure(queued, failure)
-        self.log.recent.note_failed(queued, failure, now)
+        self._tell(PodNotScheduled(queued, failure, now))
         self._queue.requeue(queued, now)
-        self._log_failure(queued, failure, now, is_news=is_news)
-
-    def _log_failure(self, queued: QueuedPodInfo, failure: Failure, now: float, *, is_news: bool) -> None:
-        """Log the failure, with the queue where the pod waits now."""
-        if not (failure.is_error or verbose(OUTCOMES)):
-            return
-        found = self._queue.find(queued.key)
-        if failure.like not in ("", queued.key):
-            self.log.with_class(queued, failure, found, now)
-        else:
-            self.log.not_scheduled(queued, failure, found, now, is_news=is_news)
+        self._tell(PodRequeued(queued, failure, now, is_news, self._queue))
 
     def withdraw(self, uid: str) -> None:
         """The pod is about to be bound: a late patch of an earlier failure must not overwrite that."""
@@ -243,7 +147,7 @@ class FailureHandler:
         """Report the condition for the other parked pods of the class too, unless that was done before."""
         if len(equivalence_group) > 1 and equivalence_group.reported != condition:
             self._sink.report_class(equivalence_group.key, equivalence_group.keys(), condition)
-            self.log.class_rejected(equivalence_group.key, equivalence_group.keys(), failure, queued.key)
+            self._tell(ClassRejected(equivalence_group.key, equivalence_group.keys(), failure, queued.key))
         equivalence_group.reported = condition
 
     def _renew(self, queued: QueuedPodInfo, current: Pod) -> None:

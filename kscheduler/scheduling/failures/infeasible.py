@@ -11,7 +11,7 @@ from typing import Final
 
 from kscheduler.bounded import RecentlyUsed, RecentlyUsedByWeight, weight_of
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.scheduling.failures.failures import Failure
+from kscheduler.scheduling.failure import Failure
 
 # Classes: if nothing else changes for days, pods may come and go, each in a class of its own.
 MOST_KNOWN: Final = 10_000

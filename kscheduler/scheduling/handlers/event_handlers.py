@@ -19,9 +19,10 @@ from kscheduler.framework.events import ActionType, ClusterEvent, Resource
 from kscheduler.framework.nodes.node_info import MOST_RESOURCES
 from kscheduler.framework.pods.pod_info import PodInfo, placed
 from kscheduler.framework.pods.queued_pod import is_edited
+from kscheduler.scheduling.attempt_events import PodAdded, PodGone
 from kscheduler.scheduling.foreign_bindings import ForeignBindings
 from kscheduler.scheduling.observations import Observations
-from kscheduler.scheduling.pod_log import PodLog
+from kscheduler.scheduling.observers import Observers
 from kscheduler.scheduling.pod_log.lines import STEPS
 from kscheduler.scheduling.resizes import DeferredResizes
 from kscheduler.scheduling.supervision.held_pods import HeldPods
@@ -99,7 +100,7 @@ class PodHandler(_Timed):
         profiles: Collection[str],
         clock: Clock,
         observations: Observations,
-        log: PodLog,
+        observers: Observers,
         taken: ForeignBindings,
         resizes: DeferredResizes,
         held_pods: HeldPods,
@@ -110,7 +111,7 @@ class PodHandler(_Timed):
         self._queue = queue
         self._waiting = waiting
         self._profiles = profiles
-        self._log = log
+        self._tell = observers.tell
         self._taken = taken
         self._resizes = resizes
 
@@ -125,7 +126,7 @@ class PodHandler(_Timed):
         elif self._is_ours(obj):
             began, info = self._clock.monotonic(), PodInfo(obj)
             if verbose(STEPS):
-                self._log.added(obj)
+                self._tell(PodAdded(obj))
             if self._cache.pod_groups.apis:
                 self._cache.pod_groups.add_member(info)
             self._queue.add(info, self._clock.time())
@@ -155,12 +156,10 @@ class PodHandler(_Timed):
         self._queue.delete(obj.key)
         if self._held_pods.are_any:
             self._held_pods.changed(obj, is_gone=True)
-        if not obj.spec.node_name and self._is_ours(obj):
+        is_pending = not obj.spec.node_name and self._is_ours(obj)
+        if is_pending:
             self._handled(UNSCHEDULABLE_POD_DELETE, began)
-            if verbose(STEPS):
-                self._log.deleted(obj)
-        if self._log.expects_end_of(uid):
-            self._log.victim_gone(obj, self._clock.time())
+        self._tell(PodGone(obj, is_pending, self._clock.time()))
         expected_on = self._cache.nominator.nominated_node(info)
         self._cache.nominator.remove(uid)
         self._let_go(uid)

@@ -1,18 +1,35 @@
 """A method for each moment that kube-scheduler counts or times, from a pod's entry into the queue to its binding."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import ClassVar
 
 from kscheduler.api.releases import Behaviours
 from kscheduler.framework.status import Fault
+from kscheduler.scheduling.attempt_events import (
+    AttemptFailed,
+    BindingInDoubt,
+    BindingSettled,
+    ClaimCreated,
+    CycleTimed,
+    DevicesWaitEnded,
+    GroupAttempted,
+    GroupCycleTimed,
+    GroupPreemptionSearched,
+    PermitGivenAtOnce,
+    PlacementsTried,
+    PodBound,
+    PodWaitEnded,
+    PreemptionBegun,
+    PreemptionEnded,
+)
 from kscheduler.scheduling.observations.declared_series import (
     OF_GROUP,
-    OF_POD,
     SINGLE_POD,
     AttemptResult,
     DeclaredSeries,
-    GroupAttemptResult,
 )
+from kscheduler.scheduling.observers import hears
+from kscheduler.scheduling.runtime.points import PERMIT, POD_GROUP_POST_FILTER
 from kscheduler.telemetry.series import Counter, Histogram, Histograms
 
 # Drivers with a label of their own.
@@ -77,63 +94,92 @@ class Observations(DeclaredSeries):
         self.schedule_attempts[key] += 1
         self.attempt_seconds[key].observe(seconds)
 
-    def algorithm(self, seconds: float) -> None:
-        """The decision itself ran, PostFilter included, whatever it decided."""
-        self._algorithm.observe(seconds)
+    @hears(CycleTimed)
+    def algorithm(self, event: CycleTimed) -> None:
+        """The decision itself ran."""
+        self._algorithm.observe(event.seconds)
 
-    def pod_scheduled(self, attempts: int) -> None:
-        """A pod was bound at its attempt number `attempts` (1 is the first)."""
+    @hears(PodBound)
+    def bound(self, event: PodBound) -> None:
+        """A pod was bound. Written out, without calls of the methods around it: each pod comes by here."""
+        queued, key = event.queued, (AttemptResult.SCHEDULED, event.profile)
+        attempts, first = queued.attempts, queued.initial_attempt_timestamp
+        self.schedule_attempts[key] += 1
+        self.attempt_seconds[key].observe(event.seconds)
         self._pod_attempts.observe(attempts)
+        if first is not None:  # since it first entered the active queue: gated time does not count
+            values = _ATTEMPT_VALUES[min(attempts, _MOST_ATTEMPTS)]
+            self.sli_seconds[values].observe(max(event.now - first, 0.0))
+        if queued.was_flushed:  # only the flush of old unschedulable pods had brought it back: a hint missed its event
+            self.after_flush[()] += 1
 
-    def sli(self, attempts: int, seconds: float) -> None:
-        """A pod was bound `seconds` after it first entered the active queue; gated time does not count."""
-        values = _ATTEMPT_VALUES[min(attempts, _MOST_ATTEMPTS)]
-        self.sli_seconds[values].observe(max(seconds, 0.0))
+    @hears(AttemptFailed)
+    def failed(self, event: AttemptFailed) -> None:
+        """An attempt was rejected, or ended in error. Counts errors that are due to what users have written."""
+        failure = event.failure
+        self.attempt(
+            AttemptResult.ERROR if failure.is_error else AttemptResult.UNSCHEDULABLE, event.profile, event.seconds
+        )
+        if failure.is_error and failure.fault is Fault.CLAIM:
+            self.claim_errors[()] += 1
+        elif failure.is_error and failure.fault is Fault.OVER_BUDGET:
+            self.decisions_over_budget[()] += 1
 
-    def group_attempt(self, result: GroupAttemptResult, profile: str, seconds: float) -> None:
-        """An attempt to place a pod group ended; binding its members comes after it."""
-        self.group_attempts[result, profile] += 1
-        self.group_attempt_seconds[result, profile].observe(seconds)
+    @hears(GroupAttempted)
+    def group_attempt(self, event: GroupAttempted) -> None:
+        """An attempt to place a pod group ended."""
+        self.group_attempts[event.result, event.profile] += 1
+        self.group_attempt_seconds[event.result, event.profile].observe(event.seconds)
 
-    def group_algorithm(self, seconds: float) -> None:
-        """A pod group was decided about, without the search for room by preemption."""
-        self.group_algorithm_seconds[()].observe(seconds)
+    @hears(GroupCycleTimed)
+    def group_algorithm(self, event: GroupCycleTimed) -> None:
+        """A pod group was decided about."""
+        self.group_algorithm_seconds[()].observe(event.seconds)
 
-    def placements(self, profile: str, tried: Sequence[tuple[bool, float]]) -> None:
-        """A pod group was tried in these placements; for each, whether it fits there, and the seconds of the trial."""
-        if tried:
-            self.generated_placements[(profile,)] += len(tried)
-        for is_feasible, seconds in tried:
-            labels = ("feasible" if is_feasible else "infeasible", profile)
+    @hears(PlacementsTried)
+    def placements(self, event: PlacementsTried) -> None:
+        """A pod group was tried in these placements."""
+        if event.tried:
+            self.generated_placements[(event.profile,)] += len(event.tried)
+        for is_feasible, seconds in event.tried:
+            labels = ("feasible" if is_feasible else "infeasible", event.profile)
             self.placement_evaluations[labels] += 1
             self.placement_seconds[labels].observe(seconds)
 
-    def permit_wait(self, result: str, seconds: float) -> None:
-        """A pod's wait for Permit plugins ended with this status code (its label, such as `Success`)."""
-        self.permit_wait_seconds[(result,)].observe(seconds)
+    @hears(PodWaitEnded)
+    def wait_ended(self, event: PodWaitEnded) -> None:
+        """A pod's wait for Permit plugins ended; that of PreBind is not counted."""
+        if event.point == PERMIT.label:
+            self.permit_wait_seconds[(event.status,)].observe(event.seconds)
+
+    @hears(PermitGivenAtOnce)
+    def permit_given_at_once(self, event: PermitGivenAtOnce) -> None:
+        """A group's member has waited for Permit within the decision."""
+        self.permit_wait_seconds[(event.status,)].observe(0.0)
 
     def preemption_attempt(self) -> None:
         """PostFilter looked for victims."""
         self.preemption_attempts[()] += 1
 
-    def preemption_victims(self, victims: int, *, to_go: int, of_group: bool = False) -> None:
-        """A preemption chose this many victims, of whom `to_go` do not terminate yet. `of_group`: for a pod group."""
-        if to_go or self.counts_victims_at_once:
-            (self.workload_victims[()] if of_group else self._victims).observe(victims)
+    @hears(PreemptionBegun)
+    def preemption_begun(self, event: PreemptionBegun) -> None:
+        """A preemption has chosen victims; groups, or members of groups, and broken budgets are among the harm."""
+        preemption = event.preemption
+        if event.to_go or self.counts_victims_at_once:
+            histogram = self._victims if preemption.group is None else self.workload_victims[()]
+            histogram.observe(len(preemption.victims))
+        if self.follows_groups and preemption.disrupted_groups:
+            self.workload_disruptions[(preemption.kind,)].observe(preemption.disrupted_groups)
+        if self.follows_groups and preemption.broken_budgets:
+            self.broken_budgets[(preemption.kind,)] += preemption.broken_budgets
 
-    def preemption_harm(self, preemptor: str, disrupted_groups: int, broken_budgets: int) -> None:
-        """A preemption by `preemptor` (`pod`, `podgroup`) has so many groups, or members, among its victims, and so
-        many victims that break a disruption budget.
-        """
-        if self.follows_groups and disrupted_groups:
-            self.workload_disruptions[(preemptor,)].observe(disrupted_groups)
-        if self.follows_groups and broken_budgets:
-            self.broken_budgets[(preemptor,)] += broken_budgets
-
-    def workload_preemption(self, result: str, seconds: float) -> None:
-        """A pod group has looked for victims; `result` is the label of the status code."""
-        self.workload_preemption_attempts[(result,)] += 1
-        self.preemption_evaluation(OF_GROUP, result, seconds)
+    @hears(GroupPreemptionSearched)
+    def group_preemption_searched(self, event: GroupPreemptionSearched) -> None:
+        """A pod group has gone through PodGroupPostFilter; perhaps no plugin has looked for victims there."""
+        if event.result:
+            self.workload_preemption_attempts[(event.result,)] += 1
+            self.preemption_evaluation(OF_GROUP, event.result, event.seconds)
+        self.extension_point(POD_GROUP_POST_FILTER.label, event.status, event.profile, event.seconds)
 
     def preemption_evaluation(self, preemptor: str, result: str, seconds: float) -> None:
         """A search for victims has ended; `preemptor` is `pod` or `podgroup`."""
@@ -145,12 +191,14 @@ class Observations(DeclaredSeries):
         """Victims per preemption."""
         return self._victims
 
-    def preemption_goroutine(self, result: str, seconds: float, preemptor: str = OF_POD) -> None:
+    @hears(PreemptionEnded)
+    def preemption_ended(self, event: PreemptionEnded) -> None:
         """All victims of a preemption were dealt with (`success`), or some could not be (`error`)."""
+        result = "success" if event.succeeded else "error"
         self.preemption_executions[(result,)] += 1
-        self.preemption_seconds[(result,)].observe(seconds)
+        self.preemption_seconds[(result,)].observe(event.seconds)
         if self.follows_groups:
-            self.execution_seconds[preemptor, result].observe(seconds)
+            self.execution_seconds[event.preemption.kind, result].observe(event.seconds)
 
     # ---- extension points and plugins ----
 
@@ -183,10 +231,6 @@ class Observations(DeclaredSeries):
         """A hint answered `Queue` or `QueueSkip`, or failed (`Error`)."""
         self.hint_seconds[plugin, self.event_names.get(event, event), hint].observe(seconds)
 
-    def scheduled_after_flush(self) -> None:
-        """A pod was bound that only the flush of old unschedulable pods had brought back: a hint missed its event."""
-        self.after_flush[()] += 1
-
     # ---- the API server and volumes ----
 
     def async_api_call(self, call_type: str, result: str, seconds: float) -> None:
@@ -202,17 +246,19 @@ class Observations(DeclaredSeries):
 
     # ---- claims to devices ----
 
-    def claim_created(self, *, is_created: bool) -> None:
+    @hears(ClaimCreated)
+    def claim_created(self, event: ClaimCreated) -> None:
         """A claim for a pod's extended resources was created, or could not be."""
-        self.claims_created["success" if is_created else "failure", "false", "", "Pod"] += 1
+        self.claims_created["success" if event.is_created else "failure", "false", "", "Pod"] += 1
 
-    def device_with_conditions(self, profile: str, driver: str, result: str) -> None:
-        """An attempt has waited for this device of a driver, with this result."""
-        self.devices_with_conditions[profile, self._known_driver(driver), result] += 1
-
-    def waited_for_device(self, profile: str, driver: str, result: str, seconds: float) -> None:
-        """An attempt with this device has waited for binding conditions, its own or those of another device."""
-        self.device_wait_seconds[profile, self._known_driver(driver), result].observe(seconds)
+    @hears(DevicesWaitEnded)
+    def devices_wait_ended(self, event: DevicesWaitEnded) -> None:
+        """An attempt has waited for binding conditions of some device; the time counts for each device of the pod."""
+        profile, result = event.profile, event.result
+        for driver in event.drivers:
+            self.device_wait_seconds[profile, self._known_driver(driver), result].observe(event.seconds)
+        for driver in event.drivers_with_conditions:
+            self.devices_with_conditions[profile, self._known_driver(driver), result] += 1
 
     def _known_driver(self, driver: str) -> str:
         """The driver as a label: administrators install drivers, but anyone who publishes devices names them."""
@@ -222,20 +268,15 @@ class Observations(DeclaredSeries):
 
     # ---- beyond kube-scheduler ----
 
-    def bind_conflict(self) -> None:
-        """The API server refused a Binding with 409."""
+    @hears(BindingInDoubt)
+    def bind_in_doubt(self, _event: BindingInDoubt) -> None:
+        """The API server refused a Binding with 409, or its response does not show what has become of it."""
         self.bind_conflicts[()] += 1
 
-    def bind_settled(self, outcome: str) -> None:
-        """A bind without a clear answer was settled by reading the pod. `outcome`: `bound` or `lost`."""
-        self.binds_settled[(outcome,)] += 1
-
-    def attempt_failed(self, fault: Fault) -> None:
-        """An attempt ended in error. Counts those that are due to what users have written."""
-        if fault is Fault.CLAIM:
-            self.claim_errors[()] += 1
-        elif fault is Fault.OVER_BUDGET:
-            self.decisions_over_budget[()] += 1
+    @hears(BindingSettled)
+    def bind_settled(self, event: BindingSettled) -> None:
+        """A bind without a clear answer was settled by reading the pod."""
+        self.binds_settled[(event.outcome,)] += 1
 
     def pod_taken(self) -> None:
         """Somebody else has bound a pod that names one of our profiles."""

@@ -1,11 +1,11 @@
-"""`PodLog`: a method for each thing that can happen to a pod.
+"""`PodLog`: a method for each thing that can happen to a pod; most are handlers of events.
 
-Each method checks the verbosity itself; callers on the hot path check it before, to save the call. Memory is bounded:
-victims are remembered until they are gone, classes until their line is written.
+Each method checks the verbosity itself; details, which are on the hot path, are told only if it is high. Memory is
+bounded: victims are remembered until they are gone, classes until their line is written.
 """
 
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from typing import Any, Final, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 
 from kscheduler.api.core import Pod
 from kscheduler.bounded import RecentlyUsed
@@ -14,16 +14,42 @@ from kscheduler.framework.cluster.preemption import Preemption, PreemptionSearch
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.framework.status import Fault
+from kscheduler.scheduling.attempt_events import (
+    AttemptBegun,
+    BindingInDoubt,
+    BindingNotSent,
+    BindingSettled,
+    ClassRejected,
+    GroupAttempted,
+    PodAdded,
+    PodAssumed,
+    PodBound,
+    PodGone,
+    PodJudged,
+    PodLetGo,
+    PodNominated,
+    PodRequeued,
+    PodSkipped,
+    PodWaitEnded,
+    PodWaits,
+    PreemptionEnded,
+    VictimEvictionBegun,
+    VictimNotEvicted,
+    VictimSpared,
+    VictimStopped,
+)
+from kscheduler.scheduling.failure import Failure
+from kscheduler.scheduling.observers import hears
 from kscheduler.scheduling.pod_log.lines import LINES, MOVES, OUTCOMES, STEPS, WAKING, RejectedPodsBatch, lines_of
 from kscheduler.scheduling.pod_log.recent_attempts import RecentAttempts
 from kscheduler.scheduling.pod_log.repeated_errors import NameSearchResult, RepeatedErrors
-from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.state.queue.equivalence_groups import Element, EquivalenceGroup
 from kscheduler.state.queue.queued_group import QueuedPodGroup
 from kscheduler.state.queue.sub_queues import BACKOFF, GATED, UNSCHEDULABLE
 from kscheduler.telemetry.logs import get_logger, verbose
 
 _log = get_logger("kscheduler.pods")
+_group_log = get_logger("kscheduler.scheduling.attempt.group_attempt")
 
 # The most victims of each kind: those being deleted, and those that were stopped in memory.
 MOST_REMEMBERED: Final = 10_000
@@ -40,63 +66,16 @@ _OWN_MOVES: Final = frozenset(
 AwaitedEvents = Callable[[str, frozenset[str]], Sequence[str]]
 
 
-class LoggedFailure(Protocol):
-    """Why an attempt failed: the part of `failures.Failure` that is logged."""
-
-    @property
-    def message(self) -> str:
-        """The text of the condition."""
-        ...
-
-    @property
-    def plugins(self) -> frozenset[str]:
-        """The plugins that rejected the pod."""
-        ...
-
-    @property
-    def pending(self) -> frozenset[str]:
-        """The plugins that wait for something outside the cluster."""
-        ...
-
-    @property
-    def is_error(self) -> bool:
-        """Whether something failed; a rejection is no error."""
-        ...
-
-    @property
-    def fault(self) -> Fault:
-        """Whose fault an error is."""
-        ...
-
-    @property
-    def like(self) -> str:
-        """The key of the pod of its class that went through the cycle."""
-        ...
-
-    @property
-    def extender(self) -> str:
-        """The HTTP extenders behind it."""
-        ...
-
-
 def _no_awaited_events(_profile: str, _plugins: frozenset[str]) -> Sequence[str]:
     return ()
-
-
-def _found_nowhere(_key: str) -> NameSearchResult | None:
-    return None
 
 
 class PodLog:
     """Writes the log lines about the pods of one scheduler."""
 
-    def __init__(self, awaited_events: AwaitedEvents = _no_awaited_events) -> None:
-        self.awaited_events = awaited_events
-        """Set to the queue's method once there is a queue."""
+    def __init__(self) -> None:
         self.recent = RecentAttempts()
         """What happened last, kept whatever is logged."""
-        self.find: Callable[[str], NameSearchResult | None] = _found_nowhere
-        """Where a pod waits, by its key. Set likewise."""
         self._together = RejectedPodsBatch()
         self._repeated = RepeatedErrors()
         self._victims: RecentlyUsed[str, tuple[str, str, float]] = RecentlyUsed(MOST_REMEMBERED)
@@ -106,27 +85,29 @@ class PodLog:
 
     # --- coming and going ---------------------------------------------------------------------------------------------
 
-    def added(self, pod: Pod) -> None:
+    @hears(PodAdded)
+    def added(self, event: PodAdded) -> None:
         """The watch shows a pod that wants a node."""
         if verbose(STEPS):
+            pod = event.pod
             fields = {"priority": pod.spec.priority, "profile": pod.spec.scheduler_name}
             self._log_line("pod_added", pod.key, pod.metadata.uid, **fields, nominated=pod.status.nominated_node_name)
 
-    def deleted(self, pod: Pod) -> None:
-        """A pod without a node is gone."""
-        if verbose(STEPS):
+    @hears(PodGone)
+    def gone(self, event: PodGone) -> None:
+        """A pod is gone; if it is a victim, its room is free now."""
+        pod = event.pod
+        if event.is_pending and verbose(STEPS):
             self._log_line("pod_deleted", pod.key, pod.metadata.uid, reason=_how(pod))
+        victim = self._victims.pop(pod.metadata.uid, None)
+        if victim is not None and verbose(OUTCOMES):
+            node, preemptor, since = victim
+            fields = {"node": node, "preemptor": preemptor, "how": _how(pod), "seconds": _seconds(event.now - since)}
+            self._log_line("victim_gone", pod.key, pod.metadata.uid, **fields)
 
     def expects_end_of(self, uid: str) -> bool:
-        """Whether the pod is a victim whose end will be logged. Called for every deleted pod."""
+        """Whether the pod is a victim whose end will be logged."""
         return uid in self._victims
-
-    def victim_gone(self, pod: Pod, now: float) -> None:
-        """A victim's room is free. `now` is wall-clock seconds."""
-        node, preemptor, since = self._victims.pop(pod.metadata.uid)
-        if verbose(OUTCOMES):
-            fields = {"node": node, "preemptor": preemptor, "how": _how(pod), "seconds": _seconds(now - since)}
-            self._log_line("victim_gone", pod.key, pod.metadata.uid, **fields)
 
     # --- in the queue -------------------------------------------------------------------------------------------------
 
@@ -157,47 +138,57 @@ class PodLog:
 
     # --- an attempt ---------------------------------------------------------------------------------------------------
 
-    def attempt(self, queued: QueuedPodInfo) -> None:
+    @hears(AttemptBegun)
+    def attempt(self, event: AttemptBegun) -> None:
         """An attempt begins."""
         if verbose(STEPS):
+            queued = event.queued
             profile = queued.pod.pod.spec.scheduler_name
             self._log_line("pod_attempt", queued.key, queued.pod.uid, attempts=queued.attempts, profile=profile)
 
-    def skipped(self, queued: QueuedPodInfo, reason: str) -> None:
+    @hears(PodSkipped)
+    def skipped(self, event: PodSkipped) -> None:
         """The pod is not tried, or not any more: for example, it is being deleted, or has a node."""
         if verbose(STEPS):
-            self._log_line("pod_skipped", queued.key, queued.pod.uid, reason=reason)
+            self._log_line("pod_skipped", event.queued.key, event.queued.pod.uid, reason=event.reason)
 
-    def judged(self, record: SchedulingRecord) -> None:
+    @hears(PodJudged)
+    def judged(self, event: PodJudged) -> None:
         """A cycle has run: which plugin rejected which nodes, and the points."""
         if verbose(MOVES):
+            record = event.record
             for name, fields in lines_of(record):
                 self._log_line(name, record.pod.key, record.pod.uid, **fields)
 
-    def assumed(self, record: SchedulingRecord) -> None:
+    @hears(PodAssumed)
+    def assumed(self, event: PodAssumed) -> None:
         """A node is chosen, and the pod counts there in the cache."""
         if verbose(STEPS):
+            record = event.record
             fields = {"node": record.node_name, "feasibleNodes": len(record.feasible)}
             self._log_line("pod_assumed", record.pod.key, record.pod.uid, **fields)
 
-    def waiting(
-        self, pod: PodInfo, node: str, point: str, plugins: Collection[str], timeout_seconds: float | None = None
-    ) -> None:
+    @hears(PodWaits)
+    def waiting(self, event: PodWaits) -> None:
         """The pod has a node, and waits in Permit or PreBind before it is bound."""
         if verbose(OUTCOMES):
-            fields = {"node": node, "point": point, "plugins": sorted(plugins)}
-            self._log_line("pod_waiting", pod.key, pod.uid, **fields, timeout_seconds=timeout_seconds)
+            fields = {"node": event.node_name, "point": event.point, "plugins": sorted(event.plugins)}
+            timeout = event.timeout_seconds
+            self._log_line("pod_waiting", event.pod.key, event.pod.uid, **fields, timeout_seconds=timeout)
 
-    def wait_over(self, pod: PodInfo, node: str, point: str, status: str, seconds: float) -> None:
+    @hears(PodWaitEnded)
+    def wait_over(self, event: PodWaitEnded) -> None:
         """The wait in Permit or PreBind is over."""
         if verbose(WAKING):
-            fields = {"node": node, "point": point, "status": status, "seconds": _seconds(seconds)}
-            self._log_line("pod_wait_over", pod.key, pod.uid, **fields)
+            fields = {"node": event.node_name, "point": event.point, "status": event.status}
+            self._log_line("pod_wait_over", event.pod.key, event.pod.uid, **fields, seconds=_seconds(event.seconds))
 
-    def bound(self, queued: QueuedPodInfo, record: SchedulingRecord, now: float) -> None:
-        """The API server has accepted the Binding. `now` is wall-clock seconds."""
+    @hears(PodBound)
+    def bound(self, event: PodBound) -> None:
+        """The API server has accepted the Binding."""
         if not verbose(OUTCOMES):
             return
+        queued, record, now = event.queued, event.record, event.now
         first = queued.initial_attempt_timestamp
         was_nominated = record.pod.pod.status.nominated_node_name == record.node_name
         self._log_line(
@@ -216,12 +207,25 @@ class PodLog:
 
     # --- failed attempts ----------------------------------------------------------------------------------------------
 
+    @hears(PodRequeued)
+    def requeued(self, event: PodRequeued) -> None:
+        """An attempt failed, and the pod waits in the queue."""
+        queued, failure, now = event.queued, event.failure, event.now
+        if not (failure.is_error or verbose(OUTCOMES)):
+            return
+        found = event.queue.find(queued.key)
+        if failure.like not in ("", queued.key):
+            self.with_class(queued, failure, found, now, event.queue.awaited_events)
+        else:
+            self.not_scheduled(queued, failure, found, now, event.queue.awaited_events, is_news=event.is_news)
+
     def not_scheduled(
         self,
         queued: QueuedPodInfo,
-        verdict: LoggedFailure,
+        verdict: Failure,
         found: tuple[str, QueuedPodInfo] | None,
         now: float,
+        awaited_events: AwaitedEvents = _no_awaited_events,
         *,
         is_news: bool = True,
     ) -> None:
@@ -233,11 +237,14 @@ class PodLog:
         if verdict.is_error and is_news and not is_expected:
             self._failed(queued, verdict.message, verdict.extender, _where(*found, now) if found is not None else {})
         elif verbose(OUTCOMES):
-            self._rejected(queued, verdict, found, now, OUTCOMES)
+            self._rejected(queued, verdict, found, now, OUTCOMES, awaited_events)
 
-    def repeat_errors(self, now: float) -> None:
-        """Write of each error that lasts, once a minute, that it does; cheap if there are none. `now`: wall-clock."""
-        for due in self._repeated.due(now, self.find):
+    def repeat_errors(self, now: float, find: Callable[[str], NameSearchResult | None]) -> None:
+        """Write of each error that lasts, once a minute, that it does; cheap if there are none.
+
+        `now`: wall-clock seconds. `find`: where a pod waits, by its key.
+        """
+        for due in self._repeated.due(now, find):
             fields = _where(due.queue, due.queued, now) | {"failing_seconds": round(due.seconds)}
             if due.times:
                 fields["times_since"] = due.times
@@ -249,36 +256,46 @@ class PodLog:
         _log.error("attempt_failed", pod=queued.key, uid=queued.pod.uid, err=err, **shown)
 
     def with_class(
-        self, queued: QueuedPodInfo, verdict: LoggedFailure, found: tuple[str, QueuedPodInfo] | None, now: float
+        self,
+        queued: QueuedPodInfo,
+        verdict: Failure,
+        found: tuple[str, QueuedPodInfo] | None,
+        now: float,
+        awaited_events: AwaitedEvents = _no_awaited_events,
     ) -> None:
         """The pod was rejected without a cycle, with the verdict for another pod of its class."""
         if verbose(OUTCOMES):
-            self.class_rejected(verdict.like, (queued.key,), verdict, verdict.like)
+            self.class_rejected(ClassRejected(verdict.like, (queued.key,), verdict, verdict.like))
         if verbose(STEPS):
-            self._rejected(queued, verdict, found, now, STEPS)
+            self._rejected(queued, verdict, found, now, STEPS, awaited_events)
 
-    def class_rejected(self, name: Hashable, keys: Collection[str], verdict: LoggedFailure, like: str) -> None:
-        """Parked pods share a new verdict; the pod `like` went through the cycle."""
+    @hears(ClassRejected)
+    def class_rejected(self, event: ClassRejected) -> None:
+        """Parked pods share a new verdict."""
         if verbose(OUTCOMES):
-            self._together.add(name, keys, verdict.message, verdict.plugins | verdict.pending, like)
+            verdict = event.failure
+            self._together.add(event.name, event.keys, verdict.message, verdict.plugins | verdict.pending, event.like)
             if self._together.is_full:
                 self.flush()
 
-    def let_go(self, queued: QueuedPodInfo, verdict: LoggedFailure, current: Pod | None) -> None:
+    @hears(PodLetGo)
+    def let_go(self, event: PodLetGo) -> None:
         """An attempt failed because the pod must not be scheduled any more; that is not an error."""
+        queued = event.queued
         self._stopped.pop(queued.pod.uid, None)
         if verbose(OUTCOMES):
-            reason = _why_let_go(queued.pod, current)
-            fields = {"reason": reason, "message": verdict.message, "attempts": queued.attempts}
+            reason = _why_let_go(queued.pod, event.current)
+            fields = {"reason": reason, "message": event.failure.message, "attempts": queued.attempts}
             self._log_line("pod_let_go", queued.key, queued.pod.uid, **fields)
 
     def _rejected(
         self,
         queued: QueuedPodInfo,
-        verdict: LoggedFailure,
+        verdict: Failure,
         found: tuple[str, QueuedPodInfo] | None,
         now: float,
         level: int,
+        awaited_events: AwaitedEvents,
     ) -> None:
         plugins = verdict.plugins | verdict.pending
         fields: dict[str, Any] = {"message": verdict.message, "plugins": sorted(plugins), "attempts": queued.attempts}
@@ -286,18 +303,27 @@ class PodLog:
             fields |= _where(*found, now)
             if found[0] == UNSCHEDULABLE:
                 profile = queued.pod.pod.spec.scheduler_name
-                fields["waits_for"] = list(self.awaited_events(profile, plugins))
+                fields["waits_for"] = list(awaited_events(profile, plugins))
         if verdict.like != queued.key:
             fields["like"] = verdict.like
         fields["extender"] = verdict.extender
         self._write(level, "pod_not_scheduled", queued.key, queued.pod.uid, fields)
 
+    @hears(GroupAttempted)
+    def group_tried(self, event: GroupAttempted) -> None:
+        """A pod group was tried, whatever came of it; its members have lines of their own."""
+        if verbose(OUTCOMES):
+            counts = {"placed": event.placed, "pods": event.pods, "attempts": event.attempts}
+            _group_log.info("pod_group_tried", group=event.name, message=event.message, **counts)
+
     # --- preemption ---------------------------------------------------------------------------------------------------
 
-    def nominated(self, record: SchedulingRecord) -> None:
+    @hears(PodNominated)
+    def nominated(self, event: PodNominated) -> None:
         """PostFilter has chosen a node for the pod, and the victims there."""
-        if not (verbose(OUTCOMES) and record.nominated_node_name):
+        if not verbose(OUTCOMES):
             return
+        record = event.record
         search = record.state.find(PreemptionSearch)
         fields: dict[str, Any] = {"node": record.nominated_node_name}
         if search is not None:
@@ -306,52 +332,73 @@ class PodLog:
             fields["broken_budgets"] = search.chosen.broken_budgets
         self._log_line("pod_nominated", record.pod.key, record.pod.uid, **fields)
 
-    def preempted(self, victim: PodInfo, preemption: Preemption, now: float, *, in_memory: bool = False) -> None:
-        """A victim is being deleted, or was stopped before it was bound. `now` is wall-clock seconds."""
-        if in_memory:
-            self._stopped[victim.uid] = True
-        else:
-            self._victims[victim.uid] = preemption.node_name, preemption.text, now
+    @hears(VictimStopped)
+    def stopped(self, event: VictimStopped) -> None:
+        """A victim was stopped before it was bound: that its attempt fails is expected."""
+        self._stopped[event.victim.uid] = True
+        self._preempted(event.victim, event.preemption, "called back before it was bound")
+
+    @hears(VictimEvictionBegun)
+    def preempted(self, event: VictimEvictionBegun) -> None:
+        """A victim is being deleted: its end will be logged as that of a victim."""
+        preemption = event.preemption
+        self._victims[event.victim.uid] = preemption.node_name, preemption.text, event.now
+        self._preempted(event.victim, preemption, "deletion requested")
+
+    def _preempted(self, victim: PodInfo, preemption: Preemption, how: str) -> None:
         if verbose(OUTCOMES):
             fields = {"node": preemption.node_name, "preemptor": preemption.text, "preemptor_uid": preemption.uid}
-            how = "called back before it was bound" if in_memory else "deletion requested"
             self._log_line("pod_preempted", victim.key, victim.uid, **fields, how=how, plugin=preemption.plugin)
 
-    def not_preempted(self, victim: PodInfo) -> None:
+    @hears(VictimNotEvicted)
+    def not_preempted(self, event: VictimNotEvicted) -> None:
         """The deletion failed, or the victim was gone already: this preemption does not cause its end."""
-        self._victims.pop(victim.uid, None)
+        self._victims.pop(event.victim.uid, None)
 
-    def spared(self, victim: PodInfo, preemption: Preemption, *, is_outbid: bool) -> None:
+    @hears(VictimSpared)
+    def spared(self, event: VictimSpared) -> None:
         """A victim may stay: its room is not needed any more."""
         if verbose(OUTCOMES):
-            reason = "the preemptor was outbid" if is_outbid else "the preemptor does not want the node any more"
+            victim, preemption = event.victim, event.preemption
+            reason = "the preemptor was outbid" if event.is_outbid else "the preemptor does not want the node any more"
             fields = {"node": preemption.node_name, "preemptor": preemption.text, "reason": reason}
             self._log_line("victim_spared", victim.key, victim.uid, **fields)
 
-    def preemption_finished(self, preemption: Preemption, seconds: float, *, succeeded: bool) -> None:
+    @hears(PreemptionEnded)
+    def preemption_finished(self, event: PreemptionEnded) -> None:
         """All requests of a preemption have succeeded, or some have failed."""
         if verbose(OUTCOMES):
-            result = "success" if succeeded else "error"
-            fields = {"node": preemption.node_name, "result": result, "seconds": _seconds(seconds)}
+            preemption, result = event.preemption, "success" if event.succeeded else "error"
+            fields = {"node": preemption.node_name, "result": result, "seconds": _seconds(event.seconds)}
             self._log_line("preemption_finished", preemption.text, preemption.uid, **fields)
 
     # --- binding ------------------------------------------------------------------------------------------------------
 
-    def bind_in_doubt(self, pod: Pod, node: str, err: str) -> None:
-        """The answer to a Binding does not show whether it was applied, or is a conflict: the pod will be read."""
-        self._of_bind("bind_in_doubt", pod, node, err)
+    @hears(BindingInDoubt)
+    def bind_in_doubt(self, event: BindingInDoubt) -> None:
+        """The response to a Binding does not show whether it was applied, or is a conflict."""
+        self._of_bind("bind_in_doubt", event)
 
-    def bind_not_sent(self, pod: Pod, node: str, err: str) -> None:
-        """The API server could not be reached; the Binding will be sent again."""
-        self._of_bind("bind_not_sent", pod, node, err, WAKING)
+    @hears(BindingNotSent)
+    def bind_not_sent(self, event: BindingNotSent) -> None:
+        """The API server could not be reached."""
+        self._of_bind("bind_not_sent", event, WAKING)
 
-    def bind_settled(self, pod: Pod, node: str, outcome: str, err: str) -> None:
+    @hears(BindingSettled)
+    def bind_settled(self, event: BindingSettled) -> None:
         """Reading the pod has shown the outcome of the Binding."""
-        self._of_bind("bind_settled", pod, node, err, outcome=outcome)
+        self._of_bind("bind_settled", event, outcome=event.outcome)
 
-    def _of_bind(self, name: str, pod: Pod, node: str, err: str, level: int = OUTCOMES, **fields: object) -> None:
+    def _of_bind(
+        self,
+        name: str,
+        event: BindingInDoubt | BindingNotSent | BindingSettled,
+        level: int = OUTCOMES,
+        **fields: object,
+    ) -> None:
         if verbose(level):
-            self._log_line(name, pod.key, pod.metadata.uid, node=node, **fields, err=err)
+            pod = event.pod
+            self._log_line(name, pod.key, pod.metadata.uid, node=event.node_name, **fields, err=event.err)
 
     # --- writing ------------------------------------------------------------------------------------------------------
 

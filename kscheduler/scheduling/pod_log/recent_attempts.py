@@ -7,11 +7,10 @@ failed before it. Asking walks a ring, which takes a millisecond or two.
 
 from collections import deque
 from collections.abc import Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
-from kscheduler.framework.cluster.preemption import Preemption
-from kscheduler.framework.pods.queued_pod import QueuedPodInfo
-from kscheduler.scheduling.record import SchedulingRecord
+from kscheduler.scheduling.attempt_events import PodBound, PodNotScheduled, PreemptionBegun
+from kscheduler.scheduling.observers import hears
 
 # Entries of each ring of attempts: about 3 MB each, most of it the texts of failures.
 MOST_ATTEMPTS: Final = 10_000
@@ -79,50 +78,6 @@ class RecentPreemption(NamedTuple):
     broken_budgets: int
 
 
-class FailureKept(Protocol):
-    """The part of `failures.Failure` that is kept."""
-
-    @property
-    def message(self) -> str:
-        """The text of the condition."""
-        ...
-
-    @property
-    def is_error(self) -> bool:
-        """Whether something failed."""
-        ...
-
-    @property
-    def plugins(self) -> frozenset[str]:
-        """The plugins that rejected the pod."""
-        ...
-
-    @property
-    def pending(self) -> frozenset[str]:
-        """The plugins that wait for something outside the cluster."""
-        ...
-
-    @property
-    def rejected(self) -> tuple[tuple[str, int], ...]:
-        """Nodes rejected, by plugin."""
-        ...
-
-    @property
-    def nominated_node_name(self) -> str | None:
-        """The node that preemption has chosen."""
-        ...
-
-    @property
-    def like(self) -> str:
-        """The key of the pod of its class that went through the cycle."""
-        ...
-
-    @property
-    def extender(self) -> str:
-        """The HTTP extenders behind it."""
-        ...
-
-
 class RecentAttempts:
     """Rings of what happened last; the newest is last."""
 
@@ -135,15 +90,17 @@ class RecentAttempts:
         self.generation = 0
         """Moves with each entry: anyone who shows the rings sees by it whether there is anything new."""
 
-    def note_failed(self, queued: QueuedPodInfo, failure: FailureKept, now: float) -> None:
-        """An attempt failed, or the pod was rejected with its class. `now`: wall-clock seconds."""
+    @hears(PodNotScheduled)
+    def note_failed(self, event: PodNotScheduled) -> None:
+        """An attempt failed, or the pod was rejected with its class."""
+        queued, failure = event.queued, event.failure
         pod = queued.pod
         self.generation += 1
         self.failed.append(
             FailedAttempt(
                 pod.uid,
                 pod.key,
-                now,
+                event.now,
                 queued.attempts,
                 failure.message[:LONGEST_MESSAGE],
                 failure.is_error,
@@ -156,8 +113,12 @@ class RecentAttempts:
             )
         )
 
-    def note_preemption(self, preemption: Preemption, now: float) -> None:
-        """A preemption begins."""
+    @hears(PreemptionBegun)
+    def note_preemption(self, event: PreemptionBegun) -> None:
+        """A preemption begins, unless all its victims terminate already."""
+        preemption = event.preemption
+        if not event.to_go:
+            return
         self.generation += 1
         named = tuple((victim.uid, victim.key) for victim in preemption.victims[:MOST_VICTIMS])
         self.preemptions.append(
@@ -165,7 +126,7 @@ class RecentAttempts:
                 preemption.uid,
                 preemption.text,
                 preemption.group is not None,
-                now,
+                event.now,
                 preemption.node_name,
                 named,
                 len(preemption.victims),
@@ -173,21 +134,23 @@ class RecentAttempts:
             )
         )
 
-    def note_bound(self, queued: QueuedPodInfo, record: SchedulingRecord, seconds: float, now: float) -> None:
-        """A pod was bound, `seconds` after its cycle began. `now`: wall-clock seconds."""
+    @hears(PodBound)
+    def note_bound(self, event: PodBound) -> None:
+        """A pod was bound."""
+        queued, record = event.queued, event.record
         pod = queued.pod
         self.generation += 1
         self.bound.append(
             BindingAttempt(
                 pod.uid,
                 pod.key,
-                now,
+                event.now,
                 queued.attempts,
                 record.node_name,
                 len(record.feasible),
                 record.num_all_nodes,
                 record.best_score,
-                seconds,
+                event.seconds,
             )
         )
 

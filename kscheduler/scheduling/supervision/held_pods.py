@@ -19,22 +19,26 @@ class HeldPods:
     """Over all profiles in force."""
 
     def __init__(
-        self, supervisor_of: Callable[[str], Supervisor | None], supervisors: Callable[[], Iterable[Supervisor]]
+        self,
+        supervisor_of: Callable[[str], Supervisor | None],
+        supervisors: Callable[[], Iterable[Supervisor]],
+        on_end: Callable[[str], None],
     ) -> None:
-        """`supervisor_of`: by scheduler name. `supervisors`: all that are in force."""
+        """`supervisor_of`: by scheduler name. `supervisors`: all that are in force. `on_end` is called with a namespace
+        whose hold has ended early.
+        """
         self._supervisor_of = supervisor_of
         self._supervisors = supervisors
         self.are_any = False
         """Whether a hold has begun; set by anyone who hears of it."""
-        self.on_end: Callable[[str], None] = _no_waiters
-        """Called with a namespace whose hold has ended early."""
+        self._on_end = on_end
 
     def changed(self, pod: Pod, *, is_gone: bool) -> None:
         """A pod was edited, or is gone. To be told before the queue hears of an edit: it may be tried at once."""
         supervisor = self._supervisor_of(pod.spec.scheduler_name)
         namespace = pod.metadata.namespace
         if supervisor is not None and supervisor.pod_changed(namespace, pod.metadata.uid, is_gone=is_gone):
-            self.on_end(namespace)
+            self._on_end(namespace)
 
     def seconds_held(self, pod: PodInfo) -> float:
         """For how long some plugin is not called for this pod; 0: all are."""
@@ -50,7 +54,3 @@ class HeldPods:
             yield f'plugin "{plugin}" of profile "{supervisor.profile}" {HELD_BACK} {held.subject}'
         if len(holds) > _MOST_NOTES:
             yield f"plugins are held back {len(holds) - _MOST_NOTES} times more"
-
-
-def _no_waiters(namespace: str) -> None:
-    """Without a queue."""

@@ -27,8 +27,18 @@ from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.scheduling.attempt.attempt import Scheduler
 from kscheduler.scheduling.attempt.context import Attempt
 from kscheduler.scheduling.attempt.group_attempt import GroupConsultation
+from kscheduler.scheduling.attempt_events import (
+    STEP_BEGAN,
+    BackoffFlushed,
+    GroupAwaitsExtenders,
+    GroupDecided,
+    GroupExtendersQueried,
+    PodDecided,
+    StepBegan,
+    UnschedulableFlushed,
+)
 from kscheduler.scheduling.extenders.extender_results import Extenders
-from kscheduler.scheduling.journal import NO_JOURNAL, Journal
+from kscheduler.scheduling.observers import NO_OBSERVERS, Observers
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.work.concurrency import AdaptiveLimit, NamespaceBacklog
 from kscheduler.state.queue.queued_group import QueuedPodGroup
@@ -57,9 +67,13 @@ class Workers:
         scheduler: Scheduler,
         limit: AdaptiveLimit,
         clock: Clock,
-        journal: Journal = NO_JOURNAL,
+        observers: Observers = NO_OBSERVERS,
+        on_attempt_end: Callable[[], None] | None = None,
     ) -> None:
-        self._journal = journal
+        """`on_attempt_end`: after each attempt that had a node, and after extenders were asked about a group."""
+        self._tell = observers.tell
+        self._is_recorded = observers.is_heard(StepBegan)
+        """Whether anybody wants to hear of the steps of each pod."""
         self._count = count
         self._queue = queue
         self._scheduler = scheduler
@@ -95,8 +109,7 @@ class Workers:
         """The attempts that have a node or are waiting, by identity."""
         self._consulting: dict[int, GroupConsultation] = {}
         """The groups about whose members extenders are asked, by identity."""
-        self.on_attempt_end: Callable[[], None] | None = None
-        """Called after each attempt that had a node, and after extenders were asked about a group."""
+        self.on_attempt_end = on_attempt_end
         self._parked: deque[asyncio.Future[None]] = deque()
         self._slice_ends = 0.0
         self._is_renewing = False
@@ -168,9 +181,9 @@ class Workers:
         next_net = self._clock.monotonic() + FLUSH_UNSCHEDULABLE_SECONDS
         while True:
             await self._clock.sleep(1.0 - self._clock.time() % 1.0)
-            self._journal.begins()
+            self._tell(STEP_BEGAN)
             self._queue.flush_backoff(self._clock.time())
-            self._journal.flushed_backoff()
+            self._tell(BackoffFlushed())
             if self._queue.has_ready():
                 self.wake()  # a costly pod may go now, and nobody tells
             self._scheduler.lines.look()
@@ -178,7 +191,7 @@ class Workers:
                 self.work_slots.look()
             if self._clock.monotonic() >= next_net:
                 self._queue.flush_unschedulable(self._clock.time())
-                self._journal.flushed_unschedulable()
+                self._tell(UnschedulableFlushed())
                 next_net += FLUSH_UNSCHEDULABLE_SECONDS
 
     async def stop(self, drain_seconds: float) -> bool:
@@ -309,7 +322,8 @@ class Workers:
 
     def _decide(self) -> Attempt | None:
         is_called = bool(self._called or self._called_back)
-        self._journal.begins()
+        if self._is_recorded:
+            self._tell(STEP_BEGAN)
         queued = self._take_called() if is_called else self._queue.pop_next(self._clock.time())
         if queued is None:
             return None
@@ -317,7 +331,7 @@ class Workers:
             self._decide_group(queued)
             return None
         if self.work_slots.slow and not is_called and self._stands_in_line(queued):
-            self._journal.decided(queued, None)
+            self._tell(PodDecided(queued, None))
             return None
         try:
             attempt = self._scheduler.decide_called(queued) if is_called else self._scheduler.decide(queued)
@@ -325,7 +339,8 @@ class Workers:
             count_caught(Boundary.WORKER)
             self._scheduler.give_up(queued, failure)
             attempt = None
-        self._journal.decided(queued, attempt)
+        if self._is_recorded:
+            self._tell(PodDecided(queued, attempt))
         if attempt is not None:
             self._under_way[id(attempt)] = attempt
         elif self.work_slots.beside and self.work_slots.has_begun(queued):
@@ -343,7 +358,7 @@ class Workers:
             self._scheduler.give_up_group(group, failure)
             decided = []
         if isinstance(decided, GroupConsultation):
-            self._journal.group_waits(group.key.text)
+            self._tell(GroupAwaitsExtenders(group.key.text))
             self._waiting.spawn(group.key.text, self._consult(decided))
         else:
             self._place_members(group, decided)
@@ -356,14 +371,14 @@ class Workers:
             decided: list[Attempt] | GroupConsultation = consultation
             while isinstance(decided, GroupConsultation):
                 await self._scheduler.ask_about_group(decided)
-                self._journal.begins()
+                self._tell(STEP_BEGAN)
                 queried, decided = decided, self._scheduler.decide_queried_group(decided)
-            self._journal.group_answered(group.key.text, queried.answers.known())
+            self._tell(GroupExtendersQueried(group.key.text, queried.answers.known()))
         except BaseException as failure:
             if self._is_shutdown(failure):
                 raise
             count_caught(Boundary.POD_TASK)
-            self._journal.begins()
+            self._tell(STEP_BEGAN)
             self._scheduler.give_up_group(group, failure)
             decided = []
         finally:
@@ -374,7 +389,7 @@ class Workers:
 
     def _place_members(self, group: QueuedPodGroup, attempts: Sequence[Attempt]) -> None:
         """The members that have a node now are bound by anyone who is free, before any other pod is decided about."""
-        self._journal.decided_group(group.key.text, attempts)
+        self._tell(GroupDecided(group.key.text, attempts))
         for attempt in attempts:
             self._under_way[id(attempt)] = attempt
             if self._must_wait(attempt):

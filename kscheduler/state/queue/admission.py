@@ -15,7 +15,7 @@ from typing import Any
 from kscheduler.framework.cluster.pod_groups import PodGroupView
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
-from kscheduler.framework.status import Code, Status
+from kscheduler.framework.status import SUCCESS, Code, Status
 from kscheduler.state.queue.backoff import BackoffPolicy, is_backing_off
 from kscheduler.state.queue.equivalence_groups import Element, EquivalenceGroup
 from kscheduler.state.queue.gated_pods import Gate, HintsAlike, MayLetIn, ObjectGateCalls, no_hints_alike
@@ -75,6 +75,17 @@ class QueuePolicy:
     """Called each time a pod is put behind its gate; anyone who tells it knows what was told before."""
     groups: PodGroupView | None = None
     """Pod groups: members wait and are tried together. `None`: groups are off, and every pod is by itself."""
+
+
+def policy_before_profiles() -> QueuePolicy:
+    """Of a queue that is built before the profiles, since their plugins reach it: nothing waits, no event helps."""
+
+    def nobody_comes(queue: str, event: str, pods: int, unasked: int) -> None:
+        """No pod is added before there are profiles."""
+
+    return QueuePolicy(
+        lambda queued: queued.key, lambda _pod, _plugin: SUCCESS, HintTable({}), BackoffPolicy(), nobody_comes
+    )
 
 
 class QueueAdmission:

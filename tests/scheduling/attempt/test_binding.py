@@ -20,6 +20,8 @@ from kscheduler.client.retry_after import LONGEST_RETRY_AFTER_SECONDS
 from kscheduler.framework.status import Code, Fault, Status
 from kscheduler.scheduling.attempt.binding import BindingWriter
 from kscheduler.scheduling.observations import Observations
+from kscheduler.scheduling.observers import Observers
+from kscheduler.scheduling.pod_log import PodLog
 from tests.builders import make_pod
 
 POD = make_pod("p", uid="uid-1")
@@ -76,8 +78,9 @@ async def bound(
     on_throttled: Callable[[str, APIError], None] = lambda _namespace, _failure: None,
 ) -> tuple[Status, ScriptedPods, Impatient]:
     """What becomes of a bind to `node` under this script, all of which must be used."""
-    pods, clock = ScriptedPods(binds, reads), Impatient()
-    status = await BindingWriter(pods, clock, Observations(), on_throttled).bind(POD, "node")
+    pods, clock, observations = ScriptedPods(binds, reads), Impatient(), Observations()
+    observers = Observers(observations, PodLog())
+    status = await BindingWriter(pods, clock, observations, on_throttled, observers).bind(POD, "node")
     assert not pods.binds
     assert not pods.reads
     assert set(pods.sent) == {("default", "p", "uid-1", "node")}

@@ -65,7 +65,7 @@ def test_after_a_change_of_the_configuration_the_most_important_get_the_turns() 
 
 
 def test_those_who_are_gone_do_not_stand_in_line_for_ever() -> None:
-    lines, gone = ExtenderWaitQueues(turns=1), set[str]()
+    gone = set[str]()
     ended: list[str] = []
 
     def let_go(pod: QueuedPodInfo) -> bool:
@@ -73,7 +73,7 @@ def test_those_who_are_gone_do_not_stand_in_line_for_ever() -> None:
             ended.append(pod.pod.name)
         return pod.pod.name in gone
 
-    lines.let_go = let_go
+    lines = ExtenderWaitQueues(turns=1, let_go=let_go)
     assert lines.begin_or_wait("slow", queued("asked"))
     for number in range(10 * LEAST_SWEPT):
         lines.begin_or_wait("slow", queued(f"p{number}", number % 3))

@@ -13,6 +13,8 @@ from kscheduler.framework.plugin import PermitResult, Plugin
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Code, Status
 from kscheduler.scheduling.attempt import binding_cycle
+from kscheduler.scheduling.attempt_events import CycleTimed, PodBound
+from kscheduler.scheduling.observers import hears
 from tests.builders import make_pod
 from tests.scheduling.around import SchedulerHarness
 from tests.scheduling.plugins_for_tests import AroundBinding, TurnsDown, cluster, profile
@@ -112,12 +114,13 @@ async def test_a_bug_after_the_binding_does_not_give_the_room_of_a_bound_pod_awa
     """The API server has the pod on its node, whatever breaks here afterwards."""
     binder = GatedBind()
     binder.gate.set()
-    harness = SchedulerHarness(profile(binder), cluster("node"), workers=2)
 
-    def breaks(_attempts: int) -> None:
-        raise RuntimeError("it broke")
+    class Breaks:
+        @hears(PodBound)
+        def note(self, event: PodBound) -> None:
+            raise RuntimeError(f"it broke about {event.queued.key}")
 
-    harness.observations.pod_scheduled = breaks  # type: ignore[assignment]
+    harness = SchedulerHarness(profile(binder), cluster("node"), workers=2, observer=Breaks())
     async with working(harness) as task:
         harness.add(make_pod("p"))
         await turns()
@@ -130,14 +133,15 @@ async def test_a_bug_after_the_binding_does_not_give_the_room_of_a_bound_pod_awa
 async def test_a_bug_in_a_decision_ends_no_worker_and_keeps_no_room() -> None:
     is_broken = True
 
-    def breaks(_seconds: float) -> None:
-        if is_broken:
-            raise KeyError(1)
+    class Breaks:
+        @hears(CycleTimed)
+        def note(self, _event: CycleTimed) -> None:
+            if is_broken:
+                raise KeyError(1)
 
     binder = GatedBind()
     binder.gate.set()
-    harness = SchedulerHarness(profile(binder), cluster("node"), workers=2)
-    harness.observations.algorithm = breaks  # type: ignore[assignment]
+    harness = SchedulerHarness(profile(binder), cluster("node"), workers=2, observer=Breaks())
     async with working(harness) as task:
         harness.add(*(make_pod(f"p{number}") for number in range(5)))
         await turns(100)

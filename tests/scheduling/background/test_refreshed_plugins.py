@@ -69,7 +69,11 @@ class World:
         assembly = Assembly(default_configuration("red"), registry(), Ports(), self.clock)
         (self._default,) = assembly.profiles.values()
         self.in_force: list[Profile] = [self.profile(*plugins)]
-        self.refreshed = RefreshedPlugins(lambda: self.in_force, self.clock)
+        self.in_use_at_ends: list[int] = []
+        self.refreshed = RefreshedPlugins(lambda: self.in_force, self.clock, on_end=self._note_end)
+
+    def _note_end(self) -> None:
+        self.in_use_at_ends.append(len(list(self.refreshed.profiles_in_use())))
 
     def profile(self, *plugins: Plugin) -> Profile:
         instances = (*self._default.instances, *plugins)
@@ -273,14 +277,12 @@ async def test_what_a_plugin_answers_to_its_cancellation_is_nobodys_concern() ->
 async def test_a_replaced_plugin_ends_before_it_is_closed_and_a_kept_one_goes_on() -> None:
     kept, replaced, new = Fetching(), FetchingForever(), Fetching()
     world = World(kept, replaced)
-    ended: list[int] = []
-    world.refreshed.on_end = lambda: ended.append(len(list(world.refreshed.profiles_in_use())))
     async with world.running():
         world.in_force = [world.profile(kept, new)]
         world.refreshed.look()
         assert [profile.name for profile in world.refreshed.profiles_in_use()] == ["red"]
         await world.clock.advance(0.0)
-        assert ended == [0]
+        assert world.in_use_at_ends == [0]
         assert (kept.fetched, new.fetched) == (1, 1)
         await world.clock.advance(100.0)
         assert replaced.fetched == 1

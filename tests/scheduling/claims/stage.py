@@ -23,8 +23,9 @@ from kscheduler.client.rest import APIClient
 from kscheduler.client.writes.claims import ApiClaimWriter
 from kscheduler.framework.cluster.claim_writing import PodReservation, ReservedClaim
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.scheduling.claims.claim_commits import ClaimCommits, ClaimPorts
+from kscheduler.scheduling.claims.claim_commits import ClaimCommits
 from kscheduler.scheduling.observations import Observations
+from kscheduler.scheduling.observers import Observers
 from kscheduler.scheduling.reports import Reporter
 from kscheduler.state.devices.claims import ClaimTracker
 from tests.builders import make_pod
@@ -201,14 +202,11 @@ class Stage:
     def __post_init__(self) -> None:
         self.server.on_change = self._changed
         self.commits = ClaimCommits(
-            ClaimPorts(
-                storage=ApiClaimWriter(self.server),
-                claims=self.tracker,
-                reporter=Reporter(self.events),
-                activate=self.activated.extend,
-                observations=self.observations,
-                clock=self.clock,
-            )
+            ApiClaimWriter(self.server),
+            self.tracker,
+            self.activated.extend,
+            Observers(self.observations, Reporter(self.events)),
+            self.clock,
         )
 
     def _changed(self, now: dict[str, Any] | None, last: dict[str, Any]) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from kscheduler.framework.cluster.claim_writing import ClaimRules
 from kscheduler.framework.status import Status
+from kscheduler.scheduling.attempt_events import DevicesWaitEnded
 from tests.builders import make_pod
 from tests.scheduling.claims.stage import Stage, allocation
 
@@ -139,7 +140,7 @@ async def test_without_the_gates_nobody_waits() -> None:
 @pytest.mark.parametrize("drivers", [99, 100, 101])
 async def test_drivers_beyond_a_hundred_share_a_label(drivers: int) -> None:
     stage = Stage()
-    for number in range(drivers):
-        stage.observations.device_with_conditions("p", f"driver-{number}", "success")
+    names = [f"driver-{number}" for number in range(drivers)]
+    stage.observations.devices_wait_ended(DevicesWaitEnded("p", (), names, "success", 1.0))
     assert len(stage.observations.devices_with_conditions) == drivers
     assert (("p", "other", "success") in stage.observations.devices_with_conditions) is (drivers > 100)

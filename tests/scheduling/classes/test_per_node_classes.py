@@ -18,7 +18,7 @@ from kscheduler.framework.per_node import (
     plugin,
 )
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.scheduling.failures.failures import failure_of_record
+from kscheduler.scheduling.failure import failure_of_record
 from tests.builders import make_node, pod_info
 from tests.scheduling.classes.test_class_engine import Decider
 from tests.scheduling.plugins_for_tests import cluster

@@ -43,7 +43,7 @@ from kscheduler.scheduling.drift.drift_check import (
     DriftCheck,
     DriftStatistics,
 )
-from kscheduler.scheduling.failures.failures import Failure
+from kscheduler.scheduling.failure import Failure
 from kscheduler.state.cache import Cache
 from tests.builders import Tree, make_node, make_pod, node_tree, pod_info, pod_tree
 from tests.framework.nodes.cluster_objects import node_fields, pod_fields

@@ -6,15 +6,15 @@ import pytest
 import structlog
 
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.scheduling.drift.dump import Dump
+from kscheduler.scheduling.drift.dump import NO_OTHER_WAITS, Dump, WaitsBesideQueue
 from tests.builders import make_node, make_pod
 from tests.scheduling.around import SchedulerHarness
 from tests.scheduling.drift.test_drift import World
 from tests.scheduling.plugins_for_tests import TurnsDown, profile
 
 
-def dump_of(world: World) -> Dump:
-    return Dump(world.cache, world.queue, world.pods.store, then=lambda: None)
+def dump_of(world: World, waits: WaitsBesideQueue = NO_OTHER_WAITS) -> Dump:
+    return Dump(world.cache, world.queue, world.pods.store, then=lambda: None, waits=waits)
 
 
 async def lines_of(world: World, event: str) -> list[dict[str, Any]]:
@@ -56,8 +56,7 @@ async def test_a_pod_that_stands_in_line_for_an_extender_is_reported_with_its_na
     queued = world.queue.pop_nowait(world.clock.time())
     assert queued is not None
     world.queue.rest(queued.pod.uid)
-    dump = dump_of(world)
-    dump.in_line = lambda: [("http://slow", queued)]
+    dump = dump_of(world, WaitsBesideQueue(in_line=lambda: [("http://slow", queued)]))
     with structlog.testing.capture_logs() as lines:
         await dump.write()
     (line,) = (line for line in lines if line["event"] == "Pod in scheduling queue")
@@ -67,8 +66,8 @@ async def test_a_pod_that_stands_in_line_for_an_extender_is_reported_with_its_na
 
 async def test_a_pod_that_waits_for_permit_is_reported_with_what_it_waits_for(world: World) -> None:
     """It is in no queue: without this line it would be nowhere."""
-    dump = dump_of(world)
-    dump.at_permit = lambda: {"uid-of-assumed": {"node": "a", "rejected_in_seconds": {"Gang": 5.0}}}
+    said = {"uid-of-assumed": {"node": "a", "rejected_in_seconds": {"Gang": 5.0}}}
+    dump = dump_of(world, WaitsBesideQueue(at_permit=lambda: said))
     with structlog.testing.capture_logs() as lines:
         await dump.write()
     (line,) = (line for line in lines if line["event"] == "Pod in scheduling queue")

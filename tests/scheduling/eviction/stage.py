@@ -10,10 +10,10 @@ from kscheduler.api.meta import Condition
 from kscheduler.client.errors import APIError, APIStatus, ClientError
 from kscheduler.framework.cluster.preemption import Preemption
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.scheduling.eviction.evictions import AsyncEvictions, EvictionPorts
+from kscheduler.scheduling.eviction.evictions import AsyncEvictions
 from kscheduler.scheduling.eviction.victims import Victims
-from kscheduler.scheduling.journal import NO_JOURNAL, Journal
 from kscheduler.scheduling.observations import Observations
+from kscheduler.scheduling.observers import Observers
 from kscheduler.scheduling.pod_log import PodLog
 from kscheduler.scheduling.reports import Reporter
 from kscheduler.state.nominator import NominatedPods
@@ -108,7 +108,7 @@ class SeenPods(dict[str, Pod]):
 class Stage:
     """Evictions at work. Pods are in the store, as the watch would have shown them."""
 
-    def __init__(self, clock: VirtualClock | None = None, journal: Journal = NO_JOURNAL) -> None:
+    def __init__(self, clock: VirtualClock | None = None, journal: object | None = None) -> None:
         self.clock = clock or VirtualClock()
         self.looks = 0
         """How often somebody looked whether a victim is still there."""
@@ -124,21 +124,12 @@ class Stage:
         self.slow_to_leave: set[str] = set()
         """UIDs of pods that were stopped in memory and have not given their node back yet."""
         self.on_activate: Callable[[Collection[str]], None] = lambda _: None
-        reporter, log = Reporter(self.recorded), PodLog()
+        observers = Observers(journal, self.observations, Reporter(self.recorded), PodLog())
         victims = Victims(
-            self.writes, self.waiting, self.in_pre_bind, self._pod_of, reporter, self._node_of, log, self.clock
+            self.writes, self.waiting, self.in_pre_bind, self._pod_of, observers, self._node_of, self.clock
         )
         self.evictions = AsyncEvictions(
-            EvictionPorts(
-                victims,
-                self.nominator,
-                self.statuses,
-                self._activate,
-                self._activate,
-                self.observations,
-                self.clock,
-                journal,
-            )
+            victims, self.nominator, self.statuses, self._activate, self._activate, observers, self.clock
         )
         self.store.on_change = self.evictions.pod_change_waits.look
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from kscheduler.api.kinds import NODES, PODS
 from kscheduler.client.errors import ClientError, NotSentError
-from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.scheduling.attempt_events import PodAwaitsOthersVictims
 from kscheduler.scheduling.eviction.pod_change_waits import LONGEST_LAG_SECONDS
-from kscheduler.scheduling.journal import Journal
+from kscheduler.scheduling.observers import hears
 from tests.scheduling.eviction.stage import FORBIDDEN, Stage, turns
 from tests.scheduling.never_stuck import words
 from tests.scheduling.never_stuck.service import Service
@@ -183,9 +183,10 @@ async def test_a_neighbour_waits_from_the_decision_until_the_watch_shows_all_vic
 async def test_a_recorder_hears_of_a_neighbour_that_waits() -> None:
     heard: list[tuple[str, str]] = []
 
-    class Hears(Journal):
-        def continues_in_background(self, pod: PodInfo, node_name: str) -> None:
-            heard.append((pod.key, node_name))
+    class Hears:
+        @hears(PodAwaitsOthersVictims)
+        def note(self, event: PodAwaitsOthersVictims) -> None:
+            heard.append((event.pod.key, event.node_name))
 
     stage = Stage(journal=Hears())
     assert not is_clearing(stage)

@@ -7,7 +7,7 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.framework.status import Code, Fault, Status, error, unresolvable, unschedulable
 from kscheduler.scheduling.cycle.schedule import schedule
-from kscheduler.scheduling.failures.failures import Failure, failure_of_bug, failure_of_record, failure_of_status
+from kscheduler.scheduling.failure import Failure, failure_of_bug, failure_of_record, failure_of_status
 from kscheduler.state.queue.backoff import BackoffPolicy
 from tests.builders import make_pod, pod_info
 from tests.scheduling.around import SchedulerHarness

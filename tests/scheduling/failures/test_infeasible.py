@@ -16,8 +16,8 @@ from kscheduler.framework.plugin import Plugin, PostFilterResult, Source
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.reasons.diagnosis import Diagnosis
 from kscheduler.framework.status import SUCCESS, Status, unschedulable
+from kscheduler.scheduling.failure import SCHEDULER_ERROR, UNSCHEDULABLE, Failure
 from kscheduler.scheduling.failures import infeasible
-from kscheduler.scheduling.failures.failures import SCHEDULER_ERROR, UNSCHEDULABLE, Failure
 from kscheduler.scheduling.failures.infeasible import KnownInfeasible
 from kscheduler.state.cache import Cache
 from tests.builders import make_node, make_pod, pod_info

@@ -32,7 +32,7 @@ from kscheduler.informers.informer import Informer
 from kscheduler.plugins.in_tree import registry
 from kscheduler.scheduling.attempt.context import Attempt
 from kscheduler.scheduling.cycle.schedule import schedule
-from kscheduler.scheduling.failures.failures import failure_of_record
+from kscheduler.scheduling.failure import failure_of_record
 from kscheduler.scheduling.handlers.workloads import StoredWorkloads
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.record import SchedulingRecord

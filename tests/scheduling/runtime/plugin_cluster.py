@@ -50,9 +50,8 @@ class PluginCluster:
         registry = in_tree.registry()
         registry.register("Hostile", lambda *_: plugin)
         config = from_tree(_tree(sorts, settings or {}, binds=hasattr(plugin, "bind")), "test")
-        assembly = self.assembly = Assembly(config, registry, self._ports(), self.clock)
-        if settings is not None:
-            assembly.on_quarantine = self._quarantine_soon
+        on_quarantine = self._quarantine_soon if settings is not None else None
+        assembly = self.assembly = Assembly(config, registry, self._ports(), self.clock, on_quarantine=on_quarantine)
         self.cache, self.queue, self.waiting = assembly.cache, assembly.queue, assembly.waiting
         self.profiles, self.reports = assembly.profiles, assembly.plugin_reports
         for number in range(nodes):

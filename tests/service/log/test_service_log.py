@@ -21,6 +21,7 @@ from kscheduler.telemetry.logs import get_logger
 from tests.builders import node_tree, pod_tree
 from tests.service.log.reading import log_at
 from tests.service.running import node_of, put, running, until
+from tests.told import preemption_begun
 
 
 def service_log() -> tuple[ServiceLog, Parts, VirtualClock]:
@@ -115,7 +116,7 @@ async def test_a_minute_in_which_something_happened_is_one_line() -> None:
         for _ in range(7):
             parts.observations.attempt(AttemptResult.SCHEDULED, "kscheduler", 0.1)
         parts.observations.attempt(AttemptResult.ERROR, "kscheduler", 0.1)
-        parts.observations.preemption_victims(3, to_go=3)
+        parts.observations.preemption_begun(preemption_begun(3, to_go=3))
         await minutes(one, clock, 1)
         parts.observations.attempt(AttemptResult.UNSCHEDULABLE, "kscheduler", 0.1)
         await minutes(one, clock, 1)

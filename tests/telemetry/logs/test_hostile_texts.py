@@ -15,7 +15,8 @@ from kscheduler.explain.text.as_text import decision_text
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.scenario.decide import decide
 from kscheduler.scenario.scenario import parse_scenario
-from kscheduler.scheduling.failures.failures import SCHEDULER_ERROR, UNSCHEDULABLE, Failure
+from kscheduler.scheduling.attempt_events import BindingInDoubt, PodAdded
+from kscheduler.scheduling.failure import SCHEDULER_ERROR, UNSCHEDULABLE, Failure
 from kscheduler.scheduling.pod_log import PodLog
 from kscheduler.server.health import Health
 from kscheduler.state.waiting_pods import HeldPod
@@ -108,8 +109,8 @@ def test_the_lines_about_a_pod(how: str) -> None:
             pod.spec = msgspec.structs.replace(pod.spec, scheduler_name=text)
             pod.status = msgspec.structs.replace(pod.status, nominated_node_name=text)
             queued.pod.pod.metadata.name = text
-            log.added(pod)
-            log.bind_in_doubt(pod, text, text)
+            log.added(PodAdded(pod))
+            log.bind_in_doubt(BindingInDoubt(pod, text, text))
             log.not_scheduled(
                 queued, Failure(text, UNSCHEDULABLE, frozenset({"Fit"})), ("backoff", queued), 0.0, is_news=True
             )

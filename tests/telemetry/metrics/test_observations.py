@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from kscheduler.api.releases import BEHAVIOURS
 from kscheduler.scheduling.observations import AttemptResult, Observations
 from kscheduler.telemetry.series import Histogram, exponential_bounds
+from tests.told import CONFLICT, pod_bound, preemption_begun
 
 _BOUNDS = exponential_bounds(0.001, 2, 15)
 
@@ -41,13 +42,13 @@ def test_bounds_are_multiplied_step_by_step_so_that_they_are_the_floats_of_gos_c
 )
 def test_the_sli_reports_attempts_up_to_fourteen_apart(attempts: int, label: str) -> None:
     observations = Observations()
-    observations.sli(attempts, 0.5)
+    observations.bound(pod_bound(attempts))
     assert list(observations.sli_seconds) == [(label,)]
 
 
 def test_a_stepped_clock_does_not_make_the_sli_negative() -> None:
     observations = Observations()
-    observations.sli(1, -3600.0)
+    observations.bound(pod_bound(sli_seconds=-3600.0))
     assert observations.sli_seconds[("1",)].total == 0.0
 
 
@@ -55,8 +56,8 @@ def test_a_stepped_clock_does_not_make_the_sli_negative() -> None:
 def test_victims_that_are_terminating_already_are_counted_from_1_37_on(version: str, counted: list[int]) -> None:
     observations = Observations()
     observations.follow(BEHAVIOURS[version])
-    observations.preemption_victims(2, to_go=1)
-    observations.preemption_victims(3, to_go=0)
+    observations.preemption_begun(preemption_begun(2, to_go=1))
+    observations.preemption_begun(preemption_begun(3, to_go=0))
     assert (observations.victims.count, observations.victims.total) == (len(counted), sum(counted))
 
 
@@ -73,7 +74,7 @@ def test_a_reset_zeroes_everything_and_bound_children_go_on_counting() -> None:
     bound = observations.extension_points["Filter", "Success", "default-scheduler"]
     bound.observe(0.001)
     observations.attempt(AttemptResult.ERROR, "default-scheduler", 1.0)
-    observations.bind_conflict()
+    observations.bind_in_doubt(CONFLICT)
     observations.reset()
     assert bound.count == 0
     assert observations.schedule_attempts == {}

@@ -11,6 +11,7 @@ from prometheus_client.metrics_core import Metric
 from kscheduler.scheduling.observations import Observations
 from kscheduler.service.metrics.scheduler import Gauges, scheduler_source
 from kscheduler.telemetry.exposition import Exposition, TextFormat
+from tests.told import CONFLICT
 
 
 class Gate:
@@ -83,10 +84,10 @@ async def test_different_formats_are_rendered_one_after_the_other(exposition: Ex
 async def test_the_answer_is_a_copy_of_the_moment_of_the_scrape(
     exposition: Exposition, observations: Observations, gate: Gate
 ) -> None:
-    observations.bind_conflict()
+    observations.bind_in_doubt(CONFLICT)
     scrape = asyncio.create_task(exposition.render())
     await asyncio.sleep(0)
-    observations.bind_conflict()
+    observations.bind_in_doubt(CONFLICT)
     gate.opened.set()
     assert b"kscheduler_bind_conflicts_total 1.0\n" in (await scrape).body
 
@@ -107,7 +108,7 @@ async def test_a_scraper_that_gives_up_does_not_take_the_answer_from_the_others(
 async def test_a_later_scrape_is_rendered_anew(exposition: Exposition, observations: Observations, gate: Gate) -> None:
     gate.opened.set()
     await exposition.render()
-    observations.bind_conflict()
+    observations.bind_in_doubt(CONFLICT)
     assert b"kscheduler_bind_conflicts_total 1.0\n" in (await exposition.render()).body
 
 

@@ -13,13 +13,17 @@ from kscheduler.client.events.work_queue import WorkQueueCounts
 from kscheduler.client.reachability import ReachabilityStatistics
 from kscheduler.client.rest_statistics import RESTCounters
 from kscheduler.informers.view_age import ViewAgeStatistics
+from kscheduler.scheduling.attempt_events import BindingSettled, CycleTimed, PodWaitEnded
 from kscheduler.scheduling.failures.status_writer import StatusStatistics
-from kscheduler.scheduling.observations import AttemptResult, Observations
+from kscheduler.scheduling.observations import Observations
+from kscheduler.scheduling.observers import Observers
 from kscheduler.service.metrics.api_client import event_source, informer_source, reachability_source, rest_client_source
 from kscheduler.service.metrics.loop_lag import LoopLag
 from kscheduler.service.metrics.process import build_info_source, feature_source, process_families, program_samples
 from kscheduler.service.metrics.scheduler import Gauges, scheduler_source, status_source, work_queue_source
 from kscheduler.telemetry.exposition import Exposition, TextFormat
+from tests.builders import pod_info
+from tests.told import CONFLICT, pod_bound, preemption_begun
 
 # (type, labels, bucket bounds as Go prints them)
 Declared = tuple[str, set[str], str]
@@ -182,13 +186,12 @@ class EventReport:
 
 
 def everything_happened_once(observations: Observations) -> None:
-    observations.attempt(AttemptResult.SCHEDULED, "default-scheduler", 0.003)
-    observations.algorithm(0.002)
-    observations.pod_scheduled(1)
-    observations.sli(1, 0.02)
-    observations.permit_wait("Success", 0.5)
+    tell = Observers(observations).tell
+    tell(pod_bound(was_flushed=True))
+    tell(CycleTimed(0.002))
+    tell(PodWaitEnded(pod_info(), "node", "Permit", "Success", 0.5))
     observations.preemption_attempt()
-    observations.preemption_victims(3, to_go=3)
+    tell(preemption_begun(3, to_go=3))
     observations.extension_point("Filter", "Success", "default-scheduler", 0.0002)
     observations.plugin_execution("NodeName", "Filter", "Success", 0.00002)
     observations.plugin_evaluations["NodeName", "Filter", "default-scheduler"] += 1
@@ -197,9 +200,8 @@ def everything_happened_once(observations: Observations) -> None:
     observations.queue_incoming_many("backoff", "NodeAdd", 40, 0)
     observations.event_handling("NodeAdd", 0.0004)
     observations.queueing_hint("NodeName", "NodeAdd", "Queue", 0.00001)
-    observations.scheduled_after_flush()
-    observations.bind_conflict()
-    observations.bind_settled("bound")
+    tell(CONFLICT)
+    tell(BindingSettled(CONFLICT.pod, "node", "bound", "409"))
     observations.async_api_call("pod_binding", "success", 0.003)
     observations.volume_scheduling("bind", 1.5, is_ok=False)
     observations.plugin_failed("Mine", "Filter")
