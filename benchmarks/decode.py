@@ -20,11 +20,12 @@ from typing import Any
 from aiohttp import web
 
 from kscheduler.api.kinds import NODES, PODS
-from kscheduler.client import APIClient, plain_connection
+from kscheduler.client.access.connection import plain_connection
 from kscheduler.client.lists import ListDecoder
+from kscheduler.client.rest import APIClient
 from kscheduler.client.watch import WatchDecoder
 from kscheduler.informers import InformerFactory
-from kscheduler.telemetry.logs import configure
+from kscheduler.telemetry.logs.pipeline import configure
 
 
 def pod(number: int, size: int) -> dict[str, Any]:

@@ -30,7 +30,8 @@ from typing import Any, Final
 import msgspec
 
 from kscheduler.aio import BackgroundService, running
-from kscheduler.client import APIClient, plain_connection
+from kscheduler.client.access.connection import plain_connection
+from kscheduler.client.rest import APIClient
 from kscheduler.embedded.demo.processes import START_SECONDS, ChildProcess
 
 HALF_OPEN: Final = 500

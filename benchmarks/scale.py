@@ -36,7 +36,7 @@ from kscheduler.bench.figures import resident_mebibytes
 from kscheduler.client.rest import APIClient
 from kscheduler.client.watch import WatchDecoder, WatchEvent
 from kscheduler.informers.reflector import Reflector
-from kscheduler.telemetry import logs
+from kscheduler.telemetry.logs import pipeline
 
 BEAT_SECONDS: Final = 0.005
 # Lines that come together: what a socket's buffer holds.
@@ -287,7 +287,7 @@ def main() -> None:
     options = parser.parse_args()
     if min(options.nodes, options.pods, options.decisions) < 1:
         raise SystemExit("--nodes, --pods and --decisions must be at least 1")
-    logs.configure(verbosity=0)
+    pipeline.configure(verbosity=0)
     asyncio.run(Scale(options.nodes, options.pods).play(options.decisions))
 
 

@@ -23,13 +23,15 @@ from multiprocessing.connection import Connection as Pipe
 from pathlib import Path
 from typing import cast
 
-from kscheduler.client import APIClient, Connection
+from kscheduler.client.access.connection import Connection
 from kscheduler.client.access.credentials import FixedCredentials
 from kscheduler.client.access.tls import TLSContexts, TLSFiles
 from kscheduler.client.http.http1 import HttpRequest, ResponseParser, header_lines, request_bytes
+from kscheduler.client.http.over_aiohttp import AiohttpTransport
 from kscheduler.client.http.pool import HTTPPool
-from kscheduler.client.http.transport import AiohttpTransport, Transport
-from kscheduler.client.writes.pods import binding_body, pod_path
+from kscheduler.client.http.transport import Transport
+from kscheduler.client.pod_writes import binding_body, pod_path
+from kscheduler.client.rest import APIClient
 from tests.controlplane import certificates
 
 TOKEN = "t" * 900  # a service account's

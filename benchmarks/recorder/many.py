@@ -20,7 +20,7 @@ from kscheduler.config.loader import default_configuration
 from kscheduler.recorder.building import flight_recorder
 from kscheduler.recorder.flight_recorder import RecordSettings
 from kscheduler.recorder.replaying.replay import Replay, runs_of
-from kscheduler.telemetry import logs
+from kscheduler.telemetry.logs import pipeline
 
 TURNS_AT_A_TIME = 1000
 # So that a story has several segments, and each snapshot is put back once.
@@ -90,7 +90,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
     with Path(os.devnull).open("w", encoding="utf-8") as nowhere:  # each refused Binding is a line
-        logs.configure(verbosity=0, stream=nowhere, information=nowhere)
+        pipeline.configure(verbosity=0, stream=nowhere, information=nowhere)
         if not args.replay:
             key = os.urandom(32) if args.redact else b""
             asyncio.run(record(args.directory, args.decisions, args.seed, key))

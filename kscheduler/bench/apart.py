@@ -5,15 +5,13 @@ import multiprocessing
 import signal
 from collections.abc import Iterable, Iterator, Sequence
 from multiprocessing.connection import Connection
-from typing import Final
 
 from kscheduler.bench.figures import Figures
 from kscheduler.bench.player import play
 from kscheduler.bench.scenario import BenchmarkScenario
 from kscheduler.bench.template import TemplateError
-from kscheduler.telemetry import logs
-
-_ONLY_WARNINGS: Final = logs.WARNINGS
+from kscheduler.telemetry.logs import pipeline
+from kscheduler.telemetry.logs.verbosity import WARNINGS
 
 
 def play_apart(scenarios: Iterable[BenchmarkScenario], plugins: Sequence[str] = ()) -> Iterator[Figures]:
@@ -51,7 +49,7 @@ def _in_a_process(scenario: BenchmarkScenario, plugins: Sequence[str]) -> Figure
 def _play_and_send(scenario: BenchmarkScenario, plugins: Sequence[str], sender: Connection) -> None:
     """The child's main function. Ignores interrupts from the terminal: the parent ends it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    logs.configure(verbosity=_ONLY_WARNINGS)
+    pipeline.configure(verbosity=WARNINGS)
     try:
         sender.send(asyncio.run(play(scenario, plugins)))
     except TemplateError as error:

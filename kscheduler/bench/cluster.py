@@ -55,9 +55,9 @@ from kscheduler.api.well_known import ZONE
 from kscheduler.assembly import Assembly, Ports
 from kscheduler.assembly.configured import ConfigurationReader
 from kscheduler.bench.template import TemplateError
+from kscheduler.client.claim_writes import StoredClaim
 from kscheduler.client.errors import APIError, APIStatus
 from kscheduler.client.watch import WatchEvent
-from kscheduler.client.writes.claims import StoredClaim
 from kscheduler.config.feature_gates import DEFAULT_GATES, FeatureGates
 from kscheduler.framework.status import SUCCESS, Status
 from kscheduler.informers.informer import Informer

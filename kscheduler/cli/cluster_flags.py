@@ -161,7 +161,7 @@ def namespace_of(args: argparse.Namespace) -> str:
 
 async def by_the_servers_version(client: "APIClient", args: argparse.Namespace, served: "Serving") -> "Serving":
     """As the service on this API server would be: by its version, unless one was given. Raises `ConfigError`."""
-    from kscheduler.client.server_version import server_version_of
+    from kscheduler.client.rest import server_version_of
 
     version = "" if args.emulated_version else followed(await server_version_of(client))
     return served if version in (None, "", served.config.gates.version) else serving_of(args, version)

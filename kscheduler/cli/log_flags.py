@@ -22,7 +22,8 @@ from kscheduler.config.errors import ConfigError, Problem
 from kscheduler.config.feature_gates import FeatureGates
 
 if TYPE_CHECKING:
-    from kscheduler.telemetry.logs import ModuleLevel, SplitStream
+    from kscheduler.telemetry.logs.modules import ModuleLevel
+    from kscheduler.telemetry.logs.streams import SplitStream
 
 FORMATS: Final = ("json", "text")
 # klog's levels are int32.
@@ -49,7 +50,7 @@ def verbosity(text: str) -> int:
 
 def modules(text: str) -> "tuple[ModuleLevel, ...]":
     """Patterns and levels. Raises `ArgumentTypeError`."""
-    from kscheduler.telemetry.logs import parse_modules
+    from kscheduler.telemetry.logs.modules import parse_modules
 
     try:
         return parse_modules(text)
@@ -130,23 +131,23 @@ def _add_streams(group: Any, name: str) -> None:
 
 def configure_logs(args: argparse.Namespace) -> None:
     """Set up logging. Raises `ConfigError` if flags contradict each other, or if a gate that they need is off."""
-    from kscheduler.telemetry import logs
+    from kscheduler.telemetry.logs import pipeline
 
     try:
         gates = by_first_that_takes_it(args, lambda version: feature_gates(args, version))
     except ConfigError:
-        logs.configure()
+        pipeline.configure()
         raise
     problems = _problems(args, gates)
     if problems:
-        logs.configure()
+        pipeline.configure()
         raise ConfigError(problems, COMMAND_LINE)
     chosen = args.log_format or args.logging_format or ("" if gates.enabled(BETA) else "text")
     as_json = None if not chosen else chosen == "json"
     if as_json is None:
-        as_json = not logs.is_on_terminal()
+        as_json = not pipeline.is_on_terminal()
     split = _split(args, "json" if as_json else "text")
-    logs.configure(verbosity=args.v, json=as_json, modules=args.vmodule, split=split)
+    pipeline.configure(verbosity=args.v, json=as_json, modules=args.vmodule, split=split)
     _warn(args, "json" if as_json else "text")
 
 
@@ -171,7 +172,7 @@ def _stream_flags(args: argparse.Namespace, kind: str) -> list[str]:
 
 
 def _split(args: argparse.Namespace, kind: str) -> "SplitStream | None":
-    from kscheduler.telemetry.logs import DEFAULT_FLUSH_SECONDS, SplitStream
+    from kscheduler.telemetry.logs.streams import DEFAULT_FLUSH_SECONDS, SplitStream
 
     if not getattr(args, f"log_{kind}_split_stream"):
         return None

@@ -36,7 +36,7 @@ def missing_extra(verb: str, error: ModuleNotFoundError) -> int:
 def refusing(answer: Callable[[argparse.Namespace], int], args: argparse.Namespace) -> int:
     """The exit code of an answer; a problem is told on standard error."""
     from kscheduler.api.codec import UndecodableError
-    from kscheduler.client.errors import ClientError, ConfigurationError  # whose package brings aiohttp
+    from kscheduler.client.errors import ClientError, ConfigurationError
     from kscheduler.config.errors import ConfigError
     from kscheduler.scenario.files import ScenarioError
 

@@ -22,8 +22,16 @@ from kscheduler.config.errors import Mistakes, config_error
 from kscheduler.server.login.authorities import AuthenticationSettings, RequestHeaderSettings
 from kscheduler.server.login.permissions import AuthorizationSettings, OpenPaths
 from kscheduler.server.serving import LOOPBACK, HTTPServing
-from kscheduler.server.tls.cipher_suites import INSECURE, KNOWN, OF_TLS13, RAISED, VERSIONS, unavailable
-from kscheduler.server.tls.settings import NamedPair, TLSSettings
+from kscheduler.server.tls.settings import (
+    INSECURE,
+    KNOWN,
+    OF_TLS13,
+    RAISED,
+    VERSIONS,
+    NamedPair,
+    TLSSettings,
+    unavailable,
+)
 
 if TYPE_CHECKING:
     from kscheduler.server.listener import CannotListenError

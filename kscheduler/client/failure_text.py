@@ -1,6 +1,6 @@
 """Why there was no answer, in words that help an operator fix it.
 
-The problem: asyncio, OpenSSL and aiohttp describe a failed connection for programmers: `Connect call failed
+The problem: asyncio and OpenSSL describe a failed connection for programmers: `Connect call failed
 ('10.0.0.1', 6443)`, `[SSL: WRONG_VERSION_NUMBER] wrong version number (_ssl.c:1006)`, `ssl:<ssl.SSLContext object at
 0x7f...>`. Here each becomes a few words that are the same on every Python; an unknown error keeps its own text.
 """
@@ -10,9 +10,7 @@ import os
 import socket
 import ssl
 
-import aiohttp
-
-from kscheduler.client.errors import ProxyNameError
+from kscheduler.client.errors import NetworkError, NotSentError, ProxyNameError, StalledError, UnknownOutcomeError
 
 # OpenSSL's reasons that a wrong kubeconfig causes.
 _TLS_REASONS = {
@@ -29,43 +27,35 @@ _TLS_REASONS = {
 
 def failure_text(error: BaseException) -> str:
     """A few words without addresses of objects, source lines or error numbers."""
-    # Subclasses come first. aiohttp's connection errors wrap the error of the socket or of TLS: host first, then cause.
     match error:
-        case aiohttp.ClientProxyConnectionError():
-            return f"no connection to the proxy {error.host}:{error.port}: {failure_text(error.os_error)}"
-        case aiohttp.ClientHttpProxyError():
-            return f"the proxy does not let us through: it answers {error.status} {error.message}".rstrip()
-        case aiohttp.ClientConnectorError():  # TLS and DNS failures are subclasses
-            return f"no connection to {error.host}:{error.port}: {failure_text(error.os_error)}"
-        case aiohttp.ClientConnectorCertificateError():
-            return f"no connection to {error.host}:{error.port}: {failure_text(error.certificate_error)}"
-        case aiohttp.ClientPayloadError() if "not enough data" in str(error).lower():
-            return "the connection was cut in the middle of an answer"
-        case aiohttp.ClientPayloadError() | aiohttp.ClientResponseError():
-            return f"the answer breaks the rules of HTTP: {_broken_rule(error)}"
         case ssl.SSLCertVerificationError():
             return f"the server's certificate is not trusted: {_verification(error)}"
         case ssl.SSLError():
             return _TLS_REASONS.get(error.reason or "", f"TLS failed: {_reason(error)}")
         case socket.gaierror():
             whose = "proxy" if isinstance(error, ProxyNameError) else "host"
-            return f"the {whose}'s name cannot be looked up: {_lowered(error.strerror)}"
+            return f"the {whose}'s name cannot be looked up: {lowered(error.strerror)}"
         case OSError() if error.errno is not None:
-            return _lowered(_system_text(error.errno) or str(error))
+            return lowered(_system_text(error.errno) or str(error))
         case TimeoutError():
             return str(error) or "no answer in time"
     return str(error) or type(error).__name__
 
 
-def _broken_rule(error: BaseException) -> str:
-    """The first line of aiohttp's message, whose others draw where in the bytes it is."""
-    cause = error.__cause__
-    message = cause.message if isinstance(cause, aiohttp.http_exceptions.HttpProcessingError) else str(error)
-    return _lowered(next(iter(message.strip().splitlines()), "").rstrip(":"))
+def network_error(error: BaseException, method: str, path: str) -> NetworkError:
+    """What a failure of the transport means for the request."""
+    where = f"{method} {path.partition('?')[0]}: {failure_text(error)}"
+    if isinstance(error, NotSentError):
+        return NotSentError(where)
+    if method not in ("GET", "HEAD"):
+        return UnknownOutcomeError(where)
+    if isinstance(error, TimeoutError):
+        return StalledError(where)
+    return NetworkError(where)
 
 
 def _verification(error: ssl.SSLCertVerificationError) -> str:
-    return _lowered((error.verify_message or _reason(error)).rstrip("."))
+    return lowered((error.verify_message or _reason(error)).rstrip("."))
 
 
 def _reason(error: ssl.SSLError) -> str:
@@ -77,6 +67,6 @@ def _system_text(number: int) -> str:
     return os.strerror(number) if number in errno.errorcode else ""
 
 
-def _lowered(text: str | None) -> str:
+def lowered(text: str | None) -> str:
     """With a small first letter, for the middle of a sentence: `connection refused`."""
     return text[:1].lower() + text[1:] if text else ""

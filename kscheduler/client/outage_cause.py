@@ -17,8 +17,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-import aiohttp
-
 from kscheduler.client.errors import (
     APIError,
     ClientError,
@@ -26,6 +24,7 @@ from kscheduler.client.errors import (
     ForeignResponseError,
     NetworkError,
     NotSentError,
+    ProxyError,
     ProxyNameError,
 )
 from kscheduler.client.http.http1 import CutResponseError, EncodedResponseError, MalformedResponseError, NotHTTPError
@@ -132,17 +131,10 @@ def _is_foreign(refusal: APIError) -> bool:
 
 
 def _is_connecting(seen: Evidence) -> bool:
-    return seen.has(NotSentError, aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
+    return seen.has(NotSentError)
 
 
-def _is_cut(seen: Evidence) -> bool:
-    if seen.has(CutResponseError, aiohttp.ServerDisconnectedError):
-        return True
-    # aiohttp reports a stream that ends within a chunk as a violation of HTTP.
-    return seen.has(aiohttp.ClientPayloadError) and "not enough data" in seen.text
-
-
-_TLS_ERRORS: Final = (ssl.SSLError, ssl.CertificateError, aiohttp.ClientSSLError)
+_TLS_ERRORS: Final = (ssl.SSLError, ssl.CertificateError)
 _PROXY_CODES: Final = frozenset((502, 503, 504))
 _NO_SUCH_NAME: Final = tuple(
     number for name in ("EAI_NONAME", "EAI_NODATA") if (number := getattr(socket, name, None)) is not None
@@ -188,7 +180,7 @@ TABLE: Final = (
     Symptom(
         Cause.PROXY,
         "the proxy of the kubeconfig or the environment is not reached or not found, or does not let us through",
-        lambda seen: seen.has(aiohttp.ClientProxyConnectionError, aiohttp.ClientHttpProxyError, ProxyNameError),
+        lambda seen: seen.has(ProxyError, ProxyNameError),
         "the proxy on the way to the API server fails: look at it, at proxy-url in the kubeconfig, and at HTTPS_PROXY, "
         "HTTP_PROXY and NO_PROXY in this process's environment",
     ),
@@ -294,27 +286,25 @@ TABLE: Final = (
     Symptom(
         Cause.BROKEN,
         "the connection is closed before or in the middle of an answer, also within a chunk of a watch",
-        _is_cut,
+        lambda seen: seen.has(CutResponseError),
         "connections are cut: look at the API server's log, and at load balancers in between",
     ),
     Symptom(
         Cause.ENCODED,
         "an answer with `Content-Encoding`, which was not asked for",
-        lambda seen: seen.has(EncodedResponseError, aiohttp.http_exceptions.ContentEncodingError),
+        lambda seen: seen.has(EncodedResponseError),
         "something compresses responses that must not be: look at the proxies in between",
     ),
     Symptom(
         Cause.NOT_HTTP,
         "the answer does not begin as HTTP does",
-        lambda seen: seen.has(NotHTTPError, aiohttp.http_exceptions.BadStatusLine),
+        lambda seen: seen.has(NotHTTPError),
         "what answers does not speak HTTP: is this the API server's port, and http or https as it wants it",
     ),
     Symptom(
         Cause.MALFORMED,
         "the answer begins as HTTP and breaks its rules: a chunk without a size, a head of more than 64 KiB",
-        lambda seen: seen.has(
-            MalformedResponseError, aiohttp.http_exceptions.HttpProcessingError, aiohttp.ClientPayloadError
-        ),
+        lambda seen: seen.has(MalformedResponseError),
         "something in between garbles HTTP or adds to it: look at proxies and load balancers, and at their headers",
     ),
     Symptom(
@@ -411,9 +401,6 @@ def _chain(failure: BaseException) -> Iterator[BaseException]:
         if link is None:
             return
         yield link
-        inner = getattr(link, "os_error", None)  # aiohttp keeps the socket's error there
-        if isinstance(inner, BaseException) and inner is not link:
-            yield inner
         link = link.__cause__ or link.__context__
 
 

@@ -4,20 +4,18 @@
 means that nothing was applied. Reads are retried when the connection breaks; writes never are, because their outcome
 is unknown (`UnknownOutcomeError`). 401 renews the credentials once. Watches have connections of their own, so that they
 never take one from a bind. A 2xx counts as success only if it is what the verb answers (`answers`). Requests go over
-our own connections (`http.pool`); watches, and everything that needs a proxy, go over aiohttp. Limits: HTTP/1.1;
-`retry_after` bounds how long is waited.
+our own connections (`http.pool`); watches, and everything that needs a proxy, go over aiohttp, which is imported for
+them. Limits: HTTP/1.1; `errors` bounds how long is waited.
 """
 
-import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Mapping
+from contextlib import ExitStack, asynccontextmanager
 from types import TracebackType
-from typing import NoReturn, Protocol, Self
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, Self
 from urllib.parse import urlencode
 
-import aiohttp
-from multidict import CIMultiDict
+import msgspec
 from yarl import URL
 
 from kscheduler.aio import REAL_CLOCK, Clock, TokenBucket
@@ -32,42 +30,37 @@ from kscheduler.client.errors import (
     NetworkError,
     NotSentError,
     StalledError,
-    UnknownOutcomeError,
+    retry_after_of,
     status_of,
 )
-from kscheduler.client.failure_text import failure_text
+from kscheduler.client.failure_text import network_error
 from kscheduler.client.http.http1 import LARGEST_ANSWER, HttpRequest, MalformedResponseError, check_encoding
-from kscheduler.client.http.lines import LineSplitter
+from kscheduler.client.http.lines import LineStream
 from kscheduler.client.http.pool import HTTPPool
 from kscheduler.client.http.resolver import Addresses
-from kscheduler.client.http.transport import (
-    CONNECT_SECONDS,
-    USER_AGENT,
-    AiohttpTransport,
-    Transport,
-    accepts_connections,
-    open_session,
-)
+from kscheduler.client.http.transport import Transport, accepts_connections
 from kscheduler.client.reachability import APIServerReachability
 from kscheduler.client.resource_path import owner_of_request
 from kscheduler.client.response_checks import PAGES, response_problem, unexpected_response
 from kscheduler.client.rest_statistics import RESTCounters, RESTStatistics
-from kscheduler.client.retry_after import retry_after_of
 from kscheduler.client.write_failures import WriteFailures
 from kscheduler.telemetry.logs.clean import short_line
+
+if TYPE_CHECKING:
+    from kscheduler.client.http.over_aiohttp import WatchAnswer, WatchTransport
 
 JSON = "application/json"
 STRATEGIC_MERGE = "application/strategic-merge-patch+json"
 MERGE = "application/merge-patch+json"
 
 RETRIES = 10
-# For the head of the answer to a watch.
-WATCH_OPEN_SECONDS = 30.0
+# For the answer to `/version`; nothing else waits for it.
+VERSION_SECONDS: Final = 5.0
+UNKNOWN_VERSION: Final = "unknown"
+_READS: Final = frozenset(("GET", "HEAD"))
 _RECONNECT_SECONDS = 1.0
-_NEVER_SENT = (NotSentError, aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.ClientSSLError)
-_LARGEST_REFUSAL = 64 * 1024
 # What a transport raises when there is no answer.
-_FAILURES = (NotSentError, OSError, TimeoutError, MalformedResponseError, aiohttp.ClientError)
+_FAILURES = (NotSentError, OSError, TimeoutError, MalformedResponseError)
 
 
 class WriteGuard(Protocol):
@@ -124,9 +117,8 @@ class APIClient:
         """What the server said last of writes that it could not do, for anyone who tells of those that hang."""
         self._counters = RESTCounters()
         self._transport: Transport | None = None
-        self._watches: aiohttp.ClientSession | None = None
+        self._watches: WatchTransport | None = None
         self._is_closed = False
-        self._basic_headers = {"User-Agent": USER_AGENT, "Accept": JSON}
 
     async def __aenter__(self) -> Self:
         return self
@@ -328,83 +320,69 @@ class APIClient:
         may_write = self._guard.is_open if self._guard is not None else None
         if HTTPPool.can_serve(self.connection):
             return HTTPPool(self.connection, may_write=may_write, addresses=self._addresses, news=self._news)
+        from kscheduler.client.http.over_aiohttp import AiohttpTransport
+
         return AiohttpTransport(self.connection, may_write, self._addresses, self._news)
 
     @asynccontextmanager
     async def stream(
         self, path: str, params: Mapping[str, str], *, inactivity_seconds: float = 45.0
-    ) -> AsyncIterator["LineStream"]:
+    ) -> AsyncIterator[LineStream]:
         """Open a watch. Raises `APIError` when it is refused, `NotSentError`, `NetworkError`; retries only after a 401.
 
         The stream raises `StalledError` after `inactivity_seconds` without a byte, which is no outage: it may be quiet.
         """
-        session = self._watches
-        if session is None:
-            session = self._watches = open_session(
-                0, self._addresses, self._news, is_proxied=self.connection.proxy is not None
-            )
         target = f"{path}?{urlencode(params)}"
-        response = await self._open_watch(session, target, inactivity_seconds)
+        answer = await self._open_watch(target, inactivity_seconds)
         self._counters.watches += 1
         try:
-            yield LineStream(response, path, self._heard, self._unanswered)
+            yield LineStream(answer.next_bytes, path, self._heard, self._unanswered)
         finally:
             self._counters.watches -= 1
-            response.close()
+            answer.close()
 
     def _heard(self) -> None:
         self._reachability.heard(self._clock.monotonic())
 
-    async def _open_watch(self, session: aiohttp.ClientSession, path: str, inactivity: float) -> aiohttp.ClientResponse:
+    async def _open_watch(self, target: str, inactivity_seconds: float) -> "WatchAnswer":
         identity = await self._identity()
-        response = await self._try_to_watch(session, path, identity, inactivity)
-        if response.status == 401 and await self.connection.refresh(identity):
-            response.close()
-            response = await self._try_to_watch(session, path, await self._identity(), inactivity)
-        if response.status == 200:
+        answer = await self._try_to_watch(target, identity, inactivity_seconds)
+        if answer.status == 401 and await self.connection.refresh(identity):
+            answer.close()
+            answer = await self._try_to_watch(target, await self._identity(), inactivity_seconds)
+        with ExitStack() as unless_it_is_a_watch:
+            unless_it_is_a_watch.callback(answer.close)
             try:
-                check_encoding(response.status, response.headers)
-            except MalformedResponseError as error:
-                response.close()
-                raise self._unanswered(error, "GET", path) from error
-            if response.content_type not in PAGES:
-                self._reachability.succeeded(self._clock.monotonic())
-                return response
-        try:
-            answer = await response.content.read(_LARGEST_REFUSAL)
-        except _FAILURES as error:
-            raise self._unanswered(error, "GET", path) from error
-        finally:
-            response.close()
-        if response.status == 200:
-            raise self._wrong_answer(unexpected_response(200, answer), "GET", path)
-        raise self._refusal(response.status, response.headers, answer, "GET", path)
+                check_encoding(answer.status, answer.headers)
+                if answer.status == 200 and answer.content_type not in PAGES:
+                    unless_it_is_a_watch.pop_all()
+                    self._reachability.succeeded(self._clock.monotonic())
+                    return answer
+                body = await answer.beginning()
+            except _FAILURES as error:
+                raise self._unanswered(error, "GET", target) from error
+        if answer.status == 200:
+            raise self._wrong_answer(unexpected_response(200, body), "GET", target)
+        raise self._refusal(answer.status, answer.headers, body, "GET", target)
 
-    async def _try_to_watch(
-        self, session: aiohttp.ClientSession, path: str, identity: Mapping[str, str], inactivity: float
-    ) -> aiohttp.ClientResponse:
+    async def _try_to_watch(self, target: str, identity: Mapping[str, str], inactivity_seconds: float) -> "WatchAnswer":
         began = time.perf_counter()
         code = 0
-        headers = CIMultiDict(self._basic_headers)
-        headers.extend(identity)
         try:
-            # kube-apiserver answers at once, before the first event; its priority levels may queue the request.
-            async with asyncio.timeout(min(inactivity, WATCH_OPEN_SECONDS)):
-                response = await session.get(
-                    URL(self.connection.base_url + path, encoded=True),
-                    headers=headers,
-                    timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=inactivity),
-                    allow_redirects=False,
-                    ssl=self.connection.ssl_context(),
-                    server_hostname=self.connection.server_name,
-                    proxy=self.connection.proxy,
-                )
-            code = response.status
+            answer = await self._watch_transport().open(target, identity, inactivity_seconds)
+            code = answer.status
         except _FAILURES as error:
-            raise self._unanswered(error, "GET", path) from error
+            raise self._unanswered(error, "GET", target) from error
         finally:
             self._counters.count(code, "GET", time.perf_counter() - began)
-        return response
+        return answer
+
+    def _watch_transport(self) -> "WatchTransport":
+        if self._watches is None:
+            from kscheduler.client.http.over_aiohttp import WatchTransport
+
+            self._watches = WatchTransport(self.connection, self._addresses, self._news)
+        return self._watches
 
 
 class _News:
@@ -424,47 +402,6 @@ class _News:
         self._reachability.unresolved(failure, self._clock.monotonic())
 
 
-class LineStream:
-    """The lines of a watch, in batches as the network brings them: `async for lines in stream`.
-
-    Ends when the server ends the stream. Raises `StalledError` after the inactivity time and `NetworkError` when the
-    connection breaks.
-    """
-
-    def __init__(
-        self,
-        response: aiohttp.ClientResponse,
-        path: str,
-        heard: Callable[[], None],
-        failed: Callable[[BaseException, str, str], NetworkError],
-    ) -> None:
-        """`heard` is called when data arrives; `failed` turns the transport's exception into the caller's error."""
-        self._response = response
-        self._path = path
-        self._heard = heard
-        self._failed = failed
-        self._splitter = LineSplitter()
-
-    def __aiter__(self) -> AsyncIterator[list[bytes]]:
-        return self._batches()
-
-    async def _batches(self) -> AsyncIterator[list[bytes]]:
-        content = self._response.content
-        while chunk := await self._read(content):
-            self._heard()
-            if lines := self._splitter.feed(chunk):
-                yield lines
-
-    async def _read(self, content: aiohttp.StreamReader) -> bytes:
-        try:
-            return await content.readany()
-        except aiohttp.SocketTimeoutError as error:
-            # Whether the server is away shows when the watch is opened again, or by the probe of a quiet time.
-            raise network_error(error, "GET", self._path) from error
-        except _FAILURES as error:
-            raise self._failed(error, "GET", self._path) from error
-
-
 def _worth_waiting(method: str, error: ClientError) -> float | None:
     """Seconds after which the request may be sent again; `None` if it must not be."""
     if isinstance(error, APIError):
@@ -482,13 +419,24 @@ def _without_secrets(location: str) -> str:
         return "an address that cannot be read"
 
 
-def network_error(error: BaseException, method: str, path: str) -> NetworkError:
-    """What a failure of the transport means for the request."""
-    where = f"{method} {path.partition('?')[0]}: {failure_text(error)}"
-    if isinstance(error, _NEVER_SENT):
-        return NotSentError(where)
-    if method not in ("GET", "HEAD"):
-        return UnknownOutcomeError(where)
-    if isinstance(error, asyncio.TimeoutError):
-        return StalledError(where)
-    return NetworkError(where)
+class WriteRefusedError(ClientError):
+    """A write that a reading client was asked for. It was not sent."""
+
+
+class ReadingClient(APIClient):
+    """Lists, gets and watches. Every other request raises `WriteRefusedError` before a connection is chosen."""
+
+    async def _request(self, request: HttpRequest, retries: int, timeout_seconds: float | None) -> bytes:
+        if request.method not in _READS:
+            raise WriteRefusedError(f"{request.method} {request.target}: this process only reads; nothing was sent")
+        return await super()._request(request, retries, timeout_seconds)
+
+
+async def server_version_of(client: APIClient) -> str:
+    """The API server's version, such as `v1.36.3`; `unknown` where there is no answer that can be read."""
+    try:
+        body = await client.get("/version", retries=0, timeout_seconds=VERSION_SECONDS)
+        answer: dict[str, Any] = msgspec.json.decode(body, type=dict[str, Any])
+    except (ClientError, msgspec.DecodeError, msgspec.ValidationError):
+        return UNKNOWN_VERSION
+    return str(answer.get("gitVersion") or UNKNOWN_VERSION)

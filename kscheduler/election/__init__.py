@@ -7,7 +7,7 @@ event loop hangs. A process that has lost its lease drops all that it has begun 
 
     lease, rules                what is written and what is decided; without I/O
     lease_client, election      requests and the watch; the loop
-    fence, watchdog, boot_time  no write after the end of the lease, whatever hangs
+    fence, watchdog             no write after the end of the lease, whatever hangs
     announcements               log lines and Events
 
 The walk of a lease, from `app.leadership`, which builds fence, election and a connection of its own:
@@ -25,9 +25,8 @@ Limits: as with client-go, who deletes the Lease by hand may have two leaders fo
 sent cannot be called back (`fence`). Coordinated leader election (alpha upstream) is not built.
 """
 
-from kscheduler.election.boot_time import boot_time
 from kscheduler.election.election import Election, ElectionStatistics, LeaseLostError
-from kscheduler.election.fence import Fence
+from kscheduler.election.fence import Fence, boot_time
 from kscheduler.election.rules import Elector, Role, Timing
 
 __all__ = ["Election", "ElectionStatistics", "Elector", "Fence", "LeaseLostError", "Role", "Timing", "boot_time"]

@@ -59,7 +59,7 @@ class NextStep:
     """For counters: `ended`, `quiet`, `expired`, `refused`, `stalled`, `forbidden`, ..."""
     back_off: bool = False
     at_least_seconds: float = 0.0
-    """The server's Retry-After, bounded by `client.retry_after`."""
+    """The server's Retry-After, bounded by `client.errors`."""
     detail: str = ""
     is_unreached: bool = False
     """No server was reached: it is worth looking whether one can be, before the back-off is over."""

@@ -22,8 +22,7 @@ import msgspec
 from kscheduler.aio import REAL_CLOCK, Backoff, Clock, Slicer
 from kscheduler.api.codec import UndecodableError
 from kscheduler.api.meta import KubeObject
-from kscheduler.client.errors import APIError, ClientError, NetworkError, StalledError
-from kscheduler.client.http.lines import LineTooLongError
+from kscheduler.client.errors import APIError, ClientError, LineTooLongError, NetworkError, StalledError
 from kscheduler.client.lists import ListDecoder, collector_paused
 from kscheduler.client.rest import APIClient
 from kscheduler.client.watch import Bookmark, Decoded, Garbled, Undecodable, WatchDecoder, WatchError, WatchEvent

@@ -27,11 +27,11 @@ from multidict import CIMultiDict
 from kscheduler.api.addresses import is_loopback, is_named_safely
 from kscheduler.server import browser_login
 from kscheduler.server.connections import ConnectionSlots
-from kscheduler.server.login import refusals
 from kscheduler.server.login.authentication import BEHIND_PROXY, Authenticator, UnauthenticatedError
 from kscheduler.server.login.client_certificates import ClientCertificate, certificate_of
 from kscheduler.server.login.permissions import OpenPaths, Permissions
 from kscheduler.server.login.reviews import ReviewError
+from kscheduler.server.login.user import forbidden, unauthorized, undecided
 from kscheduler.server.waiting_pods import WAITING_PODS
 from kscheduler.telemetry.logs import get_logger
 from kscheduler.telemetry.logs.verbosity import verbose
@@ -190,16 +190,16 @@ class DelegatedAccess:
         except UnauthenticatedError as error:
             if verbose(4):
                 _log.info("http_unauthenticated", path=path, peer=request.remote, err=str(error))
-            return refusals.unauthorized(request)
+            return unauthorized(request)
         try:
             decision = await self._permissions.decide(user, verb, path)
         except ReviewError as error:
-            return refusals.undecided(request, error)
+            return undecided(request, error)
         if decision.is_allowed:
             return None
         if verbose(4):
             _log.info("http_forbidden", path=path, verb=verb, user=user.name, reason=decision.reason)
-        return refusals.forbidden(request, user, verb, path, decision.reason)
+        return forbidden(request, user, verb, path, decision.reason)
 
     def _certificate(self, request: web.Request) -> ClientCertificate | None:
         """What the handshake has proved; worked out once per connection."""

@@ -19,7 +19,7 @@ from kscheduler.server.connection_rate_limiter import ConnectionRateLimiter
 from kscheduler.server.connections import ConnectionSlots
 from kscheduler.server.handlers import Handler
 from kscheduler.server.health import Health
-from kscheduler.server.login.refusals import status_answer
+from kscheduler.server.login.user import status_answer
 from kscheduler.server.malformed import SERVED_BY
 from kscheduler.server.waiting_pods import WAITING_PODS, WaitingPodsEndpoint
 from kscheduler.telemetry.exposition import Exposition, TextFormat, accepts

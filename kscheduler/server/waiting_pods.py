@@ -20,7 +20,7 @@ from aiohttp import hdrs, web
 
 from kscheduler.aio.clock import REAL_CLOCK, Clock
 from kscheduler.api.meta import rfc3339
-from kscheduler.client.access.credential_files import check_regular
+from kscheduler.client.access.credentials import check_regular
 from kscheduler.server.handlers import Handler
 from kscheduler.state.waiting_pods import HeldPod, WaitingPodTable
 from kscheduler.telemetry.logs import get_logger

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from kscheduler.assembly.configured import ConfigurationReader, Configured
-from kscheduler.client.access.credential_files import check_regular
+from kscheduler.client.access.credentials import check_regular
 from kscheduler.config.changes import EXCHANGEABLE
 from kscheduler.config.errors import ConfigError, Problem, in_order_of_lines
 from kscheduler.config.feature_gates import FeatureGates

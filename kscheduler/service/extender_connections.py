@@ -28,7 +28,7 @@ CLOSE_SECONDS: Final = 2.0
 
 
 class PodReader(Protocol):
-    """The part of `client.writes.pods.PodWriter` that is needed."""
+    """The part of `client.pod_writes.PodWriter` that is needed."""
 
     async def get_pod(self, namespace: str, name: str) -> Pod:
         """Read the pod, uncached."""

@@ -38,7 +38,6 @@ from kscheduler.server import (
     samples_of,
 )
 from kscheduler.server.pages.debugging import ProfilePage, dump_page, set_verbosity_page, stacks_page
-from kscheduler.server.pages.openapi import openapi_page
 from kscheduler.server.pages.pending import pending_page
 from kscheduler.server.pages.pod_resources import pod_resources
 from kscheduler.server.pages.query_pages import (
@@ -49,7 +48,7 @@ from kscheduler.server.pages.query_pages import (
     nodes_page,
     simulate_page,
 )
-from kscheduler.server.pages.zpages import flagz, statusz
+from kscheduler.server.pages.zpages import flagz, openapi_page, statusz
 from kscheduler.server.serving import LOOPBACK
 from kscheduler.server.status_page.site import StatusPage
 from kscheduler.server.tls.serving_contexts import MadePair

@@ -34,15 +34,12 @@ from kscheduler.api.meta import KubeObject
 from kscheduler.assembly import ApplyResult, Assembly, CompiledConfiguration, Ports, group_apis
 from kscheduler.bounded import RecentlyUsed, RecentlyUsedByWeight, weight_of
 from kscheduler.client.access.connection import Connection, host_of
+from kscheduler.client.claim_writes import ApiClaimWriter, ApiVolumeWriter
 from kscheduler.client.errors import APIError
 from kscheduler.client.events.recorder import EventRecorder
+from kscheduler.client.pod_writes import PodGroupStatusPatcher, PodStatusPatcher, PodWriter
 from kscheduler.client.reachability import APIServerReachability
 from kscheduler.client.rest import APIClient
-from kscheduler.client.writes.claims import ApiClaimWriter
-from kscheduler.client.writes.pod_groups import PodGroupStatusPatcher
-from kscheduler.client.writes.pod_status import PodStatusPatcher
-from kscheduler.client.writes.pods import PodWriter
-from kscheduler.client.writes.volumes import ApiVolumeWriter
 from kscheduler.framework.cluster.pod_groups import GroupKey
 from kscheduler.framework.events import ClusterEvent
 from kscheduler.informers.catch_up import CatchUp

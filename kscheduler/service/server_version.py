@@ -13,8 +13,7 @@ from typing import Final
 from kscheduler import __version__
 from kscheduler.aio.clock import Clock
 from kscheduler.api.releases import NEWEST_SERVER, OLDEST_SERVER, VERSION, followed, minor_of, numbers_of
-from kscheduler.client.rest import APIClient
-from kscheduler.client.server_version import UNKNOWN, server_version_of
+from kscheduler.client.rest import UNKNOWN_VERSION, APIClient, server_version_of
 from kscheduler.telemetry.logs import get_logger
 
 _log = get_logger("kscheduler")
@@ -57,19 +56,19 @@ class ServerVersion:
         while True:
             answer = await server_version_of(self._client)
             self.learn(answer)
-            await self._clock.sleep(UNTOLD_AGAIN_SECONDS if answer == UNKNOWN else AGAIN_SECONDS)
+            await self._clock.sleep(UNTOLD_AGAIN_SECONDS if answer == UNKNOWN_VERSION else AGAIN_SECONDS)
 
     def learn(self, answer: str) -> None:
         """Take over an answer, and log what is new about it. A failed question changes nothing that is known."""
-        if answer == UNKNOWN:
-            self.text = self.text or UNKNOWN
+        if answer == UNKNOWN_VERSION:
+            self.text = self.text or UNKNOWN_VERSION
             return
         self._take(answer)
         self.on_answer(answer)
 
     def _take(self, answer: str) -> None:
         before, self.text = self.text, answer
-        if before not in {"", UNKNOWN, answer}:
+        if before not in {"", UNKNOWN_VERSION, answer}:
             _log.info("server_version_changed", server_version=answer, before=before)
             self._on_change()
         problem = skew_of(answer)

@@ -49,9 +49,9 @@ from kscheduler.service.parts import Parts
 from kscheduler.service.reloading import ConfigReloader, log_plugins
 from kscheduler.service.service_log import ServiceLog
 from kscheduler.service.terms import run_in_terms
-from kscheduler.telemetry.logs import configure as configure_logs
 from kscheduler.telemetry.logs import get_logger
 from kscheduler.telemetry.logs.caught import Boundary, count_caught
+from kscheduler.telemetry.logs.pipeline import configure as configure_logs
 from kscheduler.telemetry.logs.storms import Throttle
 
 _log = get_logger("kscheduler")

@@ -18,7 +18,8 @@ from kscheduler import __version__
 from kscheduler.aio.clock import Clock
 from kscheduler.scheduling.observations import AttemptResult, Observations
 from kscheduler.service.parts import Parts
-from kscheduler.telemetry.logs import get_logger, report_suppressed
+from kscheduler.telemetry.logs import get_logger
+from kscheduler.telemetry.logs.storms import report_suppressed
 
 _log = get_logger("kscheduler")
 

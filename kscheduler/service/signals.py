@@ -18,7 +18,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final, Protocol
 
-from kscheduler.telemetry.logs import flush, get_logger
+from kscheduler.telemetry.logs import get_logger
+from kscheduler.telemetry.logs.pipeline import flush
 from kscheduler.unused_signals import ignore_unused, show_stacks
 
 _log = get_logger("kscheduler")

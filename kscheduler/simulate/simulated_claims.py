@@ -20,8 +20,8 @@ from kscheduler.api.devices import (
     ResourceClaimConsumerReference,
     ResourceClaimStatus,
 )
+from kscheduler.client.claim_writes import StoredClaim
 from kscheduler.client.errors import APIError, APIStatus
-from kscheduler.client.writes.claims import StoredClaim
 from kscheduler.framework.rules.device_readiness import DeviceFailedError, is_ready
 from kscheduler.informers.informer import Handler
 from kscheduler.scenario.device_claims import specs_of_made, with_claims

@@ -11,7 +11,8 @@ import kscheduler
 from kscheduler.cli.flags import add_flags
 from kscheduler.cli.log_flags import OWN_MODULES, add_log_flags, configure_logs
 from kscheduler.config.errors import ConfigError
-from kscheduler.telemetry.logs import flush, get_logger, verbose
+from kscheduler.telemetry.logs import get_logger, verbose
+from kscheduler.telemetry.logs.pipeline import flush
 from tests.telemetry.logs.logging_left_alone import logging_left_alone
 
 

@@ -10,8 +10,7 @@ from kscheduler.cli.serving_flags import ALL
 from kscheduler.config.errors import ConfigError
 from kscheduler.server.login.permissions import OpenPaths
 from kscheduler.server.serving import HTTPServing
-from kscheduler.server.tls.cipher_suites import INSECURE, OF_TLS13, PREFERRED, cipher_list, unavailable
-from kscheduler.server.tls.settings import NamedPair
+from kscheduler.server.tls.settings import INSECURE, OF_TLS13, PREFERRED, NamedPair, cipher_list, unavailable
 
 
 def resolved(*flags: str) -> Resolved:

@@ -14,10 +14,20 @@ import pytest
 from aiohttp.client_reqrep import ConnectionKey
 
 from kscheduler.aio import VirtualClock
-from kscheduler.client import APIClient, ClientError, Connection, NotSentError, plain_connection
-from kscheduler.client.errors import APIError, APIStatus, CredentialsError, ForeignResponseError, status_of
+from kscheduler.client.access.connection import Connection, plain_connection
+from kscheduler.client.errors import (
+    APIError,
+    APIStatus,
+    ClientError,
+    CredentialsError,
+    ForeignResponseError,
+    NotSentError,
+    status_of,
+)
+from kscheduler.client.http.over_aiohttp import our_error
 from kscheduler.client.outage_cause import TABLE, Cause, Evidence, cause_of_failure, cause_of_refusal
 from kscheduler.client.reachability import APIServerReachability, LogLine
+from kscheduler.client.rest import APIClient
 from tests.client.scripted import reply, scripted_server
 from tests.client.test_outage_cause import get, post, watch
 
@@ -40,6 +50,13 @@ def refusal(code: int, body: str = '{"kind":"Status","message":"m"}') -> APIErro
     return APIError(status_of(code, body.encode()))
 
 
+def broken(rule: aiohttp.http_exceptions.HttpProcessingError) -> Exception:
+    """As aiohttp raises it, in our words."""
+    error = aiohttp.ClientPayloadError("x")
+    error.__cause__ = rule
+    return our_error(error)
+
+
 PROXY_KEY = ConnectionKey("h", 1, is_ssl=False, ssl=True, proxy=None, proxy_auth=None, proxy_headers_hash=None)
 ROWS: list[tuple[str, BaseException | APIError]] = [
     ("too many open files", OSError(errno.EMFILE, "x")),
@@ -47,7 +64,10 @@ ROWS: list[tuple[str, BaseException | APIError]] = [
     ("cannot assign requested address", OSError(errno.EADDRNOTAVAIL, "x")),
     ("permission denied", PermissionError(errno.EACCES, "x")),
     ("token file", CredentialsError("token file: no such file")),
-    ("proxy of the kubeconfig", aiohttp.ClientProxyConnectionError(PROXY_KEY, OSError(errno.ECONNREFUSED, "x"))),
+    (
+        "proxy of the kubeconfig",
+        our_error(aiohttp.ClientProxyConnectionError(PROXY_KEY, OSError(errno.ECONNREFUSED, "x"))),
+    ),
     ("name or service not known", socket.gaierror(socket.EAI_NONAME, "x")),
     ("temporary failure in name resolution", socket.gaierror(socket.EAI_AGAIN, "x")),
     ("certificate has expired", tls("certificate verify failed: certificate has expired")),
@@ -63,10 +83,13 @@ ROWS: list[tuple[str, BaseException | APIError]] = [
     ("no route to host", OSError(errno.EHOSTUNREACH, "x")),
     ("no connection within 10 s", caused_by(NotSentError("no connection"), TimeoutError())),
     ("no answer in time", TimeoutError()),
-    ("in the middle of an answer", aiohttp.ClientPayloadError("Not enough data to satisfy transfer length header.")),
-    ("Content-Encoding", aiohttp.http_exceptions.ContentEncodingError("x")),
-    ("does not begin as HTTP", aiohttp.http_exceptions.BadStatusLine("SSH-2.0")),
-    ("breaks its rules", aiohttp.http_exceptions.TransferEncodingError("Invalid character in chunk size")),
+    (
+        "in the middle of an answer",
+        our_error(aiohttp.ClientPayloadError("Not enough data to satisfy transfer length header.")),
+    ),
+    ("Content-Encoding", broken(aiohttp.http_exceptions.ContentEncodingError("x"))),
+    ("does not begin as HTTP", broken(aiohttp.http_exceptions.BadStatusLine("SSH-2.0"))),
+    ("breaks its rules", broken(aiohttp.http_exceptions.TransferEncodingError("Invalid character in chunk size"))),
     ("a 2xx to a write", ForeignResponseError("POST /binding: 200 with a page")),
     ("whatever has no row", ConnectionResetError(errno.ECONNRESET, "x")),
     ("3xx", refusal(302, "moved")),

@@ -12,16 +12,10 @@ from pathlib import Path
 import pytest
 
 from kscheduler.aio import VirtualClock
-from kscheduler.client import (
-    APIClient,
-    ConfigurationError,
-    Connection,
-    load_connection,
-    load_service_account,
-    plain_connection,
-)
+from kscheduler.client.access.connection import Connection, load_connection, load_service_account, plain_connection
 from kscheduler.client.access.exec_plugin import SlowPlugin
-from kscheduler.client.errors import CredentialsError
+from kscheduler.client.errors import ConfigurationError, CredentialsError
+from kscheduler.client.rest import APIClient
 from tests.client.scripted import reply, scripted_server
 
 GOOD = """

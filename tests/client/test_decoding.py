@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from kscheduler.api.codec import UndecodableError
 from kscheduler.api.core import Pod
 from kscheduler.api.kinds import NAMESPACES, NODES, PODS, Kind
-from kscheduler.client.http.lines import LineSplitter, LineTooLongError
+from kscheduler.client.errors import LineTooLongError
+from kscheduler.client.http.lines import LineSplitter
 from kscheduler.client.lists import ListDecoder
 from kscheduler.client.watch import Bookmark, Decoded, Garbled, Undecodable, WatchDecoder, WatchError, WatchEvent
 

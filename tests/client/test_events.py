@@ -18,10 +18,17 @@ from hypothesis import strategies as st
 from kscheduler.aio import BackgroundService, VirtualClock, running
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import ObjectMeta
-from kscheduler.client import APIClient, EventRecorder, plain_connection
+from kscheduler.client.access.connection import plain_connection
 from kscheduler.client.errors import APIError, APIStatus, ClientError, NetworkError
-from kscheduler.client.events.recorder import WARNINGS_AT_ONCE, WORKERS_BESIDE_BINDS, micro_time, truncated
+from kscheduler.client.events.recorder import (
+    WARNINGS_AT_ONCE,
+    WORKERS_BESIDE_BINDS,
+    EventRecorder,
+    micro_time,
+    truncated,
+)
 from kscheduler.client.events.series import Series, SeriesBook
+from kscheduler.client.rest import APIClient
 from tests.client.scripted import Explanation, ScriptedServer, applied, reply, scripted_server, stall
 
 

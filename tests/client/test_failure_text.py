@@ -8,8 +8,8 @@ import aiohttp
 import pytest
 from aiohttp.client_reqrep import ConnectionKey
 
-from kscheduler.client.failure_text import failure_text
-from kscheduler.client.rest import network_error
+from kscheduler.client.failure_text import failure_text, network_error
+from kscheduler.client.http.over_aiohttp import our_error
 
 KEY = ConnectionKey(
     "10.0.0.1",
@@ -64,12 +64,12 @@ REFUSED = OSError(errno.ECONNREFUSED, "Connect call failed ('10.0.0.1', 6443)")
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
 )
 def test_a_failure_is_reported_in_words(error: BaseException, expected: str) -> None:
-    text = failure_text(error)
+    text = failure_text(our_error(error) if isinstance(error, aiohttp.ClientError) else error)
     assert expected in text
     for ugly in ("object at 0x", "_ssl.c", "Errno", "('"):
         assert ugly not in text
 
 
 def test_the_clients_errors_say_it_so_too() -> None:
-    text = str(network_error(aiohttp.ClientConnectorError(KEY, REFUSED), "GET", "/api/v1/pods?watch=1"))
-    assert text == "GET /api/v1/pods: no connection to 10.0.0.1:6443: connection refused"
+    failure = network_error(our_error(aiohttp.ClientConnectorError(KEY, REFUSED)), "GET", "/api/v1/pods?watch=1")
+    assert str(failure) == "GET /api/v1/pods: no connection to 10.0.0.1:6443: connection refused"

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from kscheduler.client import ConfigurationError, load_connection
+from kscheduler.client.access.connection import load_connection
+from kscheduler.client.errors import ConfigurationError
 from tests.client.kubeconfig_cases import CASES, Case, lay_out, write_kubeconfig
 
 

@@ -12,12 +12,12 @@ import pytest
 from aiohttp import web
 
 from kscheduler.aio import VirtualClock
-from kscheduler.client import APIClient, ClientError, plain_connection
-from kscheduler.client.access.connection import Connection
+from kscheduler.client.access.connection import Connection, plain_connection
 from kscheduler.client.access.credentials import FixedCredentials
 from kscheduler.client.access.tls import TLSContexts, TLSFiles
-from kscheduler.client.errors import CredentialsError
+from kscheduler.client.errors import ClientError, CredentialsError
 from kscheduler.client.reachability import APIServerReachability, LogLine
+from kscheduler.client.rest import APIClient
 from tests.client.scripted import reply, scripted_server, stall, vanish
 from tests.client.test_rest import closed_port
 

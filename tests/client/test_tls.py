@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from kscheduler.aio import VirtualClock
-from kscheduler.client import APIClient, ConfigurationError, Connection, NotSentError, load_connection
+from kscheduler.client.access.connection import Connection, load_connection
 from kscheduler.client.access.credentials import FixedCredentials
 from kscheduler.client.access.tls import TLSContexts, TLSFiles
+from kscheduler.client.errors import ConfigurationError, NotSentError
+from kscheduler.client.rest import APIClient
 from tests.client.scripted import reply, scripted_server
 
 CERTIFICATES = Path(__file__).parent / "certificates"

@@ -9,10 +9,18 @@ import pytest
 from kscheduler.aio import VirtualClock
 from kscheduler.api.core import Pod, PodStatus
 from kscheduler.api.meta import Condition, ObjectMeta
-from kscheduler.client import UNCHANGED, APIClient, APIError, PodWriter, Unchanged, plain_connection
-from kscheduler.client.errors import NetworkError, UnknownOutcomeError
-from kscheduler.client.rest import STRATEGIC_MERGE
-from kscheduler.client.writes.pods import BIND_SECONDS, binding_body, pod_path, status_patch
+from kscheduler.client.access.connection import plain_connection
+from kscheduler.client.errors import APIError, NetworkError, UnknownOutcomeError
+from kscheduler.client.pod_writes import (
+    BIND_SECONDS,
+    UNCHANGED,
+    PodWriter,
+    Unchanged,
+    binding_body,
+    pod_path,
+    status_patch,
+)
+from kscheduler.client.rest import STRATEGIC_MERGE, APIClient
 from tests.client.scripted import SUCCESS, Explanation, applied, reply, scripted_server, vanish
 
 NOW = "2026-11-21T12:00:00Z"

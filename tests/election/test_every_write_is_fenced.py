@@ -14,19 +14,16 @@ from typing import Any
 
 import pytest
 
+from kscheduler import client
 from kscheduler.api.core import PodExtendedResourceClaimStatus
 from kscheduler.api.devices import ResourceClaimConsumerReference
 from kscheduler.api.meta import Condition
 from kscheduler.api.storage import PersistentVolume, PersistentVolumeClaim
-from kscheduler.client import writes
 from kscheduler.client.access.connection import plain_connection
+from kscheduler.client.claim_writes import ApiClaimWriter, ApiVolumeWriter, StoredClaim
 from kscheduler.client.errors import FencedError
+from kscheduler.client.pod_writes import PodGroupStatusPatcher, PodStatusPatcher, PodWriter
 from kscheduler.client.rest import APIClient
-from kscheduler.client.writes.claims import ApiClaimWriter, StoredClaim
-from kscheduler.client.writes.pod_groups import PodGroupStatusPatcher
-from kscheduler.client.writes.pod_status import PodStatusPatcher
-from kscheduler.client.writes.pods import PodWriter
-from kscheduler.client.writes.volumes import ApiVolumeWriter
 from kscheduler.config.loader import default_configuration
 from kscheduler.embedded.apiserver import EmbeddedAPIServer
 from kscheduler.service import Options
@@ -130,10 +127,12 @@ CALLS: dict[str, Call] = {
 
 
 def methods_that_write() -> set[str]:
-    """All public coroutines of all classes in `client.writes`, but those that read."""
+    """All public coroutines of all classes in modules such as `client.pod_writes`, but those that read."""
     found = set()
-    for module in pkgutil.iter_modules(writes.__path__):
-        loaded = importlib.import_module(f"{writes.__name__}.{module.name}")
+    for module in pkgutil.iter_modules(client.__path__):
+        if not module.name.endswith("_writes"):
+            continue
+        loaded = importlib.import_module(f"{client.__name__}.{module.name}")
         for name, kind in inspect.getmembers(loaded, inspect.isclass):
             if kind.__module__ != loaded.__name__:
                 continue

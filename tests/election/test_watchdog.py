@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from kscheduler.election.boot_time import boot_time
+from kscheduler.election.fence import boot_time
 from kscheduler.election.watchdog import EXIT_CODE, Watchdog
 
 REPOSITORY = Path(__file__).parents[2]
@@ -20,13 +20,13 @@ SECONDS = 60.0
 # A process whose main thread hangs in a loop without end, while it decides about a pod.
 STANDING_STILL = """
 import sys
-from kscheduler.election.boot_time import boot_time
+from kscheduler.election.fence import boot_time
 from kscheduler.election.watchdog import Watchdog, end_process
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import ObjectMeta
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.plugin_time import DECISION_TIME
-from kscheduler.telemetry.logs import configure
+from kscheduler.telemetry.logs.pipeline import configure
 
 configure(json=True)
 DECISION_TIME.pod = PodInfo(Pod(metadata=ObjectMeta(namespace="shop", name="giant")))

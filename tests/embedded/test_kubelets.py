@@ -12,7 +12,8 @@ from kscheduler.aio import BackgroundService, VirtualClock, running
 from kscheduler.api.codec import convert
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.machinery.resources import BY_KEY, NODES, PODS
-from kscheduler.client import APIClient, plain_connection
+from kscheduler.client.access.connection import plain_connection
+from kscheduler.client.rest import APIClient
 from kscheduler.embedded.apiserver import EmbeddedAPIServer
 from kscheduler.embedded.apiserver.faults import InjectedFault
 from kscheduler.embedded.hollow.heartbeats import HeartbeatRates

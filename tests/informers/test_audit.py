@@ -13,7 +13,9 @@ from kscheduler.aio import BackgroundService, RealClock, VirtualClock, running
 from kscheduler.api.core import Pod
 from kscheduler.api.kinds import NODES, PODS
 from kscheduler.api.meta import ObjectMeta
-from kscheduler.client import APIClient, PodWriter, plain_connection
+from kscheduler.client.access.connection import plain_connection
+from kscheduler.client.pod_writes import PodWriter
+from kscheduler.client.rest import APIClient
 from kscheduler.embedded.apiserver import EmbeddedAPIServer
 from kscheduler.embedded.apiserver.faults import InjectedFault
 from kscheduler.informers import Informer, InformerFactory

@@ -11,7 +11,11 @@ from kscheduler.aio import BackgroundService, RealClock, running
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.kinds import NODES, PODS
 from kscheduler.api.meta import Condition
-from kscheduler.client import APIClient, APIError, EventRecorder, PodWriter, UnknownOutcomeError, plain_connection
+from kscheduler.client.access.connection import plain_connection
+from kscheduler.client.errors import APIError, UnknownOutcomeError
+from kscheduler.client.events.recorder import EventRecorder
+from kscheduler.client.pod_writes import PodWriter
+from kscheduler.client.rest import APIClient
 from kscheduler.embedded.apiserver import EmbeddedAPIServer
 from kscheduler.embedded.apiserver.faults import InjectedFault
 from kscheduler.informers import InformerFactory

@@ -4,8 +4,7 @@ import random
 
 import pytest
 
-from kscheduler.client import APIError, NetworkError, NotSentError, StalledError
-from kscheduler.client.errors import APIStatus, _WireDetails
+from kscheduler.client.errors import APIError, APIStatus, NetworkError, NotSentError, StalledError, _WireDetails
 from kscheduler.informers.progress import NextStep, Progress, RequestKind
 from kscheduler.informers.reflector import INACTIVITY_SECONDS
 

@@ -13,8 +13,10 @@ from aiohttp import web
 from kscheduler.aio import VirtualClock
 from kscheduler.api.core import Pod
 from kscheduler.api.kinds import NAMESPACES, NODES, PODS, Kind
-from kscheduler.client import APIClient, NotSentError, plain_connection
+from kscheduler.client.access.connection import plain_connection
+from kscheduler.client.errors import NotSentError
 from kscheduler.client.outage_cause import TABLE, Cause
+from kscheduler.client.rest import APIClient
 from kscheduler.informers import Informer, InformerFactory, Reflector
 from kscheduler.informers.factory import DISCOVERY_SECONDS, FIRST_DISCOVERY_SECONDS, SURE_SECONDS
 from kscheduler.informers.progress import Progress
@@ -615,7 +617,7 @@ async def test_a_watch_list_that_is_garbled_is_followed_by_a_plain_list() -> Non
 async def test_a_watch_that_is_accepted_and_never_answered_is_given_up_long_before_a_silent_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("kscheduler.client.rest.WATCH_OPEN_SECONDS", 0.05)
+    monkeypatch.setattr("kscheduler.client.http.over_aiohttp.WATCH_OPEN_SECONDS", 0.05)
     async with bench(pod_list(version="10"), stall, lines(), inactivity=60.0) as harness:
         assert await harness.reasons(3) == ["listed", "stalled", "very short watch"]
 
@@ -623,7 +625,7 @@ async def test_a_watch_that_is_accepted_and_never_answered_is_given_up_long_befo
 async def test_a_watch_that_is_not_answered_is_reported_before_it_is_given_up_and_after(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("kscheduler.client.rest.WATCH_OPEN_SECONDS", 0.3)
+    monkeypatch.setattr("kscheduler.client.http.over_aiohttp.WATCH_OPEN_SECONDS", 0.3)
     worked = lines(event("ADDED", pod("a", "11")))
     is_queried = asyncio.Event()
 

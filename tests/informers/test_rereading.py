@@ -10,7 +10,8 @@ import pytest
 from kscheduler.aio import VirtualClock
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.kinds import NODES, PODS
-from kscheduler.client import APIClient, plain_connection
+from kscheduler.client.access.connection import plain_connection
+from kscheduler.client.rest import APIClient
 from kscheduler.client.watch import Undecodable
 from kscheduler.informers import Informer
 from kscheduler.informers.informer import UNNAMED

@@ -14,9 +14,9 @@ from kscheduler.api.codec import convert
 from kscheduler.api.devices import DeviceClass, ResourceClaim
 from kscheduler.api.kinds import DEVICE_CLASSES, NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Kind
 from kscheduler.assembly import Assembly, Ports
+from kscheduler.client.claim_writes import ApiClaimWriter
 from kscheduler.client.errors import UnknownOutcomeError
 from kscheduler.client.watch import WatchEvent
-from kscheduler.client.writes.claims import ApiClaimWriter
 from kscheduler.config.feature_gates import parse_feature_gates
 from kscheduler.config.loader import default_configuration
 from kscheduler.informers.store import Store

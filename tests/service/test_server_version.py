@@ -9,8 +9,7 @@ from kscheduler import __version__
 from kscheduler.aio.clock import VirtualClock
 from kscheduler.api.releases import NEWEST_SERVER, OLDEST_SERVER, RELEASE, minor_of
 from kscheduler.client.access.connection import plain_connection
-from kscheduler.client.rest import APIClient
-from kscheduler.client.server_version import UNKNOWN
+from kscheduler.client.rest import UNKNOWN_VERSION, APIClient
 from kscheduler.embedded.apiserver import EmbeddedAPIServer, discovery
 from kscheduler.embedded.apiserver.faults import InjectedFault
 from kscheduler.service.server_version import UNTOLD_AGAIN_SECONDS, ServerVersion, skew_of
@@ -115,9 +114,9 @@ async def test_a_server_that_does_not_answer_is_queried_again_soon() -> None:
         server.faults.add(InjectedFault("answer", path="/version", code=500, count=1))
         version = ServerVersion(client, clock)
         querying = asyncio.create_task(version.run())
-        await until_it_is(version, UNKNOWN)
+        await until_it_is(version, UNKNOWN_VERSION)
         await clock.advance(UNTOLD_AGAIN_SECONDS - 1)
-        assert version.text == UNKNOWN
+        assert version.text == UNKNOWN_VERSION
         await clock.advance(1)
         await until_it_is(version, RELEASE)
         querying.cancel()

@@ -151,7 +151,7 @@ def _read(args: argparse.Namespace, version: str) -> tuple[FeatureGates, "Config
 def _files_away(loaded: LoadedConfig) -> list[str]:
     if not loaded.configuration.extenders:
         return []
-    from kscheduler.scheduling.extenders.addresses import files_away  # brings aiohttp
+    from kscheduler.scheduling.extenders.addresses import files_away
 
     found = files_away(loaded.configuration.extenders)
     return [f"{problem} here; it must be there where the service runs" for problem in found]

@@ -32,7 +32,8 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
 
 def run(args: argparse.Namespace) -> int:
     """Play the demo. 0: passed; 1: failed; 2: bad flags or not installed; 130: interrupted."""
-    from kscheduler.telemetry import logs
+    from kscheduler.telemetry.logs import pipeline
+    from kscheduler.telemetry.logs.verbosity import WARNINGS
 
     wrong = [*wrong_count("--nodes", args.nodes, 1), *wrong_count("--pods", args.pods, 1)]
     wrong = wrong or list(taken_port("127.0.0.1", args.port))
@@ -47,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     except ModuleNotFoundError as error:
         return missing_extra("demo", error)
     signals_as_usual()  # imports are done: from here on the demo ends in order
-    logs.configure(verbosity=logs.WARNINGS)
+    pipeline.configure(verbosity=WARNINGS)
     options = DemoOptions(nodes=args.nodes, pods=args.pods, seed=args.seed, port=args.port, keep=args.keep)
     try:
         return asyncio.run(play(options, sys.stdout))

@@ -173,9 +173,9 @@ def _all_at_once(resolved: Resolved, failure: Exception) -> Exception:
 
 
 def _warn(resolved: Resolved, args: argparse.Namespace) -> None:
-    from kscheduler.telemetry import logs
+    from kscheduler.telemetry.logs import get_logger
 
-    log = logs.get_logger(__name__)
+    log = get_logger(__name__)
     for warning in resolved.warnings:
         log.warning("flag_not_honoured", flag=warning.flag, reason=warning.reason)
     if args.debug_plugins:
@@ -240,7 +240,7 @@ def _who_names_kubeconfig(args: argparse.Namespace, resolved: Resolved) -> str:
 async def _served(service: Coroutine[Any, Any, None]) -> None:
     """Run the service to its end. A task that ignores its cancellation, a plugin's, does not keep the process alive."""
     from kscheduler.aio.tasks import end_others
-    from kscheduler.telemetry import logs
+    from kscheduler.telemetry.logs import get_logger, pipeline
 
     code = 1
     try:
@@ -249,8 +249,8 @@ async def _served(service: Coroutine[Any, Any, None]) -> None:
     finally:
         deaf = await end_others(END_SECONDS)
         if deaf:
-            logs.get_logger("kscheduler").warning("tasks_not_ended", tasks=deaf, seconds=END_SECONDS, exit_code=code)
-            logs.flush()
+            get_logger("kscheduler").warning("tasks_not_ended", tasks=deaf, seconds=END_SECONDS, exit_code=code)
+            pipeline.flush()
             os._exit(code)
 
 

@@ -172,7 +172,7 @@ def _run(args: argparse.Namespace) -> int:
 
 async def _follow(args: argparse.Namespace) -> bool:
     from kscheduler.client.access.connection import load_connection
-    from kscheduler.client.reading import ReadingClient
+    from kscheduler.client.rest import ReadingClient
     from kscheduler.service.shadowing import run_shadow
 
     served = serving_of(args)  # a mistake in a file is told before anything is asked

@@ -1,9 +1,11 @@
-"""The Authorization header, kept up to date.
+"""The Authorization header, kept up to date; and files with secrets, which are mounted and rotated.
 
 client-go's rules: a token file is read again each minute less ten seconds of leeway, and at once when the server
 answers 401. Exec plugins are in `exec_plugin`, providers in `plugin_user`.
 """
 
+import errno
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
@@ -93,3 +95,24 @@ SayPluginIsSlow = Callable[[str, float], None]
 
 def ignore_slow_plugin(_command: str, _seconds: float) -> None:
     """The default where there is no log."""
+
+
+# --- files with certificates, keys and tokens -----------------------------------------------------------------------
+
+# Inode, size and time of the last change of the file behind all symlinks; `None`: it cannot be seen.
+FileStamp = tuple[int, int, int] | None
+
+
+def file_stamp(path: str) -> FileStamp:
+    """The file's stamp as it is now."""
+    try:
+        found = Path(path).stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def check_regular(path: str | Path) -> None:
+    """Raises `OSError` for what is no regular file: a pipe or a device may keep its reader forever."""
+    if not stat.S_ISREG(Path(path).stat().st_mode):
+        raise OSError(errno.EINVAL, "it is no regular file", str(path))

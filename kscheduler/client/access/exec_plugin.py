@@ -27,8 +27,7 @@ from kscheduler.client.access.kubeconfig_rules import token_fault
 from kscheduler.client.access.plain_user import tls_files_of
 from kscheduler.client.access.tls import TLSContexts, TLSFiles
 from kscheduler.client.errors import ConfigurationError, CredentialsError
-from kscheduler.telemetry.logs import redacted
-from kscheduler.telemetry.logs.clean import short_line
+from kscheduler.telemetry.logs.clean import redacted, short_line
 
 # An exec plugin that takes longer is reported: some wait for input, or for a network that is down.
 SLOW_PLUGIN_SECONDS = 5.0

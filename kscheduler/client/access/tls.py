@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from kscheduler.aio import REAL_CLOCK, Clock
-from kscheduler.client.access.credential_files import FileStamp, check_regular, file_stamp
+from kscheduler.client.access.credentials import FileStamp, check_regular, file_stamp
 from kscheduler.client.errors import ConfigurationError
 
 # How often the files' times are read; a rotation is followed within this time.

@@ -31,8 +31,9 @@ from kscheduler.client.errors import APIError, ClientError, NetworkError
 from kscheduler.client.events.series import Series, SeriesBook, SeriesKey
 from kscheduler.client.events.work_queue import WorkQueueCounts, WorkQueueStatistics
 from kscheduler.client.rest import STRATEGIC_MERGE, APIClient
-from kscheduler.telemetry.logs import get_logger, one_line
+from kscheduler.telemetry.logs import get_logger
 from kscheduler.telemetry.logs.caught import Boundary, count_caught
+from kscheduler.telemetry.logs.clean import one_line
 from kscheduler.telemetry.logs.storms import Throttle
 
 log = get_logger(__name__)

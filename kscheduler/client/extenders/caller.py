@@ -5,9 +5,14 @@
 
 The problem: an extender is a program of somebody else's. It may be slow, answer without end, send half an answer, or
 send us elsewhere. So a call has one deadline for all of it, as in kube-scheduler; redirects are not followed; what is
-read is bounded; `forbidden` says where calls never go. Nothing of the API server's credentials is sent: the session is
+read is bounded. Nothing of the API server's credentials is sent: the session is
 the extender's own. A name and password in the extender's URL and its client certificate are its own settings, and are
 used; messages do not show them.
+
+Anyone who may write an extender's address (or answer for it: a redirect, a name that is resolved again) makes the
+scheduler send a request from its own network. No extender lives where clouds hand out credentials of the machine
+(`api.addresses` knows these places). They are refused where a socket is opened, so it does not matter whether the
+address was written, looked up or spelled as a number; and at the lookup, where the text is clearer.
 
 Kept from kube-scheduler: what TLS checks (`ExtenderAddress.tls`), which status counts, the URL.
 Limit: a call that waits for its turn is not yet timed, so N calls may take N / `MOST_CALLS` deadlines.
@@ -15,24 +20,24 @@ Limit: a call that waits for its turn is not yet timed, so N calls may take N / 
 
 import asyncio
 import os
+import socket
 import ssl
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Any, Final
 
 import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
+from aiohttp.resolver import ThreadedResolver
 
+from kscheduler.api.addresses import why_never_called
 from kscheduler.client.access.proxies import proxy_variable
 from kscheduler.client.access.tls import TLSContexts
-from kscheduler.client.errors import ConfigurationError
-from kscheduler.client.extenders.address import DEFAULT_SECONDS, ExtenderAddress
-from kscheduler.client.extenders.forbidden import (
-    CheckingResolver,
-    ForbiddenTargetError,
-    open_checked_socket,
-)
+from kscheduler.client.errors import ConfigurationError, NotSentError
+from kscheduler.client.extenders import DEFAULT_SECONDS, ExtenderAddress
 from kscheduler.client.failure_text import failure_text
-from kscheduler.client.http.transport import CONNECT_SECONDS, USER_AGENT
+from kscheduler.client.http.over_aiohttp import our_error
+from kscheduler.client.http.transport import CONNECT_SECONDS, USER_AGENT, open_socket
 
 # Calls of one verb to one extender at a time; kube-scheduler has one per pod under way, which is one.
 #
@@ -66,6 +71,46 @@ class ExtenderNotReachedError(ExtenderError):
 
 class CallGivenUpError(ExtenderError):
     """This process has not made the call, or has ended it, for a reason of its own: the extender is not to blame."""
+
+
+class ForbiddenTargetError(OSError):
+    """An extender's address is one that is never called."""
+
+
+def check_address(address: str, host: str = "") -> None:
+    """Raises `ForbiddenTargetError` for an address that is never called. `host` is the name that led there."""
+    why = why_never_called(address)
+    if why:
+        looked_up = f"{host} has the address {address}, which" if host and host != address else address
+        message = f"{looked_up} {why}: extenders are not called there"
+        raise ForbiddenTargetError(message)
+
+
+def open_checked_socket(address: tuple[Any, ...]) -> socket.socket:
+    """A socket for an address from `getaddrinfo`. Raises `ForbiddenTargetError`."""
+    check_address(str(address[4][0]))
+    return open_socket(address)
+
+
+class CheckingResolver(AbstractResolver):
+    """Looks hosts up, and refuses a host of which any address is never called."""
+
+    def __init__(self, resolver: AbstractResolver | None = None) -> None:
+        """Must be created inside a running loop, unless a resolver is given."""
+        self._resolver = resolver or ThreadedResolver()
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        """Raises `ForbiddenTargetError`, and `OSError` as the lookup does."""
+        found = await self._resolver.resolve(host, port, family)
+        for each in found:
+            check_address(each["host"], host)
+        return found
+
+    async def close(self) -> None:
+        """Release the resolver below."""
+        await self._resolver.close()
 
 
 class ExtenderCaller:
@@ -107,12 +152,13 @@ class ExtenderCaller:
             except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError):  # its text has the whole URL, and so a password
                 raise ExtenderNotReachedError(self._text(verb, "its urlPrefix is no http or https URL")) from None
             except (aiohttp.ClientError, OSError, ValueError, RuntimeError) as error:
+                failure = our_error(error) if isinstance(error, aiohttp.ClientError) else error
                 kind: type[ExtenderError] = ExtenderError
                 if self._is_closed:
                     kind = CallGivenUpError
-                elif isinstance(error, aiohttp.ClientConnectorError | ForbiddenTargetError):
+                elif isinstance(failure, NotSentError | ForbiddenTargetError):
                     kind = ExtenderNotReachedError
-                raise kind(self._text(verb, failure_text(error))) from error
+                raise kind(self._text(verb, failure_text(failure))) from error
 
     async def close(self) -> None:
         """Close all connections; calls under way fail."""
@@ -175,7 +221,7 @@ class ExtenderCaller:
                 auto_decompress=False,
                 trust_env=False,
             )
-            self._session._retry_connection = False  # as in `http.transport`: aiohttp must not repeat a bind
+            self._session._retry_connection = False  # as in `http.over_aiohttp`: aiohttp must not repeat a bind
         return self._session
 
     def _text(self, verb: str, why: str) -> str:

@@ -1,13 +1,13 @@
-"""Splits the chunks of a stream into lines (no I/O)."""
+"""The lines of a watch."""
 
-from kscheduler.client.errors import NetworkError
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+from kscheduler.client.errors import LineTooLongError, NetworkError
+from kscheduler.client.failure_text import network_error
+from kscheduler.client.http.http1 import MalformedResponseError
 
 # etcd's default limit for an object is 1.5 MiB, and few raise it; a longer line than this is not an object.
 LONGEST_LINE = 16 * 1024 * 1024
-
-
-class LineTooLongError(NetworkError):
-    """A line longer than any Kubernetes object; the stream is not a watch."""
 
 
 class LineSplitter:
@@ -43,3 +43,45 @@ class LineSplitter:
     def pending(self) -> int:
         """Bytes of the incomplete line; not zero at the end of a stream that was cut."""
         return self._size
+
+
+class LineStream:
+    """The lines of a watch, in batches as the network brings them: `async for lines in stream`.
+
+    Ends when the server ends the stream. Raises `StalledError` after the inactivity time and `NetworkError` when the
+    connection breaks.
+    """
+
+    def __init__(
+        self,
+        next_bytes: Callable[[], Awaitable[bytes]],
+        path: str,
+        heard: Callable[[], None],
+        failed: Callable[[BaseException, str, str], NetworkError],
+    ) -> None:
+        """`next_bytes` are empty at the end; `heard` is called when some have arrived; `failed` turns the transport's
+        exception into the caller's error.
+        """
+        self._next_bytes = next_bytes
+        self._path = path
+        self._heard = heard
+        self._failed = failed
+        self._splitter = LineSplitter()
+
+    def __aiter__(self) -> AsyncIterator[list[bytes]]:
+        return self._batches()
+
+    async def _batches(self) -> AsyncIterator[list[bytes]]:
+        while chunk := await self._read():
+            self._heard()
+            if lines := self._splitter.feed(chunk):
+                yield lines
+
+    async def _read(self) -> bytes:
+        try:
+            return await self._next_bytes()
+        except TimeoutError as error:
+            # Whether the server is away shows when the watch is opened again, or by the probe of a quiet time.
+            raise network_error(error, "GET", self._path) from error
+        except (OSError, MalformedResponseError) as error:
+            raise self._failed(error, "GET", self._path) from error

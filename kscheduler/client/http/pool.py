@@ -356,6 +356,7 @@ class _HTTPConnection(asyncio.Protocol):
             is_kept = isinstance(exc, OSError) and not isinstance(exc, TimeoutError)
             self._fail(exc if is_kept else ConnectionResetError(str(exc)))
         self._ended()
+        self._parser.close()
         self._pool.lost(self)
 
     def _ended(self) -> None:

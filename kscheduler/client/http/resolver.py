@@ -18,10 +18,6 @@ from collections.abc import Awaitable
 from dataclasses import dataclass, field
 from typing import Final, Protocol, cast
 
-from aiohttp.abc import AbstractResolver, ResolveResult
-
-from kscheduler.client.errors import ProxyNameError
-
 ADDRESSES_SECONDS: Final = 30.0
 FIRST_ANSWER_SECONDS: Final = 2.0
 # Old addresses are used for this long after a look-up has failed, before the next one.
@@ -122,41 +118,3 @@ class Addresses:
         known.look_up_at = asyncio.get_running_loop().time() + _AGAIN_SECONDS
         if self._news is not None:
             self._news.unresolved(failure)
-
-
-class RememberingResolver(AbstractResolver):
-    """The same for aiohttp."""
-
-    def __init__(self, addresses: Addresses, *, is_proxied: bool = False) -> None:
-        """`is_proxied`: what is looked up is a proxy on the way."""
-        self._addresses = addresses
-        self._is_proxied = is_proxied
-
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
-    ) -> list[ResolveResult]:
-        """As aiohttp's. Raises `OSError`."""
-        found: list[ResolveResult] = []
-        try:
-            entries = await self._addresses.of(host, port)
-        except OSError as error:
-            if self._is_proxied:
-                raise ProxyNameError(error.errno, error.strerror) from error
-            raise
-        for entry_family, _, protocol, _, address in entries:
-            if family not in (socket.AF_UNSPEC, entry_family):
-                continue
-            found.append(
-                ResolveResult(
-                    hostname=host,
-                    host=str(address[0]),
-                    port=port,
-                    family=int(entry_family),
-                    proto=protocol,
-                    flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV,
-                )
-            )
-        return found
-
-    async def close(self) -> None:
-        """The addresses outlive a session."""

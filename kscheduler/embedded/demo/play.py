@@ -22,8 +22,10 @@ from kscheduler.aio import BackgroundService, running
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.kinds import NODES, Kind
 from kscheduler.api.machinery.api_errors import Object
-from kscheduler.client import APIClient, ClientError, plain_connection
+from kscheduler.client.access.connection import plain_connection
+from kscheduler.client.errors import ClientError
 from kscheduler.client.lists import ListDecoder
+from kscheduler.client.rest import APIClient
 from kscheduler.embedded.demo import workload
 from kscheduler.embedded.demo.cluster import BOTH_NAMES, write_configuration
 from kscheduler.embedded.demo.processes import (

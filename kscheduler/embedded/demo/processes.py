@@ -17,7 +17,9 @@ from typing import Any, Final, Self, TypeVar
 
 from kscheduler.aio import BackgroundService, running
 from kscheduler.api.well_known import SCHEDULER_PORT
-from kscheduler.client import APIClient, APIError, ClientError, plain_connection
+from kscheduler.client.access.connection import plain_connection
+from kscheduler.client.errors import APIError, ClientError
+from kscheduler.client.rest import APIClient
 from kscheduler.framework.plugin_time import PLUGIN_TIME
 
 # Ctrl-C and SIGTERM as an orderly end.

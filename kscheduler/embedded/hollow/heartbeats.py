@@ -16,8 +16,8 @@ import msgspec
 from kscheduler.aio import REAL_CLOCK, Clock
 from kscheduler.api.core import Container, Pod
 from kscheduler.api.meta import rfc3339
-from kscheduler.client import APIClient, APIError, ClientError
-from kscheduler.client.rest import MERGE, STRATEGIC_MERGE
+from kscheduler.client.errors import APIError, ClientError
+from kscheduler.client.rest import MERGE, STRATEGIC_MERGE, APIClient
 from kscheduler.embedded.hollow.node_capacity import Refusal
 from kscheduler.telemetry.logs import get_logger
 

@@ -29,10 +29,11 @@ from kscheduler.aio import REAL_CLOCK, BackgroundService, Clock, TaskSet, runnin
 from kscheduler.api.core import Node, NodeStatus, Pod
 from kscheduler.api.kinds import PODS, Kind
 from kscheduler.api.meta import KubeObject, Value, rfc3339
-from kscheduler.client import APIClient, APIError, ClientError, Connection, PodWriter, plain_connection
+from kscheduler.client.access.connection import Connection, plain_connection
+from kscheduler.client.errors import APIError, ClientError
 from kscheduler.client.lists import ListDecoder
-from kscheduler.client.rest import STRATEGIC_MERGE
-from kscheduler.client.writes.pods import pod_path
+from kscheduler.client.pod_writes import PodWriter, pod_path
+from kscheduler.client.rest import STRATEGIC_MERGE, APIClient
 from kscheduler.embedded.hollow import heartbeats
 from kscheduler.embedded.hollow.heartbeats import HeartbeatRates, Heartbeats
 from kscheduler.embedded.hollow.kubelet_state import Deed, KubeletState, Task, every_node

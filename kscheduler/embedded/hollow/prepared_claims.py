@@ -12,7 +12,8 @@ from kscheduler.api.codec import convert
 from kscheduler.api.core import Pod
 from kscheduler.api.devices import ResourceClaim
 from kscheduler.api.kinds import RESOURCE_CLAIMS
-from kscheduler.client import APIClient, APIError
+from kscheduler.client.errors import APIError
+from kscheduler.client.rest import APIClient
 
 # Reads a pod's claims for the hollow kubelets, prepares them, and tells by an Event why that cannot be done.
 

@@ -16,7 +16,7 @@ import msgspec
 
 from kscheduler.api.addresses import why_never_called
 from kscheduler.api.quantity import QuantityError, milli_value, value
-from kscheduler.client.access.credential_files import check_regular
+from kscheduler.client.access.credentials import check_regular
 from kscheduler.config.durations import DurationError, parse_duration
 from kscheduler.config.plugin_args import HTTPSource, PrometheusUsage
 from kscheduler.framework.cluster.client import ClusterClient

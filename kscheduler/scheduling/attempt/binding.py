@@ -204,7 +204,7 @@ T = TypeVar("T")
 
 
 class StorageWriter(Protocol):
-    """The part of `client.writes.volumes.ApiVolumeWriter` that volume binding needs."""
+    """The part of `client.claim_writes.ApiVolumeWriter` that volume binding needs."""
 
     async def bind_volume(self, volume: PersistentVolume) -> PersistentVolume:
         """Write the claim reference."""
@@ -246,7 +246,7 @@ _NO_RIGHTS: Final = re.compile(r"\bcannot \w+ resource ")
 
 
 class PodBinder(Protocol):
-    """The part of `client.writes.pods.PodWriter` that binding needs."""
+    """The part of `client.pod_writes.PodWriter` that binding needs."""
 
     async def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
         """Send the Binding."""
@@ -372,7 +372,7 @@ def _error_of(failure: ClientError) -> Status:
 
 
 def _retry_after_seconds(failure: ClientError) -> float:
-    """The server's Retry-After, which `client.retry_after` has bounded; 0 without one."""
+    """The server's Retry-After, which `client.errors` has bounded; 0 without one."""
     return (failure.retry_after_seconds or 0.0) if isinstance(failure, APIError) else 0.0
 
 

@@ -4,8 +4,8 @@ from typing import Any, Final, Protocol
 
 from kscheduler.api.core import Pod, PodExtendedResourceClaimStatus
 from kscheduler.api.devices import AllocationResult, ResourceClaim, ResourceClaimConsumerReference
+from kscheduler.client.claim_writes import StoredClaim
 from kscheduler.client.errors import APIError, ForeignResponseError, NotSentError, UnknownOutcomeError
-from kscheduler.client.writes.claims import StoredClaim
 from kscheduler.framework.status import Fault
 
 CONFLICT_TRIES: Final = 5
@@ -17,7 +17,7 @@ DeviceIdentity = tuple[str, str, str, str, str | None]
 
 
 class ClaimStorage(Protocol):
-    """`client.writes.claims.ApiClaimWriter`, which says what each method does and raises."""
+    """`client.claim_writes.ApiClaimWriter`, which says what each method does and raises."""
 
     async def get_claim(self, namespace: str, name: str) -> StoredClaim:
         """Read a claim, uncached."""

@@ -23,8 +23,8 @@ from kscheduler.aio.rate_limiters import Backoff
 from kscheduler.api.codec import UndecodableError
 from kscheduler.api.devices import AllocationResult, ResourceClaim, ResourceClaimConsumerReference
 from kscheduler.api.meta import rfc3339
+from kscheduler.client.claim_writes import StoredClaim
 from kscheduler.client.errors import APIError, ClientError, FencedError
-from kscheduler.client.writes.claims import StoredClaim
 from kscheduler.framework.cluster.claim_writing import Deallocation, PodReservation
 from kscheduler.framework.cluster.devices import Claims
 from kscheduler.framework.rules.device_readiness import DeviceFailedError, devices_with_conditions, is_overdue, is_ready

@@ -29,7 +29,7 @@ PREEMPTION_BY_SCHEDULER: Final = "PreemptionByScheduler"
 
 
 class VictimWriter(Protocol):
-    """The part of `client.writes.pods.PodWriter` that preemption needs."""
+    """The part of `client.pod_writes.PodWriter` that preemption needs."""
 
     async def evict_pod(self, pod: Pod, condition: Condition) -> bool:
         """Write the condition and delete the pod; False if it was gone already. Raises `ClientError`."""

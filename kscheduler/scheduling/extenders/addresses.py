@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 from kscheduler.api.addresses import why_never_called
 from kscheduler.client.access.tls import TLSContexts, TLSFieldNames, TLSFiles
 from kscheduler.client.errors import ConfigurationError
-from kscheduler.client.extenders.address import ExtenderAddress
+from kscheduler.client.extenders import ExtenderAddress
 from kscheduler.config.errors import ConfigError, Problem, invalid
 from kscheduler.config.extenders import decides, extender_name
 from kscheduler.config.loader import UnusableConfigError

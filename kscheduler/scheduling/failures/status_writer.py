@@ -54,7 +54,7 @@ _SECONDS_BETWEEN_WARNINGS: Final = 10.0
 
 
 class StatusPatcher(Protocol):
-    """The part of `client.writes.pod_status.PodStatusPatcher` that this needs."""
+    """The part of `client.pod_writes.PodStatusPatcher` that this needs."""
 
     async def patch_status(self, pod: Pod, condition: Condition | None, nominated_node_name: str | None) -> Pod:
         """Send what differs from `pod`. Returns the server's version, or `pod` itself if nothing differs."""
@@ -323,7 +323,7 @@ class StatusWriter:
 
     def _slow_down(self, patch: PodPatch, refusal: APIError, now: float) -> None:
         """A 429. One of a webhook or a quota is meant for this namespace; the server's own, and several's, for all."""
-        seconds = refusal.retry_after_seconds or 1.0  # `client.retry_after` has bounded it
+        seconds = refusal.retry_after_seconds or 1.0  # `client.errors` has bounded it
         namespace = _namespace_of(patch)
         are_several = self._refused.meet(namespace, now)
         if refusal.is_overload or (are_several and not self.work_slots.have_others_finished()):

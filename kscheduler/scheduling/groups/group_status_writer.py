@@ -80,7 +80,7 @@ _COLLECTION: Final = f"{POD_GROUPS.group_version}/{POD_GROUPS.plural}"
 
 
 class ConditionPatcher(Protocol):
-    """The part of `client.writes.pod_groups.PodGroupStatusPatcher` that this needs."""
+    """The part of `client.pod_writes.PodGroupStatusPatcher` that this needs."""
 
     async def patch_condition(
         self, collection: str, namespace: str, name: str, uid: str, condition: Condition, since: str | None

@@ -57,7 +57,7 @@ _COME_BACK_HERE: Final = frozenset({"DaemonSet", "Node"})
 
 
 class UnstartedPodEvictor(Protocol):
-    """The part of `client.writes.pods.PodWriter` that repair needs."""
+    """The part of `client.pod_writes.PodWriter` that repair needs."""
 
     async def evict_as_seen(self, pod: Pod) -> None:
         """Evict this version of the pod through the eviction API. Raises `ClientError`."""

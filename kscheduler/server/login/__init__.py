@@ -1,6 +1,6 @@
 """Who asks, and whether they may: kube-scheduler's delegated authentication and authorisation.
 
-    client certificate of a front proxy, with its headers      request_headers
+    client certificate of a front proxy, with its headers      client_certificates
     client certificate                                         client_certificates
     bearer token, by TokenReview                               tokens
     nobody of these: system:anonymous                          authentication puts them in order

@@ -13,9 +13,8 @@ from typing import Final
 
 from kscheduler.aio.clock import REAL_CLOCK, Clock
 from kscheduler.server.login.authorities import ClientAuthorities
-from kscheduler.server.login.client_certificates import ClientCertificate
+from kscheduler.server.login.client_certificates import ClientCertificate, Headers
 from kscheduler.server.login.login_metrics import LoginMetrics
-from kscheduler.server.login.request_headers import Headers
 from kscheduler.server.login.reviews import ReviewError
 from kscheduler.server.login.tokens import TokenAuthenticator
 from kscheduler.server.login.user import ANONYMOUS, RequestUser

@@ -8,8 +8,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from kscheduler.server.login.client_certificates import AuthorityBundle, AuthorityBundleError
-from kscheduler.server.login.request_headers import RequestHeaderRules
+from kscheduler.server.login.client_certificates import AuthorityBundle, AuthorityBundleError, RequestHeaderRules
 from kscheduler.server.tls.key_pairs import KeyPairError, read_pem
 
 

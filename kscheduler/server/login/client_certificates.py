@@ -3,7 +3,7 @@
 The TLS context trusts all authorities of clients together (`tls.serving_contexts`). Which bundle a chain leads to is
 decided here, at each request: an authority that is withdrawn, or a certificate that has ended meanwhile, counts no
 longer, although its connection is still open. A certificate of the front proxies' authority is therefore never taken
-for a user's.
+for a user's: who shows one may say in headers for whom it asks. Without it these headers mean nothing.
 """
 
 import hashlib
@@ -12,6 +12,9 @@ import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
+from urllib.parse import unquote
+
+from multidict import CIMultiDict, CIMultiDictProxy
 
 from kscheduler.server.login.user import RequestUser
 
@@ -19,6 +22,8 @@ _BLOCK: Final = re.compile(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-
 # Kubernetes' own attribute for a user's UID.
 _UID: Final = "1.3.6.1.4.1.57683.2"
 _CREDENTIAL_ID: Final = "authentication.kubernetes.io/credential-id"
+# A request's headers, as aiohttp has them; names in any case.
+Headers = CIMultiDictProxy[str] | CIMultiDict[str]
 
 
 class AuthorityBundleError(ValueError):
@@ -109,3 +114,37 @@ def _verified_chain(connection: ssl.SSLObject) -> list[bytes]:
 
 # `_ssl.ENCODING_DER`.
 _DER: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class RequestHeaderRules:
+    """Who may speak for others, and in which headers."""
+
+    authority: AuthorityBundle
+    username_headers: tuple[str, ...] = ("x-remote-user",)
+    uid_headers: tuple[str, ...] = ()
+    group_headers: tuple[str, ...] = ("x-remote-group",)
+    extra_prefixes: tuple[str, ...] = ("x-remote-extra-",)
+    allowed_names: tuple[str, ...] = ()
+    """Common names of the proxies' certificates; empty means any."""
+
+    def user_in(self, headers: Headers) -> RequestUser | None:
+        """The user that the headers name, if they name one."""
+        name = _first(headers, self.username_headers)
+        if not name:
+            return None
+        groups = [value for header in self.group_headers for value in headers.getall(header, []) if value]
+        return RequestUser(name, _first(headers, self.uid_headers), tuple(groups), self._extra(headers))
+
+    def _extra(self, headers: Headers) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        found: dict[str, list[str]] = {}
+        names = dict.fromkeys(name.lower() for name in headers)
+        for prefix in self.extra_prefixes:
+            for name in names:
+                if name.startswith(prefix.lower()):
+                    found.setdefault(unquote(name[len(prefix) :]), []).extend(headers.getall(name, []))
+        return tuple(sorted((key, tuple(values)) for key, values in found.items()))
+
+
+def _first(headers: Headers, names: tuple[str, ...]) -> str:
+    return next((value for value in (headers.get(name, "") for name in names) if value), "")

@@ -14,8 +14,7 @@ from kscheduler.client.errors import APIError, ClientError
 from kscheduler.client.outage_cause import advice_about_failure
 from kscheduler.client.rest import APIClient
 from kscheduler.server.login.authorities import ClientAuthorities
-from kscheduler.server.login.client_certificates import AuthorityBundle, AuthorityBundleError
-from kscheduler.server.login.request_headers import RequestHeaderRules
+from kscheduler.server.login.client_certificates import AuthorityBundle, AuthorityBundleError, RequestHeaderRules
 from kscheduler.server.tls.key_pairs import KeyPairError
 from kscheduler.telemetry.logs import get_logger
 from kscheduler.telemetry.logs.storms import RecurringTrouble

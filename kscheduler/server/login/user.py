@@ -1,7 +1,10 @@
-"""A user, as Kubernetes knows one."""
+"""A user, as Kubernetes knows one; and what one is told who may not: Status objects, with the API server's texts."""
 
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
+
+import msgspec
+from aiohttp import hdrs, web
 
 AUTHENTICATED: Final = "system:authenticated"
 UNAUTHENTICATED: Final = "system:unauthenticated"
@@ -26,3 +29,49 @@ class RequestUser:
 
 
 ANONYMOUS: Final = RequestUser("system:anonymous", groups=(UNAUTHENTICATED,))
+_ESCAPED = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
+_TEXT_CLIENTS = ("curl/", "Wget/")
+_REASONS = {
+    400: "BadRequest",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "NotFound",
+    406: "NotAcceptable",
+    413: "RequestEntityTooLarge",
+    415: "UnsupportedMediaType",
+    422: "Invalid",
+    429: "TooManyRequests",
+    503: "ServiceUnavailable",
+}
+
+
+def status_answer(request: web.Request, code: int, message: str, **more: Any) -> web.Response:
+    """A failure as a Status object; with indentation for people, as the API server has it."""
+    body = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": message}
+    encoded = msgspec.json.encode({**body, "reason": _REASONS[code], **more, "code": code})
+    if "pretty" in request.query or request.headers.get(hdrs.USER_AGENT, "").startswith(_TEXT_CLIENTS):
+        encoded = msgspec.json.format(encoded) + b"\n"
+    return web.Response(body=encoded, status=code, content_type="application/json")
+
+
+def unauthorized(request: web.Request) -> web.Response:
+    """Credentials that are wrong, or that cannot be checked now."""
+    return status_answer(request, 401, "Unauthorized")
+
+
+def forbidden(request: web.Request, user: RequestUser, verb: str, path: str, reason: str) -> web.Response:
+    """A user who may not."""
+    message = f"User {_quoted(user.name)} cannot {verb} path {_quoted(path)}".translate(_ESCAPED)
+    full = f"forbidden: {message}: {reason}" if reason else f"forbidden: {message}"
+    return status_answer(request, 403, full, details={})
+
+
+def undecided(request: web.Request, error: Exception) -> web.Response:
+    """Nobody can tell whether the user may: it is refused, as an error of the server."""
+    text = f'Internal Server Error: "{request.path_qs}": {error}'.translate(_ESCAPED)
+    return web.Response(text=f"{text}\n", status=500)
+
+
+def _quoted(text: str) -> str:
+    """As Go's %q."""
+    return msgspec.json.encode(text).decode()

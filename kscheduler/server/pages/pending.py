@@ -6,9 +6,8 @@ from typing import Any, Final
 import msgspec
 from aiohttp import web
 
-from kscheduler.server.handlers import Handler
-from kscheduler.server.login.refusals import status_answer
-from kscheduler.server.pages.parameters import WORDS, unknown_parameter
+from kscheduler.server.handlers import WORDS, Handler, unknown_parameter
+from kscheduler.server.login.user import status_answer
 
 # Reasons for which a change is looked for, those of most pods first.
 MOST_HELPED: Final = 12

@@ -18,9 +18,8 @@ from typing import Any, Final, Protocol
 import msgspec
 from aiohttp import hdrs, web
 
-from kscheduler.server.handlers import Handler
-from kscheduler.server.login.refusals import status_answer
-from kscheduler.server.pages.parameters import WORDS, unknown_parameter
+from kscheduler.server.handlers import WORDS, Handler, unknown_parameter
+from kscheduler.server.login.user import status_answer
 
 # Of a request with manifests: some hundred of them.
 BODY_BYTES: Final = 1 << 20

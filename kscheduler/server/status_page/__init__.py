@@ -8,7 +8,6 @@
     kept_answers   what a copy of the process has decided about pods, kept for some seconds
     site           the paths, their pages and the streams
     login_form     a token typed into a form, where the port has a login
-    page_headers   the content security policy, and what else each answer says
 
 Names and texts of pods and nodes come from strangers: the templates escape everything, and the policy lets no script
 run but the one file of ours. Nothing here writes, and nothing holds the event loop for more than some milliseconds.

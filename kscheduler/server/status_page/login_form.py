@@ -7,8 +7,7 @@ from aiohttp import web
 
 from kscheduler.server import browser_login
 from kscheduler.server.browser_login import COOKIE, LONGEST_TOKEN, UI, TokenAuthorizer
-from kscheduler.server.status_page.page_headers import html_page, see_other
-from kscheduler.server.status_page.rendering import Templates
+from kscheduler.server.status_page.rendering import Templates, html_page, see_other
 from kscheduler.telemetry.logs import get_logger
 
 _log = get_logger("server")

@@ -1,4 +1,4 @@
-"""Templates to HTML.
+"""Templates to HTML, and HTML to an answer with what it says to a browser.
 
 jinja2, and the templates, are read at the first view: a start must not wait for them, and most processes are never
 looked at. All of it happens in a thread, since compiling takes a tenth of a second, half of it for pages that the first
@@ -13,6 +13,8 @@ from functools import lru_cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
+
+from aiohttp import hdrs, web
 
 from kscheduler import __version__
 from kscheduler.api.meta import rfc3339
@@ -34,6 +36,20 @@ ASSETS: Final = {
 LONGEST_TEXT: Final = 16_000
 # Pods whose names a suggestion's text has (`explain.suggestions.in_words`).
 MOST_IN_TEXT: Final = 5
+# Nothing from elsewhere, nothing inline: a name that were not escaped would still run nothing and load nothing.
+POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+HEADERS: Final = {
+    hdrs.CACHE_CONTROL: "no-store",  # pages name pods: no cache on the way or on a disk may keep them
+    "Content-Security-Policy": POLICY,
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Frame-Options": "DENY",
+}
+HTML: Final = "text/html"
 _PLACES: Final = {
     "underWay": "Under way",
     "active": "Ready",
@@ -188,3 +204,15 @@ def _clean(value: object) -> object:
     from kscheduler.text import printable  # not at the start: a service that nobody asks needs none
 
     return printable(text)
+
+
+# --- answers -------------------------------------------------------------------------------------------------------
+
+
+def html_page(body: bytes, status: int = 200) -> web.Response:
+    return web.Response(body=body, status=status, content_type=HTML, charset="utf-8", headers=HEADERS)
+
+
+def see_other(path: str) -> web.Response:
+    """Go there with GET. `path`: of ours."""
+    return web.Response(status=303, headers={**HEADERS, hdrs.LOCATION: path})

@@ -34,8 +34,7 @@ from kscheduler.server.status_page.facts.pod_story import pod_story
 from kscheduler.server.status_page.facts.shown_explanation import shown_explanation
 from kscheduler.server.status_page.live_view import NAMED_PODS, LiveView
 from kscheduler.server.status_page.login_form import LoginForm
-from kscheduler.server.status_page.page_headers import HEADERS, HTML, html_page, see_other
-from kscheduler.server.status_page.rendering import Templates, node_url, pod_url
+from kscheduler.server.status_page.rendering import HEADERS, HTML, Templates, html_page, node_url, pod_url, see_other
 from kscheduler.server.status_page.shared_responses import MOST_AT_ONCE, ReasonChanges, SharedResponses
 from kscheduler.server.status_page.sources import NodeVerdict, PageSources, Tree, Unavailable
 

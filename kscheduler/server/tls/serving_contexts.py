@@ -19,11 +19,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from kscheduler.aio.clock import REAL_CLOCK, Clock
-from kscheduler.client.access.credential_files import FileStamp, file_stamp
-from kscheduler.server.tls.cipher_suites import VERSIONS, cipher_list
-from kscheduler.server.tls.key_pairs import KeyPair, KeyPairError, read_key_pair, tls_problem
-from kscheduler.server.tls.self_signed import RENEW_DAYS, VALID_DAYS, make_key_pair
-from kscheduler.server.tls.settings import PAIR_NAME, NamedPair, TLSSettings
+from kscheduler.client.access.credentials import FileStamp, file_stamp
+from kscheduler.server.tls.key_pairs import (
+    RENEW_DAYS,
+    VALID_DAYS,
+    KeyPair,
+    KeyPairError,
+    make_key_pair,
+    read_key_pair,
+    tls_problem,
+)
+from kscheduler.server.tls.settings import PAIR_NAME, VERSIONS, NamedPair, TLSSettings, cipher_list
 from kscheduler.telemetry.logs import get_logger
 from kscheduler.telemetry.samples import Sample, counter, gauge
 from kscheduler.telemetry.series import Counter, MetricSeries

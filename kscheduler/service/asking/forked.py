@@ -29,7 +29,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NoReturn
 
-from kscheduler.telemetry.logs import mute
+from kscheduler.telemetry.logs.pipeline import mute
 
 # The number of the first descriptor that a copy is given; the others follow.
 FIRST: Final = 3

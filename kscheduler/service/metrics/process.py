@@ -20,8 +20,8 @@ from prometheus_client.metrics_core import Metric
 
 from kscheduler.api.releases import BEHAVIOURS
 from kscheduler.election import ElectionStatistics, Role
-from kscheduler.telemetry.logs import lost_lines
 from kscheduler.telemetry.logs.caught import caught
+from kscheduler.telemetry.logs.streams import lost_lines
 from kscheduler.telemetry.samples import Numbers, Sample, Source, gauge
 from kscheduler.telemetry.series import MetricSeries
 

@@ -6,7 +6,7 @@ from kscheduler.api.kinds import DEVICE_TAINT_RULES, KINDS
 from kscheduler.assembly import group_apis
 from kscheduler.client.access.connection import Connection, host_of
 from kscheduler.client.reachability import APIServerReachability
-from kscheduler.client.reading import ReadingClient
+from kscheduler.client.rest import ReadingClient
 from kscheduler.explain.against import against
 from kscheduler.informers.factory import InformerFactory
 from kscheduler.informers.plugin_listers import PluginListers

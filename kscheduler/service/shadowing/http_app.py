@@ -10,7 +10,7 @@ from kscheduler.config.extenders import without_secrets
 from kscheduler.config.loader import to_tree
 from kscheduler.informers.informer import InformerStatistics
 from kscheduler.server import Address, Endpoints, Health, LoopbackAccess, Offer, OpenAccess, Port, ServedPage, Server
-from kscheduler.server.pages.made import made_page
+from kscheduler.server.handlers import made_page
 from kscheduler.server.serving import LOOPBACK
 from kscheduler.service.metrics.api_client import informer_source, reachability_source, rest_client_source
 from kscheduler.service.metrics.loop_lag import LoopLag

@@ -26,8 +26,8 @@ from kscheduler.service.shadowing.options import ShadowOptions
 from kscheduler.shadow.as_tree import Tree, shadow_tree
 from kscheduler.shadow.sums import Sums
 from kscheduler.shadow.verdict import Comparison
-from kscheduler.telemetry.logs import configure as configure_logs
 from kscheduler.telemetry.logs import get_logger, verbose
+from kscheduler.telemetry.logs.pipeline import configure as configure_logs
 
 _log = get_logger("shadow")
 

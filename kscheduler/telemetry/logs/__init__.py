@@ -6,56 +6,40 @@ safe, `storms` keeps a warning repeated a thousand times a second from filling t
 line to one a minute), `rendering` makes JSON (`ts level v msg logger pod node ...`) or text, `streams` writes.
 Verbosity is klog's, from 0 (the service, warnings, errors) to 10, also by module (`modules`).
 Which line about a pod comes at which level is decided in `scheduling.pod_log` and documented in docs/logs.md.
-
-The pipeline is loaded when one of its names is first asked for: it brings structlog, which takes longer than the start
-of a command that a service answers, and that logs nothing.
 """
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Protocol, cast
 
-from kscheduler.telemetry.logs.clean import one_line, redacted
-from kscheduler.telemetry.logs.verbosity import WARNINGS, verbose
+from kscheduler.telemetry.logs.verbosity import verbose
 
-if TYPE_CHECKING:
-    from kscheduler.telemetry.logs.modules import ModuleLevel, parse_modules
-    from kscheduler.telemetry.logs.pipeline import Logger, configure, flush, get_logger, is_on_terminal, mute
-    from kscheduler.telemetry.logs.storms import report_suppressed
-    from kscheduler.telemetry.logs.streams import DEFAULT_FLUSH_SECONDS, SplitStream, lost_lines
-
-__all__ = [
-    "DEFAULT_FLUSH_SECONDS",
-    "WARNINGS",
-    "Logger",
-    "ModuleLevel",
-    "SplitStream",
-    "configure",
-    "flush",
-    "get_logger",
-    "is_on_terminal",
-    "lost_lines",
-    "mute",
-    "one_line",
-    "parse_modules",
-    "redacted",
-    "report_suppressed",
-    "verbose",
-]
-
-# By name the module that has it.
-_HOMES: Final = {
-    **dict.fromkeys(("ModuleLevel", "parse_modules"), "modules"),
-    **dict.fromkeys(("Logger", "configure", "flush", "get_logger", "is_on_terminal", "mute"), "pipeline"),
-    "report_suppressed": "storms",
-    **dict.fromkeys(("DEFAULT_FLUSH_SECONDS", "SplitStream", "lost_lines"), "streams"),
-}
+__all__ = ["Logger", "get_logger", "verbose"]
 
 
-def __getattr__(name: str) -> Any:
-    """The name from its module. Raises `AttributeError`."""
-    if name not in _HOMES:
-        message = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(message)
-    from importlib import import_module
+class Logger(Protocol):
+    """What `get_logger` returns. Field names are klog's: pod ("ns/name"), uid, node, plugin, event, err."""
 
-    found = globals()[name] = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-    return found
+    def debug(self, event: str, **fields: object) -> None:
+        """Verbosity 4 and above."""
+
+    def info(self, event: str, **fields: object) -> None:
+        """Always; a line of verbosity 2 has the field `v=2`, and its caller has checked `verbose(2)`."""
+
+    def warning(self, event: str, **fields: object) -> None:
+        """Always: something is wrong, and work goes on."""
+
+    def error(self, event: str, **fields: object) -> None:
+        """Always: something failed."""
+
+    def exception(self, event: str, **fields: object) -> None:
+        """An error with the traceback of the exception being handled: a bug."""
+
+    def bind(self, **fields: object) -> "Logger":
+        """The same logger with fields on every event."""
+        ...
+
+
+def get_logger(name: str) -> Logger:
+    """A logger whose events carry `logger: name`. It may be taken before `pipeline.configure` and follows it."""
+    import structlog  # here, because it takes longer than the start of a command that logs nothing
+
+    return cast("Logger", structlog.get_logger(name))

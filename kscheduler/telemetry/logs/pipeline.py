@@ -13,7 +13,7 @@ import time
 import traceback
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, Final, Protocol, TextIO, cast
+from typing import Any, Final, TextIO
 
 import structlog
 from structlog.typing import EventDict, Processor
@@ -33,34 +33,6 @@ _QUIET_LIBRARIES = {"asyncio": logging.DEBUG, "aiohttp.access": logging.DEBUG, "
 PODS: Final = "kscheduler.pods"
 # The streams of the last `configure`: what is left in a buffer is written before another takes over.
 _open: list[Outlets] = []
-
-
-class Logger(Protocol):
-    """What `get_logger` returns. Field names are klog's: pod ("ns/name"), uid, node, plugin, event, err."""
-
-    def debug(self, event: str, **fields: object) -> None:
-        """Verbosity 4 and above."""
-
-    def info(self, event: str, **fields: object) -> None:
-        """Always; a line of verbosity 2 has the field `v=2`, and its caller has checked `verbose(2)`."""
-
-    def warning(self, event: str, **fields: object) -> None:
-        """Always: something is wrong, and work goes on."""
-
-    def error(self, event: str, **fields: object) -> None:
-        """Always: something failed."""
-
-    def exception(self, event: str, **fields: object) -> None:
-        """An error with the traceback of the exception being handled: a bug."""
-
-    def bind(self, **fields: object) -> "Logger":
-        """The same logger with fields on every event."""
-        ...
-
-
-def get_logger(name: str) -> Logger:
-    """A logger whose events carry `logger: name`. It may be taken before `configure` and follows it."""
-    return cast("Logger", structlog.get_logger(name))
 
 
 def configure(

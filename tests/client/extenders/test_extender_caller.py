@@ -12,17 +12,15 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 
 from kscheduler.client.access.proxies import proxy_variable
 from kscheduler.client.access.tls import TLSFiles
-from kscheduler.client.extenders.address import ExtenderAddress
+from kscheduler.client.extenders import ExtenderAddress
 from kscheduler.client.extenders.caller import (
     MOST_CALLS,
     CallGivenUpError,
+    CheckingResolver,
     ExtenderCaller,
     ExtenderError,
     ExtenderNotReachedError,
     ExtenderStatusError,
-)
-from kscheduler.client.extenders.forbidden import (
-    CheckingResolver,
     ForbiddenTargetError,
     open_checked_socket,
 )

@@ -8,20 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from kscheduler.client import (
-    APIClient,
-    Connection,
-    CredentialsError,
-    NetworkError,
-    NotSentError,
-    UnknownOutcomeError,
-    plain_connection,
-)
+from kscheduler.client.access.connection import Connection, plain_connection
 from kscheduler.client.access.credentials import FixedCredentials
 from kscheduler.client.access.tls import TLSContexts, TLSFiles
+from kscheduler.client.errors import CredentialsError, NetworkError, NotSentError, UnknownOutcomeError
 from kscheduler.client.http import pool as http_pool
 from kscheduler.client.http.http1 import HttpRequest, MalformedResponseError
 from kscheduler.client.http.pool import HTTPPool
+from kscheduler.client.rest import APIClient
 from tests.client.http.raw_server import OK, Peer, RawServer, raw_server
 from tests.client.scripted import reply, scripted_server
 

@@ -9,7 +9,8 @@ import random
 
 import pytest
 
-from kscheduler.client import NotSentError, plain_connection
+from kscheduler.client.access.connection import plain_connection
+from kscheduler.client.errors import NotSentError
 from kscheduler.client.http.http1 import HttpRequest, MalformedResponseError
 from kscheduler.client.http.pool import HTTPPool
 from tests.client.http.raw_server import Peer, raw_server

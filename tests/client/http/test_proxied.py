@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from kscheduler.client import APIClient, load_connection
+from kscheduler.client.access.connection import load_connection
+from kscheduler.client.rest import APIClient
 
 CERTIFICATES = Path(__file__).parents[1] / "certificates"
 KUBECONFIG = """

@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 
-from kscheduler.client import APIClient, NetworkError, plain_connection
+from kscheduler.client.access.connection import plain_connection
+from kscheduler.client.errors import NetworkError
 from kscheduler.client.http import resolver as http_resolver
-from kscheduler.client.http.resolver import Addresses, RememberingResolver
+from kscheduler.client.http.over_aiohttp import RememberingResolver
+from kscheduler.client.http.resolver import Addresses
 from kscheduler.client.reachability import APIServerReachability
+from kscheduler.client.rest import APIClient
 from tests.client.scripted import lines, reply, scripted_server
 
 FOUND = (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", 1))

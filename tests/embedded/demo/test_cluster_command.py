@@ -12,7 +12,8 @@ import msgspec
 import pytest
 
 from kscheduler.cli import kubectl_plugin, main
-from kscheduler.client import APIClient, plain_connection
+from kscheduler.client.access.connection import plain_connection
+from kscheduler.client.rest import APIClient
 from tests.embedded.cluster_client import pod
 from tests.embedded.demo.programs import answers, children, command_of, kscheduler, typed_as_it_stands
 

@@ -18,7 +18,9 @@ import yaml
 from kscheduler.api.codec import convert
 from kscheduler.api.core import Node, Pod
 from kscheduler.cli import main
-from kscheduler.client import APIClient, LineStream, plain_connection
+from kscheduler.client.access.connection import plain_connection
+from kscheduler.client.http.lines import LineStream
+from kscheduler.client.rest import APIClient
 from kscheduler.embedded.demo.cluster import ClusterOptions, embedded_cluster, reachable_url, write_kubeconfig
 from kscheduler.embedded.demo.processes import ChildProcess, DemoFailedError
 from kscheduler.embedded.demo.progress import PlainDisplay, Snapshot

@@ -7,7 +7,9 @@ from typing import Any
 
 import msgspec
 
-from kscheduler.client import APIClient, APIError, plain_connection
+from kscheduler.client.access.connection import plain_connection
+from kscheduler.client.errors import APIError
+from kscheduler.client.rest import APIClient
 from tests.embedded.demo.pages import commands_of, needs_kubectl, typed
 from tests.embedded.demo.programs import children, command_of, kscheduler
 

@@ -20,15 +20,15 @@ from kscheduler.api.storage import (
     PersistentVolumeClaim,
     PersistentVolumeSpec,
 )
-from kscheduler.client import APIClient, EventRecorder, plain_connection
+from kscheduler.client.access.connection import plain_connection
+from kscheduler.client.claim_writes import ApiClaimWriter, ApiVolumeWriter, StoredClaim
 from kscheduler.client.errors import ClientError
+from kscheduler.client.events.recorder import EventRecorder
 from kscheduler.client.http.http1 import HttpRequest, Response
 from kscheduler.client.http.transport import Transport
+from kscheduler.client.pod_writes import PodStatusPatcher, PodWriter
 from kscheduler.client.resource_path import parse_resource_path
-from kscheduler.client.writes.claims import ApiClaimWriter, StoredClaim
-from kscheduler.client.writes.pod_status import PodStatusPatcher
-from kscheduler.client.writes.pods import PodWriter
-from kscheduler.client.writes.volumes import ApiVolumeWriter
+from kscheduler.client.rest import APIClient
 from kscheduler.scheduling.failures.status_writer import StatusWriter
 from tests.builders import make_pod
 from tests.scheduling.around import RecordedEvents

@@ -19,9 +19,10 @@ from kscheduler.api.kinds import (
 )
 from kscheduler.api.storage import BIND_COMPLETED, SELECTED_NODE, PersistentVolume, PersistentVolumeClaim
 from kscheduler.assembly import Assembly, Ports
-from kscheduler.client import APIClient, PodWriter, plain_connection
-from kscheduler.client.rest import MERGE
-from kscheduler.client.writes.volumes import ApiVolumeWriter
+from kscheduler.client.access.connection import plain_connection
+from kscheduler.client.claim_writes import ApiVolumeWriter
+from kscheduler.client.pod_writes import PodWriter
+from kscheduler.client.rest import MERGE, APIClient
 from kscheduler.config.loader import default_configuration
 from kscheduler.embedded.apiserver import EmbeddedAPIServer
 from kscheduler.informers import InformerFactory

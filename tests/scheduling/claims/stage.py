@@ -18,9 +18,9 @@ from kscheduler.api.devices import (
     DeviceRequestAllocationResult,
     ResourceClaim,
 )
+from kscheduler.client.claim_writes import ApiClaimWriter
 from kscheduler.client.errors import APIError, APIStatus, UnknownOutcomeError
 from kscheduler.client.rest import APIClient
-from kscheduler.client.writes.claims import ApiClaimWriter
 from kscheduler.framework.cluster.claim_writing import PodReservation, ReservedClaim
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.scheduling.claims.claim_commits import ClaimCommits

@@ -6,7 +6,7 @@ import pytest
 
 from kscheduler.api.codec import convert
 from kscheduler.api.devices import ResourceClaim
-from kscheduler.client.writes.claims import ApiClaimWriter
+from kscheduler.client.claim_writes import ApiClaimWriter
 from tests.builders import make_node
 from tests.plugins.dynamic_resources.stage import allocation, device_class, devices_of, exactly
 from tests.scheduling.claims.stage import ClaimServer, refusal

@@ -15,8 +15,8 @@ from kscheduler.api.devices import (
     ResourceClaimConsumerReference,
 )
 from kscheduler.api.kinds import RESOURCE_CLAIMS
+from kscheduler.client.claim_writes import StoredClaim
 from kscheduler.client.errors import APIError, APIStatus
-from kscheduler.client.writes.claims import StoredClaim
 from tests.scheduling.never_stuck.server import Server, Tree
 
 

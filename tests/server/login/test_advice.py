@@ -4,7 +4,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from kscheduler.aio.clock import VirtualClock
-from kscheduler.client import APIClient, plain_connection
+from kscheduler.client.access.connection import plain_connection
+from kscheduler.client.rest import APIClient
 from kscheduler.server.login.authorities import AuthenticationSettings, ClientAuthorities
 from kscheduler.server.login.cluster_authentication import ClusterAuthentication
 from kscheduler.server.login.login_metrics import LoginMetrics

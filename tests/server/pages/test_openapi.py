@@ -9,7 +9,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from kscheduler.embedded.apiserver import EmbeddedAPIServer
-from kscheduler.server.pages.openapi import description
+from kscheduler.server.pages.zpages import description
 from kscheduler.service import App
 from tests.builders import node_tree, pod_tree
 from tests.service.running import SECONDS, answer, put, running

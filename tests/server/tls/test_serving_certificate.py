@@ -14,8 +14,7 @@ import structlog
 from kscheduler.aio import VirtualClock
 from kscheduler.config.errors import ConfigError
 from kscheduler.server import HTTPServing
-from kscheduler.server.tls.key_pairs import KeyPairError
-from kscheduler.server.tls.self_signed import VALID_DAYS
+from kscheduler.server.tls.key_pairs import VALID_DAYS, KeyPairError
 from kscheduler.server.tls.serving_contexts import ServingContexts
 from kscheduler.server.tls.settings import NamedPair, TLSSettings
 from kscheduler.telemetry.samples import Numbers

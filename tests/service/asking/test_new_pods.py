@@ -17,8 +17,8 @@ from kscheduler.framework.nodes.node_table import NodeTable
 from kscheduler.framework.plugin import Plugin, PreFilterResult
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import Code, Status
-from kscheduler.server.pages.openapi import description
 from kscheduler.server.pages.query_pages import BODY_BYTES
+from kscheduler.server.pages.zpages import description
 from kscheduler.service import App
 from tests.builders import node_tree, pod_tree
 from tests.service.asking.test_claims_in_rehearsals import dumped

@@ -11,7 +11,7 @@ from kscheduler.config.changes import with_settings
 from kscheduler.config.feature_gates import parse_feature_gates
 from kscheduler.config.loader import default_configuration
 from kscheduler.embedded.apiserver import EmbeddedAPIServer
-from kscheduler.server.pages.openapi import description
+from kscheduler.server.pages.zpages import description
 from kscheduler.server.serving import HTTPServing
 from kscheduler.service import Options
 from tests.builders import node_tree, pod_tree

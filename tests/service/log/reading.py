@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from kscheduler.telemetry.logs import configure
+from kscheduler.telemetry.logs.pipeline import configure
 from tests.service.running import SECONDS
 from tests.telemetry.logs.logging_left_alone import logging_left_alone
 

@@ -313,7 +313,7 @@ async def test_each_line_comes_at_its_level_with_its_fields_and_no_other_line_re
 
 async def some(log: LogText, verbosity: int) -> None:
     """A pod that waits for a node, at a level of one's own."""
-    from kscheduler.telemetry.logs import configure
+    from kscheduler.telemetry.logs.pipeline import configure
 
     configure(verbosity=verbosity, json=True, stream=log)
     async with EmbeddedAPIServer(seed=1) as server, running(server):

@@ -9,8 +9,8 @@ import structlog
 
 from kscheduler.client.access.connection import plain_connection
 from kscheduler.client.errors import APIError
+from kscheduler.client.pod_writes import PodWriter
 from kscheduler.client.rest import APIClient
-from kscheduler.client.writes.pods import PodWriter
 from kscheduler.election.rules import Role
 from kscheduler.embedded.apiserver import EmbeddedAPIServer
 from kscheduler.server.serving import HTTPServing

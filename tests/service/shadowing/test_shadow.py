@@ -12,7 +12,7 @@ import pytest
 
 from kscheduler.client.access.connection import plain_connection
 from kscheduler.client.reachability import DOUBT_SECONDS
-from kscheduler.client.reading import WriteRefusedError
+from kscheduler.client.rest import WriteRefusedError
 from kscheduler.config.errors import ConfigError
 from kscheduler.config.loader import LoadedConfig, default_configuration, from_tree
 from kscheduler.embedded.apiserver import EmbeddedAPIServer

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kscheduler.telemetry.logs import configure, get_logger
+from kscheduler.telemetry.logs import get_logger
 from kscheduler.telemetry.logs.clean import LONGEST_TEXT, LONGEST_TRACEBACK, MOST_ELEMENTS, clean_event, redacted
+from kscheduler.telemetry.logs.pipeline import configure
 from kscheduler.telemetry.logs.rendering import LONGEST_LINE
 
 JSON, TEXT = "json", "text"

@@ -20,8 +20,9 @@ from kscheduler.scheduling.failure import SCHEDULER_ERROR, UNSCHEDULABLE, Failur
 from kscheduler.scheduling.pod_log import PodLog
 from kscheduler.server.health import Health
 from kscheduler.state.waiting_pods import HeldPod
-from kscheduler.telemetry.logs import configure, get_logger
+from kscheduler.telemetry.logs import get_logger
 from kscheduler.telemetry.logs.clean import short_line
+from kscheduler.telemetry.logs.pipeline import configure
 from kscheduler.telemetry.logs.storms import storms
 from kscheduler.text import Style, json_line, printable, some
 from tests.builders import make_pod, pod_info

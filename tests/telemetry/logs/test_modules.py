@@ -6,8 +6,9 @@ import logging
 
 import pytest
 
-from kscheduler.telemetry.logs import configure, get_logger, parse_modules, verbose
-from kscheduler.telemetry.logs.modules import ModuleLevel, ModuleLevels, glob
+from kscheduler.telemetry.logs import get_logger, verbose
+from kscheduler.telemetry.logs.modules import ModuleLevel, ModuleLevels, glob, parse_modules
+from kscheduler.telemetry.logs.pipeline import configure
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,9 @@ import re
 
 import pytest
 
-from kscheduler.telemetry.logs import WARNINGS, configure, get_logger, verbose
+from kscheduler.telemetry.logs import get_logger, verbose
+from kscheduler.telemetry.logs.pipeline import configure
+from kscheduler.telemetry.logs.verbosity import WARNINGS
 
 
 def lines_of(stream: io.StringIO) -> list[dict[str, object]]:

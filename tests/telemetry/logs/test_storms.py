@@ -4,8 +4,9 @@ import io
 import json
 from typing import Any
 
-from kscheduler.telemetry.logs import configure, get_logger, report_suppressed
-from kscheduler.telemetry.logs.storms import AT_ONCE, MOST_KINDS, PER_SECOND, TRACEBACK_COSTS, Storms
+from kscheduler.telemetry.logs import get_logger
+from kscheduler.telemetry.logs.pipeline import configure
+from kscheduler.telemetry.logs.storms import AT_ONCE, MOST_KINDS, PER_SECOND, TRACEBACK_COSTS, Storms, report_suppressed
 
 
 class Now:

@@ -7,7 +7,8 @@ import threading
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kscheduler.telemetry.logs import configure, get_logger
+from kscheduler.telemetry.logs import get_logger
+from kscheduler.telemetry.logs.pipeline import configure
 from kscheduler.telemetry.logs.streams import BufferedLogStream, LogStream, SplitStream, lost_lines, outlets_over
 from tests.telemetry.logs.logging_left_alone import logging_left_alone
 

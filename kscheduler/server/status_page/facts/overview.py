@@ -5,18 +5,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kscheduler.scheduling.observations import AttemptResult
+from kscheduler.scheduling.observations import AttemptResult, Observations
 from kscheduler.scheduling.pod_log.recent_attempts import BindingAttempt, FailedAttempt, RecentPreemption
 from kscheduler.server.status_page.facts.devices import DeviceTotals
 from kscheduler.server.status_page.facts.heat import HeatMap, ScarceResource, Summary, most_offered
 from kscheduler.server.status_page.facts.in_words import seconds_of
-from kscheduler.server.status_page.facts.plugin_times import PluginTime, plugin_times, quantile
 from kscheduler.server.status_page.sources import PageSources, Tree
+from kscheduler.telemetry.series import Histogram
 
 # On the overview; its own page has more.
 MOST_REASONS: Final = 12
 MOST_DECISIONS: Final = 12
 MOST_PREEMPTIONS: Final = 8
+# Of plugins' times.
+MOST_ROWS: Final = 20
 # All but the picture of the nodes.
 SECTIONS: Final = ("standing", "figures", "queues", "pending", "decisions", "preemptions", "plugins")
 # A rate is worked out against a reading that is no older than this.
@@ -83,6 +85,21 @@ class Pending:
     more: int
     """Reasons that are left off."""
     by_plugin: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class PluginTime:
+    """The calls of one plugin at one extension point."""
+
+    plugin: str
+    point: str
+    calls: int
+    """That were timed: of one cycle in ten."""
+    mean_seconds: float
+    slow_seconds: float
+    """99 of 100 calls took no longer; an upper bound of a histogram's bucket."""
+    share: float
+    """Of the time of all plugins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,3 +197,30 @@ def _pending(tree: Tree) -> Pending:
     reasons = tree["reasons"]
     left_off = max(len(reasons) - MOST_REASONS, 0) + tree["reasonsLeftOff"]
     return Pending(tree["count"], tuple(reasons[:MOST_REASONS]), left_off, tree["byPlugin"])
+
+
+def plugin_times(observations: Observations) -> tuple[PluginTime, ...]:
+    """From the samples that metrics have; the most expensive first, by time in all."""
+    sums: dict[tuple[str, str], list[Histogram]] = {}
+    for (plugin, point, _status), histogram in observations.plugin_seconds.items():
+        sums.setdefault((plugin, point), []).append(histogram)
+    whole = sum(each.total for found in sums.values() for each in found)
+    rows = [_row(plugin, point, found, whole) for (plugin, point), found in sums.items()]
+    return tuple(sorted((row for row in rows if row.calls), key=lambda row: -row.share)[:MOST_ROWS])
+
+
+def _row(plugin: str, point: str, found: list[Histogram], whole: float) -> PluginTime:
+    calls, total = sum(each.count for each in found), sum(each.total for each in found)
+    slow = quantile(0.99, *found)
+    return PluginTime(plugin, point, calls, total / calls if calls else 0.0, slow, total / whole if whole else 0.0)
+
+
+def quantile(part: float, *histograms: Histogram) -> float:
+    """The upper bound of the bucket that holds this part of all values; the last bound for all above it; 0: none."""
+    counts = [sum(column) for column in zip(*(each.counts for each in histograms), strict=True)]
+    left = part * sum(counts)
+    for bound, count in zip(histograms[0].bounds if histograms else (), counts, strict=False):
+        left -= count
+        if left <= 0 and count:
+            return bound
+    return histograms[0].bounds[-1] if sum(counts) else 0.0

@@ -1,4 +1,6 @@
-"""A scheduler's writes to pods: binding, status, deletion. Bodies are built by hand, since binds are the hot path.
+"""A scheduler's writes to pods and their groups: binding, status, deletion.
+
+Bodies are built by hand, since binds are the hot path.
 
 Each write carries the pod's UID, so that a decision for one pod never touches a later pod of the same name: the API
 server answers 409.
@@ -189,3 +191,61 @@ def _changed_condition(pod: Pod, condition: Condition, now: str) -> dict[str, An
     fields: dict[str, Any] = msgspec.to_builtins(updated)
     # Defaults are not encoded, but a merge patch must say explicitly that a reason or message is gone.
     return {"reason": None, "message": None, "lastProbeTime": None, **fields}
+
+
+class PodStatusPatcher:
+    """Patches a condition and a nomination with a single request.
+
+    The answer is the pod as the server has it now. The watch brings it a moment later; until then the next patch is
+    compared with the answer.
+    """
+
+    def __init__(self, client: APIClient, clock: Clock = REAL_CLOCK) -> None:
+        self._client = client
+        self._clock = clock
+
+    async def patch_status(self, pod: Pod, condition: Condition | None, nominated_node_name: str | None) -> Pod:
+        """Send what differs from `pod` and return the server's version; `pod` itself if nothing differs.
+
+        `None` leaves that part as it is, the empty string clears the nomination. One request and no retries. Raises
+        `APIError` (409: another pod has the name, or the object moved on), `NotSentError`, `UnknownOutcomeError`,
+        `UndecodableError`.
+        """
+        now = rfc3339(self._clock.time())
+        node = UNCHANGED if nominated_node_name is None else nominated_node_name
+        body = status_patch(pod, condition, node, now)
+        if body is None:
+            return pod
+        path = f"{pod_path(pod.metadata.namespace, pod.metadata.name)}/status"
+        return _pods.decode(await self._client.patch(path, body, STRATEGIC_MERGE, retries=0))
+
+
+class PodGroupStatusPatcher:
+    """Patches a condition of a pod group with a single request."""
+
+    def __init__(self, client: APIClient, clock: Clock = REAL_CLOCK) -> None:
+        self._client = client
+        self._clock = clock
+
+    async def patch_condition(
+        self, collection: str, namespace: str, name: str, uid: str, condition: Condition, since: str | None
+    ) -> None:
+        """Set the condition of the group with this UID; `since`: when its status last changed, `None`: now.
+
+        `collection`: group, version and plural, as scheduling.k8s.io/v1beta1/podgroups. Raises as
+        `PodStatusPatcher.patch_status`.
+        """
+        now = rfc3339(self._clock.time())
+        changed: dict[str, Any] = {
+            "type": condition.type,
+            "status": condition.status,
+            "reason": condition.reason,
+            "message": condition.message,
+            "lastTransitionTime": since or now,
+        }
+        if condition.observed_generation is not None:
+            changed["observedGeneration"] = condition.observed_generation
+        body = _encode({"metadata": {"uid": uid}, "status": {"conditions": [changed]}})
+        group_version, _, plural = collection.rpartition("/")
+        place = f"/apis/{group_version}/namespaces/{quote(namespace, safe='')}/{plural}/{quote(name, safe='')}/status"
+        await self._client.patch(place, body, STRATEGIC_MERGE, retries=0)

@@ -1,1 +1,0 @@
-"""What a scheduler writes: bindings, conditions, deletions, volumes and claims."""
