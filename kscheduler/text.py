@@ -34,7 +34,7 @@ def some(names: list[str], most: int) -> list[str]:
     return [*shown, f"and {len(names) - most} more"] if len(names) > most else shown
 
 
-def json_line(tree: dict[str, Any]) -> str:
+def json_line(tree: dict[str, Any] | msgspec.Struct) -> str:
     """The object in one line. What a terminal would obey is escaped, which JSON allows: the value stays the same."""
     return one_line(msgspec.json.encode(tree).decode())
 

@@ -1,49 +1,14 @@
 """Which devices a pod's claims have, or would get on each node that passed."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any
 
 from kscheduler.api.devices import AllocationResult, ResourceClaim
+from kscheduler.explain.answer import ClaimedDevice
 from kscheduler.framework.cluster.claim_writing import PodReservation
 from kscheduler.framework.cluster.devices import DeviceChooser
 from kscheduler.framework.status import StatusError
 from kscheduler.scenario.decide import Decision
 from kscheduler.scheduling.record import SchedulingRecord
-
-Tree = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class ClaimedDevice:
-    """A device of a claim."""
-
-    claim: str
-    """The claim's name; of one that is made for extended resources `<extended-resources>`."""
-    request: str
-    """`request`, or `request/subrequest`."""
-    driver: str
-    pool: str
-    device: str
-    is_allocated: bool
-    """The claim had it before this decision."""
-
-    @property
-    def text(self) -> str:
-        """The device in one word."""
-        return f"{self.driver}/{self.pool}/{self.device}"
-
-    @property
-    def tree(self) -> Tree:
-        """As JSON."""
-        return {
-            "claim": self.claim,
-            "request": self.request,
-            "driver": self.driver,
-            "pool": self.pool,
-            "device": self.device,
-            "isAllocated": self.is_allocated,
-        }
 
 
 def devices_by_node(decision: Decision, record: SchedulingRecord) -> dict[str, list[ClaimedDevice]]:

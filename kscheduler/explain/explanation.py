@@ -1,14 +1,17 @@
-"""A decision about a pod, or its group, with all that is said beside it: as JSON and as text."""
+"""A decision about a pod, or its group, with all that is said beside it: the typed answer, and the text."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from kscheduler.explain.against import Against, against
-from kscheduler.explain.as_json import decision_tree
-from kscheduler.explain.explanation_keys import API_VERSION
-from kscheduler.explain.groups import group_text, group_tree
+from kscheduler.explain.against import against
+from kscheduler.explain.answer import Against, PodExplanation
+from kscheduler.explain.group_answer import PodGroupExplanation
+from kscheduler.explain.group_explanation import group_explanation
+from kscheduler.explain.group_text import group_text
 from kscheduler.explain.in_service import InService
+from kscheduler.explain.node_text import comparison_text
+from kscheduler.explain.pod_explanation import pod_explanation
+from kscheduler.explain.pod_text import decision_text
 from kscheduler.explain.queries.explain_query import ExplainQuery, GroupExplainQuery
 from kscheduler.explain.situation import NO_SITUATION, Situation
 from kscheduler.explain.suggestions.as_lines import suggestions_text
@@ -16,11 +19,9 @@ from kscheduler.explain.suggestions.of_group import suggested_for_group
 from kscheduler.explain.suggestions.search_time import SearchTime
 from kscheduler.explain.suggestions.suggestion import Suggestion
 from kscheduler.explain.suggestions.suggestion_rules import suggested
-from kscheduler.explain.text.as_text import decision_text
-from kscheduler.explain.text.comparison import comparison_text
 from kscheduler.scenario.decide import Decision
 from kscheduler.scenario.decide_group import GroupDecision
-from kscheduler.text import PLAIN, Style, json_line, printable
+from kscheduler.text import PLAIN, Style, printable
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,15 +38,13 @@ class Explanation:
     left_off: str = ""
     """Why `found` may not be all."""
 
-    def as_tree(self) -> dict[str, Any]:
-        """As plain dicts and lists."""
+    @property
+    def answer(self) -> PodExplanation | PodGroupExplanation:
+        """For programs: JSON is its encoding (`text.json_line`)."""
         notes = (*self.notes, self.left_off) if self.left_off else self.notes
         if isinstance(self.decision, GroupDecision):
-            return group_tree(self.decision, API_VERSION, self.found, self.of_group, notes)
-        return decision_tree(self.decision, self.situation, notes, self.found, self.compared)
-
-    def as_json(self) -> str:
-        return json_line(self.as_tree())
+            return group_explanation(self.decision, self.found, self.of_group, notes)
+        return pod_explanation(self.decision, self.situation, notes, self.found, self.compared)
 
     def as_text(self, style: Style = PLAIN) -> str:
         """For people, without a final line end and without the notes."""

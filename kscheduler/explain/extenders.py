@@ -1,29 +1,13 @@
 """Which HTTP extenders have a say about a pod, and what they said, if they were asked."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import Literal
 
 from kscheduler.config.extenders import extender_name, is_queried_about
 from kscheduler.config.types import Extender
+from kscheduler.explain.answer import ExtenderRole
 from kscheduler.scenario.decide import Decision
 from kscheduler.scheduling.extenders.extender_results import ExtenderResults
-
-
-@dataclass(frozen=True, slots=True)
-class ExtenderRole:
-    """An extender that the pod concerns."""
-
-    url: str
-    """Without user name, password and query."""
-    verbs: tuple[str, ...]
-    """Of the protocol: `filter`, `prioritize`, `preempt`."""
-    is_ignorable: bool
-    was_queried: bool
-    """Whether it was called: not without `--ask-extenders`, and not if those before it have left no node."""
-    rejected: int
-    """Nodes; 0 if it was not asked."""
-    failure: str = ""
-    """What went wrong when it was asked, and was ignored."""
 
 
 def extender_roles(decision: Decision) -> tuple[ExtenderRole, ...]:
@@ -45,7 +29,7 @@ def _role(extender: Extender, decision: Decision) -> ExtenderRole:
         extender.ignorable,
         was_queried=name in queried_of,
         rejected=sum(each == name for each in by),
-        failure=_failure(answers, name),
+        failure=_failure(answers, name) or None,
     )
 
 
@@ -57,7 +41,7 @@ def _failure(answers: ExtenderResults | None, name: str) -> str:
     return answers.passed_over.get(name, "") or about_victims.get(name, "")
 
 
-def _verbs(extender: Extender) -> Iterator[str]:
+def _verbs(extender: Extender) -> Iterator[Literal["filter", "prioritize", "preempt"]]:
     if extender.filter_verb:
         yield "filter"
     if extender.prioritize_verb:

@@ -3,8 +3,9 @@
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
+from kscheduler.explain.answer import InServiceAnswer
 from kscheduler.explain.awaited_events import awaited_in_words
 
 # In the place of a queue's name: it is being decided or bound at this moment.
@@ -43,29 +44,28 @@ class InService:
     """By plugin that has not let it through: in how many seconds it is rejected."""
 
     @property
-    def tree(self) -> dict[str, Any]:
-        """As JSON has it, always with the same keys."""
-        return {
-            "asOf": _time(self.at),
-            "place": self.place,
-            "leads": self.leads,
-            "attempts": self.attempts,
-            "since": _time(self.since),
-            "firstAttempt": _time(self.first_attempt),
-            "backoffUntil": _time(self.backoff_until),
-            "rejectedBy": list(self.rejected_by),
-            "awaitsEvents": list(self.awaits),
-            "gatedBy": self.gated_by or None,
-            "lastError": self.last_error or None,
-            "assumedOn": self.assumed_on or None,
-            "permitRejectsInSeconds": {plugin: round(left, 3) for plugin, left in self.permit.items()},
-        }
+    def answer(self) -> InServiceAnswer:
+        return InServiceAnswer(
+            as_of=_time(self.at),
+            place=self.place,
+            leads=self.leads,
+            attempts=self.attempts,
+            since=_time_or_none(self.since),
+            first_attempt=_time_or_none(self.first_attempt),
+            backoff_until=_time_or_none(self.backoff_until),
+            rejected_by=tuple(self.rejected_by),
+            awaits_events=tuple(self.awaits),
+            gated_by=self.gated_by or None,
+            last_error=self.last_error or None,
+            assumed_on=self.assumed_on or None,
+            permit_rejects_in_seconds={plugin: round(left, 3) for plugin, left in self.permit.items()},
+        )
 
 
 def service_lines(known: InService, reported: Collection[str] = (), *, waits: bool = False) -> Iterator[str]:
     """The facts as sentences.
 
-    `told`: errors that stand elsewhere in the answer. `waits`: whether that says what it waits for in PreBind.
+    `reported`: errors that stand elsewhere in the answer. `waits`: whether that says what it waits for in PreBind.
     """
     if not known.leads:
         yield "this replica is not the leader: another one schedules, with its own queue"
@@ -75,11 +75,11 @@ def service_lines(known: InService, reported: Collection[str] = (), *, waits: bo
             yield f"in the active queue, tried next ({tries} so far)"
         case "backoff":
             left = max((known.backoff_until or known.at) - known.at, 0.0)
-            yield f"backs off after {tries}: it is tried again in {left:.1f} s, at {_time(known.backoff_until)}"
+            yield f"backs off after {tries}: it is tried again in {left:.1f} s, at {_time_or_none(known.backoff_until)}"
         case "unschedulable":
             events = ", or ".join(f"when {words}" for words in awaited_in_words(known.awaits))
             again = f"it is tried again {events}" if events else f"no event wakes it: {_LATER}"
-            yield f"parked since {_time(known.since)} after {tries}; {again}"
+            yield f"parked since {_time_or_none(known.since)} after {tries}; {again}"
         case "gated":
             yield f"gated by {known.gated_by or 'a PreEnqueue plugin'}"
         case "permit":
@@ -99,5 +99,9 @@ def service_lines(known: InService, reported: Collection[str] = (), *, waits: bo
         yield f"its last attempt ended in an error: {known.last_error}"
 
 
-def _time(seconds: float | None) -> str | None:
-    return None if seconds is None else datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _time_or_none(seconds: float | None) -> str | None:
+    return None if seconds is None else _time(seconds)

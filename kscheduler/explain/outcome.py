@@ -1,36 +1,14 @@
-"""The outcome in one word, from a closed list that programs can rely on."""
+"""The outcome of a decision in one word."""
 
-from enum import Enum
+from typing import Final
 
+from kscheduler.explain.answer import Outcome
 from kscheduler.explain.situation import PodState, Situation
 from kscheduler.scenario.decide import Decision
 
+__all__ = ["Outcome", "cycle_outcome", "outcome_of"]
 
-class Outcome(Enum):
-    """The values of `outcome`."""
-
-    PLACED = "Placed"
-    """It fits, and has got a node."""
-    PREEMPTING = "Preempting"
-    """It fits nowhere, and pods of lower priority would be evicted for it."""
-    UNSCHEDULABLE = "Unschedulable"
-    """It fits nowhere, and preemption does not help."""
-    GATED = "Gated"
-    """A PreEnqueue plugin (scheduling gates) keeps it out of the queue."""
-    """It needs a rule that this version does not have."""
-    BOUND = "Bound"
-    """It has a node already; the cycle's result is hypothetical."""
-    TERMINATING = "Terminating"
-    """It is being deleted: no scheduler handles it any more."""
-    FINISHED = "Finished"
-    """It has run to its end: no scheduler handles it any more."""
-    NOT_SERVED = "NotServed"
-    """Its spec.schedulerName is not a profile here; the cycle's result is hypothetical."""
-    ERROR = "Error"
-    """It could not be judged."""
-
-
-_OF_POD_STATE = {
+_OF_POD_STATE: Final = {
     PodState.BOUND: Outcome.BOUND,
     PodState.TERMINATING: Outcome.TERMINATING,
     PodState.FINISHED: Outcome.FINISHED,

@@ -7,51 +7,26 @@ for Permit, and the text says so instead of guessing.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from enum import Enum
 from typing import Final
 
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import Condition
 from kscheduler.api.storage import SELECTED_NODE, PersistentVolumeClaim, StorageClass
 from kscheduler.api.well_known import DEFAULT_SCHEDULER_NAME
+from kscheduler.explain.answer import ClaimState, ConditionAnswer, DeviceWaitAnswer, PodSituation, PodState
 from kscheduler.explain.in_service import InService, service_lines
 from kscheduler.framework.cluster.volumes import claim_name
 from kscheduler.scenario.fields import nearest
 from kscheduler.scheduling.drift.pending import DeviceWait
 from kscheduler.scheduling.failure import SCHEDULER_ERROR
 
+__all__ = ["NO_SITUATION", "ObjectKey", "PodState", "Situation", "claim_states", "near_name", "pod_state_of"]
+
 ASK_THE_SERVICE: Final = "only the running service can tell: `kubectl kscheduler why POD` asks it, as GET /explain does"
 
 
 # The kind as in the API's paths, the namespace (empty for kinds without) and the name.
 ObjectKey = tuple[str, str, str]
-
-
-class PodState(Enum):
-    """Whether the pod is to be scheduled."""
-
-    PENDING = "Pending"
-    BOUND = "Bound"
-    TERMINATING = "Terminating"
-    FINISHED = "Finished"
-    NOT_SERVED = "NotServed"
-    NEW = "New"
-    """It does not exist yet."""
-
-
-@dataclass(frozen=True, slots=True)
-class ClaimState:
-    """A claim of the pod."""
-
-    name: str
-    exists: bool = True
-    is_bound: bool = False
-    volume: str = ""
-    storage_class: str = ""
-    binding_mode: str = ""
-    provisioner: str = ""
-    selected_node: str = ""
-    """The node for which a scheduler has requested the volume."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +70,34 @@ class Situation:
     def waits_for_volumes(self) -> tuple[ClaimState, ...]:
         """Claims with a requested volume that does not exist yet: the pod waits in PreBind, or did so."""
         return tuple(claim for claim in self.claims if claim.exists and not claim.is_bound and claim.selected_node)
+
+    @property
+    def answer(self) -> PodSituation | None:
+        """For programs; `None` for a scenario."""
+        if not self.is_live:
+            return None
+        condition, in_service = self.condition, self.in_service
+        return PodSituation(
+            pod_state=self.pod_state,
+            phase=self.phase,
+            node_name=self.node_name,
+            deletion_timestamp=self.deleted_at or None,
+            pod_scheduled=None
+            if condition is None
+            else ConditionAnswer(condition.status, condition.reason, condition.message, condition.last_transition_time),
+            nominated_node_name=self.nominated_node,
+            claims=self.claims,
+            waits_for_volumes=tuple(claim.name for claim in self.waits_for_volumes),
+            waits_for_devices=tuple(
+                DeviceWaitAnswer(
+                    wait.claim, wait.device, tuple(wait.conditions), wait.since or None, wait.until or None
+                )
+                for wait in self.device_waits
+            ),
+            served_scheduler_names=tuple(self.served),
+            origin=self.origin or None,
+            in_service=None if in_service is None else in_service.answer,
+        )
 
 
 NO_SITUATION: Final = Situation()

@@ -4,7 +4,7 @@ import asyncio
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -31,6 +31,10 @@ from kscheduler.service.asking.live_queries import LiveQueries
 from kscheduler.service.asking.query_errors import QueryFailedError
 from kscheduler.service.parts import Parts
 
+if TYPE_CHECKING:
+    from kscheduler.explain.answer import PodExplanation
+    from kscheduler.explain.group_answer import PodGroupExplanation
+
 # What the status page asks about pods, answered by a copy of the process (`service.asking`).
 
 _CODE: Final = "kscheduler.service.asking.page_queries"
@@ -46,13 +50,14 @@ class StatusPageQueries:
         self._queries = queries
         self._has_code = False
 
-    async def explain(self, pod: Pod) -> Tree | Unavailable:
+    async def explain(self, pod: Pod) -> "PodExplanation | PodGroupExplanation | Unavailable":
         """The explanation of one pod as it would be decided now."""
         found = await self._queries.explain(pod.key, "", as_text=False, with_suggestions=not pod.spec.node_name)
         if found.status != HTTPStatus.OK:
             return Unavailable(f"Not available now: {found.body.decode(errors='replace')}")
-        tree: Tree = msgspec.json.decode(found.body)
-        return tree
+        from kscheduler.explain.group_answer import decoded_explanation  # not at the start: nobody has asked yet
+
+        return decoded_explanation(found.body)
 
     async def verdicts_on(self, node_name: str, keys: Sequence[str]) -> list[NodeVerdict] | Unavailable:
         """What the cycle says of these pending pods on one node."""

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 import msgspec
 
-from kscheduler.explain.against import Against, against_tree
+from kscheduler.explain.answer import Against
 from kscheduler.shadow.follower import Follower
 from kscheduler.shadow.placements import Spread, room_of
 from kscheduler.shadow.sums import NOMINATIONS
@@ -86,7 +86,7 @@ def verdict_tree(verdict: Comparison) -> Tree:
         "message": verdict.message or None,
         "order": None if verdict.order is None else _order_tree(verdict.order),
         "searched": verdict.was_searched,
-        "against": against_tree(compared) if isinstance(compared, Against) else None,
+        "against": msgspec.to_builtins(compared) if isinstance(compared, Against) else None,
     }
 
 

@@ -141,16 +141,16 @@ def _may_be_sampled(facts: Facts, followed: FollowedScheduler) -> bool:
 
 
 class Compared(Protocol):
-    """The other's node beside ours: `explain.against.Against`."""
+    """The other's node beside ours: `explain.answer.Against`."""
 
     @property
-    def problem(self) -> str:
+    def problem(self) -> str | None:
         """Why they cannot be compared."""
         ...
 
     @property
     def status(self) -> Any:
-        """Why the node was rejected, a `Status`; `None`: the pod fits there."""
+        """Why the node was rejected, with `plugin`, `code` and `reasons`; `None`: the pod fits there."""
         ...
 
     @property
@@ -187,9 +187,9 @@ def reason_of(kind: DifferenceKind, compared: Compared | None) -> str:
     if compared is None:
         return ""
     if compared.status is not None:
-        reasons = ", ".join(compared.status.reasons) or compared.status.code.label
+        reasons = ", ".join(compared.status.reasons) or compared.status.code
         return f"{compared.status.plugin or 'PreFilter'}: {reasons}"
     if compared.points and kind in (DifferenceKind.DIFFERENT_SCORE, DifferenceKind.SAMPLED):
         most = max(compared.points, key=lambda each: (each.chosen - each.other, each.plugin))
         return f"{most.plugin} gives our node more points"
-    return compared.problem
+    return compared.problem or ""

@@ -16,7 +16,7 @@ from kscheduler.api.meta import KubeObject
 from kscheduler.assembly.configured import ConfigurationReader, Configured
 from kscheduler.assembly.plugin_files import content_of, factory_of, run_file
 from kscheduler.config.types import API_VERSION, KIND, OWN_SCHEDULER_NAME
-from kscheduler.explain.text.as_text import decision_text
+from kscheduler.explain.pod_text import decision_text
 from kscheduler.framework.cluster.client import ClusterClient
 from kscheduler.framework.plugin import Plugin
 from kscheduler.framework.registry import PluginFactory, Registry

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from jsonschema import Draft202012Validator
 
-from kscheduler.explain.as_json import schema_text
+from kscheduler.explain.schema import schema_text
 
 Tree = dict[str, Any]
 

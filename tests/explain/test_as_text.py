@@ -6,12 +6,12 @@ import json
 import pytest
 
 from kscheduler.api.meta import Condition
-from kscheduler.explain.as_json import decision_tree
+from kscheduler.explain.pod_text import Style, decision_text, style_of
 from kscheduler.explain.situation import PodState, Situation
-from kscheduler.explain.text.as_text import Style, decision_text, style_of
 from kscheduler.scenario.decide import Decision, decide
 from kscheduler.scenario.scenario import parse_scenario
 from kscheduler.text import printable
+from tests.explain.as_json import decision_tree
 from tests.explain.scenarios import Tree, node_tree, pod_tree, scenario_line
 
 CORDONED = node_tree("closed", unschedulable=True)

@@ -85,7 +85,7 @@ def test_a_parked_pod_says_what_brings_it_back_and_no_label() -> None:
         "parked since 1970-01-01T00:00:00Z after 2 attempts; it is tried again when a node is added or changes its "
         "taints, or when a pod leaves its node"
     )
-    assert parked.tree["awaitsEvents"] == list(labels)
+    assert parked.answer.awaits_events == labels
     (line,) = service_lines(InService(0.0, "unschedulable", leads=True, attempts=1, since=0.0))
     assert line.endswith("after 1 attempt; no event wakes it: it is tried again after some minutes")
 

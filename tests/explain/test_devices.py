@@ -8,14 +8,14 @@ import pytest
 from kscheduler.assembly import Ports
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.loader import default_configuration
-from kscheduler.explain.as_json import decision_tree
-from kscheduler.explain.groups import group_text, group_tree
+from kscheduler.explain.group_text import group_text
+from kscheduler.explain.pod_text import decision_text
 from kscheduler.explain.queries.explain_query import query_about
-from kscheduler.explain.text.as_text import decision_text
 from kscheduler.scenario.decide import cluster_cache, decide, prepare_over, profile_of
 from kscheduler.scenario.decide_group import decide_group
 from kscheduler.scenario.scenario import GroupScenario, parse_line, parse_scenario
 from kscheduler.scenario.serving import Serving
+from tests.explain.as_json import decision_tree, group_tree
 from tests.explain.scenarios import Tree, node_tree, pod_tree
 from tests.explain.schema import assert_valid
 
@@ -160,7 +160,7 @@ def test_members_of_a_group_are_reported_with_their_devices() -> None:
     read = parse_line(line, "test", AS_1_37)
     assert isinstance(read, GroupScenario)
     decision = decide_group(read)
-    found = group_tree(decision, "v1")["devices"]
+    found = group_tree(decision)["devices"]
     assert found is not None
     reported = {name: [(each["claim"], each["device"]) for each in devices] for name, devices in found.items()}
     assert reported["m-0"] == [("shared", "x-0"), ("own-0", "x-1")]

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from kscheduler.cli import build_parser
-from kscheduler.explain.as_json import schema_text
 from kscheduler.explain.outcome import Outcome
+from kscheduler.explain.schema import schema_text
 from kscheduler.explain.suggestions.suggestion import ChangeKind
 from kscheduler.scenario.new_pods import WORKLOADS
 from kscheduler.scenario.scenario import ClusterObjects
@@ -50,14 +50,14 @@ def test_nothing_is_left_out(names: list[str]) -> None:
 
 
 def test_the_schema_knows_all_kinds_of_suggestions() -> None:
-    listed = json.loads(schema_text())["properties"]["suggestions"]["items"]["properties"]["steps"]["items"]
-    assert listed["properties"]["kind"]["enum"] == [kind.value for kind in ChangeKind]
+    step = json.loads(schema_text())["$defs"]["StepAnswer"]
+    assert step["properties"]["kind"]["enum"] == [kind.value for kind in ChangeKind]
 
 
 def test_the_schema_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--schema") == 0
     printed = json.loads(capsys.readouterr().out)
-    assert printed["properties"]["outcome"]["enum"] == [one.value for one in Outcome]
+    assert printed["$defs"]["Outcome"]["enum"] == [one.value for one in Outcome]
 
 
 def test_the_page_of_simulate_names_every_flag_and_key() -> None:

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from kscheduler.explain.as_json import decision_tree
 from kscheduler.scenario.decide import decide
 from kscheduler.scenario.files import ScenarioError
 from kscheduler.scenario.scenario import parse_scenario
+from tests.explain.as_json import decision_tree
 from tests.explain.scenarios import Tree, node_tree, pod_tree, scenario_line
 
 NODES = [node_tree("big", cpu="8"), node_tree("small", cpu="2")]

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kscheduler.explain.as_json import decision_tree
-from kscheduler.explain.text.as_text import decision_text
+from kscheduler.explain.pod_text import decision_text
 from kscheduler.scenario.decide import Decision, decide
 from kscheduler.scenario.files import ScenarioError
 from kscheduler.scenario.scenario import parse_scenario, read_scenarios
+from tests.explain.as_json import decision_tree
 from tests.explain.scenarios import node_tree, pod_tree, scenario_line
 
 TWO = b"\n".join([scenario_line(name="one"), b"", scenario_line(name="two"), b""])

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from jsonschema import Draft202012Validator
 
-from kscheduler.explain.as_json import decision_tree
-from kscheduler.explain.text.as_text import decision_text
+from kscheduler.explain.pod_text import decision_text
+from kscheduler.explain.schema import main
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows
 from kscheduler.framework.plugin import Plugin
@@ -22,6 +22,7 @@ from kscheduler.framework.registry import Registry
 from kscheduler.plugins.in_tree import IN_TREE
 from kscheduler.scenario.decide import decide
 from kscheduler.scenario.scenario import parse_scenario
+from tests.explain.as_json import decision_tree
 from tests.explain.scenarios import node_tree, pod_tree, scenario_line
 from tests.explain.schema import SCHEMA, VALIDATOR, assert_valid
 
@@ -31,6 +32,23 @@ TOO_LARGE = scenario_line(pod_tree(cpu="9"), nodes=[node_tree("a")])
 
 def test_the_schema_is_one() -> None:
     Draft202012Validator.check_schema(SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [("explanation", "explain/explanation.schema.json"), ("openapi", "server/pages/answers.openapi.json")],
+)
+def test_what_is_published_is_made_from_the_structs(name: str, path: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([name]) == 0
+    made = capsys.readouterr().out
+    assert (KSCHEDULER / path).read_text(encoding="utf-8") == made, (
+        f"python -m kscheduler.explain.schema {name} > {path}"
+    )
+
+
+def test_every_key_of_an_answer_is_required() -> None:
+    assert SCHEMA["required"] == list(SCHEMA["properties"])
+    assert SCHEMA["additionalProperties"] is False
 
 
 @pytest.mark.parametrize(
@@ -99,7 +117,7 @@ def test_every_kind_of_detail_is_in_the_schema() -> None:
         "antiAffinity",
         "repelled",
     }
-    known = {one["if"]["properties"]["kind"]["const"] for one in SCHEMA["$defs"]["detail"]["allOf"]}
+    known = {one["if"]["properties"]["kind"]["const"] for one in SCHEMA["$defs"]["NamedDetail"]["allOf"]}
     assert kinds <= known
     assert len(kinds) > 15
 

@@ -9,7 +9,7 @@ from jsonschema import Draft202012Validator
 
 from kscheduler.api.machinery.resources import BY_KEY, NODES, PODS, RESOURCE_CLAIM_TEMPLATES
 from kscheduler.embedded.apiserver import EmbeddedAPIServer
-from kscheduler.explain.as_json import schema_text
+from kscheduler.explain.schema import schema_text
 from tests.explain.scenarios import Tree, node_tree, pod_tree
 from tests.explain.test_command import run
 

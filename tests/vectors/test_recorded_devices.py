@@ -13,9 +13,9 @@ import pytest
 
 from kscheduler.api.releases import BEHAVIOURS
 from kscheduler.config.feature_gates import FeatureGates
-from kscheduler.explain.as_json import decision_tree
 from kscheduler.scenario.decide import decide
 from kscheduler.scenario.scenario import read_scenarios
+from tests.explain.as_json import decision_tree
 from tests.specification.devices.allocation import Specification
 from tests.vectors.test_recorded_decisions import FOLDERS
 

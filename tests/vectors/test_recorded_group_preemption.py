@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from kscheduler.config.feature_gates import FeatureGates
-from kscheduler.explain.groups import outcome_tree
 from kscheduler.scenario.decide_group import GroupDecision, decide_group
 from kscheduler.scenario.scenario import GroupScenario, read_source
+from tests.explain.as_json import outcome_tree
 
 FILE = Path(__file__).parent / "1.37" / "group_preemption.jsonl.gz"
 Tree = dict[str, Any]

@@ -18,9 +18,9 @@ from typing import Any
 import pytest
 
 from kscheduler.config.feature_gates import FeatureGates
-from kscheduler.explain.groups import group_tree, outcome_tree
 from kscheduler.scenario.decide_group import decide_group
 from kscheduler.scenario.scenario import GroupScenario, read_source
+from tests.explain.as_json import group_tree, outcome_tree
 
 FILE = Path(__file__).parent / "1.37" / "pod_groups.jsonl.gz"
 GATES = FeatureGates(version="1.37")
@@ -53,7 +53,7 @@ def test_every_kind_of_outcome_is_recorded() -> None:
 
 def test_the_printed_object_holds_the_outcome_and_the_keys_of_all_decisions() -> None:
     scenario, outcomes = LINES[0]
-    tree = group_tree(decide_group(scenario), "explain.kscheduler.io/v1")
+    tree = group_tree(decide_group(scenario))
     assert tree["podGroupOutcome"] in outcomes
     assert tree["podGroup"] == "default/gang"
     assert tree["error"] is None

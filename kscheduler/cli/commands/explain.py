@@ -30,13 +30,14 @@ from kscheduler.cli.explain_flags import (
 from kscheduler.cli.refusal import FAILED, refusing
 from kscheduler.client.access.connection import current_namespace, load_connection
 from kscheduler.client.rest import APIClient
-from kscheduler.explain.as_json import schema_text
 from kscheduler.explain.explanation import Explanation, answered
+from kscheduler.explain.group_answer import with_commands
 from kscheduler.explain.queries.as_if import NewObjectRules
 from kscheduler.explain.queries.explain_query import ExplainQuery, GroupExplainQuery
 from kscheduler.explain.queries.from_files import PodSelection, queries_from
 from kscheduler.explain.queries.live import live_query, new_pod_queries
 from kscheduler.explain.queries.named import live_group_query, live_pod_of
+from kscheduler.explain.schema import schema_text
 from kscheduler.explain.suggestions.kubectl_flags import KubectlFlags
 from kscheduler.scenario.decide import Decision
 from kscheduler.scenario.decide_group import GroupDecision
@@ -163,7 +164,7 @@ def _print(answers: Iterable[PartialResults], args: argparse.Namespace) -> int:
                 printed_notes.add(note)
         failed |= bool(decision.error)
         if output == "json":
-            print(json_line(kubectl.in_explanation(explanation.as_tree())))
+            print(json_line(with_commands(explanation.answer, kubectl.in_command)))
         else:
             print(kubectl.in_text(_text(explanation, style, is_first=position == 0)))
     sys.stdout.flush()

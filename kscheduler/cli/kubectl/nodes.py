@@ -2,17 +2,17 @@
 
 import argparse
 import sys
-from typing import Any
+
+import msgspec
 
 from kscheduler.cli.cluster_flags import EXIT_CODES, add_cluster_flags, add_objects_file
 from kscheduler.cli.kubectl.choosing import add_choice, answer, not_of_the_service
-from kscheduler.cli.kubectl.service import ServiceProxyClient
+from kscheduler.cli.kubectl.service import ServiceProxyClient, ServiceQueryError
 from kscheduler.cli.parser import text
 from kscheduler.cli.refusal import refusing
-from kscheduler.explain.node_use.as_table import ORDERS, unknown_nodes, uses_text
+from kscheduler.explain.cluster_answers import NodeUses
+from kscheduler.explain.node_use_text import ORDERS, unknown_nodes, uses_text
 from kscheduler.text import json_line, printable, style_of
-
-Tree = dict[str, Any]
 
 _DESCRIPTION = """\
 List the nodes: what their pods request of what they have, taints, what is too full, and how many waiting pods each has
@@ -44,7 +44,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _ask(args: argparse.Namespace, door: ServiceProxyClient) -> int:
-    return _print(await door.get_json("/nodes"), args)
+    tree = await door.get_json("/nodes")
+    try:
+        return _print(msgspec.convert(tree, NodeUses), args)
+    except msgspec.ValidationError as problem:
+        raise ServiceQueryError(f"the service answers in a form of another version: /nodes: {problem}") from None
 
 
 def _decide(args: argparse.Namespace) -> int:
@@ -53,27 +57,27 @@ def _decide(args: argparse.Namespace) -> int:
 
 def _decided(args: argparse.Namespace) -> int:
     from kscheduler.cli.cluster_input import cluster_input
-    from kscheduler.explain.node_use.uses import node_uses, uses_tree
+    from kscheduler.explain.node_use import node_uses
     from kscheduler.scenario.serving import served_cluster
 
     found = cluster_input(args)
     found.leave_out_unreadable()
     found.note_unfollowed_groups()
     cache, profiles = served_cluster(found.objects, found.served, found.where)
-    return _print(uses_tree(node_uses(cache, profiles, found.objects.pods), found.notes), args)
+    return _print(node_uses(cache, profiles, found.objects.pods, found.notes), args)
 
 
-def _print(tree: Tree, args: argparse.Namespace) -> int:
+def _print(uses: NodeUses, args: argparse.Namespace) -> int:
     """Print the nodes that were asked for; returns the exit code."""
-    for note in dict.fromkeys(tree["notes"]):
+    for note in dict.fromkeys(uses.notes):
         print(f"kscheduler: {printable(note)}", file=sys.stderr)
     if args.output == "json":
-        wanted = [each for each in tree["nodes"] if not args.names or each["name"] in args.names]
-        print(json_line({**tree, "nodes": wanted}))
+        wanted = tuple(each for each in uses.nodes if not args.names or each.name in args.names)
+        print(json_line(msgspec.structs.replace(uses, nodes=wanted)))
     else:
-        print(uses_text(tree, args.sort_by, args.names, style_of(sys.stdout)))
+        print(uses_text(uses, args.sort_by, args.names, style_of(sys.stdout)))
     sys.stdout.flush()
-    unknown = unknown_nodes(tree, args.names)
+    unknown = unknown_nodes(uses, args.names)
     for name in unknown if args.output == "json" else ():  # the text has said it
         print(f"kscheduler: there is no node {printable(name)}", file=sys.stderr)
     return _NO_SUCH_NODE if unknown else 0

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta
 
-from kscheduler.explain.explanation_keys import API_VERSION
+from kscheduler.explain.answer import API_VERSION
 from kscheduler.explain.queries.as_if import NewObjectRules, new_pods_of, queries_about_new
 from kscheduler.explain.queries.explain_query import ExplainQuery
 from kscheduler.scenario.fields import nearest
@@ -20,30 +20,37 @@ from kscheduler.scenario.scenario import ClusterObjects
 from kscheduler.scenario.serving import Serving
 
 KIND: Final = "ExplanationRequest"
-# Of the answer.
-LIST_KIND: Final = "ExplanationList"
 # New pods of one question: each is a decision, and up to 600 KB of answer at 5,000 nodes.
 MOST_EXPLAINED: Final = 16
 
 
 class NewPodsRequest(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
-    """Which new pods."""
+    """Which new pods. An unknown field is an error."""
 
-    api_version: str = API_VERSION
-    kind: str = KIND
-    objects: list[dict[str, Any]] = []
-    """Manifests of pods, of what makes pods, and of what comes with them. Of a workload the first pod is explained."""
-    namespace: Annotated[str, Meta(min_length=1)] = "default"
-    """Of objects that name none."""
-    admitted: list[dict[str, Any] | str | None] = []
-    """By position in `objects` the pod that it makes as the API server's admission leaves it, or why it would not
-    create it; null, or missing: the defaults that every API server sets are presumed."""
-    places: list[str] = []
-    """By position in `objects` where it is from, for messages; by default `objects[0]`."""
-    against: str = ""
-    """A node that the answers speak of."""
-    suggestions: bool = True
-    """Whether to look for what would make a pod fit that has no node."""
+    api_version: Annotated[str, Meta(extra_json_schema={"const": API_VERSION})] = API_VERSION
+    kind: Annotated[str, Meta(extra_json_schema={"const": KIND})] = KIND
+    objects: Annotated[
+        list[dict[str, Any]],
+        Meta(
+            description="Manifests of pods, of workloads that make pods, and of what comes with them. Of a workload "
+            "the first pod is explained.",
+            extra_json_schema={"minItems": 1},
+        ),
+    ] = []
+    namespace: Annotated[str, Meta(min_length=1, description="Of objects that name none.")] = "default"
+    admitted: Annotated[
+        list[dict[str, Any] | str | None],
+        Meta(
+            description="By position in `objects` the pod that it makes as the API server's admission leaves it (a dry "
+            "run), or as a text why it would not create it; null or missing: the defaults that every API server sets "
+            "are presumed."
+        ),
+    ] = []
+    places: Annotated[
+        list[str], Meta(description="By position in `objects` where it is from, for messages; by default `objects[0]`.")
+    ] = []
+    against: Annotated[str, Meta(description="A node to compare with the pod's.")] = ""
+    suggestions: Annotated[bool, Meta(description="false: do not look for changes that would make it fit.")] = True
 
 
 _DECODER = msgspec.json.Decoder(NewPodsRequest)

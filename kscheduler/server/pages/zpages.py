@@ -5,8 +5,9 @@ Of a z-page (gates ComponentStatusz and ComponentFlagz) a client asks for a form
 `v=v1alpha1`, which is deprecated); 406 for everything else, since plain `application/json` would promise a format
 without a version.
 
-What this server answers, as OpenAPI 3.1 describes it, is a file beside this one. A test asks a server for all its paths
-and holds each answer against it.
+What this server answers, as OpenAPI 3.1 describes it, is a file beside this one; the schemas of `explain` and of nodes
+are in another, which is made from the structs of these answers (`kscheduler.explain.schema`). A test asks a server for
+all its paths and holds each answer against it.
 """
 
 import platform
@@ -129,9 +130,10 @@ def flagz(flags: Mapping[str, str]) -> Handler:
 
 def description() -> dict[str, Any]:
     """Of all paths (OpenAPI 3.1), with this version's number."""
-    text = resources.files("kscheduler.server.pages").joinpath("openapi.json").read_bytes()
-    tree: dict[str, Any] = msgspec.json.decode(text)
+    folder = resources.files("kscheduler.server.pages")
+    tree: dict[str, Any] = msgspec.json.decode(folder.joinpath("openapi.json").read_bytes())
     tree["info"]["version"] = __version__
+    tree["components"]["schemas"] |= msgspec.json.decode(folder.joinpath("answers.openapi.json").read_bytes())
     return tree
 
 

@@ -104,18 +104,32 @@ def sentence(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def deleted_pods(change: Mapping[str, Any]) -> list[str]:
+def _field(change: Any, name: str, key: str) -> Any:
+    """Of a suggestion (`explain.answer.SuggestionAnswer`), or of the change of a reason, a tree with counts besides."""
+    return change[key] if isinstance(change, Mapping) else getattr(change, name)
+
+
+def deleted_pods(change: Any) -> list[str]:
     """Keys of the pods that a change deletes, where its text has only their number; else none."""
-    facts = [step["facts"] for step in change["steps"] if step["kind"] == "deletePods"]
-    keys = [f"{pod['namespace']}/{pod['name']}" for each in facts for pod in each["pods"]]
+    steps = [
+        (_field(step, "kind", "kind"), _field(step, "facts", "facts")) for step in _field(change, "steps", "steps")
+    ]
+    pods = [pod for kind, facts in steps if kind == "deletePods" for pod in facts["pods"]]
+    keys = [f"{pod['namespace']}/{pod['name']}" for pod in pods]
     return keys if len(keys) > MOST_IN_TEXT else []
 
 
-def freed(change: Mapping[str, Any], count: int) -> str:
-    """How many of a reason's pods the change helps, as `kscheduler pending` says it; nothing of a single pod's."""
+def command_note(change: Any) -> str:
+    """What to know before running a change's command."""
+    note: str = _field(change, "command_note", "commandNote")
+    return note
+
+
+def freed(change: Any, count: int) -> str:
+    """How many of a reason's pods a change helps, as `kscheduler pending` says it; nothing of a single pod's."""
     from kscheduler.explain.pending.freed import freed_text  # not at the start: as `printable`
 
-    if "frees" not in change:
+    if not isinstance(change, Mapping) or "frees" not in change:
         return ""
     return freed_text(change["frees"], change["tried"], count, change["alike"], change["looked"])
 
@@ -167,6 +181,7 @@ def _environment() -> "Environment":
     environment.filters.update(
         age=in_words.age_text,
         clock=lambda at: datetime.fromtimestamp(at, UTC).strftime("%H:%M:%S"),
+        command_note=command_note,
         cut=cut,
         deleted_pods=deleted_pods,
         freed=freed,

@@ -16,7 +16,7 @@ A pod's and a node's page are sent in two parts: what is known at once, and what
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 import msgspec
@@ -36,7 +36,11 @@ from kscheduler.server.status_page.live_view import NAMED_PODS, LiveView
 from kscheduler.server.status_page.login_form import LoginForm
 from kscheduler.server.status_page.rendering import HEADERS, HTML, Templates, html_page, node_url, pod_url, see_other
 from kscheduler.server.status_page.shared_responses import MOST_AT_ONCE, ReasonChanges, SharedResponses
-from kscheduler.server.status_page.sources import NodeVerdict, PageSources, Tree, Unavailable
+from kscheduler.server.status_page.sources import NodeVerdict, PageSources, Unavailable
+
+if TYPE_CHECKING:  # read with the first answer, not at the start
+    from kscheduler.explain.answer import PodExplanation
+    from kscheduler.explain.group_answer import PodGroupExplanation
 
 # Where no scripts run, pages that change load themselves again.
 RELOAD_SECONDS: Final = 10
@@ -55,7 +59,7 @@ class StatusPage:
         self._templates = Templates(sources.clock.time)
         self._changes = ReasonChanges(sources.answers, sources.clock)
         self.view = LiveView(sources, self._templates, self._changes, sources.clock.time)
-        self._explanations: SharedResponses[Tree] = SharedResponses(sources.clock)
+        self._explanations: SharedResponses[PodExplanation | PodGroupExplanation] = SharedResponses(sources.clock)
         self._not_served: SharedResponses[tuple[NotServed, ...]] = SharedResponses(sources.clock)
         self._verdicts: SharedResponses[list[NodeVerdict]] = SharedResponses(sources.clock)
 
@@ -200,7 +204,7 @@ class StatusPage:
         async def decided() -> str:
             answers = self._sources.answers
             query = key, pod.metadata.uid, pod.metadata.resource_version
-            found: Tree | Unavailable = _NO_ANSWERS
+            found: PodExplanation | PodGroupExplanation | Unavailable = _NO_ANSWERS
             if answers is not None:
                 found = await self._explanations.answer(query, lambda: answers.explain(pod))
             refusal = found.reason if isinstance(found, Unavailable) else ""

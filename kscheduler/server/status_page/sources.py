@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from kscheduler.aio.clock import Clock
 from kscheduler.api.core import Pod
@@ -14,6 +14,10 @@ from kscheduler.scheduling.pod_log.recent_attempts import RecentAttempts
 from kscheduler.state.cache import Cache
 from kscheduler.state.queue.scheduling_queue import SchedulingQueue
 from kscheduler.state.waiting_pods import WaitingPodTable
+
+if TYPE_CHECKING:  # read with the first answer, not at the start
+    from kscheduler.explain.answer import PodExplanation
+    from kscheduler.explain.group_answer import PodGroupExplanation
 
 Tree = dict[str, Any]
 
@@ -41,8 +45,8 @@ class NodeVerdict:
 class LiveQueryPort(Protocol):
     """Decides about pods on a copy of the live state. Asking costs the service a fork: keep the answers."""
 
-    async def explain(self, pod: Pod) -> Tree | Unavailable:
-        """The explanation of one pod as it would be decided now, as `explain -o json` prints it."""
+    async def explain(self, pod: Pod) -> "PodExplanation | PodGroupExplanation | Unavailable":
+        """The explanation of one pod, or of the group that it is decided with, as it would be decided now."""
         ...
 
     async def verdicts_on(self, node_name: str, keys: Sequence[str]) -> list[NodeVerdict] | Unavailable:

@@ -16,9 +16,10 @@ from kscheduler.api.defaults.pods import default_new_pod
 from kscheduler.api.groups import GROUP_PREFIXES
 from kscheduler.api.new_objects import objections
 from kscheduler.api.priority import classes_of
+from kscheduler.explain.answer import PodExplanation
 from kscheduler.explain.explanation import Explanation, answered
-from kscheduler.explain.explanation_keys import API_VERSION
-from kscheduler.explain.node_use.uses import node_uses, uses_tree
+from kscheduler.explain.group_answer import ExplanationList
+from kscheduler.explain.node_use import node_uses
 from kscheduler.explain.queries.as_if import NewObjectRules
 from kscheduler.explain.queries.explain_query import (
     WHERE,
@@ -28,7 +29,7 @@ from kscheduler.explain.queries.explain_query import (
     with_claim_templates,
 )
 from kscheduler.explain.queries.named import member_to_explain, members_of, no_member
-from kscheduler.explain.queries.new_pods_request import LIST_KIND, queries_of_request, read_new_pods_request
+from kscheduler.explain.queries.new_pods_request import queries_of_request, read_new_pods_request
 from kscheduler.explain.suggestions.search_time import SharedTime
 from kscheduler.scenario.files import ScenarioError
 from kscheduler.server.pages.query_pages import POD_GROUP
@@ -141,13 +142,14 @@ def explain_new(parts: Parts, as_of: float, *, body: bytes, leads: bool, as_text
     aged = [replace(each, notes=(*each.notes, *_age_notes(parts, as_of))) for each in answers]
     if as_text:
         return _response(_OK, _text_of(aged))
-    listed = {"apiVersion": API_VERSION, "kind": LIST_KIND, "items": [each.as_tree() for each in aged]}
-    return _response(_OK, f"{json_line(listed)}\n")
+    # New pods are judged by themselves: each answer is about a pod.
+    items = tuple(answer for each in aged if isinstance(answer := each.answer, PodExplanation))
+    return _response(_OK, f"{json_line(ExplanationList(items=items))}\n")
 
 
 def _explained(explanation: Explanation, parts: Parts, as_of: float, *, as_text: bool) -> bytes:
     explanation = replace(explanation, notes=(*explanation.notes, *_age_notes(parts, as_of)))
-    return _response(_OK, _text_of([explanation]) if as_text else f"{explanation.as_json()}\n")
+    return _response(_OK, _text_of([explanation]) if as_text else f"{json_line(explanation.answer)}\n")
 
 
 def _text_of(answers: Sequence[Explanation]) -> str:
@@ -161,8 +163,8 @@ def _text_of(answers: Sequence[Explanation]) -> str:
 def nodes(parts: Parts, as_of: float) -> bytes:
     """How full each node is, and which waiting pods it has rejected."""
     assembly = parts.assembly
-    uses = node_uses(assembly.cache, assembly.profiles, live_objects(parts).pods)
-    return _response(_OK, f"{json_line(uses_tree(uses, _age_notes(parts, as_of)))}\n")
+    uses = node_uses(assembly.cache, assembly.profiles, live_objects(parts).pods, _age_notes(parts, as_of))
+    return _response(_OK, f"{json_line(uses)}\n")
 
 
 def helping_changes(parts: Parts, as_of: float, *, reasons: Sequence[Sequence[str]]) -> bytes:

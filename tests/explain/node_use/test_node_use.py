@@ -5,22 +5,28 @@ from typing import Any
 from kscheduler.api.codec import convert
 from kscheduler.assembly import profiles_over
 from kscheduler.config.loader import default_configuration
-from kscheduler.explain.node_use.as_table import uses_text
-from kscheduler.explain.node_use.uses import node_uses, uses_tree
+from kscheduler.explain.cluster_answers import NodeUses
+from kscheduler.explain.node_use import node_uses
+from kscheduler.explain.node_use_text import uses_text
 from kscheduler.plugins.in_tree import registry
 from kscheduler.scenario.decide import cluster_cache
 from kscheduler.scenario.scenario import ClusterObjects
 from tests.builders import node_tree, pod_tree
+from tests.explain.as_json import as_json
 
 Tree = dict[str, Any]
 TAINT = {"key": "team", "value": "ml", "effect": "NoSchedule"}
 
 
-def uses(nodes: list[Tree], pods: list[Tree]) -> Tree:
+def found(nodes: list[Tree], pods: list[Tree]) -> NodeUses:
     objects = convert({"nodes": nodes, "pods": pods}, ClusterObjects)
     cache = cluster_cache(objects, None)
     profiles = profiles_over(cache, default_configuration("kscheduler"), registry())
-    return uses_tree(node_uses(cache, profiles, objects.pods))
+    return node_uses(cache, profiles, objects.pods)
+
+
+def uses(nodes: list[Tree], pods: list[Tree]) -> Tree:
+    return as_json(found(nodes, pods))
 
 
 def test_each_waiting_pod_counts_on_each_node_that_turned_it_away() -> None:
@@ -58,7 +64,7 @@ def test_what_is_too_full_is_named() -> None:
 def test_the_table_has_the_fullest_first_or_as_queried() -> None:
     full = [pod_tree(node="b", requests={"cpu": "3"}), pod_tree("huge", requests={"cpu": "5"})]
     cordoned = node_tree("c", spec={"unschedulable": True})
-    tree = uses([node_tree("a", cpu="8"), node_tree("b"), cordoned], full)
+    tree = found([node_tree("a", cpu="8"), node_tree("b"), cordoned], full)
     assert [line.split()[0] for line in uses_text(tree).splitlines()[2:]] == ["b", "a", "c"]
     assert [line.split()[0] for line in uses_text(tree, "name").splitlines()[2:]] == ["a", "b", "c"]
     assert [line.split()[0] for line in uses_text(tree, "rejected").splitlines()[2:]] == ["b", "c", "a"]
@@ -77,7 +83,7 @@ def test_the_table_has_a_column_for_each_other_resource_in_use_and_cpu_in_one_un
         pod_tree("p", node="plain", requests={"cpu": "1"}),
         pod_tree("q", node="large", requests={"cpu": "2"} | gpu),
     ]
-    _, head, *rows = uses_text(uses([plain, empty, large], pods)).splitlines()
+    _, head, *rows = uses_text(found([plain, empty, large], pods)).splitlines()
     assert head.split() == ["node", "cpu", "memory", "pods", "nvidia.com/gpu", "state", "rejected"]
     assert [row.split()[0] for row in rows] == ["large", "plain", "empty"]
     assert "2/8" in rows[0]
@@ -96,7 +102,7 @@ def test_a_cell_has_one_unit_and_the_strokes_of_a_column_are_below_each_other() 
         node_tree("b", cpu="31800m", memory="31Gi"),
         node_tree("c", cpu="16", memory="900Mi"),
     ]
-    head, *rows = uses_text(uses(nodes, pods), "name").splitlines()[1:]
+    head, *rows = uses_text(found(nodes, pods), "name").splitlines()[1:]
     assert [row.partition("110")[0].rstrip() for row in rows] == [
         "a       1.5/4     37 %    0.5Gi/8Gi       6 %  1/",
         "b     0.006/31.8   0 %  <0.01Gi/31Gi      0 %  1/",
@@ -142,10 +148,14 @@ WITH_DEVICES: Tree = {
 }
 
 
-def uses_of(**kinds: Any) -> Tree:
+def found_of(**kinds: Any) -> NodeUses:
     objects = convert(kinds, ClusterObjects)
     cache = cluster_cache(objects, None)
-    return uses_tree(node_uses(cache, profiles_over(cache, default_configuration("kscheduler"), registry()), ()))
+    return node_uses(cache, profiles_over(cache, default_configuration("kscheduler"), registry()), ())
+
+
+def uses_of(**kinds: Any) -> Tree:
+    return as_json(found_of(**kinds))
 
 
 def test_devices_are_counted_by_class_with_what_is_taken_and_tainted() -> None:
@@ -166,9 +176,9 @@ def test_a_class_that_fails_for_a_device_is_named_and_its_devices_are_in_no_clas
 
 
 def test_the_table_has_a_column_per_device_class_where_there_are_any() -> None:
-    head, *rows = uses_text(uses_of(**WITH_DEVICES), "name").splitlines()[1:]
+    head, *rows = uses_text(found_of(**WITH_DEVICES), "name").splitlines()[1:]
     assert head.split()[:6] == ["node", "cpu", "memory", "pods", "gpu", "large"]
     assert rows[0].endswith("  1/3    1/3  devices tainted (gpu 1, large 1)   -")
     assert f"pool {DRIVER}/b incomplete" in rows[1]
     assert rows[2].split()[-4:] == ["-"] * 4
-    assert "gpu" not in uses_text(uses([node_tree()], []))
+    assert "gpu" not in uses_text(found([node_tree()], []))

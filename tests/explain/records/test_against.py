@@ -5,11 +5,13 @@ from typing import Any
 
 import pytest
 
-from kscheduler.explain.against import Against, against, against_tree
+from kscheduler.explain.against import against
+from kscheduler.explain.answer import Against
+from kscheduler.explain.node_text import comparison_text
 from kscheduler.explain.situation import NO_SITUATION, PodState, Situation
-from kscheduler.explain.text.comparison import comparison_text
 from kscheduler.scenario.decide import decide
 from kscheduler.scenario.scenario import parse_scenario
+from tests.explain.as_json import as_json
 from tests.explain.scenarios import Tree, node_tree, pod_tree, scenario_line
 from tests.explain.test_command import run
 
@@ -24,6 +26,7 @@ def compared(node: str, *, pod: Tree | None = None, situation: Situation = NO_SI
 def test_a_node_with_fewer_points_is_behind_by_plugin() -> None:
     found = compared("a")
     assert (found.chosen, found.status) == ("b", None)
+    assert found.behind is not None
     assert found.behind == sum(each.chosen - each.other for each in found.points) > 0
     text = comparison_text(found)
     total = sum(each.chosen for each in found.points)
@@ -44,7 +47,9 @@ def test_a_node_that_was_rejected_says_why() -> None:
 def test_a_bound_pod_is_compared_with_the_node_that_it_is_on() -> None:
     bound = Situation(pod_state=PodState.BOUND, node_name="a")
     found = compared("b", situation=bound)
-    assert (found.chosen, found.behind < 0) == ("a", True)
+    assert found.chosen == "a"
+    assert found.behind is not None
+    assert found.behind < 0
     points = sum(each.other for each in found.points)
     said = f"b: decided now, it has {points} points, {-found.behind} more than a, where the pod went earlier"
     assert said in comparison_text(found)
@@ -64,6 +69,6 @@ def test_the_flag(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "one.jsonl"
     path.write_bytes(scenario_line(pod_tree(cpu="2"), nodes=NODES))
     assert run("--from", str(path), "--against", "a", "-o", "json") == 0
-    assert json.loads(capsys.readouterr().out)["against"] == against_tree(compared("a"))
+    assert json.loads(capsys.readouterr().out)["against"] == as_json(compared("a"))
     assert run("--from", str(path), "--against", "full") == 0
     assert "why not full: NodeResourcesFit" in capsys.readouterr().out

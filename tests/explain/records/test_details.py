@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from kscheduler.explain.as_json import decision_tree
-from kscheduler.explain.text.as_text import decision_text
+from kscheduler.explain.pod_text import decision_text
 from kscheduler.scenario.decide import decide
 from kscheduler.scenario.scenario import parse_scenario
+from tests.explain.as_json import decision_tree
 from tests.explain.scenarios import Tree, node_tree, pod_tree, scenario_line
 
 ZONE = "topology.kubernetes.io/zone"
@@ -185,7 +185,7 @@ def test_whose_anti_affinity_keeps_the_pod_away() -> None:
 
 @pytest.mark.parametrize("width", [60, 100, 120])
 def test_text_stays_within_the_width(width: int) -> None:
-    from kscheduler.explain.text.as_text import Style
+    from kscheduler.explain.pod_text import Style
 
     nodes = [in_zone(f"a-node-with-a-long-name-{number}", "east") for number in range(9)]
     pods = [labelled_pod(f"db-{number}", {"app": "db"}, nodeName="a-node-with-a-long-name-0") for number in range(4)]

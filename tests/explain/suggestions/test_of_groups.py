@@ -26,6 +26,7 @@ from kscheduler.framework.cluster.pod_groups import GroupDefinition, GroupKey
 from kscheduler.scenario.decide_group import GroupDecision, decide_group
 from kscheduler.scenario.scenario import GroupScenario, parse_line
 from kscheduler.state.group_apis import SCHEDULER_PLUGINS, VOLCANO
+from tests.explain.as_json import as_json
 from tests.explain.scenarios import Tree, node_tree, pod_tree
 from tests.explain.suggestions.random_scenarios import AS_1_37
 
@@ -59,7 +60,7 @@ def queried(scenario: Tree) -> tuple[list[Tree] | None, str]:
     """The suggestions as `-o json` prints them, and the text."""
     query, decision = decided(scenario)
     explanation = answered(GroupExplainQuery(query), decision)
-    return json.loads(explanation.as_json())["suggestions"], explanation.as_text()
+    return as_json(explanation.answer)["suggestions"], explanation.as_text()
 
 
 def fits(scenario: Tree) -> bool:
@@ -316,7 +317,7 @@ def test_gangs_of_other_apis_could_be_smaller_or_get_members(label: str, group: 
     known = GroupDefinition(GroupKey(group, "default", "g"), min_count=max(members, 3))
     query = replace(query, definitions=(known,))
     explanation = answered(GroupExplainQuery(query), decide_group(query))
-    found = {each["kind"]: each for each in json.loads(explanation.as_json())["suggestions"]}
+    found = {each["kind"]: each for each in as_json(explanation.answer)["suggestions"]}
     smaller = {2: 2, 5: 3}[members]
     patch = f'[{{"op":"replace","path":"/spec/minMember","value":{smaller}}}]'
     assert found["groupMinCount"]["command"] == (

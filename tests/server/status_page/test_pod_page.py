@@ -2,8 +2,11 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
+from kscheduler.explain.answer import PodExplanation
+from kscheduler.explain.group_answer import PodGroupExplanation
 from kscheduler.scheduling.pod_log.recent_attempts import FailedAttempt
 from kscheduler.server.status_page.facts.pod_story import folded, pod_story, rejected_nodes, toleration_text
 from kscheduler.server.status_page.facts.shown_explanation import shown_explanation
@@ -11,24 +14,43 @@ from kscheduler.server.status_page.rendering import Templates
 from tests.builders import make_pod
 from tests.server.status_page.page_scene import page_scene
 
+Answer = PodExplanation | PodGroupExplanation
 
-def group(outcome: dict[str, Any] | None, **fields: Any) -> dict[str, Any]:
-    nothing = dict.fromkeys(("filter", "feasible", "scores", "best", "error", "preemption"))
-    return {**nothing, "podGroup": "default/g", "podGroupOutcome": outcome, "message": "", **fields}
+
+def of_pod(**fields: Any) -> PodExplanation:
+    """An answer about a pod with these keys of JSON, and nothing else."""
+    pod = {"namespace": "default", "name": "m", "uid": "", "schedulerName": "kscheduler"}
+    head = {"id": "default/m", "pod": pod, "cycleOutcome": None, "isHypothetical": False}
+    return msgspec.convert({**head, "outcome": "Unschedulable", **fields}, PodExplanation)
+
+
+def group(outcome: dict[str, Any] | None, **fields: Any) -> PodGroupExplanation:
+    nothing = dict.fromkeys(("error", "preemption", "devices", "suggestions"))
+    situation: dict[str, Any] = {
+        "condition": None,
+        "minimum": None,
+        "onNodes": {},
+        "ofOtherSchedulers": {},
+        "inService": None,
+    }
+    tree = {**nothing, "id": "default/g", "podGroup": "default/g", "podGroupOutcome": outcome, "message": ""}
+    tree |= {"placements": [], "situation": situation, "notes": [], **fields}
+    return msgspec.convert(tree, PodGroupExplanation)
 
 
 def condition(status: str, message: str = "") -> dict[str, str]:
-    return {"status": status, "message": message}
+    return {"type": "PodGroupInitiallyScheduled", "status": status, "reason": "", "message": message}
 
 
 NO_ROOM = {"condition": condition("False", "no room"), "pods": {"m": {"code": "Unschedulable", "message": "no cpu"}}}
-GATE = {"preEnqueue": {"m": {"plugin": "SchedulingGates", "reasons": ["gated"]}, "n": None}}
+NO_CLAIM = {"status": "Pending", "plugin": "P", "reasons": ["no claim"]}
+GATE = {"preEnqueue": {"m": {"status": "Unschedulable", "plugin": "SchedulingGates", "reasons": ["gated"]}, "n": None}}
 FITS = {"condition": condition("True"), "pods": {"m": {"node": "a"}}}
 LEFT_OUT = {"condition": condition("True"), "pods": {"m": {"code": "Unschedulable", "message": "no cpu"}}}
 
 
 @pytest.mark.parametrize(
-    ("tree", "texts"),
+    ("found", "texts"),
     [
         (group(NO_ROOM), ["with its pod group default/g, which would not get its nodes.", "no room", "no cpu"]),
         (group(GATE), ["default/g was not tried: some of its members", "m: gated (SchedulingGates)"]),
@@ -36,20 +58,24 @@ LEFT_OUT = {"condition": condition("True"), "pods": {"m": {"code": "Unschedulabl
         (group(LEFT_OUT), ["default/g would get its nodes, but not this pod.", "no cpu"]),
         (group(None, error="two minds"), ["default/g cannot be decided.", "two minds"]),
         (group({}), ["Its pod group default/g was not tried."]),
-        ({"preFilter": {"reasons": ["no claim"]}}, ["No node was evaluated.", "no claim"]),
+        (
+            of_pod(preFilter={"status": "Pending", "plugin": "P", "reasons": ["no claim"]}),
+            ["No node was evaluated.", "no claim"],
+        ),
     ],
 )
-async def test_what_is_true_of_a_pod_without_nodes_of_its_own(tree: dict[str, Any], texts: list[str]) -> None:
+async def test_what_is_true_of_a_pod_without_nodes_of_its_own(found: Answer, texts: list[str]) -> None:
     templates = Templates(lambda: 0.0)
     await templates.load()
-    page = templates.render("pod_answer.html", refusal="", answer=shown_explanation(tree, "m"), reported="")
+    page = templates.render("pod_answer.html", refusal="", answer=shown_explanation(found, "m"), reported="")
     assert [text for text in texts if text not in page] == []
     assert "none of" not in page
 
 
 def suggestion(kind: str, text: str, **facts: Any) -> dict[str, Any]:
     steps = [{"kind": each, "facts": facts if each == "deletePods" else {}} for each in kind.split("+")]
-    return {"kind": kind, "text": text, "nodes": 1, "command": f"kubectl {text}", "commandNote": "", "steps": steps}
+    command = {"command": f"kubectl {text}", "commandNote": "", "changes": []}
+    return {"kind": kind, "text": text, "nodes": 1, **command, "steps": steps}
 
 
 def deletion(number: int, **facts: Any) -> dict[str, Any]:
@@ -60,14 +86,14 @@ def deletion(number: int, **facts: Any) -> dict[str, Any]:
 async def shown(**tree: Any) -> str:
     templates = Templates(lambda: 0.0)
     await templates.load()
-    return templates.render("pod_answer.html", refusal="", answer=shown_explanation(tree, "m"), reported="")
+    return templates.render("pod_answer.html", refusal="", answer=shown_explanation(of_pod(**tree), "m"), reported="")
 
 
 async def test_changes_of_one_kind_are_one_entry_and_the_others_are_folded() -> None:
     requests = [suggestion("request", "less cpu"), suggestion("request", "less memory")]
     again = deletion(99) | {"steps": [{"kind": "deletePods", "facts": {"comeAgain": ["p99"], "pods": []}}]}
-    answer = shown_explanation({"suggestions": [*requests, *map(deletion, range(15)), again]}, "m")
-    assert [(each.best["text"], len(each.others)) for each in answer.suggestions] == [
+    answer = shown_explanation(of_pod(suggestions=[*requests, *map(deletion, range(15)), again]), "m")
+    assert [(each.best.text, len(each.others)) for each in answer.suggestions] == [
         ("less cpu", 0),
         ("less memory", 0),
         ("delete x/p0", 14),
@@ -96,7 +122,7 @@ async def test_a_change_that_deletes_many_pods_is_one_line_and_their_names_are_f
 @pytest.mark.parametrize(("count", "named"), [(1, 1), (5, 5), (6, 4), (15, 4)])
 async def test_of_many_victims_the_first_are_named_and_the_others_folded(count: int, named: int) -> None:
     victims = [f"web-{number}" for number in range(count)]
-    page = await shown(preemption={"nominatedNode": "n1", "victims": victims})
+    page = await shown(preemption={"status": "Success", "message": "", "nominatedNode": "n1", "victims": victims})
     before, _, folded_away = page.partition("<details")
     assert before.count("web-") == named
     assert folded_away.count("web-") == count - named
@@ -104,8 +130,8 @@ async def test_of_many_victims_the_first_are_named_and_the_others_folded(count: 
 
 
 async def test_members_that_are_held_back_for_the_same_reason_are_reported_together() -> None:
-    gate = {"plugin": "GangScheduling", "reasons": ["too few"]}
-    own = {"plugin": "SchedulingGates", "reasons": ["gated"]}
+    gate = {"status": "Unschedulable", "plugin": "GangScheduling", "reasons": ["too few"]}
+    own = {"status": "Unschedulable", "plugin": "SchedulingGates", "reasons": ["gated"]}
     gates = {f"m-{number}": gate for number in range(6)} | {"n": own, "fine": None}
     answer = shown_explanation(group({"preEnqueue": gates}), "m-0")
     assert answer.message == "m-0, m-1, m-2, m-3 and 2 more: too few (GangScheduling); n: gated (SchedulingGates)"
@@ -217,12 +243,12 @@ async def test_more_details_than_are_read_are_counted() -> None:
     nothing: dict[str, Any] = {"kind": "amount", "besideNominatedPods": [], "facts": {}}
     details = [{**nothing, "text": f"cause {number}", "nodes": ["a", "b"]} for number in range(8)]
     tree = {
-        "filter": {"a": {"plugin": "Fit", "reasons": ["no"]}},
-        "rejections": [{"plugin": "Fit", "details": details}],
-        "preFilter": {"plugin": "Volumes", "reasons": ["none"]},
+        "filter": {"a": {"plugin": "Fit", "code": "Unschedulable", "reasons": ["no"]}},
+        "rejections": [{"plugin": "Fit", "source": None, "count": 1, "statuses": [], "details": details}],
+        "preFilter": {"status": "Unschedulable", "plugin": "Volumes", "reasons": ["none"]},
         "preFilterDetails": [{**nothing, "text": "claim a is away", "nodes": [], "besideNominatedPods": ["x/y"]}],
     }
-    answer = shown_explanation(tree, "m")
+    answer = shown_explanation(of_pod(**tree), "m")
     assert [row.text for row in answer.details] == [
         "beside x/y (nominated there): claim a is away",
         *(f"cause {number}" for number in range(6)),

@@ -14,7 +14,7 @@ from jsonschema import Draft202012Validator
 
 from kscheduler.cli import main
 from kscheduler.embedded.apiserver import EmbeddedAPIServer
-from kscheduler.explain.as_json import schema_text
+from kscheduler.explain.schema import schema_text
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.handle import Handle, PluginArgs
 from kscheduler.framework.plugin import PermitResult, Plugin

@@ -10,8 +10,7 @@ import pytest
 
 from kscheduler.client.events.recorder import LONGEST_NOTE_BYTES, EventReference, _Occurrence, event_body
 from kscheduler.config.errors import ConfigError, Problem
-from kscheduler.explain.as_json import decision_tree
-from kscheduler.explain.text.as_text import decision_text
+from kscheduler.explain.pod_text import decision_text
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.scenario.decide import decide
 from kscheduler.scenario.scenario import parse_scenario
@@ -26,6 +25,7 @@ from kscheduler.telemetry.logs.pipeline import configure
 from kscheduler.telemetry.logs.storms import storms
 from kscheduler.text import Style, json_line, printable, some
 from tests.builders import make_pod, pod_info
+from tests.explain.as_json import decision_tree
 from tests.explain.scenarios import node_tree, pod_tree, scenario_line
 from tests.telemetry.logs.hostile import COUNT, hostile_texts, obeyed
 

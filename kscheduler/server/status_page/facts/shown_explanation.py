@@ -1,11 +1,22 @@
-"""The explanation of a pod, as `explain -o json` prints it, made ready for a page."""
+"""The explanation of a pod, made ready for a page."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
-Tree = dict[str, Any]
+from msgspec import UNSET
+
+if TYPE_CHECKING:  # the modules of answers are read with the first of them, not at the start
+    from kscheduler.explain.answer import (
+        NodeVerdictAnswer,
+        PodExplanation,
+        Points,
+        PreemptionOutcome,
+        StatusAnswer,
+        SuggestionAnswer,
+    )
+    from kscheduler.explain.group_answer import GroupPreemption, MemberOutcome, PodGroupExplanation
 
 BEST_NODES: Final = 5
 EXAMPLES: Final = 4
@@ -46,8 +57,8 @@ class DetailRow:
 class HelpfulChange:
     """A change that would help, and others of its kind that would also help."""
 
-    best: Tree
-    others: tuple[Tree, ...] = ()
+    best: "SuggestionAnswer"
+    others: "tuple[SuggestionAnswer, ...]" = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,22 +88,25 @@ class ShownExplanation:
     """Details that are not shown."""
 
 
-def shown_explanation(tree: Tree, pod_name: str) -> ShownExplanation:
-    """Reads the tree leniently: keys that are missing count as empty."""
-    if tree.get("podGroup"):
-        return _of_group(tree, pod_name)
-    rejected: Tree = tree.get("filter") or {}
-    feasible = tree.get("feasible") or []
-    scores: Tree = tree.get("scores") or {}
+def shown_explanation(answer: "PodExplanation | PodGroupExplanation", pod_name: str) -> ShownExplanation:
+    """What a page shows of an answer. `pod_name`: of whom, among the members of a group."""
+    from kscheduler.explain.group_answer import PodGroupExplanation
+
+    return _of_group(answer, pod_name) if isinstance(answer, PodGroupExplanation) else _of_pod(answer)
+
+
+def _of_pod(answer: "PodExplanation") -> ShownExplanation:
+    rejected, feasible = answer.filter or {}, answer.feasible or ()
+    scores = answer.scores or {}
     best = sorted(scores, key=lambda name: (-scores[name]["_total"], name))[:BEST_NODES]
-    chosen = tree.get("best") or []
-    gate = tree.get("preEnqueue") or tree.get("preFilter") or {}
-    preemption, victims = _preemption(tree.get("preemption") or {})
-    details = [*_details(tree)]
+    chosen = answer.best or ()
+    gate = answer.pre_enqueue or answer.pre_filter
+    preemption, victims = _preemption(answer.preemption)
+    details = [*_details(answer)]
     shown = [each for each in details if each is not None]
     return ShownExplanation(
-        verdict=_VERDICTS.get(tree.get("outcome") or "", "" if rejected or feasible else "No node was evaluated."),
-        message=tree.get("error") or tree.get("message") or ", ".join(gate.get("reasons", ())),
+        verdict=_VERDICTS.get(answer.outcome.value, "" if rejected or feasible else "No node was evaluated."),
+        message=answer.error or answer.message or ("" if gate is None else ", ".join(gate.reasons)),
         nodes=len(rejected) + len(feasible),
         feasible=len(feasible),
         chosen=chosen[0] if len(chosen) == 1 else "",
@@ -101,94 +115,93 @@ def shown_explanation(tree: Tree, pod_name: str) -> ShownExplanation:
         rejections=_rejections(rejected),
         preemption=preemption,
         victims=victims,
-        suggestions=_helping(tree.get("suggestions") or ()),
-        looked=tree.get("suggestions") is not None,
-        notes=tuple(tree.get("notes") or ()),
-        missing=tuple(tree.get("missing") or ()),
+        suggestions=_helping(answer.suggestions or ()),
+        looked=answer.suggestions is not None,
+        notes=answer.notes,
+        missing=answer.missing,
         details=tuple(shown),
         left_off=len(details) - len(shown),
     )
 
 
-def _helping(suggestions: Sequence[Tree]) -> tuple[HelpfulChange, ...]:
+def _helping(suggestions: "Sequence[SuggestionAnswer]") -> tuple[HelpfulChange, ...]:
     """Each change of what the pod asks for; of nodes to change, and of pods to delete, the best with its like."""
     from kscheduler.explain.suggestions.suggestion import OF_THE_POD  # not at the start: nobody has asked yet
 
     of_the_pod = {kind.value for kind in OF_THE_POD}
 
-    def alike(numbered: tuple[int, Tree]) -> object:
+    def alike(numbered: "tuple[int, SuggestionAnswer]") -> object:
         number, found = numbered
-        if of_the_pod.issuperset(found["kind"].split("+")):
+        if of_the_pod.issuperset(found.kind.split("+")):
             return number
-        return found["kind"], [bool(step["facts"].get("comeAgain")) for step in found["steps"]]
+        return found.kind, [bool(step.facts.get("comeAgain")) for step in found.steps]
 
     runs = ([found for _, found in run] for _, run in groupby(enumerate(suggestions), alike))
     return tuple(HelpfulChange(best, tuple(others)) for best, *others in runs)
 
 
-def _details(tree: Tree) -> Iterator[DetailRow | None]:
+def _details(answer: "PodExplanation") -> Iterator[DetailRow | None]:
     """By plugin, in the order in which they ran; `None` for each that would be too much."""
-    of_all = tree.get("preFilterDetails") or []
-    by_plugin = [((tree.get("preFilter") or {}).get("plugin") or "", of_all)] if of_all else []
-    by_plugin += [(each["plugin"], each["details"]) for each in tree.get("rejections") or ()]
+    of_all = answer.pre_filter_details or ()
+    by_plugin = [(answer.pre_filter.plugin if answer.pre_filter is not None else "", of_all)] if of_all else []
+    by_plugin += [(each.plugin, each.details) for each in answer.rejections or ()]
     for plugin, details in by_plugin:
         by_text: dict[str, list[str]] = {}  # groups of nodes with one sentence are one row
         for each in details:
-            beside = each["besideNominatedPods"]
-            text = (
-                f"beside {', '.join(beside[:EXAMPLES])} (nominated there): {each['text']}" if beside else each["text"]
-            )
-            by_text.setdefault(text, []).extend(each["nodes"])
+            beside = f"beside {', '.join(each.beside[:EXAMPLES])} (nominated there): " if each.beside else ""
+            by_text.setdefault(f"{beside}{each.text}", []).extend(each.nodes)
         for number, (text, nodes) in enumerate(by_text.items()):
             row = DetailRow(plugin, text, len(nodes), tuple(nodes[:EXAMPLES]))
             yield row if number < MOST_DETAILS else None
 
 
-def _of_group(tree: Tree, pod_name: str) -> ShownExplanation:
+def _of_group(answer: "PodGroupExplanation", pod_name: str) -> ShownExplanation:
     """Of a pod that is decided about together with its group: what becomes of both."""
-    preemption, victims = _group_preemption(tree.get("preemption") or {})
-    member = ((tree.get("podGroupOutcome") or {}).get("pods") or {}).get(pod_name) or {}
-    verdict, message = _group_verdict(tree, gets_node="node" in member)
-    own = member.get("message") or ""
+    preemption, victims = _group_preemption(answer.preemption)
+    members = answer.outcome.pods if answer.outcome is not None else UNSET
+    member = members.get(pod_name) if members else None
+    node, own = ("", "") if member is None else (member.node or "", member.message or "")
+    verdict, message = _group_verdict(answer, member)
     return ShownExplanation(
         verdict=verdict,
         message=f"{message}\n{own}".strip() if own != message else message,
         nodes=0,
         feasible=0,
-        chosen=member.get("node") or "",
+        chosen=node,
         best_nodes=(),
         points=(),
         rejections=(),
         preemption=preemption,
         victims=victims,
-        suggestions=_helping(tree.get("suggestions") or ()),
-        looked=tree.get("suggestions") is not None,
-        notes=tuple(tree.get("notes") or ()),
+        suggestions=_helping(answer.suggestions or ()),
+        looked=answer.suggestions is not None,
+        notes=answer.notes,
     )
 
 
-def _group_verdict(tree: Tree, *, gets_node: bool) -> tuple[str, str]:
+def _group_verdict(answer: "PodGroupExplanation", member: "MemberOutcome | None") -> tuple[str, str]:
     """A sentence, and the text that says why."""
-    name, outcome = f"pod group {tree['podGroup']}", tree.get("podGroupOutcome") or {}
-    if tree.get("error"):
-        return f"Its {name} cannot be decided.", tree["error"]
-    if gates := outcome.get("preEnqueue"):
-        return f"Its {name} was not tried: some of its members may not enter the queue.", _held_back(gates)
-    condition = outcome.get("condition") or {}
-    if not condition:
+    name, outcome = f"pod group {answer.pod_group}", answer.outcome
+    if answer.error:
+        return f"Its {name} cannot be decided.", answer.error
+    if outcome is not None and outcome.pre_enqueue:
+        why = _held_back(outcome.pre_enqueue)
+        return f"Its {name} was not tried: some of its members may not enter the queue.", why
+    if outcome is None or not outcome.condition:
         return f"Its {name} was not tried.", ""
-    if condition["status"] == "True":
-        own = "and it as well" if gets_node else "but not this pod"
-        return f"Its {name} would get its nodes, {own}.", condition.get("message") or ""
-    return f"It is decided with its {name}, which would not get its nodes.", condition.get("message") or ""
+    condition = outcome.condition
+    if condition.status == "True":
+        own = "and it as well" if member is not None and member.node is not UNSET else "but not this pod"
+        return f"Its {name} would get its nodes, {own}.", condition.message
+    return f"It is decided with its {name}, which would not get its nodes.", condition.message
 
 
-def _held_back(gates: Tree) -> str:
+def _held_back(gates: "Mapping[str, StatusAnswer | None]") -> str:
     """By reason, which members it keeps out: `m-0, m-1: waiting for scheduling gates: [a] (SchedulingGates)`."""
     held: dict[str, list[str]] = {}
     for pod, gate in gates.items():
         if gate is not None:
-            held.setdefault(f"{', '.join(gate['reasons'])} ({gate['plugin']})", []).append(pod)
+            held.setdefault(f"{', '.join(gate.reasons)} ({gate.plugin})", []).append(pod)
     reported = [f"{_named(pods)}: {why}" for why, pods in held.items()]
     more = f"; and {len(reported) - EXAMPLES} more reasons" if len(reported) > EXAMPLES else ""
     return "; ".join(reported[:EXAMPLES]) + more
@@ -199,31 +212,33 @@ def _named(pods: Sequence[str]) -> str:
     return ", ".join(pods[:EXAMPLES]) + more
 
 
-def _group_preemption(found: Tree) -> tuple[str, tuple[str, ...]]:
+def _group_preemption(found: "GroupPreemption | None") -> tuple[str, tuple[str, ...]]:
     """A sentence without its end, and whom it is about."""
-    victims = tuple(f"{each['namespace']}/{each['name']}" for each in found.get("victims") or ())
-    return ("Preemption would make room for the group by evicting", victims) if victims else ("", ())
+    if found is None or not found.victims:
+        return "", ()
+    victims = tuple(f"{each.namespace}/{each.name}" for each in found.victims)
+    return "Preemption would make room for the group by evicting", victims
 
 
-def _points(scores: Tree, best: list[str]) -> tuple[tuple[str, tuple[int, ...]], ...]:
+def _points(scores: "Points", best: list[str]) -> tuple[tuple[str, tuple[int, ...]], ...]:
     plugins = [name for name in (scores[best[0]] if best else ()) if name != "_total"]
     rows = [(name, tuple(scores[node].get(name, 0) for node in best)) for name in plugins]
     total = [("total", tuple(scores[node]["_total"] for node in best))] if best else []
     return (*rows, *total)
 
 
-def _rejections(rejected: Tree) -> tuple[RejectionRow, ...]:
+def _rejections(rejected: "Mapping[str, NodeVerdictAnswer]") -> tuple[RejectionRow, ...]:
     found: dict[tuple[str, str], list[str]] = {}
     for node, verdict in rejected.items():
-        found.setdefault((verdict["plugin"], ", ".join(verdict["reasons"])), []).append(node)
+        found.setdefault((verdict.plugin, ", ".join(verdict.reasons)), []).append(node)
     rows = [
         RejectionRow(plugin, reason, len(nodes), tuple(nodes[:EXAMPLES])) for (plugin, reason), nodes in found.items()
     ]
     return tuple(sorted(rows, key=lambda row: (-row.count, row.plugin))[:MOST_REJECTIONS])
 
 
-def _preemption(found: Tree) -> tuple[str, tuple[str, ...]]:
+def _preemption(found: "PreemptionOutcome | None") -> tuple[str, tuple[str, ...]]:
     """As of a group."""
-    if node := found.get("nominatedNode"):
-        return f"Preemption would make room on {node} by evicting", tuple(found.get("victims") or ())
-    return "", ()
+    if found is None or not found.nominated_node:
+        return "", ()
+    return f"Preemption would make room on {found.nominated_node} by evicting", found.victims

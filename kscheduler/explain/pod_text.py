@@ -9,14 +9,11 @@ from typing import Final
 from kscheduler.explain.against import runner_up
 from kscheduler.explain.devices import devices_by_node
 from kscheduler.explain.extenders import extender_roles
+from kscheduler.explain.node_text import detail_lines, point_lines, rejection_lines, runner_up_lines, tie_lines
 from kscheduler.explain.outcome import Outcome, cycle_outcome
-from kscheduler.explain.own_plugins import permit_lines, source_of
-from kscheduler.explain.rejections import named_details
+from kscheduler.explain.rejections import named_details, permit_lines, source_of
 from kscheduler.explain.situation import NO_SITUATION, PodState, Situation, situation_lines
-from kscheduler.explain.text.comparison import runner_up_lines
-from kscheduler.explain.text.points import point_lines, tie_lines
-from kscheduler.explain.text.preemption import preemption_lines
-from kscheduler.explain.text.rejected_nodes import detail_lines, rejection_lines
+from kscheduler.framework.cluster.preemption import Candidate, PreemptionSearch
 from kscheduler.framework.status import Code, Status
 from kscheduler.scenario.decide import Decision, pods_going, without_nomination
 from kscheduler.scheduling.failure import SCHEDULER_ERROR
@@ -42,6 +39,8 @@ from kscheduler.text import (
 __all__ = ["Style", "decision_text", "style_of"]
 
 _EXAMPLES: Final = 3
+# How many other nodes are named where preemption would make room.
+_OTHER_CANDIDATES: Final = 5
 _TASKS: Final = {"filter": "it filters the nodes", "prioritize": "it gives points", "preempt": "it chooses victims"}
 _GATES: Final = "SchedulingGates"
 
@@ -177,7 +176,7 @@ def _record_lines(decision: Decision, record: SchedulingRecord, style: Style, si
         yield from _nomination_lines(decision, record)
         yield from _judged_lines(decision, record, style, situation)
         yield from _without_nomination(decision, style)
-    yield from preemption_lines(record)
+    yield from _preemption_lines(record)
     if record.message:
         yield ""
         for line in wrapped(f"event: {printable(record.message)}", style.width - len(INDENT)):
@@ -256,3 +255,55 @@ def _without_nomination(decision: Decision, style: Style) -> Iterator[str]:
 
 def _status_text(status: Status) -> str:
     return f"{status.plugin}: {printable(status.message)}" if status.plugin else printable(status.message)
+
+
+# --- preemption -------------------------------------------------------------------------------------------------------
+
+
+def _preemption_lines(record: SchedulingRecord) -> Iterator[str]:
+    """PostFilter's result for a pod that fits nowhere; nothing if PostFilter did not run."""
+    if record.post_filter is None:
+        return
+    yield ""
+    search = record.state.find(PreemptionSearch)
+    if search is not None:
+        yield from _found(search)
+    elif record.post_filter.is_success:
+        yield f"{record.post_filter.plugin} has made room on {printable(record.nominated_node_name or 'no node')}"
+    else:
+        yield "preemption would not help on any node"
+        if record.post_filter_message not in record.message:  # else the event tells it
+            yield INDENT + printable(record.post_filter_message)
+
+
+def _found(search: PreemptionSearch) -> Iterator[str]:
+    chosen, every = search.chosen, search.candidates()
+    goes = "1 pod goes" if len(chosen.victims) == 1 else f"{len(chosen.victims)} pods go"
+    yield f"preemption makes room on {printable(chosen.node_name)}: {goes}{_broken(chosen)}"
+    for pod in chosen.victims:
+        since = f", since {printable(pod.pod.status.start_time)}" if pod.pod.status.start_time else ""
+        yield f"{INDENT}{printable(pod.key)}  priority {pod.priority}{since}"
+    if len(every) > 1:
+        yield f"{len(every)} nodes would do; this one disrupts least (budgets, priorities, number and age of pods)"
+        others = sorted((candidate for candidate in every if candidate.node_name != chosen.node_name), key=_pain)
+        yield from (INDENT + _candidate_line(candidate) for candidate in others[:_OTHER_CANDIDATES])
+        if len(others) > _OTHER_CANDIDATES:
+            yield f"{INDENT}and {len(others) - _OTHER_CANDIDATES} more"
+
+
+def _pain(candidate: Candidate) -> tuple[int, int, int, str]:
+    return candidate.broken_budgets, candidate.victims[0].priority, len(candidate.victims), candidate.node_name
+
+
+def _candidate_line(candidate: Candidate) -> str:
+    count = len(candidate.victims)
+    pods = "1 pod" if count == 1 else f"{count} pods"
+    highest = f"highest priority {candidate.victims[0].priority}"
+    return f"{printable(candidate.node_name)}  {pods}, {highest}{_broken(candidate)}"
+
+
+def _broken(candidate: Candidate) -> str:
+    count = candidate.broken_budgets
+    if not count:
+        return ""
+    return f", {count} of them against a disruption budget" if len(candidate.victims) > 1 else ", against its budget"
