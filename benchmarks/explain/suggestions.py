@@ -158,7 +158,7 @@ def _queried(decision: Decision, query: ExplainQuery, rounds: int) -> tuple[list
         found = suggestions(decision.profile, pod, decision.cache, budgets)
         times.append((time.process_time() - began) * 1e3)
         gc.enable()
-        kinds |= dict.fromkeys("+".join(step.kind.value for step in each.steps) for each in found)
+        kinds |= dict.fromkeys("+".join(step.facts.kind for step in each.steps) for each in found)
     return times, kinds
 
 

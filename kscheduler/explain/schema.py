@@ -18,7 +18,7 @@ from kscheduler.explain.cluster_answers import NodeUses
 from kscheduler.explain.detail_facts import FACTS
 from kscheduler.explain.group_answer import ExplanationList, PodGroupExplanation
 from kscheduler.explain.queries.new_pods_request import NewPodsRequest
-from kscheduler.explain.suggestions.suggestion import ChangeKind
+from kscheduler.explain.suggestions.all_kinds import KINDS
 
 Tree = dict[str, Any]
 
@@ -67,7 +67,7 @@ def _definitions(structs: Iterable[type[msgspec.Struct]], prefix: str) -> dict[s
     answers = {struct.__name__: struct for struct in _with_subclasses(Answer)}
     definitions = {name: _as_published(schema, answers.get(name)) for name, schema in found.items()}
     # What structs cannot say: which keys exclude each other, and that the kind says what the facts are.
-    definitions["StepAnswer"]["properties"]["kind"] = {"enum": [kind.value for kind in ChangeKind]}
+    definitions["StepAnswer"]["properties"]["kind"] = {"enum": [kind.kind for kind in KINDS]}
     definitions["ChangeAnswer"]["oneOf"] = [{"required": ["patch"]}, {"required": ["delete"]}]
     definitions["NamedDetail"]["allOf"] = [
         {

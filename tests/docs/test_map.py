@@ -21,18 +21,18 @@ _IN_PICTURE: Final = re.compile(r"([\w/]+\.py)(?: ([A-Za-z_]\w*(?:\.\w+)?))?")
 _METHOD: Final = re.compile(r"\b([A-Z]\w+\.[a-z_]\w*)")
 
 
-# --- the questions ------------------------------------------------------------------------------------------------
+# --- the questions ----------------------------------------------------------------------------------------------------
 
 
 def queries() -> list[list[str]]:
-    section = text_of("CONTRIBUTING.md").partition("## Eleven questions\n")[2].partition("\n## ")[0]
+    section = text_of("CONTRIBUTING.md").partition("## Where to look\n")[2].partition("\n## ")[0]
     rows = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in section.splitlines() if "?" in line]
     return [row for row in rows if len(row) == 3]
 
 
-def test_there_are_eleven_queries_at_the_head_of_contributing() -> None:
-    assert len(queries()) == 11
-    assert text_of("CONTRIBUTING.md").splitlines()[2] == "## Eleven questions"
+def test_contributing_begins_with_a_table_of_questions() -> None:
+    assert len(queries()) >= 10
+    assert text_of("CONTRIBUTING.md").splitlines()[2] == "## Where to look"
 
 
 @pytest.mark.parametrize("query", queries(), ids=lambda query: query[0])

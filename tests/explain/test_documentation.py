@@ -9,7 +9,7 @@ import pytest
 from kscheduler.cli import build_parser
 from kscheduler.explain.outcome import Outcome
 from kscheduler.explain.schema import schema_text
-from kscheduler.explain.suggestions.suggestion import ChangeKind
+from kscheduler.explain.suggestions.all_kinds import KINDS
 from kscheduler.scenario.new_pods import WORKLOADS
 from kscheduler.scenario.scenario import ClusterObjects
 from kscheduler.simulate.in_json import simulation_schema
@@ -41,7 +41,7 @@ def test_the_example_runs_as_it_stands(tmp_path: Path, capsys: pytest.CaptureFix
         [one.value for one in Outcome],
         list(WORKLOADS),
         [key for key in json.loads(schema_text())["properties"] if key not in ("apiVersion", "kind", "id")],
-        [kind.value for kind in ChangeKind],
+        [kind.kind for kind in KINDS],
     ],
     ids=["lists of objects", "outcomes", "kinds that make pods", "keys", "kinds of suggestions"],
 )
@@ -51,7 +51,7 @@ def test_nothing_is_left_out(names: list[str]) -> None:
 
 def test_the_schema_knows_all_kinds_of_suggestions() -> None:
     step = json.loads(schema_text())["$defs"]["StepAnswer"]
-    assert step["properties"]["kind"]["enum"] == [kind.value for kind in ChangeKind]
+    assert step["properties"]["kind"]["enum"] == [kind.kind for kind in KINDS]
 
 
 def test_the_schema_is_printed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,8 +9,8 @@ from kscheduler.explain.pending.freed import freed_text
 from kscheduler.explain.pending.reasons import PendingVerdict, Reason, counted
 from kscheduler.explain.situation import NO_SITUATION
 from kscheduler.explain.suggestions.as_json import suggestion_trees
+from kscheduler.explain.suggestions.as_lines import suggestion_text
 from kscheduler.explain.suggestions.commands import command_note, command_of
-from kscheduler.explain.suggestions.in_words import suggestion_text
 from kscheduler.scenario.fields import nearest
 from kscheduler.scenario.scenario import ClusterObjects, Scenario
 from kscheduler.text import BOLD, DIM, INDENT, PLAIN, Style, age_of, nodes, printable, wrapped

@@ -5,13 +5,22 @@ from typing import Final
 
 from kscheduler.explain.situation import PodState, Situation
 from kscheduler.explain.suggestions.commands import command_note, command_of
-from kscheduler.explain.suggestions.in_words import suggestion_text
 from kscheduler.explain.suggestions.missing_claims import missing_claims
-from kscheduler.explain.suggestions.suggestion import OF_THE_POD, Suggestion
+from kscheduler.explain.suggestions.suggestion import Suggestion
 from kscheduler.scenario.scenario import Scenario
 from kscheduler.text import BOLD, DIM, INDENT, Style, nodes, printable, wrapped
 
 _MOST: Final = 5
+
+
+def suggestion_text(suggestion: Suggestion, *, is_new: bool = False) -> str:
+    """What somebody could do, in one line, without the number of nodes. `is_new`: the pod does not exist yet."""
+    texts = [step.facts.text(step) for step in suggestion.steps]
+    of_template = (step.facts for step in suggestion.steps if step.facts.claim_template)
+    claims = dict.fromkeys(claim for facts in of_template for claim in facts.new_claims)
+    if claims and not is_new:
+        texts.append(f"recreate the pod: it has claim {', '.join(claims)} from the old version of the template")
+    return ", and ".join(texts)
 
 
 def suggestions_text(
@@ -55,9 +64,8 @@ def _of_each_kind(suggestions: Sequence[Suggestion]) -> list[list[Suggestion]]:
     """Each change of the pod; of nodes to change, and of pods to delete, the best with those that are like it."""
     found: dict[object, list[Suggestion]] = {}
     for suggestion in suggestions:
-        is_of_the_pod = all(step.kind in OF_THE_POD for step in suggestion.steps)
-        kinds = tuple(step.kind for step in suggestion.steps), any(step.comes_last for step in suggestion.steps)
-        found.setdefault(id(suggestion) if is_of_the_pod else kinds, []).append(suggestion)
+        kinds = tuple(step.facts.kind for step in suggestion.steps), any(step.comes_last for step in suggestion.steps)
+        found.setdefault(id(suggestion) if suggestion.is_of_the_pod else kinds, []).append(suggestion)
     return list(found.values())
 
 

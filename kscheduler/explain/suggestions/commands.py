@@ -6,37 +6,24 @@ nothing is known to work: then there is no command, and the note says what to do
 """
 
 import re
-import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Any, Final
 
 import msgspec
 
 from kscheduler.api.core import Pod
-from kscheduler.api.groups import POD_GROUPS
+from kscheduler.api.kinds import RESOURCE_CLAIM_TEMPLATES
 from kscheduler.api.well_known import NOT_READY, UNREACHABLE
 from kscheduler.explain.situation import NO_SITUATION, PodState, Situation
-from kscheduler.explain.suggestions.changed import ADD, ObjectChange, Operation
-from kscheduler.explain.suggestions.claim_origins import OF_DEVICES, made_from_a_template, only_in_the_file, shared_with
-from kscheduler.explain.suggestions.makers import TEMPLATES_MANAGER, PodMaker, maker_of, nothing_to_run
-from kscheduler.explain.suggestions.suggestion import ChangeKind, Step, Suggestion
+from kscheduler.explain.suggestions.kubectl_lines import REPLACE_FORCED, kubectl, patch_json, patched_locally
+from kscheduler.explain.suggestions.makers import PodMaker, maker_of, nothing_to_run
+from kscheduler.explain.suggestions.object_changes import ADD, ObjectChange, Operation
+from kscheduler.explain.suggestions.suggestion import Suggestion
 from kscheduler.scenario.scenario import ClusterObjects
 
-_IN_PLACE: Final = (ChangeKind.GATE, ChangeKind.TOLERATION)
 # Controllers that do not replace a waiting pod when their template changes.
 _KEEPS_ITS_PODS: Final = ("StatefulSet", "ReplicaSet", "ReplicationController")
-_NOT_BY_KUBECTL: Final = (
-    ChangeKind.ADD_NODE,
-    ChangeKind.CLAIM_ZONE,
-    ChangeKind.GROUP_MEMBERS,
-    ChangeKind.GROUP_TOPOLOGY,
-    ChangeKind.PLUGIN,
-    ChangeKind.EXTENDER,
-    ChangeKind.POOL_UPDATE,
-)
-# Deletes the object and creates it again.
-_REPLACE: Final = "kubectl replace --force -f -"
 # For the members of a group: of more controllers they would be a page.
 _MOST_COMMANDS: Final = 8
 # Members that one command names.
@@ -63,12 +50,12 @@ def commands_of(suggestion: Suggestion, pod: Pod, objects: ClusterObjects, situa
     is_new = situation.pod_state is PodState.NEW
     if of_the_pod and (is_new or maker_in_the_way(suggestion, pod, objects) is not None):
         return []
-    if made_from_a_template(suggestion, pod, objects, is_new=is_new) or only_in_the_file(suggestion, situation):
+    if _no_command(suggestion, pod, objects, is_new=is_new) or _only_in_the_file(suggestion, situation):
         return []
     # Claims are made from their templates when the pod is made again: so the templates come first.
-    parts = [_other_command(step) for step in suggestion.steps if _is_of_a_template(step)]
+    parts = [step.facts.command(step) for step in suggestion.steps if step.facts.new_claims]
     parts += [part for change in of_the_pod for part in _pod_commands(change, suggestion, pod, objects)]
-    parts += [_other_command(step) for step in suggestion.steps if not _is_of_a_template(step)]
+    parts += [step.facts.command(step) for step in suggestion.steps if not step.facts.new_claims]
     if needs_new_claims(suggestion, situation) and not of_the_pod:  # beside them a change of the pod makes it again
         parts.append(_again(pod, objects))
     return [part for part in parts if part] if _is_whole(suggestion) else []
@@ -86,7 +73,7 @@ def commands_of_members(suggestion: Suggestion, pods: Sequence[Pod], objects: Cl
     for pod in pods:
         if maker_of(pod, objects) is None and (own := _changes_of(pod, suggestion)):
             patch = _added(own[0].patch) if _is_in_place(suggestion) else own[0].patch
-            alone.setdefault(_json(patch), []).append(pod)
+            alone.setdefault(patch_json(patch), []).append(pod)
             continue
         for command in commands_of(suggestion, pod, objects, NO_SITUATION):
             if command == _deletion_of(pod):
@@ -103,18 +90,24 @@ def _command_for_all(pods: Sequence[Pod], patch: str, suggestion: Suggestion) ->
     """Pods of one namespace without a controller, all with the same change."""
     names = [pod.metadata.name for pod in pods]
     if len(pods) == 1 and _is_in_place(suggestion):
-        return _line("patch", "pod", names[0], pods[0], "--type=json", "-p", patch)
-    get = _line("get", "pod", *names, pods[0], "-o", "yaml")
+        return kubectl("patch", "pod", names[0], pods[0], "--type=json", "-p", patch)
+    get = kubectl("get", "pod", *names, pods[0], "-o", "yaml")
     if _is_in_place(suggestion):
-        return f"{get} | {_quoted('kubectl', 'patch', '-f', '-', '--type=json', '-p', patch)}"
+        return f"{get} | {kubectl('patch', '-f', '-', '--type=json', '-p', patch)}"
     # In YAML kubectl would print one pod after the other without a line between them.
     output = "yaml" if len(pods) == 1 else "json"
-    return f"{get} | {_local(patch, output)} | {_REPLACE}"
+    return f"{get} | {patched_locally(patch, output)} | {REPLACE_FORCED}"
 
 
 def _is_whole(suggestion: Suggestion) -> bool:
     """Whether kubectl can do all of it: half of a pair helps nobody."""
-    return not any(step.kind in _NOT_BY_KUBECTL for step in suggestion.steps)
+    return all(step.facts.by_kubectl for step in suggestion.steps)
+
+
+def _no_command(suggestion: Suggestion, pod: Pod, objects: ClusterObjects, *, is_new: bool) -> str:
+    """Why no command changes the first object for which there is none; empty if there is no such object."""
+    notes = (step.facts.no_command(pod, objects, is_new=is_new) for step in suggestion.steps)
+    return next(filter(None, notes), "")
 
 
 # --- claims that were made from a template ----------------------------------------------------------------------------
@@ -122,23 +115,18 @@ def _is_whole(suggestion: Suggestion) -> bool:
 
 def needs_new_claims(suggestion: Suggestion, situation: Situation) -> bool:
     """Whether the pod has to be made again, so that its claims are made from templates as they are then."""
-    return situation.pod_state is not PodState.NEW and any(map(_is_of_a_template, suggestion.steps))
-
-
-def _is_of_a_template(step: Step) -> bool:
-    return step.kind is ChangeKind.NEW_CLAIM or (step.kind in OF_DEVICES and bool(step.facts["template"]))
+    return situation.pod_state is not PodState.NEW and any(step.facts.new_claims for step in suggestion.steps)
 
 
 def _again(pod: Pod, objects: ClusterObjects) -> str:
     """The pod goes with its claims, and comes again: by its controller, if it has one."""
     if maker_of(pod, objects) is not None:
         return _deletion_of(pod)
-    return f"{_line('get', 'pod', pod.metadata.name, pod, '-o', 'yaml')} | {_REPLACE}"
+    return f"{kubectl('get', 'pod', pod.metadata.name, pod, '-o', 'yaml')} | {REPLACE_FORCED}"
 
 
 def _note_on_claims(suggestion: Suggestion, pod: Pod, objects: ClusterObjects) -> str:
-    named = (step.facts.get("claims") or [step.facts["claim"]] for step in suggestion.steps if _is_of_a_template(step))
-    claims = list(dict.fromkeys(chain.from_iterable(named)))
+    claims = list(dict.fromkeys(chain.from_iterable(step.facts.new_claims for step in suggestion.steps)))
     maker = maker_of(pod, objects)
     by = f", which {maker.text} makes again" if maker is not None else ""
     made, go = ("claim", "goes") if len(claims) == 1 else ("claims", "go")
@@ -150,12 +138,12 @@ def _note_on_claims(suggestion: Suggestion, pod: Pod, objects: ClusterObjects) -
 
 def _pod_commands(change: ObjectChange, suggestion: Suggestion, pod: Pod, objects: ClusterObjects) -> list[str]:
     maker = maker_of(pod, objects)
-    if maker is not None and maker.is_changeable and not _is_of_gates(suggestion):
+    if maker is not None and maker.is_changeable and not _is_of_pod_alone(suggestion):
         return _maker_commands(maker, change, pod)
     if _is_in_place(suggestion):
-        return [_line("patch", "pod", pod.metadata.name, pod, "--type=json", "-p", _json(_added(change.patch)))]
-    again = _line("get", "pod", pod.metadata.name, pod, "-o", "yaml")
-    return [f"{again} | {_local(_json(change.patch))} | {_REPLACE}"]
+        return [kubectl("patch", "pod", pod.metadata.name, pod, "--type=json", "-p", patch_json(_added(change.patch)))]
+    again = kubectl("get", "pod", pod.metadata.name, pod, "-o", "yaml")
+    return [f"{again} | {patched_locally(patch_json(change.patch))} | {REPLACE_FORCED}"]
 
 
 def _added(patch: Iterable[Operation]) -> tuple[Operation, ...]:
@@ -165,12 +153,26 @@ def _added(patch: Iterable[Operation]) -> tuple[Operation, ...]:
     )
 
 
+def _only_in_the_file(suggestion: Suggestion, situation: Situation) -> str:
+    """Where the first object stands that the suggestion changes and that comes with the new pod; empty if none does."""
+    for step in suggestion.steps:
+        template = step.facts.claim_template
+        for change in step.changes:
+            key = change.resource, change.namespace, change.name
+            if template:
+                key = RESOURCE_CLAIM_TEMPLATES.plural, change.namespace, template
+            if key in situation.of_file:
+                name = f"ResourceClaimTemplate {key[2]}" if template else f"{key[2]} ({key[0]})"
+                return f"{name} is in the file: change it in the file"
+    return ""
+
+
 def maker_in_the_way(suggestion: Suggestion, pod: Pod, objects: ClusterObjects) -> PodMaker | None:
     """Who would make the pod again, without the change, if it were replaced."""
     maker = maker_of(pod, objects)
     if maker is None or not _is_whole(suggestion) or not _changes_of(pod, suggestion) or _is_in_place(suggestion):
         return None
-    return maker if not maker.is_changeable or _is_of_gates(suggestion) else None
+    return maker if not maker.is_changeable or _is_of_pod_alone(suggestion) else None
 
 
 def _changes_of(pod: Pod, suggestion: Suggestion) -> Sequence[ObjectChange]:
@@ -183,34 +185,18 @@ def _changes_of(pod: Pod, suggestion: Suggestion) -> Sequence[ObjectChange]:
 
 
 def _is_in_place(suggestion: Suggestion) -> bool:
-    return all(step.kind in _IN_PLACE for step in suggestion.steps)
+    return all(step.facts.is_in_place for step in suggestion.steps)
 
 
-def _is_of_gates(suggestion: Suggestion) -> bool:
-    """Gates go from the pod: a webhook may have put them there, so that the template has none."""
-    return any(step.kind is ChangeKind.GATE for step in suggestion.steps)
+def _is_of_pod_alone(suggestion: Suggestion) -> bool:
+    return any(step.facts.is_of_pod_alone for step in suggestion.steps)
 
 
 def command_note(suggestion: Suggestion, pod: Pod, objects: ClusterObjects, situation: Situation) -> str:
     """What to know before running the command, or why there is none; empty if the text says it all."""
-    notes = (
-        _note_on_command(suggestion, pod, objects, situation),
-        _note_on_gates(suggestion, pod, objects),
-        shared_with(suggestion, pod, objects),
-    )
+    of_steps = (step.facts.note(pod, objects) for step in suggestion.steps)
+    notes = dict.fromkeys((_note_on_command(suggestion, pod, objects, situation), *of_steps))
     return "; ".join(filter(None, notes))
-
-
-def _note_on_gates(suggestion: Suggestion, pod: Pod, objects: ClusterObjects) -> str:
-    """Gates of a template: the command frees this pod alone."""
-    of_template = any(
-        step.kind is ChangeKind.GATE and list(step.facts.get("owners", ())) == [TEMPLATES_MANAGER]
-        for step in suggestion.steps
-    )
-    maker = maker_of(pod, objects)
-    if not of_template or maker is None:
-        return ""
-    return f"the template of {maker.text} has the gates: the pods that it makes from now on have them again"
 
 
 def _note_on_command(suggestion: Suggestion, pod: Pod, objects: ClusterObjects, situation: Situation) -> str:
@@ -218,14 +204,14 @@ def _note_on_command(suggestion: Suggestion, pod: Pod, objects: ClusterObjects, 
     maker = maker_in_the_way(suggestion, pod, objects)
     if maker is not None and not is_new:
         return nothing_to_run((maker,))
-    if note := made_from_a_template(suggestion, pod, objects, is_new=is_new):
+    if note := _no_command(suggestion, pod, objects, is_new=is_new):
         return note if _is_whole(suggestion) else ""
-    if note := only_in_the_file(suggestion, situation):
+    if note := _only_in_the_file(suggestion, situation):
         return note
     replaced = {
         " ".join(command.split()[2:4])
         for command in commands_of(suggestion, pod, objects, situation)
-        if command.endswith(_REPLACE)
+        if command.endswith(REPLACE_FORCED)
     }
     if not replaced:
         return ""
@@ -243,13 +229,15 @@ def _maker_commands(maker: PodMaker, change: ObjectChange, pod: Pod) -> list[str
     if of_resources:
         commands.append(_set_resources(maker, of_resources, pod) or _merge_resources(maker, of_resources, pod))
     if rest:
-        commands.append(_line("patch", kind, maker.name, pod, "--type=json", "-p", _json(_of_template(rest, pod))))
+        commands.append(
+            kubectl("patch", kind, maker.name, pod, "--type=json", "-p", patch_json(_of_template(rest, pod)))
+        )
     return [*commands, _deletion_of(pod)] if maker.kind in _KEEPS_ITS_PODS else commands
 
 
 def _deletion_of(*pods: Pod) -> str:
     """Of pods of one namespace, as those of a group are."""
-    return _line("delete", "pod", *(pod.metadata.name for pod in pods), pods[0])
+    return kubectl("delete", "pod", *(pod.metadata.name for pod in pods), pods[0])
 
 
 def _set_resources(maker: PodMaker, patch: Iterable[Operation], pod: Pod) -> str:
@@ -261,7 +249,7 @@ def _set_resources(maker: PodMaker, patch: Iterable[Operation], pod: Pod) -> str
     container = pod.spec.containers[int(steps[2])].name
     resource = steps[5].replace("~1", "/").replace("~0", "~")
     queried = f"--requests={resource}={operations[0].value}"
-    return _line("set", "resources", maker.kind.lower(), maker.name, pod, "-c", container, queried)
+    return kubectl("set", "resources", maker.kind.lower(), maker.name, pod, "-c", container, queried)
 
 
 def _merge_resources(maker: PodMaker, patch: Iterable[Operation], pod: Pod) -> str:
@@ -282,7 +270,7 @@ def _merge_resources(maker: PodMaker, patch: Iterable[Operation], pod: Pod) -> s
     for (of_list, name), resources in containers.items():
         spec.setdefault(of_list, []).append({"name": name, "resources": resources})
     merged = msgspec.json.encode({"spec": {"template": {"spec": spec}}}).decode()
-    return _line("patch", maker.kind.lower(), maker.name, pod, "-p", merged)
+    return kubectl("patch", maker.kind.lower(), maker.name, pod, "-p", merged)
 
 
 def _of_template(patch: Iterable[Operation], pod: Pod) -> tuple[Operation, ...]:
@@ -300,99 +288,3 @@ def _of_template(patch: Iterable[Operation], pod: Pod) -> tuple[Operation, ...]:
         Operation(each.op, f"/spec/template/spec/{each.path.removeprefix(_SPEC)}", each.value)
         for each in (*whole, *(each for each in operations if not each.path.startswith(_OF_A_TOLERATION)))
     )
-
-
-# --- other objects ----------------------------------------------------------------------------------------------------
-
-
-def _other_command(step: Step) -> str:
-    match step.kind:
-        case ChangeKind.UNCORDON:
-            return _quoted("kubectl", "uncordon", step.changes[0].name)
-        case ChangeKind.TAINT:
-            taints = [_taint(taint) + "-" for taint in step.facts["taints"]]
-            return _quoted("kubectl", "taint", "node", step.changes[0].name, *taints)
-        case ChangeKind.NODE_LABEL:
-            return _quoted("kubectl", "label", "node", step.changes[0].name, "--overwrite", *_labels(step))
-        case ChangeKind.DELETE_PODS | ChangeKind.RELEASE_DEVICES | ChangeKind.DEVICE_TAINT_RULE:
-            return _deletion(step)
-        case ChangeKind.NAMESPACE_LABEL:
-            return _quoted("kubectl", "label", "namespace", step.changes[0].name, "--overwrite", *_labels(step))
-        case ChangeKind.GROUP_MIN_COUNT:
-            group = step.changes[0]
-            patch = ("--type=json", "-p", _json(group.patch))
-            # The name of the kind alone may be that of another API's groups.
-            kind = group.resource if "." in group.resource else POD_GROUPS.resource
-            return _quoted("kubectl", "patch", kind, group.name, "-n", group.namespace, *patch)
-        case ChangeKind.DETACH_VOLUME:
-            return _quoted("kubectl", "delete", "volumeattachment", step.changes[0].name)
-        case ChangeKind.CLASS_TOPOLOGY:
-            return _replaced("storageclass", step.changes[0])
-        case ChangeKind.CLAIM_CLASS | ChangeKind.CLAIM_SIZE:
-            return _replaced("pvc", step.changes[0])
-        case kind if kind in OF_DEVICES:
-            return _of_devices(step)
-        case _:
-            return ""
-
-
-def _deletion(step: Step) -> str:
-    """A claim that was made for a pod goes with it: to delete it, too, would end in NotFound."""
-    kinds = {"pods": "pod", "resourceclaims": "resourceclaim", "devicetaintrules": "devicetaintrule"}
-    names: dict[tuple[str, str], list[str]] = {}
-    gone = {each["claim"] for each in step.facts.get("claims", ()) if each["goesWithItsPod"]}
-    for change in step.changes:
-        if not (change.resource == "resourceclaims" and f"{change.namespace}/{change.name}" in gone):
-            names.setdefault((kinds[change.resource], change.namespace), []).append(change.name)
-    lines = [
-        _quoted("kubectl", "delete", kind, *(("-n", space) if space else ()), *found)
-        for (kind, space), found in sorted(names.items())
-    ]
-    return " && ".join(lines)
-
-
-def _labels(step: Step) -> list[str]:
-    return [f"{key}-" if value is None else f"{key}={value}" for key, value in step.facts["labels"].items()]
-
-
-def _of_devices(step: Step) -> str:
-    """A claim's spec is for good; one that was made from a template is made again with the pod."""
-    (change,) = step.changes
-    template = step.facts["template"]
-    if not template:
-        return _replaced("resourceclaim", change)
-    patch = tuple(Operation(each.op, f"/spec{each.path}", each.value) for each in change.patch)
-    return _replaced("resourceclaimtemplate", ObjectChange("resourceclaimtemplates", change.namespace, template, patch))
-
-
-def _replaced(kind: str, change: ObjectChange) -> str:
-    """What cannot be changed is made again. A claim loses nothing by that while it has neither volume nor devices."""
-    of_namespace = ("-n", change.namespace) if change.namespace else ()
-    get = _quoted("kubectl", "get", kind, change.name, *of_namespace, "-o", "yaml")
-    return f"{get} | {_local(_json(change.patch))} | {_REPLACE}"
-
-
-def _local(patch: str, output: str = "yaml") -> str:
-    return _quoted("kubectl", "patch", "--local", "-f", "-", "--type=json", "-p", patch, "-o", output)
-
-
-def _taint(taint: Mapping[str, str]) -> str:
-    value = f"={taint['value']}" if taint["value"] else ""
-    return f"{taint['key']}{value}:{taint['effect']}"
-
-
-def _line(*words: Any) -> str:
-    """A kubectl line; a pod among the words stands for its namespace."""
-    return _quoted("kubectl", *(w for word in words for w in (_in(word) if isinstance(word, Pod) else (word,))))
-
-
-def _in(pod: Pod) -> tuple[str, str]:
-    return "-n", pod.metadata.namespace
-
-
-def _quoted(*words: str) -> str:
-    return shlex.join(words)
-
-
-def _json(patch: Iterable[Operation]) -> str:
-    return msgspec.json.encode([operation.tree for operation in patch]).decode()

@@ -16,16 +16,11 @@ import msgspec
 import numpy as np
 
 from kscheduler.api.core import PodSpec, Volume
-from kscheduler.explain.suggestions.changed import ObjectChange
-from kscheduler.explain.suggestions.pod_changes.amounts import amounts_of_devices, requesting, room_of
-from kscheduler.explain.suggestions.pod_changes.demand import Demand
-from kscheduler.explain.suggestions.pod_changes.of_demands import of_demands
-from kscheduler.explain.suggestions.pod_changes.pod_relaxations import demands
+from kscheduler.explain.suggestions.kinds.requests import LowerRequest
 from kscheduler.explain.suggestions.search import suggestions
 from kscheduler.explain.suggestions.search_time import SearchTime
-from kscheduler.explain.suggestions.suggestion import ChangeKind, Suggestion
-from kscheduler.explain.suggestions.trials.trial import Trials
-from kscheduler.explain.suggestions.trials.without_plugin import without_plugins
+from kscheduler.explain.suggestions.suggestion import Demand, Suggestion, of_demands
+from kscheduler.explain.suggestions.trials import SearchInputs, Trials
 from kscheduler.framework.cluster.preemption import DisruptionBudgets
 from kscheduler.framework.nodes.node_table import Rows
 from kscheduler.framework.pods.pod_info import PodInfo
@@ -109,8 +104,9 @@ def _candidates(found: Sequence[Suggestion], trials: "_Placing") -> Iterator[Sug
     """The suggestions, the smallest first; then those of a request, lowered as far as more pods need it."""
     yield from found
     for suggestion in found:
-        if len(suggestion.steps) == 1 and suggestion.steps[0].kind is ChangeKind.REQUEST:
-            lower = trials.lower_request(str(suggestion.steps[0].facts["resource"]))
+        facts = suggestion.steps[0].facts
+        if len(suggestion.steps) == 1 and isinstance(facts, LowerRequest):
+            lower = trials.lower_request(LowerRequest(facts.resource, facts.amount))
             if lower is not None:
                 yield lower
 
@@ -120,24 +116,25 @@ class _Placing:
 
     def __init__(self, profile: Profile, alike: Sequence[PodInfo], cache: Cache, time: SearchTime) -> None:
         self._alike, self._cache = alike, cache
-        self._trials = Trials(profile, alike[0], cache)
-        self._trials.time = time
+        self._trials = Trials(profile, alike[0], cache, SearchInputs(time=time))
         self._profile = replace(profile, post_filter=())  # who finds no node need not look for victims, too
         self._placed = 0
 
     @property
     def is_spent(self) -> bool:
         """Whether the trials have cost enough."""
-        return self._placed >= _MOST_PLACED or self._trials.time.is_up
+        return self._placed >= _MOST_PLACED or self._trials.inputs.time.is_up
 
     def freed(self, suggestion: Suggestion) -> int:
         """How many of the pods would have a node if each of them were changed in this way."""
         cache = self._cache
         assumed: list[str] = []
         made = (*suggestion.changes, *suggestion.awaited)
-        silenced = {str(step.facts["plugin"]) for step in suggestion.steps if step.kind is ChangeKind.PLUGIN}
-        profile = without_plugins(self._profile, silenced) if silenced else self._profile
-        with self._trials.made(made, self._gone(suggestion.changes)) as changed:
+        profile = self._profile
+        for step in suggestion.steps:
+            profile = step.facts.without_plugins(profile)
+        gone = [pod for step in suggestion.steps for pod in step.gone]
+        with self._trials.made(made, gone) as changed:
             for pod in self._alike:
                 this = PodInfo(msgspec.structs.replace(changed.pod, metadata=pod.pod.metadata))
                 self._placed += 1
@@ -152,37 +149,31 @@ class _Placing:
                 cache.forget_pod(uid)
         return len(assumed)
 
-    def lower_request(self, resource: str) -> Suggestion | None:
+    def lower_request(self, request: LowerRequest) -> Suggestion | None:
         """The largest request with which as many pods have a node as with none of the resource at all."""
         trials = self._trials
-        demand = next((each for each in demands(trials.pod, trials.cache) if each.resource == resource), None)
+        demand = next((each for each in LowerRequest.demands(trials.pod, trials.cache) if each.facts == request), None)
         if demand is None:
             return None
         widest = trials.rows((trials.of_pod(demand.patch),))
-        nothing = self._requesting(demand, 0, widest)
-        target = self.freed(nothing)
-        amounts = self._amounts(demand, widest)
-        low, high, best = -1, len(amounts), nothing  # amounts[low] is enough for as many, amounts[high] is not
+        amount, target = 0, self.freed(self._requesting(0, demand, request, widest))
+        amounts = self._amounts(request, widest)
+        low, high = -1, len(amounts)  # amounts[low] is enough for as many, amounts[high] is not
         while high - low > 1 and not self.is_spent:
             middle = (low + high) // 2
-            tried = self._requesting(demand, amounts[middle], widest)
-            low, high, best = (middle, high, tried) if self.freed(tried) >= target else (low, middle, best)
-        amount = int(best.steps[0].facts["to"])
-        rows = trials.rows((trials.of_pod(requesting(demand, amount, trials).patch),))
-        return self._requesting(demand, amount, rows)
+            tried = self._requesting(amounts[middle], demand, request, widest)
+            if self.freed(tried) >= target:
+                low, amount = middle, amounts[middle]
+            else:
+                high = middle
+        patch = request.lowered_to(amount, demand, trials).patch
+        return self._requesting(amount, demand, request, trials.rows((trials.of_pod(patch),)))
 
-    def _amounts(self, demand: Demand, rows: Rows) -> list[int]:
+    def _amounts(self, request: LowerRequest, rows: Rows) -> list[int]:
         """What each of 1, 2, 3, ... pods may request on a node, ascending; less than they request now."""
-        shares = room_of(demand, rows, self._trials)[:, None] // np.arange(1, len(self._alike) + 1)
-        found: list[int] = np.unique(shares[(shares > 0) & (shares < demand.facts["amount"])]).tolist()
-        return sorted({*found, *amounts_of_devices(demand, self._trials)})
+        shares = request.room(rows, self._trials)[:, None] // np.arange(1, len(self._alike) + 1)
+        found: list[int] = np.unique(shares[(shares > 0) & (shares < request.amount)]).tolist()
+        return sorted({*found, *request.amounts_of_devices(self._trials)})
 
-    def _requesting(self, demand: Demand, amount: int, rows: Rows) -> Suggestion:
-        return of_demands((requesting(demand, amount, self._trials),), rows, self._trials)
-
-    def _gone(self, changes: Sequence[ObjectChange]) -> list[PodInfo]:
-        deleted = {(change.namespace, change.name) for change in changes if change.delete and change.resource == "pods"}
-        if not deleted:
-            return []
-        pods = (self._cache.pod_of(uid) for uid in self._cache.pod_uids())
-        return [pod for pod in pods if pod is not None and (pod.namespace, pod.name) in deleted]
+    def _requesting(self, amount: int, demand: Demand, request: LowerRequest, rows: Rows) -> Suggestion:
+        return of_demands((request.lowered_to(amount, demand, self._trials),), rows, self._trials)

@@ -14,19 +14,14 @@ from dataclasses import replace
 from itertools import chain
 from typing import Final
 
-from kscheduler.explain.suggestions.changed import ObjectChange, Operation
-from kscheduler.explain.suggestions.other_changes.group_rest import group_changes, smaller_gang, without_topology
-from kscheduler.explain.suggestions.other_changes.more_nodes import changes_of, copies, more_nodes
-from kscheduler.explain.suggestions.pod_changes.amounts import harm_of_none, supply_of
-from kscheduler.explain.suggestions.pod_changes.demand import Demand
-from kscheduler.explain.suggestions.pod_changes.pod_relaxations import demands
-from kscheduler.explain.suggestions.pod_changes.requests_lowered import lowered
+import msgspec
+
+from kscheduler.explain.suggestions.all_kinds import KINDS, demands, order
+from kscheduler.explain.suggestions.object_changes import ObjectChange, changed_meanwhile
 from kscheduler.explain.suggestions.search_time import SearchTime
-from kscheduler.explain.suggestions.suggestion import ChangeKind, Step, Suggestion
-from kscheduler.explain.suggestions.trials.changed_cluster import changed_meanwhile
-from kscheduler.explain.suggestions.trials.trial import Trials
+from kscheduler.explain.suggestions.suggestion import Demand, GroupScale, Step, Suggestion, SuggestionKind
+from kscheduler.explain.suggestions.trials import SearchInputs, Trials
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.framework.pods.requests import CPU
 from kscheduler.scheduling.groups.composite_cycle import place_group, tree_inputs
 from kscheduler.scheduling.groups.group_cycle import GroupInputs, GroupResult
 
@@ -34,11 +29,8 @@ from kscheduler.scheduling.groups.group_cycle import GroupInputs, GroupResult
 _MOST_PLACED: Final = 20_000
 # A change of more members than that is a change of their template, and its list of changes helps nobody.
 _MOST_MEMBERS: Final = 256
-_SHAPES_TRIED: Final = 4
 # Of members with the same spec.
 _CLASSES_TRIED: Final = 4
-# Requests are lowered in so many steps at least: of 4 Gi in steps of 1 Mi, of less than 4 CPUs in thousandths.
-_FINEST: Final = 4096
 
 
 def group_suggestions(inputs: GroupInputs, time: SearchTime | None = None) -> list[Suggestion]:
@@ -54,7 +46,7 @@ def group_suggestions(inputs: GroupInputs, time: SearchTime | None = None) -> li
         with time.ending(inputs.members[0]):
             for each in chain(_of_the_group(trials), _of_members(trials), _more_nodes(trials)):
                 found.append(each)  # noqa: PERF402  one by one: what was found stays when the time is up
-    return sorted(found, key=lambda each: each.order)
+    return sorted(found, key=order)
 
 
 class _GroupTrials:
@@ -62,14 +54,13 @@ class _GroupTrials:
 
     def __init__(self, inputs: GroupInputs, time: SearchTime) -> None:
         self.inputs, self.cache = inputs, inputs.cache
-        self.one = Trials(inputs.profile, inputs.members[0], inputs.cache)
+        self.one = Trials(inputs.profile, inputs.members[0], inputs.cache, SearchInputs(time=time))
         """For what is proposed: by a member."""
-        self.one.time = time
         self._placed = 0
 
     def result(self, changes: Iterable[ObjectChange]) -> GroupResult | None:
         """What becomes of the group with these changes, if it fits. Raises `SearchOverError`."""
-        self.one.time.check()
+        self.one.inputs.time.check()
         listed = tuple(changes)
         if self._placed > _MOST_PLACED:
             return None
@@ -84,7 +75,7 @@ class _GroupTrials:
         """A step that has helped, with how many of the waiting members get a node."""
         found = result.all_members
         homes = [each.record.node_name for each in found if each.status.is_success and each.record is not None]
-        facts = {**step.facts, "placed": len(homes), "waiting": len(self.inputs.members)}
+        facts = msgspec.structs.replace(step.facts, placed=len(homes), waiting=len(self.inputs.members))
         return Suggestion((replace(step, facts=facts),), step.changes, len(set(homes)))
 
     @contextmanager
@@ -105,39 +96,43 @@ class _GroupTrials:
             yield tree_inputs(replace(self.inputs, group=group, members=members, children=()), self.cache.pod_groups)
 
 
-# --- the group --------------------------------------------------------------------------------------------------------
+# --- the group, and nodes ---------------------------------------------------------------------------------------------
 
 
 def _of_the_group(trials: _GroupTrials) -> Iterator[Suggestion]:
-    of_missing = [*_tried(group_changes(trials.one), trials)]  # of a gang that lacks members
+    """Of a gang that lacks members what would complete it; else a smaller one, or one that may be anywhere."""
+    of_group = [kind for kind in KINDS if kind.is_of_group]
+    proposed = [step for kind in of_group for step in kind.proposals(trials.one)]
+    of_missing = [
+        trials.suggestion(step, done) for step in proposed if (done := trials.result(step.changes)) is not None
+    ]
     yield from of_missing
-    group = trials.inputs.group
     # A group of groups has no members of its own.
     keys = {trials.cache.pod_groups.key_of(member.pod) for member in trials.inputs.members}
-    if of_missing or keys != {group.key}:
-        return
-    if group.topology_key:
-        facts = {"group": group.key.text, "key": group.topology_key}
-        yield from _tried([Step(ChangeKind.GROUP_TOPOLOGY, (without_topology(group.key),), 1.0, facts)], trials)
-    if group.min_count is None:
-        return
-
-    def smaller(count: int) -> Step:
-        change = smaller_gang(group.key, count)
-        queried = group.min_count or 1
-        facts = {"group": group.key.text, "minCount": queried, "to": count}
-        return Step(ChangeKind.GROUP_MIN_COUNT, (change,), (queried - count) / queried, facts)
-
-    best = _largest(group.min_count - 1, lambda count: trials.result(smaller(count).changes))
-    if best is not None:
-        yield trials.suggestion(smaller(best[0]), best[1])
+    if not of_missing and keys == {trials.inputs.group.key}:
+        yield from _of_kinds(of_group, trials)
 
 
-def _tried(steps: Iterable[Step], trials: _GroupTrials) -> Iterator[Suggestion]:
-    """Those of the steps after which the group fits."""
-    for step in steps:
-        if (result := trials.result(step.changes)) is not None:
-            yield trials.suggestion(step, result)
+def _more_nodes(trials: _GroupTrials) -> Iterator[Suggestion]:
+    yield from _of_kinds([kind for kind in KINDS if not kind.is_of_group], trials)
+
+
+def _of_kinds(kinds: Iterable[type[SuggestionKind]], trials: _GroupTrials) -> Iterator[Suggestion]:
+    """What the kinds propose for the group as a whole, first where the fewest trials are enough."""
+    members = trials.inputs.members
+    by_spec = [Trials(trials.inputs.profile, alike[0], trials.cache) for alike in _classes(members)]
+    found = [list(kind.for_group(trials.inputs.group, len(members), by_spec)) for kind in kinds]
+    for scales in sorted(filter(None, found), key=lambda each: each[0].most):
+        best: tuple[int, Suggestion] | None = None
+        for scale in scales:
+            most = scale.most if best is None else best[0] - 1
+            if (fitting := _smallest(most, scale.at, trials)) is not None:
+                number, step, result = fitting
+                best = number, trials.suggestion(step, result)
+            if best is not None and best[0] == 1:
+                break
+        if best is not None:
+            yield best[1]
 
 
 # --- the members ------------------------------------------------------------------------------------------------------
@@ -151,9 +146,7 @@ def _of_members(trials: _GroupTrials) -> Iterator[Suggestion]:
     queried = [list(demands(alike[0], trials.cache)) for alike in classes]
     if len(classes) > 1 and sum(map(len, classes)) == len(members):
         # Requests are not among them: by how much each class should lower its own is a question without one answer.
-        common = [
-            each for each in queried[0] if each.kind is not ChangeKind.REQUEST and all(each in of for of in queried)
-        ]
+        common = [each for each in queried[0] if not each.facts.lowered_resource and all(each in of for of in queried)]
         yield from _of_alike(members, common, trials)
     for alike, of_class in zip(classes, queried, strict=True):
         yield from _of_alike(alike, of_class, trials)
@@ -177,122 +170,47 @@ def _of_alike(alike: Sequence[PodInfo], queried: Iterable[Demand], trials: _Grou
     for demand in queried:
         if demand.is_last_resort and demand.family in helped:
             continue
-        step = _given_up(demand, demand.patch, alike, trials)
-        result = trials.result(step.changes)
+        result = trials.result(_given_up(demand, alike, trials).changes)
         if result is None:
             continue
         helped.add(demand.family)
-        if demand.kind is ChangeKind.REQUEST:
-            step, result = _requesting_most(demand, step, result, alike, trials)
-        elif demand.kind is ChangeKind.MAX_SKEW:
-            continue  # without effect is not the smallest: the constraint as a wish says the same
-        yield trials.suggestion(step, result)
+        found = demand.facts.in_group(demand, alike[0].pod, trials.one)
+        if found is None:
+            continue
+        scale, largest = found
+
+        def at(number: int, scale: GroupScale[Demand] = scale) -> Step | None:
+            smaller = scale.at(number)
+            return None if smaller is None else _given_up(smaller, alike, trials)
+
+        fitting = _smallest(scale.most, at, trials)
+        if fitting is None:
+            yield trials.suggestion(_given_up(largest, alike, trials), result)
+        else:
+            _, step, result = fitting
+            yield trials.suggestion(step, result)
 
 
-def _requesting_most(
-    demand: Demand, nothing: Step, widest: GroupResult, alike: Sequence[PodInfo], trials: _GroupTrials
-) -> tuple[Step, GroupResult]:
-    queried = int(demand.facts["amount"])
-    # A power of two, so that what is shown is a round number of Mi or Ki.
-    unit = 1 if demand.resource == CPU else 1 << (max(queried // _FINEST, 1).bit_length() - 1)
-
-    def requesting(count: int) -> Step | None:
-        amount = count * unit
-        patch = lowered(alike[0].pod, demand.resource, amount)
-        if patch is None:
-            return None
-        less = replace(demand, facts={**demand.facts, "to": amount}, size=(queried - amount) / queried)
-        return _given_up(less, patch, alike, trials)
-
-    def tried(count: int) -> GroupResult | None:
-        step = requesting(count)
-        return None if step is None else trials.result(step.changes)
-
-    best = _largest((queried - 1) // unit, tried)
-    step = requesting(best[0]) if best is not None else None
-    if best is None or step is None:
-        facts = {**demand.facts, "to": 0, "supply": supply_of(demand, trials.one)}
-        return replace(nothing, facts=facts, comes_last=True, harm=harm_of_none(demand.resource)), widest
-    return step, best[1]
-
-
-def _given_up(demand: Demand, patch: tuple[Operation, ...], alike: Sequence[PodInfo], trials: _GroupTrials) -> Step:
+def _given_up(demand: Demand, alike: Sequence[PodInfo], trials: _GroupTrials) -> Step:
     """What half of the members give up is half as much."""
-    changes = tuple(ObjectChange("pods", each.namespace, each.name, patch) for each in alike)
-    size = demand.size * len(alike) / len(trials.inputs.members)
-    return Step(demand.kind, changes, size, demand.facts, comes_last=demand.comes_last, harm=demand.harm)
+    step = demand.step(*(ObjectChange("pods", each.namespace, each.name, demand.patch) for each in alike))
+    return replace(step, size=step.size * len(alike) / len(trials.inputs.members))
 
 
-# --- nodes ------------------------------------------------------------------------------------------------------------
-
-
-def _more_nodes(trials: _GroupTrials) -> Iterator[Suggestion]:
-    """The fewest nodes of one shape; with a node for each member more of that shape do not help."""
-    found: Suggestion | None = None
-    fewest = 0
-    for shape in _shapes(trials):
-
-        def tried(count: int, shape: Step = shape) -> GroupResult | None:
-            return trials.result(_nodes_like(shape, count, trials).changes)
-
-        most = len(trials.inputs.members) if found is None else fewest - 1
-        best = _smallest(most, tried)
-        if best is not None:
-            fewest = best[0]
-            found = trials.suggestion(_nodes_like(shape, fewest, trials), best[1])
-        if fewest == 1:
-            break
-    if found is not None:
-        yield found
-
-
-def _shapes(trials: _GroupTrials) -> list[Step]:
-    """Shapes that some member would fit on, each once."""
-    found: dict[str, Step] = {}
-    versions: list[PodInfo] = []
-    for member in trials.inputs.members:
-        if len(versions) < _SHAPES_TRIED and all(member.pod.spec != known.pod.spec for known in versions):
-            versions.append(member)
-            for step in more_nodes(Trials(trials.inputs.profile, member, trials.cache)):
-                found.setdefault(step.facts["like"], step)
-    return list(found.values())[:_SHAPES_TRIED]
-
-
-def _nodes_like(shape: Step, count: int, trials: _GroupTrials) -> Step:
-    nodes = trials.cache.nodes
-    node = nodes.info(nodes.row_of(shape.facts["like"])).node
-    with_devices = len(shape.changes) > 1  # the slices of the copy are among them
-    found = (
-        []
-        if node is None
-        else [changes_of(node, copy, trials.cache, with_devices=with_devices) for copy in copies(node, count, nodes)]
-    )
-    changes = tuple(chain.from_iterable(found))
-    return replace(shape, changes=changes, facts={**shape.facts, "count": count})
-
-
-# --- limits -----------------------------------------------------------------------------------------------------------
-
-Tried = Callable[[int], GroupResult | None]
-
-
-def _smallest(most: int, tried: Tried) -> tuple[int, GroupResult] | None:
-    """The smallest number from 1 to `most` that helps, presuming that more never helps less; each was tried."""
+def _smallest(
+    most: int, at: Callable[[int], Step | None], trials: _GroupTrials
+) -> tuple[int, Step, GroupResult] | None:
+    """The smallest number from 1 to `most` whose step helps, presuming that a larger one never helps less."""
     low, found = 0, None
     while most > low and (found is None or found[0] - low > 1):
         # First the most; then halves: of (low, found] low does not help, and found does.
         number = most if found is None else (low + found[0]) // 2
-        result = tried(number)
-        if result is not None:
-            found = number, result
+        step = at(number)
+        result = None if step is None else trials.result(step.changes)
+        if step is not None and result is not None:
+            found = number, step, result
         elif found is None:
             return None
         else:
             low = number
     return found
-
-
-def _largest(most: int, tried: Tried) -> tuple[int, GroupResult] | None:
-    """The largest number from 1 to `most` that helps, presuming that less never helps less; each was tried."""
-    mirrored = _smallest(most, lambda number: tried(most + 1 - number))
-    return None if mirrored is None else (most + 1 - mirrored[0], mirrored[1])

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator
 from typing import Final
 
-from kscheduler.explain.suggestions.claim_origins import set_that_makes
+from kscheduler.explain.suggestions.makers import set_that_makes
 from kscheduler.scenario.fields import nearest
 from kscheduler.scenario.scenario import Scenario
 

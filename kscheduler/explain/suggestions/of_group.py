@@ -8,9 +8,12 @@ Job makes them, or another controller whose template kubectl cannot change, or w
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+import msgspec
+
 from kscheduler.api.core import Pod
 from kscheduler.explain.situation import NO_SITUATION
-from kscheduler.explain.suggestions.as_json import suggestion_trees
+from kscheduler.explain.suggestions.as_json import SuggestionAnswer, suggestion_answer
+from kscheduler.explain.suggestions.as_lines import suggestion_text
 from kscheduler.explain.suggestions.commands import (
     MOST_NAMED,
     command_note,
@@ -19,11 +22,10 @@ from kscheduler.explain.suggestions.commands import (
     maker_in_the_way,
 )
 from kscheduler.explain.suggestions.group_search import group_suggestions
-from kscheduler.explain.suggestions.in_words import suggestion_text
 from kscheduler.explain.suggestions.makers import PodMaker, nothing_to_run
 from kscheduler.explain.suggestions.missing_claims import missing_claims
 from kscheduler.explain.suggestions.search_time import SearchTime
-from kscheduler.explain.suggestions.suggestion import ChangeKind, Suggestion
+from kscheduler.explain.suggestions.suggestion import Suggestion
 from kscheduler.scenario.decide_group import GroupDecision
 from kscheduler.scenario.scenario import Scenario
 from kscheduler.text import nodes
@@ -31,11 +33,6 @@ from kscheduler.text import nodes
 Tree = dict[str, Any]
 
 _MOST: Final = 5
-_OF_THE_GROUP: Final = (ChangeKind.GROUP_MIN_COUNT, ChangeKind.GROUP_MEMBERS, ChangeKind.GROUP_TOPOLOGY)
-_FOR_GOOD: Final = (
-    "no single command does it: a group's constraint is for good, and a group is only deleted when no pod names it any "
-    "more: delete it with its members, and create them again, the group without the constraint"
-)
 
 
 def suggested_for_group(decision: GroupDecision, time: SearchTime | None = None) -> Sequence[Suggestion] | None:
@@ -52,16 +49,16 @@ def group_suggestion_trees(found: Sequence[Suggestion] | None, decision: GroupDe
     if found is None or not pods:
         return None
     scenario = Scenario(decision.scenario.objects, pods[0], decision.scenario.config)
-    trees = suggestion_trees(found, scenario, NO_SITUATION)
-    return [
-        {
-            **tree,
-            "text": _text(each, decision),
-            "command": _command(each, decision),
-            "commandNote": _note(each, decision),
-        }
-        for tree, each in zip(trees, found, strict=True)
-    ]
+    return [msgspec.to_builtins(_answer(each, scenario, decision)) for each in found]
+
+
+def _answer(suggestion: Suggestion, scenario: Scenario, decision: GroupDecision) -> SuggestionAnswer:
+    return msgspec.structs.replace(
+        suggestion_answer(suggestion, scenario, NO_SITUATION),
+        text=_text(suggestion, decision),
+        command=_command(suggestion, decision),
+        command_note=_note(suggestion, decision),
+    )
 
 
 def group_suggestion_lines(found: Sequence[Suggestion], decision: GroupDecision, left_off: str = "") -> Iterator[str]:
@@ -75,7 +72,7 @@ def group_suggestion_lines(found: Sequence[Suggestion], decision: GroupDecision,
     yield "changes that would make it fit, the smallest first; each was tried:"
     for number, each in enumerate(found[:_MOST], 1):
         facts = each.steps[0].facts
-        where = f"{facts['placed']} of {facts['waiting']} waiting members, on {nodes(each.nodes)}"
+        where = f"{facts.placed} of {facts.waiting} waiting members, on {nodes(each.nodes)}"
         yield f"  {number}. {_text(each, decision)} ({where})"
         if command := _command(each, decision):
             yield f"     {command}"
@@ -109,7 +106,7 @@ def _subject(suggestion: Suggestion, decision: GroupDecision) -> str:
 
 
 def _is_of_members(suggestion: Suggestion) -> bool:
-    return suggestion.changes[0].resource == "pods" and suggestion.steps[0].kind not in _OF_THE_GROUP
+    return suggestion.changes[0].resource == "pods" and not suggestion.steps[0].facts.is_of_group
 
 
 def _command(suggestion: Suggestion, decision: GroupDecision) -> str:
@@ -124,10 +121,11 @@ def _command(suggestion: Suggestion, decision: GroupDecision) -> str:
 def _note(suggestion: Suggestion, decision: GroupDecision) -> str:
     if makers := _makers_in_the_way(suggestion, decision):
         return nothing_to_run(makers)
-    if suggestion.steps[0].kind is ChangeKind.GROUP_TOPOLOGY:
-        return _FOR_GOOD
     if not _is_of_members(suggestion):
-        return command_note(suggestion, _pods(decision)[0], decision.scenario.objects, NO_SITUATION)
+        first, objects = _pods(decision)[0], decision.scenario.objects
+        facts = suggestion.steps[0].facts
+        of_group = facts.no_command(first, objects, is_new=False) if facts.is_of_group else ""
+        return of_group or command_note(suggestion, first, objects, NO_SITUATION)
     if not _command(suggestion, decision):
         return _too_many(len(suggestion.changes))
     changed = {change.name for change in suggestion.changes}

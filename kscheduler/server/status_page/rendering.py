@@ -34,7 +34,7 @@ ASSETS: Final = {
 }
 # Characters of a value: a stranger's message does not make a page of megabytes.
 LONGEST_TEXT: Final = 16_000
-# Pods whose names a suggestion's text has (`explain.suggestions.in_words`).
+# Pods whose names a suggestion's text has (`explain.suggestions.kinds.pods_that_go`).
 MOST_IN_TEXT: Final = 5
 # Nothing from elsewhere, nothing inline: a name that were not escaped would still run nothing and load nothing.
 POLICY: Final = (

@@ -9,11 +9,11 @@ from kscheduler.api.core import Pod
 from kscheduler.api.kinds import PODS, REPLICA_SETS, STATEFUL_SETS
 from kscheduler.explain.situation import NO_SITUATION
 from kscheduler.explain.suggestions.as_json import suggestion_trees
-from kscheduler.explain.suggestions.changed import ObjectChange
 from kscheduler.explain.suggestions.for_many import common_change, most_alike
-from kscheduler.explain.suggestions.pod_changes.pod_relaxations import demands
+from kscheduler.explain.suggestions.kinds.scheduling_gates import RemoveGates
+from kscheduler.explain.suggestions.object_changes import ObjectChange
 from kscheduler.explain.suggestions.search_time import SharedTime
-from kscheduler.explain.suggestions.suggestion import ChangeKind, Step, Suggestion
+from kscheduler.explain.suggestions.suggestion import Suggestion
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.scenario.owners import owners_in
 from kscheduler.scenario.scenario import ClusterObjects, Scenario
@@ -77,9 +77,9 @@ def gates_to_remove(parts: Parts, keys: Iterable[str]) -> Tree | None:
     example = most_alike(pods)[0] if pods else None
     if example is None or not example.pod.spec.scheduling_gates:
         return None
-    gate = next(each for each in demands(example, parts.assembly.cache) if each.kind is ChangeKind.GATE)
-    change = ObjectChange("pods", example.namespace, example.pod.metadata.name, gate.patch)
-    suggestion = Suggestion((Step(gate.kind, (change,), gate.size, gate.facts),), (change,), 0)
+    (gates,) = RemoveGates.demands(example, parts.assembly.cache)
+    change = ObjectChange("pods", example.namespace, example.pod.metadata.name, gates.patch)
+    suggestion = Suggestion((gates.step(change),), (change,), 0)
     scenario = Scenario(ClusterObjects(), example.pod, parts.assembly.config)
     (tree,) = suggestion_trees((suggestion,), scenario, NO_SITUATION)
     return {"pod": example.key, **tree, "isFirstStep": True}

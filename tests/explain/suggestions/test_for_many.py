@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from kscheduler.api.codec import convert
 from kscheduler.api.core import Pod
 from kscheduler.explain.suggestions.for_many import CommonChange, common_change
+from kscheduler.explain.suggestions.kinds.requests import LowerRequest
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.scenario.decide import decide
 from kscheduler.scenario.scenario import parse_scenario
@@ -30,17 +31,25 @@ def helped(nodes: list[Tree], querying: Tree, count: int) -> CommonChange | None
     return found
 
 
+def request_of(found: CommonChange) -> int:
+    """The amount to which a request is lowered."""
+    facts = found.suggestion.steps[0].facts
+    assert isinstance(facts, LowerRequest)
+    assert isinstance(facts.to, int)
+    return facts.to
+
+
 def test_a_request_is_lowered_until_all_of_the_pods_fit() -> None:
     found = helped([node_tree("a", cpu="4"), node_tree("b", cpu="4")], pod_tree(cpu="6"), 4)
     assert found is not None
-    assert (found.frees, found.tried, found.suggestion.steps[0].facts["to"]) == (4, 4, 2_000)
+    assert (found.frees, found.tried, request_of(found)) == (4, 4, 2_000)
 
 
 def test_the_smallest_change_is_kept_where_it_frees_all() -> None:
     taint = {"key": "gpu", "value": "", "effect": "NoSchedule"}
     found = helped([node_tree("a", cpu="8", taints=[taint])], pod_tree(cpu="1"), 6)
     assert found is not None
-    assert (found.suggestion.steps[0].kind.value, found.frees) == ("toleration", 6)
+    assert (found.suggestion.steps[0].facts.kind, found.frees) == ("toleration", 6)
 
 
 def test_of_more_than_one_resource_the_one_is_lowered_that_is_short() -> None:
@@ -48,7 +57,7 @@ def test_of_more_than_one_resource_the_one_is_lowered_that_is_short() -> None:
     pod["spec"]["containers"][0]["resources"]["requests"]["memory"] = "9Gi"
     found = helped([node_tree("a", cpu="64")], pod, 16)
     assert found is not None
-    assert (found.frees, found.suggestion.steps[0].facts["to"]) == (16, 512 * 2**20)
+    assert (found.frees, request_of(found)) == (16, 512 * 2**20)
 
 
 def test_nothing_is_found_where_nothing_helps_one_pod() -> None:
@@ -62,7 +71,7 @@ def test_no_larger_request_frees_as_many_pods(sizes: list[int], count: int) -> N
     nodes = [node_tree(f"n-{number}", cpu=str(size)) for number, size in enumerate(sizes)]
     found = helped(nodes, pod_tree(cpu="7"), count)
     assert found is not None
-    amount = found.suggestion.steps[0].facts["to"]
+    amount = request_of(found)
     assert (found.frees, _room(sizes, amount) >= count) == (count, True)
     assert _room(sizes, amount + 1) < count
 

@@ -140,7 +140,7 @@ def test_for_many_pods_a_device_is_given_up_only_where_nothing_else_helps() -> N
         pods.append(PodInfo(convert({**pod, "metadata": metadata}, Pod)))
     best = common_change(decision.profile, pods, decision.cache, None)
     assert best is not None
-    assert (best.suggestion.steps[0].kind.value, best.frees) == ("addNode", 2)
+    assert (best.suggestion.steps[0].facts.kind, best.frees) == ("addNode", 2)
 
 
 # --- objects that the pod names ---------------------------------------------------------------------------------------

@@ -13,8 +13,8 @@ from kscheduler.api.well_known import DEFAULT_SCHEDULER_NAME
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.loader import default_configuration
 from kscheduler.explain.situation import NO_SITUATION
+from kscheduler.explain.suggestions.all_kinds import KINDS
 from kscheduler.explain.suggestions.as_json import suggestion_trees
-from kscheduler.explain.suggestions.suggestion import FAR
 from kscheduler.explain.suggestions.suggestion_rules import suggested
 from kscheduler.scenario.decide import decide
 from kscheduler.scenario.scenario import parse_scenario
@@ -35,7 +35,7 @@ from tests.specification.suggestions.worlds import random_world
 _VERSIONS = [
     default_configuration(DEFAULT_SCHEDULER_NAME, FeatureGates(version=version)) for version in ("1.36", "1.37")
 ]
-_FAR = {kind.value for kind in FAR}
+_FAR = {kind.kind for kind in KINDS if kind.is_far}
 _BEFORE = {"uncordon", "deletePods", "addNode"}
 
 

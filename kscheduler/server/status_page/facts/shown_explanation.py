@@ -126,9 +126,9 @@ def _of_pod(answer: "PodExplanation") -> ShownExplanation:
 
 def _helping(suggestions: "Sequence[SuggestionAnswer]") -> tuple[HelpfulChange, ...]:
     """Each change of what the pod asks for; of nodes to change, and of pods to delete, the best with its like."""
-    from kscheduler.explain.suggestions.suggestion import OF_THE_POD  # not at the start: nobody has asked yet
+    from kscheduler.explain.suggestions.all_kinds import KINDS  # not at the start: nobody has asked yet
 
-    of_the_pod = {kind.value for kind in OF_THE_POD}
+    of_the_pod = {kind.kind for kind in KINDS if kind.is_of_the_pod}
 
     def alike(numbered: "tuple[int, SuggestionAnswer]") -> object:
         number, found = numbered

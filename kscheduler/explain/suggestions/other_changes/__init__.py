@@ -1,1 +1,0 @@
-"""Changes of other objects that may make the pod fit. They propose; `search` and `pairs` try."""
