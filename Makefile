@@ -17,6 +17,10 @@ DECISIONS := tests/specification/decisions/test_decisions_equal_specification.py
 COUNT  ?= 300
 JOBS   ?= 1
 WORKERS ?= 2
+BASE   ?=
+# Folders whose tests call functions and classes: no service, no commands, no documents.
+UNITS  := $(addprefix tests/,aio api assembly bounded client config devices election explain framework informers \
+	loading logs plugins scheduling server state testing)
 ARCHITECTURES ?= amd64,arm64
 BUILDER ?=
 # What is built and looked at: images and releases, pages in Chromium, kubectl's sessions.
@@ -27,7 +31,7 @@ MACHINES := $(addprefix tests/scheduling/,never_stuck/test_never_stuck.py never_
 # Tests start `kscheduler` hundreds of times; without bytecode, compiling it anew is half of each start.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test check ready check-deploy manifests dashboard-picture page-pictures fmt e2e e2e-embedded e2e-shown e2e-faults e2e-real controlplane e2e-versions bench bench-compare \
+.PHONY: help demo test test-fast test-changed test-all check ready check-deploy manifests dashboard-picture page-pictures fmt e2e e2e-embedded e2e-shown e2e-faults e2e-real controlplane e2e-versions bench bench-compare \
 	bench-plots bench-churn bench-real bench-latency bench-scale bench-sizing bench-start bench-page soak lock image sbom release mutants fuzz \
 	fuzz-specification fuzz-machines fuzz-properties fuzz-decisions \
 	fuzz-decisions-first fuzz-decisions-second clean
@@ -39,8 +43,19 @@ demo: $(RUN) ## Watch 1,000 pods being scheduled on an embedded cluster (NODES=,
 	@$(BIN)/kscheduler demo --nodes $(NODES) --pods $(PODS) $(if $(KEEP),--keep)
 
 # A file's tests stay in one process: they share what its fixtures made.
-test: $(DEV) ## Run the tests (WORKERS=: in how many processes)
-	$(BIN)/pytest --numprocesses $(WORKERS) --dist loadfile
+PYTEST := $(BIN)/pytest --numprocesses $(WORKERS) --dist loadfile
+
+test: $(DEV) ## Run the tests but the slow ones: five minutes on two cores (WORKERS=: in how many processes)
+	$(PYTEST) -m 'not slow'
+
+test-fast: $(DEV) ## Run the unit tests, which start no processes and draw nothing at random: two minutes
+	$(PYTEST) -m 'not slow and not hypothesis' $(UNITS)
+
+test-changed: $(DEV) ## Run the tests that belong to what differs from main (BASE=: from another commit)
+	$(BIN)/python -m tests.picking --base '$(BASE)' --run --numprocesses $(WORKERS) --dist loadfile -m 'not slow'
+
+test-all: $(DEV) ## Run all tests, with as many random cases as in CI: a quarter of an hour
+	KSCHEDULER_CI=1 $(PYTEST)
 
 check: $(DEV) ## Format, lint, types, layers: what CI asks of every change
 	$(BIN)/ruff format --check .

@@ -96,8 +96,22 @@ class PluginTraits:
         return Source.IMAGES in self.depends_on
 
 
+# By class: none of these sets a method or a declaration on an object, and a profile asks for the traits of each.
+_in_tree: dict[type, PluginTraits] = {}
+
+
 def traits_of(plugin: Any) -> PluginTraits:
     """The plugin's traits; for a class that does not derive from `Plugin`, as far as its methods show them."""
+    if not is_in_tree(plugin):
+        return _looked_up(plugin)
+    kind = type(plugin)
+    traits = _in_tree.get(kind)
+    if traits is None:
+        traits = _in_tree[kind] = _looked_up(plugin)
+    return traits
+
+
+def _looked_up(plugin: Any) -> PluginTraits:
     sources = frozenset(getattr(plugin, "depends_on", (Source.ANYTHING,)))
     signs = _has(plugin, "sign")
     # a `sign` that was set on the object itself is about that object: no subclass can override below it

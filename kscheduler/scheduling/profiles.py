@@ -23,7 +23,7 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.registry import Registry
 from kscheduler.framework.standing_gate import ObjectGate, StandingGate
 from kscheduler.framework.status import Status, error
-from kscheduler.framework.traits import PluginTraits, is_in_tree, points_of, traits_of
+from kscheduler.framework.traits import PluginTraits, is_in_tree, traits_of
 from kscheduler.scheduling.profile import Profile, WeightedPlacementScore, WeightedScore
 from kscheduler.scheduling.registered_events import EVERY_EVENT
 from kscheduler.scheduling.runtime.guard import PluginFailure
@@ -188,7 +188,7 @@ def _build(
 ) -> tuple[Profile, Expanded]:
     built = _build_plugins(settings, registry, handle)
     upstream_points = IN_TREE_POINTS[handle.behaviours.version]
-    points = {name: points_of(plugin) for name, plugin in built.items()}
+    traits = {name: traits_of(plugin) for name, plugin in built.items()}
     supervisor = _supervisor_of(settings, built, listener, handle)
     if supervisor is not None:
         stand_ins: dict[str, Any] = {
@@ -197,17 +197,17 @@ def _build(
                 limits.budget_seconds,
                 supervisor,
                 supervisor.circuits[name],
-                partial(is_right_answer, traits_of(built[name]).normalizes),
+                partial(is_right_answer, traits[name].normalizes),
             )
             for name, limits in supervisor.limits.items()
         }
         built = {name: stand_ins.get(name, plugin) for name, plugin in built.items()}
 
     def is_implemented(name: str, point: Point) -> bool:
-        return name in built and point in points[name]
+        return name in built and point in traits[name].points
 
     def has_point_of_groups(name: str, point: str) -> bool:
-        return name in built and _POINTS_OF_GROUPS[point](traits_of(unsupervised(built[name])))
+        return name in built and _POINTS_OF_GROUPS[point](traits[name])
 
     def takes_part(name: str, point: str) -> bool:
         """Whether the plugin has this point here or upstream: a point that only upstream's has may be configured."""

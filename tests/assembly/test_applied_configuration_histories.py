@@ -26,6 +26,7 @@ from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.state.queue.scheduling_queue import GATED
 from tests.assembly.configurations import NAMES, configurations, loaded, profile_tree, registry
 from tests.builders import make_node, make_pod
+from tests.effort import example_count
 
 TAINT = {"taints": [{"key": "k", "value": "v", "effect": "NoSchedule"}]}
 
@@ -271,5 +272,5 @@ def _leaves_a_nomination(attempt: Attempt) -> bool:
 
 TestExchangedConfigurations = ExchangedConfigurations.TestCase
 TestExchangedConfigurations.settings = settings(
-    max_examples=25, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=example_count(25), stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
 )

@@ -28,6 +28,8 @@ from kscheduler.state.storage import attached_volumes
 from kscheduler.state.topology import counters as topology
 from kscheduler.state.topology import groups as topology_groups
 
+PLAYED = pytest.mark.slow("plays a cluster in which 3,600 pods come and go")
+
 PODS_PER_LOOK, WARM_UP, LOOKS = 200, 6, 12
 # Slow, so that series of Events end within the run.
 PODS_PER_SECOND = 2.0
@@ -104,6 +106,7 @@ def grown(looks: Sequence[Census]) -> Iterator[str]:
             yield f"{name}: at most {before.get(name, 0)} in the first half, {count} in the second"
 
 
+@PLAYED
 @pytest.mark.usefixtures("_small_bounds")
 async def test_no_table_grows_while_releases_jobs_nodes_and_taints_come_and_go() -> None:
     looks = await played(Size(nodes=20, pods=120))
@@ -131,6 +134,7 @@ async def test_what_is_gone_leaves_no_reference_cycles() -> None:
             gc.enable()
 
 
+@PLAYED
 def test_a_census_finds_every_table_and_each_once() -> None:
     module = __name__.partition(".")[0]
     found = census.take(_Holder(), package=module)

@@ -7,6 +7,8 @@ import pytest
 from benchmarks.reloads.__main__ import Figures, play, report
 from benchmarks.reloads.pair import NODES, VERSIONS, WHOLE
 
+PROCESSES = pytest.mark.slow("plays reloads in a process")
+
 
 def left_by(version: str, name: str) -> set[str]:
     """The nodes that a filter of a version leaves."""
@@ -23,6 +25,7 @@ def test_half_of_a_version_leaves_a_node_that_no_whole_version_does() -> None:
     assert mixed[0] | mixed[1] == set(NODES) - WHOLE
 
 
+@PROCESSES
 async def test_a_short_play_loses_nobody() -> None:
     figures = await play(15, 300.0)
     assert figures.taken_over == 15

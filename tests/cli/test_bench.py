@@ -7,6 +7,8 @@ import pytest
 
 from kscheduler.cli import main
 
+PROCESSES = pytest.mark.slow("starts kscheduler as a process, and plays a scenario")
+
 Captured = pytest.CaptureFixture[str]
 
 
@@ -17,6 +19,7 @@ def test_scenarios_are_listed_with_size_goal_and_source(capsys: Captured) -> Non
     assert basic == ["SchedulingBasic", "5,000", "10,000", "10,000", "misc/SchedulingBasic", "5000Nodes_10000Pods"]
 
 
+@PROCESSES
 def test_what_is_queried_for_comes_out_as_json(capsys: Captured) -> None:
     flags = ["--scenario", "SchedulingBasic", "--scenario", "IndexedJobs", "--nodes", "10", "--pods", "20", "--json"]
     assert main(["bench", *flags]) == 0
@@ -27,6 +30,7 @@ def test_what_is_queried_for_comes_out_as_json(capsys: Captured) -> None:
     ]
 
 
+@PROCESSES
 def test_without_json_it_is_a_table(capsys: Captured) -> None:
     assert main(["bench", "--scenario", "PreemptionBasic", "--nodes", "5", "--pods", "5"]) == 0
     header, line = capsys.readouterr().out.splitlines()

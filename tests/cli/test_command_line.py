@@ -154,14 +154,23 @@ def test_a_completion_script_knows_verbs_and_flags(capsys: Captured, shell: str)
     assert "feature-gates" in script
 
 
-def test_bash_completes_a_flag() -> None:
+@pytest.fixture
+def bash_completion(capsys: Captured, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The script for bash, in a file."""
+    assert main(["completion", "bash"]) == 0
+    path = tmp_path_factory.mktemp("completion") / "kscheduler.bash"
+    path.write_text(capsys.readouterr().out)
+    return path
+
+
+def test_bash_completes_a_flag(bash_completion: Path) -> None:
     """The script in a real bash: what Tab offers after `kscheduler config check --fe`."""
-    script = """
-    source <(python -m kscheduler completion bash)
+    script = f"""
+    source {bash_completion}
     COMP_WORDS=(kscheduler config check --fe) COMP_CWORD=3
     _shtab_kscheduler kscheduler
-    echo "${COMPREPLY[@]}"
-    """.replace("python", sys.executable, 1)
+    echo "${{COMPREPLY[@]}}"
+    """
     ended = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True, timeout=60)
     assert ended.stdout.strip() == "--feature-gates"
 
@@ -176,11 +185,13 @@ def test_bash_completes_a_flag() -> None:
         ("--leader-elect-resource-name", set()),
     ],
 )
-def test_bash_completes_names_of_files_where_a_flag_takes_one(flag: str, offered: set[str], tmp_path: Path) -> None:
+def test_bash_completes_names_of_files_where_a_flag_takes_one(
+    flag: str, offered: set[str], bash_completion: Path, tmp_path: Path
+) -> None:
     (tmp_path / "a.pem").touch()
     (tmp_path / "sub").mkdir()
     script = f"""
-    source <({sys.executable} -m kscheduler completion bash)
+    source {bash_completion}
     cd {tmp_path}
     COMP_WORDS=(kscheduler run {flag} "") COMP_CWORD=3
     _shtab_kscheduler kscheduler

@@ -10,6 +10,7 @@ import yaml
 from kscheduler.cli import main
 from kscheduler.config.loader import default_configuration, load_bytes
 
+PROCESSES = pytest.mark.slow("starts kscheduler as a process")
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 
 HTTP = "must be http://HOST or https://HOST, with a port and a path where needed"
@@ -100,6 +101,7 @@ def test_certificates_of_an_extender_need_not_be_on_the_machine_that_checks(file
     ]
 
 
+@PROCESSES
 def test_certificates_of_an_extender_must_be_where_the_service_runs(file: Path) -> None:
     file.write_text(HEAD + TLS_AWAY)
     done = run("--config", str(file), "--master", "http://127.0.0.1:9")
@@ -373,6 +375,7 @@ def test_the_start_says_all_that_the_check_says(file: Path, capsys: Captured) ->
     assert done.stderr.endswith("extenders[4].tlsConfig.caFile: /no/ca.crt: No such file or directory\n")
 
 
+@PROCESSES
 def test_the_start_says_all_plugins_and_extenders_at_once(file: Path, capsys: Captured) -> None:
     text = (
         "profiles:\n- {schedulerName: a, plugins: {filter: {enabled: [{name: Nope}]}}}\n"
@@ -463,6 +466,7 @@ def test_run_writes_the_complete_configuration_and_ends(tmp_path: Path) -> None:
     assert main(["config", "check", str(target)]) == 0
 
 
+@PROCESSES
 def test_run_refuses_what_it_cannot_do(tmp_path: Path) -> None:
     done = run("--write-config-to", str(tmp_path / "no" / "such"), "--feature-gates=Nope=true")
     assert (done.returncode, done.stderr) == (2, "kscheduler: --feature-gates: unrecognized feature gate: Nope\n")

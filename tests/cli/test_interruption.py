@@ -10,7 +10,10 @@ import pytest
 
 from kscheduler.cli.interruption import end_at_once_on_signals, signals_as_usual
 from kscheduler.unused_signals import UNUSED
+from tests.effort import sampled
 
+PROCESSES = pytest.mark.slow("starts kscheduler as a process, with all its imports")
+MODULES = ("argparse", "kscheduler.cli.commands.run", "structlog", "yaml", "kscheduler.service", "numpy", "aiohttp")
 EARLY = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 # A finder in front of all others, so that the signal comes in the middle of importing that module.
@@ -31,9 +34,7 @@ sys.exit(main())
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=["SIGINT", "SIGTERM", "SIGHUP"])
-@pytest.mark.parametrize(
-    "module", ["argparse", "kscheduler.cli.commands.run", "structlog", "yaml", "kscheduler.service", "numpy", "aiohttp"]
-)
+@pytest.mark.parametrize("module", sampled(MODULES, 2, "starts kscheduler as a process"))
 def test_a_signal_while_something_is_imported_ends_the_process_in_silence(
     module: str, number: signal.Signals, tmp_path: Path
 ) -> None:
@@ -47,6 +48,7 @@ def test_a_signal_while_something_is_imported_ends_the_process_in_silence(
     assert "Traceback" not in ended.stderr
 
 
+@PROCESSES
 @pytest.mark.parametrize("module", ["argparse", "kscheduler.cli.commands.run", "kscheduler.service", "numpy"])
 def test_a_dump_that_is_queried_for_too_early_is_no_end(module: str) -> None:
     argv = ["kscheduler", "run", "--port", "0", "--kubeconfig", "/nope"]
@@ -56,6 +58,7 @@ def test_a_dump_that_is_queried_for_too_early_is_no_end(module: str) -> None:
     assert ended.stderr == "kscheduler: kubeconfig /nope: No such file or directory (--kubeconfig names it)\n"
 
 
+@PROCESSES
 def test_a_terminal_that_goes_away_under_nohup_is_no_end() -> None:
     argv = ["kscheduler", "run", "--port", "0", "--kubeconfig", "/nope"]
     program = PROGRAM.format(module="numpy", number=int(signal.SIGHUP), argv=argv)

@@ -18,6 +18,7 @@ from kscheduler.config.errors import ConfigError
 from tests.builders import Tree
 from tests.config.spoilt_trees import spoilt
 from tests.deploy.test_static_pod import CONTAINER, MANIFEST, POD
+from tests.effort import example_count
 
 Captured = pytest.CaptureFixture[str]
 PLACEHOLDER: Final = "image: write yours, by digest: this one is a placeholder"
@@ -274,7 +275,7 @@ MANIFESTS: Final[list[Tree]] = [
 ]
 
 
-@pytest.mark.parametrize("seed", range(80))
+@pytest.mark.parametrize("seed", range(example_count(80)))
 def test_a_manifest_with_anything_anywhere_is_refused_or_runs_kscheduler(seed: int) -> None:
     data = spoilt(seed, MANIFESTS)
     try:

@@ -15,6 +15,9 @@ from kscheduler.cli import main
 from kscheduler.plugins import in_tree
 from kscheduler.testing import make_node, make_pod
 from kscheduler.testing.trial import refreshing, steps
+from tests.effort import sampled
+
+PROCESSES = pytest.mark.slow("starts kscheduler as a process")
 
 Captured = pytest.CaptureFixture[str]
 HEAD = "import random\nfrom kscheduler.framework.per_node import plugin\nfrom kscheduler.framework.plugin import *\n"
@@ -36,6 +39,7 @@ def function(kind: str, body: str, declaration: str = '@plugin("Mine")') -> str:
 # --- new --------------------------------------------------------------------------------------------------------------
 
 
+@PROCESSES
 def test_what_is_written_passes_its_test_and_its_check(tmp_path: Path, capsys: Captured) -> None:
     assert main(["plugin", "new", "PreferNewNodes", "--directory", str(tmp_path)]) == 0
     assert {path.name for path in tmp_path.iterdir()} == {"prefer_new_nodes.py", "test_prefer_new_nodes.py"}
@@ -215,7 +219,10 @@ def test_explain_says_what_a_filter_did_that_failed_for_a_node(
         assert "1 of 2 nodes (a)" in line
 
 
-@pytest.mark.parametrize("body", ["raise ValueError('boom')", "while True: pass", "return 'much'"])
+@pytest.mark.parametrize(
+    "body",
+    sampled(["raise ValueError('boom')", "while True: pass", "return 'much'"], 1, "starts kscheduler as a process"),
+)
 def test_a_plugin_that_fails_in_what_is_played_is_a_line(body: str, tmp_path: Path) -> None:
     """A traceback of kscheduler's insides says nothing about the plugin, and hides the answer."""
     words = ["simulate", "--add-nodes", "1:a", *queried_with(tmp_path, function("score", body))]
@@ -581,6 +588,7 @@ def test_a_file_that_cannot_be_loaded_is_refused_with_its_line(tmp_path: Path, c
 # --- logs -------------------------------------------------------------------------------------------------------------
 
 
+@PROCESSES
 def test_what_a_plugin_logs_is_no_part_of_an_answer(tmp_path: Path) -> None:
     file, pod = tmp_path / "mine.py", tmp_path / "pods.json"
     body = "import structlog\n    structlog.get_logger('mine').warning('seen', node=node.name)\n    return 1"

@@ -9,6 +9,7 @@ import pytest
 from kscheduler import __version__
 from kscheduler.api.releases import RELEASE
 from kscheduler.cli import main
+from tests.effort import sampled
 
 
 def test_it_reports_what_is_installed_and_whose_rules_it_follows(capsys: pytest.CaptureFixture[str]) -> None:
@@ -23,7 +24,7 @@ def test_a_program_can_read_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(capsys.readouterr().out)["rules"] == RELEASE
 
 
-@pytest.mark.parametrize("words", [("completion", "bash"), ("bench", "--list")])
+@pytest.mark.parametrize("words", sampled([("completion", "bash"), ("bench", "--list")], 1, "starts a process"))
 def test_a_reader_that_goes_costs_no_traceback(words: tuple[str, ...]) -> None:
     command = [sys.executable, "-m", "kscheduler", *words]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:

@@ -9,6 +9,7 @@ from kscheduler.config.errors import ConfigError
 from kscheduler.config.loader import load_bytes
 from tests.cli.test_config_convert import BETA_3, POLICY, VOLCANO
 from tests.config.spoilt_trees import spoilt
+from tests.effort import example_count
 
 SEEDS = [yaml.safe_load(text) for text in (BETA_3, BETA_3.replace("v1beta3", "v1beta1"), POLICY, VOLCANO)]
 
@@ -21,7 +22,7 @@ def mistakes(data: bytes) -> ConfigError | None:
     return None
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(example_count(60)))
 def test_a_file_with_anything_anywhere_is_refused_or_becomes_one_that_can_be_used(seed: int) -> None:
     data = spoilt(seed, SEEDS)
     try:

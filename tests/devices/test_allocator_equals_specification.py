@@ -5,9 +5,10 @@ from collections import Counter
 import pytest
 
 from tests.devices.problems import compared, show
+from tests.effort import example_count
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(example_count(12)))
 def test_allocations_and_errors_are_those_of_the_specification(seed: int) -> None:
     counts: Counter[str] = Counter()
     for number in range(100):

@@ -16,6 +16,7 @@ from kscheduler.api.device_selectors import (
 from kscheduler.api.devices import Device
 from kscheduler.cel.environment import MOST_STEPS
 from kscheduler.plugins.dynamic_resources.long_evaluations import BUDGET_COST, BUDGET_STEPS
+from tests.effort import sampled
 
 HOLD_SECONDS = 0.2
 DRIVER, GPU = "gpu.example.com", Device(name="gpu")
@@ -65,7 +66,7 @@ EVALUATED = {
 }
 
 
-@pytest.mark.parametrize("expression", COMPILED.values(), ids=COMPILED)
+@pytest.mark.parametrize("expression", sampled(COMPILED.values(), 5, "up to a second each"), ids=COMPILED)
 def test_what_is_compiled_on_the_event_loop_holds_it_shortly_and_the_whole_ends(expression: str) -> None:
     compiler = SelectorCompiler("1.37")
     assert len(expression) <= 10_240
@@ -82,7 +83,7 @@ def test_what_is_compiled_on_the_event_loop_holds_it_shortly_and_the_whole_ends(
     assert time.thread_time() - began < 4.0
 
 
-@pytest.mark.parametrize("expression", EVALUATED.values(), ids=EVALUATED)
+@pytest.mark.parametrize("expression", sampled(EVALUATED.values(), 4, "up to a second each"), ids=EVALUATED)
 def test_what_is_evaluated_on_the_event_loop_holds_it_shortly_and_the_whole_ends(expression: str) -> None:
     selector = SelectorCompiler("1.37").compile(expression)
     for limit, most_seconds in ((BUDGET_COST, HOLD_SECONDS), (1_000_000, 8.0)):

@@ -13,6 +13,7 @@ from kscheduler.devices.pools import Pool
 from kscheduler.devices.slices import SliceIndex
 from kscheduler.devices.wanted import AllocatorFeatures
 from tests.devices.generated import problem
+from tests.effort import example_count
 
 NODES = ("n0", "n1", "n2")
 LABELS = {"zone": "z0"}
@@ -44,7 +45,7 @@ def changed(slices: list[ResourceSlice], others: list[ResourceSlice], chance: ra
 
 
 @pytest.mark.parametrize("version", ["1.36", "1.37"])
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(example_count(40)))
 def test_what_is_taken_over_is_still_true(seed: int, version: str) -> None:
     chance = random.Random(seed)
     features = AllocatorFeatures.of(problem(seed)["gates"], BEHAVIOURS[version])

@@ -12,18 +12,22 @@ Limits: a class name that is defined twice means either of them; an attribute th
 """
 
 import ast
+import gc
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 ROOT: Final = Path(__file__).parents[2]
 PACKAGE: Final = ROOT / "kscheduler"
 CODE_FOLDERS: Final = ("kscheduler", "tests", "benchmarks", "deploy")
 
 _FILE: Final = re.compile(r"(?:\.?[\w-]+/)*\.?[\w-]+\.(?:py|md|json|txt|toml|ya?ml|gz|png|lock)")
+# Modules that are called like a field of Kubernetes' objects or an event loop: `status.phase` is none of ours.
+CALLED_LIKE_OTHERS: Final = frozenset({"__init__", "status", "metadata", "spec", "node", "pod", "details", "loop"})
+_SUFFIXES: Final = frozenset({"txt", "md", "json", "yaml", "toml"})
 # `cli/VERB.py`: of each command its own.
 _PLACEHOLDER: Final = re.compile(r"\b[A-Z]+\.py$")
 _FOLDER: Final = re.compile(r"(?:\.?[\w-]+/)+(?:[\w-]+/?)?")
@@ -31,7 +35,10 @@ _DOTTED: Final = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
 _CLASS: Final = re.compile(r"_?[A-Z]\w*[a-z]\w*")
 _SPAN: Final = re.compile(r"`([^`\n]+)`")
 _FENCE: Final = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
-_COMMENT: Final = re.compile(r"#\s(.*)$", re.MULTILINE)
+_COMMENT: Final = re.compile(r"#\s(.*)$")
+_WORD: Final = re.compile(r"\w+")
+# Characters: what is longer is prose, whose words are no names.
+_SHORT: Final = 60
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
@@ -58,8 +65,10 @@ class SourceFile:
     """Its strings, docstrings aside."""
     numbers: set[int] = field(default_factory=set)
     """Every integer, and every one that is worked out of integers: `32 * 2**20`."""
-    prose: list[str] = field(default_factory=list)
-    """Its docstrings and comments."""
+    words: set[str] = field(default_factory=set)
+    """Every name in it, also of what is defined elsewhere, and the words of short texts."""
+    prose: list[tuple[int, str]] = field(default_factory=list)
+    """Its docstrings and comments, each with the line where it begins."""
 
     def defines(self, name: str) -> bool:
         """Whether `function`, `Class`, `Class.member` or `CONSTANT` is defined in this file."""
@@ -76,7 +85,11 @@ class SourceIndex:
     def __init__(self, root: Path = ROOT) -> None:
         self.root = root
         paths = [path for folder in CODE_FOLDERS for path in sorted((root / folder).rglob("*.py"))]
-        self.files = {path: _read(path) for path in paths}
+        gc.disable()  # millions of nodes come, of which none is garbage before its file is done
+        try:
+            self.files = {path: _read(path) for path in paths}
+        finally:
+            gc.enable()
 
     @cached_property
     def modules(self) -> dict[str, list[SourceFile]]:
@@ -85,6 +98,13 @@ class SourceIndex:
         for path, file in self.files.items():
             found.setdefault(path.parent.name if path.stem == "__init__" else path.stem, []).append(file)
         return found
+
+    @cached_property
+    def own_modules(self) -> frozenset[str]:
+        """Modules and packages of ours, whose name in front of a dot means them."""
+        shipped = (path for path in self.files if path.is_relative_to(PACKAGE))
+        names = {name for path in shipped for name in (path.stem, path.parent.name)}
+        return frozenset(names - CALLED_LIKE_OTHERS)
 
     @cached_property
     def classes(self) -> dict[str, list[ClassMembers]]:
@@ -134,6 +154,13 @@ class SourceIndex:
         if _CLASS.fullmatch(name) and name in self.classes:
             return True
         return None
+
+    def begins_with_a_module(self, span: str) -> bool:
+        """Whether it is a dotted name behind one of our modules: `recently_used.RecentlyUsed`."""
+        name = span.removesuffix("()")
+        first, _, rest = name.partition(".")
+        is_dotted = _DOTTED.fullmatch(name) is not None
+        return is_dotted and first in self.own_modules and rest.rpartition(".")[2] not in _SUFFIXES
 
     def is_word(self, span: str) -> bool:
         """Whether the code has it as a name or in a string; dots at the end stand for whatever follows."""
@@ -225,29 +252,74 @@ def _read(path: Path) -> SourceFile:
     strings: dict[int, str] = {}
     docstrings = set[int]()
     for node in ast.walk(tree):
-        file.names.update(_defined_by(node))
-        match node:
-            case ast.Constant(value=str(text)):
-                strings[id(node)] = text
-            case ast.Constant(value=int(number)):
-                file.numbers.add(number)
-            case ast.Constant(value=float(number)) if number.is_integer():
-                file.numbers.add(int(number))
-            case ast.BinOp() if (result := _calculated(node)) is not None:
-                file.numbers.add(result)
-            case ast.Expr(value=ast.Constant(value=str(text)) as constant):
-                docstrings.add(id(constant))
-                file.prose.append(text)
-            case ast.ClassDef():
-                file.classes[node.name] = ClassMembers(path, tuple(map(_last_part, node.bases)), _members(node))
+        # By its type, and no `match`: the files have two million nodes.
+        note = _BY_TYPE.get(type(node))
+        if note is not None:
+            note(file, node)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            strings[id(node)] = node.value
+        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            docstrings.add(id(node.value))
+            file.prose.append((node.value.lineno, node.value.value))
     file.texts = [text for number, text in strings.items() if number not in docstrings]
+    for text in file.texts:
+        if len(text) < _SHORT:
+            file.words.update(_WORD.findall(text))
+    file.words |= file.names
     for statement in tree.body:
         file.top.update(_defined_by(statement))
         if not isinstance(statement, _Definition):
             file.top.update(name for part in ast.walk(statement) for name in _defined_by(part))
             file.top.update(_imported_by(statement))
-    file.prose += _COMMENT.findall(source)
+    lines = enumerate(source.splitlines(), start=1)
+    file.prose += [(number, match[1]) for number, line in lines if "#" in line and (match := _COMMENT.search(line))]
     return file
+
+
+def _note_name(file: SourceFile, node: ast.Name) -> None:
+    file.words.add(node.id)
+    if isinstance(node.ctx, ast.Store):
+        file.names.add(node.id)
+
+
+def _note_attribute(file: SourceFile, node: ast.Attribute) -> None:
+    file.words.add(node.attr)
+    if isinstance(node.ctx, ast.Store):
+        file.names.add(node.attr)
+
+
+def _note_constant(file: SourceFile, node: ast.Constant) -> None:
+    match node.value:
+        case int(number):
+            file.numbers.add(number)
+        case float(number) if number.is_integer():
+            file.numbers.add(int(number))
+
+
+def _note_product(file: SourceFile, node: ast.BinOp) -> None:
+    if (result := _calculated(node)) is not None:
+        file.numbers.add(result)
+
+
+def _note_definition(file: SourceFile, node: _Definition) -> None:
+    file.names.add(node.name)
+    if isinstance(node, ast.ClassDef):
+        bases = tuple(map(_last_part, node.bases))
+        file.classes[node.name] = ClassMembers(file.path, bases, _members(node))
+
+
+_BY_TYPE: Final[dict[type[ast.AST], Any]] = {
+    ast.Name: _note_name,
+    ast.Attribute: _note_attribute,
+    ast.Constant: _note_constant,
+    ast.BinOp: _note_product,
+    ast.FunctionDef: _note_definition,
+    ast.AsyncFunctionDef: _note_definition,
+    ast.ClassDef: _note_definition,
+    ast.arg: lambda file, node: file.names.add(node.arg),
+    ast.keyword: lambda file, node: file.words.add(node.arg or ""),
+    ast.alias: lambda file, node: file.words.add(node.name),
+}
 
 
 def _defined_by(node: ast.AST) -> Iterator[str]:
@@ -263,8 +335,8 @@ def _defined_by(node: ast.AST) -> Iterator[str]:
 
 
 def _imported_by(statement: ast.stmt) -> Iterator[str]:
-    """A package's `__init__` defines what it imports from its modules."""
-    if isinstance(statement, ast.ImportFrom):
+    """A module has what it imports, too: a package's `__init__` hands on what its modules define."""
+    if isinstance(statement, ast.ImportFrom | ast.Import):
         yield from (alias.asname or alias.name for alias in statement.names)
 
 

@@ -11,11 +11,6 @@ from tests.docs.source_index import PACKAGE, ROOT, SourceIndex, pictures, spans,
 from tests.docs.test_citations import PAGES
 
 WALKS: Final = "docs/architecture.md"
-MAP: Final = ("docs/architecture.md", "docs/quirks.md")
-# Of the map, seven screens; a line of more than `WIDTH` characters counts as several.
-MOST_LINES: Final = 360
-WIDTH: Final = 120
-
 _QUIRK: Final = re.compile(r"\bQ\d+\b")
 _IN_PICTURE: Final = re.compile(r"([\w/]+\.py)(?: ([A-Za-z_]\w*(?:\.\w+)?))?")
 _METHOD: Final = re.compile(r"\b([A-Z]\w+\.[a-z_]\w*)")
@@ -27,12 +22,9 @@ _METHOD: Final = re.compile(r"\b([A-Z]\w+\.[a-z_]\w*)")
 def queries() -> list[list[str]]:
     section = text_of("CONTRIBUTING.md").partition("## Where to look\n")[2].partition("\n## ")[0]
     rows = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in section.splitlines() if "?" in line]
-    return [row for row in rows if len(row) == 3]
-
-
-def test_contributing_begins_with_a_table_of_questions() -> None:
-    assert len(queries()) >= 10
-    assert text_of("CONTRIBUTING.md").splitlines()[2] == "## Where to look"
+    found = [row for row in rows if len(row) == 3]
+    assert found
+    return found
 
 
 @pytest.mark.parametrize("query", queries(), ids=lambda query: query[0])
@@ -55,7 +47,7 @@ def quirk_places() -> dict[str, tuple[str, str]]:
 def cited_quirks(index: SourceIndex) -> Iterator[tuple[str, str]]:
     """Where a quirk is cited, and its number."""
     for path, file in index.files.items():
-        for number in _QUIRK.findall("\n".join(file.prose)):
+        for number in _QUIRK.findall("\n".join(text for _, text in file.prose)):
             yield str(path.relative_to(ROOT)), number
     for page in PAGES:
         for number in _QUIRK.findall(text_of(page)):
@@ -83,11 +75,6 @@ def test_the_walks_name_what_there_is(index: SourceIndex) -> None:
             assert not name or index.defines(path, name), f"{path} {name}"
         for method in _METHOD.findall(picture):
             assert method.endswith(".py") or index.is_code(method), method
-
-
-def test_the_map_is_seven_screens_at_most() -> None:
-    lines = [line for page in MAP for line in text_of(page).splitlines()]
-    assert sum(max(1, -(-len(line) // WIDTH)) for line in lines) <= MOST_LINES
 
 
 def bounds() -> list[tuple[str, set[int], list[str]]]:

@@ -16,6 +16,8 @@ from kscheduler.embedded.objects.deletion import DeleteOptions
 from kscheduler.embedded.objects.store import Change, ChangeType
 from tests.embedded.cluster_client import node, pod
 
+KUBECTL = pytest.mark.slow("runs kubectl a dozen times")
+
 pytestmark = pytest.mark.skipif(
     shutil.which("kubectl") is None, reason="kubectl is not on PATH: whether it accepts the embedded server is UNTESTED"
 )
@@ -126,6 +128,7 @@ async def test_describe_knows_node_pods_and_events(kubectl: Kubectl) -> None:
     assert "FailedScheduling" in await kubectl("events")
 
 
+@KUBECTL
 async def test_create_commands_that_send_protobuf(kubectl: Kubectl) -> None:
     assert await kubectl("create", "namespace", "team") == "namespace/team created"
     await kubectl("create", "priorityclass", "high", "--value=10", "--preemption-policy=Never")
@@ -152,6 +155,7 @@ async def test_refusals_read_as_from_the_real_server(kubectl: Kubectl) -> None:
     assert empty.err.strip() == 'The Pod "web" is invalid: spec.containers: Required value'
 
 
+@KUBECTL
 async def test_client_side_apply_merges_and_forgets(kubectl: Kubectl) -> None:
     first = {**MANIFEST, "metadata": {**MANIFEST["metadata"], "labels": {"app": "web", "old": "1"}}}
     assert await kubectl("apply", "-f", "-", stdin=first) == "pod/web created"
@@ -183,6 +187,7 @@ async def test_client_side_apply_can_move_to_the_server_side(kubectl: Kubectl) -
     assert await kubectl("apply", "--server-side", "-f", "-", stdin=MANIFEST) == "pod/web serverside-applied"
 
 
+@KUBECTL
 async def test_label_annotate_and_the_three_patches(kubectl: Kubectl) -> None:
     kubectl.server.registry.create(NODES, "", node())
     assert await kubectl("label", "node", "n1", "disk=ssd") == "node/n1 labeled"
@@ -202,6 +207,7 @@ async def test_label_annotate_and_the_three_patches(kubectl: Kubectl) -> None:
     assert value["status"]["capacity"]["cpu"] == "8"
 
 
+@KUBECTL
 async def test_edit_and_replace_write_under_the_version_they_read(kubectl: Kubectl) -> None:
     await kubectl("create", "-f", "-", stdin=MANIFEST)
     assert await kubectl("edit", "pod", "web", EDITOR="sed -i s/app:1/app:3/") == "pod/web edited"
@@ -212,6 +218,7 @@ async def test_edit_and_replace_write_under_the_version_they_read(kubectl: Kubec
     assert "Error from server (Conflict)" in stale.err
 
 
+@KUBECTL
 async def test_taint_and_cordon_write_the_spec_of_a_node(kubectl: Kubectl) -> None:
     kubectl.server.registry.create(NODES, "", node())
     assert await kubectl("taint", "node", "n1", "k=v:NoSchedule") == "node/n1 tainted"
@@ -254,6 +261,7 @@ async def test_drain_evicts_what_it_may(kubectl: Kubectl) -> None:
     assert (await kubectl.object("node", "n1"))["spec"]["unschedulable"] is True
 
 
+@KUBECTL
 async def test_drain_respects_a_budget(kubectl: Kubectl) -> None:
     registry = kubectl.server.registry
     registry.create(NODES, "", node())
@@ -330,12 +338,14 @@ async def test_what_the_server_serves_can_be_found_out(kubectl: Kubectl) -> None
     assert await kubectl("logs", "p") == "default/p is simulated on no node yet: there is no output."
 
 
+@KUBECTL
 async def test_every_kind_can_be_listed(kubectl: Kubectl) -> None:
     kinds = (await kubectl("api-resources", "--verbs=list", "-o", "name")).split()
     for chunk in (kinds[:15], kinds[15:]):
         assert (await kubectl.try_("get", ",".join(chunk), "-A")).code == 0
 
 
+@KUBECTL
 async def test_our_own_manifests_apply_as_on_a_real_cluster(kubectl: Kubectl) -> None:
     deploy = str(Path(__file__).parents[2] / "deploy")
     first = await kubectl("apply", "-k", deploy)
@@ -375,6 +385,7 @@ async def test_explain_speaks_of_the_api_and_not_of_our_code(kubectl: Kubectl) -
     assert not {"Gets", "Sets", "noqa", ":param", "rtype", "V1Pod"} & set((await kubectl("explain", "pod")).split())
 
 
+@KUBECTL
 async def test_generators_of_every_kind_are_read(kubectl: Kubectl) -> None:
     for line in (
         "secret generic login --from-literal=user=me",

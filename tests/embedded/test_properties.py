@@ -18,6 +18,7 @@ from kscheduler.embedded.apiserver.rendering import watch_encoder
 from kscheduler.embedded.apiserver.watching import LineCache, Watcher
 from kscheduler.embedded.objects.registry import ObjectRegistry
 from kscheduler.embedded.objects.store import ObjectStore
+from tests.effort import example_count
 from tests.embedded.cluster_client import Clock, pod, refusal_code
 
 NAMES = st.sampled_from("abc")
@@ -85,7 +86,7 @@ def test_any_past_version_can_be_listed_again(writes: list[tuple[str, str, str]]
         assert state(store, everything, resourceVersion=str(version), resourceVersionMatch="Exact") == expected
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=example_count(300), deadline=None)
 @given(
     field=st.sampled_from(FIELDS),
     value=JSON,
@@ -97,7 +98,7 @@ def test_a_malformed_pod_is_refused_or_stored_but_never_a_defect(field: str, val
     assert refusal_code(lambda: registry.create(PODS, "default", body)) in {None, 400, 403, 422}
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=example_count(200), deadline=None)
 @given(part=st.sampled_from(["spec", "status", "metadata"]), value=JSON)
 def test_a_malformed_node_is_refused_or_stored_but_never_a_defect(part: str, value: Any) -> None:
     registry = ObjectRegistry(ObjectStore(), Clock(), Random(1))

@@ -15,6 +15,7 @@ from kscheduler.explain.pod_text import decision_text
 from kscheduler.scenario.decide import Decision, decide
 from kscheduler.scenario.files import ScenarioError
 from kscheduler.scenario.scenario import parse_scenario, read_scenarios
+from tests.effort import example_count
 from tests.explain.as_json import decision_tree
 from tests.explain.scenarios import node_tree, pod_tree, scenario_line
 
@@ -172,7 +173,7 @@ def malformed_pods(draw: st.DrawFn) -> Any:
     return tree
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=example_count(1000), deadline=None)
 @given(malformed_pods())
 def test_a_malformed_pod_is_judged_or_refused_and_never_a_crash(pod: Any) -> None:
     line = json.dumps({"id": "x", "config": None, "objects": {"nodes": [node_tree("a")], "pods": [pod]}, "pod": pod})

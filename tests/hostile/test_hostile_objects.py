@@ -49,7 +49,9 @@ def groups() -> Iterator[Any]:
     for resource, cases in by_kind.items():
         parts = -(-len(cases) // 16)
         for part in range(parts):
-            yield pytest.param(cases[part::parts], id=f"{resource}-{part}")
+            is_quick = part == 0 and resource in {"pods", "nodes", "persistentvolumeclaims"}
+            marks = [] if is_quick else [pytest.mark.slow("plays sixteen objects of 100 kB")]
+            yield pytest.param(cases[part::parts], id=f"{resource}-{part}", marks=marks)
 
 
 @pytest.mark.parametrize("cases", list(groups()))

@@ -16,9 +16,12 @@ import pytest
 from kscheduler.api.codec import Decoder
 from kscheduler.api.groups import POD_GROUPS
 from kscheduler.api.kinds import PODS, RESOURCE_CLAIMS
+from tests.effort import sampled
 from tests.hostile.cases import CASES, Case
 from tests.hostile.play import HostileCluster, play, resident
 from tests.hostile.words import Style
+
+HUNDREDS = pytest.mark.slow("plays hundreds of objects of 100 kB")
 
 IS_LONG: Final = os.environ.get("KSCHEDULER_FUZZ") == "1"
 SIZE: Final = 1_000_000 if IS_LONG else 100_000
@@ -49,7 +52,7 @@ GIANTS: Final = (
 )
 
 
-@pytest.mark.parametrize("name", GIANTS)
+@pytest.mark.parametrize("name", sampled(GIANTS, 1, "plays 24 objects of 100 kB"))
 async def test_what_is_kept_of_giants_that_come_and_go_reaches_a_level(name: str) -> None:
     service, case, seed = HostileCluster(NODES), CASES[name], 0
 
@@ -84,6 +87,7 @@ def blocks_of(case: Case) -> int:
     return taken
 
 
+@HUNDREDS
 async def test_after_hundreds_of_hostile_objects_at_once_memory_is_what_it_was() -> None:
     """Of pods, claims and groups, no two alike, that are there together. Tables are full after sixty."""
     service, seed = HostileCluster(NODES), count()

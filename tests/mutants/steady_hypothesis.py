@@ -17,7 +17,7 @@ class SteadyHypothesis:
         """Derive from the profile of the suite."""
         settings.register_profile(
             "mutants",
-            settings.get_profile("default"),
+            settings.get_profile("ci"),
             max_examples=EXAMPLES,
             derandomize=True,
             database=None,

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+PROCESSES = pytest.mark.slow("runs pytest in forks for each mutant")
+
 ROOT = Path(__file__).parents[2]
 LITTLE = """
 LIMIT = 3
@@ -71,6 +73,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> list[list[object]]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
+@PROCESSES
 @pytest.mark.parametrize(
     ("change", "killer", "how", "tests"),
     [

@@ -4,6 +4,8 @@ import asyncio
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from kscheduler.embedded.apiserver import EmbeddedAPIServer
 from kscheduler.recorder.entries import Op
 from kscheduler.recorder.segments import SegmentReader, segments_in
@@ -11,6 +13,8 @@ from tests.builders import node_tree, pod_tree
 from tests.recorder.recorded import replayed
 from tests.service.process.test_signals import SECONDS, scheduler
 from tests.service.running import node_of, put, until
+
+PROCESSES = pytest.mark.slow("starts kscheduler as a process, with all its imports")
 
 COUNT = 60
 # Five nodes of 4 CPUs, half a CPU a pod: the others wait.
@@ -26,6 +30,7 @@ def count_of(directory: Path) -> Counter[int]:
     return entries
 
 
+@PROCESSES
 async def test_after_kill_9_every_decision_up_to_the_last_whole_block_comes_out_again(tmp_path: Path) -> None:
     directory = tmp_path / "recording"
     async with EmbeddedAPIServer(seed=1) as server:

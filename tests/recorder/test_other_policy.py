@@ -54,8 +54,13 @@ def test_the_same_configuration_makes_no_difference(recording: Path) -> None:
     assert len(found.before.placed) > 50
 
 
-def test_packing_puts_pods_elsewhere_and_fills_nodes(recording: Path) -> None:
-    found = against(recording, PACKING)
+@pytest.fixture(scope="module")
+def packed(recording: Path) -> PolicyComparison:
+    return against(recording, PACKING)
+
+
+def test_packing_puts_pods_elsewhere_and_fills_nodes(packed: PolicyComparison) -> None:
+    found = packed
     assert len(list(found.moved())) > 5
     assert found.after.mean("in_use") <= found.before.mean("in_use")
 
@@ -66,8 +71,8 @@ def test_without_preemption_nobody_is_evicted_and_pods_wait(recording: Path) -> 
     assert found.after.evicted == []
 
 
-def test_both_answers_name_the_same_pods(recording: Path) -> None:
-    found = against(recording, PACKING)
+def test_both_answers_name_the_same_pods(packed: PolicyComparison) -> None:
+    found = packed
     tree, text = comparison_tree(found, "here"), comparison_text(found)
     assert f"{len(tree['elsewhere']):,} pods would be elsewhere" in text
     assert tree["elsewhere"][0]["pod"] in text

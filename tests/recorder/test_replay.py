@@ -14,7 +14,10 @@ from kscheduler.api.kinds import NODES, PODS
 from kscheduler.recorder.replaying.replay import RecordingError, Replay, beginning_of, runs_of
 from kscheduler.recorder.segments import segments_in
 from kscheduler.state.queue.queue_snapshot import elements_in
+from tests.effort import example_count
 from tests.recorder.recorded import record, replayed
+
+PROCESSES = pytest.mark.slow("replays in a process of its own")
 
 EVENTS = 350
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
@@ -103,7 +106,7 @@ def test_where_a_segment_is_missing_the_next_snapshot_is_put_back(segmented: Pat
     assert any("segments are missing" in note for note in report.notes)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(example_count(8)))
 def test_a_recording_cut_at_any_byte_replays_to_the_cut(
     recording: tuple[Path, RandomCluster], tmp_path: Path, seed: int
 ) -> None:
@@ -117,7 +120,7 @@ def test_a_recording_cut_at_any_byte_replays_to_the_cut(
     assert name.path.name in report.stopped[0]
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(example_count(8)))
 def test_after_a_wrong_byte_nothing_is_believed(
     recording: tuple[Path, RandomCluster], tmp_path: Path, seed: int
 ) -> None:
@@ -175,6 +178,7 @@ def test_a_decision_that_differs_is_reported_and_the_recorded_one_is_followed(
     assert report.astray == []
 
 
+@PROCESSES
 def test_another_process_with_another_hash_seed_comes_to_the_same_digest(
     recording: tuple[Path, RandomCluster],
 ) -> None:

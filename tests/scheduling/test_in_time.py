@@ -32,6 +32,7 @@ from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.scheduling.supervision.alarm import ALARM, WATCH_SECONDS, InDecision
 from kscheduler.state.row_check import row_fault
 from tests.builders import Tree, make_node, make_pod, pod_tree
+from tests.effort import sampled
 from tests.scheduling.around import ReportedFailures
 
 NAME = "kscheduler"
@@ -130,7 +131,7 @@ class CutAt:
             sys.settrace(tracer)
 
 
-@pytest.mark.parametrize("shape", range(len(shapes(""))))
+@pytest.mark.parametrize("shape", sampled(range(len(shapes(""))), 2, "a decision is ended at hundreds of lines"))
 def test_wherever_a_decision_is_ended_later_ones_are_as_if_it_had_never_begun(
     shape: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -518,7 +519,7 @@ def loop() -> Iterator[Loop]:
         yield Loop()
 
 
-@pytest.mark.parametrize("fields", GIANTS.values(), ids=GIANTS)
+@pytest.mark.parametrize("fields", sampled(GIANTS.values(), 5, "objects of 100 kB"), ids=GIANTS)
 def test_no_giant_holds_the_loop_in_any_step(loop: Loop, fields: Tree) -> None:
     loop.seconds.clear()
     loop.play(fields)

@@ -16,6 +16,8 @@ from kscheduler.server import Limits
 from tests.server.pki import trusting
 from tests.server.secure_site import SecureSite, secure_site
 
+RANDOM = pytest.mark.slow("sends hundreds of random requests")
+
 SECONDS = 20.0
 QUICK = 1_000_000.0
 
@@ -161,6 +163,7 @@ def request_of(chance: random.Random) -> bytes:
     return b"".join(chance.choice(WORDS) for _ in range(chance.randrange(1, 20)))
 
 
+@RANDOM
 @pytest.mark.parametrize("seed", range(4))
 async def test_random_requests_never_reach_what_is_closed_and_leave_nothing_behind(seed: int) -> None:
     chance = random.Random(seed)

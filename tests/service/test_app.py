@@ -19,6 +19,7 @@ from kscheduler.server.serving import HTTPServing
 from kscheduler.service import Options
 from kscheduler.service.parts import Parts
 from tests.builders import Tree, node_tree, pod_tree
+from tests.effort import example_count
 from tests.service.running import answer, node_of, put, running, until
 
 
@@ -188,7 +189,7 @@ def broken(tree: Any, path: tuple[Any, ...], value: Any) -> Any:
     return copy
 
 
-@settings(max_examples=4)  # each is a scheduler's whole life with 50 pods
+@settings(max_examples=example_count(4))  # each is a scheduler's whole life with 50 pods
 @given(st.lists(faults, min_size=50, max_size=50), st.booleans())
 async def test_malformed_pods_never_end_the_process_and_good_ones_are_bound_after_them(
     poison: list[tuple[tuple[Any, ...], Any]], before: bool

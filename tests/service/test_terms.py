@@ -27,10 +27,12 @@ from kscheduler.service.leadership import EarlierTerm
 from kscheduler.service.signals import Stop
 from kscheduler.service.terms import run_in_terms
 from tests.builders import node_tree, pod_tree
+from tests.effort import IS_LONG
 from tests.service.running import SECONDS, node_of, put
 from tests.service.test_followed_version import reading
 from tests.service.test_leader_election import config, holder
-from tests.specification.cases import IS_LONG
+
+TERMS = pytest.mark.slow("terms of a leader end and begin on real clocks")
 
 SHORT = config(leaseDuration=seconds(1.2), renewDeadline=seconds(0.8), retryPeriod=seconds(0.15))
 CPUS = 4
@@ -111,6 +113,7 @@ def in_cache(app: App, names: Iterable[str]) -> dict[str, str]:
     return {name: app.parts.assembly.cache.node_of(f"uid-of-{name}") for name in names}
 
 
+@TERMS
 @pytest.mark.parametrize("seed", range(20 if IS_LONG else 2))
 async def test_whenever_the_lease_is_lost_no_pod_is_lost_bound_twice_or_given_room_that_is_taken(seed: int) -> None:
     """Bindings are slow, or their answers are lost; there is room for all pods, and not for one more."""

@@ -12,6 +12,8 @@ from kscheduler.cli import main
 from kscheduler.cli.kubectl_plugin import main as main_of_kubectl
 from kscheduler.simulate.in_json import simulation_schema
 
+MILLIONS = pytest.mark.slow("counts pods beyond the memory of a machine")
+
 Tree = dict[str, Any]
 VALIDATOR = Draft202012Validator(json.loads(simulation_schema()))
 OWNER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-1", "uid": "1", "controller": True}
@@ -306,6 +308,7 @@ def test_flags_that_cannot_be_used(play: Play, flags: tuple[str, ...], problem: 
     assert problem in play.refused(*flags, objects=[node("a"), node("node-007")])
 
 
+@MILLIONS
 @pytest.mark.parametrize("command", COMMANDS)
 def test_more_pods_than_fit_into_memory_are_refused_before_any_is_made(
     play: Play, command: Command, capsys: pytest.CaptureFixture[str]

@@ -15,22 +15,23 @@ from dataclasses import dataclass
 
 from hypothesis import settings
 
-IS_LONG = os.environ.get("KSCHEDULER_FUZZ") == "1"
-GOAL = 100_000 if IS_LONG else 1_000
-# Tests, and worlds in each, of a hundred decisions that the cycle makes with the class engine and without it.
-ENGINE_PARTS, ENGINE_WORLDS = (100, 100) if IS_LONG else (10, 4)
+from tests.effort import IS_LONG, example_count
 
-# Whole decisions, each compared with the specification's; they are counted apart from the cases.
-DECISIONS_GOAL = 1_000_000 if IS_LONG else 4_000
+GOAL = 100_000 if IS_LONG else example_count(1_000)
+# Tests, and worlds in each, of a hundred decisions that the cycle makes with the class engine and without it.
+ENGINE_PARTS, ENGINE_WORLDS = (100, 100) if IS_LONG else (10, example_count(4))
+
 # Tests, and histories in all of them together.
-DECISION_PARTS, HISTORIES = (100, 5_000) if IS_LONG else (10, 20)
+DECISION_PARTS, HISTORIES = (100, 5_000) if IS_LONG else (10, max(10, example_count(20)))
+# Whole decisions, each compared with the specification's; they are counted apart from the cases.
+DECISIONS_GOAL = 200 * HISTORIES
 # Of the histories, which are the same in each run: another one shows other histories.
 FIRST_SEED = int(os.environ.get("KSCHEDULER_FIRST_SEED", "0"))
 
 
 @dataclass(frozen=True)
 class Share:
-    """Examples of each test in a file, by default and with KSCHEDULER_FUZZ=1."""
+    """Examples of each test in a file, in CI and with KSCHEDULER_FUZZ=1; elsewhere in proportion."""
 
     default: int
     long: int
@@ -53,7 +54,7 @@ judged_decisions: Counter[int] = Counter()
 def examples(file: str) -> settings:
     """Hypothesis' settings for the tests of a file."""
     share = SHARES[file]
-    return settings(max_examples=share.long if IS_LONG else share.default, deadline=None)
+    return settings(max_examples=share.long if IS_LONG else example_count(share.default), deadline=None)
 
 
 def judged(file: str, cases: int = 1) -> None:

@@ -7,11 +7,12 @@ from hypothesis import strategies as st
 
 from kscheduler.framework.rules.scoring import Usage, by_shape, percent, points_by_utilization
 from kscheduler.plugins.node_resources_balanced_allocation import evenness
+from tests.effort import example_count
 from tests.specification import scores
 from tests.specification.requests_by_hand import MOST
 from tests.specification.scores import cut, line_through
 
-examples = settings(max_examples=200, deadline=None)
+examples = settings(max_examples=example_count(200), deadline=None)
 
 edges = [0, 1, 2, 3, 99, 100, 101, 2**46 - 1, 2**46, 2**53, 2**53 + 1, 2**56 - 1, 2**56, 2**62, MOST - 1, MOST]
 amounts = st.one_of(st.sampled_from(edges), st.integers(0, 10**6), st.integers(0, MOST))

@@ -25,6 +25,7 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
 from kscheduler.plugins.node_resources_fit import NodeResourcesFit
 from tests.builders import make_node, make_pod
+from tests.effort import example_count
 from tests.plugins.dynamic_resources.stage import DRIVER, Stage, device_class, devices_of
 from tests.specification.devices.scored import Passes, devices_on
 from tests.specification.rules import Place
@@ -156,7 +157,7 @@ class World:
         return (0, 0) if passes is None else devices_on(node, self.slices.values(), self.claims.values(), passes)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=example_count(60), deadline=None)
 @given(seed=st.integers(0, 2**32), strategy=st.sampled_from(STRATEGIES), resource=st.sampled_from([GPU, IMPLICIT]))
 def test_scores_by_devices_equal_those_that_are_counted_one_by_one(seed: int, strategy: Tree, resource: str) -> None:
     world = World(random.Random(seed))

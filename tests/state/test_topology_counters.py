@@ -1,6 +1,5 @@
 """The counters against a recount: whatever comes, changes and goes, every column says what a walk would say."""
 
-import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,8 +19,9 @@ from kscheduler.state.cache import Cache
 from kscheduler.state.topology import held_terms
 from kscheduler.state.topology.counters import TopologyCounts
 from tests.builders import Tree, make_node, make_pod, pod_info
+from tests.effort import IS_LONG, example_count
 
-EXAMPLES = 150 if os.environ.get("KSCHEDULER_FUZZ") else 40  # `make fuzz`: in each of ten rounds
+EXAMPLES = 150 if IS_LONG else example_count(40)  # `make fuzz`: in each of ten rounds
 NODES = st.sampled_from([f"node-{number}" for number in range(4)])
 UIDS = st.sampled_from([f"uid-{number}" for number in range(6)])
 NAMESPACES = st.sampled_from(["red", "green", "blue"])

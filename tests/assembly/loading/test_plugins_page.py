@@ -13,6 +13,7 @@ from kscheduler.assembly.plugin_files import run_file
 from kscheduler.assembly.profiles_over import profile_problems
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.testing import Cluster, make_node, make_pod
+from tests.effort import sampled
 
 PAGE: Final = (Path(__file__).parents[3] / "docs" / "plugins.md").read_text(encoding="utf-8")
 
@@ -40,7 +41,7 @@ def test_each_plugin_can_be_loaded_and_decides(text: str, tmp_path: Path) -> Non
         assert profile_problems(configured.config, configured.registry) == ()
 
 
-@pytest.mark.parametrize("text", TESTS, ids=range(len(TESTS)))
+@pytest.mark.parametrize("text", sampled(TESTS, 1, "tries a plugin in 45 clusters"), ids=range(len(TESTS)))
 def test_each_test_passes(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "cheap.py").write_text(PLUGINS[0])
     (tmp_path / "business_hours.py").write_text(next(text for text in PLUGINS if "class BusinessHours" in text))

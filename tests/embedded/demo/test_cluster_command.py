@@ -17,6 +17,8 @@ from kscheduler.client.rest import APIClient
 from tests.embedded.cluster_client import pod
 from tests.embedded.demo.programs import answers, children, command_of, kscheduler, typed_as_it_stands
 
+PROCESSES = pytest.mark.slow("starts kscheduler as a process, with all its imports")
+
 PODS = "/api/v1/namespaces/default/pods"
 DEADLINE_SECONDS = 60.0
 
@@ -119,6 +121,7 @@ async def test_the_greeting_says_that_nobody_schedules_and_how_to_start_a_schedu
             assert await scheduler.end() == 0, scheduler.output
 
 
+@PROCESSES
 async def test_with_schedule_pods_of_both_names_are_bound_and_all_ends_together(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -158,6 +161,7 @@ async def test_with_schedule_pods_of_both_names_are_bound_and_all_ends_together(
     assert not answers(("127.0.0.1", int(own_port)))
 
 
+@PROCESSES
 async def test_a_policy_of_ones_own_decides_for_both_names(tmp_path: Path) -> None:
     policy = tmp_path / "attr.py"  # which aiohttp would import, if the working directory counted
     policy.write_text(
@@ -176,6 +180,7 @@ async def test_a_policy_of_ones_own_decides_for_both_names(tmp_path: Path) -> No
                 assert await bound_node(client, name) == "node-002"
 
 
+@PROCESSES
 async def test_names_of_a_configuration_are_reported_and_so_is_a_pod_that_names_another(tmp_path: Path) -> None:
     config = tmp_path / "config.yaml"
     config.write_text(
@@ -198,6 +203,7 @@ async def test_names_of_a_configuration_are_reported_and_so_is_a_pod_that_names_
     ]
 
 
+@PROCESSES
 @pytest.mark.parametrize("exists", [False, True])
 async def test_a_kubeconfig_that_a_configuration_names_is_not_read_which_is_reported(
     tmp_path: Path, exists: bool
@@ -223,6 +229,7 @@ async def test_a_kubeconfig_that_a_configuration_names_is_not_read_which_is_repo
     assert not (tmp_path / "was-run").exists()
 
 
+@PROCESSES
 async def test_a_cluster_whose_scheduler_dies_ends_and_says_why() -> None:
     async with kscheduler("cluster", "--nodes", "1", "--port", "0", "--schedule") as cluster:
         await cluster.until("its log: ")

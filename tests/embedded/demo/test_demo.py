@@ -27,6 +27,8 @@ from kscheduler.embedded.demo.progress import PlainDisplay, Snapshot
 from kscheduler.embedded.demo.report import could_ever_be_bound, judge, report, verdict
 from tests.embedded.demo.programs import answers, children, command_of, kscheduler, typed_as_it_stands
 
+PROCESSES = pytest.mark.slow("the three processes of the demo")
+
 Object = dict[str, Any]
 
 
@@ -206,6 +208,7 @@ async def test_the_demo_binds_all_that_can_be_bound() -> None:
     assert "\nOK: " in demo.output
 
 
+@PROCESSES
 async def test_a_demo_that_is_kept_answers_until_ctrl_c_and_leaves_nothing_behind() -> None:
     async with kscheduler("demo", "--nodes", "10", "--pods", "30", "--keep") as demo:
         await demo.until("logs ")
@@ -236,6 +239,7 @@ async def _a_pod_without_a_scheduler_name_gets_a_node(url: str) -> None:
                 await asyncio.sleep(0.1)
 
 
+@PROCESSES
 async def test_ctrl_c_in_the_middle_ends_all_processes() -> None:
     async with kscheduler("demo", "--nodes", "10", "--pods", "3000") as demo:
         await demo.until("creating 3,000 pods")
@@ -283,6 +287,7 @@ async def test_a_demo_on_a_taken_port_is_refused_before_anything_starts(taken_po
     assert f"`ss -ltnp 'sport = :{taken_port}'` names it, or --port 0 takes any that is free" in demo.output
 
 
+@PROCESSES
 async def test_a_demo_whose_cluster_dies_says_why() -> None:
     async with kscheduler("demo", "--nodes", "2", "--pods", "5000") as demo:
         await demo.until("creating 5,000 pods")

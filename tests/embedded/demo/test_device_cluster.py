@@ -6,6 +6,7 @@ import shlex
 from typing import Any
 
 import msgspec
+import pytest
 
 from kscheduler.client.access.connection import plain_connection
 from kscheduler.client.errors import APIError
@@ -13,10 +14,13 @@ from kscheduler.client.rest import APIClient
 from tests.embedded.demo.pages import commands_of, needs_kubectl, typed
 from tests.embedded.demo.programs import children, command_of, kscheduler
 
+PROCESSES = pytest.mark.slow("a cluster, a scheduler and kubectl as processes, as the page has them typed")
+
 PAGE = "docs/embedded-cluster.md"
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
 
 
+@PROCESSES
 @needs_kubectl
 async def test_the_section_about_devices_holds() -> None:
     (start,), (apply, rollout, claims, slices, delete) = commands_of(PAGE, "## Devices")
@@ -35,6 +39,7 @@ async def test_the_section_about_devices_holds() -> None:
                 await asyncio.sleep(0.1)
 
 
+@PROCESSES
 @needs_kubectl
 async def test_the_section_about_gangs_holds() -> None:
     (start,), (apply, placed, waits, shown, delete) = commands_of(PAGE, "## Gangs")
@@ -52,6 +57,7 @@ async def test_the_section_about_gangs_holds() -> None:
         await typed(url, delete)
 
 
+@PROCESSES
 @needs_kubectl
 async def test_the_page_about_pod_groups_is_tried_on_the_kinds_of_both_projects() -> None:
     (start,), (apply, placed, shown, delete) = commands_of("docs/pod-groups.md", "## Try it")
@@ -77,6 +83,7 @@ def resource_pod(name: str, resource: str) -> bytes:
     return msgspec.json.encode({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec})
 
 
+@PROCESSES
 async def test_devices_for_extended_resources_are_started_by_the_kubelet() -> None:
     """By the class's own name, and by the name that a class gives itself."""
     by_class = "deviceclass.resource.kubernetes.io/gpu.example.com"
@@ -105,6 +112,7 @@ async def code_of(client: APIClient, path: str) -> int:
     return 200
 
 
+@PROCESSES
 async def test_version_and_gates_are_those_of_both_servers() -> None:
     flags = ["--emulated-version", "1.37", "--feature-gates", "GenericWorkload=true"]
     async with kscheduler("cluster", "--nodes", "1", "--port", "0", "--schedule", *flags) as cluster:

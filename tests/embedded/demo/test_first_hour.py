@@ -12,8 +12,9 @@ import pytest
 from tests.embedded.demo.pages import commands_of, needs_kubectl, section_of, typed
 from tests.embedded.demo.programs import REPOSITORY, kscheduler
 
+PROCESSES = pytest.mark.slow("a cluster, a scheduler and kubectl as processes, as README has them typed")
+
 PAGE: Final = "README.md"
-MOST_LINES: Final = 340
 LEFT_OUT: Final = "..."
 
 
@@ -67,10 +68,7 @@ async def answer(url: str, *words: str, cwd: Path = REPOSITORY) -> str:
     return program.output
 
 
-def test_the_readme_is_read_to_its_end() -> None:
-    assert len((REPOSITORY / PAGE).read_text(encoding="utf-8").splitlines()) <= MOST_LINES
-
-
+@PROCESSES
 @needs_kubectl
 async def test_the_samples_of_explain_are_what_it_prints() -> None:
     _, (start, fits), (apply, pending) = commands_of(PAGE, "## Ask why")
@@ -89,6 +87,7 @@ async def test_the_samples_of_explain_are_what_it_prints() -> None:
         assert is_sample_of(second, as_with_kubeconfig), text
 
 
+@PROCESSES
 @needs_kubectl
 async def test_the_commands_without_a_cluster_work() -> None:
     (start,), commands = commands_of(PAGE, "### Without a cluster")
@@ -105,6 +104,7 @@ async def test_the_commands_without_a_cluster_work() -> None:
                 await asyncio.sleep(0.1)
 
 
+@PROCESSES
 async def test_the_policy_of_six_lines_gives_its_points_and_is_enabled_as_the_readme_says(tmp_path: Path) -> None:
     (policy,) = blocks("## A policy of your own", "python")
     (configuration,) = blocks("## A policy of your own", "yaml")

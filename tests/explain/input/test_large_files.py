@@ -14,6 +14,8 @@ from tests.explain.input.test_files import written
 from tests.explain.scenarios import node_tree, scenario_line
 from tests.explain.test_command import run
 
+LARGE = pytest.mark.slow("reads files at the bounds of their size")
+
 
 class _Zeros(RawIOBase):
     """Endless zeros, which count how many were taken."""
@@ -38,6 +40,7 @@ def small_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "UNPACKED_ANYWAY_BYTES", 1 << 20)
 
 
+@LARGE
 @pytest.mark.parametrize("content", [b"\0", b" ", b"[", b'{"kind":', b"\n", b"a: b\n"], ids=repr)
 def test_a_gzip_file_that_grows_out_of_bounds_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], small_bounds: None, content: bytes
@@ -82,6 +85,7 @@ def test_the_bounds_hold_for_every_form(
     assert time.thread_time() - started < 5
 
 
+@LARGE
 def test_a_dump_that_packs_well_is_read(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

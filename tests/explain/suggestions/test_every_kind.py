@@ -15,10 +15,10 @@ from kscheduler.explain.suggestions.as_json import suggestion_trees
 from kscheduler.explain.suggestions.suggestion_rules import suggested
 from kscheduler.scenario.decide import decide
 from kscheduler.scenario.scenario import parse_scenario
+from tests.effort import IS_LONG, sampled
 from tests.explain.scenarios import Tree, node_tree, pod_tree
 from tests.explain.suggestions.applied import applied, suggestions_for
 from tests.explain.suggestions.random_scenarios import decided, feasible
-from tests.specification.cases import IS_LONG
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 ZONE = "topology.kubernetes.io/zone"
@@ -807,7 +807,7 @@ def test_half_a_pair_is_no_command() -> None:
 # --- recorded scenarios -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", sampled(FAMILIES, 6, "searches in twenty clusters, and tries what was found"))
 def test_suggestions_for_recorded_scenarios_hold(family: str) -> None:
     """With a nomination of its own, the pod is afterwards tried on that node alone.
 

@@ -12,6 +12,7 @@ from kscheduler.explain.suggestions.kinds.requests import LowerRequest
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.scenario.decide import decide
 from kscheduler.scenario.scenario import parse_scenario
+from tests.effort import example_count
 from tests.explain.scenarios import Tree, node_tree, pod_tree
 
 
@@ -65,7 +66,7 @@ def test_nothing_is_found_where_nothing_helps_one_pod() -> None:
     assert helped([], pod_tree(), 3) is None
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=example_count(25), deadline=None)
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=4), st.integers(2, 8))
 def test_no_larger_request_frees_as_many_pods(sizes: list[int], count: int) -> None:
     nodes = [node_tree(f"n-{number}", cpu=str(size)) for number, size in enumerate(sizes)]

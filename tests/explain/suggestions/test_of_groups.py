@@ -26,9 +26,12 @@ from kscheduler.framework.cluster.pod_groups import GroupDefinition, GroupKey
 from kscheduler.scenario.decide_group import GroupDecision, decide_group
 from kscheduler.scenario.scenario import GroupScenario, parse_line
 from kscheduler.state.group_apis import SCHEDULER_PLUGINS, VOLCANO
+from tests.effort import example_count
 from tests.explain.as_json import as_json
 from tests.explain.scenarios import Tree, node_tree, pod_tree
 from tests.explain.suggestions.random_scenarios import AS_1_37
+
+MEMBERS = pytest.mark.slow("a group of thousands of members")
 
 GATES = {"GenericWorkload": True}
 
@@ -168,6 +171,7 @@ def test_of_a_leader_and_workers_only_those_that_change_are_deleted() -> None:
     assert command.count("kubectl delete pod") == 1
 
 
+@MEMBERS
 @pytest.mark.parametrize("is_of_a_set", [True, False], ids=["of a set", "alone"])
 def test_too_many_members_to_name_get_no_command_and_are_reported_why(is_of_a_set: bool) -> None:
     scenario = gang(101, [_roomy("4")])
@@ -367,7 +371,7 @@ def test_nothing_is_suggested_where_nothing_can_be_said(scenario: Callable[[], T
     assert found is None
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=example_count(30), deadline=None)
 @given(
     st.lists(st.sampled_from(["1", "2", "3", "5"]), min_size=1, max_size=4),
     st.integers(1, 9),

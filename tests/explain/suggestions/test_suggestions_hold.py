@@ -13,9 +13,9 @@ import pytest
 from kscheduler.api.quantity import milli_value
 from kscheduler.api.quantity import value as whole_value
 from kscheduler.explain.suggestions.suggestion_rules import suggested
+from tests.effort import IS_LONG, example_count
 from tests.explain.suggestions.applied import applied, does_harm, suggestions_for
 from tests.explain.suggestions.random_scenarios import Tree, decided, feasible, random_scenario, single_changes
-from tests.specification.cases import IS_LONG
 
 
 def objections(scenario: Tree) -> list[str]:
@@ -89,7 +89,7 @@ def _subject(step: Tree) -> str:
     return ""
 
 
-@pytest.mark.parametrize("seed", range(150 if IS_LONG else 50))
+@pytest.mark.parametrize("seed", range(150 if IS_LONG else example_count(50)))
 def test_suggestions_hold_and_none_is_missed(seed: int) -> None:
     assert objections(random_scenario(random.Random(seed))) == []
 

@@ -22,6 +22,7 @@ from kscheduler.scheduling.eviction.disruption_budgets import StoredBudgets
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.state.cache import Cache
 from tests.builders import Tree, make_node, make_pod
+from tests.effort import example_count
 
 APPS = ("web", "db")
 SLOW: Tree = {"key": "slow", "effect": "NoSchedule"}
@@ -138,7 +139,7 @@ def reported(record: SchedulingRecord) -> object:
     return record.node_name, record.message, record.post_filter, record.nominated_node_name, found
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(example_count(30)))
 def test_what_is_remembered_is_what_a_search_finds(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A cycle that is not to believe what is known (it gets no engine) remembers nothing."""
     monkeypatch.setattr("kscheduler.framework.nodes.node_table._FIRST_CAPACITY", 4)

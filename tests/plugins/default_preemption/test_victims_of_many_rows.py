@@ -24,6 +24,7 @@ from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.state.cache import Cache
 from tests.builders import Tree, make_node, make_pod
+from tests.effort import example_count
 
 NODES = 5
 WEB = {"matchLabels": {"app": "web"}}
@@ -131,7 +132,7 @@ def preemptors(draw: st.DrawFn) -> Pod:
     return make_pod("new", priority=2, labels=labels, requests={"cpu": "1"}, **spec, **chosen)
 
 
-@settings(max_examples=150)
+@settings(max_examples=example_count(150))
 @given(st.data())
 def test_rows_tried_out_together_are_as_each_by_itself(data: st.DataObject) -> None:
     made = [data.draw(nodes(number)) for number in range(NODES)]

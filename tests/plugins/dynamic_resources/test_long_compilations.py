@@ -42,10 +42,11 @@ def test_what_could_not_be_compiled_is_not_compiled_again() -> None:
     assert time.thread_time() - began < 0.2
 
 
-def test_a_cycle_with_patience_leaves_the_compilation_and_is_answered_after_it() -> None:
+def test_a_cycle_with_patience_leaves_the_compilation_and_is_answered_after_it(gate: threading.Event) -> None:
     made = stage(LONG)
     rest = left_by(made, user("c0"))
     assert rest is not None
+    gate.set()
     deadline = time.monotonic() + 60
     while not rest.run(0.001):
         assert time.monotonic() < deadline

@@ -12,6 +12,7 @@ from kscheduler.framework.events import ActionType, ClusterEvent, QueueingHint, 
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.testing import make_node, make_pod
+from tests.effort import example_count
 from tests.plugins.policies.worlds import PolicyWorld
 
 TYPE = "cluster.type"
@@ -139,7 +140,7 @@ values = st.sampled_from(["", "a", "b"])
 maps = st.dictionaries(st.sampled_from(["k", "l"]), values)
 
 
-@settings(max_examples=80)
+@settings(max_examples=example_count(80))
 @given(st.lists(st.tuples(maps, maps), min_size=2, max_size=6), maps, st.sampled_from(["Required", "Preferred"]))
 def test_the_columns_equal_the_rule_node_by_node(
     nodes: list[tuple[dict[str, str], dict[str, str]]], wanted: dict[str, str], mode: str

@@ -14,6 +14,7 @@ from kscheduler.config.errors import ConfigError
 from kscheduler.framework.plugin import RefreshError
 from kscheduler.plugins.policies.external_score import parsed_numbers
 from kscheduler.testing import make_node, make_pod
+from tests.effort import example_count
 from tests.plugins.policies.servers import http_server, vector
 from tests.plugins.policies.worlds import PolicyWorld
 
@@ -143,7 +144,7 @@ def test_a_number_that_changes_on_one_node_asks_about_one_row() -> None:
 numbers = st.floats(allow_nan=False, allow_infinity=False) | st.integers(-5, 5).map(float)
 
 
-@settings(max_examples=100)
+@settings(max_examples=example_count(100))
 @given(st.dictionaries(st.sampled_from("abcde"), numbers), st.booleans())
 def test_points_equal_the_rule_node_by_node(reported: dict[str, float], lower: bool) -> None:
     cluster = world(*"abcde", lowerIsBetter=lower, missingScore=11)

@@ -18,6 +18,7 @@ from kscheduler.framework.cluster.client import ClusterClient
 from kscheduler.framework.plugin import RefreshError
 from kscheduler.plugins.policies.measurements import Measurement, parsed_metrics, samples
 from kscheduler.testing import make_node, make_pod
+from tests.effort import example_count
 from tests.plugins.policies.servers import MetricsServer, http_server, moment, vector
 from tests.plugins.policies.worlds import PolicyWorld
 
@@ -58,7 +59,7 @@ async def test_usage_counts_and_not_requests() -> None:
     assert cluster.points(querying("web")) == {"a": (0 + 12) // 2, "b": (70 + 75) // 2}
 
 
-@settings(max_examples=40)
+@settings(max_examples=example_count(40))
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 9)), min_size=1, max_size=6), st.integers(0, 4))
 def test_without_measurements_the_points_are_those_of_least_allocated(pods: list[tuple[int, int]], cpu: int) -> None:
     nodes = [make_node("a"), make_node("b", cpu="7"), make_node("c", memory="3Gi")]
@@ -73,7 +74,7 @@ def test_without_measurements_the_points_are_those_of_least_allocated(pods: list
 usages = st.tuples(st.integers(0, 5_000), st.integers(0, 9 * GIB))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=example_count(40), deadline=None)
 @given(
     st.dictionaries(st.sampled_from("abc"), usages),
     st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 300) | st.none(), st.integers(0, 3)), max_size=6),

@@ -11,6 +11,7 @@ from kscheduler.api.core import Node
 from kscheduler.config.errors import ConfigError
 from kscheduler.plugins.policies.node_cost import parse_price
 from kscheduler.testing import make_node, make_pod
+from tests.effort import example_count
 from tests.plugins.policies.worlds import PolicyWorld
 
 KEY = "hightower.com/cost"
@@ -112,7 +113,7 @@ def test_what_is_no_price(text: str) -> None:
     assert parse_price(text) is None
 
 
-@settings(max_examples=60)
+@settings(max_examples=example_count(60))
 @given(
     st.lists(
         st.none() | st.decimals(0, 10**9, places=6).map(str) | st.sampled_from(["", "1,5", "NaN", "0.3"]),

@@ -12,6 +12,7 @@ from kscheduler.api.core import Pod
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.pods.pod_info import PodInfo, placed
 from kscheduler.testing import make_node, make_pod
+from tests.effort import example_count
 from tests.plugins.policies.worlds import PolicyWorld
 
 NODES = [make_node(name) for name in ("a", "b", "c")]
@@ -91,7 +92,7 @@ def test_after_a_restart_the_round_goes_on_where_it_was() -> None:
     assert [restarted.place(pod) for pod in later] == [first.place(pod) for pod in later]
 
 
-@settings(max_examples=60)
+@settings(max_examples=example_count(60))
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=5), st.integers(2, 5))
 def test_a_process_that_reads_the_bound_pods_is_right_to_the_second(bursts: list[int], count: int) -> None:
     """As `explain` does, as long as no pod has ended: bursts of pods, a second each."""
@@ -107,7 +108,7 @@ def test_a_process_that_reads_the_bound_pods_is_right_to_the_second(bursts: list
     assert last_turn.get(exact) == last_turn.get(read)
 
 
-@settings(max_examples=40)
+@settings(max_examples=example_count(40))
 @given(st.lists(st.sampled_from(["1", "2", "3"]), min_size=1, max_size=12))
 def test_the_round_equals_the_rule_node_by_node(sizes: list[str]) -> None:
     """The naive statement: of the nodes with room the one whose turn was longest ago, then by name."""

@@ -13,6 +13,7 @@ from kscheduler.scheduling.attempt.extenders import (
     ExtenderWaitQueues,
 )
 from tests.builders import make_pod
+from tests.effort import example_count
 
 
 def queued(name: str, priority: int = 0) -> QueuedPodInfo:
@@ -139,7 +140,7 @@ class Model:
 STEPS = st.one_of(st.sampled_from(["end", "decide", "gone", "call all"]), st.integers(0, 3))
 
 
-@settings(max_examples=300)
+@settings(max_examples=example_count(300))
 @given(st.lists(STEPS, max_size=60), st.integers(1, 3))
 def test_nobody_stands_in_line_while_a_turn_is_free(steps: list[str | int], turns: int) -> None:
     """A number is the priority of a pod that comes."""

@@ -18,6 +18,8 @@ from tests.scheduling.around import SchedulerHarness
 from tests.scheduling.attempt.test_workers import turns, working
 from tests.scheduling.plugins_for_tests import cluster, profile
 
+THOUSANDS = pytest.mark.slow("a thousand hostile pods beside sound ones")
+
 HOSTILE = "hostile"
 SOUND_SECONDS = 0.02
 
@@ -111,6 +113,7 @@ async def latencies(
     return waited, harness, server
 
 
+@THOUSANDS
 @pytest.mark.parametrize("way", ["never answered", "ten seconds, then 500", "500 at once", "429, Retry-After 1"])
 async def test_sound_pods_are_bound_as_before_beside_a_thousand_of_a_hostile_namespace(way: str) -> None:
     alone, _, _ = await latencies(way, 0, seconds=15)

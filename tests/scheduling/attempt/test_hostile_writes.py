@@ -31,6 +31,7 @@ from kscheduler.client.resource_path import parse_resource_path
 from kscheduler.client.rest import APIClient
 from kscheduler.scheduling.failures.status_writer import StatusWriter
 from tests.builders import make_pod
+from tests.effort import sampled
 from tests.scheduling.around import RecordedEvents
 
 HOSTILE = "hostile"
@@ -163,7 +164,7 @@ async def latencies(write: Write, way: str, hostile: int) -> list[float]:
 
 
 @pytest.mark.parametrize("way", ["never answered", "429"])
-@pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
+@pytest.mark.parametrize("write", sampled(WRITES.values(), 1, "a thousand writes beside 700"), ids=WRITES)
 async def test_writes_of_others_take_as_long_as_before_beside_a_thousand_of_a_hostile_namespace(
     write: Write, way: str
 ) -> None:
@@ -205,7 +206,7 @@ async def written_through(sender: str, way: str, hostile: int) -> list[float]:
 
 
 @pytest.mark.parametrize("way", ["never answered", "429"])
-@pytest.mark.parametrize("sender", ["conditions", "Events"])
+@pytest.mark.parametrize("sender", sampled(["conditions", "Events"], 1, "a thousand writes beside 700"))
 async def test_what_is_reported_of_others_is_written_as_soon_as_before(sender: str, way: str) -> None:
     """Through the writers with their few places, queues and rates."""
     alone, beside = await written_through(sender, way, 0), await written_through(sender, way, 1000)

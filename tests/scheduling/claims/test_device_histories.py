@@ -5,6 +5,7 @@ from unittest.mock import patch
 import pytest
 
 from kscheduler.state.devices.claims import ClaimTracker
+from tests.effort import example_count
 from tests.scheduling.claims.device_histories import History
 
 # A scheduler is killed between any two steps: also where a task has not begun, and its coroutine is left behind.
@@ -14,7 +15,7 @@ pytestmark = [
 ]
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(example_count(60)))
 async def test_no_device_is_held_by_two_claims_whatever_happens(seed: int) -> None:
     await History(seed).play()
 

@@ -18,6 +18,7 @@ from kscheduler.client.errors import NotSentError
 from kscheduler.framework.cluster.claim_writing import ClaimRules, PodReservation, ReservedClaim
 from kscheduler.framework.pods.pod_info import PodInfo
 from tests.builders import make_pod
+from tests.effort import example_count
 from tests.scheduling.claims.stage import LOST, Stage, allocation, refusal
 
 DEVICES = [f"gpu-{number}" for number in range(4)]
@@ -136,7 +137,7 @@ class World:
 
 
 @pytest.mark.parametrize("keeps_pending", [True, False])
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(example_count(60)))
 async def test_no_device_is_ever_held_twice_and_none_is_lost(seed: int, keeps_pending: bool) -> None:
     world = World(seed, keeps_pending=keeps_pending)
     for number in range(80):

@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kscheduler.scheduling.classes.leaders import Leaders
+from tests.effort import example_count
 
 ROWS = 8
 HASHES = np.arange(100, 100 + ROWS, dtype=np.uint64)
@@ -24,7 +25,7 @@ def best(points_of: dict[int, int]) -> dict[int, int]:
     return {row: 100 + row for row, its in points_of.items() if its == most}
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=example_count(300), deadline=None)
 @given(points, moves)
 def test_they_are_those_with_the_most_points_after_every_move_or_nothing_is_known(
     first: list[int], moved: list[tuple[int, int | None]]

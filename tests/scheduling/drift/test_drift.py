@@ -46,6 +46,7 @@ from kscheduler.scheduling.drift.drift_check import (
 from kscheduler.scheduling.failure import Failure
 from kscheduler.state.cache import Cache
 from tests.builders import Tree, make_node, make_pod, node_tree, pod_info, pod_tree
+from tests.effort import example_count
 from tests.framework.nodes.cluster_objects import node_fields, pod_fields
 from tests.framework.nodes.naive_columns import Place, check
 from tests.scheduling.around import SchedulerHarness
@@ -446,7 +447,9 @@ class TruthMachine(RuleBasedStateMachine):
 
 
 TestTruth = TruthMachine.TestCase
-TestTruth.settings = settings(max_examples=max(12, settings().max_examples // 8))  # each is the work of eight elsewhere
+TestTruth.settings = settings(
+    max_examples=max(example_count(12), settings().max_examples // 8)
+)  # each is the work of eight elsewhere
 
 
 # --- case by case -----------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from kscheduler.client.errors import ClientError, NotSentError
 from kscheduler.scheduling.attempt_events import PodAwaitsOthersVictims
 from kscheduler.scheduling.eviction.pod_change_waits import LONGEST_LAG_SECONDS
 from kscheduler.scheduling.observers import hears
+from tests.effort import example_count
 from tests.scheduling.eviction.stage import FORBIDDEN, Stage, turns
 from tests.scheduling.never_stuck import words
 from tests.scheduling.never_stuck.service import Service
@@ -119,7 +120,7 @@ STEPS = ("try", "try", "hear one", "hear", "go", "answer", "wait")
     cpus=st.lists(st.integers(1, 3), min_size=2, max_size=7),
     steps=st.lists(st.sampled_from(STEPS), max_size=80),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=example_count(60), deadline=None)
 def test_as_many_pods_go_as_the_preemptors_need_in_whatever_order_things_happen(
     cpus: list[int], steps: list[str]
 ) -> None:

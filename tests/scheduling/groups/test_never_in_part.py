@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from kscheduler.api.groups import GangPolicy, KubernetesPodGroup, PodGroupPolicy
 from kscheduler.framework.status import error
 from tests.builders import make_node, make_pod
+from tests.effort import example_count
 from tests.scheduling.groups.world import World, member, pod_group
 
 NAMES = ("a", "b", "c", "d")
@@ -170,7 +171,7 @@ REFUSED_FOR_EVER = [
 ]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=example_count(60), deadline=None)
 @given(seed=st.integers(0, 10_000), history=st.lists(steps, min_size=4, max_size=25))
 @example(seed=4510, history=REFUSED_FOR_EVER)
 def test_nobody_waits_who_fits_and_no_gang_is_there_in_part(seed: int, history: list[tuple[str, str]]) -> None:

@@ -15,6 +15,7 @@ from kscheduler.config.feature_gates import parse_feature_gates
 from kscheduler.config.loader import default_configuration
 from kscheduler.scenario.decide_group import GroupDecision, decide_group
 from kscheduler.scenario.scenario import GroupScenario, parse_line
+from tests.effort import example_count
 
 CONFIG = default_configuration(
     "default-scheduler",
@@ -47,7 +48,7 @@ def over(children: st.SearchStrategy[Node]) -> st.SearchStrategy[Node]:
 TREES = over(LEAVES | over(LEAVES))
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=example_count(80), deadline=None)
 @given(TREES, st.integers(1, 8))
 def test_a_tree_is_placed_as_the_model_says(root: Node, slots: int) -> None:
     leaves = named(root)

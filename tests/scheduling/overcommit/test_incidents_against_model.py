@@ -6,6 +6,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from kscheduler.framework.pods.pod_info import PodInfo
 from tests.builders import Tree, make_node, make_pod
+from tests.effort import example_count
 from tests.scheduling.overcommit.overcommitted import Looking
 
 NODES = st.sampled_from(["a", "b", "c"])
@@ -95,5 +96,5 @@ class Overfilling(RuleBasedStateMachine):
         return found
 
 
-Overfilling.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+Overfilling.TestCase.settings = settings(max_examples=example_count(60), stateful_step_count=40, deadline=None)
 TestOverfilling = Overfilling.TestCase

@@ -20,6 +20,7 @@ from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.testing import Cluster
 from kscheduler.testing.cluster import UndecidedError
 from tests.builders import make_node, make_pod
+from tests.effort import sampled
 from tests.scheduling.runtime.plugin_cluster import PluginCluster
 
 BAD, CHEAP, DEAR, MORE = "node-0", "node-1", "node-2", "node-3"
@@ -377,7 +378,7 @@ class OddEverywhere(Plugin):
         return SUCCESS if _odd(pod) == 50 or pod.name.endswith("0") else None
 
 
-@pytest.mark.parametrize("order", ["before", "beside", "of two namespaces, before"])
+@pytest.mark.parametrize("order", sampled(["before", "beside", "of two namespaces, before"], 1, "a thousand pods"))
 @pytest.mark.parametrize("kind", [OddScores, OddFilters, OddEverywhere], ids=["score", "filter", "everywhere"])
 async def test_a_thousand_hostile_pods_stop_no_pod_of_another_namespace(
     kind: Any, order: str, monkeypatch: pytest.MonkeyPatch

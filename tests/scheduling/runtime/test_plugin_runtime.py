@@ -57,9 +57,14 @@ NO_PLUGINS = {
 
 @cache
 def parsed(*folders: str) -> list[tuple[str, ast.AST]]:
-    """Every node of every source file of these folders, with the file."""
+    """Every call, attribute and handler in the source files of these folders, with the file."""
     paths = [path for folder in folders for path in sorted((SOURCES / folder).rglob("*.py"))]
-    return [(str(path.relative_to(SOURCES)), node) for path in paths for node in ast.walk(ast.parse(path.read_text()))]
+    return [
+        (str(path.relative_to(SOURCES)), node)
+        for path in paths
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call | ast.Attribute | ast.ExceptHandler)
+    ]
 
 
 def receiver_of(call: ast.Attribute) -> str:

@@ -14,6 +14,7 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SKIP, Status, error
 from kscheduler.scheduling.supervision.circuit_breaker import CircuitState
 from tests.builders import make_pod
+from tests.effort import sampled
 from tests.scheduling.runtime.hostile_plugin import VICTIM, hostile
 from tests.scheduling.runtime.plugin_cluster import PluginCluster
 
@@ -46,7 +47,7 @@ def quarantined(cluster: PluginCluster) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", sampled(METHODS, 6, "from the first failure to the end of a quarantine"))
 async def test_who_answers_nobody_is_quarantined_by_its_policy_and_heals_by_itself(method: str, policy: str) -> None:
     plugin = hostile(method, "raises", to_all=True)
     cluster = PluginCluster(plugin, sorts=method == "sort_key", settings={"onFailure": policy})

@@ -35,6 +35,8 @@ from tests.service.asking.asked import (
     until_queried,
 )
 
+PROCESSES = pytest.mark.slow("starts a service as a process, and ends it")
+
 _SUBREAPER = 36
 
 
@@ -433,6 +435,7 @@ asyncio.run(main())
 """
 
 
+@PROCESSES
 @pytest.mark.parametrize("how", ["is killed", "becomes another program"])
 def test_no_copy_survives_the_service(how: str) -> None:
     with subprocess.Popen([sys.executable, "-c", _PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as service:

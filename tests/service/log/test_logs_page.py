@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import structlog
@@ -45,16 +46,29 @@ def test_each_field_is_explained() -> None:
     assert explained == {field for line in LINES.values() for field in line.fields}
 
 
+@cache
+def calls_that_log(path: Path) -> list[ast.Call]:
+    """Calls of a method that is called like a level."""
+    text = path.read_text(encoding="utf-8")
+    if not any(f".{level}(" in text for level in LEVELS):
+        return []  # as in most files: parsing all takes seconds
+    calls = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call))
+    return [call for call in calls if isinstance(call.func, ast.Attribute) and call.func.attr in LEVELS]
+
+
+def level_of(call: ast.Call) -> str:
+    assert isinstance(call.func, ast.Attribute)
+    return call.func.attr.replace("exception", "error")
+
+
 def logged_about_pods() -> Iterator[tuple[str, str]]:
     """Level and message of every line that is written elsewhere with a field `pod`."""
     for path in PACKAGE.rglob("*.py"):
         if "embedded" in path.parts:  # hollow kubelets tell of pods, too; they are no scheduler
             continue
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in LEVELS):
-                continue
+        for node in calls_that_log(path):
             if any(keyword.arg == "pod" for keyword in node.keywords) and isinstance(node.args[0], ast.Constant):
-                yield node.func.attr.replace("exception", "error"), str(node.args[0].value)
+                yield level_of(node), str(node.args[0].value)
 
 
 def test_each_warning_and_error_about_a_pod_is_documented() -> None:
@@ -68,12 +82,9 @@ def logged_lines() -> Iterator[tuple[str, str]]:
     for path in PACKAGE.rglob("*.py"):
         if "embedded" in path.parts or "cli" in path.parts:  # the embedded cluster and commands are no service
             continue
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args):
-                continue
-            if node.func.attr not in LEVELS or not isinstance(node.args[0], ast.Constant):
-                continue
-            yield path.name, str(node.args[0].value)
+        for node in calls_that_log(path):
+            if node.args and isinstance(node.args[0], ast.Constant):
+                yield path.name, str(node.args[0].value)
 
 
 def test_each_line_is_documented() -> None:

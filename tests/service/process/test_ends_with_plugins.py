@@ -5,11 +5,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from kscheduler.embedded.apiserver import EmbeddedAPIServer
 from tests.builders import node_tree, pod_tree
 from tests.service.process.test_signals import REPOSITORY, scheduler
 from tests.service.running import node_of, put, until
 
+PROCESSES = pytest.mark.slow("starts kscheduler as a process, with all its imports")
 SIX_LINES = """\
 from kscheduler.framework.per_node import plugin
 
@@ -75,6 +78,7 @@ def test_the_timer_of_the_time_budget_is_off_before_its_handler_goes() -> None:
     assert ran.stdout.split() == ["True", "0.0"]
 
 
+@PROCESSES
 async def test_a_task_that_ignores_its_cancellation_does_not_keep_it(tmp_path: Path) -> None:
     code, messages = await ended(tmp_path, DEAF)
     assert code == 0

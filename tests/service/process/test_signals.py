@@ -16,7 +16,10 @@ from kscheduler.embedded.apiserver import EmbeddedAPIServer
 from kscheduler.embedded.apiserver.faults import InjectedFault
 from kscheduler.service import signals
 from tests.builders import node_tree, pod_tree
+from tests.effort import sampled
 from tests.service.running import node_of, put, until
+
+PROCESSES = pytest.mark.slow("starts kscheduler as a process, with all its imports")
 
 REPOSITORY = Path(__file__).parents[3]
 SECONDS = 40.0
@@ -68,7 +71,7 @@ async def scheduler(
             await process.wait()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize("number", sampled([signal.SIGTERM, signal.SIGINT, signal.SIGHUP], 1, "starts a process"))
 async def test_a_signal_to_end_lets_the_binds_that_were_sent_come_back(number: signal.Signals) -> None:
     async with EmbeddedAPIServer(seed=1) as server:
         put(server, "nodes", node_tree("node"))
@@ -87,6 +90,7 @@ async def test_a_signal_to_end_lets_the_binds_that_were_sent_come_back(number: s
         assert "stopping" in messages
 
 
+@PROCESSES
 async def test_a_second_signal_ends_at_once() -> None:
     async with EmbeddedAPIServer(seed=1) as server:
         put(server, "nodes", node_tree("node"))
@@ -106,6 +110,7 @@ async def test_a_second_signal_ends_at_once() -> None:
         server.faults.clear()
 
 
+@PROCESSES
 async def test_under_nohup_a_hangup_is_ignored() -> None:
     async with EmbeddedAPIServer(seed=1) as server:
         put(server, "nodes", node_tree("node"))
@@ -148,6 +153,7 @@ async def test_a_hangup_reads_the_configuration_again(tmp_path: Path) -> None:
             assert (await running.end())[0] == 0
 
 
+@PROCESSES
 async def test_a_hangup_ends_it_where_the_configuration_is_not_to_be_read_again(tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"
     file.write_text(CONFIG.replace("NAME", "before"))
@@ -190,6 +196,7 @@ IGNORED_IN_GO = (
 )
 
 
+@PROCESSES
 @pytest.mark.parametrize("plugin", [(), ("--plugin", "benchmarks/policies/columns.py")], ids=["", "supervised-plugins"])
 async def test_a_signal_that_nobody_uses_does_not_end_it(plugin: tuple[str, ...]) -> None:
     """As in Go; also SIGALRM, which plugins' time budgets use, before and after the first plugin is called."""
@@ -210,6 +217,7 @@ SHADOW = ("-m", "kscheduler", "shadow", "--insecure-port", "0", "--master")
 CLUSTER = ("-m", "kscheduler", "cluster", "--nodes", "1", "--port", "0")
 
 
+@PROCESSES
 @pytest.mark.parametrize("verb", ["shadow", "cluster"])
 async def test_neither_does_it_end_a_shadow_or_an_embedded_cluster(verb: str) -> None:
     async with EmbeddedAPIServer(seed=1) as server:
@@ -232,6 +240,7 @@ async def test_neither_does_it_end_a_shadow_or_an_embedded_cluster(verb: str) ->
                 await process.wait()
 
 
+@PROCESSES
 @pytest.mark.parametrize("number", [signal.SIGQUIT, signal.SIGABRT, signal.SIGSYS], ids=lambda number: number.name)
 async def test_the_stacks_are_shown_before_an_end_by_sigquit_or_a_fault(number: signal.Signals) -> None:
     async with EmbeddedAPIServer(seed=1) as server, scheduler(server) as running:
@@ -242,6 +251,7 @@ async def test_the_stacks_are_shown_before_an_end_by_sigquit_or_a_fault(number: 
         assert any("most recent call first" in line for line in lines)
 
 
+@PROCESSES
 async def test_a_log_that_nobody_reads_does_not_end_it() -> None:
     """As in `kscheduler run 2>&1 | head`: the pipe is broken after the first line."""
     async with EmbeddedAPIServer(seed=1) as server:
@@ -270,6 +280,7 @@ def close_all_three() -> None:
         os.close(descriptor)
 
 
+@PROCESSES
 async def test_closed_standard_streams_do_not_end_it() -> None:
     """As in `kscheduler run <&- >&- 2>&-`; what is opened next must not become its standard error either."""
     async with EmbeddedAPIServer(seed=1) as server:

@@ -24,6 +24,8 @@ from tests.builders import node_tree, pod_tree
 from tests.service.process.test_signals import scheduler
 from tests.service.running import put
 
+PROCESSES = pytest.mark.slow("fills the memory of a process")
+
 
 class Memory:
     """A process whose memory a test sets."""
@@ -99,6 +101,7 @@ def filter(pod, node):
 """
 
 
+@PROCESSES
 async def test_a_plugin_that_leaks_trips_the_alarm_of_a_process_without_a_limit(tmp_path: Path) -> None:
     (tmp_path / "leaky.py").write_text(LEAKY)
     flags = ("--leader-elect=false", "--plugin", str(tmp_path / "leaky.py"), "--memory-alarm", "400Mi")

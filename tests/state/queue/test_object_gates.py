@@ -18,6 +18,7 @@ from kscheduler.state.queue.gated_pods import ObjectGateCalls
 from kscheduler.state.queue.hints import HintTable
 from kscheduler.state.queue.scheduling_queue import GATED, QueuePolicy, SchedulingQueue
 from tests.builders import make_node, make_pod
+from tests.effort import example_count
 from tests.state.queue.model import sort_key
 
 NAMES = st.sampled_from([f"p{number}" for number in range(6)])
@@ -192,7 +193,7 @@ class Machine(RuleBasedStateMachine):
 
 
 TestObjectGate = Machine.TestCase
-TestObjectGate.settings = settings(max_examples=150, stateful_step_count=40)
+TestObjectGate.settings = settings(max_examples=example_count(150), stateful_step_count=40)
 
 
 def waiting(world: World, arrivals: Counter[tuple[str, str]], pods: int) -> SchedulingQueue:

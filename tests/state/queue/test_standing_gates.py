@@ -25,6 +25,7 @@ from kscheduler.state.queue.backoff import BackoffPolicy
 from kscheduler.state.queue.hints import HintTable
 from kscheduler.state.queue.scheduling_queue import GATED, QueuePolicy, SchedulingQueue
 from tests.builders import make_node, make_pod
+from tests.effort import example_count
 from tests.state.queue.model import sort_key
 
 NAMES = st.sampled_from([f"p{number}" for number in range(6)])
@@ -180,7 +181,7 @@ class Machine(RuleBasedStateMachine):
 
 
 TestStandingGate = Machine.TestCase
-TestStandingGate.settings = settings(max_examples=150, stateful_step_count=40)
+TestStandingGate.settings = settings(max_examples=example_count(150), stateful_step_count=40)
 
 
 def shut_out(around: AttemptContext, arrivals: Counter[tuple[str, str]], *priorities: int) -> SchedulingQueue:

@@ -18,6 +18,7 @@ from kscheduler.state.queue.hints import HintTable
 from kscheduler.state.queue.queued_group import GroupOutcome, QueuedPodGroup
 from kscheduler.state.queue.scheduling_queue import SchedulingQueue
 from tests.builders import make_pod
+from tests.effort import example_count
 from tests.state.queue.model import sort_key
 
 API = "scheduling.k8s.io"
@@ -176,4 +177,4 @@ class TreeMachine(RuleBasedStateMachine):
 
 
 TestTrees = TreeMachine.TestCase
-TestTrees.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestTrees.settings = settings(max_examples=example_count(150), stateful_step_count=40, deadline=None)

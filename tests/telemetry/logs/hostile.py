@@ -3,7 +3,7 @@
 import random
 from typing import Final
 
-from tests.specification.cases import IS_LONG
+from tests.effort import IS_LONG
 
 COUNT: Final = 10_000 if IS_LONG else 2_000
 _PARTS: Final = (

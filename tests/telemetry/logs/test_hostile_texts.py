@@ -29,6 +29,8 @@ from tests.explain.as_json import decision_tree
 from tests.explain.scenarios import node_tree, pod_tree, scenario_line
 from tests.telemetry.logs.hostile import COUNT, hostile_texts, obeyed
 
+THOUSANDS = pytest.mark.slow("writes two thousand hostile texts in each way")
+
 TEXTS = hostile_texts()
 FORMATS = ("json", "text")
 
@@ -58,6 +60,7 @@ def write_log(how: str, write: Callable[[], None]) -> str:
     return stream.getvalue()
 
 
+@THOUSANDS
 @pytest.mark.parametrize("how", FORMATS)
 def test_a_field_a_key_of_a_field_and_a_message(how: str) -> None:
     log = get_logger("t")
@@ -81,6 +84,7 @@ def test_what_libraries_log(how: str) -> None:
     checked(write_log(how, write), how, COUNT)
 
 
+@THOUSANDS
 @pytest.mark.parametrize("how", FORMATS)
 def test_a_traceback(how: str) -> None:
     """In text its lines are marked; whatever else is in it, no line begins like an event."""
@@ -100,6 +104,7 @@ def test_a_traceback(how: str) -> None:
         assert how == "text" or not rest
 
 
+@THOUSANDS
 @pytest.mark.parametrize("how", FORMATS)
 def test_the_lines_about_a_pod(how: str) -> None:
     log, pod, queued = PodLog(), make_pod("p"), QueuedPodInfo(pod_info("q"))
@@ -198,6 +203,7 @@ def test_a_refused_configuration_has_a_line_for_each_mistake() -> None:
         assert obeyed(str(error).replace("\n", "", 1)) == []
 
 
+@THOUSANDS
 def test_errors_that_plugins_and_webhooks_word() -> None:
     """They become a line at every level, too."""
     stream = io.StringIO()
