@@ -270,9 +270,9 @@ def test_comments_cite_what_there_is(index: SourceIndex) -> None:
 
 
 def test_a_name_behind_a_module_that_does_not_define_it_is_found(index: SourceIndex) -> None:
-    assert index.is_code("recently_used.RecentlyUsed.use")
-    assert index.is_code("recently_used.Nothing") is None
-    assert index.begins_with_a_module("recently_used.Nothing")
+    assert index.is_code("bounded.RecentlyUsed.use")
+    assert index.is_code("bounded.Nothing") is None
+    assert index.begins_with_a_module("bounded.Nothing")
     assert not index.begins_with_a_module("numpy.flatnonzero")
     assert not index.begins_with_a_module("status.phase")
 

@@ -80,11 +80,11 @@ class QueuePolicy:
 def policy_before_profiles() -> QueuePolicy:
     """Of a queue that is built before the profiles, since their plugins reach it: nothing waits, no event helps."""
 
-    def nobody_comes(queue: str, event: str, pods: int, unasked: int) -> None:
+    def count_nothing(queue: str, event: str, pods: int, unasked: int) -> None:
         """No pod is added before there are profiles."""
 
     return QueuePolicy(
-        lambda queued: queued.key, lambda _pod, _plugin: SUCCESS, HintTable({}), BackoffPolicy(), nobody_comes
+        lambda queued: queued.key, lambda _pod, _plugin: SUCCESS, HintTable({}), BackoffPolicy(), count_nothing
     )
 
 

@@ -56,7 +56,7 @@ class AskExtenderOwner(SuggestionKind, frozen=True):
     by_kubectl = False
 
     extender: str
-    turned_down: int
+    rejected_nodes: int
     messages: Sequence[str]
     not_asked: Sequence[str]
 
@@ -75,7 +75,7 @@ class AskExtenderOwner(SuggestionKind, frozen=True):
             yield Suggestion((Step(facts, (), 1.0),), (), len(nodes))
 
     def text(self, step: Step) -> str:
-        nodes = "1 node" if self.turned_down == 1 else f"{self.turned_down} nodes"
+        nodes = "1 node" if self.rejected_nodes == 1 else f"{self.turned_down} nodes"
         unasked = f"; {', '.join(self.not_asked)} was not asked yet" if self.not_asked else ""
         rejected = f"ask the owner of extender {self.extender}, which rejected the last {nodes}"
         return f"{rejected}: {_joined(self.messages)}{unasked}"
