@@ -2,12 +2,11 @@
 
 from collections.abc import Sequence
 
-import msgspec
 from msgspec import UNSET
 
 from kscheduler.api.groups import INITIALLY_SCHEDULED
 from kscheduler.api.meta import Condition
-from kscheduler.explain.answer import ClaimedDevice, SuggestionAnswer
+from kscheduler.explain.answer import ClaimedDevice
 from kscheduler.explain.devices import reserved_devices
 from kscheduler.explain.group_answer import (
     GroupCondition,
@@ -22,7 +21,7 @@ from kscheduler.explain.group_answer import (
 )
 from kscheduler.explain.in_service import InService
 from kscheduler.explain.pod_explanation import status_answer
-from kscheduler.explain.suggestions.of_group import group_suggestion_trees
+from kscheduler.explain.suggestions.of_group import group_suggestion_answers
 from kscheduler.explain.suggestions.suggestion import Suggestion
 from kscheduler.scenario.decide_group import GroupDecision
 from kscheduler.scheduling.groups.group_cycle import MemberResult, TriedPlacement
@@ -40,7 +39,6 @@ def group_explanation(
     `suggestions`: what would make the group fit; `None` if that was not looked for, or the group fits. `in_service`:
     what the running service knows of it.
     """
-    found = group_suggestion_trees(suggestions, decision)
     return PodGroupExplanation(
         id=decision.scenario.id or decision.scenario.group,
         pod_group=decision.scenario.group,
@@ -50,7 +48,7 @@ def group_explanation(
         outcome=None if decision.error else group_outcome(decision),
         devices=_devices(decision),
         placements=tuple(map(_placement, decision.placements)),
-        suggestions=None if found is None else msgspec.convert(found, tuple[SuggestionAnswer, ...]),
+        suggestions=group_suggestion_answers(suggestions, decision),
         situation=_situation(decision, in_service),
         notes=tuple(dict.fromkeys((*notes, *decision.notes))),
     )

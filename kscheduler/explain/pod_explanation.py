@@ -2,8 +2,6 @@
 
 from collections.abc import Iterable, Mapping
 
-import msgspec
-
 from kscheduler.explain.against import runner_up
 from kscheduler.explain.answer import (
     Against,
@@ -20,7 +18,6 @@ from kscheduler.explain.answer import (
     PreemptionOutcome,
     RunnerUp,
     StatusAnswer,
-    SuggestionAnswer,
     TieBreak,
     Victim,
     WithoutNomination,
@@ -30,7 +27,7 @@ from kscheduler.explain.extenders import extender_roles
 from kscheduler.explain.outcome import cycle_outcome, outcome_of
 from kscheduler.explain.rejections import named_details, plugin_rejections
 from kscheduler.explain.situation import NO_SITUATION, Situation
-from kscheduler.explain.suggestions.as_json import suggestion_trees
+from kscheduler.explain.suggestions.as_json import suggestion_answers
 from kscheduler.explain.suggestions.missing_claims import missing_claims
 from kscheduler.explain.suggestions.suggestion import Suggestion
 from kscheduler.framework.cluster.preemption import Candidate, PreemptionSearch
@@ -38,7 +35,6 @@ from kscheduler.framework.reasons.diagnosis import Diagnosis
 from kscheduler.framework.rules.scoring import TIE_RULE
 from kscheduler.framework.status import Code, Status
 from kscheduler.scenario.decide import Decision, pods_going, without_nomination
-from kscheduler.scenario.scenario import Scenario
 from kscheduler.scheduling.cycle.rejection_details import raw_scores
 from kscheduler.scheduling.record import SchedulingRecord
 
@@ -102,14 +98,6 @@ def pod_explanation(
         missing=tuple(missing_claims(decision.scenario)) if found == () else (),
         notes=tuple(notes),
     )
-
-
-def suggestion_answers(
-    suggestions: Iterable[Suggestion], scenario: Scenario, situation: Situation
-) -> tuple[SuggestionAnswer, ...]:
-    """The smallest first."""
-    trees = suggestion_trees(suggestions, scenario, situation)
-    return msgspec.convert(trees, tuple[SuggestionAnswer, ...])
 
 
 # --- the keys of recorded decisions -----------------------------------------------------------------------------------

@@ -11,8 +11,9 @@ from typing import Any, Final
 import msgspec
 
 from kscheduler.api.core import Pod
+from kscheduler.explain.answer import SuggestionAnswer
 from kscheduler.explain.situation import NO_SITUATION
-from kscheduler.explain.suggestions.as_json import SuggestionAnswer, suggestion_answer
+from kscheduler.explain.suggestions.as_json import suggestion_answer
 from kscheduler.explain.suggestions.as_lines import suggestion_text
 from kscheduler.explain.suggestions.commands import (
     MOST_NAMED,
@@ -43,13 +44,15 @@ def suggested_for_group(decision: GroupDecision, time: SearchTime | None = None)
     return group_suggestions(decision.inputs, time)
 
 
-def group_suggestion_trees(found: Sequence[Suggestion] | None, decision: GroupDecision) -> list[Tree] | None:
+def group_suggestion_answers(
+    found: Sequence[Suggestion] | None, decision: GroupDecision
+) -> tuple[SuggestionAnswer, ...] | None:
     """As of a pod; `nodes`: on how many nodes the members would be."""
     pods = _pods(decision)
     if found is None or not pods:
         return None
     scenario = Scenario(decision.scenario.objects, pods[0], decision.scenario.config)
-    return [msgspec.to_builtins(_answer(each, scenario, decision)) for each in found]
+    return tuple(_answer(each, scenario, decision) for each in found)
 
 
 def _answer(suggestion: Suggestion, scenario: Scenario, decision: GroupDecision) -> SuggestionAnswer:

@@ -98,7 +98,7 @@ def test_old_addresses_serve_while_look_ups_fail_and_both_ends_are_reported(
     names = Names()
     monkeypatch.setattr(http_resolver, "ADDRESSES_SECONDS", 0.0)
     monkeypatch.setattr(http_resolver, "_AGAIN_SECONDS", 0.0)
-    monkeypatch.setattr(http_resolver, "PATIENCE_SECONDS", 0.01)
+    monkeypatch.setattr(http_resolver, "FIRST_ANSWER_SECONDS", 0.01)
 
     async def test(addresses: Addresses) -> None:
         await addresses.of("h", 1)

@@ -6,6 +6,8 @@ No object changes that, so there is nothing to apply: the suggestion names whom 
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+import msgspec
+
 from kscheduler.explain.extenders import extender_roles
 from kscheduler.explain.suggestions.suggestion import Step, Suggestion, SuggestionKind
 from kscheduler.explain.suggestions.trials import Trials, without_plugins
@@ -56,7 +58,7 @@ class AskExtenderOwner(SuggestionKind, frozen=True):
     by_kubectl = False
 
     extender: str
-    rejected_nodes: int
+    rejected_nodes: int = msgspec.field(name="turnedDown")
     messages: Sequence[str]
     not_asked: Sequence[str]
 
@@ -75,7 +77,7 @@ class AskExtenderOwner(SuggestionKind, frozen=True):
             yield Suggestion((Step(facts, (), 1.0),), (), len(nodes))
 
     def text(self, step: Step) -> str:
-        nodes = "1 node" if self.rejected_nodes == 1 else f"{self.turned_down} nodes"
+        nodes = "1 node" if self.rejected_nodes == 1 else f"{self.rejected_nodes} nodes"
         unasked = f"; {', '.join(self.not_asked)} was not asked yet" if self.not_asked else ""
         rejected = f"ask the owner of extender {self.extender}, which rejected the last {nodes}"
         return f"{rejected}: {_joined(self.messages)}{unasked}"
