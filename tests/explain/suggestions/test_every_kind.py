@@ -473,7 +473,7 @@ def test_for_a_pool_that_is_being_updated_the_pod_should_wait() -> None:
         "wait until pool a of driver gpu.example.com is complete: its driver is updating it, "
         "1 of 2 slices of generation 1 is there"
     )
-    assert (first["kind"], first["nodes"], first["command"], first["changes"]) == ("poolUpdate", 1, "", [])
+    assert (first["kind"], first["nodes"], first["command"], first["changes"]) == ("poolUpdate", 1, "", ())
     assert [each["kind"] for each in others][-1] == "deviceClass"
 
 
