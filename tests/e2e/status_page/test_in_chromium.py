@@ -158,7 +158,7 @@ def test_a_pods_page_is_new_as_soon_as_the_pod_has_a_node_and_says_when_it_is_go
         expect(page.locator("main")).to_contain_text("waiting for scheduling gates: [a.example/gate]")
         expect(page.get_by_role("heading", name="What would help")).to_be_visible(timeout=30_000)
         scene.cluster.put("pods", [pod_tree("freed", namespace="shop", requests={"cpu": "1"})])
-        expect(page.get_by_role("heading", name="If it were scheduled now")).to_be_visible(timeout=30_000)
+        expect(page.get_by_role("heading", name="If it were scheduled again now")).to_be_visible(timeout=30_000)
         expect(page.get_by_role("heading", name="What would help")).to_have_count(0)
         scene.cluster.remove_pod("shop", "freed")
         expect(page.get_by_role("status")).to_contain_text("it is gone", timeout=30_000)

@@ -151,7 +151,7 @@ async def test_a_pending_pods_page_reports_what_would_help_and_a_nodes_page_who_
 
 
 async def test_a_bound_pods_page_has_the_points_of_the_best_nodes(scene: Scene) -> None:
-    page = await scene.page_with("/ui/pods/default/small", "If it were scheduled now", "</html>")
+    page = await scene.page_with("/ui/pods/default/small", "If it were scheduled again now", "</html>")
     assert "NodeResourcesBalancedAllocation" in page
     assert '<tr class="total">' in page
 
