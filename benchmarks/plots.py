@@ -46,7 +46,7 @@ LINES: dict[str, tuple[str, Template]] = {
 COLOURS = dict(zip(LINES, ("#0072b2", "#d55e00", "#009e73"), strict=True))
 
 # From how many nodes to how many a decision on a plain pod may cost at most so many times as much.
-GROWTH, MOST_GROWTH = (1_000, 50_000), 6
+GROWTH, MAX_GROWTH = (1_000, 50_000), 6
 # On so many nodes 10,000 decisions on plain pods a second are promised.
 GOAL_NODES, GOAL_US = 5_000, 100
 
@@ -203,8 +203,8 @@ def _against_nodes(axes: Any, measured: RunMeasurements) -> None:
     axes.set_xticks([*costs], [f"{count:,}" for count in costs])
     axes.set_xticks([], minor=True)
     if few in costs and many in costs:
-        ends, goal = [costs[few], costs[few] * MOST_GROWTH], {"color": COLOURS[PLAIN], "linestyle": ":", "lw": 1.2}
-        words = f"goal for plain pods: at most {MOST_GROWTH} times from {few:,} to {many:,}"
+        ends, goal = [costs[few], costs[few] * MAX_GROWTH], {"color": COLOURS[PLAIN], "linestyle": ":", "lw": 1.2}
+        words = f"goal for plain pods: at most {MAX_GROWTH} times from {few:,} to {many:,}"
         axes.plot(GROWTH, ends, **goal, label=words + f" (is {costs[many] / costs[few]:.1f})")
     _whole_steps(axes)
 

@@ -23,7 +23,7 @@ SHIPPED: Final = ROOT / "deploy" / "examples" / "policies" / "config.yaml"
 REFUSED_BINDINGS: Final = 3
 # With pods left, and none placed for so long: nothing more will come of them.
 QUIET_SECONDS: Final = 4.0
-MOST_SECONDS: Final = 60.0
+MAX_SECONDS: Final = 60.0
 # For the first fetch of a policy's own data; the scripts ask when they need it.
 START_SECONDS: Final = 2.0
 
@@ -80,7 +80,7 @@ def _cpu_of(pid: int) -> float:
 async def _settled(server: CountingServer) -> None:
     began = moved = time.monotonic()
     left = world.unplaced(server)
-    while left and time.monotonic() - moved < QUIET_SECONDS and time.monotonic() - began < MOST_SECONDS:
+    while left and time.monotonic() - moved < QUIET_SECONDS and time.monotonic() - began < MAX_SECONDS:
         await asyncio.sleep(0.1)
         now = world.unplaced(server)
         if now != left:

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
 
-MOST_HANGING: Final = 4
+MAX_HANGING: Final = 4
 
 
 class CallHangsError(TimeoutError):
@@ -31,7 +31,7 @@ class AbandonableCalls:
     async def call(self, function: Callable[[], T], seconds: float) -> T:
         """What the function returns or raises. Raises `CallHangsError` after `seconds` of real time."""
         self._hanging = {thread for thread in self._hanging if thread.is_alive()}
-        if len(self._hanging) >= MOST_HANGING:
+        if len(self._hanging) >= MAX_HANGING:
             raise CallHangsError(f"{len(self._hanging)} calls hang already")
         loop = asyncio.get_running_loop()
         ended: asyncio.Future[T] = loop.create_future()

@@ -10,7 +10,7 @@ its owner is *slow*:
             a slow owner                    goes beside the places, as long as it has a turn; more waits in a line of
                                             its own
     late    unanswered for longer than `LATE_FACTOR` times what the quickest work takes, within `LEAST_SECONDS` and
-            `MOST_SECONDS`; or it says itself that it will take long (`give_back`)
+            `MAX_SECONDS`; or it says itself that it will take long (`give_back`)
     end     TURNS in a row on time, or a minute without any: the owner is not slow any more, its line joins the others'
 
 Is it the owner, or the server? As soon as `PROOFS` pieces of work of owners that are not slow were on time in a row, it
@@ -31,7 +31,7 @@ owners would hold all places in its turn until it is late.
 
 To be taken for slow by mistake does little harm: an owner whose work is answered keeps its turns. What is late is
 found when somebody needs the place, and by anyone who calls `look`: as long as there is room, it costs nothing. Limits:
-at most `MOST_BESIDE` go beside the places, over all owners, and turns are given for half of that; then late work keeps
+at most `MAX_BESIDE` go beside the places, over all owners, and turns are given for half of that; then late work keeps
 its place.
 """
 
@@ -46,17 +46,17 @@ from kscheduler.aio.clock import Alarm, Clock
 # Of one slow owner, beside the places at the same time.
 TURNS: Final = 32
 # Of all slow owners: each may hold a connection, and processes have few descriptors.
-MOST_BESIDE: Final = 256
+MAX_BESIDE: Final = 256
 LATE_FACTOR: Final = 8.0
 LEAST_SECONDS: Final = 0.25
-MOST_SECONDS: Final = 1.0
+MAX_SECONDS: Final = 1.0
 FORGET_SECONDS: Final = 60.0
 # What several owners meet within this time may be the server's; it is how long others count as on time, too.
 SHARED_SECONDS: Final = 5.0
 # Pieces of work of others that were on time in a row, since an owner became slow: a busy server answers one or two.
 PROOFS: Final = 8
 # Slow owners that are remembered while they have no work.
-MOST_OWNERS: Final = 1024
+MAX_OWNERS: Final = 1024
 # Of the places, for work of an owner on trial: at least one.
 TRIAL_SHARE: Final = 16
 PROBE_SECONDS: Final = 1.0
@@ -315,7 +315,7 @@ class SharedSlots:
 
     def _leave_slot(self, work: Any) -> bool:
         held = self._held.get(id(work))
-        owner = self._owner_of(work) if held is not None and self.beside < MOST_BESIDE else None
+        owner = self._owner_of(work) if held is not None and self.beside < MAX_BESIDE else None
         if held is None or owner is None:
             return False
         del self._held[id(work)]
@@ -346,14 +346,14 @@ class SharedSlots:
     def late_seconds(self) -> float:
         """How long work may take before it is late."""
         usual = min(self._recent, default=0.0)
-        return min(MOST_SECONDS, max(LEAST_SECONDS, LATE_FACTOR * usual))
+        return min(MAX_SECONDS, max(LEAST_SECONDS, LATE_FACTOR * usual))
 
     def look(self) -> None:
         """Find what is late; forget slow owners that have had no work for long."""
         now = self._clock.monotonic()
         seconds = self.late_seconds()
         for held in list(self._held.values()):
-            if now - held[1] < seconds or self.beside >= MOST_BESIDE:
+            if now - held[1] < seconds or self.beside >= MAX_BESIDE:
                 break  # the others began later
             if id(held[0]) in self._held and not self._leave_slot(held[0]):
                 self._without_owner[id(held[0])] = self._held.pop(id(held[0]))  # need not be looked at again
@@ -369,7 +369,7 @@ class SharedSlots:
         if self._alarm is None and self._held:
             began = next(iter(self._held.values()))[1]
             wait = began + self.late_seconds() - self._clock.monotonic()
-            least = LEAST_SECONDS if self.beside >= MOST_BESIDE else 0.01
+            least = LEAST_SECONDS if self.beside >= MAX_BESIDE else 0.01
             self._alarm = self._clock.call_later(max(wait, least), self._look_again)
 
     def _look_again(self) -> None:
@@ -431,7 +431,7 @@ class SharedSlots:
             self._on_time_in_row = 0
             return
         self._cleared[owner] = now
-        if len(self._cleared) > MOST_OWNERS:
+        if len(self._cleared) > MAX_OWNERS:
             del self._cleared[next(iter(self._cleared))]
         self._on_time_in_row += 1
         self._on_time_at = now
@@ -470,7 +470,7 @@ class SharedSlots:
     def _slow_from_now(self, owner: Hashable) -> _Slow:
         slow = self.slow.get(owner)
         if slow is None:
-            if len(self.slow) >= MOST_OWNERS:
+            if len(self.slow) >= MAX_OWNERS:
                 idle = next((one for one in self.slow.values() if not one.beside and not one.line), None)
                 if idle is not None:
                     self._recover(idle)
@@ -497,12 +497,12 @@ class SharedSlots:
         """Whether the others leave a turn. An owner that has none must not wait until all that hangs is answered: it
         may only have been slow for a moment.
         """
-        most = MOST_BESIDE // 2
+        most = MAX_BESIDE // 2
         if not self.have_others_finished():
             most = min(most, self.room.count())
         if slow.beside:
             return self.beside < most
-        return self.beside < (2 * most if not slow.on_time and now < self._probe_at else MOST_BESIDE)
+        return self.beside < (2 * most if not slow.on_time and now < self._probe_at else MAX_BESIDE)
 
     def _give_turns(self) -> None:
         """Turns have become free: those that were refused one begin, who has waited longest first."""

@@ -16,7 +16,7 @@ from kscheduler.bounded import WithinBudget
 from kscheduler.cel import types
 from kscheduler.cel.checking.declarations import QUANTITY
 from kscheduler.cel.environment import (
-    MOST_STEPS,
+    MAX_STEPS,
     CompileBudgetError,
     CompileError,
     Environment,
@@ -292,7 +292,7 @@ class SelectorCompiler:
         self._compiled.put(expression, selector, selector.weight)
         return selector
 
-    def compile_again(self, expression: str, most_steps: int = MOST_STEPS) -> CompiledSelector:
+    def compile_again(self, expression: str, most_steps: int = MAX_STEPS) -> CompiledSelector:
         """May be called in any thread. Raises `SelectorCompileError`, `SelectorBudgetError`."""
         try:
             program = self._environment.compile(expression, self._check_result, most_steps)

@@ -24,7 +24,7 @@ LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 MAX_UINT64: Final = 2**64 - 1
 # Values that aliases and merge keys may stand for, beside one for each byte of the text.
-MOST_ALIASED_VALUES: Final = 100_000
+MAX_ALIASED_VALUES: Final = 100_000
 
 _WORDS: Final[dict[str, bool | None]] = {
     **dict.fromkeys(("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"), True),
@@ -112,7 +112,7 @@ class _ManifestLoader(LOADER):  # type: ignore[misc]  # one of two classes, as P
     def __init__(self, text: bytes) -> None:
         super().__init__(text)
         self._merged_fields = 0
-        self._most_merged_fields = MOST_ALIASED_VALUES + len(text)
+        self._most_merged_fields = MAX_ALIASED_VALUES + len(text)
 
     def resolve(self, kind: Any, value: Any, implicit: Any) -> Any:
         """The tag of a node that has none. `implicit[0]`: it is a scalar without quotes."""
@@ -175,7 +175,7 @@ def _refuse_growth(tree: Any, text: bytes) -> None:
     """
     if not (b"*" in text and b"&" in text):
         return  # no alias
-    most = MOST_ALIASED_VALUES + len(text)
+    most = MAX_ALIASED_VALUES + len(text)
     sizes: dict[int, int] = {}
     open_parts: set[int] = set()
     # Post-order with a stack of our own: a part's size is known when all its children have been sized.

@@ -257,7 +257,7 @@ def hangs_reported(loads: Callable[[], BeingLoaded | None]) -> Iterator[None]:
 # code runs in the scheduler's process with all of its rights; who may write the file may do what the scheduler may.
 
 # A policy is some kilobytes; a file of more is a mistake.
-MOST_BYTES: Final = 1 << 20
+MAX_BYTES: Final = 1 << 20
 
 
 class UnusablePluginError(ValueError):
@@ -279,14 +279,14 @@ def content_of(path: str) -> bytes:
     try:
         mode = _readable_mode(path)
         with Path(path).open("rb") as file:
-            data = file.read(MOST_BYTES + 1)
+            data = file.read(MAX_BYTES + 1)
     except UnusablePluginError:
         raise
     except (OSError, ValueError) as failure:
         reason = failure.strerror if isinstance(failure, OSError) and failure.strerror else str(failure)
         raise UnusablePluginError(f"{path} cannot be read: {reason}") from None
-    if len(data) > MOST_BYTES:
-        raise UnusablePluginError(f"{path} is larger than {MOST_BYTES:,} bytes: a plugin file is source code")
+    if len(data) > MAX_BYTES:
+        raise UnusablePluginError(f"{path} is larger than {MAX_BYTES:,} bytes: a plugin file is source code")
     if mode & stat.S_IWOTH:
         raise UnusablePluginError(f"{path} may be written by everybody on this machine: chmod o-w {path}")
     return data

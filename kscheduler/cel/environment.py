@@ -30,7 +30,7 @@ from kscheduler.cel.values.kinds import ErrorValue, PanicError
 
 # What a compilation may take: a second of work. An expression as long as the API server takes needs a fifth, unless it
 # is made to need more.
-MOST_STEPS = 2_000_000
+MAX_STEPS = 2_000_000
 # What an evaluation may do that CEL's cost does not count: as much work as the cost that it may have.
 _FREE_STEPS, _STEPS_PER_COST = 2_000, 2
 _LONGEST = 100_000
@@ -126,7 +126,7 @@ class Environment:
         }
         self._dispatcher = Dispatcher(self._functions, implementations)
 
-    def compile(self, text: str, refusal: Callable[[Type], str], most_steps: int = MOST_STEPS) -> Program:
+    def compile(self, text: str, refusal: Callable[[Type], str], most_steps: int = MAX_STEPS) -> Program:
         """`refusal` says what is wrong with a result type, or nothing. Raises `CompileError`, `CompileBudgetError`."""
         try:
             with deep_calls(), limited(most_steps):

@@ -9,7 +9,7 @@ NO_LOCATION = (-1, -1)
 
 _NARROW, _WIDE = re.compile(r"[\x00-\x7f]"), re.compile(r"[^\x00-\x7f]")
 _LONGEST_SNIPPET = 16384
-_MOST_ISSUES = 100
+_MAX_ISSUES = 100
 
 
 class SourceText:
@@ -70,12 +70,12 @@ class Issues:
     def add(self, location: tuple[int, int], message: str) -> None:
         """Keep an error; beyond a hundred they are only counted."""
         self.count += 1
-        if self.count <= _MOST_ISSUES:
+        if self.count <= _MAX_ISSUES:
             self.found.append(Issue(location, message))
 
     def shown(self) -> str:
         """The errors, one after the other."""
         texts = [issue.shown(self.source) for issue in sorted(self.found, key=lambda issue: issue.location)]
-        if self.count > _MOST_ISSUES:
-            texts.append(f"{self.count - _MOST_ISSUES} more errors were truncated")
+        if self.count > _MAX_ISSUES:
+            texts.append(f"{self.count - _MAX_ISSUES} more errors were truncated")
         return "\n".join(texts)

@@ -6,7 +6,7 @@ from kscheduler.cli.cluster_flags import EXIT_CODES, add_cluster_flags, add_obje
 from kscheduler.cli.parser import AppendText, StoreText
 from kscheduler.scenario.files import ScenarioError
 from kscheduler.simulate.requested_changes import (
-    MOST_NEW_PODS,
+    MAX_NEW_PODS,
     RequestedChanges,
     labelled,
     more_nodes,
@@ -75,8 +75,8 @@ def check(args: argparse.Namespace) -> None:
     """Refuse flags that cannot be used, before any file or cluster is read. Raises `ScenarioError`."""
     if args.replicas is not None and args.replicas < 1:
         raise ScenarioError("--replicas: a number above 0 was expected")
-    if args.replicas is not None and args.replicas > MOST_NEW_PODS:
-        raise ScenarioError(f"--replicas: {args.replicas} is not from 1 to {MOST_NEW_PODS}")
+    if args.replicas is not None and args.replicas > MAX_NEW_PODS:
+        raise ScenarioError(f"--replicas: {args.replicas} is not from 1 to {MAX_NEW_PODS}")
     if args.replicas is not None and not args.filename:
         raise ScenarioError("--replicas is how many pods each manifest of -f FILE makes: give one")
     if args.capacity and not args.filename:

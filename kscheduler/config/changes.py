@@ -113,7 +113,7 @@ def _differing(old: msgspec.Struct, new: msgspec.Struct, prefix: str) -> Iterato
 #
 # Limits: texts are cut and of many changes the first are told; values that a name calls secret are not told at all.
 
-MOST_REPORTED: Final = 20
+MAX_REPORTED: Final = 20
 LONGEST_REPORTED: Final = 200
 # Fields that tell the things of a list apart.
 _NAMES: Final = ("name", "schedulerName", "urlPrefix", "file", "module")
@@ -135,8 +135,8 @@ def reported_changes(old: LoadedConfig, new: LoadedConfig) -> tuple[str, ...]:
         text if len(text) <= LONGEST_REPORTED else f"{text[: LONGEST_REPORTED - 3]}..."
         for text in _of(before, after, "")
     ]
-    more = len(found) - MOST_REPORTED
-    return (*found[:MOST_REPORTED], f"and {more} more") if more > 0 else tuple(found)
+    more = len(found) - MAX_REPORTED
+    return (*found[:MAX_REPORTED], f"and {more} more") if more > 0 else tuple(found)
 
 
 def _of(before: Any, after: Any, path: str) -> Iterator[str]:

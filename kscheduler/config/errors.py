@@ -14,7 +14,7 @@ T = TypeVar("T")
 LONGEST_VALUE_SHOWN = 200
 
 # Problems that the text of an error lists; `problems` has all of them.
-MOST_PROBLEMS_SHOWN = 100
+MAX_PROBLEMS_SHOWN = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class ConfigError(ValueError):
     def __init__(self, problems: Iterable[Problem], where: str = "") -> None:
         self.problems: tuple[Problem, ...] = in_order_of_lines(problems)
         self.where = where
-        lines = [f"{_prefix(where, problem.line)}{problem}" for problem in self.problems[:MOST_PROBLEMS_SHOWN]]
+        lines = [f"{_prefix(where, problem.line)}{problem}" for problem in self.problems[:MAX_PROBLEMS_SHOWN]]
         unshown = len(self.problems) - len(lines)
         super().__init__("\n".join([*lines, f"{_prefix(where)}and {unshown} more"] if unshown else lines))
 

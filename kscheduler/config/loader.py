@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from kscheduler.api.releases import BEHAVIOURS, VERSION, had_by
 from kscheduler.config.defaults import apply_defaults
 from kscheduler.config.durations import Duration
-from kscheduler.config.errors import MOST_PROBLEMS_SHOWN, ConfigError, Problem, config_error, shown
+from kscheduler.config.errors import MAX_PROBLEMS_SHOWN, ConfigError, Problem, config_error, shown
 from kscheduler.config.extenders import with_ignored_resources
 from kscheduler.config.feature_gates import DEFAULT_GATES, FeatureGates
 from kscheduler.config.plugin_args import ARGS_KINDS, PodTopologySpreadArgs
@@ -213,7 +213,7 @@ def _further_problems(completed: KubeSchedulerConfiguration, walk: Walk, gates: 
     Only of fields that were given: a field that seems to be missing may just be misspelt. And not for a file with a
     hundred problems already: more would not be read.
     """
-    if len(walk.problems) >= MOST_PROBLEMS_SHOWN:
+    if len(walk.problems) >= MAX_PROBLEMS_SHOWN:
         return []
     unread = {problem.path for problem in walk.problems}
     found = validate(completed, gates)

@@ -82,7 +82,7 @@ def _having(value: object, listed: Sequence[Values | None]) -> int:
 #
 # Read from the text: an attribute that the expression looks up by a computed name is not found.
 
-MOST_VALUES: Final = 5
+MAX_VALUES: Final = 5
 _NAMED: Final = re.compile(
     r"""device\s*\.\s*(?P<field>attributes|capacity)\s*
         \[\s*\??\s*(?P<quote>['"])(?P<domain>[^'"]*)(?P=quote)\s*\]\s*
@@ -115,11 +115,11 @@ class AttributeValues:
     attribute: str
     """Its full name."""
     values: tuple[str, ...]
-    """As CEL writes them, those of most devices first, at most `MOST_VALUES`; none: no device has it."""
+    """As CEL writes them, those of most devices first, at most `MAX_VALUES`; none: no device has it."""
     more: int = 0
     """Values that are left off."""
     instead: tuple[str, ...] = ()
-    """Where no device has it: full names that some device has, at most `MOST_VALUES`."""
+    """Where no device has it: full names that some device has, at most `MAX_VALUES`."""
 
     @property
     def are_many(self) -> bool:
@@ -166,9 +166,9 @@ def _values(named: NamedAttribute, devices: Iterable[PoolDevice]) -> AttributeVa
         if named.full_name in there:
             values[there[named.full_name]] += 1
     ordered = [value for value, _ in sorted(values.items(), key=_most_first)]
-    instead = () if values else tuple(name for name, _ in sorted(others.items(), key=_most_first)[:MOST_VALUES])
-    more = max(len(ordered) - MOST_VALUES, 0)
-    return AttributeValues(named.full_name, tuple(ordered[:MOST_VALUES]), more, instead)
+    instead = () if values else tuple(name for name, _ in sorted(others.items(), key=_most_first)[:MAX_VALUES])
+    more = max(len(ordered) - MAX_VALUES, 0)
+    return AttributeValues(named.full_name, tuple(ordered[:MAX_VALUES]), more, instead)
 
 
 def _most_first(counted: tuple[str, int]) -> tuple[int, str]:

@@ -16,7 +16,7 @@ T = TypeVar("T")
 # Work in short parts: who runs it may pause, or end it, at each `yield`.
 Parts = Generator[None, None, T]
 # Devices of a claim.
-MOST_RESULTS: Final = 32
+MAX_RESULTS: Final = 32
 _UNBOUNDED: Final = 2**63 - 1
 _NOTHING_USED: Final[dict[str, int]] = {}
 
@@ -82,17 +82,15 @@ class Planner:
             if alternatives is None:
                 alternatives = yield from self._alternatives(number, place, pools, node)
             needed = min(request.count for request in alternatives)
-            if self._features.reports_device_of_error and needed > MOST_RESULTS - least:
+            if self._features.reports_device_of_error and needed > MAX_RESULTS - least:
                 name = claim.spec.devices.requests[place].name
                 message = f"claim {claim.key}, request {name}: adding {needed} devices exceeds the claim limit of "
-                message += f"{MOST_RESULTS}, with {least} already accounted for"
+                message += f"{MAX_RESULTS}, with {least} already accounted for"
                 raise AllocationError(message)
             least += needed
             requests.append(alternatives)
-        if least > MOST_RESULTS:
-            message = (
-                f"claim {claim.key}: number of requested devices {least} exceeds the claim limit of {MOST_RESULTS}"
-            )
+        if least > MAX_RESULTS:
+            message = f"claim {claim.key}: number of requested devices {least} exceeds the claim limit of {MAX_RESULTS}"
             raise AllocationError(message)
         return ClaimPlan(claim, tuple(requests), self._constraints(claim))
 

@@ -13,7 +13,7 @@ from kscheduler.api.devices import DeviceTaint, DeviceToleration
 from kscheduler.devices.ids import AllocatedState, DeviceID
 from kscheduler.devices.limits.capacity import Amount, CapacityError, consumption, has_room, is_allowed
 from kscheduler.devices.limits.counters import PoolCounters
-from kscheduler.devices.plan import MOST_RESULTS, ClaimPlan, Parts, Request, is_selectable
+from kscheduler.devices.plan import MAX_RESULTS, ClaimPlan, Parts, Request, is_selectable
 from kscheduler.devices.pools import NodeIdentity, Pool, PoolDevice
 from kscheduler.devices.wanted import AllocationError, AllocatorFeatures
 
@@ -157,7 +157,7 @@ class Search:
         if number == len(devices):
             outcome = yield self._next_request(claim, place + 1)
             return outcome
-        if len(devices) - number > MOST_RESULTS - len(self.chosen[claim]):
+        if len(devices) - number > MAX_RESULTS - len(self.chosen[claim]):
             return SearchEnd.TOO_MANY
         chosen = self._choose(claim, request, devices[number], must=True)
         if chosen is None:
@@ -176,7 +176,7 @@ class Search:
             outcome = yield self._next_request(claim, place + 1)
             return outcome
         needed = request.count - number
-        if needed > MOST_RESULTS - len(self.chosen[claim]):
+        if needed > MAX_RESULTS - len(self.chosen[claim]):
             return SearchEnd.TOO_MANY
         # With too few devices for those that are still needed, no way to combine them has to be tried. Then all have
         # been asked about, in order, as a search that finds nothing does; so errors are the same.

@@ -17,7 +17,7 @@ from kscheduler.devices.wanted import AllocationError, AllocatorFeatures
 _KEPT_SELECTIONS: Final = 64
 _KEPT_BYTES: Final = 16 * 2**20
 # Of all selections, a hundred bytes each; those that were used longest ago are asked for again.
-_MOST_ANSWERS: Final = 524_288
+_MAX_ANSWERS: Final = 524_288
 # Of a compile error, which shows a long expression once for each mistake: the pod's status is written with it.
 _LONGEST_TEXT: Final = 8_192
 
@@ -59,7 +59,7 @@ class Selections:
         known = self._kept.use((by_class, by_request))
         if known is None:
             known = self._kept[by_class, by_request] = {}
-        while len(self._kept) > 1 and sum(map(len, self._kept.values())) > _MOST_ANSWERS:
+        while len(self._kept) > 1 and sum(map(len, self._kept.values())) > _MAX_ANSWERS:
             self._kept.popitem(last=False)
         return DeviceSelection(
             self._compiler,
@@ -107,7 +107,7 @@ class DeviceSelection:
         passes = True
         for part in self._parts:
             passes = passes and (yield from self._passes(*part, found))
-        if len(self._known) > _MOST_ANSWERS:
+        if len(self._known) > _MAX_ANSWERS:
             self._known.clear()
         self._known[id(found.device)] = found.device, passes
         return passes

@@ -12,7 +12,7 @@ from kscheduler.devices.pools import NodeIdentity, Pool, in_order, is_relevant, 
 from kscheduler.devices.wanted import AllocatorFeatures
 
 # Whose pools are kept; then they are worked out again.
-_MOST_NODES: Final = 1 << 14
+_MAX_NODES: Final = 1 << 14
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class SliceIndex:
         newest = newest_of(piece for piece in mine if is_relevant(piece, node, self._features))
         found = (self._pool(pool, pieces) for pool, pieces in newest.items())
         pools = in_order(pool for pool in found if pool is not None)
-        if len(self._reached) >= _MOST_NODES:
+        if len(self._reached) >= _MAX_NODES:
             self._reached.clear()
         self._reached[name] = _Reached(labels, pools)
         return pools

@@ -44,7 +44,7 @@ _OF_PODS: Final = {
 }
 _HAPPENS: Final = {"Add": "is added", "GetsNode": "gets a node", "Delete": "goes", "LeavesNode": "leaves its node"}
 # Of what changes about a node or a pod; of more it is just said that it changes.
-_MOST_NAMED: Final = 3
+_MAX_NAMED: Final = 3
 
 
 class AwaitedChange(NamedTuple):
@@ -127,7 +127,7 @@ def _verbs(actions: set[str]) -> str:
     changes = sorted(actions - _HAPPENS.keys() - {"All"})
     what = [_WHAT[action] for action in changes if action in _WHAT]
     does = [_DOES[action] for action in changes if action in _DOES]
-    if "All" in actions or len(what) + len(does) > _MOST_NAMED or len(what) + len(does) < len(changes):
+    if "All" in actions or len(what) + len(does) > _MAX_NAMED or len(what) + len(does) < len(changes):
         verbs.append("changes")
     else:
         verbs += [*does, *([f"changes its {joined(what)}"] if what else [])]

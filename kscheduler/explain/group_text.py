@@ -17,7 +17,7 @@ from kscheduler.scenario.decide_group import GroupDecision, foreign_text
 from kscheduler.scheduling.groups.group_cycle import MemberResult, TriedPlacement
 from kscheduler.scheduling.groups.group_preemption import group_condition
 
-_MOST_NAMED: Final = 3
+_MAX_NAMED: Final = 3
 _GOES_TO: Final = "goes to "
 _SAID_BY_THE_QUEUE: Final = ("active", "backoff", "extenderLine")
 _KEPT_OUT: Final = ("gated", "incomplete")
@@ -79,8 +79,8 @@ def _each_text_once(texts: Iterable[tuple[str, str]]) -> list[str]:
 def _named(names: Sequence[str]) -> str:
     if len(names) == 1:
         return names[0]
-    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    return f"{len(names)} members ({', '.join(names[:_MOST_NAMED])}{more})"
+    more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
+    return f"{len(names)} members ({', '.join(names[:_MAX_NAMED])}{more})"
 
 
 def _without_repetition(message: str) -> str:

@@ -15,9 +15,9 @@ from kscheduler.text import BOLD, INDENT, PLAIN, Style, aligned, nodes, printabl
 # How many nodes are named for each reason.
 _EXAMPLES: Final = 3
 # How many groups of nodes are shown for a plugin.
-_MOST_DETAILS: Final = 6
+_MAX_DETAILS: Final = 6
 # Plugins that are named for the second node.
-_MOST_PLUGINS: Final = 4
+_MAX_PLUGINS: Final = 4
 _NARROWEST_NODE: Final = 6
 _ABOUT_SOME_PODS: Final = frozenset(("DynamicResources", "VolumeBinding"))
 
@@ -91,14 +91,14 @@ def rejection_lines(decision: Decision, record: SchedulingRecord) -> Iterator[st
 def detail_lines(details: Sequence[NamedDetail], count: int) -> Iterator[str]:
     """A line per group of nodes. A group of all `count` nodes is shown without names."""
     groups = _said_once(details)
-    for named in groups[:_MOST_DETAILS]:
+    for named in groups[:_MAX_DETAILS]:
         pods = ", ".join(some(list(named.beside), _EXAMPLES))
         beside = f"with {pods} (nominated there): " if pods else ""
         is_all = len(named.nodes) in (0, count)
         names = "" if is_all else f" ({len(named.nodes)}: {', '.join(some(list(named.nodes), _EXAMPLES))})"
         yield f"- {beside}{printable(named.text)}{names}"
-    if len(groups) > _MOST_DETAILS:
-        yield f"- and {len(groups) - _MOST_DETAILS} more groups of nodes (-o json lists them all)"
+    if len(groups) > _MAX_DETAILS:
+        yield f"- and {len(groups) - _MAX_DETAILS} more groups of nodes (-o json lists them all)"
 
 
 def _said_once(details: Sequence[NamedDetail]) -> list[NamedDetail]:
@@ -132,7 +132,7 @@ def runner_up_lines(compared: Against | None) -> Iterator[str]:
         return
     differing = [each for each in compared.points if each.other != each.chosen]
     differing.sort(key=lambda each: -abs(each.other - each.chosen))
-    by = ", ".join(f"{each.plugin} {_signed(each.other - each.chosen)}" for each in differing[:_MOST_PLUGINS])
+    by = ", ".join(f"{each.plugin} {_signed(each.other - each.chosen)}" for each in differing[:_MAX_PLUGINS])
     yield ""
     yield f"the best other node is {_beside(compared)}{f' ({by})' if by else ''}"
 

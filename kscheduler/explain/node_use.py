@@ -20,7 +20,7 @@ from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.state.cache import Cache
 
 # Kinds of waiting pods that are judged, those with most pods first.
-MOST_KINDS: Final = 200
+MAX_KINDS: Final = 200
 
 
 class _Judged(NamedTuple):
@@ -62,7 +62,7 @@ def _judge(cache: Cache, profiles: Mapping[str, Profile], pods: Iterable[Pod], n
     judged = total = 0
     for number, alike in enumerate(sorted(kinds.values(), key=len, reverse=True)):
         total += len(alike)
-        record = _record_of(alike[0], cache, profiles) if number < MOST_KINDS else None
+        record = _record_of(alike[0], cache, profiles) if number < MAX_KINDS else None
         if record is None:
             continue
         judged += len(alike)

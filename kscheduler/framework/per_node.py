@@ -73,7 +73,7 @@ Sign = Callable[[PodInfo], Signature]
 
 
 # Different texts that a kept filter may answer with: a text that names each node, in clusters that come and go.
-MOST_REASONS: Final = 10_000
+MAX_REASONS: Final = 10_000
 # The text in place of any further one.
 ONE_OF_MANY: Final = "node(s) didn't pass, for one of too many reasons to keep"
 
@@ -89,7 +89,7 @@ class _Reasons:
         if text is None:
             return 0
         if text not in self._number_of:
-            if len(self.texts) >= MOST_REASONS:
+            if len(self.texts) >= MAX_REASONS:
                 text = ONE_OF_MANY
                 if text in self._number_of:
                     return self._number_of[text]

@@ -52,7 +52,7 @@ LOOK_SECONDS: Final = 5.0
 GRACE_SECONDS: Final = 30.0
 # Within this time, and that of a list, a lost event is found; docs/operations.md says so in minutes.
 FOUND_SECONDS: Final = AUDIT_SECONDS * (1.0 + _JITTER) + 65.0 + LOOK_SECONDS + GRACE_SECONDS
-MOST_LINES: Final = 20
+MAX_LINES: Final = 20
 
 
 class _Metadata(msgspec.Struct, rename="camel", gc=False):
@@ -268,7 +268,7 @@ class StoreAudit:
         resource = self._informer.kind.resource
         for difference in differences:
             self._drift[difference.kind] += 1
-        for difference in differences[:MOST_LINES]:
+        for difference in differences[:MAX_LINES]:
             _log.error(
                 "store_drift",
                 resource=resource,

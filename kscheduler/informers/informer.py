@@ -31,7 +31,7 @@ log = get_logger(__name__)
 # The key of all unreadable objects without a name.
 UNNAMED: Final = "(unnamed)"
 # Deletions that are remembered, the last ones: an event that comes late comes soon.
-_MOST_GONE: Final = 1024
+_MAX_GONE: Final = 1024
 
 T = TypeVar("T", bound=KubeObject)
 Handled_contra = TypeVar("Handled_contra", contravariant=True)
@@ -284,7 +284,7 @@ class Informer(Generic[T]):
         self._delete(key)
         self.deleted_at = ""
         self._gone[meta.uid] = meta.resource_version
-        if len(self._gone) > _MOST_GONE:
+        if len(self._gone) > _MAX_GONE:
             del self._gone[next(iter(self._gone))]
 
     def apply_undecodable(self, bad: Undecodable) -> None:

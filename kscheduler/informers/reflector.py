@@ -47,7 +47,7 @@ _LARGEST_PAGE_BYTES = 2 * 1024**3
 # For all pages of a list.
 _PAGES_SECONDS = 600.0
 # Pages in a row without an object; each says that there is more. A selector may leave some pages empty.
-_MOST_EMPTY_PAGES = 20
+_MAX_EMPTY_PAGES = 20
 # A larger page is decoded in slices; one of this size takes a few milliseconds.
 _LARGE_PAGE_BYTES = 2 * 1024 * 1024
 _SLICE_ITEMS = 200
@@ -193,7 +193,7 @@ class Reflector(Generic[T]):
             if not token:
                 break
             empty_pages = 0 if len(objects) + len(unreadable) > known else empty_pages + 1
-            if token in tokens or empty_pages > _MOST_EMPTY_PAGES:
+            if token in tokens or empty_pages > _MAX_EMPTY_PAGES:
                 return self.progress.garbled("the list does not end: its pages lead back to a page that was read")
             if self._clock.monotonic() - began > _PAGES_SECONDS:
                 return self.progress.garbled(f"the list does not end: {len(tokens)} pages in {_PAGES_SECONDS:.0f} s")

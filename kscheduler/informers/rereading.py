@@ -42,7 +42,7 @@ LONGEST_RELIST_SECONDS: Final = 640.0
 RELISTED_LATELY_SECONDS: Final = 300.0
 LOOK_SECONDS: Final = 1.0
 # Objects that are read per look.
-MOST_AT_A_TIME: Final = 10
+MAX_AT_A_TIME: Final = 10
 ANSWER_SECONDS: Final = 10.0
 RELIST_REASON: Final = "unreadable"
 # What the API server accepts as a name of any kind that is watched. Anything else gets into no request.
@@ -111,7 +111,7 @@ class Rereader:
     async def look(self) -> None:
         """Read those that are due, together: where the server does not answer for one, others need not wait for it."""
         unreadable = {bad.key if self._can_be_queried_for(bad) else UNNAMED for bad in self._informer.unreadable()}
-        due = self._rereads.due(unreadable, self._clock.monotonic())[:MOST_AT_A_TIME]
+        due = self._rereads.due(unreadable, self._clock.monotonic())[:MAX_AT_A_TIME]
         async with asyncio.TaskGroup() as group:
             for key in due:
                 bad = self._informer.unreadable_under(key)

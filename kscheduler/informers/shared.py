@@ -30,7 +30,7 @@ LONGEST_TEXT: Final = 1024
 # Bytes of new encodings after which a sweep is due.
 _SWEPT_BYTES: Final = 2**18
 # The same for a table that is large already: what was in use at its last sweep may be gone by now.
-_MOST_SWEPT_BYTES: Final = 2**20
+_MAX_SWEPT_BYTES: Final = 2**20
 _encode = msgspec.msgpack.Encoder().encode
 
 
@@ -113,7 +113,7 @@ def _next_sweep(kept: int, most: int) -> int:
 
 def _next_bytes(kept: Collection[bytes] | Collection[str]) -> int:
     """How much is new in a table that keeps these before it is swept again."""
-    return min(_MOST_SWEPT_BYTES, max(_SWEPT_BYTES, sum(map(len, kept)) // 4))
+    return min(_MAX_SWEPT_BYTES, max(_SWEPT_BYTES, sum(map(len, kept)) // 4))
 
 
 def _in_use(first: dict[K, T], unused_count: int) -> dict[K, T]:

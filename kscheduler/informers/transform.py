@@ -49,7 +49,7 @@ Transform = Callable[[Any], None]
 _same_text: Final = SharedText().of
 
 # Labels of an object. Anyone who has more of them has them for himself, and they would push out those of all others.
-_MOST_INTERNED: Final = 512
+_MAX_INTERNED: Final = 512
 
 # Longer annotation values (in characters) are dropped.
 LARGEST_ANNOTATION = 4096
@@ -57,7 +57,7 @@ LARGEST_ANNOTATION = 4096
 
 # The most labels and owners to share: as many as a large cluster has Deployments. In a cluster of Jobs, where nearly
 # all are unique, they take 20 MiB at most.
-_MOST_LABELS_AND_OWNERS: Final = 32_768
+_MAX_LABELS_AND_OWNERS: Final = 32_768
 
 
 def trim(obj: KubeObject) -> None:
@@ -73,8 +73,8 @@ class PodTransform:
     """For pods, which are many: label dicts, owners, containers and so on are shared as wholes."""
 
     def __init__(self) -> None:
-        self._labels: Shared[dict[str, str]] = Shared(_MOST_LABELS_AND_OWNERS, _interned)
-        self._owners: Shared[tuple[OwnerReference, ...]] = Shared(_MOST_LABELS_AND_OWNERS)
+        self._labels: Shared[dict[str, str]] = Shared(_MAX_LABELS_AND_OWNERS, _interned)
+        self._owners: Shared[tuple[OwnerReference, ...]] = Shared(_MAX_LABELS_AND_OWNERS)
         self._containers: Shared[tuple[Container, ...]] = Shared()
         self._tolerations: Shared[tuple[Toleration, ...]] = Shared()
         self._affinity: Shared[Affinity] = Shared()
@@ -206,7 +206,7 @@ def default_transform(resource: str) -> Transform:
 
 
 def _interned(labels: dict[str, str]) -> dict[str, str]:
-    if len(labels) > _MOST_INTERNED:
+    if len(labels) > _MAX_INTERNED:
         return labels
     return {_same_text(key): _same_text(value) for key, value in labels.items()}
 

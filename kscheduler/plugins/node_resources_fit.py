@@ -65,7 +65,7 @@ from kscheduler.framework.status import SUCCESS, Status
 
 _NATIVE: Final = (CPU, MEMORY, EPHEMERAL_STORAGE)
 # How many bits of a positive int64 code are used; a pod with more resources gets numbered sets of bits instead.
-_MOST_BITS: Final = 62
+_MAX_BITS: Final = 62
 _NONE: Final[frozenset[str]] = frozenset()
 # Nodes that an explanation names for each resource.
 _CLOSEST: Final = 3
@@ -122,7 +122,7 @@ class NodeResourcesFit(Plugin):
 
     def sign(self, pod: PodInfo) -> Hashable:
         """The pod's requests, the requests that scoring assumes, and the resources that hints check."""
-        if len(pod.requests) + len(_NATIVE) + 1 > _MOST_BITS:
+        if len(pod.requests) + len(_NATIVE) + 1 > _MAX_BITS:
             return UNSIGNABLE  # its codes are numbered within one cycle
         if self._is_resize(pod):
             return UNSIGNABLE  # what it counts on its node matters
@@ -283,7 +283,7 @@ class _Requirements:
         self.delegated = delegated
         """Names of resources that are required only on nodes that have some."""
         self._columns: _Columns | None = None
-        self._numbered: dict[int, int] | None = {} if len(self.names) >= _MOST_BITS else None
+        self._numbered: dict[int, int] | None = {} if len(self.names) >= _MAX_BITS else None
         """Where a pod has too many resources for the bits of a code: each set of bits to its number, from 1."""
 
     def codes(self, nodes: NodeTable, rows: Rows) -> Codes | None:

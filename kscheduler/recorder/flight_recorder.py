@@ -79,7 +79,7 @@ BATCH: Final = 512
 # How long an entry may stay in memory of the loop: a kill loses no more than this and what is being written.
 HAND_OVER_SECONDS: Final = 0.5
 # Entries that wait for the thread; beyond them, entries are lost and counted. About 100 MB.
-MOST_WAITING: Final = 100_000
+MAX_WAITING: Final = 100_000
 
 # What each decision needs, as plain numbers: to reach and to encode a member of an Enum costs three times as much.
 _OBJECT, _DECIDED, _LEAVES, _BOUND = (int(op) for op in (Op.OBJECT, Op.DECIDED, Op.LEAVES, Op.BOUND))
@@ -231,7 +231,7 @@ class FlightRecorder:
         count = self._entries_pending()
         if not count:
             return  # the time at most
-        if self._missing or self._thread.waiting + count > MOST_WAITING or not self._thread.takes_entries:
+        if self._missing or self._thread.waiting + count > MAX_WAITING or not self._thread.takes_entries:
             self._lose(count)
         else:
             self._entries += count

@@ -19,7 +19,7 @@ from kscheduler.api.meta import KubeObject, ObjectMeta
 from kscheduler.recorder.redaction import NO_REDACTION, Redaction
 
 # Specs of pods that are known by number in a segment; then the numbers begin again.
-MOST_SPECS: Final = 4096
+MAX_SPECS: Final = 4096
 
 _encode = msgspec.msgpack.Encoder().encode
 _replace = msgspec.structs.replace
@@ -101,7 +101,7 @@ class ObjectPacker:
         if known is not None:
             self._last_number = known
             return known
-        if len(specs) >= MOST_SPECS:
+        if len(specs) >= MAX_SPECS:
             specs.clear()
         specs[data] = self._last_number = len(specs)
         return _encode(self._redaction.part(spec)) if self._hides else data
@@ -147,7 +147,7 @@ class ObjectUnpacker:
     def _spec(self, packed: bytes | int) -> PodSpec:
         if isinstance(packed, int):
             return self._specs[packed]
-        if len(self._specs) >= MOST_SPECS:
+        if len(self._specs) >= MAX_SPECS:
             self._specs.clear()
         spec = _spec.decode(packed)
         self._specs.append(spec)

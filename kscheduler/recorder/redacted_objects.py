@@ -55,7 +55,7 @@ from kscheduler.framework.pods.pod_info import normalized_image_name
 # too.
 
 # Names whose pseudonyms are kept, so that a name is hashed once in a while and not at each update.
-MOST_KNOWN: Final = 65_536
+MAX_KNOWN: Final = 65_536
 
 _STAYS: Final = re.compile(
     r"[+-]?[0-9]+(\.[0-9]+)?|true|false|pvc-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|local-pv-[0-9a-f]+"
@@ -73,7 +73,7 @@ class Pseudonyms:
     def __init__(self, key: bytes) -> None:
         """`key`: any bytes, the more random the better."""
         self._key = blake2b(key, digest_size=32).digest()
-        self.text: Callable[[str], str] = lru_cache(MOST_KNOWN)(self._text)
+        self.text: Callable[[str], str] = lru_cache(MAX_KNOWN)(self._text)
         """Of any name, or several with slashes between them."""
 
     def label(self, value: str) -> str:

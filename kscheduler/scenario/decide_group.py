@@ -38,7 +38,7 @@ from kscheduler.state.queue.queued_group import member_order
 
 # What is known of a pod group beside the decision about it: who is on a node, who is missing, who counts nowhere.
 
-_MOST_NAMED: Final = 3
+_MAX_NAMED: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +108,8 @@ def foreign_text(foreign: Collection[Pod]) -> str:
     """Who names the group and does not count, as the end of a sentence; empty for nobody."""
     if not foreign:
         return ""
-    first = [f"{pod.metadata.name} names scheduler {pod.spec.scheduler_name}" for pod in foreign][:_MOST_NAMED]
-    more = f", and {len(foreign) - _MOST_NAMED} more name another" if len(foreign) > _MOST_NAMED else ""
+    first = [f"{pod.metadata.name} names scheduler {pod.spec.scheduler_name}" for pod in foreign][:_MAX_NAMED]
+    more = f", and {len(foreign) - _MAX_NAMED} more name another" if len(foreign) > _MAX_NAMED else ""
     counts = "does not count before it has a node" if len(foreign) == 1 else "do not count before they have a node"
     return f"; {', '.join(first)}{more}, which is not served here, and {counts}"
 

@@ -20,7 +20,7 @@ from kscheduler.state.devices.device_table import DeviceTable
 # Asked of the newest generation of each pool. A class's selectors are asked once per device.
 
 # Devices times classes; with more, devices are not counted: it would take a second.
-MOST_ANSWERS: Final = 50_000
+MAX_ANSWERS: Final = 50_000
 
 
 class DeviceAmount(NamedTuple):
@@ -43,7 +43,7 @@ class DevicesByClass:
         """By class. Devices that are in a node count if it is among these nodes; empty: there are too many."""
         classes = [known for name in devices.class_names() if (known := devices.device_class(name)) is not None]
         there = list(_devices(devices.slices(), nodes)) if classes else []
-        if len(there) * len(classes) > MOST_ANSWERS:
+        if len(there) * len(classes) > MAX_ANSWERS:
             return {}
         taken = devices.claims.allocated_state()
         found: dict[str, DeviceAmount] = {}

@@ -26,11 +26,11 @@ from kscheduler.api.manifest_yaml import load_documents
 from kscheduler.scenario.files import ScenarioError
 
 # The longest document or line, unpacked: 100,000 pods with their nodes, as JSON, are 0.8 GiB.
-MOST_WHOLE_BYTES: Final = 1 << 30
+MAX_WHOLE_BYTES: Final = 1 << 30
 # The longest YAML, whose reading takes seventy times its size in memory, and seconds for each MiB; JSON a tenth.
-MOST_YAML_BYTES: Final = 128 << 20
+MAX_YAML_BYTES: Final = 128 << 20
 # The longest text that begins with a bracket, is no JSON and may be YAML: most are JSON with a mistake.
-MOST_FLOW_BYTES: Final = 1 << 20
+MAX_FLOW_BYTES: Final = 1 << 20
 
 # A document with its number: JSON as it is written, YAML as a tree. Documents that are lines have their lines'.
 NameSearchResult = tuple[int, "bytes | msgspec.Raw | dict[str, Any]"]
@@ -121,7 +121,7 @@ def _of_one(whole: bytes, start: int) -> list[msgspec.Raw] | None:
 def _flow(whole: bytes, start: int, name: str, count: int) -> Iterator[NameSearchResult]:
     """What begins with a bracket and is no JSON: an object in YAML's flow form, or else a mistake in JSON."""
     trees: list[Any] = []
-    if count <= 1 and len(whole) - start <= MOST_FLOW_BYTES:  # kubectl does not try either behind a second document
+    if count <= 1 and len(whole) - start <= MAX_FLOW_BYTES:  # kubectl does not try either behind a second document
         try:
             trees = list(yaml_documents(_with_its_lines(whole, start), name))
         except ScenarioError:
@@ -145,8 +145,8 @@ def _why_no_json(whole: bytes, start: int, name: str) -> str:
 
 def yaml_documents(text: bytes, name: str) -> Iterator[Any]:
     """The documents of a YAML file without empty documents. Raises `ScenarioError`."""
-    if len(text) > MOST_YAML_BYTES:
-        raise ScenarioError(f"{name}: more than {MOST_YAML_BYTES >> 20} MiB of YAML: give JSON (`kubectl get -o json`)")
+    if len(text) > MAX_YAML_BYTES:
+        raise ScenarioError(f"{name}: more than {MAX_YAML_BYTES >> 20} MiB of YAML: give JSON (`kubectl get -o json`)")
     wrong = _SEPARATOR.search(text)
     if wrong is not None:
         behind = wrong[1][:40].decode(errors="replace")
@@ -236,10 +236,10 @@ def _without_logs(whole: bytes, name: str, notes: list[str]) -> bytes:
 
 def _whole_file(file: BufferedReader, name: str, first: bytes = b"") -> bytes:
     """All of it, after what was read already. Raises `ScenarioError` if it is too large for that."""
-    whole = first + file.read(MOST_WHOLE_BYTES + 1 - len(first))
-    if len(whole) > MOST_WHOLE_BYTES:
+    whole = first + file.read(MAX_WHOLE_BYTES + 1 - len(first))
+    if len(whole) > MAX_WHOLE_BYTES:
         raise ScenarioError(
-            f"{name}: more than {MOST_WHOLE_BYTES >> 20} MiB in one document: give one object a line, as "
+            f"{name}: more than {MAX_WHOLE_BYTES >> 20} MiB in one document: give one object a line, as "
             "`jq -c '.items[]'` prints them"
         )
     _refuse_binary(whole[:_LOOKED_AT], name)
@@ -254,9 +254,9 @@ def _refuse_binary(first: bytes, name: str) -> None:
 
 def _bounded_lines(file: BufferedReader, name: str) -> Iterator[bytes]:
     """The lines of a file. Raises `ScenarioError` at one that is too long to be held in memory."""
-    while line := file.readline(MOST_WHOLE_BYTES + 1):
-        if len(line) > MOST_WHOLE_BYTES:
-            raise ScenarioError(f"{name}: a line of more than {MOST_WHOLE_BYTES >> 20} MiB")
+    while line := file.readline(MAX_WHOLE_BYTES + 1):
+        if len(line) > MAX_WHOLE_BYTES:
+            raise ScenarioError(f"{name}: a line of more than {MAX_WHOLE_BYTES >> 20} MiB")
         yield line
 
 

@@ -22,9 +22,9 @@ from kscheduler.api.storage import PersistentVolumeClaim
 
 # Letters; shorter names are within two letters of too many others.
 _SHORTEST: Final = 5
-_MOST_EDITS: Final = 2
+_MAX_EDITS: Final = 2
 # With which an unknown name is compared.
-_MOST_NODES: Final = 10_000
+_MAX_NODES: Final = 10_000
 
 
 def misspelt(tree: Any, kind: type, path: str = "") -> Iterator[str]:
@@ -49,13 +49,13 @@ def nearest(name: str, known: typing.Iterable[str]) -> str:
     if len(name) < _SHORTEST:
         return ""
     distances = ((_distance(name.lower(), candidate.lower()), candidate) for candidate in known)
-    near = [(distance, candidate) for distance, candidate in distances if distance <= _MOST_EDITS]
+    near = [(distance, candidate) for distance, candidate in distances if distance <= _MAX_EDITS]
     return min(near)[1] if near else ""
 
 
 def nearest_node(name: str, known: typing.Collection[str]) -> str:
     """`: do you mean node-007?`, to stand behind "there is no node node-7"; empty: none is near, or there are many."""
-    near = nearest(name, known) if len(known) < _MOST_NODES else ""
+    near = nearest(name, known) if len(known) < _MAX_NODES else ""
     return f": do you mean {near}?" if near else ""
 
 
@@ -84,9 +84,9 @@ def _struct_in(hint: Any) -> type:
 
 
 def _distance(source: str, target: str) -> int:
-    """Insertions, deletions, substitutions and swaps of neighbours; `_MOST_EDITS + 1` if the lengths differ by more."""
-    if abs(len(source) - len(target)) > _MOST_EDITS:
-        return _MOST_EDITS + 1
+    """Insertions, deletions, substitutions and swaps of neighbours; `_MAX_EDITS + 1` if the lengths differ by more."""
+    if abs(len(source) - len(target)) > _MAX_EDITS:
+        return _MAX_EDITS + 1
     # `row[j]` is the distance from the first i letters of `source` to the first j of `target`, for rising i.
     second_last: list[int] = []
     last = list(range(len(target) + 1))

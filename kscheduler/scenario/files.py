@@ -25,11 +25,11 @@ EXTENSIONS: Final = (".json", ".yaml", ".yml", ".json.gz", ".yaml.gz", ".yml.gz"
 UNPACKED_ANYWAY_BYTES: Final = 64 << 20
 # Times its size that a gzip file may unpack to, once that is more than `UNPACKED_ANYWAY_BYTES`. Objects that differ in
 # name and UID only are packed to a fortieth; gzip could do a thousandth.
-MOST_GROWTH: Final = 200
+MAX_GROWTH: Final = 200
 
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 _CHUNK_BYTES: Final = 1 << 16
-_MOST_NAMED: Final = 5
+_MAX_NAMED: Final = 5
 _UTF_32: Final = (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)
 _MARKS: Final = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _LONGEST_MARK: Final = 4
@@ -87,8 +87,8 @@ def _files_in(folder: Path, notes: list[str]) -> list[str]:
         raise ScenarioError(f"{folder}: a folder without files that end in {', '.join(EXTENSIONS)}")
     others = [f"{entry.name}/" if entry.is_dir() else entry.name for entry in entries if entry not in files]
     if others:
-        more = f" and {len(others) - _MOST_NAMED} more" if len(others) > _MOST_NAMED else ""
-        listed = ", ".join(others[:_MOST_NAMED])
+        more = f" and {len(others) - _MAX_NAMED} more" if len(others) > _MAX_NAMED else ""
+        listed = ", ".join(others[:_MAX_NAMED])
         notes.append(f"{folder}: not read: {listed}{more} (folders in it are read if they are named, too)")
     return [str(file) for file in files]
 
@@ -166,9 +166,9 @@ def _unpacking(packed: IO[bytes], name: str) -> Iterator[bytes]:
     unpacked = 0
     while data := stream.read(_CHUNK_BYTES):
         unpacked += len(data)
-        if unpacked > max(UNPACKED_ANYWAY_BYTES, MOST_GROWTH * counting.count):
+        if unpacked > max(UNPACKED_ANYWAY_BYTES, MAX_GROWTH * counting.count):
             raise ScenarioError(
-                f"{name}: a gzip stream that unpacks to more than {MOST_GROWTH} times its size, which no file of "
+                f"{name}: a gzip stream that unpacks to more than {MAX_GROWTH} times its size, which no file of "
                 "objects does"
             )
         yield data

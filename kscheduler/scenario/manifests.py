@@ -36,7 +36,7 @@ CLAIM_TEMPLATE: Final = RESOURCE_CLAIM_TEMPLATES.name
 
 
 # Objects of one kind of problem that are named.
-MOST_REPORTED: Final = 20
+MAX_REPORTED: Final = 20
 _OF_DEVICES: Final = ("resourceclaims", "resourceslices", "deviceclasses")
 # What kubectl is to print of a cluster whose pods claim devices.
 DUMPED: Final = ("nodes", "pods", "resourceclaims", "resourceclaimtemplates", "resourceslices", "deviceclasses")
@@ -63,8 +63,8 @@ class Manifests:
     def reported_unread(self) -> list[str]:
         """What is wrong with them, a bounded number."""
         reported = list(self.unread.values())
-        more = len(reported) - MOST_REPORTED
-        return [*reported[:MOST_REPORTED], f"and {more} more objects cannot be read"] if more > 0 else reported
+        more = len(reported) - MAX_REPORTED
+        return [*reported[:MAX_REPORTED], f"and {more} more objects cannot be read"] if more > 0 else reported
 
     def leave_out_doubled(self) -> None:
         """Of objects that are there twice, as in two dumps of one cluster, keep the last, and note it."""
@@ -76,8 +76,8 @@ class Manifests:
                 doubled += [f"{plural} {key}" for key, count in counts.items() if count > 1]
                 self.objects[plural] = list(kept.values())
         if doubled:
-            more = f" and {len(doubled) - MOST_REPORTED} more" if len(doubled) > MOST_REPORTED else ""
-            listed_names = ", ".join(doubled[:MOST_REPORTED])
+            more = f" and {len(doubled) - MAX_REPORTED} more" if len(doubled) > MAX_REPORTED else ""
+            listed_names = ", ".join(doubled[:MAX_REPORTED])
             self.notes.append(f"given more than once, of which the last counts: {listed_names}{more}")
 
     def cluster(self) -> ClusterObjects:

@@ -25,7 +25,7 @@ from kscheduler.state.cache import Cache
 # The source of objects that were read from an API server.
 LIVE: Final = "cluster"
 # Scheduler names that get a profile of their own: anyone who creates a pod may write a new one.
-MOST_FOLLOWED: Final = 32
+MAX_FOLLOWED: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Serving:
         if not self.is_presumed:
             return self
         new = [name for name in dict.fromkeys(scheduler_names) if name not in self.names]
-        new = new[: MOST_FOLLOWED - len(self.followed)]
+        new = new[: MAX_FOLLOWED - len(self.followed)]
         if not new:
             return self
         configuration = self.config.configuration

@@ -12,7 +12,7 @@ number. There are three ways to notice:
     the watch shows another node than the one assumed           our Binding is on its way, and will be refused
     409 to the first Binding, and the pod is on that very node  both have decided alike
 
-Limits: a pod is counted once as long as it is among the last `MOST_REMEMBERED`. A Binding that was given up after 5xx
+Limits: a pod is counted once as long as it is among the last `MAX_REMEMBERED`. A Binding that was given up after 5xx
 answers and was applied all the same counts, too. Only a process that schedules counts: a follower sees each pod bound
 by the leader. So does a leader that was stopped past the end of its lease: what it sees first when it goes on are the
 pods that its own replica has bound meanwhile, before it learns that it leads no more.
@@ -30,7 +30,7 @@ from kscheduler.telemetry.logs.storms import Throttle
 
 _log = get_logger(__name__)
 
-MOST_REMEMBERED: Final = 1000
+MAX_REMEMBERED: Final = 1000
 SECONDS_BETWEEN_LINES: Final = 60.0
 ADVICE: Final = (
     "look for a second scheduler with this name under another Lease (the Event Scheduled names who reported it); give "
@@ -47,7 +47,7 @@ class ForeignBindings:
         self._observations = observations
         self._clock = clock
         self._throttle = Throttle(SECONDS_BETWEEN_LINES)
-        self._remembered: RecentlyUsed[str, bool] = RecentlyUsed(MOST_REMEMBERED)
+        self._remembered: RecentlyUsed[str, bool] = RecentlyUsed(MAX_REMEMBERED)
         """UIDs of pods that were placed by somebody else."""
         self.is_scheduling = False
         """Whether this process binds pods now; set by the service."""

@@ -65,7 +65,7 @@ LONGEST_SECONDS: Final = 2.0
 # it may be the first of a hundred.
 AGAIN_SECONDS: Final = 0.2
 REMEMBERED_SECONDS: Final = 600.0
-_MOST_NAMESPACES: Final = 1_000
+_MAX_NAMESPACES: Final = 1_000
 # For all members of a group in one trial: half of what the Lease's holder has to renew it.
 GROUP_SECONDS: Final = 5.0
 # The same after an attempt that was ended.
@@ -134,7 +134,7 @@ class TimedCycles:
         self._costly_tried = costly_tried
         self._clock = clock
         self._is_timed = clock.is_real and PLUGIN_TIME.is_limited
-        self._overran: RecentlyUsed[str, float] = RecentlyUsed(_MOST_NAMESPACES)
+        self._overran: RecentlyUsed[str, float] = RecentlyUsed(_MAX_NAMESPACES)
         """By namespace, until when its pods have less time."""
 
     def schedule(

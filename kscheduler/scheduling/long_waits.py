@@ -19,7 +19,7 @@ _log = get_logger(__name__)
 
 LONG_SECONDS: Final = 10.0
 # Plugins that are counted as 0: configurations that come and go may name ever new ones.
-MOST_KNOWN: Final = 100
+MAX_KNOWN: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class PermitWaits:
 
     def pods_by_plugin(self) -> Mapping[str, int]:
         """How many pods wait for each plugin; one for which pods have waited stays, with 0: a graph falls to zero."""
-        self._known = dict.fromkeys(self._known, 0) if len(self._known) < MOST_KNOWN else {}
+        self._known = dict.fromkeys(self._known, 0) if len(self._known) < MAX_KNOWN else {}
         self._known.update((plugin, waits.pods) for plugin, waits in self._by_plugin().items())
         return self._known
 
@@ -107,7 +107,7 @@ class PermitWaits:
 
 LONG_INCOMPLETE_SECONDS: Final = 60.0
 # At one look; the others' turn comes at the next ones.
-MOST_LOGGED: Final = 20
+MAX_LOGGED: Final = 20
 
 
 @dataclass(slots=True)
@@ -140,7 +140,7 @@ class IncompleteWaits:
             known = self._known[group.key] = before.get(group.key) or _Known(now)
             if known.logged_reason == group.why:
                 continue
-            if known.since < now and logged < MOST_LOGGED:
+            if known.since < now and logged < MAX_LOGGED:
                 known.logged_reason, logged = group.why, logged + 1
                 _log.info("pod_group_incomplete", pod_group=group.key.text, pods=group.pods, reason=group.why)
             else:

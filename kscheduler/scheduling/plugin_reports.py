@@ -33,9 +33,9 @@ _log = get_logger(__name__)
 # How long after a line equal incidents are only counted.
 QUIET_SECONDS: Final = 60.0
 # Texts of equal incidents that are logged within the quiet time: a text may be another one for each pod.
-MOST_CAUSES: Final = 5
+MAX_CAUSES: Final = 5
 # The most kinds of incidents: a plugin that generates code must not use memory without bound.
-_MOST_KINDS: Final = 1000
+_MAX_KINDS: Final = 1000
 
 # Report a sentence about a pod to its owner.
 ReportPod = Callable[[Pod, str], None]
@@ -61,11 +61,11 @@ class _Incident:
     seconds: float = 0.0
     """The sum of the slow calls that were not logged."""
     causes: set[str] = field(default_factory=set)
-    """The texts that were logged since the quiet time began, at most `MOST_CAUSES`."""
+    """The texts that were logged since the quiet time began, at most `MAX_CAUSES`."""
 
     def is_due(self, cause: str, now: float) -> bool:
         """Whether to write a line about an incident with this text."""
-        if self.lines.is_quiet(now) and cause not in self.causes and len(self.causes) < MOST_CAUSES:
+        if self.lines.is_quiet(now) and cause not in self.causes and len(self.causes) < MAX_CAUSES:
             self.causes.add(cause)
             return True
         is_due = self.lines.admits(now)
@@ -85,7 +85,7 @@ class PluginReports:
         self._now = now
         self._record_event = record_event
         self._report_held = report_held
-        self._kinds: RecentlyUsed[tuple[object, ...], _Incident] = RecentlyUsed(_MOST_KINDS)
+        self._kinds: RecentlyUsed[tuple[object, ...], _Incident] = RecentlyUsed(_MAX_KINDS)
         self._slowest: SlowCall | None = None
         self._is_silent = False
         self._may_be_slow = not PLUGIN_TIME.is_limited

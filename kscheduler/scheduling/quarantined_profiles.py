@@ -29,7 +29,7 @@ P = TypeVar("P")
 
 # Least time between two trials of a plugin that are logged.
 TRIAL_LINES_SECONDS: Final = 60.0
-_MOST_INCIDENTS: Final = 256
+_MAX_INCIDENTS: Final = 256
 
 _log = get_logger(__name__)
 
@@ -101,7 +101,7 @@ class QuarantineAnnouncements:
         """`now`: monotonic seconds."""
         self._reporter = reporter
         self._now = now
-        self._trials: RecentlyUsed[tuple[str, str], _Trials] = RecentlyUsed(_MOST_INCIDENTS)
+        self._trials: RecentlyUsed[tuple[str, str], _Trials] = RecentlyUsed(_MAX_INCIDENTS)
         """By profile and plugin, until it answers again."""
 
     def announce(self, quarantine: Quarantine, pod: PodInfo | None) -> None:

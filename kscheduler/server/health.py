@@ -19,7 +19,7 @@ from kscheduler.telemetry.logs.clean import short_line
 # `None` if the check passes, otherwise the reason in one line.
 Check = Callable[[], str | None]
 
-_MOST_INFORMATION_LINES = 100
+_MAX_INFORMATION_LINES = 100
 _LONGEST_LINE = 500
 
 
@@ -84,9 +84,9 @@ class Health:
 
     def _information_lines(self) -> Iterable[str]:
         lines = list(self.information())
-        yield from (f"[i]{short_line(line, _LONGEST_LINE)}" for line in lines[:_MOST_INFORMATION_LINES])
-        if len(lines) > _MOST_INFORMATION_LINES:
-            yield f"[i]... and {len(lines) - _MOST_INFORMATION_LINES} more"
+        yield from (f"[i]{short_line(line, _LONGEST_LINE)}" for line in lines[:_MAX_INFORMATION_LINES])
+        if len(lines) > _MAX_INFORMATION_LINES:
+            yield f"[i]... and {len(lines) - _MAX_INFORMATION_LINES} more"
 
 
 def _line(name: str, reason: str | None, *, excluded: bool, verbose: bool) -> str:

@@ -17,7 +17,7 @@ from kscheduler.scheduling.overcommit.overcommit_reports import summary_of
 from kscheduler.scheduling.profile import devices_on
 from kscheduler.server import Health
 from kscheduler.server.status_page.sources import (
-    MOST_NOTES,
+    MAX_NOTES,
     LiveQueryPort,
     NodeVerdict,
     PageSources,
@@ -103,7 +103,7 @@ def page_sources(
         notes = list(readyz.information())
         leader = "" if election is None else _steady(election.note())
         shown = [note for note in notes if not leader or not note.startswith(leader.partition(":")[0])]
-        more = [f"and {len(shown) - MOST_NOTES} more notes: /readyz?verbose"] if len(shown) > MOST_NOTES else []
+        more = [f"and {len(shown) - MAX_NOTES} more notes: /readyz?verbose"] if len(shown) > MAX_NOTES else []
         return SchedulerStatus(
             leader=leader,
             leads=election is None or election.statistics().role is Role.LEADING,
@@ -113,7 +113,7 @@ def page_sources(
             kubernetes=assembly.config.gates.version,
             version=__version__,
             problems=problems,
-            notes=(*shown[:MOST_NOTES], *more),
+            notes=(*shown[:MAX_NOTES], *more),
         )
 
     def overcommitted() -> Mapping[str, str]:

@@ -82,10 +82,10 @@ WATCHED: Final = (NODES, PODS, NAMESPACES, *WORKLOAD_KINDS, *STORAGE_KINDS, POD_
 # Events that may wait behind the binds: a burst of bindings keeps its "Scheduled" Events, and memory stays bounded.
 QUEUED_EVENTS: Final = 10_000
 # The workers adapt between 1 and this many times `parallelism`.
-MOST_WORKERS_PER_PARALLELISM: Final = 4
+MAX_WORKERS_PER_PARALLELISM: Final = 4
 # For what plugins ask the API server by themselves.
 CONNECTIONS_OF_PLUGINS: Final = 8
-MOST_QUERIED_PODS: Final = 64
+MAX_QUERIED_PODS: Final = 64
 # Whose claim templates are kept: more than are asked about at a time.
 _TEMPLATES_BYTES: Final = 8 * 2**20
 # For conditions, evictions, volumes and lists: a storm of such requests must not delay the binds.
@@ -139,7 +139,7 @@ class Parts:
         known_version = earlier.server_version if earlier is not None else ""
         self.server_version = ServerVersion(self.client, self.clock, known_version, self._look_for_absent)
         self.claim_templates: RecentlyUsed[str, Mapping[str, ResourceClaimTemplate | None]] = RecentlyUsedByWeight(
-            MOST_QUERIED_PODS, _TEMPLATES_BYTES, lambda _, templates: weight_of(templates)
+            MAX_QUERIED_PODS, _TEMPLATES_BYTES, lambda _, templates: weight_of(templates)
         )
         """Those that pods name which somebody has asked about, as they were then: nobody watches them."""
         self.exchanging = asyncio.Lock()
@@ -275,7 +275,7 @@ class Parts:
 
     @property
     def _most_workers(self) -> int:
-        return MOST_WORKERS_PER_PARALLELISM * self._configuration.parallelism
+        return MAX_WORKERS_PER_PARALLELISM * self._configuration.parallelism
 
     def _is_binding_hard(self) -> bool:
         """Whether the binds use all of the API server's capacity: then conditions and Events can wait a little."""

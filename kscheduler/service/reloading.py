@@ -48,7 +48,7 @@ FIRST_LIST_SECONDS: Final = 30.0
 # Of real time. Reading takes milliseconds, and seconds where a plugin file imports much.
 READ_SECONDS: Final = 10.0
 # Mistakes of one file that get a line each.
-MOST_LOGGED: Final = 20
+MAX_LOGGED: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,7 +340,7 @@ class ConfigReloader:
             return
         self._results[ReloadResult.REFUSED] += 1
         problems = found.problems
-        for problem in problems[:MOST_LOGGED]:
+        for problem in problems[:MAX_LOGGED]:
             mark = mark_of(problem.path)
             place = (
                 {"line": problem.line, "field": problem.path} if mark is None else {"line": mark[0], "column": mark[1]}

@@ -19,7 +19,7 @@ from kscheduler.telemetry.logs import get_logger
 _log = get_logger("config")
 
 # Names that are remembered: a file may rename a profile again and again.
-MOST_NAMES: Final = 16
+MAX_NAMES: Final = 16
 COUNT_SECONDS: Final = 10.0
 _ADVICE: Final = (
     "put the profile back if this was not meant, and they are taken up at once; or see that another scheduler serves it"
@@ -34,7 +34,7 @@ class RemovedProfiles:
     ) -> None:
         """`served`: the names that are served now. `pods`: all that the watch has shown."""
         self._served, self._pods, self._monotonic = served, pods, monotonic
-        self._names: RecentlyUsed[str, bool] = RecentlyUsed(MOST_NAMES)
+        self._names: RecentlyUsed[str, bool] = RecentlyUsed(MAX_NAMES)
         self._waiting: Mapping[str, int] = {}
         self._counted_at = 0.0
 

@@ -11,8 +11,8 @@ from kscheduler.shadow.sums import NOMINATIONS
 from kscheduler.shadow.verdict import Comparison, DifferenceKind, Order
 
 Tree = dict[str, Any]
-MOST_REASONS: Final = 10
-MOST_LEFT_PENDING: Final = 20
+MAX_REASONS: Final = 10
+MAX_LEFT_PENDING: Final = 20
 
 
 def shadow_tree(follower: Follower, seconds: float) -> Tree:
@@ -41,7 +41,7 @@ def shadow_tree(follower: Follower, seconds: float) -> Tree:
         "settleSeconds": follower.settings.settle_seconds,
         "reasons": [
             {"kind": each.kind.value, "reason": each.reason, "pods": each.count, "examples": list(each.pods)}
-            for each in sums.reasons(MOST_REASONS)
+            for each in sums.reasons(MAX_REASONS)
         ],
         "examples": {
             kind.value: [verdict_tree(verdict) for verdict in sums.examples(kind)]
@@ -54,8 +54,7 @@ def shadow_tree(follower: Follower, seconds: float) -> Tree:
             "now": len(left),
             "ever": follower.pending.ever,
             "pods": [
-                {"pod": each.pod, "node": each.node, "seconds": round(each.seconds)}
-                for each in left[:MOST_LEFT_PENDING]
+                {"pod": each.pod, "node": each.node, "seconds": round(each.seconds)} for each in left[:MAX_LEFT_PENDING]
             ],
         },
         "room": {

@@ -17,7 +17,7 @@ from kscheduler.api.kinds import Kind
 from kscheduler.api.meta import KubeObject
 
 # Beyond that, the oldest is played without waiting: memory stays bounded, some differences lack their order.
-MOST_CHANGES: Final = 50_000
+MAX_CHANGES: Final = 50_000
 _COMPACTED_AT: Final = 4_096
 
 
@@ -65,7 +65,7 @@ class ChangeBuffer:
         """Seconds until the oldest may be played, 0 if it may; `None`: there is none."""
         if not len(self):
             return None
-        if len(self) > MOST_CHANGES:
+        if len(self) > MAX_CHANGES:
             return 0.0
         return max(0.0, self._changes[self._first].arrived + self._settle - now)
 

@@ -14,7 +14,7 @@ from kscheduler.bounded import RecentlyUsed
 
 UNSCHEDULABLE: Final = "Unschedulable"
 # Pods that are looked at in a round, and remembered.
-MOST_PODS: Final = 1_000
+MAX_PODS: Final = 1_000
 
 # The node that we would take for a pod now; empty: none.
 WouldGo = Callable[[Pod], str]
@@ -36,18 +36,18 @@ class PendingReview:
 
     def __init__(self, grace_seconds: float) -> None:
         self._grace = grace_seconds
-        self._since: RecentlyUsed[str, tuple[float, str, str]] = RecentlyUsed(MOST_PODS)
+        self._since: RecentlyUsed[str, tuple[float, str, str]] = RecentlyUsed(MAX_PODS)
         """By UID: since when we would place it, its key, and where it would go."""
-        self._counted: RecentlyUsed[str, bool] = RecentlyUsed(10 * MOST_PODS)
+        self._counted: RecentlyUsed[str, bool] = RecentlyUsed(10 * MAX_PODS)
         self.ever = 0
         """Pods that were left pending so at any time."""
         self._now = 0.0
 
     def look(self, pods: Iterable[Pod], would_go: WouldGo, now: float) -> None:
-        """A round over the first `MOST_PODS` that wait; further ones have their turn when these are gone."""
-        before, self._since, self._now = self._since, RecentlyUsed(MOST_PODS), now
+        """A round over the first `MAX_PODS` that wait; further ones have their turn when these are gone."""
+        before, self._since, self._now = self._since, RecentlyUsed(MAX_PODS), now
         rejected = (pod for pod in pods if is_rejected(pod))
-        for pod in islice(rejected, MOST_PODS):
+        for pod in islice(rejected, MAX_PODS):
             node = would_go(pod)
             uid = pod.metadata.uid
             if node:

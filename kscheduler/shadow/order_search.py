@@ -23,13 +23,13 @@ from kscheduler.shadow.verdict import Order
 from kscheduler.state.cache import Cache
 
 # Views for one pod.
-MOST_TRIES: Final = 800
+MAX_TRIES: Final = 800
 # The same while searches find nothing: the likeliest orders only.
 FEW_TRIES: Final = 16
 # Changes that are taken back, one after the other.
-MOST_UNSEEN: Final = 600
+MAX_UNSEEN: Final = 600
 # Bindings that are taken back, brought forward or exchanged, one after the other.
-MOST_STEPS: Final = 32
+MAX_STEPS: Final = 32
 
 # Whether we would decide as the other did, in the view as it is now.
 Agrees = Callable[[], bool]
@@ -47,7 +47,7 @@ class OrderClues:
     """Of the pod itself."""
     seen: int | None = None
     """The version up to which the other had seen changes when it decided the pod before, as far as that is known."""
-    most_tries: int = MOST_TRIES
+    most_tries: int = MAX_TRIES
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class SearchEconomy:
 
     def most_tries(self) -> int:
         """Of the next search."""
-        return MOST_TRIES if self._found >= WORTH_WHILE else FEW_TRIES
+        return MAX_TRIES if self._found >= WORTH_WHILE else FEW_TRIES
 
     def ended(self, *, found: bool) -> None:
         """A search is over."""
@@ -154,20 +154,20 @@ def _order_of(taken: Sequence[_Step], tries: int) -> Order:
 def _hypotheses(clues: OrderClues) -> Iterator[Sequence[_Stage]]:
     """The likeliest first."""
     changes = [_Step(move) for move in clues.past if not isinstance(move, BoundPod)]
-    one_by_one = [[change] for change in changes[:MOST_UNSEEN]]
+    one_by_one = [[change] for change in changes[:MAX_UNSEEN]]
     by_queue = _by_queue(clues, by_priority=False)
     yield [by_queue]
     if clues.seen is not None:
         # It saw as much as at the decision before, or a little more: what one has seen is never unseen again.
         unseen = [change for change in changes if change.move.change.version > clues.seen]
-        for more in range(min(len(unseen), MOST_STEPS)):
+        for more in range(min(len(unseen), MAX_STEPS)):
             yield [[*by_queue, *unseen[: len(unseen) - more]]]
     yield [by_queue, *one_by_one]
     yield [_by_queue(clues, by_priority=True), *one_by_one]
     # The order of bindings, as it is: decided some bindings ago ...
-    yield [[_Step(move)] for move in clues.past[:MOST_STEPS]]
+    yield [[_Step(move)] for move in clues.past[:MAX_STEPS]]
     # ... or with some of the next ones in flight.
-    yield [[_Step(binding, is_forward=True)] for binding in clues.ahead[:MOST_STEPS]]
+    yield [[_Step(binding, is_forward=True)] for binding in clues.ahead[:MAX_STEPS]]
     for single in _singles(clues):
         others = [step for step in by_queue if step.move is not single.move]
         yield [others if len(others) < len(by_queue) else [*by_queue, single]]
@@ -201,8 +201,8 @@ def _precedes(one: Rank | None, other: Rank | None, *, by_priority: bool) -> boo
 
 
 def _singles(clues: OrderClues) -> Iterator[_Step]:
-    for move in clues.past[:MOST_STEPS]:
+    for move in clues.past[:MAX_STEPS]:
         if isinstance(move, BoundPod):
             yield _Step(move)
-    for binding in clues.ahead[:MOST_STEPS]:
+    for binding in clues.ahead[:MAX_STEPS]:
         yield _Step(binding, is_forward=True)

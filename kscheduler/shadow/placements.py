@@ -13,7 +13,7 @@ from kscheduler.api.well_known import ZONE
 from kscheduler.framework.nodes.node_table import NodeTable
 
 # Pods that are compared at a time; further ones are counted as left out.
-MOST_PODS: Final = 200_000
+MAX_PODS: Final = 200_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Placements:
 
     def add(self, uid: str, theirs: str, ours: str) -> None:
         """A pod was bound."""
-        if len(self._nodes) < MOST_PODS:
+        if len(self._nodes) < MAX_PODS:
             self._nodes[uid] = theirs, ours
         else:
             self.left_out += 1

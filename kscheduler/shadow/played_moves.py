@@ -11,14 +11,14 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.scheduling.handlers.event_handlers import node_update_event
 from kscheduler.shadow.change_buffer import BufferedChange, ChangeBuffer
 from kscheduler.shadow.moves import Arrival, BoundPod, Move, NodeMove, Nomination, PodUpdate, Rank, Removal
-from kscheduler.shadow.order_search import MOST_TRIES, OrderClues
+from kscheduler.shadow.order_search import MAX_TRIES, OrderClues
 
 # Changes before a binding that may be taken back.
-MOST_MOVES: Final = 4_096
+MAX_MOVES: Final = 4_096
 # Changes that are not older than this may be taken back; where changes settle slowly, older ones too.
 LEAST_REACH_SECONDS: Final = 10.0
 # Changes after a binding among which bindings in flight are looked for.
-MOST_AHEAD: Final = 2_048
+MAX_AHEAD: Final = 2_048
 
 
 class PlayedMoves:
@@ -28,7 +28,7 @@ class PlayedMoves:
         self._assembly = assembly
         self._is_followed = is_followed
         self._reach = max(LEAST_REACH_SECONDS, 4 * settle_seconds)
-        self._moves: deque[Move] = deque(maxlen=MOST_MOVES)
+        self._moves: deque[Move] = deque(maxlen=MAX_MOVES)
         self._ranks: dict[str, Rank] = {}
         """By UID: followed pods that wait, have never been rejected, and came while the shadow was there."""
         self._created: dict[str, int] = {}
@@ -61,7 +61,7 @@ class PlayedMoves:
         pod: Pod,
         change_buffer: ChangeBuffer,
         seen: int | None,
-        most_tries: int = MOST_TRIES,
+        most_tries: int = MAX_TRIES,
     ) -> OrderClues:
         """What happened before and after the binding of this pod, which is the next to be played."""
         uid = pod.metadata.uid
@@ -80,7 +80,7 @@ class PlayedMoves:
             yield move
 
     def _bindings_ahead(self, change_buffer: ChangeBuffer) -> Iterator[BoundPod]:
-        for change in change_buffer.ahead(MOST_AHEAD):
+        for change in change_buffer.ahead(MAX_AHEAD):
             if change.kind is PODS:
                 binding = self._binding_of(change, cast("Pod | None", change.old), cast("Pod | None", change.new))
                 if binding is not None:

@@ -20,7 +20,7 @@ from kscheduler.scheduling.cycle.schedule import schedule, score_feasible
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.scheduling.runtime.guard import PluginFailure
-from kscheduler.shadow.order_search import MOST_TRIES, OrderClues, find_order
+from kscheduler.shadow.order_search import MAX_TRIES, OrderClues, find_order
 from kscheduler.shadow.verdict import (
     Compared,
     Comparison,
@@ -124,7 +124,7 @@ class ShadowEvaluator:
             message=record.message,
             order=order,
             compared=compared,
-            was_searched=is_chance or order is not None or (clues is not None and clues.most_tries == MOST_TRIES),
+            was_searched=is_chance or order is not None or (clues is not None and clues.most_tries == MAX_TRIES),
         )
 
     def _agrees(self, query: _Query) -> bool:

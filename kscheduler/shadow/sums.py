@@ -9,11 +9,11 @@ from kscheduler.bounded import RecentlyUsed
 from kscheduler.shadow.verdict import Comparison, DifferenceKind, FollowedScheduler
 
 # Of each kind, the newest.
-MOST_EXAMPLES: Final = 20
+MAX_EXAMPLES: Final = 20
 # The reasons that have come up last. Plugins and their words are few, but plugins of users may say anything.
-MOST_REASONS: Final = 500
+MAX_REASONS: Final = 500
 # Pods that a reason names.
-MOST_NAMES: Final = 3
+MAX_NAMES: Final = 3
 
 
 @dataclass(slots=True)
@@ -23,7 +23,7 @@ class ReasonCount:
     kind: DifferenceKind
     reason: str
     count: int = 0
-    pods: deque[str] = field(default_factory=lambda: deque(maxlen=MOST_NAMES))
+    pods: deque[str] = field(default_factory=lambda: deque(maxlen=MAX_NAMES))
     """The newest."""
 
 
@@ -43,7 +43,7 @@ class Sums:
         """Pods that were seen on a node without having been seen before: after a gap in the watch."""
         self.order_tries = 0
         self._examples: dict[DifferenceKind, deque[Comparison]] = {}
-        self._reasons: RecentlyUsed[tuple[DifferenceKind, str], ReasonCount] = RecentlyUsed(MOST_REASONS)
+        self._reasons: RecentlyUsed[tuple[DifferenceKind, str], ReasonCount] = RecentlyUsed(MAX_REASONS)
 
     def add(self, verdict: Comparison) -> None:
         """Count a comparison."""
@@ -53,7 +53,7 @@ class Sums:
             return
         self.without_search += not verdict.was_searched
         self.order_tries += verdict.order.tries if verdict.order is not None else 0
-        self._examples.setdefault(kind, deque(maxlen=MOST_EXAMPLES)).append(verdict)
+        self._examples.setdefault(kind, deque(maxlen=MAX_EXAMPLES)).append(verdict)
         if verdict.reason:
             key = kind, verdict.reason
             count = self._reasons.use(key) or ReasonCount(*key)

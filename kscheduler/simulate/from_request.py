@@ -23,7 +23,7 @@ from kscheduler.scenario.files import ScenarioError
 from kscheduler.scenario.object_files import Document
 from kscheduler.scenario.serving import Serving
 from kscheduler.simulate.in_json import API_VERSION
-from kscheduler.simulate.requested_changes import MOST_NEW_PODS, RequestedChanges, new_objects, refuse_too_many
+from kscheduler.simulate.requested_changes import MAX_NEW_PODS, RequestedChanges, new_objects, refuse_too_many
 from kscheduler.simulate.requested_nodes import MoreNodes, NodeEdit, refuse_too_many_nodes
 
 KIND: Final = "SimulationRequest"
@@ -60,7 +60,7 @@ class SimulationRequest(msgspec.Struct, forbid_unknown_fields=True, rename="came
     """Manifests of pods, of what makes pods, and of what comes with them."""
     namespace: Name = "default"
     """Of objects that name none."""
-    replicas: Annotated[int, Meta(ge=1, le=MOST_NEW_PODS)] | None = None
+    replicas: Annotated[int, Meta(ge=1, le=MAX_NEW_PODS)] | None = None
     add_nodes: list[_AddNodes] = []
     remove_nodes: list[Name] = []
     cordon: list[Name] = []

@@ -31,7 +31,7 @@ from kscheduler.scenario.scenario import ClusterObjects
 from kscheduler.scenario.serving import Serving
 from kscheduler.scenario.unreadable import LeftOut, notes_of, readable, unreadable_quantity
 from kscheduler.simulate.requested_changes import (
-    MOST_NEW_PODS,
+    MAX_NEW_PODS,
     NewObjects,
     RequestedChanges,
     makes_no_pods,
@@ -45,7 +45,7 @@ from kscheduler.state.group_apis import GroupAPI
 
 Tree = dict[str, Any]
 # That are told of new objects, a line each.
-MOST_PROBLEMS: Final = 20
+MAX_PROBLEMS: Final = 20
 
 
 def cluster_of_file(given: Sequence[str], served: Serving, default_pod: DefaultPod) -> Manifests:
@@ -227,9 +227,9 @@ def _refuse(problems: Iterable[str]) -> None:
     """Raises `ScenarioError` with the problems, if there are any: each once, a bounded number."""
     lines = list(dict.fromkeys(problems))
     if lines:
-        left_off = len(lines) - MOST_PROBLEMS
+        left_off = len(lines) - MAX_PROBLEMS
         more = [f"and {left_off} more"] if left_off > 0 else []
-        raise ScenarioError("\n".join([*lines[:MOST_PROBLEMS], *more]))
+        raise ScenarioError("\n".join([*lines[:MAX_PROBLEMS], *more]))
 
 
 def _as_node(edit: NodeEdit) -> Tree:
@@ -283,8 +283,8 @@ def _new_of(
             if is_daemon and running.is_there(each):
                 continue
             made += 1 + len(each.copies)
-            if made > MOST_NEW_PODS:  # before any is made of a manifest: each takes memory
-                raise ScenarioError(f"{new.where}: more than {MOST_NEW_PODS} new pods: ask for fewer")
+            if made > MAX_NEW_PODS:  # before any is made of a manifest: each takes memory
+                raise ScenarioError(f"{new.where}: more than {MAX_NEW_PODS} new pods: ask for fewer")
             news.append(each)
         if len(news) == before:  # whose notes come with them
             added.notes.extend(new.notes)

@@ -23,9 +23,9 @@ from kscheduler.simulate.requested_nodes import MoreNodes, NodeEdit
 Tree = dict[str, Any]
 
 # Of one question.
-MOST_NEW_PODS: Final = 20_000
+MAX_NEW_PODS: Final = 20_000
 # Objects that a message names.
-MOST_NAMED: Final = 20
+MAX_NAMED: Final = 20
 # Kinds that scheduling rules read.
 _KINDS: Final = frozenset(kind.name for kind in KINDS.values())
 
@@ -92,8 +92,8 @@ def refuse_too_many(document: Document) -> None:
     Raises `ScenarioError`.
     """
     for path, count in counts_in(document.tree).items():
-        if isinstance(count, int) and not 0 <= count <= MOST_NEW_PODS and not path.endswith("completions"):
-            raise ScenarioError(f"{document.where}: {path}: {count} is not from 0 to {MOST_NEW_PODS}")
+        if isinstance(count, int) and not 0 <= count <= MAX_NEW_PODS and not path.endswith("completions"):
+            raise ScenarioError(f"{document.where}: {path}: {count} is not from 0 to {MAX_NEW_PODS}")
 
 
 def templates_in(news: Iterable[NewObjects], namespace: str) -> Iterator[tuple[str, str]]:
@@ -152,7 +152,7 @@ def may_make_none(document: Document) -> bool:
 def why_no_pods(documents: Sequence[Document], replicas: int | None) -> str:
     """`no pod and nothing that makes pods: Deploymnet web (do you mean Deployment?)`."""
     found = []
-    for document in documents[:MOST_NAMED]:
+    for document in documents[:MAX_NAMED]:
         kind = str(document.tree.get("kind"))
         if kind in WORKLOADS and not pods_wanted(document.tree, replicas):
             found.append(f"{called(document)} asks for 0 pods (--replicas N tries some)")

@@ -8,7 +8,7 @@ from kscheduler.api.core import Taint
 from kscheduler.scenario.files import ScenarioError
 
 # Of one question.
-MOST_NEW_NODES: Final = 10_000
+MAX_NEW_NODES: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +22,8 @@ class MoreNodes:
 def refuse_too_many_nodes(added: Iterable[MoreNodes], field: str) -> None:
     """Raises `ScenarioError` that begins with the field: each node is an object in memory."""
     count = sum(each.count for each in added)
-    if count > MOST_NEW_NODES:
-        raise ScenarioError(f"{field}: {count} nodes are more than {MOST_NEW_NODES}")
+    if count > MAX_NEW_NODES:
+        raise ScenarioError(f"{field}: {count} nodes are more than {MAX_NEW_NODES}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,7 +50,7 @@ _QUIET_TURNS: Final = 30
 # The longest back-off; virtual.
 _BACKOFF_SECONDS: Final = 10.0
 # Back-offs that are waited for: ten minutes of the service's time. Anyone who moves then still, moves forever.
-_MOST_ROUNDS: Final = 60
+_MAX_ROUNDS: Final = 60
 # Without a move, after which nothing is expected of further ones.
 _STILL_ROUNDS: Final = 3
 # In which pods must move for it to be said that they move forever.
@@ -323,7 +323,7 @@ class SimulatedCluster:
 
         False if something moves forever, or if the time is up.
         """
-        for rounds_left in range(_MOST_ROUNDS, 0, -1):
+        for rounds_left in range(_MAX_ROUNDS, 0, -1):
             if rounds_left == _LAST_ROUNDS:
                 self._moves_before_the_end = self._moves
             await self._turns()
@@ -338,7 +338,7 @@ class SimulatedCluster:
     async def until_settled(self) -> None:
         """Until nobody has moved for three of the longest back-offs, however many attempts fail again and again."""
         still = 0
-        for _ in range(_MOST_ROUNDS):
+        for _ in range(_MAX_ROUNDS):
             before = self._moves
             await self._turns()
             statistics = self._assembly.queue.statistics()

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from kscheduler.aio.abandonable_calls import MOST_HANGING, AbandonableCalls, CallHangsError
+from kscheduler.aio.abandonable_calls import MAX_HANGING, AbandonableCalls, CallHangsError
 
 
 async def test_what_the_function_returns_or_raises_is_the_callers() -> None:
@@ -37,7 +37,7 @@ async def test_a_call_that_hangs_is_given_up_and_the_next_is_made() -> None:
 
 
 async def test_calls_that_hang_are_bounded_until_one_comes_back() -> None:
-    threads, events = AbandonableCalls(), [threading.Event() for _ in range(MOST_HANGING)]
+    threads, events = AbandonableCalls(), [threading.Event() for _ in range(MAX_HANGING)]
     for event in events:
         with pytest.raises(CallHangsError):
             await threads.call(lambda event=event: event.wait(30), 0.01)  # type: ignore[misc]

@@ -11,8 +11,8 @@ import pytest
 from kscheduler.aio import VirtualClock
 from kscheduler.aio.shared_slots import (
     FORGET_SECONDS,
-    MOST_BESIDE,
-    MOST_SECONDS,
+    MAX_BESIDE,
+    MAX_SECONDS,
     TURNS,
     FixedCapacity,
     SeveralOwners,
@@ -89,7 +89,7 @@ async def sound_beside(hostile: int, hang: float) -> list[float]:
 async def test_the_99th_percentile_of_others_at_most_doubles_beside_a_thousand_that_hang(hang: float) -> None:
     alone, beside = await sound_beside(0, hang), await sound_beside(1000, hang)
     assert quantiles(beside, n=100)[98] <= 2 * quantiles(alone, n=100)[98]
-    assert max(beside) <= MOST_SECONDS + 0.1
+    assert max(beside) <= MAX_SECONDS + 0.1
 
 
 async def test_a_slow_owner_has_its_turns_and_its_work_begins_in_the_order_in_which_it_came() -> None:
@@ -223,10 +223,10 @@ async def test_work_without_an_owner_is_never_late() -> None:
 
 async def test_of_all_owners_together_only_so_many_go_beside_the_places() -> None:
     played = Played(work_slots=8)
-    played.start(*(Work(f"tenant-{number}", 1e9) for number in range(MOST_BESIDE + 100)))
+    played.start(*(Work(f"tenant-{number}", 1e9) for number in range(MAX_BESIDE + 100)))
     await played.advance(600.0)
-    assert played.work_slots.beside == MOST_BESIDE
-    assert played.running.total() == MOST_BESIDE + 8
+    assert played.work_slots.beside == MAX_BESIDE
+    assert played.running.total() == MAX_BESIDE + 8
     await played.close()
 
 

@@ -542,7 +542,7 @@ PERMITS = {
 def test_steps_after_the_choice_are_tried_as_far_as_nothing_leaves_the_process(
     permit: str, code: int, kind: str, reported: str, tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(steps, "MOST_SECONDS", 0.01)
+    monkeypatch.setattr(steps, "MAX_SECONDS", 0.01)
     found_code, kinds = found(tmp_path, capsys, STEPS.format(permit=permit))
     assert found_code == code
     assert reported in kinds.get(kind, "")

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kscheduler.config.changes import LONGEST_REPORTED, MOST_REPORTED, reported_changes
+from kscheduler.config.changes import LONGEST_REPORTED, MAX_REPORTED, reported_changes
 from kscheduler.config.loader import LoadedConfig
 from tests.config.test_changes import loaded
 
@@ -106,6 +106,6 @@ def test_many_and_long_changes_are_cut() -> None:
     before = {"pluginConfig": [{"name": "Mine", "args": {str(number): "a" for number in range(100)}}]}
     after = {"pluginConfig": [{"name": "Mine", "args": {str(number): "b" * 1000 for number in range(100)}}]}
     reported = of_profiles(before, after)
-    assert len(reported) == MOST_REPORTED + 1
-    assert reported[-1] == f"and {100 - MOST_REPORTED} more"
+    assert len(reported) == MAX_REPORTED + 1
+    assert reported[-1] == f"and {100 - MAX_REPORTED} more"
     assert max(map(len, reported)) == LONGEST_REPORTED

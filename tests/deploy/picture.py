@@ -27,7 +27,7 @@ from tests.deploy.chart.monitored import WINDOW, Prometheus, monitored_cluster
 PICTURE: Final = Path(__file__).parents[2] / "docs" / "dashboard.png"
 SECONDS: Final = 150
 STEP: Final = 2
-MOST_LEGENDS, LONGEST_LEGEND = 4, 26
+MAX_LEGENDS, LONGEST_LEGEND = 4, 26
 BACKGROUND, PANEL, TEXT, GRID = "#111217", "#181b1f", "#ccccdc", "#2c3235"
 COLOURS: Final = ("#73bf69", "#f2cc0c", "#5794f2", "#ff9830", "#f2495c", "#b877d9", "#8ab8ff", "#96d98d")
 # Legend, seconds before the end, values.
@@ -103,13 +103,13 @@ def _lines(axes: Any, found: list[Line], unit: str) -> None:
         spine.set_visible(False)
     legends = [legend for legend, _, _ in found if legend]
     if legends:
-        lines = axes.get_lines()[:MOST_LEGENDS]
+        lines = axes.get_lines()[:MAX_LEGENDS]
         axes.legend(
             lines,
             [str(line.get_label())[:LONGEST_LEGEND] for line in lines],
             loc="upper left",
             bbox_to_anchor=(-0.12, -0.1),
-            ncols=MOST_LEGENDS,
+            ncols=MAX_LEGENDS,
             fontsize=6.5,
             frameon=False,
             labelcolor=TEXT,

@@ -44,7 +44,7 @@ from tests.specification.devices.allocation import (
 
 Json = dict[str, Any]
 # Of the specification, on one node.
-MOST_STEPS: Final = 400
+MAX_STEPS: Final = 400
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def specified(one: Json) -> list[Explanation] | None:
     answers = []
     for node in one["nodes"]:
         try:
-            naive = Specification(one, node, one["version"], gates, evaluate, MOST_STEPS, memory)
+            naive = Specification(one, node, one["version"], gates, evaluate, MAX_STEPS, memory)
             answers.append(Explanation(naive.allocate()))
         except WrongError as wrong:
             answers.append(Explanation(error=str(wrong)))

@@ -14,7 +14,7 @@ from kscheduler.api.device_selectors import (
     SelectorRuntimeError,
 )
 from kscheduler.api.devices import Device
-from kscheduler.cel.environment import MOST_STEPS
+from kscheduler.cel.environment import MAX_STEPS
 from kscheduler.plugins.dynamic_resources.long_evaluations import BUDGET_COST, BUDGET_STEPS
 from tests.effort import sampled
 
@@ -99,13 +99,13 @@ def test_long_expressions_that_are_only_nested_are_compiled() -> None:
 
 @pytest.mark.parametrize("name", ["copies of copies", "large regular expressions"])
 def test_what_takes_too_many_steps_says_so(name: str) -> None:
-    with pytest.raises(SelectorCompileError, match=f"the expression takes more than {MOST_STEPS:,} steps to compile"):
+    with pytest.raises(SelectorCompileError, match=f"the expression takes more than {MAX_STEPS:,} steps to compile"):
         SelectorCompiler("1.37").compile(COMPILED[name])
 
 
 def test_how_many_steps_an_expression_takes_does_not_depend_on_those_before_it() -> None:
     def fewest(compiler: SelectorCompiler) -> int:
-        low, high = 1, MOST_STEPS
+        low, high = 1, MAX_STEPS
         while low < high:
             middle = (low + high) // 2
             try:

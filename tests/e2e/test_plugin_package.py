@@ -15,7 +15,7 @@ from tests.controlplane.binaries import find_kubectl
 
 ROOT: Final = Path(__file__).parents[2]
 NEEDED: Final = ("kscheduler", "deploy/examples", "pyproject.toml", "README.md", "LICENSE")
-MOST_COMMANDS: Final = 9
+MAX_COMMANDS: Final = 9
 SECONDS: Final = 300
 LOOK: Final = """\
 kubectl get pod web -o json > pod.json
@@ -46,7 +46,7 @@ def checkout(tmp_path: Path) -> Path:
 
 def test_the_commands_of_the_page_bring_the_pod_to_its_zone(checkout: Path) -> None:
     lines = [line for line in commands().splitlines() if line.strip()]
-    assert len(lines) <= MOST_COMMANDS
+    assert len(lines) <= MAX_COMMANDS
     # any free port instead of 8001, which somebody may have; ready when the kubeconfig is written, not after 10 s
     script = commands().replace("cluster --schedule", "cluster --port 0 --schedule")
     script = script.replace("sleep 10;", "until [ -s acme/kubeconfig ]; do sleep 0.2; done;")

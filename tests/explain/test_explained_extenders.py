@@ -13,7 +13,7 @@ from kscheduler.scenario.decide import prepare
 from kscheduler.scenario.extenders import decide_with_extenders
 from kscheduler.scenario.scenario import parse_scenario
 from kscheduler.scheduling.extenders.extender_results import UNASKED, ExtenderResults
-from kscheduler.scheduling.extenders.rounds import MOST_ROUNDS, MOVED_ON
+from kscheduler.scheduling.extenders.rounds import MAX_ROUNDS, MOVED_ON
 from tests.builders import Tree
 from tests.explain.scenarios import node_tree, pod_tree, scenario_line
 from tests.explain.schema import assert_valid
@@ -117,7 +117,7 @@ async def test_queries_without_end_are_an_error_and_no_decision_without_a_node()
     extenders = NeverSatisfied()
     decision = await decide_with_extenders(prepare(parse_scenario(line, "test")), extenders)
     assert (decision.error, decision.record) == (MOVED_ON, None)
-    assert len(extenders.queried) == MOST_ROUNDS
+    assert len(extenders.queried) == MAX_ROUNDS
 
 
 def test_an_extender_that_fails_is_an_error(tmp_path: Path, capsys: Captured) -> None:

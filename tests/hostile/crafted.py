@@ -12,7 +12,7 @@ from tests.hostile.words import LONGEST_EXPRESSION
 Made = tuple[Kind, Tree]
 
 NAMESPACE: Final = "hostile"
-MOST_SELECTORS: Final = 20
+MAX_SELECTORS: Final = 20
 # What an API server does not take; a scheduler may still meet it, of a server of another release.
 REFUSED: Final = frozenset({"ResourceClaim-cel-long-number", "ResourceClaim-cel-broken", "ResourceClaim-cel-ternaries"})
 
@@ -80,7 +80,7 @@ def _claim(seed: int, *, count: int, make: Callable[[int], str], name: str = "")
 
 def _with_expression(make: Callable[[int], str]) -> Callable[[int, int], Sequence[Made]]:
     def objects(seed: int, size: int) -> Sequence[Made]:
-        count = max(1, min(MOST_SELECTORS, size // LONGEST_EXPRESSION))
+        count = max(1, min(MAX_SELECTORS, size // LONGEST_EXPRESSION))
         claim = [{"name": "one", "resourceClaimName": f"hostile-{seed}"}]
         return [_claim(seed, count=count, make=make), pod(f"user-{seed}", resourceClaims=claim)]
 

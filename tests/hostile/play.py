@@ -42,7 +42,7 @@ from tests.hostile.crafted import Made
 from tests.hostile.sound import Tree
 
 # CPU of one round after which nobody waits for hostile objects any longer: sound pods are bound long before.
-MOST_SECONDS: Final = 3.0
+MAX_SECONDS: Final = 3.0
 WORKERS: Final = 16
 # What the work of `slowness` takes on a machine that is not busy.
 _UNIT_SECONDS: Final = 0.0125
@@ -176,7 +176,7 @@ async def play(service: HostileCluster, hostile: Sequence[Made], *, sound: int =
             if watched:
                 service.hear(kind, watched)
                 await asyncio.sleep(0)
-        limit = time.thread_time() + MOST_SECONDS
+        limit = time.thread_time() + MAX_SECONDS
         while began or not service.is_idle():
             await asyncio.sleep(0)
             service.cluster.deliver()

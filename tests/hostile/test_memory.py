@@ -32,7 +32,7 @@ LAST: Final = 4
 # Of the blocks that an object takes when it is decoded: what each of the later rounds may add to those in use.
 #
 # Of eight rounds, that is one object: the last one that failed may still be held when the rounds end.
-MOST_KEPT: Final = 0.2
+MAX_KEPT: Final = 0.2
 # Of what counts by its number: the pod's own key in logs and rings.
 FEW_BLOCKS: Final = 200
 GIANTS: Final = (
@@ -72,7 +72,7 @@ async def test_what_is_kept_of_giants_that_come_and_go_reaches_a_level(name: str
         first = await blocks_after(2 * ROUNDS)
         last = await blocks_after(ROUNDS)
     kept = (last - first) / ROUNDS
-    assert kept < max(MOST_KEPT * blocks_of(case), FEW_BLOCKS), f"each object leaves {kept:.0f} blocks of memory"
+    assert kept < max(MAX_KEPT * blocks_of(case), FEW_BLOCKS), f"each object leaves {kept:.0f} blocks of memory"
 
 
 def blocks_of(case: Case) -> int:

@@ -80,7 +80,7 @@ def test_a_kind_of_which_whole_objects_are_written_comes_out_as_well() -> None:
 
 
 def test_a_spec_that_was_written_before_is_a_number(monkeypatch: Any) -> None:
-    monkeypatch.setattr(packing, "MOST_SPECS", 3)
+    monkeypatch.setattr(packing, "MAX_SPECS", 3)
     packer, unpacker = ObjectPacker(), ObjectUnpacker()
     are_numbers = []
     for number, priority in enumerate((0, 1, 0, 2, 3, 3, 0, 0)):

@@ -167,7 +167,7 @@ async def test_after_a_failure_a_new_segment_says_what_is_missing_and_replays(
 async def test_a_thread_that_cannot_keep_up_loses_entries_and_goes_on_with_a_snapshot(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recorder_module, "MOST_WAITING", 300)
+    monkeypatch.setattr(recorder_module, "MAX_WAITING", 300)
     monkeypatch.setattr(recorder_module, "BATCH", 64)
     cluster = cluster_with(tmp_path)
     recorder = cluster.recorder

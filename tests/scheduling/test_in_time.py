@@ -365,7 +365,7 @@ def test_a_pod_that_was_ended_waits_longer_each_time_and_is_reported(monkeypatch
 
 NODES = 1000
 # For which the event loop may be held: processor time.
-MOST_SECONDS = 0.2
+MAX_SECONDS = 0.2
 
 
 def _keys(number: int) -> list[str]:
@@ -523,6 +523,6 @@ def loop() -> Iterator[Loop]:
 def test_no_giant_holds_the_loop_in_any_step(loop: Loop, fields: Tree) -> None:
     loop.seconds.clear()
     loop.play(fields)
-    held = {step: round(seconds, 3) for step, seconds in loop.seconds.items() if seconds > MOST_SECONDS}
+    held = {step: round(seconds, 3) for step, seconds in loop.seconds.items() if seconds > MAX_SECONDS}
     assert not held, f"of {loop.seconds}"
     assert max(loop.seconds[f"another is decided about {place}"] for place in range(3)) < 0.1

@@ -12,9 +12,9 @@ from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.scheduling.attempt_events import ClassRejected, PodGone, PodRequeued, VictimEvictionBegun, VictimSpared
 from kscheduler.scheduling.failure import SCHEDULER_ERROR, UNSCHEDULABLE, Failure
 from kscheduler.scheduling.pod_log import PodLog
-from kscheduler.scheduling.pod_log.lines import FIRST_NAMES, MOST_CLASSES
-from kscheduler.scheduling.pod_log.pod_log import MOST_GATES_REPORTED, MOST_REMEMBERED
-from kscheduler.scheduling.pod_log.repeated_errors import MOST_CAUSES
+from kscheduler.scheduling.pod_log.lines import FIRST_NAMES, MAX_CLASSES
+from kscheduler.scheduling.pod_log.pod_log import MAX_GATES_REPORTED, MAX_REMEMBERED
+from kscheduler.scheduling.pod_log.repeated_errors import MAX_CAUSES
 from kscheduler.state.queue.sub_queues import BACKOFF
 from kscheduler.telemetry.logs.verbosity import set_verbosity
 from tests.builders import make_pod
@@ -156,7 +156,7 @@ def test_causes_that_are_ever_new_are_bounded() -> None:
                 one.last_error = text = f"{chr(97 + number % 26)}{chr(97 + number // 26)}: no"
                 outage.fail(one, text, float(second))
             outage.log.repeat_errors(float(second), outage.found)
-    assert len(lines) <= 10 * (MOST_CAUSES + 1)
+    assert len(lines) <= 10 * (MAX_CAUSES + 1)
 
 
 def test_what_is_over_is_reported_no_more_and_forgotten() -> None:
@@ -215,17 +215,17 @@ def test_two_verdicts_on_one_class_are_two_lines() -> None:
 def test_classes_that_wait_to_be_reported_are_bounded() -> None:
     log = PodLog()
     with at(2) as lines:
-        for number in range(2 * MOST_CLASSES):
+        for number in range(2 * MAX_CLASSES):
             log.with_class(queued(), rejected(like=f"default/judged-{number}"), None, 0.0)
-        assert len(lines) == 2 * MOST_CLASSES, "told without anybody asking"
+        assert len(lines) == 2 * MAX_CLASSES, "told without anybody asking"
 
 
 def test_victims_whose_end_is_never_seen_are_not_remembered_for_ever() -> None:
     log = PodLog()
-    for number in range(MOST_REMEMBERED + 10):
+    for number in range(MAX_REMEMBERED + 10):
         log.preempted(VictimEvictionBegun(*preemption(number), 0.0))
     assert not log.expects_end_of("uid-of-victim-0")
-    assert log.expects_end_of(f"uid-of-victim-{MOST_REMEMBERED + 9}")
+    assert log.expects_end_of(f"uid-of-victim-{MAX_REMEMBERED + 9}")
 
 
 def test_a_victims_end_is_reported_once_with_its_reason() -> None:
@@ -272,7 +272,7 @@ def test_what_keeps_a_pod_out_is_reported_once_for_each_reason_and_never_endless
         assert [(line["pod"], line["message"]) for line in lines] == [("default/web", "no claim")]
         for number in range(100):
             log.kept_out(pod, f"text {number}", f"text {number}")
-    assert len(lines) == MOST_GATES_REPORTED
+    assert len(lines) == MAX_GATES_REPORTED
     assert gated.reported_gates == frozenset()
 
 

@@ -9,7 +9,7 @@ from kscheduler.client.errors import ClientError, UnknownOutcomeError
 from kscheduler.client.http.http1 import HttpRequest
 from kscheduler.client.resource_path import RequestOwner, owner_of_request
 from kscheduler.client.write_failures import WriteFailures, advice_on_hanging
-from kscheduler.service.monitors.hanging_writes import EVENT, MOST_REPORTED, HangingWritesMonitor
+from kscheduler.service.monitors.hanging_writes import EVENT, MAX_REPORTED, HangingWritesMonitor
 from tests.builders import make_pod
 from tests.election.stand_ins import refusal
 from tests.scheduling.around import SchedulerHarness
@@ -77,7 +77,7 @@ async def test_ten_are_reported_however_many_hang() -> None:
     await clock.advance(10.0)
     with structlog.testing.capture_logs() as lines:
         monitor.look()
-    assert len(lines) == len(list(monitor.notes())) == MOST_REPORTED
+    assert len(lines) == len(list(monitor.notes())) == MAX_REPORTED
     assert {line["namespaces"] for line in lines} == {40}
 
 

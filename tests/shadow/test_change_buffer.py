@@ -40,7 +40,7 @@ def test_a_deletion_that_only_a_list_shows_counts_as_the_newest() -> None:
 
 def test_a_full_tape_is_played_without_waiting() -> None:
     change_buffer = ChangeBuffer(60.0)
-    for number in range(tapes.MOST_CHANGES + 1):
+    for number in range(tapes.MAX_CHANGES + 1):
         change_buffer.add(PODS, None, None, str(number), now=0.0)
     assert change_buffer.next_in(0.0) == 0.0
     change_buffer.pop()

@@ -45,7 +45,7 @@ def test_sums_follow_the_pods_that_come_and_go(cache: Cache) -> None:
 def test_sums_are_kept_until_there_are_too_many_and_then_begin_anew(
     cache: Cache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(topology_columns, "_MOST_SUMS", 6)
+    monkeypatch.setattr(topology_columns, "_MAX_SUMS", 6)
     columns = RecentColumns[str](1 << 20)
     column = np.zeros(cache.nodes.capacity, dtype=np.int64)
     columns.keep("web", column)

@@ -23,7 +23,7 @@ Tree = dict[str, Any]
 Predicate = Callable[[Tree], bool]
 DRIVER: Final = "gpu.example.com"
 GI: Final = 2**30
-MOST_STEPS: Final = 10_000
+MAX_STEPS: Final = 10_000
 
 
 def attribute(device: Tree, name: str) -> Any:
@@ -65,7 +65,7 @@ def specified(line: Tree, node: Tree, version: str) -> list[tuple[str, ...]] | N
         "taken": [result for allocation in held for result in allocation["devices"]["results"]],
     }
     gates = FeatureGates(version=version).enabled_names()
-    found = Specification(problem, node, version, gates, evaluate, MOST_STEPS, {}).allocate()
+    found = Specification(problem, node, version, gates, evaluate, MAX_STEPS, {}).allocate()
     if found is None:
         return None
     chosen = {claim["metadata"]["name"]: result for claim, result in zip(wanted, found, strict=True)}

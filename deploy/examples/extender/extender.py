@@ -23,7 +23,7 @@ from typing import Any
 _log = logging.getLogger("extender")
 
 Tree = dict[str, Any]
-MOST_SCORE = 10
+MAX_SCORE = 10
 """An extender gives 0 to 10 points; the scheduler multiplies them by 10 and by the extender's weight."""
 SECONDS = 5.0
 """How long a Binding may take: less than `httpTimeout`, so that the scheduler hears of a failure."""
@@ -55,7 +55,7 @@ def _score(node: Tree) -> int:
         watts = int(_labels(node)["example.com/watts"])
     except (KeyError, ValueError):
         return 0
-    return max(0, MOST_SCORE - watts // 100)
+    return max(0, MAX_SCORE - watts // 100)
 
 
 def preempt(queried: Tree) -> Tree:

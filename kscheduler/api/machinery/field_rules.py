@@ -19,7 +19,7 @@ _QUALIFIED = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
 _CANONICAL_INTEGER = re.compile("0|-?[1-9][0-9]*")
 _INTEGER = re.compile("(?P<sign>[+-]?)0*(?P<digits>[0-9]+)")
 _INT64 = range(-(2**63), 2**63)
-_MOST_DIGITS = 19
+_MAX_DIGITS = 19
 _LONGEST_LABEL = 63
 _LONGEST_NAME = 253
 
@@ -174,7 +174,7 @@ def int64(field: str, text: str) -> list[FieldCause]:
     number = _INTEGER.fullmatch(text)
     if number is None:
         causes.append(bad_value(field, text, f'strconv.ParseInt: parsing "{text}": invalid syntax'))
-    elif len(number["digits"]) > _MOST_DIGITS or int(f"{number['sign']}{number['digits']}") not in _INT64:
+    elif len(number["digits"]) > _MAX_DIGITS or int(f"{number['sign']}{number['digits']}") not in _INT64:
         causes.append(bad_value(field, text, f'strconv.ParseInt: parsing "{text}": value out of range'))
     return causes
 

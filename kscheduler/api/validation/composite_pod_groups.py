@@ -12,7 +12,7 @@ from kscheduler.api.validation.pod_groups import IMMUTABLE, group_of_any_kind, v
 
 Causes = list[FieldCause]
 
-_MOST_TEMPLATES = 8
+_MAX_TEMPLATES = 8
 # Fields of a spec that never change.
 _FIELDS = (
     "parentCompositePodGroupName",
@@ -61,8 +61,8 @@ def validate_composite_templates(templates: list[Object]) -> Causes:
         if not _is_shallow(template, DEEPEST_TREE - 1):
             reason = f"maximum template hierarchy depth is {DEEPEST_TREE}"
             return [rules.bad_value(f"{path}[{place}]", template.get("compositePodGroupTemplates"), reason)]
-    if len(templates) > _MOST_TEMPLATES:
-        causes.append(rules.too_many(path, len(templates), _MOST_TEMPLATES))
+    if len(templates) > _MAX_TEMPLATES:
+        causes.append(rules.too_many(path, len(templates), _MAX_TEMPLATES))
     seen: set[str] = set()
     for where, template, is_composite in _all_templates(templates, path):
         name = template.get("name") or ""
@@ -102,8 +102,8 @@ def _template(template: Object, path: str) -> Causes:
     causes = _policy(template, path)
     children = [template.get(name) or [] for name in ("podGroupTemplates", "compositePodGroupTemplates")]
     for name, found in zip(("podGroupTemplates", "compositePodGroupTemplates"), children, strict=True):
-        if len(found) > _MOST_TEMPLATES:
-            causes.append(rules.too_many(f"{path}.{name}", len(found), _MOST_TEMPLATES))
+        if len(found) > _MAX_TEMPLATES:
+            causes.append(rules.too_many(f"{path}.{name}", len(found), _MAX_TEMPLATES))
     if not any(children):
         reason = "must have at least one child PodGroupTemplate or CompositePodGroupTemplate"
         causes.append(rules.bad_value(path, template.get("name") or "", reason))

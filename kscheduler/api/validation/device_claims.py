@@ -10,11 +10,11 @@ from kscheduler.api.validation.containers import is_extended
 from kscheduler.api.validation.device_parts import Causes
 from kscheduler.api.validation.placement import validate_node_selector
 
-_MOST_CONSTRAINTS = 32
-_MOST_ALTERNATIVES = 8
-_MOST_RESULTS = 32
-_MOST_CONSUMERS = 256
-_MOST_CONDITIONS = 8
+_MAX_CONSTRAINTS = 32
+_MAX_ALTERNATIVES = 8
+_MAX_RESULTS = 32
+_MAX_CONSUMERS = 256
+_MAX_CONDITIONS = 8
 _DEVICE_ID = ("driver", "pool", "device", "shareID")
 _MODES = ("All", "ExactCount")
 _SOURCES = ("FromClaim", "FromClass")
@@ -45,7 +45,7 @@ def validate_class(value: Object) -> Causes:
     """All violated rules of a class."""
     spec = value.get("spec") or {}
     causes = parts.selectors(spec.get("selectors"), "spec.selectors")
-    causes += parts.each(spec.get("config"), "spec.config", parts.MOST_CONFIGS, parts.configuration)
+    causes += parts.each(spec.get("config"), "spec.config", parts.MAX_CONFIGS, parts.configuration)
     name = spec.get("extendedResourceName")
     if name is not None and (rules.wrong_with_name(name) or not is_extended(name)):
         reason = "must be a valid extended resource name"
@@ -57,7 +57,7 @@ def validate_status(old: Object, new: Object) -> Causes:
     """All violated rules of a change of a claim's status."""
     before, after = old.get("status") or {}, new.get("status") or {}
     causes = parts.each_once(
-        after.get("reservedFor"), "status.reservedFor", _MOST_CONSUMERS, _consumer, lambda one: one.get("uid") or ""
+        after.get("reservedFor"), "status.reservedFor", _MAX_CONSUMERS, _consumer, lambda one: one.get("uid") or ""
     )
     allocation = after.get("allocation")
     allocated = {_identity(one) for one in ((allocation or {}).get("devices") or {}).get("results") or ()}
@@ -96,9 +96,9 @@ def _spec(spec: Object, path: str) -> Causes:
     def config(value: Object, at: str) -> Causes:
         return _references(value, at, names) + parts.configuration(value, at)
 
-    causes = parts.each_once(devices.get("requests"), f"{where}.requests", parts.MOST_REQUESTS, _request, _name)
-    causes += parts.each(devices.get("constraints"), f"{where}.constraints", _MOST_CONSTRAINTS, constraint)
-    return causes + parts.each(devices.get("config"), f"{where}.config", parts.MOST_CONFIGS, config)
+    causes = parts.each_once(devices.get("requests"), f"{where}.requests", parts.MAX_REQUESTS, _request, _name)
+    causes += parts.each(devices.get("constraints"), f"{where}.constraints", _MAX_CONSTRAINTS, constraint)
+    return causes + parts.each(devices.get("config"), f"{where}.config", parts.MAX_CONFIGS, config)
 
 
 def _name(value: Object) -> str:
@@ -116,7 +116,7 @@ def _request(request: Object, path: str) -> Causes:
     if alternatives and exactly is not None:
         return [*causes, rules.bad_value(path, None, f"{_ONE_FORM}, but multiple fields are set")]
     if alternatives:
-        return causes + parts.each_once(alternatives, f"{path}.firstAvailable", _MOST_ALTERNATIVES, _subrequest, _name)
+        return causes + parts.each_once(alternatives, f"{path}.firstAvailable", _MAX_ALTERNATIVES, _subrequest, _name)
     if exactly is None:
         return [*causes, rules.required(path, _ONE_FORM)]
     return causes + _wanted(exactly, f"{path}.exactly")
@@ -141,7 +141,7 @@ def _wanted(request: Object, path: str) -> Causes:
     elif mode not in _MODES:
         causes.append(rules.unsupported(f"{path}.allocationMode", mode or "", _MODES))
     return causes + parts.each(
-        request.get("tolerations"), f"{path}.tolerations", parts.MOST_TOLERATIONS, parts.toleration
+        request.get("tolerations"), f"{path}.tolerations", parts.MAX_TOLERATIONS, parts.toleration
     )
 
 
@@ -158,7 +158,7 @@ def _references(value: Object, path: str, names: Names) -> Causes:
     def reference(name: str, at: str) -> Causes:
         return _reference(name, at, names)
 
-    return parts.each_once(value.get("requests"), f"{path}.requests", parts.MOST_REQUESTS, reference)
+    return parts.each_once(value.get("requests"), f"{path}.requests", parts.MAX_REQUESTS, reference)
 
 
 def _reference(name: str, path: str, names: Names) -> Causes:
@@ -185,8 +185,8 @@ def _allocation(allocation: Object, path: str, names: Names) -> Causes:
         causes = rules.enumerated(where, source, _SOURCES) if source else [rules.required(where)]
         return causes + _references(value, at, names) + parts.configuration(value, at)
 
-    causes = parts.each(devices.get("results"), f"{path}.devices.results", _MOST_RESULTS, result)
-    causes += parts.each(devices.get("config"), f"{path}.devices.config", 2 * parts.MOST_CONFIGS, config)
+    causes = parts.each(devices.get("results"), f"{path}.devices.results", _MAX_RESULTS, result)
+    causes += parts.each(devices.get("config"), f"{path}.devices.config", 2 * parts.MAX_CONFIGS, config)
     if allocation.get("nodeSelector") is not None:
         causes += validate_node_selector(allocation["nodeSelector"], f"{path}.nodeSelector")
     return causes
@@ -229,8 +229,8 @@ def _device_status(device: Object, path: str, allocated: set[tuple[Any, ...]]) -
         shown = {f"{name[0].upper()}{name[1:]}": device.get(name) or "" for name in _DEVICE_ID}
         causes.append(rules.bad_value(path, shown, "must be an allocated device in the claim"))
     conditions = device.get("conditions") or ()
-    if len(conditions) > _MOST_CONDITIONS:
-        causes.append(rules.too_many(f"{path}.conditions", len(conditions), _MOST_CONDITIONS))
+    if len(conditions) > _MAX_CONDITIONS:
+        causes.append(rules.too_many(f"{path}.conditions", len(conditions), _MAX_CONDITIONS))
     if device.get("data") is not None:
         causes += parts.raw_object(device["data"], f"{path}.data", _LONGEST_DATA)
     return causes

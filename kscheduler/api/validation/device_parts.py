@@ -21,9 +21,9 @@ _LONGEST_POOL = 253
 _LONGEST_ID = 32
 _LONGEST_EXPRESSION = 10 * 1024
 _LONGEST_PARAMETERS = 10 * 1024
-_MOST_CONDITIONS = 4
-MOST_SELECTORS = MOST_CONFIGS = MOST_REQUESTS = 32
-MOST_TOLERATIONS = 16
+_MAX_CONDITIONS = 4
+MAX_SELECTORS = MAX_CONFIGS = MAX_REQUESTS = 32
+MAX_TOLERATIONS = 16
 _EFFECTS = ("NoExecute", "NoSchedule", "None")
 _IDENTIFIER = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 _IDENTIFIER_TEXT = (
@@ -102,7 +102,7 @@ def _identifier(name: str, path: str) -> Causes:
 
 def selectors(values: Any, path: str) -> Causes:
     """Selectors, each a CEL expression that compiles."""
-    return each(values, path, MOST_SELECTORS, _selector)
+    return each(values, path, MAX_SELECTORS, _selector)
 
 
 def _selector(selector: Object, path: str) -> Causes:
@@ -189,7 +189,7 @@ def binding_conditions(value: Object, path: str) -> Causes:
     ready, failed = (value.get(name) or [] for name in ("bindingConditions", "bindingFailureConditions"))
     # Go prints a list that is not there as null.
     for name, conditions in (("bindingConditions", ready), ("bindingFailureConditions", failed)):
-        causes += each(conditions, f"{path}.{name}", _MOST_CONDITIONS, lambda text, at: rules.qualified_name(at, text))
+        causes += each(conditions, f"{path}.{name}", _MAX_CONDITIONS, lambda text, at: rules.qualified_name(at, text))
     for name, conditions in (("bindingConditions", ready), ("bindingFailureConditions", failed)):
         for place, condition in enumerate(conditions):
             where = f"{path}.{name}[{place}]"

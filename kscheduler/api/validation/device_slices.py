@@ -10,12 +10,12 @@ from kscheduler.api.validation import device_parts as parts
 from kscheduler.api.validation.device_parts import Causes
 from kscheduler.api.validation.placement import validate_node_selector
 
-_MOST_DEVICES, _MOST_SPECIAL_DEVICES = 128, 64
-_MOST_ENTRIES = 32
-_MOST_LIST_VALUES = 48
-_MOST_TAINTS = 16
-_MOST_COUNTER_SETS, _MOST_COUNTERS = 8, 32
-_MOST_CONSUMED_SETS = 2
+_MAX_DEVICES, _MAX_SPECIAL_DEVICES = 128, 64
+_MAX_ENTRIES = 32
+_MAX_LIST_VALUES = 48
+_MAX_TAINTS = 16
+_MAX_COUNTER_SETS, _MAX_COUNTERS = 8, 32
+_MAX_CONSUMED_SETS = 2
 _LONGEST_VALUE = 64
 _LISTS = ("bools", "ints", "strings", "versions")
 _SCALARS = ("bool", "int", "string", "version")
@@ -42,14 +42,14 @@ def validate_slice(value: Object) -> Causes:
                      "`perDeviceNodeSelection` is required")  # fmt: skip
     if spec.get("sharedCounters") is not None and spec.get("devices") is not None:
         causes.append(rules.bad_value("spec", "", "only one of `sharedCounters` or `devices` is allowed"))
-    most = _MOST_SPECIAL_DEVICES if any(map(_is_special, devices)) else _MOST_DEVICES
+    most = _MAX_SPECIAL_DEVICES if any(map(_is_special, devices)) else _MAX_DEVICES
 
     def device(one: Object, path: str) -> Causes:
         return _device(one, path, is_placed=bool(spec.get("perDeviceNodeSelection")))
 
     causes += parts.each_once(devices, "spec.devices", most, device, _name)
     sets = spec.get("sharedCounters")
-    return causes + parts.each_once(sets, "spec.sharedCounters", _MOST_COUNTER_SETS, _counter_set, _name)
+    return causes + parts.each_once(sets, "spec.sharedCounters", _MAX_COUNTER_SETS, _counter_set, _name)
 
 
 def validate_slice_update(old: Object, new: Object) -> Causes:
@@ -126,12 +126,12 @@ def _node_selector(selector: Object, path: str, *, one_term: bool) -> Causes:
 def _device(device: Object, path: str, *, is_placed: bool) -> Causes:
     attributes, capacity = device.get("attributes") or {}, device.get("capacity") or {}
     causes = rules.dns_label(f"{path}.name", _name(device))
-    if len(attributes) + len(capacity) > _MOST_ENTRIES:
-        reason = f"the total number of attributes and capacities must not exceed {_MOST_ENTRIES}"
+    if len(attributes) + len(capacity) > _MAX_ENTRIES:
+        reason = f"the total number of attributes and capacities must not exceed {_MAX_ENTRIES}"
         causes.append(rules.bad_value(path, len(attributes) + len(capacity), reason))
     values = sum(max(sum(len(one.get(name) or ()) for name in _LISTS), 1) for one in attributes.values())
-    if values > _MOST_LIST_VALUES:
-        reason = f"the total number of attribute values must not exceed {_MOST_LIST_VALUES}"
+    if values > _MAX_LIST_VALUES:
+        reason = f"the total number of attribute values must not exceed {_MAX_LIST_VALUES}"
         causes.append(rules.bad_value(path, values, reason))
     for name, attribute in attributes.items():
         causes += parts.qualified_name(name, f"{path}.attributes")
@@ -139,9 +139,9 @@ def _device(device: Object, path: str, *, is_placed: bool) -> Causes:
     for name, amount in capacity.items():
         causes += parts.qualified_name(name, f"{path}.capacity")
         causes += _capacity(amount, f"{path}.capacity[{name}]", is_shared=bool(device.get("allowMultipleAllocations")))
-    causes += parts.each(device.get("taints"), f"{path}.taints", _MOST_TAINTS, parts.taint)
+    causes += parts.each(device.get("taints"), f"{path}.taints", _MAX_TAINTS, parts.taint)
     causes += parts.each_once(
-        device.get("consumesCounters"), f"{path}.consumesCounters", _MOST_CONSUMED_SETS, _consumption, _counter_set_name
+        device.get("consumesCounters"), f"{path}.consumesCounters", _MAX_CONSUMED_SETS, _consumption, _counter_set_name
     )
     causes += _device_place(device, path, is_placed=is_placed)
     return causes + parts.binding_conditions(device, path)
@@ -265,6 +265,6 @@ def _counter_set(value: Object, path: str) -> Causes:
 def _counters(counters: Object | None, path: str) -> Causes:
     if not counters:
         return [rules.required(path)]
-    if len(counters) > _MOST_COUNTERS:
-        return [rules.too_many(path, len(counters), _MOST_COUNTERS)]
+    if len(counters) > _MAX_COUNTERS:
+        return [rules.too_many(path, len(counters), _MAX_COUNTERS)]
     return [cause for name in counters for cause in rules.dns_label(path, name)]

@@ -10,8 +10,8 @@ from kscheduler.api.machinery.api_errors import FieldCause, Object
 
 Causes = list[FieldCause]
 
-_MOST_TEMPLATES = 8
-_MOST_CLAIMS = 4
+_MAX_TEMPLATES = 8
+_MAX_CLAIMS = 4
 _HIGHEST_PRIORITY = 1_000_000_000
 IMMUTABLE = "field is immutable"
 # Fields of a PodGroup's spec that never change; the policy may change only within its kind.
@@ -67,8 +67,8 @@ def validate_workload(workload: Object, composite_templates: Callable[[list[Obje
     """All violated rules of a new workload. `composite_templates`: those of its trees of templates."""
     spec = workload.get("spec") or {}
     templates = spec.get("podGroupTemplates") or []
-    if len(templates) > _MOST_TEMPLATES:
-        return [rules.too_many("spec.podGroupTemplates", len(templates), _MOST_TEMPLATES)]
+    if len(templates) > _MAX_TEMPLATES:
+        return [rules.too_many("spec.podGroupTemplates", len(templates), _MAX_TEMPLATES)]
     if spec.get("compositePodGroupTemplates"):
         if not templates:
             return composite_templates(spec["compositePodGroupTemplates"])
@@ -117,8 +117,8 @@ def validate_template(spec: Object, path: str) -> Causes:
         number = gang.get("minCount") or 0
         causes.append(rules.bad_value(f"{where}.gang.minCount", number, "must be greater than or equal to 1"))
     claims = spec.get("resourceClaims") or ()
-    if len(claims) > _MOST_CLAIMS:
-        causes.append(rules.too_many(f"{path}.resourceClaims", len(claims), _MOST_CLAIMS))
+    if len(claims) > _MAX_CLAIMS:
+        causes.append(rules.too_many(f"{path}.resourceClaims", len(claims), _MAX_CLAIMS))
     return causes
 
 

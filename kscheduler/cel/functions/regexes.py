@@ -10,14 +10,14 @@ from kscheduler.bounded import WithinBudget
 from kscheduler.cel.steps import afford, spend
 
 # Expressions that stay compiled: a few kilobytes each, some megabytes where one repeats a large class of letters.
-_MOST_KEPT, _MOST_KEPT_BYTES = 256, 16 << 20
+_MAX_KEPT, _MAX_KEPT_BYTES = 256, 16 << 20
 _BYTES_PER_INSTRUCTION: Final = 24
 # Memory that an expression may have at first: RE2 gives up after two milliseconds where that is not enough.
 _SMALL_BYTES: Final = 256 << 10
 # RE2's default.
 _LARGE_BYTES: Final = 8 << 20
 # Of a program in so much memory. To make one is about a step: the largest takes a quarter of a second.
-_MOST_INSTRUCTIONS: Final = 500_000
+_MAX_INSTRUCTIONS: Final = 500_000
 _LOOKS_PER_STEP: Final = 64
 _TOO_LARGE: Final = "pattern too large - compile failed"
 
@@ -36,7 +36,7 @@ _WORDS = {
     "trailing \\": "trailing backslash at end of expression",
     "unexpected )": "unexpected )",
 }
-_kept: WithinBudget[str, Any] = WithinBudget(_MOST_KEPT_BYTES, _MOST_KEPT)
+_kept: WithinBudget[str, Any] = WithinBudget(_MAX_KEPT_BYTES, _MAX_KEPT)
 # Long evaluations run in threads.
 _kept_lock = Lock()
 _SINGLE_BYTE = re.compile(r"\\(?:\\|Q.*?(?:\\E|$)|[^C])|\\C", re.DOTALL)
@@ -75,7 +75,7 @@ def _compiled(text: str) -> Any:
         if _text_of(error) != _TOO_LARGE:
             raise _message(error) from None
         # What it takes is known only afterwards, so there must be room for the largest.
-        afford(_MOST_INSTRUCTIONS)
+        afford(_MAX_INSTRUCTIONS)
         try:
             pattern = _within(text, _LARGE_BYTES)
         except re2.error as too_large:

@@ -14,7 +14,7 @@ from kscheduler.cel.values.typing import type_of
 
 _COMPARABLE = ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes")
 # As many values as an attribute of a device may have.
-_MOST_INCLUDES = 48
+_MAX_INCLUDES = 48
 _ADDABLE = frozenset(("bytes", "double", "duration", "int", "list", "string", "timestamp", "uint"))
 
 
@@ -268,10 +268,10 @@ def _includes(values: Any, wanted: Any) -> bool:
 
 def _includes_of_short(values: Any, wanted: Any) -> bool | ErrorValue:
     """That of 1.36, which is made for attributes of devices."""
-    if isinstance(values, list) and len(values) > _MOST_INCLUDES:
-        if _includes(values[:_MOST_INCLUDES], wanted):
+    if isinstance(values, list) and len(values) > _MAX_INCLUDES:
+        if _includes(values[:_MAX_INCLUDES], wanted):
             return True
-        return ErrorValue(f"'includes' function cannot be applied to lists longer than {_MOST_INCLUDES} values")
+        return ErrorValue(f"'includes' function cannot be applied to lists longer than {_MAX_INCLUDES} values")
     return _includes(values, wanted)
 
 

@@ -13,7 +13,7 @@ _USER = _LETTERS | frozenset(b"$&+,;=")
 _ENCODED_PATH = _LETTERS | frozenset(b"!$&'()*+,;=:@[]%/")
 _HEX = frozenset(b"0123456789abcdefABCDEF")
 _USERINFO = frozenset("-._:~!$&'()*+,;=%@") | frozenset(chr(code) for code in _LETTERS)
-_MOST_PARAMETERS = 10_000
+_MAX_PARAMETERS = 10_000
 
 
 class UrlError(ValueError):
@@ -87,7 +87,7 @@ class URL(Opaque):
     def parameters(self) -> dict[str, list[str]]:
         """The parameters of the query; what cannot be decoded is left out."""
         found: dict[str, list[str]] = {}
-        if self.query.count("&") + 1 > _MOST_PARAMETERS:
+        if self.query.count("&") + 1 > _MAX_PARAMETERS:
             return found
         for part in self.query.split("&"):
             if not part or ";" in part:

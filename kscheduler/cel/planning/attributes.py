@@ -73,7 +73,7 @@ class Frame:
 ABSENT = object()
 
 _INDEXES = (str, int, Uint, bool, float)
-_MOST_INT = 2**63 - 1
+_MAX_INT = 2**63 - 1
 
 
 def index_error(index: Any) -> ErrorValue | None:
@@ -111,7 +111,7 @@ def position(index: Any) -> int | ErrorValue:
         whole = index == index and abs(index) < float(2**63) and index == int(index)
         return int(index) if whole else ErrorValue(f"unsupported index value {shown(index)} in list")
     if type(index) is Uint:
-        return int(index) if index <= _MOST_INT else ErrorValue(f"unsupported index value {shown(index)} in list")
+        return int(index) if index <= _MAX_INT else ErrorValue(f"unsupported index value {shown(index)} in list")
     return ErrorValue(f"unsupported index type '{type_of(index)}' in list")
 
 

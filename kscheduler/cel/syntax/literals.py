@@ -80,7 +80,7 @@ _SIMPLE = {
 _HEX_DIGITS = {"x": 2, "X": 2, "u": 4, "U": 8}
 _BAD = "unable to unescape string"
 # Of a number within 64 bits, zeros before it aside.
-_MOST_DIGITS = 20
+_MAX_DIGITS = 20
 _LARGEST_CODE_POINT = 0x10FFFF
 
 
@@ -94,7 +94,7 @@ def integer(text: str, *, signed: bool) -> int:
     digits = text.removeprefix("-")
     base = 16 if digits.startswith("0x") else 10
     digits = digits.lstrip("0x") or "0"
-    if len(digits) > _MOST_DIGITS:
+    if len(digits) > _MAX_DIGITS:
         raise LiteralError  # Python reads no more than 4,300 in one go
     value = int(digits, base)
     value = -value if negative else value

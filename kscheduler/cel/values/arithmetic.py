@@ -21,7 +21,7 @@ _UINT_OVERFLOW = ErrorValue("unsigned integer overflow")
 _BY_ZERO = ErrorValue("division by zero")
 _MODULO_ZERO = ErrorValue("modulus by zero")
 _LEAST, _MOST = -(2**63), 2**63 - 1
-_MOST_UINT = 2**64 - 1
+_MAX_UINT = 2**64 - 1
 
 # Of a new list: fewer than are copied in that time, since they take memory.
 _ELEMENTS_PER_STEP = 2
@@ -32,7 +32,7 @@ def _int(value: int) -> int | ErrorValue:
 
 
 def _uint(value: int) -> Uint | ErrorValue:
-    return Uint(value) if 0 <= value <= _MOST_UINT else _UINT_OVERFLOW
+    return Uint(value) if 0 <= value <= _MAX_UINT else _UINT_OVERFLOW
 
 
 def _mixed(other: Any) -> ErrorValue:

@@ -10,7 +10,7 @@ from kscheduler.cel.values import go_text
 from kscheduler.cel.values.kinds import ANY_MAP, DurationValue, ErrorValue, Opaque, Timestamp, Uint
 from kscheduler.cel.values.times import (
     LEAST_SECONDS,
-    MOST_SECONDS,
+    MAX_SECONDS,
     TIMESTAMP_OVERFLOW,
     parse_duration,
     parse_timestamp,
@@ -123,7 +123,7 @@ def _from_integer(value: int, kind: str) -> Any:
     if kind == "int":
         return int(value) if value < 2**63 else _INT_OVERFLOW
     if kind == "timestamp" and type(value) is int:
-        return Timestamp(value) if LEAST_SECONDS <= value <= MOST_SECONDS else TIMESTAMP_OVERFLOW
+        return Timestamp(value) if LEAST_SECONDS <= value <= MAX_SECONDS else TIMESTAMP_OVERFLOW
     return None
 
 

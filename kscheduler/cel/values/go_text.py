@@ -53,7 +53,7 @@ def quoted_bytes(value: bytes) -> str:
 
 
 # From here on `%v` writes an exponent.
-_MOST_PLAIN_EXPONENT = 6
+_MAX_PLAIN_EXPONENT = 6
 
 
 def float_g(value: float) -> str:
@@ -62,7 +62,7 @@ def float_g(value: float) -> str:
         return _not_finite(value)
     sign, digits, point = _digits(value)
     exponent = point - 1
-    if exponent < -4 or exponent >= _MOST_PLAIN_EXPONENT:
+    if exponent < -4 or exponent >= _MAX_PLAIN_EXPONENT:
         mantissa = digits[0] + (f".{digits[1:]}" if len(digits) > 1 else "")
         return f"{sign}{mantissa}e{'-' if exponent < 0 else '+'}{abs(exponent):02d}"
     return sign + _plain(digits, point)

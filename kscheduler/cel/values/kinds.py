@@ -130,7 +130,7 @@ def map_key(value: Any) -> Any:
     return ("id", id(value))
 
 
-_MOST_INT = 2**63 - 1
+_MAX_INT = 2**63 - 1
 
 
 class Map:
@@ -197,7 +197,7 @@ def _equal_numbers(key: Any) -> tuple[Any, ...]:
     if kind is int:
         return (Uint(key),) if key >= 0 else ()
     if kind is Uint:
-        return (int(key),) if key <= _MOST_INT else ()
+        return (int(key),) if key <= _MAX_INT else ()
     if kind is float and key == key and abs(key) < float(2**64) and key == int(key):
         whole = int(key)
         signed = (whole,) if -(2**63) < whole < 2**63 else ()

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from kscheduler.cel.values.kinds import DurationValue, ErrorValue, Timestamp
 
 # The first second of the year 1 and the last of 9999.
-LEAST_SECONDS, MOST_SECONDS = -62135596800, 253402300799
+LEAST_SECONDS, MAX_SECONDS = -62135596800, 253402300799
 
 TIMESTAMP_OVERFLOW = ErrorValue("timestamp overflow")
 _INT_OVERFLOW = ErrorValue("integer overflow")
@@ -28,7 +28,7 @@ _MOMENT = re.compile(
     r"([0-9]{4})-([0-9]{2})-([0-9]{2})T([0-9]{1,2}):([0-9]{2}):([0-9]{2})(?:[.,]([0-9]+))?"
     r"(Z|[+-][0-9]{2}:[0-9]{2})"
 )
-_MOST_INT = 2**63 - 1
+_MAX_INT = 2**63 - 1
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -49,7 +49,7 @@ def parse_duration(text: str) -> DurationValue | None:
             digits = match[2][:18]
             # In floating point, as Go does it.
             total += int(float(int(digits)) * (float(unit) / float(10 ** len(digits))))
-        if total > _MOST_INT + (sign < 0):
+        if total > _MAX_INT + (sign < 0):
             return None
         at = match.end()
     return DurationValue(sign * total) if rest else None
@@ -71,7 +71,7 @@ def parse_timestamp(text: str) -> Timestamp | ErrorValue | None:
         return None
     nanos = int((match[7] or "0")[:9].ljust(9, "0"))
     seconds = days * 86400 + hour * 3600 + minute * 60 + second - offset
-    if not LEAST_SECONDS <= seconds <= MOST_SECONDS:
+    if not LEAST_SECONDS <= seconds <= MAX_SECONDS:
         return TIMESTAMP_OVERFLOW
     return Timestamp(seconds, nanos, offset, "UTC" if zone == "Z" or not offset else "")
 
@@ -147,20 +147,20 @@ def _named_zone(zone: str) -> ZoneInfo | timezone | ErrorValue:
 
 def _east(seconds: int, zone: ZoneInfo | timezone) -> int:
     """Seconds east of UTC in a zone; at the ends of the calendar as a year within."""
-    moment = _EPOCH + timedelta(seconds=min(max(seconds, LEAST_SECONDS + 86400), MOST_SECONDS - 86400))
+    moment = _EPOCH + timedelta(seconds=min(max(seconds, LEAST_SECONDS + 86400), MAX_SECONDS - 86400))
     return int((moment.astimezone(zone).utcoffset() or timedelta()).total_seconds())
 
 
 def checked(nanos: int) -> DurationValue | ErrorValue:
     """A duration within 64 bits."""
-    return DurationValue(nanos) if -(2**63) <= nanos <= _MOST_INT else _INT_OVERFLOW
+    return DurationValue(nanos) if -(2**63) <= nanos <= _MAX_INT else _INT_OVERFLOW
 
 
 def moved(moment: Timestamp, nanos: int) -> Timestamp | ErrorValue:
     """A moment later (or earlier)."""
     total = moment.seconds * _NANOS + moment.nanos + nanos
     seconds, rest = divmod(total, _NANOS)
-    if not LEAST_SECONDS <= seconds <= MOST_SECONDS:
+    if not LEAST_SECONDS <= seconds <= MAX_SECONDS:
         return TIMESTAMP_OVERFLOW
     return Timestamp(seconds, rest, moment.offset, moment.zone)
 
@@ -168,6 +168,6 @@ def moved(moment: Timestamp, nanos: int) -> Timestamp | ErrorValue:
 def between(one: Timestamp, other: Timestamp) -> DurationValue | ErrorValue:
     """The duration from the other moment to the one."""
     seconds = one.seconds - other.seconds
-    if not -(2**63) <= seconds * _NANOS <= _MOST_INT:
+    if not -(2**63) <= seconds * _NANOS <= _MAX_INT:
         return _INT_OVERFLOW
     return checked(seconds * _NANOS + one.nanos - other.nanos)

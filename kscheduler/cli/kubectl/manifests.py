@@ -19,7 +19,7 @@ from kscheduler.simulate.requested_changes import NewObjects, classes_for, templ
 
 Tree = dict[str, Any]
 # New pods of one question (`explain.queries.new_pods_request`).
-MOST_QUERIED_AT_ONCE: Final = 16
+MAX_QUERIED_AT_ONCE: Final = 16
 
 
 async def objects_besides(new_objects: Sequence[NewObjects], namespace: str, door: ServiceProxyClient) -> list[Tree]:
@@ -67,8 +67,8 @@ async def explanation_requests(
             "places": [document.where for document in (*makers[begin:end], *others)],
             "admitted": admitted[begin:end],
         }
-        for begin in range(0, len(makers), MOST_QUERIED_AT_ONCE)
-        for end in (begin + MOST_QUERIED_AT_ONCE,)
+        for begin in range(0, len(makers), MAX_QUERIED_AT_ONCE)
+        for end in (begin + MAX_QUERIED_AT_ONCE,)
     ]
 
 

@@ -20,7 +20,7 @@ from kscheduler.text import BOLD, DIM, INDENT, Style, age_of, json_line, nodes, 
 Tree = dict[str, Any]
 
 # Reasons without a change whose oldest pod may wait with a group: each is a question of its own.
-MOST_EXPLAINED: Final = 5
+MAX_EXPLAINED: Final = 5
 _NAMED: Final = 3
 # `kind` of an answer about a pod group.
 _OF_A_GROUP: Final = "PodGroupExplanation"
@@ -60,7 +60,7 @@ async def _ask(args: argparse.Namespace, door: ServiceProxyClient) -> int:
         params["suggestions"] = "true"
     tree = await door.get_json("/pending", **params)
     if not args.no_suggestions:
-        for alike in _paragraphs(tree["reasons"])[:MOST_EXPLAINED]:
+        for alike in _paragraphs(tree["reasons"])[:MAX_EXPLAINED]:
             if not alike[0].get("leftOff"):  # else it is asked about alone, and more is too much
                 alike[0]["suggestion"] = alike[0]["suggestion"] or await _of_its_group(alike[0], door)
     tree = KubectlFlags.of(args).in_pending(tree)  # the service does not know how its users reach the cluster

@@ -25,7 +25,7 @@ _CLUSTER_FILES = ("certificate-authority",)
 _USER_FILES = ("client-certificate", "client-key", "tokenFile")
 _DATA = ("certificate-authority-data", "client-certificate-data", "client-key-data")
 _LARGEST_FILE = 4 * 1024 * 1024
-_MOST_NESTED = 100
+_MAX_NESTED = 100
 # libyaml's own words: it looks ahead, and may say so before we have counted.
 _TOO_DEEP = "exceeded maximum nesting depth"
 
@@ -126,8 +126,8 @@ def _refuse_deep(body: bytes) -> None:
     depth = 0
     for event in yaml.parse(body, Loader=LOADER):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        if depth > _MOST_NESTED:
-            message = f"nested more than {_MOST_NESTED} deep"
+        if depth > _MAX_NESTED:
+            message = f"nested more than {_MAX_NESTED} deep"
             raise ValueError(message)
 
 
@@ -135,7 +135,7 @@ def _yaml_problem(error: Exception) -> str:
     mark = getattr(error, "problem_mark", None)
     problem = str(getattr(error, "problem", None) or error).splitlines()[0]
     if problem == _TOO_DEEP:
-        problem = f"nested more than {_MOST_NESTED} deep"
+        problem = f"nested more than {_MAX_NESTED} deep"
     return f"line {mark.line + 1}: {problem}" if mark is not None else f"not YAML: {problem}"
 
 

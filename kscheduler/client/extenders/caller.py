@@ -15,7 +15,7 @@ scheduler send a request from its own network. No extender lives where clouds ha
 address was written, looked up or spelled as a number; and at the lookup, where the text is clearer.
 
 Kept from kube-scheduler: what TLS checks (`ExtenderAddress.tls`), which status counts, the URL.
-Limit: a call that waits for its turn is not yet timed, so N calls may take N / `MOST_CALLS` deadlines.
+Limit: a call that waits for its turn is not yet timed, so N calls may take N / `MAX_CALLS` deadlines.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ from kscheduler.client.http.transport import CONNECT_SECONDS, USER_AGENT, open_s
 # Calls of one verb to one extender at a time; kube-scheduler has one per pod under way, which is one.
 #
 # Each verb has its own, so that a bind does not wait behind filters.
-MOST_CALLS: Final = 16
+MAX_CALLS: Final = 16
 _VERBS: Final = 4
 # Bytes: 5,000 whole nodes of 20 kB each are 100 MB.
 LARGEST_REQUEST: Final = 128 * 1024 * 1024
@@ -121,7 +121,7 @@ class ExtenderCaller:
         self._largest_answer = largest_answer
         seconds = address.timeout_seconds if address.timeout_seconds > 0 else DEFAULT_SECONDS
         self._timeout = aiohttp.ClientTimeout(total=seconds, sock_connect=min(seconds, CONNECT_SECONDS))
-        self._turns: defaultdict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(MOST_CALLS))
+        self._turns: defaultdict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(MAX_CALLS))
         """By verb, as the configuration names it."""
         self._contexts: TLSContexts | None = None
         self._session: aiohttp.ClientSession | None = None
@@ -210,7 +210,7 @@ class ExtenderCaller:
         if self._session is None:
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(
-                    limit=_VERBS * MOST_CALLS,
+                    limit=_VERBS * MAX_CALLS,
                     keepalive_timeout=_IDLE_SECONDS,
                     ttl_dns_cache=30,
                     resolver=CheckingResolver(),

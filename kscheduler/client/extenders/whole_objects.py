@@ -23,7 +23,7 @@ from kscheduler.client.errors import ClientError
 LEAST_LISTED: Final = 32
 # More than these are always read by one list, which takes few requests. Measured on a real API server with 2,000 nodes
 # of 7 kB: a list takes 130 ms, 80 ms of our CPU; 32 nodes one by one 27 and 14 ms, 100 55 and 21, 400 100 and 50.
-MOST_SINGLY: Final = 128
+MAX_SINGLY: Final = 128
 # In between, up to one in so many is read singly: heartbeats alone change 17 of 5,000 nodes per second.
 NODES_FOR_ONE: Final = 8
 # Nodes that are read one by one at the same time; binds must find a connection.
@@ -97,11 +97,11 @@ class WholeObjects:
         async with self._reading:  # the second who asks finds what the first has read
             versions = {name: self._version_of(name) for name in names}
             stale = [name for name, version in versions.items() if version and self._kept_version(name) != version]
-            if len(stale) > max(LEAST_LISTED, min(MOST_SINGLY, len(names) // NODES_FOR_ONE)):
+            if len(stale) > max(LEAST_LISTED, min(MAX_SINGLY, len(names) // NODES_FOR_ONE)):
                 await self._list(names)
             else:
                 await all_of("node for extenders", (self._read_node(name) for name in stale))
-            if len(self._nodes) > 2 * len(names) + MOST_SINGLY:
+            if len(self._nodes) > 2 * len(names) + MAX_SINGLY:
                 self._forget_those_gone()
             return [self._nodes[name][1] for name, version in versions.items() if version and name in self._nodes]
 

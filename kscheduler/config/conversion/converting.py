@@ -27,7 +27,7 @@ _FIRST: Final = ("apiVersion", "kind", "podGroupAPIs", "leaderElection", "client
 _ESSENTIAL: Final = frozenset(("apiVersion", "kind", "profiles"))
 _STEP: Final = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
 # Leaving out a field may show another mistake, but not forever.
-_MOST_LOOKS: Final = 20
+_MAX_LOOKS: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ def convert(data: bytes, where: str, check: Check, judge: ShadowEvaluator) -> Co
     tree = _CONVERSIONS[source.form](source.tree, where, notes)
     text = _written(tree)
     failure = check(text.encode())
-    for _ in range(_MOST_LOOKS):
+    for _ in range(_MAX_LOOKS):
         if failure is None:
             break
         # From the last to the first: what is left out of a list moves what stands behind it.

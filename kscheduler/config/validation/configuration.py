@@ -38,7 +38,7 @@ REMOVED_PLUGINS = frozenset(("AzureDiskLimits", "CinderLimits", "EBSLimits", "GC
 JITTER_FACTOR = 1.2
 
 # Of one call of a plugin (`timeBudget`).
-LEAST_BUDGET, MOST_BUDGET = seconds(0.001), seconds(2)
+LEAST_BUDGET, MAX_BUDGET = seconds(0.001), seconds(2)
 ON_FAILURE = ("Fail", "Ignore", "Fallback")
 # Below these an election cannot work: a Lease holds whole seconds, and one renewal is a request to the API server.
 #
@@ -188,8 +188,8 @@ def _supervision(configuration: KubeSchedulerConfiguration) -> Iterator[Problem]
                 if entry.on_failure is not None:
                     yield forbidden(f"{path}.onFailure", detail)
                 continue
-            if budget is not None and not LEAST_BUDGET <= budget <= MOST_BUDGET:
-                yield invalid(f"{path}.timeBudget", budget, f"not in valid range [{LEAST_BUDGET}-{MOST_BUDGET}]")
+            if budget is not None and not LEAST_BUDGET <= budget <= MAX_BUDGET:
+                yield invalid(f"{path}.timeBudget", budget, f"not in valid range [{LEAST_BUDGET}-{MAX_BUDGET}]")
             elif budget is not None and election.leader_elect and budget >= margin:
                 detail = "must be less than leaderElection.leaseDuration - renewDeadline: a renewal would come too late"
                 yield invalid(f"{path}.timeBudget", budget, detail)

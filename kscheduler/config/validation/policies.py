@@ -16,9 +16,9 @@ Problems = Iterator[Problem]
 SHORTEST_INTERVAL, LONGEST_INTERVAL = seconds(1), seconds(600)
 # Of a fetch: two of them must end within a refresh's deadline, with time to spare.
 LONGEST_TIMEOUT = seconds(10)
-MOST_UNSEEN_PERCENT = 1000
+MAX_UNSEEN_PERCENT = 1000
 # Of a node: prices are compared as millionths, which must fit into 64 bits.
-MOST_PRICE = 1e9
+MAX_PRICE = 1e9
 
 
 def random_score(path: str, args: args_kinds.RandomScoreArgs, gates: FeatureGates) -> Problems:
@@ -84,8 +84,8 @@ def load_aware(path: str, args: args_kinds.LoadAwareArgs, _gates: FeatureGates) 
     if args.stale_after <= args.fresh_for:
         yield invalid(f"{path}.staleAfter", args.stale_after, "must be greater than `freshFor`")
     yield from _resources(f"{path}.resources", args.resources)
-    if not 0 <= args.unseen_pods_percent <= MOST_UNSEEN_PERCENT:
-        detail = f"not in valid range [0-{MOST_UNSEEN_PERCENT}]"
+    if not 0 <= args.unseen_pods_percent <= MAX_UNSEEN_PERCENT:
+        detail = f"not in valid range [0-{MAX_UNSEEN_PERCENT}]"
         yield invalid(f"{path}.unseenPodsPercent", args.unseen_pods_percent, detail)
 
 
@@ -164,8 +164,8 @@ def _key(path: str, key: str) -> Problems:
 
 def _prices(path: str, prices: Mapping[str, float]) -> Problems:
     for name, price in prices.items():
-        if not 0 <= price <= MOST_PRICE:  # false also for NaN
-            yield invalid(f"{path}[{name}]", price, f"not in valid range [0-{MOST_PRICE:.0f}]")
+        if not 0 <= price <= MAX_PRICE:  # false also for NaN
+            yield invalid(f"{path}[{name}]", price, f"not in valid range [0-{MAX_PRICE:.0f}]")
 
 
 def _percentage(path: str, value: int) -> Problems:

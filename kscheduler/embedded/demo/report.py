@@ -22,7 +22,7 @@ from kscheduler.telemetry.logs.clean import one_line
 # Pods that nobody will schedule are told as they come: who tries a policy forgets its schedulerName first of all.
 
 # Scheduler names that are told, once each.
-MOST_NAMES: Final = 100
+MAX_NAMES: Final = 100
 
 
 @contextmanager
@@ -35,7 +35,7 @@ def telling_unserved(store: ObjectStore, served: Collection[str], out: TextIO) -
             return
         spec, metadata = change.record.value["spec"], change.record.value["metadata"]
         name = spec.get("schedulerName", "")
-        if spec.get("nodeName") or name in served or name in reported or len(reported) >= MOST_NAMES:
+        if spec.get("nodeName") or name in served or name in reported or len(reported) >= MAX_NAMES:
             return
         reported.add(name)
         pod = f"{metadata['namespace']}/{metadata['name']}"

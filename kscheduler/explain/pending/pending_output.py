@@ -21,7 +21,7 @@ API_VERSION: Final = "pending.kscheduler.io/v1"
 KIND: Final = "PendingPods"
 _NAMED: Final = 3
 # Pods of a reason that JSON lists; `count` has all.
-_MOST_LISTED: Final = 1_000
+_MAX_LISTED: Final = 1_000
 
 
 def pending_text(reasons: Sequence[Reason], objects: ClusterObjects, now: datetime, style: Style = PLAIN) -> str:
@@ -110,7 +110,7 @@ def _reason(reason: Reason, objects: ClusterObjects, config: Any) -> Tree:
         "verdict": reason.verdict.value,
         "message": reason.message,
         "plugins": list(reason.plugins),
-        "podGroups": list(reason.groups[:_MOST_LISTED]),
+        "podGroups": list(reason.groups[:_MAX_LISTED]),
         "count": len(reason.pods),
         "since": reason.since or None,
         "pods": [
@@ -121,7 +121,7 @@ def _reason(reason: Reason, objects: ClusterObjects, config: Any) -> Tree:
                 "priority": pod.spec.priority or 0,
                 "creationTimestamp": pod.metadata.creation_timestamp,
             }
-            for pod in reason.pods[:_MOST_LISTED]
+            for pod in reason.pods[:_MAX_LISTED]
         ],
         "suggestion": suggestion,
         "leftOff": reason.left_off or None,

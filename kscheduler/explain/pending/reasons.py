@@ -31,7 +31,7 @@ from kscheduler.scheduling.profiles import Profiles
 from kscheduler.state.cache import Cache
 
 # Different messages to the members of a group that are told, those of most members first.
-_MOST_MESSAGES: Final = 3
+_MAX_MESSAGES: Final = 3
 
 
 class PendingVerdict(Enum):
@@ -162,7 +162,7 @@ def _of_group(members: Sequence[Pod]) -> str:
     )
     texts = [
         message if len(reported) == 1 else f"{message} ({number} {'member' if number == 1 else 'members'})"
-        for number, message in sorted(ordered, key=lambda each: -each[0])[:_MOST_MESSAGES]
+        for number, message in sorted(ordered, key=lambda each: -each[0])[:_MAX_MESSAGES]
     ]
     waits = "waits with its pod group, which is explained as a whole"
     return f"{waits}; the last attempt: {'; '.join(texts)}" if texts else waits

@@ -29,7 +29,7 @@ from kscheduler.explain.queries.named import (
 from kscheduler.framework.cluster.pod_groups import GroupKey
 from kscheduler.scenario.files import ScenarioError, named_files
 from kscheduler.scenario.known_kinds import known
-from kscheduler.scenario.manifests import MOST_REPORTED, Manifests, sorted_out
+from kscheduler.scenario.manifests import MAX_REPORTED, Manifests, sorted_out
 from kscheduler.scenario.membership import queried_group_of, waiting_group_of
 from kscheduler.scenario.new_objects import read_new_objects
 from kscheduler.scenario.object_files import Document, names_of, nothing_in
@@ -224,5 +224,5 @@ def _selected_pods(
         raise ScenarioError(f"{path}: {waiting[0].text}")
     if not pending:
         no_pending_pod = f"{path}: none of its {len(pods)} pods is pending; name one, or give one with -f"
-        raise ScenarioError("\n".join([no_pending_pod, *list(unread.values())[:MOST_REPORTED]]))
+        raise ScenarioError("\n".join([no_pending_pod, *list(unread.values())[:MAX_REPORTED]]))
     return pending

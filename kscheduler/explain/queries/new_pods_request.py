@@ -21,7 +21,7 @@ from kscheduler.scenario.serving import Serving
 
 KIND: Final = "ExplanationRequest"
 # New pods of one question: each is a decision, and up to 600 KB of answer at 5,000 nodes.
-MOST_EXPLAINED: Final = 16
+MAX_EXPLAINED: Final = 16
 
 
 class NewPodsRequest(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
@@ -75,8 +75,8 @@ def queries_of_request(
         raise ScenarioError("admitted: with it each member of a list has to be one of the objects")
     notes: list[str] = []
     news, besides = new_pods_of(known(documents, notes, are_new=True), notes, request.namespace, rules)
-    if len(news) > MOST_EXPLAINED:
-        raise ScenarioError(f"objects: {len(news)} new pods are more than {MOST_EXPLAINED}: ask for some of them")
+    if len(news) > MAX_EXPLAINED:
+        raise ScenarioError(f"objects: {len(news)} new pods are more than {MAX_EXPLAINED}: ask for some of them")
     # A manifest that makes pods is of one version alone, so it is still the tree that was sent.
     admitted = {id(document.tree): pod for document, pod in zip(documents, request.admitted, strict=False)}
     made = [(new, None if new.source is None else admitted.get(id(new.source.tree))) for new in news]

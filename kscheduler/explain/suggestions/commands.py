@@ -25,9 +25,9 @@ from kscheduler.scenario.scenario import ClusterObjects
 # Controllers that do not replace a waiting pod when their template changes.
 _KEEPS_ITS_PODS: Final = ("StatefulSet", "ReplicaSet", "ReplicationController")
 # For the members of a group: of more controllers they would be a page.
-_MOST_COMMANDS: Final = 8
+_MAX_COMMANDS: Final = 8
 # Members that one command names.
-MOST_NAMED: Final = 100
+MAX_NAMED: Final = 100
 _SPEC: Final = "/spec/"
 _OF_A_TOLERATION: Final = "/spec/tolerations/"
 _APPENDED: Final = f"{_OF_A_TOLERATION}-"
@@ -83,7 +83,7 @@ def commands_of_members(suggestion: Suggestion, pods: Sequence[Pod], objects: Cl
     together = [_command_for_all(found, patch, suggestion) for patch, found in alone.items()]
     every = [*commands, *together, *([_deletion_of(*kept)] if kept else [])]
     most = max(map(len, (kept, *alone.values())))
-    return every if len(every) <= _MOST_COMMANDS and most <= MOST_NAMED else []
+    return every if len(every) <= _MAX_COMMANDS and most <= MAX_NAMED else []
 
 
 def _command_for_all(pods: Sequence[Pod], patch: str, suggestion: Suggestion) -> str:

@@ -30,9 +30,9 @@ from kscheduler.scheduling.profile import Profile
 from kscheduler.state.cache import Cache
 
 # Of those that are alike, how many are placed, the oldest first.
-MOST_PODS: Final = 20
+MAX_PODS: Final = 20
 # Pods that all trials together place: half a second with 5,000 nodes.
-_MOST_PLACED: Final = 600
+_MAX_PLACED: Final = 600
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class CommonChange:
     frees: int
     tried: int
     alike: int
-    """Pods with the spec of the example, itself among them; of these at most `MOST_PODS` were tried."""
+    """Pods with the spec of the example, itself among them; of these at most `MAX_PODS` were tried."""
 
 
 def common_change(
@@ -65,7 +65,7 @@ def common_change(
     """
     time = time or SearchTime()
     all_alike = most_alike([pod for pod in pods if not pod.is_costly] or pods)
-    example, alike = all_alike[0], all_alike[:MOST_PODS]
+    example, alike = all_alike[0], all_alike[:MAX_PODS]
     trials = _Placing(profile, alike, cache, time)
     best: CommonChange | None = None
     with time.ending(example):
@@ -123,7 +123,7 @@ class _Placing:
     @property
     def is_spent(self) -> bool:
         """Whether the trials have cost enough."""
-        return self._placed >= _MOST_PLACED or self._trials.inputs.time.is_up
+        return self._placed >= _MAX_PLACED or self._trials.inputs.time.is_up
 
     def freed(self, suggestion: Suggestion) -> int:
         """How many of the pods would have a node if each of them were changed in this way."""

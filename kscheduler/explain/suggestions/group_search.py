@@ -5,7 +5,7 @@ enough for all of them. Proposed are changes of the group (a smaller gang, the m
 give up one demand, or request less), and nodes of a shape that there is: as many as it takes. Members of one spec
 change alike: of a gang with a leader and workers the leader alone, or the workers, or all where all ask for it.
 
-A trial places all members, so trials are counted: `_MOST_PLACED` members in all, then what was found is all there is.
+A trial places all members, so trials are counted: `_MAX_PLACED` members in all, then what was found is all there is.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -26,9 +26,9 @@ from kscheduler.scheduling.groups.composite_cycle import place_group, tree_input
 from kscheduler.scheduling.groups.group_cycle import GroupInputs, GroupResult
 
 # Members that all trials together find a place for: some seconds.
-_MOST_PLACED: Final = 20_000
+_MAX_PLACED: Final = 20_000
 # A change of more members than that is a change of their template, and its list of changes helps nobody.
-_MOST_MEMBERS: Final = 256
+_MAX_MEMBERS: Final = 256
 # Of members with the same spec.
 _CLASSES_TRIED: Final = 4
 
@@ -62,7 +62,7 @@ class _GroupTrials:
         """What becomes of the group with these changes, if it fits. Raises `SearchOverError`."""
         self.one.inputs.time.check()
         listed = tuple(changes)
-        if self._placed > _MOST_PLACED:
+        if self._placed > _MAX_PLACED:
             return None
         with self._made(listed) as inputs:
             self._placed += len(inputs.members)
@@ -140,7 +140,7 @@ def _of_kinds(kinds: Iterable[type[SuggestionKind]], trials: _GroupTrials) -> It
 
 def _of_members(trials: _GroupTrials) -> Iterator[Suggestion]:
     members = trials.inputs.members
-    if len(members) > _MOST_MEMBERS:
+    if len(members) > _MAX_MEMBERS:
         return
     classes = _classes(members)
     queried = [list(demands(alike[0], trials.cache)) for alike in classes]

@@ -8,7 +8,7 @@ from kscheduler.scenario.fields import nearest
 from kscheduler.scenario.scenario import Scenario
 
 _WAITS: Final = "it waits for a missing object"
-_MOST_NAMESPACES: Final = 3
+_MAX_NAMESPACES: Final = 3
 
 
 def missing_claims(scenario: Scenario) -> Iterator[str]:
@@ -51,7 +51,7 @@ def _absent(kind: str, name: str, space: str, known: Collection[str], what: str 
     """
     there = [key.partition("/")[::2] for key in known]
     near = nearest(name, sorted(other for namespace, other in there if namespace == space))
-    elsewhere = sorted(namespace for namespace, other in there if other == name)[:_MOST_NAMESPACES]
+    elsewhere = sorted(namespace for namespace, other in there if other == name)[:_MAX_NAMESPACES]
     hint = f"; do you mean {near}?" if near else ""
     if elsewhere:
         hint += f"; it exists in namespace {', '.join(elsewhere)}, which pods of {space} cannot name"

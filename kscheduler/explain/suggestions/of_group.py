@@ -16,7 +16,7 @@ from kscheduler.explain.situation import NO_SITUATION
 from kscheduler.explain.suggestions.as_json import suggestion_answer
 from kscheduler.explain.suggestions.as_lines import suggestion_text
 from kscheduler.explain.suggestions.commands import (
-    MOST_NAMED,
+    MAX_NAMED,
     command_note,
     command_of,
     commands_of_members,
@@ -144,8 +144,8 @@ def _note(suggestion: Suggestion, decision: GroupDecision) -> str:
 def _too_many(count: int) -> str:
     """Why there is no command where kubectl could make each change by itself."""
     head = f"no single command does it: {count} members would have to change"
-    if count > MOST_NAMED:
-        return f"{head}, and a command names {MOST_NAMED} at most: change what makes them"
+    if count > MAX_NAMED:
+        return f"{head}, and a command names {MAX_NAMED} at most: change what makes them"
     return f"{head}, and their makers are too many for one line: change the template of each"
 
 

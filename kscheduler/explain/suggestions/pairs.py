@@ -29,11 +29,11 @@ from kscheduler.explain.suggestions.trials import Trials
 from kscheduler.framework.nodes.node_table import Rows
 
 # Demands that are combined: at most 120 pairs.
-_MOST_PAIRED: Final = 16
+_MAX_PAIRED: Final = 16
 # Changes of claims that are combined.
-_MOST_OF_CLAIMS: Final = 14
+_MAX_OF_CLAIMS: Final = 14
 # Demands that are combined with changes of other objects, which cost more.
-_MOST_BESIDE: Final = 8
+_MAX_BESIDE: Final = 8
 NOTHING_GIVEN_UP: Final = frozenset[str]()
 
 
@@ -43,19 +43,19 @@ def pairs(
     """All that were found. `is_last_resort`: whether pods that go, or a node more, are worth a pair."""
     count = 0
     found = (
-        *_of_the_pod(queried[:_MOST_PAIRED], trials, given_up),
+        *_of_the_pod(queried[:_MAX_PAIRED], trials, given_up),
         *_of_claims(trials),
         *_of_one_object(trials),
     )
     for suggestion in found:
         count += 1
         yield suggestion
-    for demand in queried[:_MOST_BESIDE]:
+    for demand in queried[:_MAX_BESIDE]:
         for suggestion in _beside(demand, trials, given_up):
             count += 1
             yield suggestion
     if is_last_resort and not count:
-        for demand in queried[:_MOST_BESIDE]:
+        for demand in queried[:_MAX_BESIDE]:
             yield from _with_room(demand, trials, given_up)
 
 
@@ -107,7 +107,7 @@ def _of_claims(trials: Trials) -> Iterator[Suggestion]:
     """Two changes of claims: to volumes, or to devices. The first of each two kinds and subjects that helps."""
     steps = [step for kind in KINDS if kind.is_paired_with_claims for step in kind.proposals(trials)]
     shown: set[object] = set()
-    for first, second in combinations(steps[:_MOST_OF_CLAIMS], 2):
+    for first, second in combinations(steps[:_MAX_OF_CLAIMS], 2):
         key = first.facts.kind, first.subject, second.facts.kind, second.subject
         if key in shown or (first.facts.kind, first.subject) == (second.facts.kind, second.subject):
             continue

@@ -251,7 +251,7 @@ NOT_THERE: Final = "which does not exist"
 NOT_SERVED: Final = "a kind that the API server does not serve"
 # So far up a circle is looked for: further up, no text would be read.
 _FARTHEST: Final = 16
-_MOST_NAMED: Final = 2
+_MAX_NAMED: Final = 2
 
 # How a group is missing, as the end of the sentence: it does not exist, or its kind is not served; what is known in its
 # place.
@@ -291,8 +291,8 @@ def absence_of(key: GroupKey, namesakes: Iterable[GroupKey], *, is_served: bool 
     own.sort(key=lambda other: (other.namespace != key.namespace, other))
     if not own:
         return NOT_THERE
-    more = f" and {len(own) - _MOST_NAMED} more" if len(own) > _MOST_NAMED else ""
-    there = ", ".join(f"{other.text} ({other.resource})" for other in own[:_MOST_NAMED])
+    more = f" and {len(own) - _MAX_NAMED} more" if len(own) > _MAX_NAMED else ""
+    there = ", ".join(f"{other.text} ({other.resource})" for other in own[:_MAX_NAMED])
     return f"{NOT_THERE}; of this name there {'is' if len(own) == 1 else 'are'} {there}{more}"
 
 

@@ -34,7 +34,7 @@ CountColumn = NDArray[np.int64]
 
 # Of a pod that are looked at. A node attaches a hundred, and Ceph has five monitors; a pod of 1.5 MB may name 130,000,
 # which take 80 MB while it runs.
-MOST_DISKS: Final = 1_024
+MAX_DISKS: Final = 1_024
 # The room of a driver without a limit: more than any pod needs.
 UNLIMITED_ROOM: Final = 2**62
 
@@ -241,12 +241,12 @@ def claim_names(pod: Pod) -> Iterator[str]:
 
 def disks_of(pod: Pod) -> Iterator[tuple[Disk, bool]]:
     """The disks of a pod's volumes that must not be shared, and whether the volume only reads them; the first
-    `MOST_DISKS`.
+    `MAX_DISKS`.
 
     Two pods may read the same disk, except EBS, which is never shared. A Ceph image is a disk per monitor: with a
     single common monitor it counts as the same image.
     """
-    return islice(chain.from_iterable(map(_disks_of, pod.spec.volumes)), MOST_DISKS)
+    return islice(chain.from_iterable(map(_disks_of, pod.spec.volumes)), MAX_DISKS)
 
 
 def _disks_of(volume: Volume) -> Iterator[tuple[Disk, bool]]:

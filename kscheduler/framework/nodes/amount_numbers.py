@@ -13,7 +13,7 @@ from kscheduler.framework.nodes.node_info import NodeInfo
 
 _KEPT: Final = 1024
 # A node with more, offered and used, gets a new number each time.
-_MOST_RESOURCES: Final = 128
+_MAX_RESOURCES: Final = 128
 _NUMBERS: Final = count()
 
 
@@ -27,7 +27,7 @@ class AmountNumbers:
 
     def of(self, info: NodeInfo) -> int:
         """The number for what the node offers and its pods use now."""
-        if len(info.allocatable) + len(info.requested) > _MOST_RESOURCES:
+        if len(info.allocatable) + len(info.requested) > _MAX_RESOURCES:
             return next(_NUMBERS)
         allocatable, requested = tuple(info.allocatable.items()), tuple(info.requested.items())
         amounts = allocatable, requested, info.nonzero_cpu, info.nonzero_memory, len(info.pods)

@@ -18,16 +18,16 @@ _NO_NODE = Node()
 
 # Of a node that are counted. Each one takes a column for all nodes: a node of 1.5 MB has fifty thousand of them, which
 # would be 400 MB for a thousand nodes, and anyone who has the credentials of its kubelet may write them.
-MOST_RESOURCES: Final = 512
+MAX_RESOURCES: Final = 512
 
 
 def allocatable_amounts(resources: ResourceList) -> dict[str, int]:
     """A node's allocatable amounts by resource, `pods` included; resources that are not counted are left out.
 
-    Of more than `MOST_RESOURCES` those of Kubernetes itself are counted, and of the others the first by name.
+    Of more than `MAX_RESOURCES` those of Kubernetes itself are counted, and of the others the first by name.
     """
-    if len(resources) > MOST_RESOURCES:
-        names = sorted(resources, key=lambda name: ("/" in name, name))[:MOST_RESOURCES]
+    if len(resources) > MAX_RESOURCES:
+        names = sorted(resources, key=lambda name: ("/" in name, name))[:MAX_RESOURCES]
         resources = {name: resources[name] for name in names}
     return {
         name: milli_value(quantity) if name == CPU else value(quantity)

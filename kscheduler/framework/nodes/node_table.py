@@ -45,7 +45,7 @@ CPU_INDEX, MEMORY_INDEX, EPHEMERAL_STORAGE_INDEX = 0, 1, 2
 _FIRST_CAPACITY = 64
 _NATIVE = (CPU, MEMORY, EPHEMERAL_STORAGE)
 _LEAST_CHANGES = 4096
-_MOST_CHANGES = 65_536
+_MAX_CHANGES = 65_536
 # Entries kept in each log, up to 65,536: a reader that missed more should look at all rows.
 _CHANGES_PER_ROW = 4
 # Resource names; with fewer, no search for unused names is made.
@@ -469,7 +469,7 @@ class NodeTable:
         for column in (*self._labels.values(), self._unlabelled_value):
             column.grow(self.capacity)
         for log in (self.row_changes, self.node_changes, self.amount_changes):
-            log.lengthen(min(_CHANGES_PER_ROW * self.capacity, _MOST_CHANGES))
+            log.lengthen(min(_CHANGES_PER_ROW * self.capacity, _MAX_CHANGES))
         self.infos.extend([None] * old)
         self._name_at.extend([""] * old)
         self._labels_at.extend([{}] * old)

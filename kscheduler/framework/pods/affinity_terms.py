@@ -107,12 +107,12 @@ NO_TERMS = AffinityTerms()
 
 
 # Two kilobytes each.
-_MOST_KNOWN: Final = 1024
+_MAX_KNOWN: Final = 1024
 _KNOWN_BYTES: Final = 4 * 2**20
 # By identity of the affinity and by namespace: informers share equal values, so a Deployment's pods have the same
 # affinity object. Entries cannot be stale: an affinity is immutable, and while it is held here its id is not reused.
 _known: RecentlyUsed[tuple[int, str], tuple[Affinity, AffinityTerms]] = RecentlyUsedByWeight(
-    _MOST_KNOWN, _KNOWN_BYTES, lambda _, known: weight_of(known[0])
+    _MAX_KNOWN, _KNOWN_BYTES, lambda _, known: weight_of(known[0])
 )
 
 

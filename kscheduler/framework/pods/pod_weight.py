@@ -15,7 +15,7 @@ from kscheduler.api.core import Affinity, LabelSelector, NodeSelectorTerm, Pod, 
 COSTLY: Final = 1_000
 _NAMED_PARTS: Final = 2
 # Entries of a list of terms. Nobody needs to know by how much more a pod is too large, and to count takes its time.
-_MOST_COUNTED: Final = 20_000
+_MAX_COUNTED: Final = 20_000
 
 
 def weight_of(pod: Pod) -> int:
@@ -70,8 +70,8 @@ def largest_parts(pod: Pod) -> str:
     }
     for name, size in _terms(pod):
         sizes[name] = sizes.get(name, 0) + size
-        if sizes[name] > _MOST_COUNTED:
-            sizes[name] = _MOST_COUNTED
+        if sizes[name] > _MAX_COUNTED:
+            sizes[name] = _MAX_COUNTED
             more = name
             break
     ordered = sorted(sizes.items(), key=lambda part: -part[1])

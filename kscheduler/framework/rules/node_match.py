@@ -56,7 +56,7 @@ COMPARISON_OPERATORS: Final = "TaintTolerationComparisonOperators"
 
 _CANONICAL_INTEGER: Final = re.compile("0|-?[1-9][0-9]*")
 _INT64: Final = range(-(2**63), 2**63)
-_MOST_DIGITS: Final = 20
+_MAX_DIGITS: Final = 20
 
 
 def tolerates(toleration: Toleration, taint: Taint, *, compares: bool = False) -> bool:
@@ -94,7 +94,7 @@ def _compares(taint_value: str, operator: str, bound: str) -> bool:
 
 def canonical_integer(text: str) -> int | None:
     """An int64 in the form that the API server requires: no plus sign, no leading zeros, no spaces; else `None`."""
-    if len(text) > _MOST_DIGITS or not _CANONICAL_INTEGER.fullmatch(text):
+    if len(text) > _MAX_DIGITS or not _CANONICAL_INTEGER.fullmatch(text):
         return None
     number = int(text)
     return number if number in _INT64 else None

@@ -32,10 +32,10 @@ _BROKEN, _HIGHEST, _SUM, _VICTIMS, _FIRST = range(5)
 _BYTES_PER_ROW: Final = 100
 _BUDGET_BYTES: Final = 32 * 2**20
 # The preemptors of each Job are a class, and most classes never return.
-_MOST_CLASSES: Final = 16
+_MAX_CLASSES: Final = 16
 # The most victims of all classes but the last: deleted pods are kept alive as well, about 2 KB each.
-_MOST_VICTIMS: Final = 50_000
-_MOST_SEEN: Final = 256
+_MAX_VICTIMS: Final = 50_000
+_MAX_SEEN: Final = 256
 # The most classes remembered as seen once.
 _SEEN_BYTES: Final = 4 * 2**20
 
@@ -138,7 +138,7 @@ class RowMemory:
         self._nodes: NodeTable | None = None
         self._shape = 0, 0
         self._seen: RecentlyUsed[Hashable, bool] = RecentlyUsedByWeight(
-            _MOST_SEEN, _SEEN_BYTES, lambda key, _: weight_of(key)
+            _MAX_SEEN, _SEEN_BYTES, lambda key, _: weight_of(key)
         )
         self._classes: dict[Hashable, RememberedRows] = {}
 
@@ -173,7 +173,7 @@ class RowMemory:
         No size-limited cache does this, because a class grows after it was put here.
         """
         victims = sum(map(len, self._classes.values()))
-        while len(self._classes) > 1 and (len(self._classes) > min(most, _MOST_CLASSES) or victims > _MOST_VICTIMS):
+        while len(self._classes) > 1 and (len(self._classes) > min(most, _MAX_CLASSES) or victims > _MAX_VICTIMS):
             victims -= len(self._classes.pop(next(iter(self._classes))))
 
     def _is_seen(self, key: Hashable) -> bool:

@@ -195,7 +195,7 @@ class ChosenByGroup:
 
 
 # Of the nodes that can use an allocation. A scheduler writes one.
-MOST_TERMS: Final = 1_000
+MAX_TERMS: Final = 1_000
 
 
 def reachable_from(claim: ResourceClaim, allocation: AllocationResult) -> Sequence[NodeTerm] | None:
@@ -207,8 +207,8 @@ def reachable_from(claim: ResourceClaim, allocation: AllocationResult) -> Sequen
     if selector is None:
         return None
     terms = selector.node_selector_terms
-    if len(terms) > MOST_TERMS:
-        many = f"the node selector of its allocation has {len(terms):,} terms, and {MOST_TERMS:,} are evaluated at most"
+    if len(terms) > MAX_TERMS:
+        many = f"the node selector of its allocation has {len(terms):,} terms, and {MAX_TERMS:,} are evaluated at most"
         raise StatusError(f"resource claim {claim.key}: {many}", Fault.CLAIM)
     return [parse_node_term(term) for term in terms]
 
@@ -219,7 +219,7 @@ def reachable_from(claim: ResourceClaim, allocation: AllocationResult) -> Sequen
 # place in the list; requests without alternatives add nothing.
 
 # How long a list of alternatives may be, by the API.
-MOST_ALTERNATIVES: Final = 8
+MAX_ALTERNATIVES: Final = 8
 
 
 def points(state: ClaimsInCycle, found: Sequence[AllocationResult]) -> int:
@@ -236,7 +236,7 @@ def has_alternatives(claims: Iterable[ResourceClaim]) -> bool:
 def _points(claim: ResourceClaim, allocation: AllocationResult) -> int:
     allocated = {result.request for result in allocation.devices.results if "/" in result.request}
     return sum(
-        MOST_ALTERNATIVES - place
+        MAX_ALTERNATIVES - place
         for request in claim.spec.devices.requests
         if request.exactly is None
         for place, alternative in enumerate(request.first_available)

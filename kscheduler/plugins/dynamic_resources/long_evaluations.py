@@ -35,7 +35,7 @@ BUDGET_COST: Final = 2_000
 # How long the event loop waits for an evaluation in one go.
 WAIT_SECONDS: Final = 0.005
 # That are under way, each in a thread, or whose answer nobody has asked for yet. Further ones wait for these.
-MOST_EVALUATIONS: Final = 64
+MAX_EVALUATIONS: Final = 64
 
 _Key = tuple[str, ...] | tuple[str, str, int]
 T = TypeVar("T")
@@ -89,10 +89,10 @@ class LongEvaluations:
 
     def _make_room(self) -> None:
         """Forget answers that nobody has asked for. Raises `StillEvaluatingError` if all are still under way."""
-        if len(self._queried) < MOST_EVALUATIONS:
+        if len(self._queried) < MAX_EVALUATIONS:
             return
         self._queried = {key: known for key, known in self._queried.items() if not known[1].done()}
-        if len(self._queried) >= MOST_EVALUATIONS:
+        if len(self._queried) >= MAX_EVALUATIONS:
             raise StillEvaluatingError(next(iter(self._queried.values()))[1])
 
     def _begin(self, work: Callable[[], T]) -> "Future[T]":

@@ -29,10 +29,10 @@ OfClaims = tuple[str, ...]
 
 # No code of Filter: those are negative, and 0 passes.
 _UNKNOWN: Final = 1
-MOST_TEMPLATES: Final = 16
+MAX_TEMPLATES: Final = 16
 _TEMPLATES_BYTES: Final = 8 * 2**20
 # Devices in the answers of all templates together: half a kilobyte each. An answer without devices counts as one.
-MOST_RESULTS_KEPT: Final = 200_000
+MAX_RESULTS_KEPT: Final = 200_000
 
 
 @dataclass(slots=True)
@@ -104,7 +104,7 @@ class NodeResultCache:
         self._drop(name)
         self.answers[name] = node.metadata.labels, answer, None if is_for_all else claims
         self.size += _size_of(answer)
-        while self.size > MOST_RESULTS_KEPT and len(self.answers) > 1:
+        while self.size > MAX_RESULTS_KEPT and len(self.answers) > 1:
             self.forget([next(iter(self.answers))])
 
     def forget(self, names: Collection[str] | None) -> None:
@@ -135,7 +135,7 @@ class ResultsByTemplate:
 
     def __init__(self) -> None:
         self._kept: RecentlyUsed[bytes, NodeResultCache] = RecentlyUsedByWeight(
-            MOST_TEMPLATES, _TEMPLATES_BYTES, lambda key, _: len(key)
+            MAX_TEMPLATES, _TEMPLATES_BYTES, lambda key, _: len(key)
         )
         self._classes = -1
 
@@ -145,7 +145,7 @@ class ResultsByTemplate:
         kept = self._kept.use(key)
         if kept is None:
             kept = self._kept[key] = NodeResultCache()
-        while len(self._kept) > 1 and sum(each.size for each in self._kept.values()) > MOST_RESULTS_KEPT:
+        while len(self._kept) > 1 and sum(each.size for each in self._kept.values()) > MAX_RESULTS_KEPT:
             self._kept.popitem(last=False)
         return kept
 

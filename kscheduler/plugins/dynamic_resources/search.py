@@ -36,7 +36,7 @@ REASONS: Final = {
 
 
 # How often a node is searched in the background while its devices change; then the cycle does it.
-MOST_TRIES: Final = 3
+MAX_TRIES: Final = 3
 
 
 class OverdueError(StatusError):
@@ -121,7 +121,7 @@ class DeviceSearch:
         error is left to the cycle, which comes to it by itself. Raises `StatusError`.
         """
         name = node.metadata.name
-        for _ in range(MOST_TRIES):
+        for _ in range(MAX_TRIES):
             self._catch_up()
             if self.kept.get(node, self._uids) is not None:
                 return

@@ -28,14 +28,14 @@ from kscheduler.framework.nodes.row_index import compact, values_at
 #
 # The answer holds for one table until a node is added, removed or has other labels (`node_columns_version`).
 
-_MOST_KEYS: Final = 64
+_MAX_KEYS: Final = 64
 
 
 class OwnDomains:
     """The answers for the topology keys used lately."""
 
     def __init__(self) -> None:
-        self._known: RecentlyUsed[str, tuple[NodeTable, int, bool]] = RecentlyUsed(_MOST_KEYS)
+        self._known: RecentlyUsed[str, tuple[NodeTable, int, bool]] = RecentlyUsed(_MAX_KEYS)
 
     def has(self, nodes: NodeTable, key: str) -> bool:
         """Whether every live node has this label, each with a value that no other live node has."""

@@ -102,8 +102,8 @@ def _tolerated(pod: PodInfo, nodes: NodeTable, rows: Rows, compares: bool) -> Ma
 # decision would read another copy. Kept until a node is added, removed or relabelled (`node_columns_version`).
 
 _ALL: Final = slice(None)
-_MOST_KEYS: Final = 64
-_MOST_FEASIBLE: Final = 32
+_MAX_KEYS: Final = 64
+_MAX_FEASIBLE: Final = 32
 _BUDGET_BYTES: Final = 16 * 2**20
 _BYTES_PER_FEASIBLE_ROW: Final = 32
 
@@ -135,7 +135,7 @@ class Feasible:
     """
 
     def __init__(self) -> None:
-        self._known: WithinBudget[Hashable, tuple[Rows, object]] = WithinBudget(_BUDGET_BYTES, _MOST_FEASIBLE)
+        self._known: WithinBudget[Hashable, tuple[Rows, object]] = WithinBudget(_BUDGET_BYTES, _MAX_FEASIBLE)
 
     def find(self, rows: Rows) -> object | None:
         """The result kept for the same rows; `None` where there is none."""
@@ -168,7 +168,7 @@ class KeyColumns:
 
     def follow(self, nodes: NodeTable) -> None:
         """Forget everything if it belongs to another table or the node columns have changed."""
-        if nodes is not self._nodes or nodes.node_columns_version != self._version or len(self._columns) > _MOST_KEYS:
+        if nodes is not self._nodes or nodes.node_columns_version != self._version or len(self._columns) > _MAX_KEYS:
             self._nodes, self._version = nodes, nodes.node_columns_version
             self._columns = {}
             self._forget_feasible()
@@ -183,7 +183,7 @@ class KeyColumns:
 
     def feasible(self, keys: tuple[str, ...], *, needs_all_keys: bool) -> Feasible:
         """The results shared by all lists of constraints with these keys, in this order."""
-        if len(self._feasible) > _MOST_KEYS:
+        if len(self._feasible) > _MAX_KEYS:
             self._forget_feasible()
         return self._feasible.setdefault((keys, needs_all_keys), Feasible())
 

@@ -72,7 +72,7 @@ def _polynomial(coefficients: tuple[float, ...], variable: float) -> float:
 
 _ALMOST_HALF: Final = math.nextafter(0.5, 0.0)
 # Up to this number of pods on a node, scores are looked up by the number of pods.
-_MOST_COUNTED: Final = 63
+_MAX_COUNTED: Final = 63
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,7 @@ def _by_single_constraint(layout: Layout, feasible: Rows, counters: TopologyCoun
         return _ByValue(values, own.numbers, int(existing.max()), int(existing.min())).spread()
     counts, weight = counts_at(constraint, counters, feasible), go_log(len(feasible) + 2)
     most = int(counts.max())
-    if most > _MOST_COUNTED:
+    if most > _MAX_COUNTED:
         return SoftSpread(rounded(_worth(counts, weight, constraint)))
     values = _by_count(weight, constraint.max_skew)
     # Raw scores never fall as pods are added: neither the product nor rounding swaps two of them.
@@ -174,7 +174,7 @@ def _by_single_constraint(layout: Layout, feasible: Rows, counters: TopologyCoun
 @lru_cache(maxsize=256)
 def _by_count(weight: float, max_skew: int) -> Scores:
     """Raw scores by the number of pods on the node, which is its own domain."""
-    worth: NDArray[np.float64] = np.arange(_MOST_COUNTED + 1) * np.float64(weight)
+    worth: NDArray[np.float64] = np.arange(_MAX_COUNTED + 1) * np.float64(weight)
     return rounded(worth + float(max_skew - 1))
 
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 # Of an answer: a hundred bytes for each of 80,000 nodes.
-MOST_BYTES: Final = 8 * 2**20
+MAX_BYTES: Final = 8 * 2**20
 # Below that, parsing takes less than ten milliseconds.
 LARGE_BYTES: Final = 64 * 2**10
 _LONGEST_TOKEN: Final = 64 * 2**10
@@ -123,8 +123,8 @@ async def _body(response: "aiohttp.ClientResponse") -> bytes:
     body = bytearray()
     async for chunk in response.content.iter_chunked(64 * 1024):
         body += chunk
-        if len(body) > MOST_BYTES:
-            raise RefreshError(f"{response.url}: the answer has more than {MOST_BYTES // 2**20} MiB")
+        if len(body) > MAX_BYTES:
+            raise RefreshError(f"{response.url}: the answer has more than {MAX_BYTES // 2**20} MiB")
         await asyncio.sleep(0)  # a fast sender must not keep the loop for itself
     return bytes(body)
 

@@ -33,7 +33,7 @@ _MOST: Final = 10**9
 _PRICE = re.compile(r"[0-9]{1,10}(\.[0-9]{1,18})?")
 _LONGEST_SHOWN: Final = 80
 # Nodes that are remembered as warned about.
-_MOST_WARNED: Final = 10_000
+_MAX_WARNED: Final = 10_000
 
 
 def parse_price(text: str) -> int | None:
@@ -59,7 +59,7 @@ class NodeCost(Plugin):
         self._key = args.key
         self._unpriced_score = args.unpriced_score
         self._of_table = _table_lookup(args.node_prices, args.label_prices)
-        self._warned: RecentlyUsed[str, str] = RecentlyUsed(_MOST_WARNED)
+        self._warned: RecentlyUsed[str, str] = RecentlyUsed(_MAX_WARNED)
         """By node name, the text that was warned about."""
 
     def sign(self, pod: PodInfo) -> Hashable:

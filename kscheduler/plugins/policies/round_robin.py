@@ -30,7 +30,7 @@ from kscheduler.framework.status import SUCCESS, Status
 
 # Turns that were given by this process come after all that are read from pods.
 _FIRST_TURN: Final = 1 << 62
-_MOST_PER_SECOND: Final = 1_000
+_MAX_PER_SECOND: Final = 1_000
 # Turns of nodes that are gone, beyond two per node.
 _FORGETS_AT: Final = 256
 
@@ -115,7 +115,7 @@ def _turn_by_pods(scheduler: str, info: NodeInfo) -> int:
                 newest, count = second, 1
             elif second == newest:
                 count += 1
-    return newest * _MOST_PER_SECOND + min(count, _MOST_PER_SECOND - 1)
+    return newest * _MAX_PER_SECOND + min(count, _MAX_PER_SECOND - 1)
 
 
 def _scheduled_at(pod: Pod) -> int:

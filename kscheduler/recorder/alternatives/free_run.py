@@ -33,7 +33,7 @@ from kscheduler.state.queue.queued_group import QueuedPodGroup
 
 SAMPLE_SECONDS: Final = 60.0
 # Decisions per waiting pod after one event: anyone who moves then still, moves forever.
-_MOST_DECISIONS: Final = 20
+_MAX_DECISIONS: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ class FreeRun:
 
     def _decide_all(self) -> None:
         queue, scheduler = self.assembly.queue, self.assembly.scheduler
-        left = _MOST_DECISIONS * (1 + sum(_sizes(queue.statistics())))
+        left = _MAX_DECISIONS * (1 + sum(_sizes(queue.statistics())))
         while queue.has_ready() and left:
             left -= 1
             queued = queue.pop_next(self.clock.time())

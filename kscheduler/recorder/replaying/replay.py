@@ -35,7 +35,7 @@ from kscheduler.recorder.segments import SegmentError, SegmentName, SegmentReade
 from kscheduler.state.group_apis import OTHER_APIS
 
 # Differences that are kept in words; the others are counted.
-MOST_KEPT: Final = 100
+MAX_KEPT: Final = 100
 
 
 class RecordingError(Exception):
@@ -282,7 +282,7 @@ class Replay:
         because = _outside(scheduler, replayed.profile)
         if because:
             report.by_plugin[because] += 1
-        if len(report.differences) < MOST_KEPT:
+        if len(report.differences) < MAX_KEPT:
             text = in_words(recorded, replayed.outcome)
             found = DecisionDifference(scheduler.clock.micros, report.decisions, subject_of(recorded), text, because)
             report.differences.append(found)

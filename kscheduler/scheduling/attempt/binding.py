@@ -238,7 +238,7 @@ async def _written_or_error(write: Awaitable[T]) -> T | Status:
 
 
 # 5xx answers to one Binding after which a pod that is still without a node gives up this node.
-MOST_SERVER_ERRORS: Final = 3
+MAX_SERVER_ERRORS: Final = 3
 
 _REFUSALS: Final = frozenset({400, 403, 413, 422})
 # The text of an RBAC refusal. It concerns all pods, so they are tried again soon, for when the role is corrected.
@@ -305,7 +305,7 @@ class BindingWriter:
                 retry_after = _retry_after_seconds(failure)
                 is_in_doubt = is_in_doubt or _leaves_doubt(failure)
                 server_errors += _is_answered_badly(failure)
-                last = server_errors >= MOST_SERVER_ERRORS
+                last = server_errors >= MAX_SERVER_ERRORS
                 status = await self._judge(pod, node_name, failure, is_in_doubt=is_in_doubt, last=last)
                 if status is not None:
                     return status

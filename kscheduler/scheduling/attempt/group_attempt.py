@@ -59,12 +59,12 @@ from kscheduler.telemetry.logs import get_logger
 from kscheduler.telemetry.logs.caught import Boundary, count_caught
 
 # How often a group is tried again after a long search in one attempt.
-MOST_SEARCHES: Final = 64
+MAX_SEARCHES: Final = 64
 # What members that search for devices may take of one trial, all of them together; each by itself has a slice.
-MOST_SEARCH_SECONDS: Final = 1.0
+MAX_SEARCH_SECONDS: Final = 1.0
 SEARCHED_TOO_LONG: Final = (
-    f"the search for the devices of the group's claims takes too long: retried {MOST_SEARCHES} times, or more than "
-    f"{MOST_SEARCH_SECONDS:g} s in one trial"
+    f"the search for the devices of the group's claims takes too long: retried {MAX_SEARCHES} times, or more than "
+    f"{MAX_SEARCH_SECONDS:g} s in one trial"
 )
 
 _log = get_logger(__name__)
@@ -99,7 +99,7 @@ class _Tried:
     consultation: "GroupConsultation"
     budget: GroupBudget
     """What deciding about its members may still take."""
-    search_seconds: float = MOST_SEARCH_SECONDS
+    search_seconds: float = MAX_SEARCH_SECONDS
     """What is left for members that search for devices."""
     rest: UnfinishedSearch | None = None
     """What the trial under way has left; it is worth nothing then."""
@@ -349,7 +349,7 @@ class GroupAttempts:
         if search_budget is not None and search_budget.was_queried:
             tried.search_seconds = max(0.0, tried.search_seconds - seconds)
         if search_budget is not None and search_budget.rest is not None:
-            if not tried.search_seconds or tried.consultation.searches >= MOST_SEARCHES:
+            if not tried.search_seconds or tried.consultation.searches >= MAX_SEARCHES:
                 record.status = error(SEARCHED_TOO_LONG, fault=Fault.CLAIM)
             else:
                 tried.rest = search_budget.rest

@@ -109,11 +109,11 @@ def _names_another(queued: QueuedPodInfo, newest: Pod) -> bool:
 # How long a search may hold the event loop: in the cycle, and in each slice after it.
 SLICE_SECONDS: Final = 0.005
 # Where what was found is out of date again and again, the last cycle has more time, and decides.
-MOST_CYCLES: Final = 8
+MAX_CYCLES: Final = 8
 # For the search of the last cycle, which holds the event loop.
 LAST_SECONDS: Final = 0.1
 SEARCHED_TOO_LONG: Final = (
-    f"the search for the devices of the pod's claims takes too long: retried {MOST_CYCLES} times while devices were "
+    f"the search for the devices of the pod's claims takes too long: retried {MAX_CYCLES} times while devices were "
     f"taken and given back, at last for {LAST_SECONDS:g} s in one go"
 )
 
@@ -154,13 +154,13 @@ class LongSearchRunner:
         async with self._turn:
             if has_waited:
                 attempt.rest = None  # those before it have perhaps found everything
-            for cycle in range(1, MOST_CYCLES + 1):
+            for cycle in range(1, MAX_CYCLES + 1):
                 await self._finish(attempt)
                 self._tell(STEP_BEGAN)
                 if self._skipping.lets_go(attempt.queued):
                     self._tell(PodDecidedLater(attempt, has_node=False))
                     return False
-                is_last = cycle == MOST_CYCLES
+                is_last = cycle == MAX_CYCLES
                 search_budget = SearchTimeBudget(LAST_SECONDS if is_last else SLICE_SECONDS, self._now)
                 record = self._judge(attempt, search_budget)
                 if is_last and search_budget.rest is not None:

@@ -150,7 +150,7 @@ class ConditionWait:
 
 
 # 5xx answers to the same write after which it counts as refused, if the claim does not show it.
-MOST_SERVER_ERRORS: Final = 3
+MAX_SERVER_ERRORS: Final = 3
 
 
 class ClaimWriteError(Exception):
@@ -264,7 +264,7 @@ class ClaimWrite:
         elif self._step is _Step.WRITE_STATUS and may_be_applied:
             self._doubt(failure)
             self._server_errors += is_server_error(failure)
-            if self._server_errors < MOST_SERVER_ERRORS:
+            if self._server_errors < MAX_SERVER_ERRORS:
                 return backoff.next()
         elif self._is_in_doubt and (may_be_applied or was_not_sent(failure)):
             return backoff.next()

@@ -35,7 +35,7 @@ from kscheduler.scheduling.runtime.timing import CallTimer
 # The size of a class on a cluster without nodes: its objects, its name, and the states of its plugins.
 _OWN_BYTES: Final = 6144
 # The most uses of a class until its bytes are counted again: each use may add a few answers.
-_MOST_UNCOUNTED: Final = 64
+_MAX_UNCOUNTED: Final = 64
 
 # Row numbers, ascending: an intp array, or a list of int if there are few.
 Changed = Rows | list[int]
@@ -298,7 +298,7 @@ class KnownClass:
         parts += sum(step.bytes for step in self.steps if isinstance(step, ColumnFilters))
         base = 0 if self._base is None else self._base.nbytes
         self.bytes = _OWN_BYTES + self.signed_bytes + base + parts + self._leaders.bytes
-        self.counts_at = self.uses + min(max(3 * self.uses, 1), _MOST_UNCOUNTED)
+        self.counts_at = self.uses + min(max(3 * self.uses, 1), _MAX_UNCOUNTED)
 
     def prepare(self, state: CycleState) -> None:
         """Write into `state` what PreFilter and PreScore of the plugins with columns have prepared."""

@@ -51,14 +51,14 @@ CONFIRM_SECONDS: Final = 10.0
 # The pause between two looks for such pods.
 LOOK_SECONDS: Final = 5.0
 # In a look: of a watch that is late there may be thousands.
-MOST_READS: Final = 16
+MAX_READS: Final = 16
 NOT_APPLIED_LINES_SECONDS: Final = 60.0
 _ADVICE: Final = (
     "something answers for the API server without asking it: look at proxies and load balancers in between; the pod "
     "has its Event, and no node: it is tried again"
 )
 # The most differences of one check that are logged; all are counted.
-MOST_LINES: Final = 20
+MAX_LINES: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ class DriftCheck:
         """Ask the API server about bindings that the watch has not shown, about each once; see `CONFIRM_SECONDS`."""
         uids = self._comparer.unconfirmed(CONFIRM_SECONDS)
         self._queried_about.intersection_update(uids)
-        for uid in [uid for uid in uids if uid not in self._queried_about][:MOST_READS]:
+        for uid in [uid for uid in uids if uid not in self._queried_about][:MAX_READS]:
             found = self._comparer.look_at_unconfirmed(uid, CONFIRM_SECONDS)
             if found is None:
                 continue
@@ -154,8 +154,8 @@ class DriftCheck:
             await self._clock.sleep(SECOND_LOOK_SECONDS)
             drifts = await self._mend(suspects)
         self._checks += 1
-        if len(drifts) > MOST_LINES:
-            _log.error("cache_drift_not_all_told", differences=len(drifts), reported=MOST_LINES)
+        if len(drifts) > MAX_LINES:
+            _log.error("cache_drift_not_all_told", differences=len(drifts), reported=MAX_LINES)
         return drifts
 
     async def _suspects(self) -> dict[Subject, Drift]:
@@ -178,7 +178,7 @@ class DriftCheck:
             drift = self._comparer.look(subject)
             if drift is not None and (drift.what, drift.uid) == (before.what, before.uid):
                 drifts.append(drift)
-                self._mend_one(subject, drift, logs=len(drifts) <= MOST_LINES)
+                self._mend_one(subject, drift, logs=len(drifts) <= MAX_LINES)
                 if not drift.is_mendable:
                     unconfirmed.append((subject, drift))
             if slicer.used_up():
@@ -197,7 +197,7 @@ class DriftCheck:
             current = self._comparer.look(subject)
             if current is None or (current.what, current.uid) != (drift.what, drift.uid):
                 continue  # the watch has brought it meanwhile, or a successor
-            logs = number < MOST_LINES
+            logs = number < MAX_LINES
             if is_unbound:
                 self._mender.requeue(current)
                 if logs:

@@ -21,9 +21,9 @@ from kscheduler.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
 
-MOST_NODES: Final = 1_000
-MOST_PODS_PER_NODE: Final = 200
-MOST_WAITING: Final = 1_000
+MAX_NODES: Final = 1_000
+MAX_PODS_PER_NODE: Final = 200
+MAX_WAITING: Final = 1_000
 SLICE_SECONDS: Final = 0.002
 # In the place of a queue's name, for pods that have a node and wait until Permit plugins let them through.
 AT_PERMIT: Final = "permit"
@@ -93,9 +93,9 @@ class Dump:
         names = self._cache.node_names()
         yield (
             "Dump of cached NodeInfo",
-            {"shown": min(len(names), MOST_NODES), **asdict(self._cache.statistics())},
+            {"shown": min(len(names), MAX_NODES), **asdict(self._cache.statistics())},
         )
-        async for name in _sliced(names[:MOST_NODES]):
+        async for name in _sliced(names[:MAX_NODES]):
             info = self._cache.node_info(name)
             if info is not None:
                 yield "Cached NodeInfo", self._node(name, info)
@@ -108,7 +108,7 @@ class Dump:
             "requested": info.requested,
             "allocatable": dict(info.allocatable),
             "scheduled": len(pods),
-            "pods": [self._counted(pod) for pod in pods[:MOST_PODS_PER_NODE]],
+            "pods": [self._counted(pod) for pod in pods[:MAX_PODS_PER_NODE]],
             "nominated": [_pod_fields(pod) for pod in self._cache.nominator.nominated_pods(name)],
         }
 
@@ -118,7 +118,7 @@ class Dump:
 
     async def queue_entries(self) -> AsyncIterator[Entry]:
         """The waiting pods, found through the store, which holds all of them: a headline, then each."""
-        yield "Dump of scheduling queue", {"summary": asdict(self._queue.statistics()), "most_shown": MOST_WAITING}
+        yield "Dump of scheduling queue", {"summary": asdict(self._queue.statistics()), "most_shown": MAX_WAITING}
         shown = 0
         at_permit = self._waits.at_permit()
         behind_slow = {queued.pod.uid: queued for _, queued in self._waits.behind_slow()}
@@ -143,7 +143,7 @@ class Dump:
                 fields = {"pod": key, "uid": pod.metadata.uid, "phase": pod.status.phase}
                 yield "Pod in scheduling queue", {"queue": AT_PERMIT, **fields, **at_permit[pod.metadata.uid]}
                 shown += 1
-            if shown == MOST_WAITING:
+            if shown == MAX_WAITING:
                 return
 
 

@@ -149,11 +149,11 @@ def _later(since: str, seconds: float) -> str:
 
 API_VERSION: Final = "pending.kscheduler.io/v1"
 KIND: Final = "PendingInQueue"
-MOST_REASONS: Final = 200
+MAX_REASONS: Final = 200
 # Pods of a reason that are named, the oldest.
-MOST_PODS: Final = 100
+MAX_PODS: Final = 100
 # Of a group's members, those of most.
-MOST_MESSAGES: Final = 3
+MAX_MESSAGES: Final = 3
 _SLICE_SECONDS: Final = 0.002
 # In the place of a queue's name: it is being decided or bound, or waits for extenders or Permit.
 _UNDER_WAY: Final = "underWay"
@@ -227,8 +227,8 @@ class PendingPods:
             ),
             "byProfile": _counted((reason.profile, len(pods)) for reason, pods in found.items()),
             "byNamespace": _counted((pod.metadata.namespace, 1) for pod, _ in shown.values()),
-            "reasons": [_tree(reason, cause[reason], found[reason], shown) for reason in reasons[:MOST_REASONS]],
-            "reasonsLeftOff": max(len(reasons) - MOST_REASONS, 0),
+            "reasons": [_tree(reason, cause[reason], found[reason], shown) for reason in reasons[:MAX_REASONS]],
+            "reasonsLeftOff": max(len(reasons) - MAX_REASONS, 0),
         }
 
     def _reason_of(self, pod: Pod, found: tuple[str, QueuedPodInfo] | None) -> tuple[_Reason, _Said]:
@@ -279,9 +279,9 @@ def _words(cause: Counter[_Said]) -> str:
     if len(counts) == 1:
         return next(iter(counts))
     ordered = sorted(((number, message) for message, number in counts.items() if message), key=_most_first)
-    more = [f"and {len(ordered) - MOST_MESSAGES} more messages"] if len(ordered) > MOST_MESSAGES else []
+    more = [f"and {len(ordered) - MAX_MESSAGES} more messages"] if len(ordered) > MAX_MESSAGES else []
     reported = [
-        f"{message} ({number} {'member' if number == 1 else 'members'})" for number, message in ordered[:MOST_MESSAGES]
+        f"{message} ({number} {'member' if number == 1 else 'members'})" for number, message in ordered[:MAX_MESSAGES]
     ]
     return "; ".join((*reported, *more))
 
@@ -296,7 +296,7 @@ def _tree(
     pods: list[tuple[str, str]],
     shown: dict[str, tuple[Pod, QueuedPodInfo | None]],
 ) -> Tree:
-    oldest = heapq.nsmallest(MOST_PODS, pods)
+    oldest = heapq.nsmallest(MAX_PODS, pods)
     return {
         "queue": reason.queue,
         "profile": reason.profile,

@@ -69,7 +69,7 @@ DRAIN_SECONDS: Final = 5.0
 # Preemptions that send requests at the same time: hundreds of them would take the connections that binds need, and
 # would time out while waiting for one.
 PREEMPTIONS_AT_ONCE: Final = 8
-_MOST_REMEMBERED: Final = 1000
+_MAX_REMEMBERED: Final = 1000
 
 
 class NominationWriter(Protocol):
@@ -526,7 +526,7 @@ class AsyncEvictions:
             self._take(entry, EvictionStep.PAUSED)
             self._pauses.spawn(entry.preemption.text, self._activate_after(backoff.next(), keys))
             return
-        if len(self._failed) >= _MOST_REMEMBERED:
+        if len(self._failed) >= _MAX_REMEMBERED:
             self._failed.clear()  # the worst consequence is a try without a pause
         self._failed[uid] = Backoff(1.0, cap_seconds=10.0, jitter=0.0, clock=self._clock)
         self._take(entry, EvictionStep.RETRIED)

@@ -124,11 +124,11 @@ class Extenders(Protocol):
 # that kube-scheduler would evict because an extender says so although its priority is not below the preemptor's.
 
 # An extender gives 0 to 10. As in kube-scheduler, what it gives beyond that counts, too.
-MOST_SCORE: Final = 10
+MAX_SCORE: Final = 10
 # Nodes have up to 100 points, extenders give up to 10.
 POINTS_PER_SCORE: Final = 10
 # Where an extender's points for a node end: sums over extenders and plugins stay within int64.
-MOST_POINTS: Final = 2**48
+MAX_POINTS: Final = 2**48
 
 # For a node that an extender left out without a word. Upstream, too, counts it as unresolvable and tells nothing.
 _NO_REASON: Final = unresolvable(plugin=EXTENDER)
@@ -152,13 +152,13 @@ class RemainingNodes:
 
 
 # Characters of an extender's own text in a condition: what it says is stored with every pod that it concerns.
-MOST_WORDS: Final = 1024
+MAX_WORDS: Final = 1024
 
 
 def shortened(text: str) -> str:
     """An extender's text without control characters, of bounded length."""
-    line = "".join(each if each.isprintable() else " " for each in text[: MOST_WORDS + 1])
-    return line if len(text) <= MOST_WORDS else f"{line[:MOST_WORDS]}..."
+    line = "".join(each if each.isprintable() else " " for each in text[: MAX_WORDS + 1])
+    return line if len(text) <= MAX_WORDS else f"{line[:MAX_WORDS]}..."
 
 
 def remaining_nodes(
@@ -203,13 +203,13 @@ def points_of(scores: Iterable[tuple[str, int]], weight: int, queried: Collectio
     for name, score in scores:
         if name in known:
             given = points.get(name, 0) + score * factor
-            points[name] = given if -MOST_POINTS < given < MOST_POINTS else _bounded(given)
+            points[name] = given if -MAX_POINTS < given < MAX_POINTS else _bounded(given)
     return points
 
 
 def _bounded(points: int) -> int:
     """Where Go's int64 would turn a huge score into a negative one, it ends."""
-    return max(-MOST_POINTS, min(points, MOST_POINTS))
+    return max(-MAX_POINTS, min(points, MAX_POINTS))
 
 
 # --- preempt ----------------------------------------------------------------------------------------------------------

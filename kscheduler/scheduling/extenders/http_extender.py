@@ -40,7 +40,7 @@ from kscheduler.framework.status import SUCCESS, Fault, Status, error
 from kscheduler.scheduling.attempt_events import BindingInDoubt, BindingSettled
 from kscheduler.scheduling.extenders.call_reports import CallReports, CallResult
 from kscheduler.scheduling.extenders.extender_results import (
-    MOST_SCORE,
+    MAX_SCORE,
     ExtenderClaimError,
     PodsOn,
     RemainingNodes,
@@ -54,7 +54,7 @@ from kscheduler.scheduling.observers import NO_OBSERVERS, Observers
 from kscheduler.telemetry.logs import get_logger
 
 # Questions with whole nodes at a time: 5,000 nodes of 10 kB are 40 MB each.
-MOST_WITH_NODES: Final = 4
+MAX_WITH_NODES: Final = 4
 
 T = TypeVar("T")
 _ENCODER = msgspec.json.Encoder()
@@ -119,7 +119,7 @@ class HTTPExtender:
         self.name = extender_name(settings)
         """The address without secrets. kube-scheduler names an extender by its whole address."""
         self._calls = calls
-        self._room = nullcontext() if settings.node_cache_capable else asyncio.Semaphore(MOST_WITH_NODES)
+        self._room = nullcontext() if settings.node_cache_capable else asyncio.Semaphore(MAX_WITH_NODES)
         self._reports = reports or CallReports(self.name, _no_clock, is_ignorable=settings.ignorable)
 
     @property
@@ -152,7 +152,7 @@ class HTTPExtender:
 
         def read(body: bytes) -> dict[str, int]:
             scores = read_scores(body)
-            if outside := next((score for score in scores if not 0 <= score[1] <= MOST_SCORE), None):
+            if outside := next((score for score in scores if not 0 <= score[1] <= MAX_SCORE), None):
                 self._reports.scored_outside(*outside)
             return points_of(scores, self.settings.weight, names)
 
@@ -263,14 +263,14 @@ def _no_clock() -> float:
 # the watch says otherwise, or gives its room away.
 #
 # The idea: as with a Binding of our own (`attempt.binding`), the pod stays assumed until it is known where it is. Where
-# the API server cannot be read, that takes as long as it takes. A pod that has no node there `MOST_SECONDS` after the
+# the API server cannot be read, that takes as long as it takes. A pod that has no node there `MAX_SECONDS` after the
 # answer, or after none, is given up: it is tried again, or bound by the plugins if the extender is ignorable. An
 # extender is not asked twice about one decision: it may count what it gives out.
 
 _log = get_logger("extenders")
 
 # How long a pod may have no node in the API server after an extender has said that it has bound it, or nothing.
-MOST_SECONDS: Final = 30.0
+MAX_SECONDS: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,7 +339,7 @@ class BindOutcomes:
             seconds = self._clock.monotonic() - began
             if place.is_known and failure is not None and failure.is_answer:
                 return None
-            if place.is_known and seconds >= MOST_SECONDS:
+            if place.is_known and seconds >= MAX_SECONDS:
                 if failure is None:
                     self._not_seen(extender, pod, node_name, seconds)
                 return None

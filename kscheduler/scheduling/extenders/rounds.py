@@ -1,6 +1,6 @@
 """Deciding in rounds: judge the pod, ask extenders what the cycle wants to know, and judge it again with the answers.
 
-    cycle --> questions? --> ask --> cycle with the answers --> questions? ... at most `MOST_ROUNDS` times
+    cycle --> questions? --> ask --> cycle with the answers --> questions? ... at most `MAX_ROUNDS` times
        '--> no: that is the decision                '--> no: that is the decision
 
 Each cycle runs on the nodes as they are then, and nothing is assumed while extenders think. Questions about nodes are
@@ -20,8 +20,8 @@ from kscheduler.scheduling.extenders.extender_results import ExtenderResults, Ex
 from kscheduler.scheduling.record import SchedulingRecord
 
 # How often extenders are asked about a pod in one attempt: about nodes, and about victims if no node is left.
-MOST_ROUNDS: Final = 4
-MOVED_ON: Final = f"none of the nodes that extenders left fits any more, though they were asked {MOST_ROUNDS} times"
+MAX_ROUNDS: Final = 4
+MOVED_ON: Final = f"none of the nodes that extenders left fits any more, though they were asked {MAX_ROUNDS} times"
 
 # Runs the cycle with these answers: its record, and the nodes that were judged; `None` ends it without a decision.
 ShadowEvaluator = Callable[[ExtenderResults], tuple[SchedulingRecord, NodeTable] | None]
@@ -37,14 +37,14 @@ async def decide_in_rounds(
     about victims says that no node fits, and evicts nobody.
     """
     answers = first
-    for rounds in range(MOST_ROUNDS + 1):
+    for rounds in range(MAX_ROUNDS + 1):
         judged = judge(answers)
         if judged is None:
             return None
         record, nodes = judged
         if not (record.queries or record.victim_queries):
             break
-        if rounds < MOST_ROUNDS:
+        if rounds < MAX_ROUNDS:
             answers = await _queried(extenders, pod, record, nodes, answers)
         elif record.queries:
             record.status = error(MOVED_ON, plugin=EXTENDER)

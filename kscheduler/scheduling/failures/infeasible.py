@@ -2,7 +2,7 @@
 
 If a cycle finds no node for a pod, the same holds for all pods of its class, until anything changes on which a verdict
 may depend. Until then, pods of that class are rejected without a cycle, with the same message. A change drops all
-verdicts: only those since the last change are kept, and at most `MOST_KNOWN`.
+verdicts: only those since the last change are kept, and at most `MAX_KNOWN`.
 """
 
 from collections.abc import Callable, Hashable
@@ -14,7 +14,7 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.scheduling.failure import Failure
 
 # Classes: if nothing else changes for days, pods may come and go, each in a class of its own.
-MOST_KNOWN: Final = 10_000
+MAX_KNOWN: Final = 10_000
 
 
 # Of the verdicts of large pods. A verdict keeps the signatures of its class, and so what these are made of.
@@ -40,7 +40,7 @@ class KnownInfeasible:
         self._any_class_of = class_of
         self._is_without_class = is_without_class
         self._generation = generation
-        self._known: RecentlyUsed[Hashable, Failure] = RecentlyUsedByWeight(MOST_KNOWN, _BUDGET_BYTES, self._weight)
+        self._known: RecentlyUsed[Hashable, Failure] = RecentlyUsedByWeight(MAX_KNOWN, _BUDGET_BYTES, self._weight)
         self._known_at = 0
         self._learning = 0
         """What the pod weighs whose class is learned."""

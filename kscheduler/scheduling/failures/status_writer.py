@@ -7,7 +7,7 @@ at a time while the binds use all that the server can handle.
     result of a request          what follows
     success                      later patches are compared with the answer, until the watch has caught up
     404, or another UID          nothing: the pod is gone
-    409, 5xx, no answer          try again from the newest version, with growing pauses, up to `MOST_TRIES` times
+    409, 5xx, no answer          try again from the newest version, with growing pauses, up to `MAX_TRIES` times
     429                          try again, and nothing else of this namespace before; to several namespaces, or of
                                  the server's priority and fairness: send all patches at a lower rate for a while
     not sent, not authorized     try again, and send nothing else meanwhile: no patch is lost while the server is down
@@ -44,7 +44,7 @@ _log = get_logger(__name__)
 # Requests in flight at the same time.
 WORKERS: Final = 4
 # With pauses of 0.1, 0.2, 0.4 ... 30 s: about two minutes.
-MOST_TRIES: Final = 12
+MAX_TRIES: Final = 12
 _LONGEST_PAUSE_SECONDS: Final = 30.0
 # Answers that the watch does not show yet; if there are more, requests may be repeated, but memory is bounded.
 _REMEMBERED_ANSWERS: Final = 256
@@ -312,7 +312,7 @@ class StatusWriter:
             self._patches.put_back(patch, now)
         elif isinstance(failure, APIError) and failure.is_too_many_requests:
             self._slow_down(patch, failure, now)
-        elif _may_pass(failure) and patch.tries + 1 < MOST_TRIES:
+        elif _may_pass(failure) and patch.tries + 1 < MAX_TRIES:
             patch.tries += 1
             self._patches.put_back(patch, now + min(0.05 * 2**patch.tries, _LONGEST_PAUSE_SECONDS))
         else:

@@ -1,7 +1,7 @@
 """Writes the conditions of pod groups, in the background.
 
 One request per group at a time; what is reported meanwhile replaces what was not sent yet. A request that fails is
-sent again with growing pauses, as often as `MOST_TRIES`. At most `MOST_WAITING` groups wait: of more, the oldest is
+sent again with growing pauses, as often as `MAX_TRIES`. At most `MAX_WAITING` groups wait: of more, the oldest is
 dropped, because its next attempt reports it again. Limit: what waits when the process is killed is lost, likewise.
 """
 
@@ -74,8 +74,8 @@ def _says_the_same(known: Condition, new: Condition) -> bool:
 
 _log = get_logger(__name__)
 
-MOST_TRIES: Final = 12
-MOST_WAITING: Final = 10_000
+MAX_TRIES: Final = 12
+MAX_WAITING: Final = 10_000
 _COLLECTION: Final = f"{POD_GROUPS.group_version}/{POD_GROUPS.plural}"
 
 
@@ -103,7 +103,7 @@ class GroupStatusWriter:
         """Send the condition soon, in place of what was to be sent for the group before."""
         self._waiting.pop(group.key, None)
         self._waiting[group.key] = group, condition
-        if len(self._waiting) > MOST_WAITING:
+        if len(self._waiting) > MAX_WAITING:
             del self._waiting[next(iter(self._waiting))]
         if group.key not in self._sending:
             self._sending.add(group.key)
@@ -134,7 +134,7 @@ class GroupStatusWriter:
         known = next((each for each in group.conditions if each.type == condition.type), None)
         since = known.last_transition_time if known is not None and known.status == condition.status else None
         pauses = Backoff(0.1, cap_seconds=30.0, clock=self._clock)
-        for left in range(MOST_TRIES - 1, -1, -1):
+        for left in range(MAX_TRIES - 1, -1, -1):
             try:
                 await self._patcher.patch_condition(
                     _COLLECTION, group.key.namespace, group.key.name, group.uid, condition, since

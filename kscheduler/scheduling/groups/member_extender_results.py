@@ -24,9 +24,9 @@ from kscheduler.scheduling.extenders.extender_results import ExtenderPoints, Ext
 from kscheduler.scheduling.record import SchedulingRecord
 
 # How often extenders are asked about a member in one attempt: in each placement, and where nodes have become free.
-MOST_QUERIES: Final = 64
+MAX_QUERIES: Final = 64
 QUERIED_TOO_OFTEN: Final = (
-    f"extenders were asked {MOST_QUERIES} times about the pod, and its group needs them to be again"
+    f"extenders were asked {MAX_QUERIES} times about the pod, and its group needs them to be again"
 )
 # Of how many members extenders are asked at a time, of all groups: as many as pods by themselves of one line.
 AT_A_TIME: Final = 16
@@ -58,7 +58,7 @@ class MemberExtenderResults:
         """End the trial with an error in the member's record if extenders must be asked."""
         if not record.queries:
             return
-        if self._queried.get(record.pod.key, 0) >= MOST_QUERIES:
+        if self._queried.get(record.pod.key, 0) >= MAX_QUERIES:
             record.status = error(QUERIED_TOO_OFTEN, plugin=EXTENDER)
         else:
             known = self._known[record.pod.key].queried

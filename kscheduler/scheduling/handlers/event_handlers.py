@@ -16,7 +16,7 @@ from kscheduler.api.core import Node, Pod
 from kscheduler.api.quantity import QuantityError
 from kscheduler.framework import events
 from kscheduler.framework.events import ActionType, ClusterEvent, Resource
-from kscheduler.framework.nodes.node_info import MOST_RESOURCES
+from kscheduler.framework.nodes.node_info import MAX_RESOURCES
 from kscheduler.framework.pods.pod_info import PodInfo, placed
 from kscheduler.framework.pods.queued_pod import is_edited
 from kscheduler.scheduling.attempt_events import PodAdded, PodGone
@@ -323,11 +323,11 @@ class NodeHandler(_Timed):
             if known is not None and known.node is not None:
                 self.on_delete(known.node)  # handled like a deleted node
             return False
-        if len(node.status.allocatable) > MOST_RESOURCES:
+        if len(node.status.allocatable) > MAX_RESOURCES:
             _log.warning(
                 "node_has_too_many_resources",
                 node=node.metadata.name,
                 resources=len(node.status.allocatable),
-                counted=MOST_RESOURCES,
+                counted=MAX_RESOURCES,
             )
         return True

@@ -33,10 +33,10 @@ from kscheduler.scheduling.runtime.points import PERMIT, POD_GROUP_POST_FILTER
 from kscheduler.telemetry.series import Counter, Histogram, Histograms
 
 # Drivers with a label of their own.
-_MOST_DRIVERS = 100
-_MOST_ATTEMPTS = 15
+_MAX_DRIVERS = 100
+_MAX_ATTEMPTS = 15
 # Label values by number of attempts.
-_ATTEMPT_VALUES = (*((str(attempt),) for attempt in range(_MOST_ATTEMPTS)), (f"{_MOST_ATTEMPTS}+",))
+_ATTEMPT_VALUES = (*((str(attempt),) for attempt in range(_MAX_ATTEMPTS)), (f"{_MAX_ATTEMPTS}+",))
 
 
 class Observations(DeclaredSeries):
@@ -108,7 +108,7 @@ class Observations(DeclaredSeries):
         self.attempt_seconds[key].observe(event.seconds)
         self._pod_attempts.observe(attempts)
         if first is not None:  # since it first entered the active queue: gated time does not count
-            values = _ATTEMPT_VALUES[min(attempts, _MOST_ATTEMPTS)]
+            values = _ATTEMPT_VALUES[min(attempts, _MAX_ATTEMPTS)]
             self.sli_seconds[values].observe(max(event.now - first, 0.0))
         if queued.was_flushed:  # only the flush of old unschedulable pods had brought it back: a hint missed its event
             self.after_flush[()] += 1
@@ -262,7 +262,7 @@ class Observations(DeclaredSeries):
 
     def _known_driver(self, driver: str) -> str:
         """The driver as a label: administrators install drivers, but anyone who publishes devices names them."""
-        if len(self._drivers) < _MOST_DRIVERS:
+        if len(self._drivers) < _MAX_DRIVERS:
             self._drivers.add(driver)
         return driver if driver in self._drivers else "other"
 

@@ -215,7 +215,7 @@ def comes_back_elsewhere(pod: Pod) -> bool:
 
 # Assembling what looks for overcommitted nodes: the background services and what `/readyz?verbose` and metrics show.
 
-MOST_NOTES: Final = 10
+MAX_NOTES: Final = 10
 
 
 class OvercommitKeeping:
@@ -255,10 +255,10 @@ class OvercommitKeeping:
     def notes(self) -> Iterable[str]:
         """Lines for `/readyz?verbose`: the longest incidents first."""
         incidents = sorted(self.nodes.incidents(), key=lambda overcommit: overcommit.since)
-        for overcommit in incidents[:MOST_NOTES]:
+        for overcommit in incidents[:MAX_NOTES]:
             yield f"node {overcommit.node_name} is overfilled: {summary_of(overcommit)}"
-        if len(incidents) > MOST_NOTES:
-            yield f"{len(incidents) - MOST_NOTES} more resources of nodes are overfilled"
+        if len(incidents) > MAX_NOTES:
+            yield f"{len(incidents) - MAX_NOTES} more resources of nodes are overfilled"
 
     def counts(self) -> Mapping[tuple[str, str], float]:
         """Overcommitted nodes by (resource, cause), for the gauge. What has been there stays at zero."""

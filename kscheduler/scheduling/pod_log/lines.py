@@ -78,9 +78,9 @@ LINES: Final[Mapping[str, PodLine]] = {
 
 # Log lines about the nodes and points of a cycle's record, at high verbosity (-v 5, 6, 10).
 #
-# The number of lines per pod is bounded: `MOST_NODES` rejected nodes, `BEST_NODES` scored nodes. `explain` shows all.
+# The number of lines per pod is bounded: `MAX_NODES` rejected nodes, `BEST_NODES` scored nodes. `explain` shows all.
 
-MOST_NODES: Final = 100
+MAX_NODES: Final = 100
 BEST_NODES: Final = 10
 
 # A line's name and fields.
@@ -91,7 +91,7 @@ def lines_of(record: SchedulingRecord) -> Iterator[LogLine]:
     """The lines for the current verbosity, from 5."""
     yield from _by_plugin(record)
     if verbose(NODES):
-        yield from islice(_by_node(record.diagnosis), MOST_NODES)
+        yield from islice(_by_node(record.diagnosis), MAX_NODES)
     if verbose(SCORES) and len(record.totals):
         yield from _points(record)
 
@@ -140,7 +140,7 @@ def _points(record: SchedulingRecord) -> Iterator[LogLine]:
 
 FIRST_NAMES: Final = 5
 # Classes that wait for their line: if there are more, the lines are written at once.
-MOST_CLASSES: Final = 100
+MAX_CLASSES: Final = 100
 
 
 @dataclass(slots=True)
@@ -163,7 +163,7 @@ class RejectedPodsBatch:
     @property
     def is_full(self) -> bool:
         """Whether the lines should be written now."""
-        return len(self._classes) >= MOST_CLASSES
+        return len(self._classes) >= MAX_CLASSES
 
     def add(self, name: Hashable, keys: Collection[str], message: str, plugins: Collection[str], like: str) -> None:
         """Add pods of a class that were rejected with the verdict for the pod `like`. `keys` is not kept."""

@@ -52,10 +52,10 @@ _log = get_logger("kscheduler.pods")
 _group_log = get_logger("kscheduler.scheduling.attempt.group_attempt")
 
 # The most victims of each kind: those being deleted, and those that were stopped in memory.
-MOST_REMEMBERED: Final = 10_000
+MAX_REMEMBERED: Final = 10_000
 SHOWN_VICTIMS: Final = 20
 # Reasons that are told of a pod: a plugin's text may be another one each time.
-MOST_GATES_REPORTED: Final = 8
+MAX_GATES_REPORTED: Final = 8
 _SCHEDULING_GATES: Final = "SchedulingGates"
 # Labels of moves that no event in the cluster has caused.
 _OWN_MOVES: Final = frozenset(
@@ -78,9 +78,9 @@ class PodLog:
         """What happened last, kept whatever is logged."""
         self._together = RejectedPodsBatch()
         self._repeated = RepeatedErrors()
-        self._victims: RecentlyUsed[str, tuple[str, str, float]] = RecentlyUsed(MOST_REMEMBERED)
+        self._victims: RecentlyUsed[str, tuple[str, str, float]] = RecentlyUsed(MAX_REMEMBERED)
         """Victims that are being deleted, by UID: node, preemptor, and since when."""
-        self._stopped: RecentlyUsed[str, bool] = RecentlyUsed(MOST_REMEMBERED)
+        self._stopped: RecentlyUsed[str, bool] = RecentlyUsed(MAX_REMEMBERED)
         """UIDs of victims that were stopped in memory, so the failure of their attempt is expected."""
 
     # --- coming and going ---------------------------------------------------------------------------------------------
@@ -131,7 +131,7 @@ class PodLog:
         """
         if not verbose(OUTCOMES) or queued.gating_plugin == _SCHEDULING_GATES or reason in queued.reported_gates:
             return
-        if len(queued.reported_gates) < MOST_GATES_REPORTED:
+        if len(queued.reported_gates) < MAX_GATES_REPORTED:
             queued.reported_gates |= {reason}
             fields = {"plugin": queued.gating_plugin, "message": message}
             self._log_line("pod_kept_out", queued.key, queued.pod.uid, **fields)

@@ -13,12 +13,12 @@ from kscheduler.scheduling.attempt_events import PodBound, PodNotScheduled, Pree
 from kscheduler.scheduling.observers import hears
 
 # Entries of each ring of attempts: about 3 MB each, most of it the texts of failures.
-MOST_ATTEMPTS: Final = 10_000
+MAX_ATTEMPTS: Final = 10_000
 # Characters of a failure's text that are kept.
 LONGEST_MESSAGE: Final = 2_000
-MOST_PREEMPTIONS: Final = 1_000
+MAX_PREEMPTIONS: Final = 1_000
 # Victims of a preemption that are named; all are counted.
-MOST_VICTIMS: Final = 20
+MAX_VICTIMS: Final = 20
 
 
 class BindingAttempt(NamedTuple):
@@ -82,8 +82,8 @@ class RecentAttempts:
     """Rings of what happened last; the newest is last."""
 
     def __init__(self, most_attempts: int | None = None, most_preemptions: int | None = None) -> None:
-        attempts = MOST_ATTEMPTS if most_attempts is None else most_attempts
-        preemptions = MOST_PREEMPTIONS if most_preemptions is None else most_preemptions
+        attempts = MAX_ATTEMPTS if most_attempts is None else most_attempts
+        preemptions = MAX_PREEMPTIONS if most_preemptions is None else most_preemptions
         self.bound: deque[BindingAttempt] = deque(maxlen=attempts)
         self.failed: deque[FailedAttempt] = deque(maxlen=attempts)
         self.preemptions: deque[RecentPreemption] = deque(maxlen=preemptions)
@@ -120,7 +120,7 @@ class RecentAttempts:
         if not event.to_go:
             return
         self.generation += 1
-        named = tuple((victim.uid, victim.key) for victim in preemption.victims[:MOST_VICTIMS])
+        named = tuple((victim.uid, victim.key) for victim in preemption.victims[:MAX_VICTIMS])
         self.preemptions.append(
             RecentPreemption(
                 preemption.uid,

@@ -6,7 +6,7 @@ The idea: errors are gathered by cause, over all pods. A cause that was not writ
 a pod that still waits because of it and the number of attempts since the last line.
 
     cause     the error's text without what differs from pod to pod: its own names, numbers
-    bound     `MOST_CAUSES`, and one for all others; `PODS_EACH` pods of each are known
+    bound     `MAX_CAUSES`, and one for all others; `PODS_EACH` pods of each are known
 
 Nothing is done for pods that do not fail. Pure: `now` is wall-clock seconds, as in the queue.
 """
@@ -23,7 +23,7 @@ from kscheduler.telemetry.logs.storms import cause_in
 QUIET_SECONDS: Final = 60.0
 # Without an attempt that failed by it, and without a pod that waits: no back-off is longer than 300 s.
 FORGOTTEN_AFTER_SECONDS: Final = 330.0
-MOST_CAUSES: Final = 20
+MAX_CAUSES: Final = 20
 PODS_EACH: Final = 8
 _OTHERS: Final = ""
 
@@ -68,7 +68,7 @@ class RepeatedErrors:
     def failed(self, queued: QueuedPodInfo, message: str, extender: str, now: float, *, is_reported: bool) -> None:
         """An attempt at the pod has failed with this error. `is_reported`: a line of its own says so."""
         name = _cause_of(queued, message)
-        if name not in self._causes and len(self._causes) >= MOST_CAUSES:
+        if name not in self._causes and len(self._causes) >= MAX_CAUSES:
             name = _OTHERS
         cause = self._causes.get(name)
         if cause is None:

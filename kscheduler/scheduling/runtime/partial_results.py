@@ -13,7 +13,7 @@ plugins alone. Of any other plugin
 A per-node function knows at which nodes it has failed (`PartialAnswerError`). A columnar plugin does not: it is asked
 again about halves, down to the rows for which it raises, and then once more about all others together, because what it
 answers may depend on which nodes it is asked about. Where it fails for the first, the middle and the last node alone,
-it fails for the pod, and is not asked any further. The search ends after `MOST_CALLS` calls or `MOST_SECONDS`: what has
+it fails for the pod, and is not asked any further. The search ends after `MAX_CALLS` calls or `MAX_SECONDS`: what has
 not been asked about by then gets no points.
 
 The failure is reported once for all its nodes, and the record of the cycle names them (`MissingPoints`).
@@ -40,10 +40,10 @@ from kscheduler.scheduling.runtime.cycle_calls import call_normalize
 from kscheduler.scheduling.runtime.guard import PluginFailure
 from kscheduler.scheduling.runtime.points import FILTER, NORMALIZE_SCORE, SCORE
 
-MOST_CALLS: Final = 128
-MOST_SECONDS: Final = 0.05
+MAX_CALLS: Final = 128
+MAX_SECONDS: Final = 0.05
 # Nodes that are named where a plugin has left some out.
-MOST_NAMED: Final = 10
+MAX_NAMED: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +247,7 @@ def report(
     `kept`: how many other nodes there are, which the plugin was not asked about since its answers for them are known.
     """
     places = np.flatnonzero(~is_known)
-    names = tuple(nodes.name_of(row) for row in rows.take(places[:MOST_NAMED]).tolist())
+    names = tuple(nodes.name_of(row) for row in rows.take(places[:MAX_NAMED]).tolist())
     cause = failure.__cause__
     text = with_place(text_of(failure if cause is None else cause), failure if cause is None else cause)
     left_out = MissingPoints(failure.plugin, failure.point, len(places), len(rows) + kept, names, text)
@@ -274,7 +274,7 @@ class _Search:
         self._call = call
         self._rows = rows
         self._calls = 0
-        self._ends = perf_counter() + MOST_SECONDS
+        self._ends = perf_counter() + MAX_SECONDS
 
     def run(self) -> PartialResults:
         number, found = len(self._rows), _nothing(self._rows)
@@ -283,7 +283,7 @@ class _Search:
         # Invariant: the parts have failed as a whole, what is in `good` has not, and the rest was not asked about.
         good: list[NDArray[np.intp]] = []
         parts = [np.arange(number)]
-        while parts and self._calls < MOST_CALLS and self._is_in_time():
+        while parts and self._calls < MAX_CALLS and self._is_in_time():
             part = parts.pop()
             for half in (part[: len(part) // 2], part[len(part) // 2 :]):
                 if self._answers(half):

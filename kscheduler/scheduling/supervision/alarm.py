@@ -53,7 +53,7 @@ FIRST_REPEAT_SECONDS: Final = 0.01
 WATCH_SECONDS: Final = 0.25
 # 0 would switch the timer off.
 _LEAST_SECONDS: Final = 0.0002
-_MOST_DOUBLINGS: Final = 6
+_MAX_DOUBLINGS: Final = 6
 _OWN: Final = "kscheduler"
 # Python modules whose state the event loop and kscheduler's tables rely on: not interrupted either.
 _SHARED: Final = frozenset(("asyncio", "weakref", "_weakrefset"))
@@ -223,7 +223,7 @@ class BudgetAlarm:
         self._set(now, LOOK_AGAIN_SECONDS if decision.is_up else WATCH_SECONDS)
 
     def _set_repeat(self, now: float, interrupts: int) -> None:
-        self._set(now, FIRST_REPEAT_SECONDS * 2 ** min(interrupts, _MOST_DOUBLINGS))
+        self._set(now, FIRST_REPEAT_SECONDS * 2 ** min(interrupts, _MAX_DOUBLINGS))
 
     def _is_in_plugin(self, interrupted: FrameType | None) -> bool:
         """Whether the code that was interrupted is a plugin's, or a library's that the plugin has called."""

@@ -62,8 +62,8 @@ NOT_CALLED_SECONDS: Final = 60.0
 _KEPT_POINTS: Final = frozenset(("Sign", "PreFilter", "Filter", "PreScore", "Score"))
 # So often a right answer is told to a circuit that is not watched: so that it knows of one when failures begin.
 REPORTED_EACH_SECONDS: Final = 10.0
-_MOST_NAMESPACES: Final = 10_000
-_MOST_POINTS: Final = 64
+_MAX_NAMESPACES: Final = 10_000
+_MAX_POINTS: Final = 64
 
 
 class CircuitState(StrEnum):
@@ -126,17 +126,17 @@ class CircuitBreaker:
         """How many pods were decided by answers of the plugin that are kept: counted by the class engine."""
         self.tried_again_at = 0.0
         """When an open circuit is tried again."""
-        self._streaks: RecentlyUsed[str, _Streak] = RecentlyUsed(_MOST_POINTS)
-        self._last_answers: RecentlyUsed[str, float] = RecentlyUsed(_MOST_POINTS)
+        self._streaks: RecentlyUsed[str, _Streak] = RecentlyUsed(_MAX_POINTS)
+        self._last_answers: RecentlyUsed[str, float] = RecentlyUsed(_MAX_POINTS)
         """By extension point, when it was told of the last right answer there."""
         self._kept_seen: dict[str, int] = {}
         """By extension point, `result_cache` at the last failure there."""
         self._openings = 0
         """In a row: the back-off grows with them."""
-        self._failed_namespaces: RecentlyUsed[str, bool] = RecentlyUsed(_MOST_NAMESPACES)
+        self._failed_namespaces: RecentlyUsed[str, bool] = RecentlyUsed(_MAX_NAMESPACES)
         """Those whose pods have failed since it opened."""
-        self._failed_pods: RecentlyUsed[str, bool] = RecentlyUsed(_MOST_NAMESPACES)
-        self._newcomers: RecentlyUsed[str, bool] = RecentlyUsed(_MOST_NAMESPACES)
+        self._failed_pods: RecentlyUsed[str, bool] = RecentlyUsed(_MAX_NAMESPACES)
+        self._newcomers: RecentlyUsed[str, bool] = RecentlyUsed(_MAX_NAMESPACES)
         """Pods of these namespaces that came while it was open: nobody knows yet whether it fails for them."""
         self._others_ask = False
         """Whether a pod of another namespace has come."""

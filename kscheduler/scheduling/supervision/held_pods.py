@@ -12,7 +12,7 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.scheduling.supervision.holds import HELD_BACK
 from kscheduler.scheduling.supervision.supervisor import Supervisor
 
-_MOST_NOTES: Final = 10
+_MAX_NOTES: Final = 10
 
 
 class HeldPods:
@@ -50,7 +50,7 @@ class HeldPods:
         if not self.are_any:
             return
         holds = [(each, *found) for each in self._supervisors() for found in each.holds()]
-        for supervisor, plugin, held in holds[:_MOST_NOTES]:
+        for supervisor, plugin, held in holds[:_MAX_NOTES]:
             yield f'plugin "{plugin}" of profile "{supervisor.profile}" {HELD_BACK} {held.subject}'
-        if len(holds) > _MOST_NOTES:
-            yield f"plugins are held back {len(holds) - _MOST_NOTES} times more"
+        if len(holds) > _MAX_NOTES:
+            yield f"plugins are held back {len(holds) - _MAX_NOTES} times more"

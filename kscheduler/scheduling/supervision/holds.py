@@ -36,8 +36,8 @@ LONGEST_BACKOFF_SECONDS: Final = 300.0
 FORGOTTEN_AFTER_SECONDS: Final = 600.0
 EARLY_ENDS: Final = 3
 _MOST: Final = 10_000
-_MOST_SLOW_PODS: Final = 100
-_MOST_NAMED: Final = 5
+_MAX_SLOW_PODS: Final = 100
+_MAX_NAMED: Final = 5
 # In every text that says so.
 HELD_BACK: Final = "is held back from"
 # The namespace of a call that is about no pod: `refresh`.
@@ -73,10 +73,10 @@ class ReportedHold:
         shown = rfc3339(self.until)
         if not self.is_of_namespace:
             return f"pod {self.pods[0]} until {shown}: it took longer than its time budget for it ({self.cause})"
-        more = "" if len(self.pods) <= _MOST_NAMED else f" and {len(self.pods) - _MOST_NAMED} more"
+        more = "" if len(self.pods) <= _MAX_NAMED else f" and {len(self.pods) - _MAX_NAMED} more"
         return (
             f"all pods of namespace {self.namespace} until {shown}: it took longer than its time budget for "
-            f"{len(self.pods)} of them, {', '.join(self.pods[:_MOST_NAMED])}{more} (last: {self.cause})"
+            f"{len(self.pods)} of them, {', '.join(self.pods[:_MAX_NAMED])}{more} (last: {self.cause})"
         )
 
 
@@ -99,7 +99,7 @@ class _SlowPod:
 
 @dataclass(slots=True)
 class _NamespaceHold(_PodHold):
-    slow: RecentlyUsed[str, _SlowPod] = field(default_factory=lambda: RecentlyUsed(_MOST_SLOW_PODS))
+    slow: RecentlyUsed[str, _SlowPod] = field(default_factory=lambda: RecentlyUsed(_MAX_SLOW_PODS))
     """By UID, those of the last `SHORT_SECONDS` before the hold began."""
 
 

@@ -41,7 +41,7 @@ from kscheduler.scheduling.supervision.circuit_breaker import REPORTED_EACH_SECO
 from kscheduler.scheduling.supervision.holds import NO_LISTENER, Caller
 
 HINT: Final = "QueueingHint"
-_MOST_NAMED: Final = 10
+_MAX_NAMED: Final = 10
 # Methods that always answer with a coroutine; `permit` and `post_bind` may.
 AWAITED: Final = frozenset(("pre_bind", "bind", "refresh"))
 # The methods that run within the budget, with their names in metrics and texts.
@@ -334,7 +334,7 @@ def _caller_of(pod: PodInfo, arguments: tuple[Any, ...]) -> Caller:
 
 
 def _beside(one: str, others: Collection[str]) -> str:
-    named = sorted(others)[:_MOST_NAMED]
+    named = sorted(others)[:_MAX_NAMED]
     return f"{one} beside {', '.join(named)}{', ...' if len(others) > len(named) else ''}" if others else one
 
 

@@ -19,7 +19,7 @@ from kscheduler.server.login.reviews import ReviewError, Reviews
 from kscheduler.server.login.user import MASTERS, RequestUser
 
 PATH: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
-MOST_ANSWERS: Final = 1024
+MAX_ANSWERS: Final = 1024
 # Characters of path and verb; longer ones are reviewed each time, as upstream, so that nobody fills the memory.
 _LONGEST_QUERY: Final = 10_000
 
@@ -84,7 +84,7 @@ class Permissions:
         self._reviews = reviews
         self._settings = settings
         self._metrics = metrics
-        self.cache: Remembered[tuple[RequestUser, str, str], _Status] = Remembered(MOST_ANSWERS, clock)
+        self.cache: Remembered[tuple[RequestUser, str, str], _Status] = Remembered(MAX_ANSWERS, clock)
 
     async def decide(self, user: RequestUser, verb: str, path: str) -> AccessDecision:
         """Whether the user may. Raises `ReviewError` if nobody can tell."""

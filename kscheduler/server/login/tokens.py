@@ -16,7 +16,7 @@ from kscheduler.server.login.reviews import ReviewError, Reviews
 from kscheduler.server.login.user import RequestUser
 
 PATH: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
-MOST_TOKENS: Final = 1024
+MAX_TOKENS: Final = 1024
 _LONGEST_TOKEN: Final = 12 * 1024
 
 
@@ -48,7 +48,7 @@ class TokenAuthenticator:
         self._reviews = reviews
         self._seconds = remember_seconds
         self._key = secrets.token_bytes(32)
-        self.cache: Remembered[bytes, RequestUser | str] = Remembered(MOST_TOKENS, clock)
+        self.cache: Remembered[bytes, RequestUser | str] = Remembered(MAX_TOKENS, clock)
 
     async def user_of(self, token: str) -> RequestUser | str:
         """The user, or why the token is worth nothing. Raises `ReviewError` if nobody can tell."""

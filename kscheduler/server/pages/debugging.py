@@ -32,7 +32,7 @@ _log = get_logger("server")
 LONGEST_PROFILE_SECONDS: Final = 60.0
 _DEFAULT_PROFILE_SECONDS: Final = 10.0
 _SAMPLES_PER_SECOND: Final = 100
-_MOST_TASKS: Final = 1000
+_MAX_TASKS: Final = 1000
 _DEEPEST: Final = 100
 _LARGEST_VERBOSITY: Final = 2**31 - 1
 
@@ -61,12 +61,12 @@ async def stacks_page(_request: web.Request) -> web.StreamResponse:
         for number, frame in sys._current_frames().items()
     ]
     tasks = sorted(asyncio.all_tasks(), key=lambda task: task.get_name())
-    for task in tasks[:_MOST_TASKS]:
+    for task in tasks[:_MAX_TASKS]:
         frames = task.get_stack(limit=_DEEPEST)
         where = "".join(f'  File "{one.f_code.co_filename}", line {one.f_lineno}\n' for one in frames)
         parts.append(f"task {task.get_name()}\n{where}")
-    if len(tasks) > _MOST_TASKS:
-        parts.append(f"... and {len(tasks) - _MOST_TASKS} tasks more\n")
+    if len(tasks) > _MAX_TASKS:
+        parts.append(f"... and {len(tasks) - _MAX_TASKS} tasks more\n")
     return web.Response(text="\n".join(parts))
 
 

@@ -10,7 +10,7 @@ from kscheduler.server.handlers import WORDS, Handler, unknown_parameter
 from kscheduler.server.login.user import status_answer
 
 # Reasons for which a change is looked for, those of most pods first.
-MOST_HELPED: Final = 12
+MAX_HELPED: Final = 12
 _REJECTED: Final = ("unschedulable", "gated", "backoff")
 
 Tree = dict[str, Any]
@@ -56,7 +56,7 @@ async def _add_changes(tree: Tree, changes: Changes, request: web.Request) -> we
         (reason, [f"{pod['namespace']}/{pod['name']}" for pod in reason["pods"]])
         for reason in tree["reasons"]
         if reason["queue"] in _REJECTED and reason["pods"] and not reason["podGroup"]  # asked about as a whole
-    ][:MOST_HELPED]
+    ][:MAX_HELPED]
     for reason in tree["reasons"]:
         reason["suggestion"] = reason["leftOff"] = None
     if not queried:

@@ -37,7 +37,7 @@ PART_OF_TIME: Final = 1 / 250
 # A page view takes a snapshot of the last second, however many ask.
 FRESH_SECONDS: Final = 1.0
 # Browsers that follow: each holds one of the server's places for requests (`Limits.busy_requests`).
-MOST_STREAMS: Final = 16
+MAX_STREAMS: Final = 16
 # A stream ends in order before the server's limit for long answers would cut it; browsers connect again.
 STREAM_SECONDS: Final = 100.0
 # Where nothing changes, a stream says so often that it is alive.
@@ -221,7 +221,7 @@ class LiveView:
     @property
     def has_room(self) -> bool:
         """Whether one more may follow."""
-        return self.streams < MOST_STREAMS and not self._is_closed
+        return self.streams < MAX_STREAMS and not self._is_closed
 
     def close(self) -> None:
         """End all streams: the server is closing."""

@@ -35,7 +35,7 @@ ASSETS: Final = {
 # Characters of a value: a stranger's message does not make a page of megabytes.
 LONGEST_TEXT: Final = 16_000
 # Pods whose names a suggestion's text has (`explain.suggestions.kinds.pods_that_go`).
-MOST_IN_TEXT: Final = 5
+MAX_IN_TEXT: Final = 5
 # Nothing from elsewhere, nothing inline: a name that were not escaped would still run nothing and load nothing.
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -116,7 +116,7 @@ def deleted_pods(change: Any) -> list[str]:
     ]
     pods = [pod for kind, facts in steps if kind == "deletePods" for pod in facts["pods"]]
     keys = [f"{pod['namespace']}/{pod['name']}" for pod in pods]
-    return keys if len(keys) > MOST_IN_TEXT else []
+    return keys if len(keys) > MAX_IN_TEXT else []
 
 
 def command_note(change: Any) -> str:

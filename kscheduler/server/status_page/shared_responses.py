@@ -20,14 +20,14 @@ from kscheduler.telemetry.logs.caught import Boundary, count_caught
 _log = get_logger("server")
 
 # Pods whose smallest change is kept.
-MOST_CHANGES: Final = 64
+MAX_CHANGES: Final = 64
 # Pods that are asked about together: those of the reasons that the overview shows.
-MOST_AT_ONCE: Final = 12
+MAX_AT_ONCE: Final = 12
 SHORTEST_PAUSE_SECONDS: Final = 15.0
 LONGEST_PAUSE_SECONDS: Final = 600.0
 # Of a processor that the searches may take, in a copy that every other process goes before.
 PART_OF_TIME: Final = 1 / 200
-MOST_ANSWERS: Final = 32
+MAX_ANSWERS: Final = 32
 ANSWER_SECONDS: Final = 10.0
 NO_SINGLE_CHANGE: Final = "no single change that was tried helps the largest set of its pods that are alike"
 ASK_A_MEMBER: Final = "they are decided about together: the page of any member says what would help the group"
@@ -55,7 +55,7 @@ class ReasonChanges:
     def __init__(self, answers: LiveQueryPort | None, clock: Clock) -> None:
         self._answers = answers
         self._clock = clock
-        self._kept: RecentlyUsed[str, _KeptChange] = RecentlyUsed(MOST_CHANGES)
+        self._kept: RecentlyUsed[str, _KeptChange] = RecentlyUsed(MAX_CHANGES)
         self._wanted: list[list[str]] = []
         self._is_wanted = asyncio.Event()
         self.pause_seconds = SHORTEST_PAUSE_SECONDS
@@ -77,7 +77,7 @@ class ReasonChanges:
             }
             if key and (kept is None or self._clock.monotonic() - kept.at > self.pause_seconds):
                 wanted.append(keys)
-        self._wanted = wanted[:MOST_AT_ONCE]
+        self._wanted = wanted[:MAX_AT_ONCE]
         if wanted:
             self._is_wanted.set()
 
@@ -132,7 +132,7 @@ class SharedResponses(Generic[V]):
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._kept: RecentlyUsed[Hashable, _CachedResponse[V]] = RecentlyUsed(MOST_ANSWERS)
+        self._kept: RecentlyUsed[Hashable, _CachedResponse[V]] = RecentlyUsed(MAX_ANSWERS)
         self._querying = asyncio.Lock()
 
     async def answer(self, query: Hashable, ask: Callable[[], Awaitable[V | Unavailable]]) -> V | Unavailable:

@@ -35,7 +35,7 @@ from kscheduler.server.status_page.facts.shown_explanation import shown_explanat
 from kscheduler.server.status_page.live_view import NAMED_PODS, LiveView
 from kscheduler.server.status_page.login_form import LoginForm
 from kscheduler.server.status_page.rendering import HEADERS, HTML, Templates, html_page, node_url, pod_url, see_other
-from kscheduler.server.status_page.shared_responses import MOST_AT_ONCE, ReasonChanges, SharedResponses
+from kscheduler.server.status_page.shared_responses import MAX_AT_ONCE, ReasonChanges, SharedResponses
 from kscheduler.server.status_page.sources import NodeVerdict, PageSources, Unavailable
 
 if TYPE_CHECKING:  # read with the first answer, not at the start
@@ -132,10 +132,8 @@ class StatusPage:
 
     async def _pending(self, request: web.Request, *, has_login: bool) -> web.StreamResponse:
         tree = await self._sources.pending(self._sources.queue.waiting_keys())
-        first = [*self._changes.beside(tree["reasons"][:MOST_AT_ONCE])]
-        others = [
-            {**each, "change": None, "no_change": "", "looking": False} for each in tree["reasons"][MOST_AT_ONCE:]
-        ]
+        first = [*self._changes.beside(tree["reasons"][:MAX_AT_ONCE])]
+        others = [{**each, "change": None, "no_change": "", "looking": False} for each in tree["reasons"][MAX_AT_ONCE:]]
         facts = Pending(tree["count"], (*first, *others), 0, tree["byPlugin"])
         table = self._templates.render("sections/pending.html", facts=facts, most_named=3 * NAMED_PODS)
         values = {
@@ -236,7 +234,7 @@ class StatusPage:
             return _NO_ANSWERS.reason, []
         tree = await self._sources.pending(self._sources.queue.waiting_keys())
         like: dict[str, int] = {}
-        for reason in tree["reasons"][:MOST_AT_ONCE]:
+        for reason in tree["reasons"][:MAX_AT_ONCE]:
             if reason["pods"]:
                 like[f"{reason['pods'][0]['namespace']}/{reason['pods'][0]['name']}"] = reason["count"]
         if not like:

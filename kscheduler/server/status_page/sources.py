@@ -109,4 +109,4 @@ class PageSources:
     """What a pod waits for on the node that it has got (`scheduling.drift.pending`)."""
 
 
-MOST_NOTES: Final = 20
+MAX_NOTES: Final = 20

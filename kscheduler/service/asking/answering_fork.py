@@ -33,7 +33,7 @@ HEAD_BYTES: Final = 9
 # An answer that was cut off is followed by something else: `ENDED` and the child's exit code in decimal digits.
 END: Final = b"Z"
 ENDED: Final = b"E"
-MOST_FACTS_BYTES: Final = 32 << 10
+MAX_FACTS_BYTES: Final = 32 << 10
 NO_FACTS: Final = b""
 _AT_ONCE: Final = 1 << 16
 
@@ -119,7 +119,7 @@ class _Answering:
 
     def _take(self) -> bool:
         """Take the next question; False at the end of the control socket."""
-        facts, channels, _, _ = socket.recv_fds(self._control, MOST_FACTS_BYTES + 1, 1)
+        facts, channels, _, _ = socket.recv_fds(self._control, MAX_FACTS_BYTES + 1, 1)
         if not facts:
             return False
         for received in channels:

@@ -23,7 +23,7 @@ from kscheduler.api.well_known import REGION, ZONE
 from kscheduler.service.parts import Parts
 
 # Facts are about so many pods at most; a question about more is one about the cluster.
-_MOST_PODS: Final = 32
+_MAX_PODS: Final = 32
 
 
 class ForkedQuery(msgspec.Struct, array_like=True, frozen=True):
@@ -73,7 +73,7 @@ class ForkedService:
 
     def facts(self, pods: Iterable[str], node: str = "") -> bytes:
         """What the service knows of these pods (`namespace/name`), and whether it knows the node."""
-        keys = tuple(islice(pods, _MOST_PODS))
+        keys = tuple(islice(pods, _MAX_PODS))
         return msgspec.msgpack.encode(_Facts(keys, node, self._found(keys, node)))
 
     def knows(self, facts: bytes) -> bool:

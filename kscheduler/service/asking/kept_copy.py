@@ -15,7 +15,7 @@ from kscheduler.service.asking.answering_fork import (
     END,
     ENDED,
     HEAD_BYTES,
-    MOST_FACTS_BYTES,
+    MAX_FACTS_BYTES,
     NO_CHILD,
     NO_MEMORY,
     STALE,
@@ -117,7 +117,7 @@ class KeptCopy:
                 self._end_if_idle()
 
     def _hand_over(self, facts: bytes, channel: socket.socket) -> None:
-        if len(facts) > MOST_FACTS_BYTES:
+        if len(facts) > MAX_FACTS_BYTES:
             raise StaleCopyError
         try:
             # A message without a byte would look like the end.

@@ -11,7 +11,7 @@ same objects, changes what it likes, and whatever it does, it has no descriptor 
 Even a few ms are long beside a decision, and after them each page that the service writes is copied once. So a copy
 answers for as long as forking takes `DUTY` of the loop's time; for a shorter time, as `CHANGED_DUTY` allows, once
 something else than pods has changed, and where the question is about all pods. It is replaced before that where the
-service has moved on in what the question is about (`ForkedState`), but then, too, no more often than `MOST_DUTY`
+service has moved on in what the question is about (`ForkedState`), but then, too, no more often than `MAX_DUTY`
 allows: anyone who asks in a loop about what changes waits longer, and pods do not. Where questions come again and
 again, the next copy is made at the end of the last one's life, and not when somebody asks and would wait for it. A copy
 that dies harms nobody: who was asking asks the next.
@@ -60,14 +60,14 @@ LONGEST_CHANGED_SECONDS: Final = 3.0
 # A copy that was asked so short a time before the end of its life is followed by another at once.
 _RENEWED_SECONDS: Final = 3.0
 # The share of the event loop's time that forking may take, whatever is asked.
-MOST_DUTY: Final = 0.05
+MAX_DUTY: Final = 0.05
 # Between two forks, however slow the last one was.
 _LONGEST_REST_SECONDS: Final = 2.0
 # Between two looks at the memory while nobody asks: a copy then grows only as the service changes pages, 32 MB in all
 # at 5,000 nodes, and a look costs the loop a tenth of a millisecond.
 _IDLE_LOOK_SECONDS: Final = 0.5
 # Copies that die while one question is asked, before that is called the question's fault.
-_MOST_DEATHS: Final = 2
+_MAX_DEATHS: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +172,7 @@ class LiveCopy:
                 raise
             except CopyDiedError:
                 deaths += 1
-                if deaths == _MOST_DEATHS:
+                if deaths == _MAX_DEATHS:
                     message = f"{deaths} copies of the process died, one after the other, while they were asked"
                     raise CopyFailedError(message) from None
             least = copy.number + 1
@@ -278,4 +278,4 @@ def life_after(pause: float, *, has_changed: bool) -> float:
 
 def rest_after(pause: float) -> float:
     """How long nobody forks after a fork that took `pause` seconds."""
-    return min(pause / MOST_DUTY - pause, _LONGEST_REST_SECONDS)
+    return min(pause / MAX_DUTY - pause, _LONGEST_REST_SECONDS)

@@ -22,7 +22,7 @@ from kscheduler.service.asking.live_queries import LiveQueries
 from kscheduler.service.parts import Parts
 
 # Of a pod, that are fetched.
-MOST_TEMPLATES: Final = 8
+MAX_TEMPLATES: Final = 8
 FETCH_SECONDS: Final = 2.0
 _CODE: Final = "kscheduler.explain.queries.live"
 
@@ -62,6 +62,6 @@ async def _fetched(parts: Parts, pod: Pod) -> Mapping[str, ResourceClaimTemplate
     """By name; `None` for one that does not exist. Those that cannot be read are not there."""
     code = await asyncio.to_thread(importlib.import_module, _CODE)  # rarely needed, and large
     found: dict[str, ResourceClaimTemplate | None] = await code.known_claim_templates(
-        parts.client, pod, MOST_TEMPLATES, FETCH_SECONDS
+        parts.client, pod, MAX_TEMPLATES, FETCH_SECONDS
     )
     return found

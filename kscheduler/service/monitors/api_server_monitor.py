@@ -86,9 +86,9 @@ def _write(line: LogLine) -> None:
 _service_log = get_logger("kscheduler")
 
 EACH_SECONDS: Final = 120.0
-# At a time. The others are counted, up to `_MOST_COUNTED`: a hundred thousand objects may be unreadable.
-MOST_LINES: Final = 10
-_MOST_COUNTED: Final = 1_000
+# At a time. The others are counted, up to `_MAX_COUNTED`: a hundred thousand objects may be unreadable.
+MAX_LINES: Final = 10
+_MAX_COUNTED: Final = 1_000
 
 
 class OngoingProblems:
@@ -106,7 +106,7 @@ class OngoingProblems:
 
     def report(self) -> None:
         """Write what lasts at this moment."""
-        troubles = list(islice(self._troubles(), MOST_LINES + _MOST_COUNTED))
-        left_out = len(troubles) - MOST_LINES
-        for trouble in troubles[:MOST_LINES]:
+        troubles = list(islice(self._troubles(), MAX_LINES + _MAX_COUNTED))
+        left_out = len(troubles) - MAX_LINES
+        for trouble in troubles[:MAX_LINES]:
             _service_log.warning("trouble_lasts", trouble=trouble, **({"not_told": left_out} if left_out > 0 else {}))

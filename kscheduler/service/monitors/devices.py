@@ -11,7 +11,7 @@ from kscheduler.state.cache import Cache
 # Pools of devices by driver and state, for metrics.
 
 # Told apart; anyone who publishes devices names them.
-MOST_DRIVERS: Final = 32
+MAX_DRIVERS: Final = 32
 OTHERS: Final = "other"
 
 
@@ -28,7 +28,7 @@ class DevicePools:
         found = {} if counter is None else counter.pool_states()
         for driver, _ in found:
             if driver not in self._drivers:
-                self._drivers[driver if len(self._drivers) < MOST_DRIVERS else OTHERS] = None
+                self._drivers[driver if len(self._drivers) < MAX_DRIVERS else OTHERS] = None
         counts = {(driver, state): 0.0 for driver in self._drivers for state in ("complete", "incomplete")}
         for (driver, state), pools in found.items():
             counts[driver if driver in self._drivers else OTHERS, state] += pools
@@ -41,7 +41,7 @@ class DevicePools:
 # only where anything has changed. Names come from nodes and drivers, so there is a bound for both.
 
 # Resources, and drivers, with series of their own: the first that were seen; further ones are `other`.
-MOST_NAMES: Final = MOST_DRIVERS
+MAX_NAMES: Final = MAX_DRIVERS
 
 
 class OfferedDevices:
@@ -76,7 +76,7 @@ def _by_name(found: Iterable[ScarceResource], known: dict[str, None]) -> dict[st
     listed = list(found)
     for each in listed:
         if each.name not in known:
-            known[each.name if len(known) < MOST_NAMES else OTHERS] = None
+            known[each.name if len(known) < MAX_NAMES else OTHERS] = None
     sums = dict.fromkeys(known, (0.0, 0.0))
     for each in listed:
         name = each.name if each.name in known else OTHERS

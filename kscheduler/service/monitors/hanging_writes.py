@@ -9,7 +9,7 @@ one.
 Why they hang is told as far as the API server has said it; its first answer may come after the first line, when it has
 given up on a webhook, and then that is told at once.
 
-Limits: at most `MOST_REPORTED` at a time, those with the most writes; the others are counted.
+Limits: at most `MAX_REPORTED` at a time, those with the most writes; the others are counted.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
@@ -32,8 +32,8 @@ _log = get_logger("writes")
 LOOK_SECONDS: Final = 1.0
 LONG_SECONDS: Final = 5.0
 LINE_SECONDS: Final = 60.0
-MOST_REPORTED: Final = 10
-_MOST_KEPT: Final = 1024
+MAX_REPORTED: Final = 10
+_MAX_KEPT: Final = 1024
 BINDING: Final = "create pods/binding"
 STATUS_PATCH: Final = "patch pods/status"
 EVENT: Final = "create events"
@@ -85,7 +85,7 @@ class HangingWritesMonitor:
         self.long_seconds = LONG_SECONDS
         self._since: dict[tuple[str, str], float] = {}
         """By namespace and kind, since when it lasts. Ends with it."""
-        self._troubles: RecentlyUsed[tuple[str, str], RecurringTrouble] = RecentlyUsed(_MOST_KEPT)
+        self._troubles: RecentlyUsed[tuple[str, str], RecurringTrouble] = RecentlyUsed(_MAX_KEPT)
         """What was told of it; also after its end, as it may begin again at once."""
         self._webhooks: dict[tuple[str, str], str] = {}
         """By namespace and kind, the webhook that was told. Ends with it."""
@@ -116,7 +116,7 @@ class HangingWritesMonitor:
         for work_slots in self._clients:
             work_slots.look()
         now, hanging = self._clock.monotonic(), self.hanging()
-        for one in () if self._is_outage() else hanging[:MOST_REPORTED]:
+        for one in () if self._is_outage() else hanging[:MAX_REPORTED]:
             key = one.namespace, one.write
             self._since.setdefault(key, now - one.seconds)
             trouble = self._troubles.use(key)
@@ -153,9 +153,9 @@ class HangingWritesMonitor:
         return max((each for each in known if each is not None), key=lambda each: each.at, default=None)
 
     def notes(self) -> Iterable[str]:
-        """A line for `/readyz?verbose` for each namespace and kind of write, at most `MOST_REPORTED`."""
+        """A line for `/readyz?verbose` for each namespace and kind of write, at most `MAX_REPORTED`."""
         now = self._clock.monotonic()
-        for one in self.hanging()[:MOST_REPORTED]:
+        for one in self.hanging()[:MAX_REPORTED]:
             failure = self._last_failure(one, now)
             who = f"look at the admission webhook {failure.webhook}" if failure is not None and failure.webhook else ""
             behind = (
@@ -165,9 +165,9 @@ class HangingWritesMonitor:
             yield f"namespace {one.namespace}: {one.unanswered} writes ({one.write}) hang or are refused since {behind}"
 
     def samples(self) -> Iterable[Sample]:
-        """A gauge for each namespace and kind of write, at most `MOST_REPORTED`."""
+        """A gauge for each namespace and kind of write, at most `MAX_REPORTED`."""
         reported: dict[LabelValues, float] = {
-            (one.namespace, one.write): float(one.unanswered + one.waiting) for one in self.hanging()[:MOST_REPORTED]
+            (one.namespace, one.write): float(one.unanswered + one.waiting) for one in self.hanging()[:MAX_REPORTED]
         }
         return [gauge(HANGING_WRITES, reported)]
 

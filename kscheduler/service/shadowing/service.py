@@ -36,7 +36,7 @@ SYNC_SECONDS: Final = 10.0
 # How long the first comparison waits for plugins that fetch data of their own.
 FIRST_DATA_SECONDS: Final = 5.0
 # Scheduler names that are told where nobody is followed, those of most pods.
-_MOST_NAMES: Final = 5
+_MAX_NAMES: Final = 5
 # Between two lines with the sums, while anything is compared.
 SUMMARY_SECONDS: Final = 60.0
 
@@ -134,7 +134,7 @@ class ShadowApp:
         found = Counter(pod.spec.scheduler_name for pod in pods)
         if not found or found.keys() & self._options.names:
             return
-        names = [name for name, _ in found.most_common(_MOST_NAMES)]
+        names = [name for name, _ in found.most_common(_MAX_NAMES)]
         follows = ", ".join(sorted(self._options.names))
         _log.warning("shadow_follows_nobody", follows=sorted(self._options.names), pods_name=names)
         known = ", ".join(names)

@@ -131,7 +131,7 @@ CallHint = Callable[[str, str, HintFunction | None, PodInfo, KubeObject | None, 
 
 _HEARS_NOTHING: Final[_Hints] = {}
 # The number of sets of rejecting plugins whose events are cached.
-_MOST_REGISTERED: Final = 1000
+_MAX_REGISTERED: Final = 1000
 
 
 class QueueingStrategy(Enum):
@@ -204,7 +204,7 @@ class HintTable:
         """Labels, sorted, of the events that these plugins registered; cached per set of plugins."""
         known = self._registered.get((profile, plugins))
         if known is None:
-            if len(self._registered) >= _MOST_REGISTERED:
+            if len(self._registered) >= _MAX_REGISTERED:
                 self._registered.clear()
             of_profile = self._registrations.get(profile, {})
             labels = {entry.event.label for plugin in plugins for entry in of_profile.get(plugin, ())}

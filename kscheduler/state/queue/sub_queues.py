@@ -100,10 +100,10 @@ class CostlyPodBudget:
     """
 
     SHARE: Final = 0.05
-    MOST_SECONDS: Final = 0.1
+    MAX_SECONDS: Final = 0.1
 
     def __init__(self) -> None:
-        self._credit = self.MOST_SECONDS
+        self._credit = self.MAX_SECONDS
         self._goes_first = False
 
     @property
@@ -132,7 +132,7 @@ class CostlyPodBudget:
 
     def second_passed(self) -> None:
         """One more second has passed."""
-        self._credit = min(self.MOST_SECONDS, self._credit + self.SHARE)
+        self._credit = min(self.MAX_SECONDS, self._credit + self.SHARE)
         self._goes_first = True
 
 

@@ -26,7 +26,7 @@ from kscheduler.state.storage.attachable import NO_LIMITS
 
 NO_LIMIT: Final = -1
 # The number of pending marks, besides two per node, at which all marked nodes are recounted.
-_MOST_UNASKED: Final = 256
+_MAX_UNASKED: Final = 256
 NO_VOLUMES: Final[Mapping[str, str]] = MappingProxyType({})
 
 
@@ -123,7 +123,7 @@ class AttachedVolumes:
 
     def _make_room(self) -> None:
         """Recount if there are too many marks: node names come and go, and there may never be a query."""
-        if len(self._marked) + len(self._estimated) > 2 * len(self._nodes) + _MOST_UNASKED:
+        if len(self._marked) + len(self._estimated) > 2 * len(self._nodes) + _MAX_UNASKED:
             self._refresh()
 
     def attached(self, driver: str) -> CountColumn:

@@ -26,7 +26,7 @@ _OWN_BYTES: Final = 2048
 OWNERS_BYTES: Final = 8 * 2**20
 _LIGHT_BYTES: Final = 4096
 # The maximal total of entries in all sums by domain; beyond it all sums are dropped.
-_MOST_SUMS: Final = 16 * 2**20 // _ENTRY_BYTES
+_MAX_SUMS: Final = 16 * 2**20 // _ENTRY_BYTES
 
 
 @dataclass(slots=True)
@@ -100,7 +100,7 @@ class RecentColumns(Generic[T]):
         if known is None or known.version != nodes.node_columns_version or known.sums.numbers.base is not numbers.base:
             known = by_key[key] = _Sums(nodes.node_columns_version, _summed(column, numbers, len(values)))
             self._entries += len(values)
-            if self._entries > _MOST_SUMS:
+            if self._entries > _MAX_SUMS:
                 self._forget_sums()
         return known.sums
 

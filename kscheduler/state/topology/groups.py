@@ -51,7 +51,7 @@ _KEPT_POSTINGS = 16
 
 _KEPT_FLAT = 1024
 # Keys and values of the labels that are remembered; pods with more flatten theirs each time.
-_MOST_REMEMBERED: Final = 64
+_MAX_REMEMBERED: Final = 64
 _Key = tuple[str, ...]
 _Posting = dict[str, dict[_Key, "PodGroup"]]
 
@@ -205,7 +205,7 @@ def _flattened(labels: Mapping[str, str]) -> _Key:
     if known is not None and known[0] is labels:
         return known[1]
     flat = tuple([part for item in sorted(labels.items()) for part in item])
-    if len(flat) > _MOST_REMEMBERED:
+    if len(flat) > _MAX_REMEMBERED:
         return flat
     if len(_flat) >= _KEPT_FLAT:
         _flat.clear()  # all at once: pods with unique labels pass here only once, so eviction must be cheap

@@ -20,7 +20,7 @@ LONGEST_TEXT: Final = 4096
 # Characters of a traceback; a longer one loses its middle, since both ends say most.
 LONGEST_TRACEBACK: Final = 16_384
 # Elements of a list or mapping.
-MOST_ELEMENTS: Final = 1000
+MAX_ELEMENTS: Final = 1000
 # Levels of nesting; deeper ones are written as text.
 DEEPEST: Final = 6
 REDACTED: Final = "[redacted]"
@@ -91,13 +91,13 @@ def _clean(value: object, depth: int) -> Any:
         return _text(str(value), LONGEST_TEXT)
     if isinstance(value, Mapping):
         pairs = list(value.items())
-        kept = {_text(str(key), LONGEST_TEXT): _clean(child, depth + 1) for key, child in pairs[:MOST_ELEMENTS]}
-        return {**kept, "...": f"{len(pairs) - MOST_ELEMENTS} more"} if len(pairs) > MOST_ELEMENTS else kept
+        kept = {_text(str(key), LONGEST_TEXT): _clean(child, depth + 1) for key, child in pairs[:MAX_ELEMENTS]}
+        return {**kept, "...": f"{len(pairs) - MAX_ELEMENTS} more"} if len(pairs) > MAX_ELEMENTS else kept
     if isinstance(value, AbstractSet):
         return _clean(sorted(value, key=str), depth)
     if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
-        some = [_clean(child, depth + 1) for child in value[:MOST_ELEMENTS]]
-        return [*some, f"... {len(value) - MOST_ELEMENTS} more"] if len(value) > MOST_ELEMENTS else some
+        some = [_clean(child, depth + 1) for child in value[:MAX_ELEMENTS]]
+        return [*some, f"... {len(value) - MAX_ELEMENTS} more"] if len(value) > MAX_ELEMENTS else some
     return _text(str(value), LONGEST_TEXT)
 
 

@@ -18,7 +18,7 @@ AT_ONCE: Final = 100.0
 PER_SECOND: Final = 5.0
 TRACEBACK_COSTS: Final = 10.0
 # Our own messages are a few dozen; a library's messages may be anything.
-MOST_KINDS: Final = 1000
+MAX_KINDS: Final = 1000
 # Seconds between two reports of suppressed lines of one kind.
 _QUIET_SECONDS: Final = 10.0
 
@@ -47,7 +47,7 @@ class Storms:
         now, name = self._now(), (logger, _kind_of(event))
         kind = self._kinds.get(name)
         if kind is None:
-            if len(self._kinds) >= MOST_KINDS:
+            if len(self._kinds) >= MAX_KINDS:
                 self._forget_quiet_ones(now)
             kind = self._kinds[name] = _Kind(AT_ONCE, now)
         kind.tokens = min(AT_ONCE, kind.tokens + (now - kind.at) * PER_SECOND)
@@ -88,7 +88,7 @@ class Storms:
         quiet = [name for name, kind in self._kinds.items() if now - kind.at >= full and name not in self._unreported]
         for name in quiet or [name for name in self._kinds if name not in self._unreported]:
             del self._kinds[name]
-        if len(self._kinds) >= MOST_KINDS:
+        if len(self._kinds) >= MAX_KINDS:
             self.reset()
 
 

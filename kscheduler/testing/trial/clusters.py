@@ -21,9 +21,9 @@ from kscheduler.testing.objects import make_node, make_pod
 _KEY: Final = re.compile(r"[A-Za-z0-9][\w./-]{0,62}")
 # What the name of an object may be, or its beginning or end: `startswith("gpu-")`.
 _NAME: Final = re.compile(r"(?=.*[a-z0-9])[a-z0-9.-]{1,60}")
-_MOST_WORDS: Final = 20
+_MAX_WORDS: Final = 20
 # In a cluster.
-_MOST_NAMED_NODES: Final = 4
+_MAX_NAMED_NODES: Final = 4
 _USUAL_KEYS: Final = ("app", "tier", "zone", OS)
 _USUAL_VALUES: Final = ("", "web", "db", "a", "b", "linux")
 _NUMBERS: Final = ("0", "1", "0.5", "3", "20", "1000")
@@ -81,12 +81,12 @@ def pods_with_words(words: Words, aspect: str) -> Iterator[tuple[str, Pod]]:
     the words that describe it.
     """
     if aspect in {"name", "namespace"}:
-        for word in ("pod", *words.names[:_MOST_WORDS]):
+        for word in ("pod", *words.names[:_MAX_WORDS]):
             name, namespace = (word, "default") if aspect == "name" else ("pod", word)
             yield f"{aspect} {word}", make_pod(name, namespace=namespace)
         return
     yield f"a pod without {aspect}", make_pod("pod")
-    named = words.named[:_MOST_WORDS]
+    named = words.named[:_MAX_WORDS]
     for key in named:
         for value in dict.fromkeys((*named, *_USUAL_VALUES, *UNEXPECTED)):
             fields: dict[str, Any] = {aspect: {key: value}}
@@ -96,7 +96,7 @@ def pods_with_words(words: Words, aspect: str) -> Iterator[tuple[str, Pod]]:
 def random_nodes(chance: random.Random, words: Words, count: int) -> list[Node]:
     """Nodes of different sizes, labels, annotations and taints, a few of them with names that the source has."""
     names = [f"node-{number}" for number in range(count)]
-    most = min(count, len(words.names), _MOST_NAMED_NODES)
+    most = min(count, len(words.names), _MAX_NAMED_NODES)
     if most:
         for place, name in zip(chance.sample(range(count), most), chance.sample(words.names, most), strict=True):
             names[place] = name

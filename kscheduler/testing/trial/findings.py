@@ -26,11 +26,11 @@ from kscheduler.testing.trial.tried_plugin import LONGEST_CALL_SECONDS, PluginRe
 
 CLUSTERS: Final = 40
 PODS_EACH: Final = 4
-MOST_NODES: Final = 12
+MAX_NODES: Final = 12
 CLUSTERS_FOR_STEPS: Final = 5
-_MOST_FAILURES: Final = 6
+_MAX_FAILURES: Final = 6
 # Pods with words of the file for which a call is ended: fewer may be about one odd value.
-_MOST_OVERRUNS: Final = 3
+_MAX_OVERRUNS: Final = 3
 NODES_FOR_TIMING: Final = 1_000
 # For 5,000 nodes: the time budget of a call.
 SLOW_SECONDS: Final = 0.2
@@ -194,7 +194,7 @@ class Trial:
     def _for_words(self, words: Words) -> Iterator[Finding]:
         """Pods with the labels, annotations and names that the file has: a single value may make all the difference."""
         chance = random.Random(self._seed)  # noqa: S311  clusters of its own: the others stay as they are
-        queried = self._tried(random_nodes(chance, words, MOST_NODES), [])
+        queried = self._tried(random_nodes(chance, words, MAX_NODES), [])
         reads = self._reads.aspects & {"labels", "annotations", "name", "namespace"}
         failures: dict[str, str] = {}
         overruns = 0
@@ -208,15 +208,15 @@ class Trial:
                     overruns += is_overrun(failure)
                     if not _is_odd_value(failure):  # that is `fragile`
                         failures.setdefault(_kind_of(failure), f"for {what} {failure}")
-                    if overruns == _MOST_OVERRUNS or len(failures) == _MOST_FAILURES:
+                    if overruns == _MAX_OVERRUNS or len(failures) == _MAX_FAILURES:
                         break
                     continue
                 seen = answers if seen is None else seen
                 self._mattered[aspect] |= answers != seen
-            if overruns == _MOST_OVERRUNS:
+            if overruns == _MAX_OVERRUNS:
                 break
         if failures:
-            yield Finding(Severity.WRONG, "words", "; ".join(failures.values()), overruns == _MOST_OVERRUNS)
+            yield Finding(Severity.WRONG, "words", "; ".join(failures.values()), overruns == _MAX_OVERRUNS)
 
     def _unsigned(self) -> Iterator[Finding]:
         if self._is_signed:
@@ -303,7 +303,7 @@ def _caught(failure: PluginFailure, queried: TriedPlugin) -> str:
 
 
 def _cluster(chance: random.Random, words: Words) -> tuple[list[Node], list[Pod]]:
-    nodes = random_nodes(chance, words, chance.randint(1, MOST_NODES))
+    nodes = random_nodes(chance, words, chance.randint(1, MAX_NODES))
     names = [node.metadata.name for node in nodes]
     pods = [random_pod(chance, words, f"old-{number}", chance.choice(names)) for number in range(chance.randint(0, 20))]
     return nodes, pods

@@ -27,7 +27,7 @@ from kscheduler.testing.trial.tried_plugin import LONGEST_CALL_SECONDS, TriedPlu
 
 REFRESH_SECONDS: Final = 10.0
 # Of those that the plugin has got data about.
-MOST_NODES: Final = 12
+MAX_NODES: Final = 12
 # As the service calls it, which asks for no answer.
 _REFRESH: Final = PluginCall[Any](REFRESH.label, lambda answer, _: answer, FailureOutcome.DATA_STAY)
 _THEN: Final = "in the service the data stay as they were, `plugin_not_refreshed` is logged, and an alert fires"
@@ -100,7 +100,7 @@ def try_refresh(
         return Refreshed(
             advice=f"`refresh` has not ended after {REFRESH_SECONDS:.0f} s: give what it waits for a timeout"
         )
-    for known in list(dict.fromkeys(changed.names))[:MOST_NODES]:
+    for known in list(dict.fromkeys(changed.names))[:MAX_NODES]:
         queried.cache.add_node(make_node(known))
     for pod in pods:
         try:

@@ -30,7 +30,7 @@ from kscheduler.scheduling.runtime.points import (
 from kscheduler.testing.trial.tried_plugin import TriedPlugin
 
 # How long an `async def permit` is awaited here, whatever it asks for.
-MOST_SECONDS: Final = PERMIT_TIMEOUT_SECONDS
+MAX_SECONDS: Final = PERMIT_TIMEOUT_SECONDS
 _OUTSIDE: Final = "what it does reaches beyond the scheduler; test it with `Cluster(...).enable(...).running()`"
 _NO_GROUPS: Final = "it is asked about pod groups, of which there are none here"
 _NOT_TRIED: Final = {
@@ -93,7 +93,7 @@ def _ask_in_queue(plugin: Any, info: PodInfo) -> None:
 
 async def _awaited_permit(plugin: Any, arguments: tuple[Any, ...]) -> str:
     """A coroutine asks somebody outside, who is mostly not here: that it fails then is told, and is no mistake."""
-    seconds = min(getattr(plugin, "permit_timeout_seconds", PERMIT_TIMEOUT_SECONDS), MOST_SECONDS)
+    seconds = min(getattr(plugin, "permit_timeout_seconds", PERMIT_TIMEOUT_SECONDS), MAX_SECONDS)
     permit = PERMIT_AWAITED.run(plugin.name, NO_LISTENER, arguments[1], plugin.permit, *arguments)
     try:
         await asyncio.wait_for(permit, PLUGIN_TIME.at_most(seconds))

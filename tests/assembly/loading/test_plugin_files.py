@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kscheduler.assembly.configured import ConfigurationReader
-from kscheduler.assembly.plugin_files import MOST_BYTES, UnusablePluginError, content_of, digest_of, run_file
+from kscheduler.assembly.plugin_files import MAX_BYTES, UnusablePluginError, content_of, digest_of, run_file
 from kscheduler.config.errors import ConfigError
 from kscheduler.config.feature_gates import DEFAULT_GATES
 from kscheduler.framework.handle import Handle
@@ -307,7 +307,7 @@ def test_a_file_that_everybody_may_write_is_refused(folder: Path) -> None:
 
 
 def test_files_that_cannot_be_plugins(folder: Path) -> None:
-    (folder / "big.py").write_bytes(b"#" * (MOST_BYTES + 1))
+    (folder / "big.py").write_bytes(b"#" * (MAX_BYTES + 1))
     with pytest.raises(UnusablePluginError, match="source code"):
         content_of(str(folder / "big.py"))
     assert problems(

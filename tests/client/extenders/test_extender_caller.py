@@ -14,7 +14,7 @@ from kscheduler.client.access.proxies import proxy_variable
 from kscheduler.client.access.tls import TLSFiles
 from kscheduler.client.extenders import ExtenderAddress
 from kscheduler.client.extenders.caller import (
-    MOST_CALLS,
+    MAX_CALLS,
     CallGivenUpError,
     CheckingResolver,
     ExtenderCaller,
@@ -121,18 +121,18 @@ async def test_calls_at_a_time_are_bounded_and_the_others_wait() -> None:
         while True:
             await peer.request()
             held += 1
-            if held == MOST_CALLS:
+            if held == MAX_CALLS:
                 full.set()
             await release.wait()
             peer.say(OK)
 
     async with raw_server(hold) as server, caller_of(server.url) as caller:
-        calls = [asyncio.ensure_future(caller.call("filter", b"{}")) for _ in range(MOST_CALLS + 3)]
+        calls = [asyncio.ensure_future(caller.call("filter", b"{}")) for _ in range(MAX_CALLS + 3)]
         await full.wait()
-        assert server.requests == MOST_CALLS
+        assert server.requests == MAX_CALLS
         release.set()
         assert await asyncio.gather(*calls) == [b"ok"] * len(calls)
-        assert len(server.peers) == MOST_CALLS
+        assert len(server.peers) == MAX_CALLS
 
 
 async def test_nobody_listens_and_closed() -> None:

@@ -10,7 +10,7 @@ import pytest
 from kscheduler.client.errors import NetworkError
 from kscheduler.client.extenders.whole_objects import (
     LEAST_LISTED,
-    MOST_SINGLY,
+    MAX_SINGLY,
     NODES_FOR_ONE,
     ObjectReadError,
     WholeObjects,
@@ -95,7 +95,7 @@ async def test_nodes_are_read_once_and_those_that_changed_again() -> None:
 
 
 async def test_many_nodes_are_listed_page_by_page() -> None:
-    names = [f"n{number}" for number in range(MOST_SINGLY + 1)]
+    names = [f"n{number}" for number in range(MAX_SINGLY + 1)]
     reader = Reader(*names)
     whole = WholeObjects(reader, Watch(*names).node)
     assert len(await whole.nodes(names)) == len(names)
@@ -112,8 +112,8 @@ async def test_many_nodes_are_listed_page_by_page() -> None:
         (100, LEAST_LISTED + 1, True),
         (NODES_FOR_ONE * 100, 100, False),
         (NODES_FOR_ONE * 100, 101, True),
-        (NODES_FOR_ONE * MOST_SINGLY * 2, MOST_SINGLY, False),
-        (NODES_FOR_ONE * MOST_SINGLY * 2, MOST_SINGLY + 1, True),
+        (NODES_FOR_ONE * MAX_SINGLY * 2, MAX_SINGLY, False),
+        (NODES_FOR_ONE * MAX_SINGLY * 2, MAX_SINGLY + 1, True),
     ],
 )
 async def test_all_nodes_are_listed_again_only_if_a_good_share_has_changed(
@@ -155,7 +155,7 @@ async def test_a_failure_ends_the_other_reads() -> None:
     assert len(asyncio.all_tasks()) == before, "nobody reads on behind the one who asked"
 
 
-@pytest.mark.parametrize("count", [1, MOST_SINGLY + 1], ids=["one", "list"])
+@pytest.mark.parametrize("count", [1, MAX_SINGLY + 1], ids=["one", "list"])
 async def test_a_node_that_changes_while_it_is_read_is_read_again(count: int) -> None:
     """What the answer holds is of the time before; kept under the newer version it would be sent forever."""
     names = [f"n{number}" for number in range(count)]
@@ -181,7 +181,7 @@ async def test_a_node_that_went_before_the_watch_has_shown_it_is_left_out() -> N
 
 
 async def test_nodes_that_are_gone_are_left_out_and_forgotten() -> None:
-    names = [f"n{number}" for number in range(2 * MOST_SINGLY)]
+    names = [f"n{number}" for number in range(2 * MAX_SINGLY)]
     watch = Watch(*names)
     whole = WholeObjects(Reader(*names), watch.node)
     await whole.nodes(names)
@@ -194,7 +194,7 @@ async def test_nodes_that_are_gone_are_left_out_and_forgotten() -> None:
 
 @pytest.mark.parametrize("what", ["pod", "node", "nodes"])
 async def test_an_api_server_that_does_not_answer_is_reported(what: str) -> None:
-    names = ["a"] if what == "node" else [f"n{number}" for number in range(MOST_SINGLY + 1)]
+    names = ["a"] if what == "node" else [f"n{number}" for number in range(MAX_SINGLY + 1)]
     reader = Reader(*names)
     reader.failure = NetworkError("GET: connection refused")
     whole = WholeObjects(reader, Watch(*names).node)

@@ -51,7 +51,7 @@ FALSE_NAMES = re.compile(r"does not speak HTTP|err\":\"0 : ")
 LANE = "lane"
 # The one that the manifest's Role allows.
 LEASE = (f"--leader-elect-resource-namespace={NAMESPACE}", "--leader-elect-resource-name=kscheduler")
-MOST_REPORTED, MOST_LINES = 3, 30
+MAX_REPORTED, MAX_LINES = 3, 30
 
 
 @dataclass
@@ -71,8 +71,8 @@ class Outcome:
         for line in self.complaints:
             what, _, subject = line.partition(": ")
             grouped.setdefault(what, []).append(subject)
-        reported = [f"{what} ({len(all_)}): {'; '.join(all_[:MOST_REPORTED])}" for what, all_ in grouped.items()]
-        return "\n".join([*reported, *self.log.splitlines()[-MOST_LINES:]])
+        reported = [f"{what} ({len(all_)}): {'; '.join(all_[:MAX_REPORTED])}" for what, all_ in grouped.items()]
+        return "\n".join([*reported, *self.log.splitlines()[-MAX_LINES:]])
 
 
 class Lane:

@@ -35,8 +35,8 @@ class _Zeros(RawIOBase):
 @pytest.fixture
 def small_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same rules with bounds that a test reaches at once."""
-    monkeypatch.setattr(documents, "MOST_WHOLE_BYTES", 4 << 20)
-    monkeypatch.setattr(documents, "MOST_YAML_BYTES", 1 << 20)
+    monkeypatch.setattr(documents, "MAX_WHOLE_BYTES", 4 << 20)
+    monkeypatch.setattr(documents, "MAX_YAML_BYTES", 1 << 20)
     monkeypatch.setattr(files, "UNPACKED_ANYWAY_BYTES", 1 << 20)
 
 

@@ -715,7 +715,7 @@ def test_a_label_that_some_node_has_is_no_mistake() -> None:
 
 
 def test_where_there_are_very_many_pods_their_labels_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kscheduler.explain.suggestions.kinds.label_changes._MOST_PODS", 1)
+    monkeypatch.setattr("kscheduler.explain.suggestions.kinds.label_changes._MAX_PODS", 1)
     databases = [pod_tree(name, nodeName="a") for name in ("one", "two")]
     for each in databases:
         each["metadata"]["labels"] = {"app": "database"}

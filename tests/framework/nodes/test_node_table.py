@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from kscheduler.api.selectors import NodeTerm, Operator, Requirement
 from kscheduler.framework.nodes.label_column import LabelColumn
-from kscheduler.framework.nodes.node_info import MOST_RESOURCES, NodeInfo
+from kscheduler.framework.nodes.node_info import MAX_RESOURCES, NodeInfo
 from kscheduler.framework.nodes.node_table import NodeTable, stable_hash
 from kscheduler.scheduling.classes.class_engine import ClassEngine
 from kscheduler.scheduling.cycle.schedule import schedule
@@ -410,6 +410,6 @@ def test_a_node_of_fifty_thousand_resources_takes_no_more_columns_than_are_count
     many = {f"x.io/k{number:05}": "1" for number in range(50_000)}
     table = NodeTable()
     row = table.add(NodeInfo(make_node("n", **many, pods="9")))
-    assert len(table.allocatable) <= MOST_RESOURCES + 3
+    assert len(table.allocatable) <= MAX_RESOURCES + 3
     assert (table.allocatable[table.resources["cpu"], row], table.allowed_pods[row]) == (4000, 9)
     assert table.allocatable[table.resources["x.io/k00000"], row] == 1

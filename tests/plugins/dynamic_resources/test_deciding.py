@@ -12,7 +12,7 @@ from kscheduler.config.feature_gates import RESIZE_PREEMPTION
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.reasons.diagnosis import Diagnosis
 from kscheduler.framework.status import Code, Fault, StatusError
-from kscheduler.plugins.dynamic_resources.in_cycle import MOST_TERMS
+from kscheduler.plugins.dynamic_resources.in_cycle import MAX_TERMS
 from kscheduler.scheduling.runtime.guard import PluginFailure
 from kscheduler.scheduling.runtime.points import FILTER
 from tests.plugins.dynamic_resources.stage import (
@@ -311,7 +311,7 @@ def test_a_running_pod_that_waits_to_grow_has_its_devices() -> None:
 
 def test_an_allocation_of_more_nodes_than_can_be_compared_fails_its_pod_before_they_are() -> None:
     devices = allocation("n0", "a")
-    devices["nodeSelector"]["nodeSelectorTerms"] *= MOST_TERMS + 1
+    devices["nodeSelector"]["nodeSelectorTerms"] *= MAX_TERMS + 1
     stage = Stage(claim(allocated=devices, users=("uid-of-first",)), nodes=1)
     nodes = stage.cache.nodes
     status = stage.plugin.pre_filter(stage.cycle, PodInfo(user("c0", name="second")), nodes).status

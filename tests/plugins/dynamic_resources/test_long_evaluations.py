@@ -12,7 +12,7 @@ from kscheduler.api.devices import Device, ResourceClaim
 from kscheduler.plugins.dynamic_resources import long_evaluations
 from kscheduler.plugins.dynamic_resources.long_evaluations import (
     BUDGET_COST,
-    MOST_EVALUATIONS,
+    MAX_EVALUATIONS,
     LongEvaluations,
     PatientCompiler,
     StillEvaluatingError,
@@ -95,16 +95,16 @@ def test_errors_that_cost_little_are_raised_at_once() -> None:
 
 def test_there_are_only_so_many_threads_and_answers_that_nobody_asks_for_are_forgotten(gate: threading.Event) -> None:
     evaluations, selector = LongEvaluations(), SelectorCompiler("1.37").compile(LONG)
-    before, devices = set(threading.enumerate()), [Device(name="another") for _ in range(MOST_EVALUATIONS + 10)]
+    before, devices = set(threading.enumerate()), [Device(name="another") for _ in range(MAX_EVALUATIONS + 10)]
     for device in devices:
         with pytest.raises(StillEvaluatingError) as still:
             evaluations.matches(selector, DRIVER, device)
-    assert len(set(threading.enumerate()) - before) == MOST_EVALUATIONS, "threads of other tests may end meanwhile"
+    assert len(set(threading.enumerate()) - before) == MAX_EVALUATIONS, "threads of other tests may end meanwhile"
     gate.set()
     assert still.value.wait(60)
     with pytest.raises(StillEvaluatingError):
         evaluations.matches(selector, DRIVER, devices[-1])
-    assert len(evaluations._queried) <= MOST_EVALUATIONS
+    assert len(evaluations._queried) <= MAX_EVALUATIONS
 
 
 def stage(*expressions: str) -> Stage:

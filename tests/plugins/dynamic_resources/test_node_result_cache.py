@@ -15,7 +15,7 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import StatusError
 from kscheduler.plugins.dynamic_resources import node_result_cache as kept_answers
 from kscheduler.plugins.dynamic_resources.in_cycle import ClaimsInCycle
-from kscheduler.plugins.dynamic_resources.node_result_cache import MOST_TEMPLATES
+from kscheduler.plugins.dynamic_resources.node_result_cache import MAX_TEMPLATES
 from tests.builders import make_node
 from tests.plugins.dynamic_resources.stage import (
     Stage,
@@ -183,18 +183,18 @@ def test_shares_of_devices_are_not_kept_for_other_claims() -> None:
 
 def test_of_many_templates_the_last_ones_are_kept() -> None:
     stage = Stage(device_class(), devices_of("n0", "a"), nodes=1)
-    for count in range(1, 3 * MOST_TEMPLATES):
+    for count in range(1, 3 * MAX_TEMPLATES):
         stage.put(claim(f"c{count}", exactly(f"r{count}")))
         assert stage.judge(user(f"c{count}")) == {"n0": "a"}
     kept = stage.plugin._allocators._answers._kept
-    assert len(kept) == MOST_TEMPLATES
+    assert len(kept) == MAX_TEMPLATES
 
 
 def test_answers_of_many_devices_push_each_other_out_and_never_the_one_that_is_queried_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Four hundred claims of a pod get twelve thousand devices on a node: five megabytes for each node."""
-    monkeypatch.setattr(kept_answers, "MOST_RESULTS_KEPT", 10)
+    monkeypatch.setattr(kept_answers, "MAX_RESULTS_KEPT", 10)
     nodes = [f"n{number}" for number in range(6)]
     stage = Stage(device_class(), *(devices_of(name, *"abcd") for name in nodes), nodes=len(nodes))
     stage.put(claim("c0", exactly(count=4)))

@@ -45,7 +45,7 @@ async def test_the_body_comes_with_the_token_of_the_file(tmp_path: Path) -> None
 async def test_what_is_no_plain_answer_is_an_error(
     response: web.Response, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(measurements, "MOST_BYTES", 1_000)
+    monkeypatch.setattr(measurements, "MAX_BYTES", 1_000)
 
     async def answer(_: web.Request) -> web.Response:
         return response

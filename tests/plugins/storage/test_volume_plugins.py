@@ -6,7 +6,7 @@ import pytest
 
 from kscheduler.api.codec import convert
 from kscheduler.api.storage import CSIDriver, CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
-from kscheduler.framework.cluster.volumes import MOST_DISKS, disks_of
+from kscheduler.framework.cluster.volumes import MAX_DISKS, disks_of
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import ActionType, ClusterEvent, QueueingHint, Resource
 from kscheduler.framework.handle import Handle
@@ -106,7 +106,7 @@ def test_of_a_hundred_thousand_disks_of_a_pod_the_first_thousand_are_kept() -> N
     rbd = {"rbd": {"monitors": monitors, "pool": "p", "image": "i"}}
     giant = pod("giant", nodeName="used", volumes=[{"name": "v", **rbd}])
     cache.add_pod(giant)
-    assert sum(1 for _ in disks_of(giant)) == MOST_DISKS
+    assert sum(1 for _ in disks_of(giant)) == MAX_DISKS
     assert [len(cache.volumes.disk_rows(("rbd", name, "p", "i"), read_only=False)) for name in ("m0", "m99999")] == [
         1,
         0,

@@ -12,7 +12,7 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Status, error, unschedulable
 from kscheduler.scheduling.attempt.extenders import TURNS_PER_LINE
 from kscheduler.scheduling.extenders.extender_results import UNASKED, ExtenderResults, Extenders, ExtenderVictimResults
-from kscheduler.scheduling.extenders.rounds import MOST_ROUNDS, MOVED_ON
+from kscheduler.scheduling.extenders.rounds import MAX_ROUNDS, MOVED_ON
 from kscheduler.scheduling.pod_log.lines import OUTCOMES
 from tests.builders import make_node, make_pod
 from tests.scheduling.around import SchedulerHarness
@@ -174,13 +174,13 @@ async def test_they_are_not_queried_for_ever() -> None:
     harness.add(make_pod("slow", **SLOW))
     async with working(harness):
         await turns()
-        for number in range(1, MOST_ROUNDS + 1):
+        for number in range(1, MAX_ROUNDS + 1):
             harness.cache.remove_node(f"n{number - 1}")
             harness.cache.add_node(make_node(f"n{number}"))
             extenders.gate.set()
             extenders.gate.clear()  # anyone who waited is let through, and nobody else
             await turns()
-        assert extenders.queried == [("slow", (f"n{number}",)) for number in range(MOST_ROUNDS)]
+        assert extenders.queried == [("slow", (f"n{number}",)) for number in range(MAX_ROUNDS)]
         assert harness.reported.notes == [MOVED_ON]
         assert bound.bound == []
 

@@ -77,7 +77,7 @@ async def test_those_behind_it_find_what_it_has_found_and_keep_their_order() -> 
 async def test_where_findings_do_not_last_the_last_cycle_has_the_time_to_search_for_all() -> None:
     class Forgetful(Searches):
         def run(self, seconds: float) -> bool:
-            self.left = len(self.filtered) < skipping.MOST_CYCLES
+            self.left = len(self.filtered) < skipping.MAX_CYCLES
             return True
 
     searches, binder = Forgetful(1), open_binder()
@@ -86,7 +86,7 @@ async def test_where_findings_do_not_last_the_last_cycle_has_the_time_to_search_
     async with working(harness):
         await turns()
     assert binder.bound == ["p"]
-    assert len(searches.filtered) == 1 + skipping.MOST_CYCLES
+    assert len(searches.filtered) == 1 + skipping.MAX_CYCLES
 
 
 async def test_where_the_last_cycle_takes_too_long_the_pod_alone_fails() -> None:
@@ -106,7 +106,7 @@ async def test_where_the_last_cycle_takes_too_long_the_pod_alone_fails() -> None
         await turns()
     assert binder.bound == ["other"]
     assert harness.reported.reports[0][1].message == skipping.SEARCHED_TOO_LONG
-    assert len(searches.filtered) == 2 + skipping.MOST_CYCLES
+    assert len(searches.filtered) == 2 + skipping.MAX_CYCLES
 
 
 async def test_a_pod_that_goes_meanwhile_is_let_go() -> None:

@@ -76,7 +76,7 @@ def test_kept_answers_are_those_that_would_be_given_anew(steps: list[tuple[str, 
 
 
 def test_a_kept_filter_bounds_its_texts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kscheduler.framework.per_node.MOST_REASONS", 2)
+    monkeypatch.setattr("kscheduler.framework.per_node.MAX_REASONS", 2)
     names = ("a", "b", "c", "d")
     decider = Decider(cluster(*names), KeptPerNodeFilter("F", lambda _, node: f"not {node.name}", tier))
     message = failure_of_record(decider.decide()).message

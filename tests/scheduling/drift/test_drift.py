@@ -37,8 +37,8 @@ from kscheduler.scheduling.drift.drift_check import (
     CHECK_SECONDS,
     CONFIRM_SECONDS,
     LOOK_SECONDS,
-    MOST_LINES,
-    MOST_READS,
+    MAX_LINES,
+    MAX_READS,
     SLICE_SECONDS,
     DriftCheck,
     DriftStatistics,
@@ -495,13 +495,13 @@ async def test_a_difference_that_is_gone_at_the_second_look_was_none(world: Worl
 
 
 async def test_every_difference_is_mended_and_only_the_first_twenty_are_reported_one_by_one(world: World) -> None:
-    pods = [make_pod(f"p{number}", node="b", metadata={"resourceVersion": "1"}) for number in range(MOST_LINES + 5)]
+    pods = [make_pod(f"p{number}", node="b", metadata={"resourceVersion": "1"}) for number in range(MAX_LINES + 5)]
     world.see(*pods)
     for pod in pods:
         world.cache.remove_pod(pod.metadata.uid)
     with structlog.testing.capture_logs() as reported:
         assert len(await checked(world)) == len(pods)
-    assert [one["event"] for one in reported] == ["cache_drift"] * MOST_LINES + ["cache_drift_not_all_told"]
+    assert [one["event"] for one in reported] == ["cache_drift"] * MAX_LINES + ["cache_drift_not_all_told"]
     assert all(world.cache.node_of(pod.metadata.uid) == "b" for pod in pods)
 
 
@@ -596,7 +596,7 @@ async def test_a_binding_that_was_answered_and_not_applied_is_reported_within_fi
 
 
 async def test_a_watch_that_is_late_costs_one_read_a_pod_and_a_few_at_a_time(world: World) -> None:
-    number = 2 * MOST_READS + 1
+    number = 2 * MAX_READS + 1
     for each in range(number):
         settled_ago(world, CONFIRM_SECONDS + 1, f"late-{each}")
     world.served = [make_pod(f"late-{each}", node="b") for each in range(number)]
@@ -605,7 +605,7 @@ async def test_a_watch_that_is_late_costs_one_read_a_pod_and_a_few_at_a_time(wor
         for _ in range(5):
             await world.check.confirm()
             left.append(len(world.served))
-    assert left == [number - MOST_READS, 1, 0, 0, 0]
+    assert left == [number - MAX_READS, 1, 0, 0, 0]
     assert lines == []
 
 

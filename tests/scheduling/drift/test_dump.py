@@ -93,8 +93,8 @@ async def test_a_pod_that_waits_is_reported_with_its_queue_its_attempts_and_who_
 
 
 async def test_a_dump_is_bounded_and_reports_the_true_numbers(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kscheduler.scheduling.drift.dump.MOST_NODES", 3)
-    monkeypatch.setattr("kscheduler.scheduling.drift.dump.MOST_WAITING", 4)
+    monkeypatch.setattr("kscheduler.scheduling.drift.dump.MAX_NODES", 3)
+    monkeypatch.setattr("kscheduler.scheduling.drift.dump.MAX_WAITING", 4)
     world.see(*(make_node(f"n{number}") for number in range(9)), *(make_pod(f"p{number}") for number in range(9)))
     assert len(await lines_of(world, "Cached NodeInfo")) == 3
     assert len(await lines_of(world, "Pod in scheduling queue")) == 4

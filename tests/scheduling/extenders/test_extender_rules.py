@@ -5,8 +5,8 @@ import pytest
 from kscheduler.client.extenders.messages import FilterResponse, VictimsOnNode
 from kscheduler.framework.status import Status, unresolvable, unschedulable
 from kscheduler.scheduling.extenders.extender_results import (
-    MOST_POINTS,
-    MOST_WORDS,
+    MAX_POINTS,
+    MAX_WORDS,
     ExtenderClaimError,
     left_victims,
     points_of,
@@ -73,7 +73,7 @@ def test_filter_answers_that_cannot_be(answer: FilterResponse, knows_nodes: bool
         ([("a", 10), ("b", 1)], 2, {"a": 200, "b": 20}),
         ([("a", 1), ("a", 2)], 1, {"a": 30}),
         ([("z", 9)], 1, {}),
-        ([("a", 2**62), ("b", -(2**62))], 3, {"a": MOST_POINTS, "b": -MOST_POINTS}),
+        ([("a", 2**62), ("b", -(2**62))], 3, {"a": MAX_POINTS, "b": -MAX_POINTS}),
         ([], 1, {}),
     ],
 )
@@ -134,5 +134,5 @@ def test_which_victims_a_preempt_answer_leaves(
 
 def test_an_extenders_words_are_one_line_of_bounded_length() -> None:
     assert shortened("no\nlicense\x1b[31m") == "no license [31m"
-    assert len(shortened("E" * 200_000)) == MOST_WORDS + 3
-    assert shortened("E" * MOST_WORDS) == "E" * MOST_WORDS
+    assert len(shortened("E" * 200_000)) == MAX_WORDS + 3
+    assert shortened("E" * MAX_WORDS) == "E" * MAX_WORDS

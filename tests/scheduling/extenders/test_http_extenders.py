@@ -14,7 +14,7 @@ from kscheduler.config.types import Extender, ExtenderManagedResource
 from kscheduler.framework.cluster.preemption import Candidate, ReviewedCandidate
 from kscheduler.framework.status import Code, unresolvable, unschedulable
 from kscheduler.scheduling.extenders.call_reports import CallReports
-from kscheduler.scheduling.extenders.http_extender import MOST_WITH_NODES, ExtenderFailure, HTTPExtender, SentPod
+from kscheduler.scheduling.extenders.http_extender import MAX_WITH_NODES, ExtenderFailure, HTTPExtender, SentPod
 from kscheduler.scheduling.extenders.http_extenders import HTTPExtenders
 from kscheduler.scheduling.observations import Observations
 from tests.builders import pod_info
@@ -279,8 +279,8 @@ async def test_few_queries_with_whole_nodes_are_under_way_at_a_time() -> None:
 
     extender = HTTPExtender(Extender("http://x", filter_verb="f"), Slow())
     querying = HTTPExtenders([extender], NamedObjects())
-    answers = await asyncio.gather(*(querying.about_nodes(POD, ["a", "b"]) for _ in range(3 * MOST_WITH_NODES)))
-    assert most == MOST_WITH_NODES
+    answers = await asyncio.gather(*(querying.about_nodes(POD, ["a", "b"]) for _ in range(3 * MAX_WITH_NODES)))
+    assert most == MAX_WITH_NODES
     assert all(each.left == {"a"} for each in answers)
 
 

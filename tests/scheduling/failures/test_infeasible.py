@@ -170,7 +170,7 @@ def test_the_safety_net_does_not_believe_what_is_known(harness: SchedulerHarness
 
 def test_a_cluster_that_stands_still_is_not_remembered_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pods of a StatefulSet, each a class of its own, come and go for days while no node says a word."""
-    monkeypatch.setattr(infeasible, "MOST_KNOWN", 3)
+    monkeypatch.setattr(infeasible, "MAX_KNOWN", 3)
     known = KnownInfeasible(lambda pod: pod.name, lambda: 0)
     for number in range(100):
         known.learned(pod_info(f"p{number}"), Failure("m", UNSCHEDULABLE, frozenset({"F"})))

@@ -16,7 +16,7 @@ from kscheduler.api.meta import Condition
 from kscheduler.client.errors import APIError, ClientError, CredentialsError, NotSentError, UnknownOutcomeError
 from kscheduler.client.errors import APIStatus as WireStatus
 from kscheduler.scheduling.failures.pending_patches import TEXTS_AT_ONCE, TEXTS_PER_SECOND
-from kscheduler.scheduling.failures.status_writer import MOST_TRIES, WORKERS, StatusWriter
+from kscheduler.scheduling.failures.status_writer import MAX_TRIES, WORKERS, StatusWriter
 from tests.builders import make_pod
 from tests.scheduling.around import RecordedEvents
 
@@ -393,7 +393,7 @@ async def test_tries_are_bounded_and_the_loss_is_counted() -> None:
         bench.report("p", "no")
         await turns()
         await bench.clock.advance(3600.0)
-        assert len(bench.server.started) == MOST_TRIES
+        assert len(bench.server.started) == MAX_TRIES
         assert bench.writer.statistics().dropped == 1
         assert bench.writer.statistics().pending == 0
 

@@ -82,7 +82,7 @@ async def test_a_search_without_end_is_the_gangs_failure_alone(monkeypatch: pyte
 
     monkeypatch.setattr(worlds, "VirtualClock", TickingClock)
     monkeypatch.setattr(LookAhead, "run", forgetful)
-    monkeypatch.setattr(group_attempt, "MOST_SEARCHES", 5)
+    monkeypatch.setattr(group_attempt, "MAX_SEARCHES", 5)
     world = with_two_devices_a_node(3)
     async with world.working():
         world.gang_with("g", [[f"own-{number}"] for number in range(3)])

@@ -11,7 +11,7 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import error, unschedulable
 from kscheduler.scheduling.attempt.extenders import TURNS_PER_LINE
 from kscheduler.scheduling.extenders.extender_results import ExtenderPoints, ExtenderResults
-from kscheduler.scheduling.groups.member_extender_results import MOST_QUERIES, MemberExtenderResults, merged
+from kscheduler.scheduling.groups.member_extender_results import MAX_QUERIES, MemberExtenderResults, merged
 from kscheduler.scheduling.record import SchedulingRecord
 from tests.builders import make_node, make_pod
 from tests.scheduling.attempt.test_extender_consultation import SlowExtenders
@@ -258,7 +258,7 @@ def test_answers_about_other_nodes_are_added() -> None:
     assert len(both.points) == 1
 
 
-@pytest.mark.parametrize("times", [MOST_QUERIES - 1, MOST_QUERIES])
+@pytest.mark.parametrize("times", [MAX_QUERIES - 1, MAX_QUERIES])
 async def test_nobody_is_queried_without_end(times: int) -> None:
     extenders, pod = queried_at_once([]), PodInfo(make_pod("p", **HALF))
     known = MemberExtenderResults({pod.key: answers("", "")})
@@ -268,7 +268,7 @@ async def test_nobody_is_queried_without_end(times: int) -> None:
     record = SchedulingRecord(pod, "kscheduler", queries=("another",))
     known.check(record)
     assert record.status.code == error("x").code
-    assert (known.query is None) is (times == MOST_QUERIES)
+    assert (known.query is None) is (times == MAX_QUERIES)
 
 
 async def test_members_that_ask_for_something_else_are_queried_about_by_themselves() -> None:

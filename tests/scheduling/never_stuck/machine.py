@@ -31,7 +31,7 @@ from tests.scheduling.never_stuck.volumes import VolumeController
 from tests.scheduling.never_stuck.words import Theme
 
 # Of trying everybody, each 11 s: more than the 600 s that a pod may wait for its volumes.
-MOST_ROUNDS: Final = 100
+MAX_ROUNDS: Final = 100
 
 
 def _of_theme(strategy: Callable[[Theme], st.SearchStrategy[Any]]) -> st.SearchStrategy[Any]:
@@ -322,7 +322,7 @@ class NeverStuck(RuleBasedStateMachine):
         if self.is_calm and self._rested_at == self._position() and not self.service.held:
             return
         self.service.volume_writes_fail = False
-        for _ in range(MOST_ROUNDS):
+        for _ in range(MAX_ROUNDS):
             before = self._position()
             self._round()
             if self._position() == before:

@@ -18,7 +18,7 @@ from tests.scheduling.never_stuck.drift_cases import Afresh, wants_a_node
 if TYPE_CHECKING:
     from tests.scheduling.never_stuck.machine import NeverStuck
 
-MOST_TRIED: Final = 12
+MAX_TRIED: Final = 12
 
 # Told in words, and done.
 Event = tuple[str, Callable[[], None]]
@@ -27,7 +27,7 @@ Event = tuple[str, Callable[[], None]]
 def helpful_event(machine: "NeverStuck", key: str, random: Random) -> Event | None:
     """One that lets the pod of this key through; `None` if none of those that were tried does."""
     offered = [events for kind in _KINDS if (events := [*kind(machine, key)])]
-    tried = [random.choice(random.choice(offered)) for _ in range(MOST_TRIED)] if offered else []
+    tried = [random.choice(random.choice(offered)) for _ in range(MAX_TRIED)] if offered else []
     new = [*_new_nodes(machine)]
     last = [random.choice(new)] if new else []
     return next((event for event in (*tried, *last) if _helps(machine, key, event)), None)

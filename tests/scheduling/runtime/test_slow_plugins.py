@@ -17,7 +17,7 @@ from kscheduler.framework.status import SKIP, SUCCESS, Status, unschedulable
 from kscheduler.scheduling.classes.class_engine import ClassEngine
 from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.scheduling.observations import Observations
-from kscheduler.scheduling.plugin_reports import MOST_CAUSES, PluginReports
+from kscheduler.scheduling.plugin_reports import MAX_CAUSES, PluginReports
 from kscheduler.scheduling.runtime import guard, queue_calls
 from kscheduler.scheduling.runtime.timing import Steps
 from kscheduler.scheduling.stopwatch import ObservedStopwatch
@@ -383,9 +383,9 @@ def test_a_text_that_is_another_one_each_time_is_reported_a_few_times_a_minute()
     clock = VirtualClock()
     reported = reports(clock)
     texts = [f"{chr(97 + number % 26)}{chr(97 + number // 26)}" for number in range(300)]
-    assert len(failed_at_one_line(reported, *texts)) == MOST_CAUSES
+    assert len(failed_at_one_line(reported, *texts)) == MAX_CAUSES
     jump(clock, 61.0)
-    assert len(failed_at_one_line(reported, *texts)) == MOST_CAUSES
+    assert len(failed_at_one_line(reported, *texts)) == MAX_CAUSES
 
 
 def test_what_is_remembered_of_failures_is_bounded() -> None:

@@ -7,13 +7,13 @@ import pytest
 from kscheduler.api.codec import convert
 from kscheduler.api.core import Pod
 from kscheduler.api.devices import DeviceClass, ResourceClaim, ResourceSlice
-from kscheduler.server.status_page.facts.devices import MOST_HOLDERS, DeviceTotals, claims_of
+from kscheduler.server.status_page.facts.devices import MAX_HOLDERS, DeviceTotals, claims_of
 from kscheduler.server.status_page.facts.heat import HeatMap, ScarceResource, most_offered
 from kscheduler.server.status_page.facts.node_story import node_story
 from kscheduler.server.status_page.facts.overview import OverviewReader
 from kscheduler.server.status_page.facts.pod_story import pod_story
 from kscheduler.server.status_page.rendering import Templates
-from kscheduler.service.monitors.devices import MOST_NAMES, OfferedDevices
+from kscheduler.service.monitors.devices import MAX_NAMES, OfferedDevices
 from tests.builders import make_pod
 from tests.server.status_page.page_scene import PageScene, page_scene
 
@@ -122,10 +122,10 @@ def test_series_of_devices_and_resources_are_bounded_and_fall_to_zero() -> None:
     offered = OfferedDevices(scene.assembly.cache)
     scene.assembly.cache.devices.claims.add(claim_of("c", "node", "0"))
     assert offered.devices() == {(DRIVER, "taken"): 1, (DRIVER, "free"): 3}
-    many = {f"a.b/r-{number}": "2" for number in range(MOST_NAMES + 3)}
+    many = {f"a.b/r-{number}": "2" for number in range(MAX_NAMES + 3)}
     scene.add_node("many", **many)
     found = offered.extended_resources()
-    assert len(found) == 2 * (MOST_NAMES + 1)
+    assert len(found) == 2 * (MAX_NAMES + 1)
     assert found["other", "allocatable"] == 6
     scene.assembly.cache.remove_node("many")
     assert set(offered.extended_resources().values()) == {0}
@@ -143,12 +143,12 @@ async def test_an_incomplete_pool_is_named_and_a_node_without_devices_has_no_suc
 
 def test_a_story_of_many_holders_says_how_many_more_there_are() -> None:
     scene = scene_with_devices()
-    for number in range(MOST_HOLDERS + 2):
+    for number in range(MAX_HOLDERS + 2):
         scene.assembly.cache.add_pod(with_claims(f"p{number}", "c", node="node"))
     scene.assembly.cache.devices.claims.add(claim_of("c", "node", "0"))
     story = node_story(scene.sources, "node")
     assert story is not None
-    assert (len(story.holders), story.more_holders) == (MOST_HOLDERS, 2)
+    assert (len(story.holders), story.more_holders) == (MAX_HOLDERS, 2)
 
 
 POD = with_claims("p", "c")

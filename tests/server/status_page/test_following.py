@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from kscheduler.server.status_page import live_view
-from kscheduler.server.status_page.live_view import LONGEST_PAUSE_SECONDS, MOST_STREAMS, SHORTEST_PAUSE_SECONDS
+from kscheduler.server.status_page.live_view import LONGEST_PAUSE_SECONDS, MAX_STREAMS, SHORTEST_PAUSE_SECONDS
 from tests.server.status_page.page_scene import PageScene, page_scene
 
 
@@ -136,7 +136,7 @@ async def test_nodes_that_come_change_the_number_of_the_cells(scene: PageScene) 
 
 async def test_only_so_many_follow_and_a_place_is_free_again(scene: PageScene) -> None:
     view = scene.page.view
-    streams = [view.follow("use", "") for _ in range(MOST_STREAMS)]
+    streams = [view.follow("use", "") for _ in range(MAX_STREAMS)]
     for stream in streams:
         await anext(stream)
     rooms = [view.has_room]

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.server.status_page.drawing import drawn
-from kscheduler.server.status_page.facts.heat import BY, LEVELS, MOST_ZONES, HeatMap, changes
+from kscheduler.server.status_page.facts.heat import BY, LEVELS, MAX_ZONES, HeatMap, changes
 from kscheduler.state.cache import Cache
 from tests.builders import make_node, make_pod
 
-ZONES = st.sampled_from(["", "a", "b", "c", *(f"z{number}" for number in range(MOST_ZONES + 5))])
+ZONES = st.sampled_from(["", "a", "b", "c", *(f"z{number}" for number in range(MAX_ZONES + 5))])
 
 
 def cluster(zones: list[str]) -> tuple[Cache, HeatMap]:
@@ -29,7 +29,7 @@ def test_each_node_is_one_cell_of_a_bounded_number_of_blocks(zones: list[str]) -
     cells = heat.cells()
     assert sorted(cells.names) == sorted(f"n{number}" for number in range(len(zones)))
     assert sum(zone.count for zone in cells.zones) == len(zones)
-    assert len(cells.zones) <= MOST_ZONES + 1
+    assert len(cells.zones) <= MAX_ZONES + 1
     for block in cells.zones:
         inside = cells.names[block.first : block.first + block.count]
         assert list(inside) == sorted(inside)

@@ -16,7 +16,7 @@ from kscheduler.api.kinds import PODS
 from kscheduler.embedded.apiserver import EmbeddedAPIServer
 from kscheduler.service import App
 from kscheduler.service.asking import live_copy
-from kscheduler.service.asking.answering_fork import MOST_FACTS_BYTES
+from kscheduler.service.asking.answering_fork import MAX_FACTS_BYTES
 from kscheduler.service.asking.forked_service import ForkedService
 from tests.builders import node_tree, pod_tree
 from tests.service.asking.test_questions import Tree, explained, simulated, until_true
@@ -224,10 +224,10 @@ async def test_a_template_that_has_been_read_is_a_fact_however_large_it_is() -> 
         service = ForkedService(app.parts, lambda: True)
         facts = service.facts(["default/big"])
         large = ResourceClaimTemplate()
-        large.metadata.annotations = {"notes": "x" * MOST_FACTS_BYTES}
+        large.metadata.annotations = {"notes": "x" * MAX_FACTS_BYTES}
         app.parts.claim_templates["default/big"] = {"gpus": large}
         assert not service.knows(facts)
-        assert len(service.facts(["default/big"])) < MOST_FACTS_BYTES / 32, "so many pods fit into one question"
+        assert len(service.facts(["default/big"])) < MAX_FACTS_BYTES / 32, "so many pods fit into one question"
 
 
 def test_facts_are_about_so_many_pods_at_most() -> None:

@@ -10,7 +10,7 @@ from jsonschema import Draft202012Validator
 
 from kscheduler.api.kinds import PODS
 from kscheduler.embedded.apiserver import EmbeddedAPIServer
-from kscheduler.explain.queries.new_pods_request import MOST_EXPLAINED
+from kscheduler.explain.queries.new_pods_request import MAX_EXPLAINED
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.handle import Handle, PluginArgs
 from kscheduler.framework.nodes.node_table import NodeTable
@@ -146,9 +146,9 @@ async def test_what_comes_with_the_pods_is_there_for_the_plugins_of_the_service(
         ({"objects": [{"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "x"}}]}, 400, ""),
         ({"objects": [manifest("a")], "against": "nowhere"}, 404, "the service knows no node nowhere"),
         (
-            {"objects": [manifest(f"p-{number}") for number in range(MOST_EXPLAINED + 1)]},
+            {"objects": [manifest(f"p-{number}") for number in range(MAX_EXPLAINED + 1)]},
             400,
-            f"objects: {MOST_EXPLAINED + 1} new pods are more than {MOST_EXPLAINED}: ask for some of them",
+            f"objects: {MAX_EXPLAINED + 1} new pods are more than {MAX_EXPLAINED}: ask for some of them",
         ),
         (
             {"objects": [manifest("a", requests={"cpu": "four"})]},

@@ -6,7 +6,7 @@ import structlog
 
 from kscheduler.aio.clock import VirtualClock
 from kscheduler.embedded.apiserver import EmbeddedAPIServer
-from kscheduler.service.monitors.api_server_monitor import EACH_SECONDS, MOST_LINES, OngoingProblems
+from kscheduler.service.monitors.api_server_monitor import EACH_SECONDS, MAX_LINES, OngoingProblems
 from tests.builders import node_tree
 from tests.service.running import put, running
 
@@ -31,7 +31,7 @@ def test_a_hundred_thousand_are_a_few_lines() -> None:
     )
     with structlog.testing.capture_logs() as lines:
         many.report()
-    assert len(lines) == MOST_LINES
+    assert len(lines) == MAX_LINES
     assert {line["not_told"] for line in lines} == {1000}
 
 

@@ -33,7 +33,7 @@ from tests.specification.volumes.state import Undertaking
 DECISIONS = 200
 # Rows at first, so that tables grow.
 _SMALL_TABLE = 4
-_MOST_PENDING = 8
+_MAX_PENDING = 8
 
 
 class Disagreement(AssertionError):  # noqa: N818  it is no error of the test's
@@ -198,7 +198,7 @@ def _wait(world: DecisionWorld, draw: Chance, record: SchedulingRecord, found: N
         pod = replace(pod, status=replace(pod.status, nominated_node_name=record.nominated_node_name))
         world.nominate(pod, record.nominated_node_name)
     world.pending[pod.metadata.uid] = pod
-    if len(world.pending) > _MOST_PENDING:
+    if len(world.pending) > _MAX_PENDING:
         gone = world.pending.pop(next(iter(world.pending)))
         world.nominate(gone, "")
 

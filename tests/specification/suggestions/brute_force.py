@@ -16,7 +16,7 @@ from tests.specification.decisions.objects import REQUIRED
 Change = tuple[str, str, Tree]
 ZONE = "topology.kubernetes.io/zone"
 CORDON = "node.kubernetes.io/unschedulable"
-_MOST_PAIRED = 10
+_MAX_PAIRED = 10
 
 
 def of_the_pod(scenario: Tree) -> Iterator[Change]:
@@ -155,7 +155,7 @@ def _of_claims(scenario: Tree) -> Iterator[Change]:
 
 def pairs_of_the_pod(scenario: Tree) -> Iterator[tuple[str, Tree]]:
     """The pod gives up two things, one after the other."""
-    for first, second in combinations(list(of_the_pod(scenario))[:_MOST_PAIRED], 2):
+    for first, second in combinations(list(of_the_pod(scenario))[:_MAX_PAIRED], 2):
         for kind, subject, after in of_the_pod(first[2]):
             if (kind, subject) == second[:2]:
                 yield f"{first[0]} {first[1]} + {kind} {subject}", after

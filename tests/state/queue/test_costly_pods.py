@@ -44,7 +44,7 @@ def test_one_is_tried_at_a_time_and_the_next_when_its_time_is_paid_back(queue: S
     for name in ("first", "second"):
         queue.add(pod_info(name, **SELECTOR), NOW)
     assert queue.pop_nowait(NOW) is not None
-    queue.costly_tried(CostlyPodBudget.MOST_SECONDS + 2 * CostlyPodBudget.SHARE - 0.001)
+    queue.costly_tried(CostlyPodBudget.MAX_SECONDS + 2 * CostlyPodBudget.SHARE - 0.001)
     assert not queue.has_ready()
     assert queue.pop_nowait(NOW) is None
     queue.flush_backoff(NOW)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kscheduler.telemetry.logs import get_logger
-from kscheduler.telemetry.logs.clean import LONGEST_TEXT, LONGEST_TRACEBACK, MOST_ELEMENTS, clean_event, redacted
+from kscheduler.telemetry.logs.clean import LONGEST_TEXT, LONGEST_TRACEBACK, MAX_ELEMENTS, clean_event, redacted
 from kscheduler.telemetry.logs.pipeline import configure
 from kscheduler.telemetry.logs.rendering import LONGEST_LINE
 
@@ -58,7 +58,7 @@ def test_what_is_long_is_cut_and_its_length_reported() -> None:
     assert event["message"].startswith("x" * LONGEST_TEXT)
     assert f"[{10_000 - LONGEST_TEXT} characters left out]" in event["message"]
     assert event["exception"].endswith("y" * (LONGEST_TRACEBACK // 2)), "the end of a traceback names the failure"
-    assert (len(event["nodes"]), event["nodes"][-1]) == (MOST_ELEMENTS + 1, "... 4000 more")
+    assert (len(event["nodes"]), event["nodes"][-1]) == (MAX_ELEMENTS + 1, "... 4000 more")
     assert event["n"] == 5
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from kscheduler.telemetry.logs import get_logger
 from kscheduler.telemetry.logs.pipeline import configure
-from kscheduler.telemetry.logs.storms import AT_ONCE, MOST_KINDS, PER_SECOND, TRACEBACK_COSTS, Storms, report_suppressed
+from kscheduler.telemetry.logs.storms import AT_ONCE, MAX_KINDS, PER_SECOND, TRACEBACK_COSTS, Storms, report_suppressed
 
 
 class Now:
@@ -71,10 +71,10 @@ def test_a_traceback_counts_as_ten_lines() -> None:
 def test_messages_of_libraries_take_bounded_memory() -> None:
     now = Now()
     storms = Storms(now)
-    for number in range(5 * MOST_KINDS):
+    for number in range(5 * MAX_KINDS):
         now.seconds += 0.001
         storms.admits("t", {"msg": f"took {number} ms"})
-    assert len(storms._kinds) <= MOST_KINDS
+    assert len(storms._kinds) <= MAX_KINDS
 
 
 def test_lines_of_a_story_are_never_left_out_and_warnings_are() -> None:

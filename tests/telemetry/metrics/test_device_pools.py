@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kscheduler.service.monitors import devices
-from kscheduler.service.monitors.devices import MOST_DRIVERS, OTHERS, DevicePools
+from kscheduler.service.monitors.devices import MAX_DRIVERS, OTHERS, DevicePools
 
 
 @dataclass
@@ -42,8 +42,8 @@ def test_a_driver_that_is_gone_stays_at_zero(counted: Counted) -> None:
 
 def test_drivers_beyond_the_bound_are_counted_together(counted: Counted) -> None:
     pools = DevicePools(no_profiles)
-    counted.states = {(f"driver-{number}", "incomplete"): 1 for number in range(MOST_DRIVERS + 5)}
+    counted.states = {(f"driver-{number}", "incomplete"): 1 for number in range(MAX_DRIVERS + 5)}
     counts = pools.counts()
-    assert len({driver for driver, _ in counts}) == MOST_DRIVERS + 1
+    assert len({driver for driver, _ in counts}) == MAX_DRIVERS + 1
     assert counts[OTHERS, "incomplete"] == 5
     assert pools.counts() == counts

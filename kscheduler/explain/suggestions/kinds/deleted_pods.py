@@ -22,7 +22,7 @@ import numpy as np
 from kscheduler.api.selectors import parse_label_selector
 from kscheduler.api.storage import READ_WRITE_ONCE_POD
 from kscheduler.explain.suggestions.kinds.pods_that_go import (
-    MOST_NAMED,
+    MAX_NAMED,
     PodThatGoes,
     deleted,
     few,
@@ -52,7 +52,7 @@ _DOMAINS_TRIED: Final = 8
 _FEW_PODS: Final = 128
 
 # Pods of a small cluster each of which would be enough.
-_MOST_SHOWN: Final = 16
+_MAX_SHOWN: Final = 16
 
 IsMeant = Callable[[PodInfo], bool]
 
@@ -100,7 +100,7 @@ class DeleteOtherPods(SuggestionKind, frozen=True):
     @classmethod
     def found(cls, trials: Trials) -> Iterator[Suggestion]:
         """The first; of a small cluster each pod that is enough."""
-        most, shown, shown_last = (_MOST_SHOWN if _is_small(trials) else 1), 0, 0
+        most, shown, shown_last = (_MAX_SHOWN if _is_small(trials) else 1), 0, 0
         for step in cls.proposals(trials):
             if shown and (shown == most or len(step.gone) > 1):
                 break  # where one pod is enough, no more need go
@@ -117,7 +117,7 @@ class DeleteOtherPods(SuggestionKind, frozen=True):
         span = f"{priorities[0]}" if len(priorities) == 1 else f"{priorities[0]} to {priorities[-1]}"
         broken = f"; {self.broken_budgets} of them against a disruption budget" if self.broken_budgets else ""
         budgets = "".join(
-            f"; budget {each.namespace}/{each.name} allows {each.allowed}" for each in self.budgets[:MOST_NAMED]
+            f"; budget {each.namespace}/{each.name} allows {each.allowed}" for each in self.budgets[:MAX_NAMED]
         )
         come_again = few(self.come_again, "of them")
         again = f"; the pod's own controller recreates {come_again}" if come_again else ""

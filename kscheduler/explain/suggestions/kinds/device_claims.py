@@ -14,7 +14,7 @@ from msgspec import UNSET, UnsetType
 from kscheduler.api.core import Pod
 from kscheduler.api.devices import ALL, DeviceSubRequest, ExactDeviceRequest, ResourceClaim
 from kscheduler.devices.obstacle_details import AttributeValues
-from kscheduler.devices.plan import MOST_RESULTS
+from kscheduler.devices.plan import MAX_RESULTS
 from kscheduler.explain.suggestions.kinds.device_selectors import meant_attributes, selector_fixes, values_of_devices
 from kscheduler.explain.suggestions.kinds.taints import KEEPING_OUT, taint_text
 from kscheduler.explain.suggestions.kubectl_lines import recreated
@@ -30,7 +30,7 @@ _EVERYTHING: Final = 0.9
 _SIZE_OF_FIX: Final = 0.2
 _SIZE_OF_GUARD: Final = 0.1
 _SIZE_OF_CLASS: Final = 0.7
-_MOST_NAMED: Final = 3
+_MAX_NAMED: Final = 3
 
 DeviceRequest = ExactDeviceRequest | DeviceSubRequest
 Place = tuple[str | int, ...]
@@ -285,7 +285,7 @@ def _fewer(
         yield FewerDevices(*of, None, 1).step(claim, patch, _EVERYTHING, of[2])
         return
     now = request.count or 1
-    for count in range(min(now - 1, MOST_RESULTS, most), 0, -1):
+    for count in range(min(now - 1, MAX_RESULTS, most), 0, -1):
         patch = (Operation(REPLACE, pointer(*at, "count"), count),)
         yield FewerDevices(*of, now, count).step(claim, patch, (now - count) / now, of[2])
 
@@ -328,5 +328,5 @@ def _taints(trials: Trials) -> list[tuple[str, str, str]]:
 def _named(pods: Sequence[str]) -> str:
     if len(pods) == 1:
         return f"pod {pods[0]}"
-    more = f" and {len(pods) - _MOST_NAMED} more" if len(pods) > _MOST_NAMED else ""
-    return f"pods {', '.join(pods[:_MOST_NAMED])}{more}"
+    more = f" and {len(pods) - _MAX_NAMED} more" if len(pods) > _MAX_NAMED else ""
+    return f"pods {', '.join(pods[:_MAX_NAMED])}{more}"

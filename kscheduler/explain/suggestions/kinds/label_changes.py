@@ -19,7 +19,7 @@ from kscheduler.explain.suggestions.suggestion import Patch, Step, SuggestionKin
 from kscheduler.framework.nodes.node_table import NodeTable
 
 # Combinations of terms that are looked at.
-_MOST_CHOICES: Final = 64
+_MAX_CHOICES: Final = 64
 
 # Labels to set; `None`: to remove.
 Labels = Mapping[str, str | None]
@@ -67,7 +67,7 @@ def missing_labels(rules: Sequence[Sequence[NodeTerm]], node: Node) -> Labels:
     """What to set so that one term of each rule holds; empty if nothing is missing, or nothing would do."""
     has, name = node.metadata.labels, node.metadata.name
     found: list[Labels] = []
-    for terms in islice(product(*rules), _MOST_CHOICES):
+    for terms in islice(product(*rules), _MAX_CHOICES):
         labels = _for_all_of(terms, has, name)
         if labels is not None:
             found.append(labels)
@@ -117,11 +117,11 @@ def _candidates(requirements: Iterable[Requirement]) -> Iterator[str | None]:
 # Labels that are near, the nearest first.
 _TRIED: Final = 2
 # Of a label with more values each node has its own, so that some value is near every other.
-_MOST_VALUES: Final = 1024
+_MAX_VALUES: Final = 1024
 # Of a selector: each is compared with all that there is, and in a longer one a typing mistake is not the point.
-_MOST_LABELS: Final = 32
+_MAX_LABELS: Final = 32
 # Whose labels are looked at, a microsecond each; where there are more, no near value of theirs is known.
-_MOST_PODS: Final = 8192
+_MAX_PODS: Final = 8192
 
 
 class NearLabel(msgspec.Struct, frozen=True):
@@ -133,12 +133,12 @@ class NearLabel(msgspec.Struct, frozen=True):
 
 def near_node_labels(selector: dict[str, str], nodes: NodeTable) -> Iterator[tuple[str, str, NearLabel]]:
     """Key and value of the nodeSelector's labels that no node has, each with a near label of nodes."""
-    if len(selector) > _MOST_LABELS:
+    if len(selector) > _MAX_LABELS:
         return
     keys: list[str] = []
     for key, value in sorted(selector.items()):
         there = _values(key, nodes)
-        if value in there or key == HOSTNAME or len(there) > _MOST_VALUES:
+        if value in there or key == HOSTNAME or len(there) > _MAX_VALUES:
             continue
         if there:
             for near in get_close_matches(value, there, n=_TRIED):
@@ -158,14 +158,14 @@ def near_pod_labels(namespace: str, term: PodAffinityTerm, nodes: NodeTable) -> 
     selector = term.label_selector
     if (
         selector is None
-        or len(selector.match_labels) > _MOST_LABELS
+        or len(selector.match_labels) > _MAX_LABELS
         or selector.match_expressions
         or term.namespaces
         or term.namespace_selector is not None
     ):
         return
     rows = nodes.rows()
-    if int(nodes.pod_count[rows].sum()) > _MOST_PODS:
+    if int(nodes.pod_count[rows].sum()) > _MAX_PODS:
         return
     there: dict[str, set[str]] = {key: set() for key in selector.match_labels}
     for row in rows.tolist():
@@ -175,7 +175,7 @@ def near_pod_labels(namespace: str, term: PodAffinityTerm, nodes: NodeTable) -> 
                     if (value := other.labels.get(key)) is not None:
                         values.add(value)
     for key, value in sorted(selector.match_labels.items()):
-        if value not in there[key] and len(there[key]) <= _MOST_VALUES:
+        if value not in there[key] and len(there[key]) <= _MAX_VALUES:
             for near in get_close_matches(value, sorted(there[key]), n=_TRIED):
                 yield NearLabel(key, near)
 
@@ -185,7 +185,7 @@ def _near_keys(key: str, keys: Iterable[str]) -> list[str]:
     listed = list(keys)
     name = key.rpartition("/")[2]
     same_name = [each for each in listed if each.rpartition("/")[2] == name]
-    if same_name or len(listed) > _MOST_VALUES:
+    if same_name or len(listed) > _MAX_VALUES:
         return same_name[:_TRIED]
     return get_close_matches(key, listed, n=_TRIED)
 

@@ -35,7 +35,7 @@ _FEW: Final = 16
 # Nodes whose taints and labels are read one by one.
 _LOOKED_AT: Final = 64
 # Of one node: who needs more of them does not mean this node.
-_MOST_LABELS: Final = 16
+_MAX_LABELS: Final = 16
 _OF_CONTROLLERS: Final = "node.kubernetes.io/"
 _OF_THE_MACHINE: Final = (HOSTNAME, ARCH, OS)
 _ALL_TAINTS: Final = Toleration(operator="Exists")
@@ -195,7 +195,7 @@ def _labelled(node: Node, labels: Labels) -> Step:
 
 
 def _may_be_labelled(node: Node, labels: Labels) -> bool:
-    return len(labels) <= _MOST_LABELS and all(_may_be_set(key, node) for key in labels)
+    return len(labels) <= _MAX_LABELS and all(_may_be_set(key, node) for key in labels)
 
 
 def _may_be_set(key: str, node: Node) -> bool:

@@ -34,13 +34,13 @@ from kscheduler.state.cache import Cache
 
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 # Of a pod's affinity: for each of them the labels of all pods are looked at.
-_MOST_NEAR_TERMS: Final = 8
+_MAX_NEAR_TERMS: Final = 8
 _SIZE: Final = 0.6
 _SIZE_OF_NEAR: Final = 0.2
 # Set by the API server, and by nobody else.
 _NAME: Final = "kubernetes.io/metadata.name"
 # Proposals of namespaces: each makes counts again.
-_MOST_NAMESPACES: Final = 16
+_MAX_NAMESPACES: Final = 16
 
 LabelsOf = Callable[[str], Mapping[str, str] | None]
 
@@ -63,7 +63,7 @@ class RelaxPodAffinity(PodChange, frozen=True):
         for position, term in enumerate(_terms(listed)):
             at = ("spec", "affinity", "podAffinity", _REQUIRED, position)
             facts = position, term.topology_key, term.label_selector
-            if position < _MOST_NEAR_TERMS:
+            if position < _MAX_NEAR_TERMS:
                 for near in near_pod_labels(pod.namespace, term, cache.nodes):
                     where = pointer(*at, "labelSelector", "matchLabels", near.key)
                     yield Demand(cls(*facts, near), (Operation(REPLACE, where, near.value),), _SIZE_OF_NEAR)
@@ -115,7 +115,7 @@ class LabelNamespace(LabelChange, frozen=True):
         for namespace, labels in _wanted(trials):
             if labels and _NAME not in labels:
                 found.setdefault((namespace, tuple(sorted(labels.items()))))
-        for namespace, items in list(found)[:_MOST_NAMESPACES]:
+        for namespace, items in list(found)[:_MAX_NAMESPACES]:
             labels, has = dict(items), trials.cache.counters.namespace_labels(namespace) or {}
             change = ObjectChange("namespaces", "", namespace, label_patch(labels, has))
             facts = cls(namespace, labels=labels, replaced={key: has[key] for key in labels if key in has})

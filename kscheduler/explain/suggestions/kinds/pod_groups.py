@@ -30,7 +30,7 @@ _MINIMUM: Final = "/spec/schedulingPolicy/gang/minCount"
 # Of scheduler-plugins' and Volcano's groups.
 _MIN_MEMBER: Final = "/spec/minMember"
 # A group that lacks more is told what it lacks by its gate; so many objects help nobody.
-_MOST_MEMBERS: Final = 1_000
+_MAX_MEMBERS: Final = 1_000
 
 
 class ShrinkGang(SuggestionKind, frozen=True):
@@ -59,7 +59,7 @@ class ShrinkGang(SuggestionKind, frozen=True):
         if there:
             facts = cls(key.text, there, group.min_count, there)
             yield Step(facts, (_smaller_gang(key, there),), missing / group.min_count)
-        if missing <= _MOST_MEMBERS:
+        if missing <= _MAX_MEMBERS:
             taken = {name.rpartition("/")[2] for name in groups.unscheduled_keys(key)}
             changes = tuple(_another(pod, number, taken) for number in range(1, missing + 1))
             yield Step(AddMembers(key.text, there, group.min_count, missing), changes, 1.0)

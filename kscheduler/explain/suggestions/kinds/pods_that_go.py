@@ -13,7 +13,7 @@ from kscheduler.explain.suggestions.object_changes import ObjectChange
 from kscheduler.explain.suggestions.suggestion import Harm
 from kscheduler.framework.pods.pod_info import PodInfo
 
-MOST_NAMED: Final = 5
+MAX_NAMED: Final = 5
 
 
 class PodThatGoes(msgspec.Struct, frozen=True):
@@ -45,7 +45,7 @@ def harm_of(pods: Iterable[PodInfo], own: PodInfo) -> Harm:
 
 def few(names: Sequence[str], noun: str) -> str:
     """The names, or how many: of many the command has them, and JSON."""
-    return ", ".join(names) if len(names) <= MOST_NAMED else f"{len(names)} {noun}"
+    return ", ".join(names) if len(names) <= MAX_NAMED else f"{len(names)} {noun}"
 
 
 def made_again_text(pods: Sequence[PodThatGoes], total: int, own: int) -> str:

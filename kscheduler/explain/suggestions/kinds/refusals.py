@@ -16,7 +16,7 @@ from kscheduler.scenario.decide import Decision
 from kscheduler.scheduling.cycle.schedule import find_feasible
 from kscheduler.scheduling.profile import Profile
 
-_MOST_MESSAGES: Final = 3
+_MAX_MESSAGES: Final = 3
 
 
 class AskPluginOwner(SuggestionKind, frozen=True):
@@ -73,7 +73,7 @@ class AskExtenderOwner(SuggestionKind, frozen=True):
         if nodes:
             messages = dict.fromkeys(answers.rejected[node].message for node in nodes if node in answers.rejected)
             unasked = [role.url for role in filtering if not role.was_queried]
-            facts = cls(last, len(nodes), list(messages)[:_MOST_MESSAGES], unasked)
+            facts = cls(last, len(nodes), list(messages)[:_MAX_MESSAGES], unasked)
             yield Suggestion((Step(facts, (), 1.0),), (), len(nodes))
 
     def text(self, step: Step) -> str:
@@ -102,4 +102,4 @@ def _messages(trials: Trials, name: str) -> list[str]:
     for _, status in diagnosis.by_node():
         if status.plugin == name:
             counts[status.message] = counts.get(status.message, 0) + 1
-    return sorted(counts, key=lambda message: (-counts[message], message))[:_MOST_MESSAGES]
+    return sorted(counts, key=lambda message: (-counts[message], message))[:_MAX_MESSAGES]

@@ -22,7 +22,7 @@ import msgspec
 
 from kscheduler.api.devices import ResourceClaim
 from kscheduler.explain.suggestions.kinds.pods_that_go import (
-    MOST_NAMED,
+    MAX_NAMED,
     PodThatGoes,
     deleted,
     few,
@@ -98,7 +98,7 @@ class ReleaseDevices(SuggestionKind, frozen=True):
     def text(self, step: Step) -> str:
         pods, devices, several = self.pods, few(self.devices, "devices"), len(self.claims) > 1
         claims = f"claims {', '.join(each.claim for each in self.claims)}" if several else f"claim {self.claim}"
-        if len(self.claims) > MOST_NAMED:
+        if len(self.claims) > MAX_NAMED:
             claims = f"{len(self.claims)} claims"
         hold = "hold" if several else "holds"
         if self.goes_with_its_pod:

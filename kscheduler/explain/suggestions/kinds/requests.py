@@ -14,7 +14,7 @@ from msgspec import UNSET, UnsetType
 from numpy.typing import NDArray
 
 from kscheduler.api.core import Pod
-from kscheduler.devices.plan import MOST_RESULTS
+from kscheduler.devices.plan import MAX_RESULTS
 from kscheduler.explain.suggestions.kinds.resources import (
     OfferedResource,
     instead_of,
@@ -191,7 +191,7 @@ class LowerRequest(PodChange, frozen=True):
 
     def amounts_of_devices(self, trials: Trials) -> list[int]:
         """The smaller amounts that nodes may have as devices, ascending; none of what is no class of devices."""
-        return list(range(1, min(self.amount - 1, MOST_RESULTS) + 1)) if self._is_of_devices(trials) else []
+        return list(range(1, min(self.amount - 1, MAX_RESULTS) + 1)) if self._is_of_devices(trials) else []
 
     def text(self, step: Step) -> str:
         now = amount_text(self.resource, self.amount)

@@ -121,7 +121,7 @@ def _amount(resources: ResourceList, resource: str) -> int:
 _TRIED: Final = 2
 # Of whole names, whose domains alone make most of them alike.
 _NEARLY_EQUAL: Final = 0.9
-_MOST_NAMED: Final = 5
+_MAX_NAMED: Final = 5
 
 
 class OfferedResource(msgspec.Struct, frozen=True):
@@ -192,7 +192,7 @@ def instead_of(resource: str, cache: Cache) -> tuple[OfferedResource | None, Seq
     ordered = sorted(offered, key=lambda each: (-offered[each], each))
     # A class of devices has a name of its own for its resource, which says nothing new where it has another one, too.
     reported = [each for each in ordered if not each.startswith(IMPLICIT_EXTENDED_RESOURCE)] or ordered
-    return near, [OfferedResource(each, offered[each]) for each in reported[:_MOST_NAMED]]
+    return near, [OfferedResource(each, offered[each]) for each in reported[:_MAX_NAMED]]
 
 
 def _of_nodes(nodes: NodeTable) -> set[str]:

@@ -23,7 +23,7 @@ from kscheduler.scheduling.cycle.schedule import find_feasible
 from kscheduler.state.cache import Cache
 
 # The largest maxSkew that the API has a number for.
-_MOST_SKEW: Final = 2**31 - 1
+_MAX_SKEW: Final = 2**31 - 1
 _SIZE_OF_PREFERENCE: Final = 0.7
 
 
@@ -45,7 +45,7 @@ class RaiseMaxSkew(PodChange, frozen=True):
                 continue
             at = ("spec", "topologySpreadConstraints", position)
             family, facts = pointer(*at), (position, constraint.topology_key, constraint.max_skew)
-            yield Demand(cls(*facts), (Operation(REPLACE, pointer(*at, "maxSkew"), _MOST_SKEW),), family=family)
+            yield Demand(cls(*facts), (Operation(REPLACE, pointer(*at, "maxSkew"), _MAX_SKEW),), family=family)
             soft = (Operation(REPLACE, pointer(*at, "whenUnsatisfiable"), SCHEDULE_ANYWAY),)
             yield Demand(PreferSpread(*facts), soft, _SIZE_OF_PREFERENCE, family, is_last_resort=True)
 
@@ -61,14 +61,14 @@ class RaiseMaxSkew(PodChange, frozen=True):
 
         expected = _expected_skew(demand, widest, beside)
         # `low` does not help, `high` does.
-        low, step, high = self.max_skew, 1, _MOST_SKEW
-        if low < expected < _MOST_SKEW and helps(expected):
+        low, step, high = self.max_skew, 1, _MAX_SKEW
+        if low < expected < _MAX_SKEW and helps(expected):
             high = expected
             low, high = (low, high - 1) if high - 1 > low and helps(high - 1) else (high - 1, high)
         else:
-            while low + step < _MOST_SKEW and not helps(low + step):
+            while low + step < _MAX_SKEW and not helps(low + step):
                 low, step = low + step, step * 2
-            high = min(low + step, _MOST_SKEW)
+            high = min(low + step, _MAX_SKEW)
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (low, middle) if helps(middle) else (middle, high)
@@ -109,7 +109,7 @@ def _expected_skew(demand: Demand, widest: Rows, beside: Beside) -> int:
     with trials.changed(beside.changes, beside.gone):
         state = find_feasible(trials.profile, trials.patched(demand.patch), trials.cache).state
     spread = state.find(HardSpread)
-    counts = next((each for each in spread.counts if each.constraint.max_skew == _MOST_SKEW), None) if spread else None
+    counts = next((each for each in spread.counts if each.constraint.max_skew == _MAX_SKEW), None) if spread else None
     if counts is None:
         return 0
     pods, minimum = counts.seen_from(widest)

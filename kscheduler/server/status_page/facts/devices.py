@@ -16,8 +16,8 @@ from kscheduler.framework.nodes.node_info import NodeInfo
 from kscheduler.framework.rules.device_readiness import DeviceFailedError, is_ready
 from kscheduler.server.status_page.facts.heat import ScarceResource
 
-MOST_HOLDERS: Final = 500
-_MOST_REQUESTS: Final = 32
+MAX_HOLDERS: Final = 500
+_MAX_REQUESTS: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +166,7 @@ def _reported(
         is_for_resources,
         state,
         tone,
-        tuple(_requests(claim))[:_MOST_REQUESTS],
+        tuple(_requests(claim))[:_MAX_REQUESTS],
         _devices(_allocation(claim, claims)),
     )
 

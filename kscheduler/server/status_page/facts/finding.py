@@ -8,7 +8,7 @@ from kscheduler.aio.tasks import Slicer
 from kscheduler.server.status_page.facts.heat import Cells, share_of_cpu, share_of_memory
 from kscheduler.server.status_page.sources import PageSources
 
-MOST_FOUND: Final = 100
+MAX_FOUND: Final = 100
 PAGE_SIZE: Final = 100
 _SLICE_SECONDS: Final = 0.002
 SORTED_BY: Final = ("name", "cpu", "memory", "pods")
@@ -25,7 +25,7 @@ class FoundPod:
 
 @dataclass(frozen=True, slots=True)
 class NameSearchResult:
-    """What was found; each list stops at `MOST_FOUND`."""
+    """What was found; each list stops at `MAX_FOUND`."""
 
     pods: tuple[FoundPod, ...]
     more_pods: bool
@@ -66,9 +66,9 @@ async def find(sources: PageSources, text: str) -> NameSearchResult:
     slicer = Slicer(_SLICE_SECONDS)
     keys = await _matching(sources.pods.keys(), wanted, slicer)
     names = await _matching(sources.cache.nodes.names(), wanted, slicer)
-    pods = [_found(sources, key) for key in keys[:MOST_FOUND]]
-    nodes = tuple(names[:MOST_FOUND])
-    return NameSearchResult(tuple(pod for pod in pods if pod), len(keys) > MOST_FOUND, nodes, len(names) > MOST_FOUND)
+    pods = [_found(sources, key) for key in keys[:MAX_FOUND]]
+    nodes = tuple(names[:MAX_FOUND])
+    return NameSearchResult(tuple(pod for pod in pods if pod), len(keys) > MAX_FOUND, nodes, len(names) > MAX_FOUND)
 
 
 async def _matching(names: Iterable[str], wanted: str, slicer: Slicer) -> list[str]:

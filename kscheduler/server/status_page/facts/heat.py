@@ -18,9 +18,9 @@ from kscheduler.framework.nodes.node_table import CPU_INDEX, MEMORY_INDEX, NodeT
 from kscheduler.framework.pods.requests import is_extended
 
 # Blocks of their own, the largest; the nodes of all further zones stand together.
-MOST_ZONES: Final = 24
+MAX_ZONES: Final = 24
 # Extended resources and drivers of devices among the figures.
-MOST_OFFERED: Final = 3
+MAX_OFFERED: Final = 3
 # What a picture can show, by its name in the address.
 BY: Final = {"use": "the higher of CPU and memory", "cpu": "CPU", "memory": "memory", "pods": "number of pods"}
 # Letters: nothing requested, more than 90 %, more than all, unschedulable. Between them 1 to 9, tenths rounded up.
@@ -83,7 +83,7 @@ class ScarceResource:
 
 def most_offered(found: Iterable[ScarceResource]) -> tuple[ScarceResource, ...]:
     """The few of which there is most."""
-    return tuple(sorted(found, key=lambda each: (-each.there, each.name))[:MOST_OFFERED])
+    return tuple(sorted(found, key=lambda each: (-each.there, each.name))[:MAX_OFFERED])
 
 
 class HeatMap:
@@ -138,7 +138,7 @@ class HeatMap:
 
 
 def _cells_of(by_zone: dict[str, list[tuple[str, int]]], version: int) -> Cells:
-    largest = sorted(by_zone, key=lambda zone: (-len(by_zone[zone]), zone))[:MOST_ZONES]
+    largest = sorted(by_zone, key=lambda zone: (-len(by_zone[zone]), zone))[:MAX_ZONES]
     blocks: list[ZoneBlock] = []
     ordered: list[tuple[str, int]] = []
     for zone in sorted(largest, key=lambda name: (not name, name)):  # those without a zone come last

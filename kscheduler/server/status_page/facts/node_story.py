@@ -11,12 +11,12 @@ from kscheduler.framework.nodes.node_info import NodeInfo
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.requests import CPU, MEMORY, PODS
 from kscheduler.framework.reasons.wording import amount_text, taint_text
-from kscheduler.server.status_page.facts.devices import MOST_HOLDERS, DeviceHolder, holders_on
+from kscheduler.server.status_page.facts.devices import MAX_HOLDERS, DeviceHolder, holders_on
 from kscheduler.server.status_page.facts.in_words import seconds_of
 from kscheduler.server.status_page.sources import PageSources
 
-MOST_PODS: Final = 500
-MOST_LABELS: Final = 100
+MAX_PODS: Final = 500
+MAX_LABELS: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,15 +88,15 @@ def node_story(sources: PageSources, name: str) -> NodeStory | None:
         zone=of_node.get(ZONE, ""),
         is_cordoned=node is not None and node.spec.unschedulable,
         taints=tuple(taint_text(taint) for taint in info.taints),
-        labels=tuple(sorted(of_node.items()))[:MOST_LABELS],
+        labels=tuple(sorted(of_node.items()))[:MAX_LABELS],
         conditions=_conditions(info),
         resources=tuple(_resources(info)),
         pods=tuple(_pods(sources, info)),
-        more_pods=max(len(info.pods) - MOST_PODS, 0),
+        more_pods=max(len(info.pods) - MAX_PODS, 0),
         nominated=tuple(sorted(pod.key for pod in sources.cache.nominator.nominated_pods(name))),
         devices=sources.devices_on(info),
-        holders=holders[:MOST_HOLDERS],
-        more_holders=max(len(holders) - MOST_HOLDERS, 0),
+        holders=holders[:MAX_HOLDERS],
+        more_holders=max(len(holders) - MAX_HOLDERS, 0),
         overcommitted=sources.overcommitted().get(name, ""),
         created=None if node is None else seconds_of(node.metadata.creation_timestamp),
     )
@@ -130,7 +130,7 @@ def _resources(info: NodeInfo) -> Iterable[ResourceUse]:
 
 
 def _pods(sources: PageSources, info: NodeInfo) -> Iterable[PodOnNode]:
-    first = heapq.nsmallest(MOST_PODS, info.pods.values(), key=lambda pod: (-pod.priority, pod.key))
+    first = heapq.nsmallest(MAX_PODS, info.pods.values(), key=lambda pod: (-pod.priority, pod.key))
     return (_pod(sources, pod) for pod in first)
 
 

@@ -7,7 +7,7 @@ from typing import Final
 from kscheduler.aio.tasks import Slicer
 from kscheduler.server.status_page.sources import PageSources
 
-MOST_NAMES: Final = 20
+MAX_NAMES: Final = 20
 _SLICE_SECONDS: Final = 0.002
 
 
@@ -32,7 +32,7 @@ async def not_served(sources: PageSources) -> tuple[NotServed, ...]:
             counts[pod.spec.scheduler_name] += 1
         if slicer.used_up():
             await slicer.turn()
-    ordered = sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))[:MOST_NAMES]
+    ordered = sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))[:MAX_NAMES]
     return tuple(NotServed(name, count, near_name(name, profiles)) for name, count in ordered)
 
 

@@ -14,11 +14,11 @@ from kscheduler.server.status_page.sources import PageSources, Tree
 from kscheduler.telemetry.series import Histogram
 
 # On the overview; its own page has more.
-MOST_REASONS: Final = 12
-MOST_DECISIONS: Final = 12
-MOST_PREEMPTIONS: Final = 8
+MAX_REASONS: Final = 12
+MAX_DECISIONS: Final = 12
+MAX_PREEMPTIONS: Final = 8
 # Of plugins' times.
-MOST_ROWS: Final = 20
+MAX_ROWS: Final = 20
 # All but the picture of the nodes.
 SECTIONS: Final = ("standing", "figures", "queues", "pending", "decisions", "preemptions", "plugins")
 # A rate is worked out against a reading that is no older than this.
@@ -178,14 +178,14 @@ class OverviewReader:
 
     def _decisions(self) -> tuple[BindingAttempt | FailedAttempt, ...]:
         recent = self._sources.recent
-        ends = (_last(recent.bound, MOST_DECISIONS), _last(recent.failed, MOST_DECISIONS))
-        return tuple(heapq.nlargest(MOST_DECISIONS, [*ends[0], *ends[1]], key=lambda entry: entry.at))
+        ends = (_last(recent.bound, MAX_DECISIONS), _last(recent.failed, MAX_DECISIONS))
+        return tuple(heapq.nlargest(MAX_DECISIONS, [*ends[0], *ends[1]], key=lambda entry: entry.at))
 
     def _preemptions(self) -> Preemptions:
         observations = self._sources.observations
         victims = int(observations.victims.total)
         attempts = observations.preemption_attempts[()]
-        return Preemptions(attempts, victims, tuple(_last(self._sources.recent.preemptions, MOST_PREEMPTIONS)[::-1]))
+        return Preemptions(attempts, victims, tuple(_last(self._sources.recent.preemptions, MAX_PREEMPTIONS)[::-1]))
 
 
 def _last(ring: Any, most: int) -> list[Any]:
@@ -195,8 +195,8 @@ def _last(ring: Any, most: int) -> list[Any]:
 
 def _pending(tree: Tree) -> Pending:
     reasons = tree["reasons"]
-    left_off = max(len(reasons) - MOST_REASONS, 0) + tree["reasonsLeftOff"]
-    return Pending(tree["count"], tuple(reasons[:MOST_REASONS]), left_off, tree["byPlugin"])
+    left_off = max(len(reasons) - MAX_REASONS, 0) + tree["reasonsLeftOff"]
+    return Pending(tree["count"], tuple(reasons[:MAX_REASONS]), left_off, tree["byPlugin"])
 
 
 def plugin_times(observations: Observations) -> tuple[PluginTime, ...]:
@@ -206,7 +206,7 @@ def plugin_times(observations: Observations) -> tuple[PluginTime, ...]:
         sums.setdefault((plugin, point), []).append(histogram)
     whole = sum(each.total for found in sums.values() for each in found)
     rows = [_row(plugin, point, found, whole) for (plugin, point), found in sums.items()]
-    return tuple(sorted((row for row in rows if row.calls), key=lambda row: -row.share)[:MOST_ROWS])
+    return tuple(sorted((row for row in rows if row.calls), key=lambda row: -row.share)[:MAX_ROWS])
 
 
 def _row(plugin: str, point: str, found: list[Histogram], whole: float) -> PluginTime:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kscheduler.explain.awaited_events import AwaitedChange
 
 # Entries that are shown; equal attempts in a row are one.
-MOST_ATTEMPTS: Final = 50
+MAX_ATTEMPTS: Final = 50
 _IN_QUEUE: Final = {
     "active": "is ready: it is tried next",
     "backoff": "is tried again when its pause is over",
@@ -116,8 +116,8 @@ def pod_story(sources: PageSources, pod: Pod) -> PodStory:
         device_claims=tuple(claims_of(pod, sources.cache.devices.claims)),
         created=seconds_of(pod.metadata.creation_timestamp),
         condition=_condition(pod),
-        attempts=attempts[:MOST_ATTEMPTS],
-        more_attempts=sum(each.count for each in attempts[MOST_ATTEMPTS:]),
+        attempts=attempts[:MAX_ATTEMPTS],
+        more_attempts=sum(each.count for each in attempts[MAX_ATTEMPTS:]),
         preemptions=sources.recent.preemptions_of(uid),
         group=group.text if group is not None else "",
     )

@@ -20,9 +20,9 @@ if TYPE_CHECKING:  # the modules of answers are read with the first of them, not
 
 BEST_NODES: Final = 5
 EXAMPLES: Final = 4
-MOST_REJECTIONS: Final = 40
+MAX_REJECTIONS: Final = 40
 # Groups of nodes that are shown for a plugin, as `kscheduler explain` does.
-MOST_DETAILS: Final = 6
+MAX_DETAILS: Final = 6
 _VERDICTS: Final = {
     "Gated": "It is gated.",
     "Error": "It cannot be evaluated.",
@@ -152,7 +152,7 @@ def _details(answer: "PodExplanation") -> Iterator[DetailRow | None]:
             by_text.setdefault(f"{beside}{each.text}", []).extend(each.nodes)
         for number, (text, nodes) in enumerate(by_text.items()):
             row = DetailRow(plugin, text, len(nodes), tuple(nodes[:EXAMPLES]))
-            yield row if number < MOST_DETAILS else None
+            yield row if number < MAX_DETAILS else None
 
 
 def _of_group(answer: "PodGroupExplanation", pod_name: str) -> ShownExplanation:
@@ -234,7 +234,7 @@ def _rejections(rejected: "Mapping[str, NodeVerdictAnswer]") -> tuple[RejectionR
     rows = [
         RejectionRow(plugin, reason, len(nodes), tuple(nodes[:EXAMPLES])) for (plugin, reason), nodes in found.items()
     ]
-    return tuple(sorted(rows, key=lambda row: (-row.count, row.plugin))[:MOST_REJECTIONS])
+    return tuple(sorted(rows, key=lambda row: (-row.count, row.plugin))[:MAX_REJECTIONS])
 
 
 def _preemption(found: "PreemptionOutcome | None") -> tuple[str, tuple[str, ...]]:

@@ -19,7 +19,7 @@ from kscheduler.embedded.objects.store import Key
 _COMPONENT = "cronjob-controller"
 _SCHEDULED = "batch.kubernetes.io/cronjob-scheduled-timestamp"
 # How many missed times are searched for the latest.
-_MOST_MISSED = 1000
+_MAX_MISSED = 1000
 
 
 class CronJobController:
@@ -104,7 +104,7 @@ class CronJobController:
 def _latest(schedule: schedules.Schedule, since: datetime, now: datetime) -> datetime | None:
     """The latest time of the schedule after `since` and not after `now`."""
     found = None
-    for _ in range(_MOST_MISSED):
+    for _ in range(_MAX_MISSED):
         moment = schedule.after(since)
         if moment is None or moment > now:
             break
