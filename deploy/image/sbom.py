@@ -1,6 +1,6 @@
 """What an image holds, as a CycloneDX 1.6 document in JSON.
 
-    python -m deploy.image.sbom ROOT [--output FILE]     of an image that is unpacked at ROOT, anyone who built it
+    python -m deploy.image.sbom ROOT [--output FILE]     of an image that is unpacked at ROOT, whoever built it
 
 Nothing is taken from lists of what should be there: Debian packages come from /var/lib/dpkg/status.d, where distroless
 images and ours record them, Python packages from their `.dist-info`. The lock file adds the hash of the wheel that each

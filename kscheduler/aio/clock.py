@@ -30,7 +30,7 @@ class Clock(Protocol):
 
     @property
     def is_real(self) -> bool:
-        """Whether time passes by itself, so that anyone who takes too long can be ended."""
+        """Whether time passes by itself, so that what takes too long can be ended."""
         ...
 
     def monotonic(self) -> float:

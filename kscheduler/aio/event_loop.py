@@ -4,7 +4,7 @@ uvloop takes over the socket that `create_connection` is given, and closes its d
 connection in the same instant (an API server that is being stopped), it has done so before it notes that the socket is
 its own (seen with 0.23). The socket would then close the number a second time, when nobody refers to
 it any longer: by then another connection may have it. Uvloop refuses the next socket of that number with a
-`RuntimeError`, and so on forever, because the number stays free. So anyone who hands a socket over parts with it here.
+`RuntimeError`, and so on forever, because the number stays free. So a socket that is handed over is given up here.
 """
 
 import asyncio

@@ -30,7 +30,7 @@ sixteenth of the places, and if it wants more, it is slow until one of these is 
 owners would hold all places in its turn until it is late.
 
 To be taken for slow by mistake does little harm: an owner whose work is answered keeps its turns. What is late is
-found when somebody needs the place, and by anyone who calls `look`: as long as there is room, it costs nothing. Limits:
+found when somebody needs the place, and by each call of `look`: as long as there is room, it costs nothing. Limits:
 at most `MAX_BESIDE` go beside the places, over all owners, and turns are given for half of that; then late work keeps
 its place.
 """
@@ -60,7 +60,7 @@ MAX_OWNERS: Final = 1024
 # Of the places, for work of an owner on trial: at least one.
 TRIAL_SHARE: Final = 16
 PROBE_SECONDS: Final = 1.0
-# Pieces of work of which the quickest says what is usual: anyone who has most of the work cannot raise it.
+# Pieces of work of which the quickest says what is usual: the owner of most of the work cannot raise it.
 _RECENT: Final = 64
 
 

@@ -2,7 +2,7 @@
 
 The problem: PyYAML reads YAML 1.1 in full. `1:59:59...` is a number of base 60, whose value takes quadratic time; an
 integer of a million digits is refused in the words of Python; a thousand aliases of a thousand aliases of a list are a
-million values to anyone who walks the tree, and merge keys grow likewise. kubectl knows no base 60 and bounds aliases.
+million values to code that walks the tree, and merge keys grow likewise. kubectl knows no base 60 and bounds aliases.
 
 The idea: libyaml parses; what a plain scalar means is decided by one function, `plain_scalar`, which takes linear time.
 What aliases and merge keys would grow to is counted before anybody walks it. Keys are text, as in JSON. A key that a
@@ -169,7 +169,7 @@ _ManifestLoader.add_constructor(_PLAIN, _ManifestLoader.construct_plain)
 
 
 def _refuse_growth(tree: Any, text: bytes) -> None:
-    """Raises `ValueError` if anyone who walks the tree would meet far more values than the text has, or no end.
+    """Raises `ValueError` if a walk of the tree would meet far more values than the text has, or no end.
 
     A part that many aliases share is walked here once: its size is known when it is met again.
     """

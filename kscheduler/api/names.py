@@ -1,6 +1,6 @@
 """Names that are made of other names, and where the API server ends them.
 
-The problem: an object's name may have 253 characters. Anyone who makes a name of it by putting something behind it gets
+The problem: an object's name may have 253 characters. A name made of it by a suffix is
 a name that the API server refuses, for the few objects with long names only, so that nobody sees it for years. The
 idea: each rule by which Kubernetes makes a name of another is a function here; what makes names asks it and appends
 nothing by itself.

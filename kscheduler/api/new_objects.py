@@ -85,6 +85,6 @@ def _refused(resource: ServedResource, tree: Object) -> list[str]:
         check_create(resource, value)
     except QuantityError as error:
         raise malformed(resource, error) from error
-    except _UNREADABLE as error:  # its types are right, so that this is no mistake of anyone who wrote it
+    except _UNREADABLE as error:  # its types are right, so that it is no mistake of its author
         raise UncheckableObjectError(f"cannot be checked here: {type(error).__name__}: {error}") from error
     return []

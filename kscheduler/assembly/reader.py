@@ -73,7 +73,7 @@ class LoadedFiles:
 
     @contextmanager
     def noting(self, origin: str) -> Iterator[None]:
-        """While a place is loaded: anyone who waits for that can say for what."""
+        """While a place is loaded: so that a caller that waits can say for what."""
         noted = BeingLoaded(origin, threading.get_ident(), time.monotonic())
         self.loading.append(noted)
         try:

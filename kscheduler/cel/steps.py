@@ -2,7 +2,7 @@
 
 CEL's own cost counts what an evaluation calls. It counts nothing of a compilation, in which a macro may copy what it is
 applied to, and types may be as large as 2 to the power of their depth; and of an evaluation it leaves out what one call
-does with a value whose parts are shared. Anyone who compiles or evaluates sets a limit for what runs below it, in its
+does with a value whose parts are shared. Its caller sets a limit for what runs below it, in its
 thread; what may take long spends steps: before it works, where its price is known. A step is about half a microsecond.
 """
 

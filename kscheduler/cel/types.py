@@ -11,7 +11,7 @@ from kscheduler.cel.steps import spend
 class Type:
     """A type: its kind, its name, and the types it is made of. `nullable`: a wrapper, that null may stand for.
 
-    Its parts may be shared, so as a tree it may be far larger than what is kept of it: anyone who walks over one spends
+    Its parts may be shared, so as a tree it may be far larger than what is kept of it: a walk over one spends
     steps, or asks `size` first.
     """
 

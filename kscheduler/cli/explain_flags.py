@@ -132,7 +132,7 @@ def check(args: argparse.Namespace) -> None:
 def new_objects_of(args: argparse.Namespace) -> "tuple[list[Document], list[str]]":
     """What -f names, and what of it was not read. Raises `ScenarioError`.
 
-    Read once: anyone who answers in the end needs it, and standard input has it once.
+    Read once: service and command need it alike, and standard input has it once.
     """
     from kscheduler.scenario.new_objects import read_new_objects  # most questions have no manifests
 

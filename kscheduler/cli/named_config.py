@@ -145,7 +145,7 @@ def misspelt_in(configured: "Configured") -> list[str]:
     from kscheduler.scheduling.profiles import misspelt
     from kscheduler.state.cache import Cache
 
-    with suppress(ConfigError):  # anyone who uses the configuration says what is wrong with it
+    with suppress(ConfigError):  # its use says what is wrong with it
         profiles = profiles_over(Cache(), configured.config, configured.registry)
         return [f"plugin {plugin}: {reported}" for plugin, reported in misspelt(profiles.values())]
     return []

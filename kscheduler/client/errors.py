@@ -254,7 +254,7 @@ def text_of(body: bytes) -> str:
 
 # --- how long a server asks us to wait ------------------------------------------------------------------------------
 #
-# Anyone who answers may be a proxy, a web application firewall or a fault, and `Retry-After: 3600` after an overload of
+# The answer may come from a proxy, a web application firewall or a fault, and `Retry-After: 3600` after an overload of
 # three seconds would leave a watch closed for an hour. What a server asks for is respected up to half a minute:
 # kube-apiserver asks for 32 s at most. What is no number of seconds and no HTTP date counts as one second: the server
 # asks for patience and does not say how much. A date is read against the `Date` of the same answer, so that this

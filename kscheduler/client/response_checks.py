@@ -14,7 +14,7 @@ request was applied nor that it was not.
 The kind is compared where the resource is one of those that we know, apiVersion never: an object may be answered in
 another version than it was asked for. A Status of success is compared byte by byte with what real API servers send,
 since every Binding is answered by one; others are decoded. Lists and paths that name no
-resource are left to anyone who reads them, unless they are pages for people (as of a captive portal, also in place of a
+resource are left to their readers, unless they are pages for people (as of a captive portal, also in place of a
 watch); so is whatever a proxied Service answers.
 """
 

@@ -114,7 +114,7 @@ class APIClient:
         self.work_slots = SharedSlots(self._room, clock, owner_of_request)
         """Of requests in flight. Those of a namespace that hang take none from the others."""
         self.write_failures = WriteFailures()
-        """What the server said last of writes that it could not do, for anyone who tells of those that hang."""
+        """What the server said last of writes that it could not do, for reports of those that hang."""
         self._counters = RESTCounters()
         self._transport: Transport | None = None
         self._watches: WatchTransport | None = None

@@ -1,4 +1,4 @@
-"""Which devices pass the selectors of a class and of a request: asked once per device, anyone who asks.
+"""Which devices pass the selectors of a class and of a request: asked once per device, for all pods.
 
 An answer depends on nothing but the selectors and the device, so it is kept beside the slice for as long as the slice
 is published. Answers are worked out one by one, when the search comes to the device: the error of a device that nobody

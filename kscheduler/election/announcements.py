@@ -27,7 +27,7 @@ _log = get_logger("election")
 REASON: Final = "LeaderElection"
 SECONDS_BETWEEN_LINES: Final = 60.0
 # How long a follower's requests fail before it is told. An API server that has just started answers 403 for a second or
-# two, until it has read the roles: anyone who changes them then has been sent to the wrong place.
+# two, until it has read the roles: changing them would have been the wrong cure.
 QUIET_SECONDS: Final = 5.0
 
 
@@ -84,7 +84,7 @@ class Announcements:
         if leader == self._reported_leader:
             return
         self._reported_leader = leader
-        self._has_failed_to_write = False  # anyone who could not take the lease then does not have to now
+        self._has_failed_to_write = False  # a failed attempt to take the lease counts no more
         if leader == self._identity:
             return
         if not leader:

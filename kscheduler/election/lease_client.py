@@ -61,7 +61,7 @@ class LeaseClient:
         return stored
 
     def _decoded(self, body: bytes) -> StoredLease:
-        """Raises `UnknownOutcomeError`: anyone who has answered so (a proxy, a login page), a write may be applied."""
+        """Raises `UnknownOutcomeError`: whatever answered (a proxy, a login page), a write may be applied."""
         try:
             stored = decode_lease(body)
         except UnreadableLeaseError as failure:

@@ -67,7 +67,7 @@ def _name(decision: GroupDecision) -> str:
 
 
 def _each_text_once(texts: Iterable[tuple[str, str]]) -> list[str]:
-    """Lines of members, each with its text; of those with the same text one line. Anyone who gets a node has its
+    """Lines of members, each with its text; of those with the same text one line. A member that gets a node has its
     own.
     """
     names: dict[tuple[str, str], list[str]] = {}

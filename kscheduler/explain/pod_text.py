@@ -78,7 +78,7 @@ def _lines(decision: Decision, style: Style, situation: Situation) -> Iterator[s
             yield from facts
             yield from _hypothetical(decision, style, "as if it were pending now", situation)
         case _:
-            # In the first line: anyone who asks about a gang must not take what is said of one pod for the answer.
+            # In the first line: what is said of one pod must not be taken for the gang's answer.
             alone = f" ALONE, {style.paint('NOT JUDGED WITH ITS GROUP', YELLOW)}" if situation.not_evaluated else ""
             yield f"{title}: {_outcome(decision, style, error)}{alone}"
             yield from facts

@@ -1,6 +1,6 @@
 """The rejected nodes, by plugin and reason, with the plugins' details, and where a user's own plugin is written.
 
-Anyone who reads that a plugin has rejected nodes knows kube-scheduler's plugins, or finds them in its documentation. Of
+A reader of a rejection knows kube-scheduler's plugins, or finds them in its documentation. Of
 a policy of one's own only its file says what it means, so the answer names that.
 """
 

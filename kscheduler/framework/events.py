@@ -35,7 +35,7 @@ class Resource(Enum):
     POD_GROUP = "scheduling.k8s.io/PodGroup"
     COMPOSITE_POD_GROUP = "scheduling.k8s.io/CompositePodGroup"
     PLUGIN_DATA = "PluginData"
-    """Data of a plugin's own (`Handle.nodes_changed`): anyone who registers it hears of its own. Not in
+    """Data of a plugin's own (`Handle.nodes_changed`): a plugin that registers it hears of its own. Not in
     kube-scheduler.
     """
     WILDCARD = "*"

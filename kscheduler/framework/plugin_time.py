@@ -3,7 +3,7 @@
 The problem: a person who looks into a plugin with a debugger stops the whole process at a line of it, for minutes.
 Every limit on the time of a plugin's code would end, cancel, hold back or report that code meanwhile: the budget of a
 call, a decision's time, the deadlines of `refresh`, `permit`, `post_bind` and `close`, of an import and of reading a
-changed file. The idea: anyone who has such a limit asks here how long it is (`at_most`), so that `--debug-plugins`
+changed file. The idea: code that has such a limit asks here how long it is (`at_most`), so that `--debug-plugins`
 decides once, before any plugin is loaded, and no limit can be forgotten by halves.
 
     who asks                                  limits hold            lifted (--debug-plugins)
@@ -20,9 +20,9 @@ from typing import Final, Protocol
 
 # The decision under way in this process, and the end of its time.
 #
-# The problem: anyone who ends a decision (`scheduling.in_time`) can do so only where nothing is half changed. Code of
+# The problem: a decision can be ended (`scheduling.in_time`) only where nothing is half changed. Code of
 # the state is never left in the middle, so it must look itself whether the time is up; and the watchdog, in a thread of
-# its own, must be able to say which pod the loop was held by. Both are far below and far beside anyone who decides.
+# its own, must be able to say which pod the loop was held by. Both are far below and apart from the code that decides.
 #
 # The idea: one record, written by who decides and by the timer, and read by all others. Decisions are made one after
 # the
@@ -33,7 +33,7 @@ DECISION_ENDED: Final = "the decision about this pod was ended"
 
 
 class DecisionEndedError(BaseException):
-    """A decision has used up its time and is ended where it stands; anyone who began it says what follows.
+    """A decision has used up its time and is ended where it stands; its caller says what follows.
 
     No `Exception`, and no failure of the plugin that happened to run: nobody between may catch it.
     """

@@ -62,9 +62,9 @@ class Fault(Enum):
     GONE = "gone"
     """No fault: the object to be written is gone; the API server says so before the watch does."""
     OVER_BUDGET = "over budget"
-    """Deciding took too long and was ended: anyone who wrote the pod has put too much into it."""
+    """Deciding took too long and was ended: the pod's author has put too much into it."""
     CLAIM = "claim"
-    """What a claim, its class or a device says cannot be evaluated: anyone who wrote it must change it."""
+    """What a claim, its class or a device says cannot be evaluated: its author must change it."""
 
 
 class StatusError(Exception):

@@ -48,7 +48,7 @@ Transform = Callable[[Any], None]
 # Interns names and labels of all kinds: returns the shared equal string, kept while an object uses it.
 _same_text: Final = SharedText().of
 
-# Labels of an object. Anyone who has more of them has them for himself, and they would push out those of all others.
+# Labels of an object. An object with more of them keeps its own, and they would push out those of all others.
 _MAX_INTERNED: Final = 512
 
 # Longer annotation values (in characters) are dropped.

@@ -109,7 +109,7 @@ class GangScheduling(Plugin):
         return SUCCESS
 
     def permit(self, cycle: CycleState, pod: PodInfo, node_name: str) -> PermitResult:
-        """Wait until enough members have a node; anyone who completes the gang lets all of them go."""
+        """Wait until enough members have a node; the member that completes the gang releases all."""
         del node_name
         key = self._groups.key_of(pod.pod)
         if key is None:

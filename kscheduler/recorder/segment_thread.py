@@ -350,7 +350,7 @@ class SegmentThread:
         try:
             room = room_for(directory)
         except OSError:
-            return  # anyone who writes there next says why
+            return  # the next write there raises with the reason
         if room < self._settings.most_bytes:
             advice = "the volume is full before the oldest files are deleted: lower --record-max-size, or enlarge it"
             _log.warning(

@@ -98,7 +98,7 @@ def _of_whole(whole: bytes, name: str, notes: list[str], number: int = 0) -> Ite
     elif count and not _looks_like_yaml(begins):
         raise ScenarioError(f"{name}:{_line_of(whole, start)}: neither JSON nor YAML stands behind the last document")
     elif number and not _looks_like_yaml(begins):
-        yield number, whole[start:].partition(b"\n")[0]  # anyone who reads it says what is wrong with the line
+        yield number, whole[start:].partition(b"\n")[0]  # the reader of the line says what is wrong with it
     else:
         yield from enumerate(yaml_documents(_with_its_lines(whole, start), name), count + 1)
 
@@ -174,7 +174,7 @@ def doubled_key(document: bytes | msgspec.Raw) -> str:
     try:
         _decoder(look).decode(str(document, "latin-1"))  # in which no byte is wrong
     except _NOT_JSON:
-        return ""  # anyone who reads it says what is wrong
+        return ""  # its reader says what is wrong
     return found[0].encode("latin-1", "replace").decode(errors="replace") if found else ""
 
 

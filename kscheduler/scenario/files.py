@@ -5,7 +5,7 @@ cluster is gzipped. kubectl takes the first two, and folders, patterns (`'dump/*
 names. What is not read (other files of a folder) is told, and what cannot be read is refused by name.
 
 The idea: a file is a chain of streams: its bytes, unpacked if they begin as gzip does, as UTF-8. Each is read in
-chunks, so that anyone who reads may end at a bound (`kscheduler.scenario.documents`).
+chunks, so that a reader may stop at a bound (`kscheduler.scenario.documents`).
 """
 
 import codecs
@@ -69,7 +69,7 @@ def _files_of(name: str, notes: list[str]) -> list[str]:
     if path.is_dir():
         return _files_in(path, notes)
     if path.exists() or not any(letter in name for letter in "*?["):
-        return [name]  # anyone who opens it says what is wrong
+        return [name]  # opening it says what is wrong
     matches = sorted(glob.glob(name))  # noqa: PTH207  a pattern may be absolute
     if not matches:
         raise ScenarioError(f"{name}: there is no file of this name, and none that this pattern matches")

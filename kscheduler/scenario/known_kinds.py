@@ -1,6 +1,6 @@
 """Objects by group, version and kind: what is read as which version, and what is left out, by name.
 
-The problem: anyone who looks at `kind` alone places the pods of a StatefulSet of another project (apps.kruise.io) as if
+The problem: looking at `kind` alone places the pods of a StatefulSet of another project (apps.kruise.io) as if
 it were one of apps/v1, and reads a claim of resource.k8s.io/v1beta1, whose requests have another form, as v1. kubectl
 says `no matches for kind` of versions that no server serves any more.
 

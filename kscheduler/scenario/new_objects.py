@@ -2,7 +2,7 @@
 
 Nothing here knows a scheduler's rules: a command that the running service answers reads its files, and sends them.
 
-A new pod is sent to the API server as a dry run, with the rights of anyone who asks, to get the cluster's own defaults
+A new pod is sent to the API server as a dry run, with the rights of whoever asks, to get the cluster's own defaults
 and admission (limit ranges, priority classes, webhooks). Where that cannot be done there is a note.
 """
 

@@ -21,8 +21,7 @@ from kscheduler.scenario.owners import bound_to, daemon_fit, stateful_labels, to
 # How many pods a workload's controller would make of a manifest, and why it may make none.
 #
 # The problem: a Job that is created suspended, as every Job of Kueue is, makes no pods until somebody resumes it.
-# Anyone who
-# counts `parallelism` alone says of it "4 pods would get a node".
+# Counting `parallelism` alone, the answer would be "4 pods would get a node".
 #
 # The idea: the fields that keep a controller from making pods, by kind, beside those that count them. A question about
 # such a workload may still be meant as "where would they go": `replicas` of the question says how many, whatever the

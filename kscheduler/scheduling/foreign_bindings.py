@@ -5,7 +5,7 @@ binds pods that this process decides about as well. Nothing is bound twice, beca
 Binding; but half of all work is wasted, and each decides without the other's decisions of the last moments. A conflict
 now and then is logged per pod and easily overlooked.
 
-The idea: anyone who notices such a pod reports it here, and one warning a minute names the scheduler name and the
+The idea: the code that notices such a pod reports it here, and one warning a minute names the scheduler name and the
 number. There are three ways to notice:
 
     the watch shows a node for a pod that was waiting here      another node, or this one before we had decided

@@ -4,7 +4,7 @@ A plugin may fail for each pod or each node, a thousand times a second. So of eq
 at once; the others are counted, and a minute later the next one is logged with the count. Incidents are equal if they
 are failures of one plugin at one extension point from the same line of code, or slow calls of one plugin at one point.
 Failures from that line with another text are logged at once, too, a few of them a minute; and a plugin that a
-configuration brings again, in another version perhaps, begins again (`restart`): anyone who has just changed its
+configuration brings again, in another version perhaps, begins again (`restart`): a user who has just changed its
 file wants to see what it does now.
 The counters (`kscheduler_plugin_failures_total`, `kscheduler_slow_plugin_calls_total`) count every incident.
 

@@ -98,7 +98,7 @@ class Reporter:
 
 
 def _reference(preemption: Preemption) -> EventReference:
-    """Anyone who preempts: a pod, or a group."""
+    """The preemptor: a pod, or a group."""
     group = preemption.group
     if group is None:
         return reference_to(preemption.preemptor.pod)

@@ -3,7 +3,7 @@
 The problem: deciding and serving share one event loop, and a TLS handshake costs as much as ten decisions. A client
 that opens connections in a loop would slow all decisions, and a plain limit would make the kubelet's probe wait behind
 that client's thousand requests. The idea: each handshake and each further request takes a turn; there are so many turns
-per second in all, and while turns are scarce the waiting addresses take them in rotation, anyone who has asked more
+per second in all, and while turns are scarce the waiting addresses take them in rotation, those that have asked more
 often.
 
 Pure but for one timer of the clock. The number of waiting requests is bounded by the number of connections, since a

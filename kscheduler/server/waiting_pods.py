@@ -87,7 +87,7 @@ class WaitingPodsEndpoint:
     clock: Clock = REAL_CLOCK
 
     def add_to(self, router: web.UrlDispatcher, *, has_login: bool) -> None:
-        """Add the paths. `has_login`: anyone who gets here has been let in already."""
+        """Add the paths. `has_login`: requests that get here are authorized already."""
         router.add_get(WAITING_PODS, self._guarded(self._list, has_login))
         for pod in ("{uid}", "{namespace}/{name}"):
             router.add_post(f"{WAITING_PODS}/{pod}/allow", self._guarded(self._allow, has_login))

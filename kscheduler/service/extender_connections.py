@@ -3,7 +3,7 @@
 A configuration is drafted, and then adopted or dropped. A draft opens nothing, so only what was adopted has to be
 closed. An attempt that has begun keeps its extenders, as it keeps its profile; so what another configuration replaced
 is looked at whenever an attempt ends, and closed once no attempt has it. A configuration with the same extenders keeps
-their connections. Anyone who configures no extender imports no client for them.
+their connections. Without a configured extender no client for them is imported.
 """
 
 from collections.abc import Callable, Iterable, Sequence

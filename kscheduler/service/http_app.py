@@ -406,7 +406,7 @@ class HTTPApp:
         return f"handlers are not fully synchronized: {', '.join(waiting)}" if waiting else None
 
     def begin_stopping(self) -> None:
-        """The service ends: it is not ready any more, and anyone who waits for an answer is told at once."""
+        """The service ends: it is not ready any more, and requests that wait for an answer are told at once."""
         self.is_stopping = True
         self.live_copy.stop()
 

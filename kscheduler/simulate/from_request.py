@@ -129,7 +129,7 @@ def serving_of_request(request: SimulationRequest, served: Serving) -> Serving:
 
 
 def _plugins_of(served: Serving) -> LoadPlugins:
-    """Anyone who may ask may not thereby run code: nothing is loaded."""
+    """The right to ask is no right to run code: nothing is loaded."""
 
     def load(configuration: KubeSchedulerConfiguration, walk: Walk, where: str) -> ArgsKind:
         del where

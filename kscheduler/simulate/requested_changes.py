@@ -87,7 +87,7 @@ def new_objects(where: str, documents: Sequence[Document], notes: Sequence[str] 
 
 
 def refuse_too_many(document: Document) -> None:
-    """A workload's own count is bounded as `replicas` is: anyone who made its pods would work on it until it is killed.
+    """A workload's own count is bounded as `replicas` is: else making its pods would go on until the process is killed.
 
     Raises `ScenarioError`.
     """

@@ -29,7 +29,7 @@ from kscheduler.state.pod_groups import PodGroupTable
 #
 # None of them preempts anybody. Gangs are counted whole: all members that the first one has must get a node. What is
 # shown for the count is like the first one but for its names, so each gang is a group of its own, as in a cluster; of a
-# composite group that is the whole tree. Anyone who is in a group without a minimum is counted pod by pod.
+# composite group that is the whole tree. Members of a group without a minimum are counted pod by pod.
 
 _ORIGIN: Final = "capacity"
 _AT_ONCE: Final = 100

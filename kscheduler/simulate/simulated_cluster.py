@@ -49,7 +49,7 @@ _WORKERS: Final = 4
 _QUIET_TURNS: Final = 30
 # The longest back-off; virtual.
 _BACKOFF_SECONDS: Final = 10.0
-# Back-offs that are waited for: ten minutes of the service's time. Anyone who moves then still, moves forever.
+# Back-offs that are waited for: ten minutes of the service's time. A pod that still moves then moves forever.
 _MAX_ROUNDS: Final = 60
 # Without a move, after which nothing is expected of further ones.
 _STILL_ROUNDS: Final = 3

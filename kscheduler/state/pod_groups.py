@@ -102,7 +102,7 @@ class GroupForest:
             known = tuple(sorted(found, key=lambda child: (child.created, child.key.name, child.key.is_composite)))
             if known:
                 self._sorted[key] = known
-        # Anyone who walks down a tree recursively must come to an end, whatever somebody has made.
+        # A recursive walk down a tree must come to an end, whatever users have created.
         return known if known and len(list(self.ancestry(key))) < DEEPEST_TREE else ()
 
     def leaves(self, key: GroupKey) -> Sequence[GroupKey]:

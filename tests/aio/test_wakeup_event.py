@@ -1,4 +1,4 @@
-"""Anyone who waits for a bell hears each ring, and nobody waits longer than asked."""
+"""A task that waits for a wakeup event sees each signal, and none waits longer than asked."""
 
 import asyncio
 

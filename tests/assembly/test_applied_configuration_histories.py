@@ -134,7 +134,7 @@ class ExchangedConfigurations(RuleBasedStateMachine):
     @precondition(lambda self: self.attempts)
     @rule(data=st.data(), is_bound=st.booleans())
     def finish(self, data: st.DataObject, is_bound: bool) -> None:
-        """An attempt goes on, if nothing holds its pod; else anyone who holds it lets it go or rejects it."""
+        """An attempt goes on, if nothing holds its pod; else its holder lets it go or rejects it."""
         attempt = data.draw(st.sampled_from(self.attempts))
         held = attempt.held
         if held is not None and held.verdict is None:

@@ -408,7 +408,7 @@ def printed(status: str) -> str:
 
 
 async def test_an_exec_plugin_whose_certificate_is_broken_fails_requests_and_nothing_else(tmp_path: Path) -> None:
-    """Anyone who sends anything expects a `ClientError`: any other would end the Event recorder and all else with
+    """Senders expect a `ClientError`: any other would end the Event recorder and all else with
     it.
     """
     text = exec_plugin(tmp_path).replace("http:", "https:")

@@ -72,7 +72,7 @@ def any_certificate() -> ssl.SSLContext:
 
 
 def own_page(process: Process, path: str) -> tuple[int, str]:
-    """What its own HTTP server answers, anyone who signed its certificate: status and text.
+    """What its own HTTP server answers, whatever its certificate: status and text.
 
     Raises `OSError` where it does not answer.
     """

@@ -58,7 +58,7 @@ async def outcome(answer: Explanation, request: Callable[[LeaseClient], object])
 async def test_an_answer_that_does_not_show_what_was_written_is_an_unknown_outcome(
     answer: Explanation, over: StoredLease | None
 ) -> None:
-    """Anyone who took it for a success would lead without a Lease."""
+    """Taken for a success it would mean leading without a Lease."""
     found = await outcome(answer, lambda client: client.write(Write(RECORD, over, 5.0)))
     assert isinstance(found, UnknownOutcomeError)
 

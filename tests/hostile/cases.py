@@ -88,7 +88,7 @@ class Case:
     fields: frozenset[tuple[str, str]] = frozenset()
     """The fields (struct, field) on the way to what is filled."""
     is_accepted: bool = True
-    """Whether the API server takes the objects from anyone who may create them."""
+    """Whether the API server takes the objects from users who may create them."""
 
     def objects(self, seed: int, size: int = LARGEST) -> Sequence[Made]:
         """The objects, each at most `size` bytes long, in the order of their creation."""

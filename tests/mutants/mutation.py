@@ -460,7 +460,7 @@ def _as_number(node: ast.Constant) -> float:
 
 
 def _is_log_call(node: ast.AST) -> bool:
-    """`_log.warning(...)`, anyone who holds the logger."""
+    """`_log.warning(...)`, whatever holds the logger."""
     if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _LOG_METHODS):
         return False
     receiver = node.func.value

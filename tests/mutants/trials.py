@@ -266,7 +266,7 @@ def _limit_memory() -> None:
 
 
 def _be_silent(scratch: str) -> None:
-    """What the tests print is kept until the trial is over, for anyone who looks into it with a debugger."""
+    """What the tests print is kept until the trial is over, for a look into it with a debugger."""
     output = os.open(Path(scratch, "output"), os.O_CREAT | os.O_WRONLY, 0o600)
     nothing = os.open(os.devnull, os.O_RDONLY)
     for place, file in ((0, nothing), (1, output), (2, output)):

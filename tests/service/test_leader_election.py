@@ -90,7 +90,7 @@ async def test_the_follower_is_ready_knows_all_pods_and_has_tried_none() -> None
 
 
 async def test_after_an_orderly_end_the_follower_goes_on_with_all_that_the_old_leader_has_bound() -> None:
-    """Room for one pod a node: anyone who has missed a Binding gives the same room away again."""
+    """Room for one pod a node: a replica that has missed a Binding gives the same room away again."""
     async with EmbeddedAPIServer(seed=1) as server, replica(server) as (first, stop, ended):
         for number in range(10):
             put(server, "nodes", node_tree(f"n{number}", cpu="1"))

@@ -175,7 +175,7 @@ async def test_what_could_be_watched_on_is_not_listed_again() -> None:
 
 
 async def test_a_process_starts_once_and_keeps_its_certificate() -> None:
-    """Anyone who has noted the certificate of the HTTPS port, and anyone who counts starts, sees one process."""
+    """Clients that noted the certificate of the HTTPS port, and counts of starts, see one process."""
     async with EmbeddedAPIServer(seed=1) as server:
         process = Process(server, serving=HTTPServing(secure_port=0, bind_address="127.0.0.1"))
         with structlog.testing.capture_logs() as lines:

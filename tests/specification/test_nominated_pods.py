@@ -1,4 +1,4 @@
-"""Anyone who is nominated where: a node passes if the per-node rules pass with its nominated pods and without them."""
+"""Wherever pods are nominated, a node passes if the per-node rules pass with its nominated pods and without them."""
 
 from collections.abc import Mapping
 

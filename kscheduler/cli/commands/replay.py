@@ -100,7 +100,7 @@ def run(args: argparse.Namespace) -> int:
     except ValueError as problem:
         refuse(f"--until: {problem}")
     except BrokenPipeError:
-        raise  # anyone who reads the answer has gone: no file of the recording is to blame
+        raise  # the reader of our output has gone: no file of the recording is to blame
     except OSError as problem:
         refuse(f"{problem.filename or args.recording}: {problem.strerror or problem}")
     return _BAD_INPUT

@@ -54,7 +54,7 @@ class ServiceQueryError(Exception):
     def __init__(self, short: str, details: str = "") -> None:
         super().__init__(f"{short}: {details}" if details else short)
         self.short = short
-        """Without the words of the API server: for anyone who gets an answer all the same."""
+        """Without the words of the API server: for users who get an answer all the same."""
 
 
 class InvalidQueryError(Exception):

@@ -62,7 +62,7 @@ def _decide(args: argparse.Namespace) -> int:
 def _response(args: argparse.Namespace) -> int:
     if not args.schema:
         simulate_flags.check(args)
-        simulate_flags.read_manifests(args)  # here: anyone who answers in the end needs them
+        simulate_flags.read_manifests(args)  # here: service and command need them alike
     return answer(args, _ask, _decide, not_of_the_service(args, {"--schema": args.schema}))
 
 

@@ -34,7 +34,7 @@ def _response(args: argparse.Namespace) -> int:
     if not args.schema:
         explain_flags.check(args)
     if args.filename and not args.schema:
-        explain_flags.new_objects_of(args)  # here: anyone who answers in the end needs them
+        explain_flags.new_objects_of(args)  # here: service and command need them alike
     also = {
         "--config": args.config,
         "--ask-extenders": args.ask_extenders,

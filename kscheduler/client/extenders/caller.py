@@ -9,7 +9,7 @@ read is bounded. Nothing of the API server's credentials is sent: the session is
 the extender's own. A name and password in the extender's URL and its client certificate are its own settings, and are
 used; messages do not show them.
 
-Anyone who may write an extender's address (or answer for it: a redirect, a name that is resolved again) makes the
+A user who may write an extender's address (or answer for it: a redirect, a name that is resolved again) makes the
 scheduler send a request from its own network. No extender lives where clouds hand out credentials of the machine
 (`api.addresses` knows these places). They are refused where a socket is opened, so it does not matter whether the
 address was written, looked up or spelled as a number; and at the lookup, where the text is clearer.

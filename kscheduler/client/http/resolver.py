@@ -5,7 +5,7 @@ cluster, on the very nodes that are being scheduled to): every watch that ends t
 have not changed. The idea: a name is looked up again every half minute; if that fails, the addresses that were found
 last are used, and the failure is reported. TLS proves who answers, as always.
 
-A look-up may hang for as long as the system's resolver likes: one is under way at a time, and anyone who has old
+A look-up may hang for as long as the system's resolver likes: one is under way at a time, and callers with old
 addresses waits for it `FIRST_ANSWER_SECONDS`. The first address rotates, so that a dead one costs every second try
 only. Limit: an API server that moves while DNS is away is found when DNS is back.
 """
@@ -89,7 +89,7 @@ class Addresses:
             task = asyncio.current_task()
             if not lookup.cancelled() or (task is not None and task.cancelling()):
                 raise
-            # `close` has ended the look-up, and not anyone who waits for it
+            # `close` has ended the look-up, and not a task that waits for it
             raise OSError(errno.ECANCELED, f"the client is closed: {host} is not looked up any more") from None
         except TimeoutError:
             message = f"no name server has answered about {host} within {FIRST_ANSWER_SECONDS:g} s"
@@ -100,7 +100,7 @@ class Addresses:
             self._use_old(known, failure)
 
     async def _ask(self, known: _Known, host: str, port: int) -> None:
-        """Look up and remember, in one task: anyone who sees that it has ended finds the addresses."""
+        """Look up and remember, in one task: after its end the addresses are there."""
         loop = asyncio.get_running_loop()
         try:
             found = await cast("Awaitable[list[Address]]", loop.getaddrinfo(host, port, type=socket.SOCK_STREAM))

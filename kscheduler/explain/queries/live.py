@@ -136,7 +136,7 @@ async def _templates_named(client: APIClient, new: NewPod) -> dict[tuple[str, st
     try:
         pod = convert(new.tree, Pod)
     except UndecodableError:
-        return {}  # anyone who makes the question says what is wrong with it
+        return {}  # making the query says what is wrong with it
     return {(pod.metadata.namespace, name): each for name, each in (await _claim_templates(client, pod)).items()}
 
 

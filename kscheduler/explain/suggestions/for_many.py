@@ -5,7 +5,7 @@ not it: the largest request with which one pod fits leaves no room for the next.
 many fit as can. The amounts that matter are few: what is free on a node, by how many pods share it.
 
 Pods that wait for the same reason may still ask for different things, and a change of one then says nothing about the
-others. So the change is looked for with the largest set of pods that ask for the same, anyone who else is older.
+others. So the change is looked for with the largest set of pods that ask for the same, whichever pod is older.
 """
 
 from collections.abc import Iterator, Sequence

@@ -39,7 +39,7 @@ class SearchTime:
         self.seconds, self._clock = seconds, clock
         self._until = clock() + seconds
         self.left_off = ""
-        """Why changes may be missing, for anyone who reads the answer; empty: all were tried."""
+        """Why changes may be missing, for the reader of the answer; empty: all were tried."""
 
     @property
     def is_up(self) -> bool:

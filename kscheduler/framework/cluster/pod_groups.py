@@ -245,7 +245,7 @@ def has_quorum(groups: PodGroupView, definition: GroupDefinition, count: Callabl
 
 # Why pods wait for groups that are not whole: the one sentence that logs, answers and pages all give.
 #
-# kube-scheduler says nothing of such pods in conditions and Events, and so do we; anyone who asks the service is told.
+# kube-scheduler says nothing of such pods in conditions and Events, and so do we; `explain` tells it.
 
 NOT_THERE: Final = "which does not exist"
 NOT_SERVED: Final = "a kind that the API server does not serve"

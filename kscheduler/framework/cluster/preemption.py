@@ -78,12 +78,12 @@ class Preemption:
 
     @property
     def uid(self) -> str:
-        """The UID of anyone who preempts, pod or group."""
+        """The UID of the preemptor, a pod or a group."""
         return self.preemptor.uid if self.group is None else self.group.uid
 
     @property
     def text(self) -> str:
-        """Anyone who preempts, `namespace/name`."""
+        """The preemptor, `namespace/name`."""
         return self.preemptor.key if self.group is None else self.group.key.text
 
     @property

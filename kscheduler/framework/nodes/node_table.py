@@ -186,7 +186,7 @@ class NodeTable:
     def gather_names(self) -> None:
         """Put the names side by side in memory, as new strings.
 
-        For a process whose children look at all of them: anyone who counts a reference writes to the string, and so
+        For a process whose children look at all of them: counting a reference writes to the string, and so
         copies its page. Strings that came with their nodes lie on a page each, new ones sixty on a page.
         """
         self._name_at = "\0".join(self._name_at).split("\0")

@@ -104,7 +104,7 @@ class PortStates:
             addresses[address] = addresses.get(address, 0) + 1
 
     def take_shared(self) -> list[int]:
-        """The rows of `shared_rows`, then empty: for anyone who looks for claims that exclude each other."""
+        """The rows of `shared_rows`, then empty: for the search for claims that exclude each other."""
         rows = list(self.shared_rows)
         self.shared_rows.clear()
         return rows

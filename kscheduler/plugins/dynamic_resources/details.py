@@ -240,7 +240,7 @@ def claim_details(
 
 
 def held_by_less_important(pod: PodInfo, devices: Devices, nodes: NodeTable, rows: Rows) -> Iterator[Detail]:
-    """The rows where pods of a lower priority use claims with devices, which anyone who expects preemption has to know.
+    """The rows where pods of a lower priority use claims with devices, which matters to those who expect preemption.
 
     The filter says no for good, so that preemption, which would leave the claims as they are, looks at none of them.
     """

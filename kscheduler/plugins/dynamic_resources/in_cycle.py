@@ -42,7 +42,7 @@ def unservable(claim: ResourceClaim, devices: Devices, *, has_alternatives: bool
 
 # The claims of a pod, by name or made from a template, or the reason why the pod must wait for them.
 #
-# entry names a claim          that claim, anyone who owns it
+# entry names a claim          that claim, no matter who owns it
 # entry names a template       the claim that a controller made for this pod; `status.resourceClaimStatuses` names it.
 #                              No name there: this pod needs no claim for the entry
 

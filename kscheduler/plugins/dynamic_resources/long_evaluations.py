@@ -2,7 +2,7 @@
 
 CEL may loop: what one evaluation may cost is a second of work or more, for each device; and an expression may be made
 so that its compilation takes as long. Both are done at once as far as a small part of that goes, which is all that
-selectors usually need. What needs more is done in threads, one at a time, and anyone who asks gets
+selectors usually need. What needs more is done in threads, one at a time, and the caller gets
 `StillEvaluatingError` until the answer is there; a selector that has needed more for one device is known as long from
 then on. Threads share the interpreter: others are slowed down meanwhile, and not held up.
 

@@ -114,7 +114,7 @@ class ExternalScore(Plugin):
         lowest, highest = float(numbers.min()), float(numbers.max())
         if lowest == highest:
             return np.full(len(numbers), MAX_NODE_SCORE, dtype=np.int64)
-        # halves, because the distance of two numbers may be beyond float64; 99 at most for anyone who is not the best
+        # halves, because the distance of two numbers may be beyond float64; 99 at most for all but the best
         share = (numbers / 2 - lowest / 2) / (highest / 2 - lowest / 2)
         below = np.floor((MAX_NODE_SCORE - 1) * share).astype(np.int64)
         return np.where(numbers == highest, MAX_NODE_SCORE, below)

@@ -111,7 +111,7 @@ def _points(prices: Scores) -> Scores:
     lowest, highest = prices.min(), prices.max()
     if lowest == highest:
         return np.full(len(prices), MAX_NODE_SCORE, dtype=np.int64)
-    # 99 at most for anyone who is not the cheapest; 99 * 10^15 is within 64 bits
+    # 99 at most for all but the cheapest; 99 * 10^15 is within 64 bits
     below = (MAX_NODE_SCORE - 1) * (highest - prices) // (highest - lowest)
     return np.where(prices == lowest, MAX_NODE_SCORE, below)
 

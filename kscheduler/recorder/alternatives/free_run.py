@@ -32,7 +32,7 @@ from kscheduler.scheduling.observers import hears
 from kscheduler.state.queue.queued_group import QueuedPodGroup
 
 SAMPLE_SECONDS: Final = 60.0
-# Decisions per waiting pod after one event: anyone who moves then still, moves forever.
+# Decisions per waiting pod after one event: a pod that still moves then moves forever.
 _MAX_DECISIONS: Final = 20
 
 

@@ -161,7 +161,7 @@ class AwaitedSteps:
                     self._tasks.spawn(f"end of {task.get_name()}", self._end(task, plugin.name, attempt))
 
     async def _end(self, task: asyncio.Task[object], plugin: str, attempt: Attempt) -> None:
-        """Anyone who ignores its cancellation would leave a task behind with each pod: that counts as an overrun."""
+        """A plugin that ignores cancellation would leave a task behind with each pod: that counts as an overrun."""
         ended = await finishes_within(_ended(task), PLUGIN_TIME.at_most(END_SECONDS), self._clock)
         if not ended:
             deaf = TimeoutError(f"it ignores its cancellation, and was at work {END_SECONDS:g} s later")

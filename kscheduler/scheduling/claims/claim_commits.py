@@ -245,7 +245,7 @@ class ClaimCommits:
                 self._tell(ClaimStaysPending(reserved.pending_uid))
             pod, claim = reservation.pod, reserved.claim
             key = claim.metadata.uid, pod.uid
-            # An earlier attempt's may still run: anyone who waits for the newest must not be undone by an older one.
+            # An earlier attempt's may still run: the newest must not be undone by an older one.
             before = [each for each in (self._undoing.get(key), writing) if each is not None]
             task = self._tasks.spawn(f"undo {claim.key}", self._undo(pod, reserved, before))
             self._undoing[key] = task

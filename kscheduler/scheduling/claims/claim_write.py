@@ -296,7 +296,7 @@ class ClaimWrite:
 #
 # kube-scheduler does this within the cycle, with its cached claim: if the claim has changed meanwhile, the API server
 # answers 409, and the pod is tried again. Here it runs in the background. The claim is read again, and is left alone
-# unless it has the same devices and nobody but the pod has it reserved; anyone who changed it has caused an event for
+# unless it has the same devices and nobody but the pod has it reserved; a change by others has caused an event for
 # the pod.
 
 

@@ -195,7 +195,7 @@ class PendingPods:
         return {**tree, "notServed": _counted(others.items())}
 
     async def tree_of(self, keys: Iterable[str]) -> Tree:
-        """Those with these keys, as `tree` counts them: anyone who knows the keys need not look at each bound pod."""
+        """Those with these keys, as `tree` counts them: with the keys known, no bound pod is looked at."""
         return await self._tree(keys, "", Counter())
 
     async def _tree(self, keys: Iterable[str], namespace: str, others: Counter[str]) -> Tree:

@@ -1,6 +1,6 @@
 """What the extenders have said about one pod, as a value that the cycle reads, and the port to ask them.
 
-Nothing here knows how they are asked, so anyone who has no extenders imports no HTTP for them.
+Nothing here knows how they are asked, so that a scheduler without extenders imports no HTTP for them.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

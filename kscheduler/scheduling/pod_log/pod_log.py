@@ -127,7 +127,7 @@ class PodLog:
     def kept_out(self, queued: QueuedPodInfo, message: str, reason: str) -> None:
         """PreEnqueue keeps the pod out of the queue, so no attempt will say why; told once for each reason.
 
-        A pod with scheduling gates waits for anyone who made it, and its condition says so.
+        A pod with scheduling gates waits for its creator, and its condition says so.
         """
         if not verbose(OUTCOMES) or queued.gating_plugin == _SCHEDULING_GATES or reason in queued.reported_gates:
             return

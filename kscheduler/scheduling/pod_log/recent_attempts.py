@@ -88,7 +88,7 @@ class RecentAttempts:
         self.failed: deque[FailedAttempt] = deque(maxlen=attempts)
         self.preemptions: deque[RecentPreemption] = deque(maxlen=preemptions)
         self.generation = 0
-        """Moves with each entry: anyone who shows the rings sees by it whether there is anything new."""
+        """Moves with each entry: a page that shows the rings sees whether there is news."""
 
     @hears(PodNotScheduled)
     def note_failed(self, event: PodNotScheduled) -> None:

@@ -132,7 +132,7 @@ class BudgetAlarm:
     def watch_decisions(self, find: Callable[[FrameType | None], InDecision]) -> None:
         """Decisions are made now: look at `DECISION_TIME` again and again until there are no more.
 
-        Called by anyone who decides, as long as `is_watching` is false. `find` says where a signal has found the
+        Called by each decision, as long as `is_watching` is false. `find` says where a signal has found the
         decision; one whose time is up ends by `DecisionEndedError`. Nothing is watched on another thread than the main
         one.
         """

@@ -1,6 +1,6 @@
 """The pods that plugins are held back from: what the watch tells of them, and what people are told.
 
-A hold ends early when the pods that were slow are edited or gone (`holds`). So anyone who hears of pods tells this
+A hold ends early when the pods that were slow are edited or gone (`holds`). So the handlers of pods tell this
 here; as long as no call has taken too long, `are_any` is false, and a pod costs a look at it.
 """
 
@@ -30,7 +30,7 @@ class HeldPods:
         self._supervisor_of = supervisor_of
         self._supervisors = supervisors
         self.are_any = False
-        """Whether a hold has begun; set by anyone who hears of it."""
+        """Whether a hold has begun; set by the observer of holds."""
         self._on_end = on_end
 
     def changed(self, pod: Pod, *, is_gone: bool) -> None:

@@ -5,11 +5,11 @@ it must not cost it the filter): for 1 s, then for 10, 20, 40 s ... 5 min, so th
 one in five minutes. Other pods of its namespace do not notice. Only where `MANY_PODS` different pods
 of a namespace are slow within `SHORT_SECONDS` does this bound nothing, because there may always be a new pod: then the
 plugin is held back from the namespace, for 10 s; after that `STRIKES` slow pods are enough, for 20 s, 40 s ... 5 min.
-Pods that are gone by then count as well, or anyone who creates and deletes them would never be held back.
+Pods that are gone by then count as well, or creating and deleting them would be a way around holds.
 
 A hold ends at once when its cause is gone: a pod's own when the pod is edited, a namespace's when fewer than `STRIKES`
 of its slow pods are left as they were. Not more than `EARLY_ENDS` times, until there was no overrun for ten minutes:
-otherwise anyone who edits a slow pod every second would use up a budget every second.
+otherwise a slow pod that is edited every second would use up a budget every second.
 
 Limit: a call about several pods (`add_pod`) is held back from them together, and from none of them alone; such a hold
 ends by time only.

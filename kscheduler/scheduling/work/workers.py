@@ -388,7 +388,7 @@ class Workers:
         self.wake()
 
     def _place_members(self, group: QueuedPodGroup, attempts: Sequence[Attempt]) -> None:
-        """The members that have a node now are bound by anyone who is free, before any other pod is decided about."""
+        """The members that have a node now are bound by the next free worker, before any other pod is decided."""
         self._tell(GroupDecided(group.key.text, attempts))
         for attempt in attempts:
             self._under_way[id(attempt)] = attempt

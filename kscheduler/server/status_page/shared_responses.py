@@ -61,7 +61,7 @@ class ReasonChanges:
         self.pause_seconds = SHORTEST_PAUSE_SECONDS
 
     def beside(self, reasons: Iterable[Tree]) -> Iterator[Tree]:
-        """The reasons, each with `change`, or with what is known instead; and anyone who looks wants to know the
+        """The reasons, each with `change`, or with what is known instead; and a reader wants to know the
         rest.
         """
         wanted: list[list[str]] = []
@@ -140,7 +140,7 @@ class SharedResponses(Generic[V]):
         kept = self._known(query)
         if kept is not None:
             return kept
-        async with self._querying:  # anyone who comes second finds the answer kept
+        async with self._querying:  # the second to ask finds the kept answer
             kept = self._known(query)
             if kept is not None:
                 return kept

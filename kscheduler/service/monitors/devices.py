@@ -10,7 +10,7 @@ from kscheduler.state.cache import Cache
 
 # Pools of devices by driver and state, for metrics.
 
-# Told apart; anyone who publishes devices names them.
+# Told apart; drivers choose their names freely.
 MAX_DRIVERS: Final = 32
 OTHERS: Final = "other"
 

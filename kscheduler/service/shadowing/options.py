@@ -35,7 +35,7 @@ class ShadowOptions:
     report: Report | None = None
     """Called at the end and at SIGUSR1; `None`: the report is only served."""
     say: Callable[[str], None] = _say_nothing
-    """Tells anyone who has started it a line: where the report is, and what was probably not meant."""
+    """Gives the user who started it a line: where the report is, and what was probably not meant."""
     serving: HTTPServing = field(default_factory=HTTPServing.plain_on_loopback)
     """Plain ports only: a login would ask the API server by creating reviews."""
     registry: Registry = field(default_factory=in_tree.registry)

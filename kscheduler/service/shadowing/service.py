@@ -63,7 +63,7 @@ class ShadowApp:
         return shadow_tree(self.parts.follower, self.parts.clock.monotonic() - self._began)
 
     def show_report(self) -> None:
-        """Give the report to anyone who asked for it."""
+        """Give the report to the client that asked for it."""
         if self._options.report is not None:
             self._options.report(self.report())
 

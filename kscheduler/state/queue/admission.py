@@ -72,7 +72,7 @@ class QueuePolicy:
     on_moved: OnMoved | None = None
     """Called for each element that moves: the element, the queue, the event's label, now. `None` costs nothing."""
     on_kept_out: OnKeptOut | None = None
-    """Called each time a pod is put behind its gate; anyone who tells it knows what was told before."""
+    """Called each time a pod is put behind its gate; the caller knows what was reported before."""
     groups: PodGroupView | None = None
     """Pod groups: members wait and are tried together. `None`: groups are off, and every pod is by itself."""
 

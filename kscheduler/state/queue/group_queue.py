@@ -355,7 +355,7 @@ class GroupQueue:
     def finish_first(self) -> None:
         """Scheduling begins: what an earlier scheduler has left of a gang comes before all others of its priority.
 
-        Its room is still free then. Anyone who took it would leave a part of a gang behind, with no room for the rest.
+        Its room is still free then. A pod that took it would leave a part of a gang without room for the rest.
         """
         for element in self._elements.values():
             has_begun = self._view.count_scheduled(element.key) > 0

@@ -335,8 +335,8 @@ class SubQueues:
         """Every pod, alone, with the place where it was; in each place in the order of arrival. These sub-queues end
         here.
 
-        Groups must have left before (`GroupQueue.give_up`). Members leave their equivalence groups: anyone who reports
-        to the members of an equivalence group must see that they are gone.
+        Groups must have left before (`GroupQueue.give_up`). Members leave their equivalence groups: code that
+        reports to the members of an equivalence group must see that they are gone.
         """
         elements: list[tuple[str, Element]] = [
             (place, element)

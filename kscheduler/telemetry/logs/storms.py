@@ -111,7 +111,7 @@ def report_suppressed(write: Callable[[str, str, int], None]) -> None:
 
 # One line now, and none like it for a while: what fails for one object often fails for a thousand a second.
 #
-# `storms` cuts what comes too often, anyone who writes it. A throttle belongs to one message of one writer: the first
+# `storms` cuts what comes too often, whoever writes it. A throttle belongs to one message of one writer: the first
 # line is written at once, then there is silence for a fixed time, and the next line can say how many were left out
 # meanwhile. Pure: `now` is an argument, in monotonic seconds.
 

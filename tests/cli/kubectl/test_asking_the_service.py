@@ -314,7 +314,7 @@ async def test_why_of_manifests_is_answered_by_the_service_as_of_pods_that_are_t
 async def test_why_of_manifests_is_decided_here_where_the_service_cannot_be_queried(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Standard input is read once, anyone who answers."""
+    """Standard input is read once, whether the service answers or the command."""
     pod = new_pod("new", schedulerName="kscheduler")
     async with cluster() as front:
         put(front.server, "nodes", node_tree("node", cpu="2"))

@@ -39,7 +39,7 @@ class Devices:
         self._create(path, "ResourceClaim", name, {"devices": {"requests": [wanted]}})
 
     def clear(self) -> None:
-        """Removes the claims, anyone who protects them: their pods go with them."""
+        """Removes the claims, protected or not: their pods go with them."""
         for claim in self._api.items(self._claims):
             path = f"{self._claims}/{claim['metadata']['name']}"
             if claim["metadata"].get("finalizers"):

@@ -34,7 +34,7 @@ class Volumes:
         self._api.create(self._claims, kind | {"metadata": {"name": name}, "spec": spec})
 
     def clear(self) -> None:
-        """Removes claims and volumes, anyone who protects them: their pods go with them."""
+        """Removes claims and volumes, protected or not: their pods go with them."""
         if not self._is_ready:
             return
         for path, found in ((self._claims, self._api.items(self._claims)), (VOLUMES, self._volumes())):

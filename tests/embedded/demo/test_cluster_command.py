@@ -24,7 +24,7 @@ DEADLINE_SECONDS = 60.0
 
 
 def exit_code(*argv: str) -> int:
-    """What the process would end with, anyone who refuses."""
+    """What the process would end with, whatever refuses."""
     try:
         return main(argv)
     except SystemExit as end:

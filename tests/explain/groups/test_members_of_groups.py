@@ -83,7 +83,7 @@ def test_without_the_api_a_label_is_only_a_label(tmp_path: Path, capsys: pytest.
 def test_an_answer_about_one_member_alone_begins_with_why_it_is_not_about_the_group(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], queried: str
 ) -> None:
-    """Two CPUs for each of two members, on a node with two: anyone who reads on would take it for the gang's answer."""
+    """Two CPUs for each of two members, on a node with two: a reader would take it for the gang's answer."""
     path, config = dump(tmp_path, cpu="2")
     assert run(queried, "--from", path) == 0
     first, second = capsys.readouterr().out.splitlines()[:2]

@@ -35,7 +35,7 @@ class ModelServer:
     seconds: float
     most_waiting: int = 1_000_000
     hanging: float = 0.0
-    """The share of requests that a webhook holds for 30 s; anyone who it holds keeps nobody from being worked on."""
+    """The share of requests that a webhook holds for 30 s; those that it holds keep no others from being worked on."""
     answered: int = 0
     refused: int = 0
     longest_queue: int = 0

@@ -178,7 +178,7 @@ async def test_they_are_not_queried_for_ever() -> None:
             harness.cache.remove_node(f"n{number - 1}")
             harness.cache.add_node(make_node(f"n{number}"))
             extenders.gate.set()
-            extenders.gate.clear()  # anyone who waited is let through, and nobody else
+            extenders.gate.clear()  # those that waited are let through, and no others
             await turns()
         assert extenders.queried == [("slow", (f"n{number}",)) for number in range(MAX_ROUNDS)]
         assert harness.reported.notes == [MOVED_ON]

@@ -130,7 +130,7 @@ class Model:
         self.lines.decided(pod)
 
     def check_called(self) -> None:
-        """Anyone who was called since the last look was the most important then."""
+        """Each pod called since the last look was the most important then."""
         for pod in list(self.lines.called)[len(self.seen) :]:
             self.standing.sort()
             assert self.standing.pop(0)[2] == pod.pod.name

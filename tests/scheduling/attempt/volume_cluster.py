@@ -44,7 +44,7 @@ CLASSES_PATH = "/apis/storage.k8s.io/v1/storageclasses"
 
 
 class Changes:
-    """Wakes anyone who waits for the cluster to look otherwise. Implements `informers.Handler` for every kind."""
+    """Wakes tasks that wait for a change of the cluster. Implements `informers.Handler` for every kind."""
 
     def __init__(self) -> None:
         self._changed = asyncio.Event()

@@ -5,7 +5,7 @@ Every second cycle has no patience at all: what it leaves is searched step by st
 Claims are made and deleted, also under an allocation. Drivers restart: their slices go, and come back one by one, with
 another generation and other devices. Watches lag, claims' and slices' each by itself. The API server refuses requests
 and loses answers. The scheduler is killed and begins again with what the API server has. The judge looks at the API
-server alone: no device is ever held by two claims, anyone who is bound has its claims, and in the end nothing stays
+server alone: no device is ever held by two claims, a bound pod has its claims, and in the end nothing stays
 taken for nobody.
 """
 

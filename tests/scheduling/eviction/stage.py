@@ -138,7 +138,7 @@ class Stage:
         return self.store.get(key)
 
     def _node_of(self, uid: str) -> str:
-        """As the cache has it: anyone who was not stopped in memory counts on the node."""
+        """As the cache has it: pods that were not stopped in memory count on the node."""
         held, entry = self.waiting.get(uid), self.in_pre_bind.get(uid)
         is_rejected = held is not None and held.verdict is not None and not held.verdict.is_success
         is_stopped = is_rejected or (entry is not None and entry.is_cancelled)

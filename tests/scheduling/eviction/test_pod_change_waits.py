@@ -17,7 +17,7 @@ PREEMPTORS = 200
 
 
 class CountingClock(VirtualClock):
-    """Counts what it is asked for: anyone who wakes up looks at it, or sets the next timer."""
+    """Counts what it is asked for: a task that wakes up looks at it, or sets the next timer."""
 
     def __init__(self) -> None:
         super().__init__()

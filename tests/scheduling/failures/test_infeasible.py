@@ -53,7 +53,7 @@ def harness(judge: Signed) -> SchedulerHarness:
 
 
 def drain(harness: SchedulerHarness) -> list[str]:
-    """Decide on anyone who is ready; who found a node."""
+    """Decide the pods that are ready; returns those that found a node."""
     placed = []
     while (queued := harness.queue.pop_nowait(harness.clock.time())) is not None:
         attempt = harness.scheduler.decide(queued)

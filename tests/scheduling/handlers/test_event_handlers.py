@@ -228,7 +228,7 @@ def test_a_node_that_goes_leaves_the_cache(harness: SchedulerHarness, nodes: Nod
 
 
 def test_a_node_that_cannot_be_read_is_no_node_until_it_can(harness: SchedulerHarness, nodes: NodeHandler) -> None:
-    """When it can be read again it is a new node to anyone who waits for one."""
+    """When it can be read again it is a new node to pods that wait for one."""
     parked(harness)
     broken = make_node("a", cpu="four")
     nodes.on_update(make_node("a"), broken)

@@ -1,4 +1,4 @@
-"""Anyone who places a pod, and however the watch shows it: it counts on its node when the event has been handled."""
+"""Whoever places a pod, and however the watch shows it, it counts on its node when the event has been handled."""
 
 from collections.abc import Callable
 from typing import Any

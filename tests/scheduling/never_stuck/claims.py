@@ -26,7 +26,7 @@ class StoredClaims:
     def __init__(self, server: Server) -> None:
         self._server = server
         self.refusal: asyncio.Future[None] | None = None
-        """Set: anyone who wants to write an allocation waits until this is done, and is refused."""
+        """Set: a write of an allocation waits until this is done, and is refused."""
 
     async def get_claim(self, namespace: str, name: str) -> StoredClaim:
         """The claim as it is stored. Raises `APIError` where it is gone."""

@@ -308,7 +308,7 @@ class NeverStuck(RuleBasedStateMachine):
         self._is_under_way = False
 
     def teardown(self) -> None:
-        """Anyone who is parked at the end of a calm run is helped, too."""
+        """Pods parked at the end of a calm run are helped, too."""
         try:
             self.come_to_rest()
             for meanwhile in (False, True) if self.is_calm else ():

@@ -234,7 +234,7 @@ class _Writer:
 
 
 class _VictimWriter:
-    """Begins to delete victims; anyone who plays the kubelet ends it. Implements `VictimWriter`."""
+    """Begins to delete victims; the player of the kubelet ends it. Implements `VictimWriter`."""
 
     def __init__(self, server: Server) -> None:
         self._server = server

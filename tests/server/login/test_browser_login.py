@@ -138,7 +138,7 @@ async def test_a_cookie_that_no_longer_opens_leads_to_the_form(site: SecureSite,
 async def test_a_body_that_is_no_form_is_refused_and_is_no_bug(
     browser: Browser, content_type: str, body: bytes, status: int
 ) -> None:
-    """Anyone who reaches the port may send it."""
+    """Every client that reaches the port may send it."""
     before = caught()[Boundary.HTTP]
     answer = await browser.request("POST", "/ui/login", form=body, Content_Type=content_type)
     assert answer.status == status

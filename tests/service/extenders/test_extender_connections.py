@@ -34,7 +34,7 @@ class OnePod:
 
 
 class WholePods:
-    """An API server that gives the pod to anyone who asks for anything."""
+    """An API server that answers every request with the pod."""
 
     async def get(self, path: str, params: Mapping[str, str] | None = None) -> bytes:
         del path, params

@@ -1,4 +1,4 @@
-"""The pages of a running service: what they say, in plain HTML, anyone who asks and whatever things are called."""
+"""The pages of a running service: what they say, in plain HTML, for every client and whatever things are called."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -180,7 +180,7 @@ class Scene:
         return replace(self.cluster.storage, pods=self.pods)
 
     def _restrictions(self, node: Node) -> LoggedFailure:
-        """Claims in use are counted where the cluster is as it is; anyone who comes or goes counts by all that it
+        """Claims in use are counted where the cluster is as it is; a pod that comes or goes counts by all that it
         names.
 
         PreFilter leaves nothing to judge where there are neither disks nor such claims.

@@ -32,7 +32,7 @@ class HostileQueueMachine(QueueMachine):
     """The same life of a queue, while the plugin gives another kind of key from one call to the next.
 
     Everything holds that holds of the queue, but in which order pods are popped: no pod is lost or in two sub-queues,
-    and anyone who is counted as ready can be popped.
+    and each pod that is counted as ready can be popped.
     """
 
     def __init__(self) -> None:

@@ -1,6 +1,6 @@
 """Labels: the fewest that an object needs to satisfy rules, and which are probably meant by those that nobody has.
 
-What some node or pod has is left alone: anyone who names a zone that there is means that one. So is the name of a node.
+What some node or pod has is left alone: a pod that names an existing zone means that one. So is the name of a node.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -46,7 +46,7 @@ class FurtherAmount(msgspec.Struct, frozen=True):
 
 
 class Supply(msgspec.Struct, frozen=True, rename="camel"):
-    """What all nodes of the cluster have of a resource, anyone who may use it: "nowhere" is said only of nothing."""
+    """What all nodes of the cluster have of a resource, no matter who may use it: "nowhere" is said only of nothing."""
 
     amount: int
     free: int

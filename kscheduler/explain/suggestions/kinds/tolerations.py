@@ -116,7 +116,7 @@ def _is_meant(taint: Taint, pod: PodInfo) -> bool:
 def _idle(pod: Pod, every: Collection[Taint]) -> dict[int, Toleration]:
     """By place the tolerations of a key that tolerate no taint that any node has; not Kubernetes' own.
 
-    One that tolerates something is meant: anyone who tolerates dedicated=a does not mean dedicated=b.
+    One that tolerates something is meant: a pod that tolerates dedicated=a does not mean dedicated=b.
     """
     return {
         place: each

@@ -45,7 +45,7 @@ class PodWhere:
     """good, bad, busy or quiet: its colour."""
     node_name: str = ""
     why: str = ""
-    """What keeps it out of the queue, in the words of anyone who does."""
+    """What keeps it out of the queue, in the words of the plugin that does."""
     plugins: tuple[str, ...] = ()
     """Who rejected it or makes it wait."""
     awaited: "tuple[AwaitedChange, ...]" = ()
