@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kscheduler.api.core import Pod
-from kscheduler.api.defaults.pods import default_new_pod
 from kscheduler.cli.cluster_flags import address_of, by_the_servers_version, choose_cluster, serving_of
 from kscheduler.client.access.connection import load_connection
 from kscheduler.client.rest import APIClient
@@ -75,7 +74,7 @@ def cluster_input(
     if args.source is None:
         live = _live(args, served, with_groups, with_templates, with_priority_classes)
         return _following(asyncio.run(live))
-    found = cluster_of_file(args.source, served, default_new_pod)
+    found = cluster_of_file(args.source, served)
     where = names_of(args.source)
     return _following(ClusterInput(found.cluster(), served, where, found.notes, found.groups, found.priority_classes))
 

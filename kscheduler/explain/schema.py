@@ -17,7 +17,7 @@ from kscheduler.explain.answer import Answer, Outcome, PodExplanation, PodState
 from kscheduler.explain.cluster_answers import NodeUses
 from kscheduler.explain.detail_facts import FACTS
 from kscheduler.explain.group_answer import ExplanationList, PodGroupExplanation
-from kscheduler.explain.queries.new_pods_request import NewPodsRequest
+from kscheduler.explain.queries.new_pods import NewPodsRequest
 from kscheduler.explain.suggestions.all_kinds import KINDS
 
 Tree = dict[str, Any]

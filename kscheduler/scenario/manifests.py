@@ -1,36 +1,41 @@
 """A cluster from manifests: the output of `kubectl get ... -o yaml`, or files written by hand.
 
 Objects from a server are complete. Manifests written by hand lack the API server's defaults; those that a scheduler
-needs are filled in for objects without a UID, for pods by the function `default_pod` (of the embedded API server).
+needs are filled in for objects without a UID.
 """
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import msgspec
+
 from kscheduler.api.codec import UndecodableError, convert
+from kscheduler.api.core import Pod
+from kscheduler.api.defaults.pods import default_new_pod
 from kscheduler.api.devices import ResourceClaimTemplate
 from kscheduler.api.groups import POD_GROUPS
-from kscheduler.api.kinds import KINDS, RESOURCE_CLAIM_TEMPLATES, Kind
+from kscheduler.api.kinds import KINDS, PODS, RESOURCE_CLAIM_TEMPLATES, Kind
 from kscheduler.api.meta import KubeObject
+from kscheduler.api.new_objects import UncheckableObjectError, objections
 from kscheduler.api.priority import PRIORITY_CLASS, SYSTEM_PRIORITIES, default_priority_class
+from kscheduler.api.storage import PersistentVolumeClaim, StorageClass, default_class
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.scenario.fields import misspelt, nearest
 from kscheduler.scenario.files import ScenarioError
+from kscheduler.scenario.new_objects import place_of
 from kscheduler.scenario.object_files import Document
 from kscheduler.scenario.scenario import ClusterObjects
 from kscheduler.state.group_apis import OTHER_APIS, GroupAPI, kubernetes_apis
 
 Tree = dict[str, Any]
-# Fills the defaults into a pod in place. Raises `TypeError` if a field has the wrong type.
-DefaultPod = Callable[[Tree], None]
 
 KIND_BY_NAME: Final[Mapping[str, Kind]] = {kind.name: kind for kind in KINDS.values()}
 _OF_KUBERNETES: Final = kubernetes_apis(has_policy=False, has_composites=True)
 # By `apiVersion` and `kind`.
 _GROUP_APIS: Final = {(api.kind.group_version, api.kind.name): api for api in (*_OF_KUBERNETES, *OTHER_APIS.values())}
-_NO_CLASSES: Final[Mapping[str, Tree]] = {}
+NO_CLASSES: Final[Mapping[str, Tree]] = {}
 # No rule reads it, but claims are made from it.
 CLAIM_TEMPLATE: Final = RESOURCE_CLAIM_TEMPLATES.name
 
@@ -112,11 +117,10 @@ class Manifests:
 
 def sorted_out(
     documents: Iterable[Document],
-    default_pod: DefaultPod,
     *,
     namespace: str = "default",
     apis: Iterable[GroupAPI] = (),
-    classes: Mapping[str, Tree] = _NO_CLASSES,
+    classes: Mapping[str, Tree] = NO_CLASSES,
 ) -> Manifests:
     """The objects of some documents. One that cannot be read is left out and noted: the others are read.
 
@@ -131,7 +135,7 @@ def sorted_out(
             found.priority_classes[_named(document.tree)[1]] = document.tree
     for document in every:
         try:
-            _sort_in(document, found, group_apis, default_pod)
+            _sort_in(document, found, group_apis)
         except ScenarioError as problem:
             namespace_of, name = _named(document.tree)
             found.unread[str(document.tree.get("kind")), f"{namespace_of or namespace}/{name}"] = str(problem)
@@ -142,19 +146,17 @@ def sorted_out(
     return found
 
 
-def _sort_in(
-    document: Document, found: Manifests, group_apis: Mapping[tuple[str, str], GroupAPI], default_pod: DefaultPod
-) -> None:
+def _sort_in(document: Document, found: Manifests, group_apis: Mapping[tuple[str, str], GroupAPI]) -> None:
     """Raises `ScenarioError`."""
     name = str(document.tree.get("kind"))
     kind, group_api = KIND_BY_NAME.get(name), group_apis.get((str(document.tree.get("apiVersion")), name))
     if kind is not None:
-        found.objects[kind.plural].append(read_object(document, kind, found, default_pod))
+        found.objects[kind.plural].append(read_object(document, kind, found))
     elif group_api is not None:
-        group = read_object(document, group_api.kind, found, default_pod)
+        group = read_object(document, group_api.kind, found)
         found.groups.append(group_api.definition_of(group))
     elif name == CLAIM_TEMPLATE:
-        template = read_object(document, RESOURCE_CLAIM_TEMPLATES, found, default_pod)
+        template = read_object(document, RESOURCE_CLAIM_TEMPLATES, found)
         assert isinstance(template, ResourceClaimTemplate)  # noqa: S101  it was read as one
         found.claim_templates.append(template)
     elif name != PRIORITY_CLASS:
@@ -168,7 +170,7 @@ def _named(tree: Tree) -> tuple[str, str]:
     return str(known.get("namespace") or ""), str(known.get("name") or "")
 
 
-def read_object(document: Document, kind: Kind, found: Manifests, default_pod: DefaultPod) -> KubeObject:
+def read_object(document: Document, kind: Kind, found: Manifests) -> KubeObject:
     """An object, with defaults unless it comes from a server. Raises `ScenarioError`."""
     tree = document.tree
     metadata = tree.setdefault("metadata", {})
@@ -181,7 +183,7 @@ def read_object(document: Document, kind: Kind, found: Manifests, default_pod: D
         metadata.setdefault("namespace", found.namespace)
     found.notes.extend(f"{where}: {problem}" for problem in misspelt(tree, kind.type) if not is_header(problem))
     if not metadata.get("uid"):
-        _fill_in(tree, kind, found, default_pod, where)
+        _fill_in(tree, kind, found, where)
     try:
         return convert(tree, kind.type)
     except UndecodableError as error:
@@ -193,11 +195,11 @@ def is_header(problem: str) -> bool:
     return problem.partition(" ")[0] in ("apiVersion", "kind")
 
 
-def _fill_in(tree: Tree, kind: Kind, found: Manifests, default_pod: DefaultPod, where: str) -> None:
+def _fill_in(tree: Tree, kind: Kind, found: Manifests, where: str) -> None:
     metadata = tree["metadata"]
     match kind.name:
         case "Pod":
-            default_pod_here(tree, found, default_pod, where)
+            fill_in_pod(tree, found, where)
         case "Node":
             status = tree.setdefault("status", {})
             if isinstance(status, dict) and "allocatable" not in status:
@@ -212,13 +214,13 @@ def _fill_in(tree: Tree, kind: Kind, found: Manifests, default_pod: DefaultPod, 
             tree.setdefault("volumeBindingMode", "Immediate")
 
 
-def default_pod_here(tree: Tree, found: Manifests, default_pod: DefaultPod, where: str) -> None:
+def fill_in_pod(tree: Tree, found: Manifests, where: str) -> None:
     """Fill in a pod's defaults and its priority. Raises `ScenarioError`."""
     spec = tree.setdefault("spec", {})
     if not isinstance(spec, dict):
         raise ScenarioError(f"{where}: spec: expected an object")
     try:
-        default_pod(tree)
+        default_new_pod(tree)
     except (TypeError, AttributeError, KeyError) as error:
         raise ScenarioError(f"{where}: {error}") from None
     if spec.get("priority") is None:
@@ -251,3 +253,48 @@ def _give_priority(spec: Tree, found: Manifests, where: str) -> None:
         near = nearest(name, (*found.priority_classes, *SYSTEM_PRIORITIES))
         meant = f"; do you mean {near}? An API server refuses pods of a class that does not exist" if near else ""
         found.notes.append(f"{where}: PriorityClass {name} is not known here: priority 0 is presumed{meant}")
+
+
+def objections_to(document: Document) -> list[str]:
+    """What an API server would say against a new object, with its place. Raises `ScenarioError`: it cannot be read."""
+    try:
+        return [f"{place_of(document)}: {each}" for each in objections(document.tree)]
+    except UncheckableObjectError as problem:
+        raise ScenarioError(f"{place_of(document)}: {problem}") from None
+
+
+def new_pod(tree: Tree, known: Manifests, where: str) -> Pod:
+    """A pod that is only a manifest yet, with the defaults that every API server sets. Raises `ScenarioError`."""
+    fill_in_pod(tree, known, where)
+    pod = read_object(Document(tree, where), PODS, Manifests())
+    assert isinstance(pod, Pod)  # noqa: S101  that is the struct of PODS
+    return pod
+
+
+def merged(objects: ClusterObjects, more: Manifests) -> ClusterObjects:
+    """The cluster with further objects; an object replaces another of the same name. Groups are not among them."""
+    fields: dict[str, Any] = {
+        plural: _replaced(getattr(objects, plural), more.objects.get(plural, ())) for plural in KINDS
+    }
+    fields["resourceclaimtemplates"] = _replaced(objects.resourceclaimtemplates, more.claim_templates)
+    fields["persistentvolumeclaims"] = tuple(
+        _with_default_class(claim, fields["storageclasses"]) for claim in fields["persistentvolumeclaims"]
+    )
+    return msgspec.structs.replace(objects, **fields)
+
+
+def _replaced(before: Iterable[KubeObject], more: Iterable[KubeObject]) -> tuple[KubeObject, ...]:
+    found = {obj.key: obj for obj in before}
+    found.update((obj.key, obj) for obj in more)
+    return tuple(found.values())
+
+
+def _with_default_class(claim: PersistentVolumeClaim, classes: Iterable[StorageClass]) -> PersistentVolumeClaim:
+    """The claim with the default class if it is new and names none, as the API server's admission does."""
+    if claim.metadata.uid or claim.spec.storage_class_name is not None or claim.storage_class:
+        return claim
+    chosen = default_class(classes)
+    if chosen is None:
+        return claim
+    spec = msgspec.structs.replace(claim.spec, storage_class_name=chosen.metadata.name)
+    return msgspec.structs.replace(claim, spec=spec)

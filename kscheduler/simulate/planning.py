@@ -1,6 +1,6 @@
 """What a simulation is to be about, over the objects of a file or of a cluster."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 from time import perf_counter
@@ -11,16 +11,19 @@ import msgspec
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.kinds import PODS
 from kscheduler.api.meta import KubeObject
+from kscheduler.api.new_objects import objections
 from kscheduler.api.priority import classes_of
 from kscheduler.assembly import group_apis
-from kscheduler.explain.queries.as_if import NewObjectRules, locally_defaulted, merged, objections_to
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.scenario.files import ScenarioError
 from kscheduler.scenario.known_kinds import known
 from kscheduler.scenario.manifests import (
     KIND_BY_NAME,
-    DefaultPod,
+    NO_CLASSES,
     Manifests,
+    merged,
+    new_pod,
+    objections_to,
     read_object,
     sorted_out,
 )
@@ -48,14 +51,14 @@ Tree = dict[str, Any]
 MAX_PROBLEMS: Final = 20
 
 
-def cluster_of_file(given: Sequence[str], served: Serving, default_pod: DefaultPod) -> Manifests:
+def cluster_of_file(given: Sequence[str], served: Serving) -> Manifests:
     """The objects that kubectl has printed into files. Raises `ScenarioError`."""
     notes: list[str] = []
     documents = read_objects(given, notes)
     if not documents:
         raise nothing_in(given)
     documents = known(documents, notes)
-    found = sorted_out(documents, default_pod, apis=group_apis(served.config))
+    found = sorted_out(documents, apis=group_apis(served.config))
     found.notes[:0] = notes
     found.note_others()
     found.note_no_nodes(names_of(given))
@@ -69,20 +72,21 @@ def planned(
     groups: Iterable[GroupDefinition],
     served: Serving,
     where: str,
-    rules: NewObjectRules,
+    classes: Mapping[str, Tree] = NO_CLASSES,
     running: HeldCluster | None = None,
     seconds: float = inf,
 ) -> tuple[SimulationPlan, list[str]]:
     """The plan, and notes for the reader. Raises `ScenarioError`.
 
-    `running`: a service's own cache, which holds these objects. `seconds`: how long it may be played.
+    `classes`: the PriorityClasses that are known, by name. `running`: a service's own cache, which holds these objects.
+    `seconds`: how long it may be played.
     """
     ends_at = perf_counter() + seconds
-    requested_changes, unread = _what_a_server_would_take(requested_changes, rules)
+    requested_changes, unread = _what_a_server_would_take(requested_changes)
     left_out: list[LeftOut] = []
     if running is None:  # whose cache has left them out
         objects, left_out = readable(objects)
-    added = Manifests(priority_classes={**classes_of(objects.pods), **rules.classes})
+    added = Manifests(priority_classes={**classes_of(objects.pods), **classes})
 
     def nodes() -> tuple[Node, ...]:
         """As they would be at the beginning: a DaemonSet has pods on nodes that come, and none on those that go."""
@@ -90,7 +94,7 @@ def planned(
         changed = msgspec.structs.replace(objects, nodes=tuple(every.values()))
         return _plan_of_nodes(requested_changes, changed, served, where).nodes()
 
-    made = _new_pods(requested_changes, objects, rules, added, seconds, group_apis(served.config), nodes)
+    made = _new_pods(requested_changes, objects, added, seconds, group_apis(served.config), nodes)
     pods = _named_apart(made, objects)
     served = served.following(pod.spec.scheduler_name for pod in pods)
     cluster = merged(objects, added)
@@ -148,7 +152,6 @@ def _plan_of_nodes(
 def _new_pods(
     requested_changes: RequestedChanges,
     objects: ClusterObjects,
-    rules: NewObjectRules,
     added: Manifests,
     seconds: float,
     apis: Sequence[GroupAPI],
@@ -161,7 +164,7 @@ def _new_pods(
     makes_none: list[str] = []
     running = RunningWorkloads(objects)
     for manifests in requested_changes.new_objects:
-        news = list(_new_of(manifests, requested_changes, added, rules.default_pod, apis, len(pods), nodes, running))
+        news = list(_new_of(manifests, requested_changes, added, apis, len(pods), nodes, running))
         on_running = list(running.notes_on(news))
         added.notes.extend(on_running)
         for new in news:
@@ -169,7 +172,7 @@ def _new_pods(
                 raise ScenarioError(
                     f"{new.where}: to make the new pods alone takes more than {seconds:.1f} s: ask for fewer"
                 )
-            pod = locally_defaulted(new, added, rules.default_pod)
+            pod = new_pod(new.tree, added, new.where)
             problem = unreadable_quantity(pod)
             problems += [f"{new.where}: {problem}"] if problem else []
             pods.append(pod)
@@ -191,16 +194,14 @@ def _names(nodes: Iterable[KubeObject]) -> frozenset[str]:
 
 
 def _what_a_server_would_take(
-    requested_changes: RequestedChanges, rules: NewObjectRules
+    requested_changes: RequestedChanges,
 ) -> tuple[RequestedChanges, list[str]]:
     """The wishes without what cannot be read, and a note for each. Raises `ScenarioError` for what would be refused."""
-    named = rules.objections(
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": requested_changes.namespace}}
-    )
+    named = objections({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": requested_changes.namespace}})
     if named:
         raise ScenarioError(f"namespace: {named[0].removeprefix('metadata.name: ')}")
     for edit in requested_changes.edits:
-        found = rules.objections(_as_node(edit))
+        found = objections(_as_node(edit))
         if found:
             raise ScenarioError(f"node {edit.node}: {'; '.join(found)}")
     problems: list[str] = []
@@ -210,7 +211,7 @@ def _what_a_server_would_take(
         documents = []
         for document in manifests.documents:
             try:
-                problems += objections_to(document, rules)
+                problems += objections_to(document)
                 documents.append(document)
             except ScenarioError as problem:
                 unread.append(str(problem))
@@ -245,7 +246,6 @@ def _new_of(
     given: NewObjects,
     requested_changes: RequestedChanges,
     added: Manifests,
-    default_pod: DefaultPod,
     apis: Sequence[GroupAPI],
     made_before: int,
     nodes: Callable[[], Sequence[Node]],
@@ -259,9 +259,7 @@ def _new_of(
         if requested_changes.replicas is None and (note := makes_no_pods(document)):
             added.notes.append(note)
     besides = [each for each in documents if each.tree.get("kind") != PODS.name]
-    others = sorted_out(
-        besides, default_pod, namespace=requested_changes.namespace, apis=apis, classes=added.priority_classes
-    )
+    others = sorted_out(besides, namespace=requested_changes.namespace, apis=apis, classes=added.priority_classes)
     others.note_others(WORKLOADS)
     added.notes.extend(others.notes)
     added.priority_classes |= others.priority_classes
@@ -276,7 +274,7 @@ def _new_of(
             continue
         for document in new.besides:
             kind = KIND_BY_NAME[str(document.tree["kind"])]
-            added.objects[kind.plural].append(read_object(document, kind, added, default_pod))
+            added.objects[kind.plural].append(read_object(document, kind, added))
         is_daemon = new.workload is not None and new.workload[0] == "DaemonSet"
         before = len(news)
         for each in on_each_node(new, nodes()) if is_daemon else (new,):

@@ -15,8 +15,6 @@ import asyncio
 import sys
 from collections.abc import Iterable, Iterator
 
-from kscheduler.api.defaults.pods import default_new_pod
-from kscheduler.api.new_objects import objections
 from kscheduler.cli.cluster_flags import address_of, by_the_servers_version, choose_cluster, serving_of
 from kscheduler.cli.explain_flags import (
     add_parser,
@@ -32,7 +30,6 @@ from kscheduler.client.access.connection import current_namespace, load_connecti
 from kscheduler.client.rest import APIClient
 from kscheduler.explain.explanation import Explanation, answered
 from kscheduler.explain.group_answer import with_commands
-from kscheduler.explain.queries.as_if import NewObjectRules
 from kscheduler.explain.queries.explain_query import ExplainQuery, GroupExplainQuery
 from kscheduler.explain.queries.from_files import PodSelection, queries_from
 from kscheduler.explain.queries.live import live_query, new_pod_queries
@@ -47,7 +44,6 @@ from kscheduler.text import Style, json_line, printable, style_of
 
 __all__ = ["add_parser", "run"]
 _EXPLAINED = 0
-_RULES = NewObjectRules(default_new_pod, objections)
 
 PartialResults = tuple[ExplainQuery | GroupExplainQuery, Decision | GroupDecision]
 
@@ -78,7 +74,7 @@ def _run(args: argparse.Namespace) -> int:
         is_about_a_cluster=bool(args.pod or args.filename or args.config or args.scheduler_name or args.namespace)
         or bool(args.plugin),
     )
-    queries = queries_from(args.source, selection, served, _RULES)
+    queries = queries_from(args.source, selection, served)
     if args.ask_extenders:
         return _print(asyncio.run(_answered(queries, None, args)), args)
     return _print(_answered_in_turn(queries), args)
@@ -95,9 +91,7 @@ async def _ask_cluster(args: argparse.Namespace, served: Serving) -> list[Partia
     async with APIClient(await load_connection(**address)) as client:
         served = await by_the_servers_version(client, args, served)
         if args.filename:
-            return await _answered(
-                await new_pod_queries(client, documents, not_read, namespace, served, _RULES), client, args
-            )
+            return await _answered(await new_pod_queries(client, documents, not_read, namespace, served), client, args)
         if workload is not None:
             pod, which = await live_pod_of(client, namespace, workload)
             name = pod.metadata.name

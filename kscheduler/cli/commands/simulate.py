@@ -10,13 +10,10 @@ docs/simulate.md describes what is played and what is not.
 import argparse
 import sys
 
-from kscheduler.api.defaults.pods import default_new_pod
-from kscheduler.api.new_objects import objections
 from kscheduler.cli.cluster_flags import choose_cluster, namespace_of, serving_of
 from kscheduler.cli.cluster_input import cluster_input
 from kscheduler.cli.refusal import refusing
 from kscheduler.cli.simulate_flags import add_parser, check, read_manifests, requested_changes_of
-from kscheduler.explain.queries.as_if import NewObjectRules
 from kscheduler.simulate.in_json import simulation_schema, simulation_tree
 from kscheduler.simulate.in_text import simulation_text
 from kscheduler.simulate.planning import planned
@@ -48,8 +45,8 @@ def _run(args: argparse.Namespace) -> int:
     found = cluster_input(
         args, with_groups=True, with_templates=has_templates, with_priority_classes=has_new, served=served
     )
-    rules = NewObjectRules(default_new_pod, objections, classes=found.priority_classes)
-    plan, of_plan = planned(requested_changes_of(args), found.objects, found.groups, found.served, found.where, rules)
+    requested, classes = requested_changes_of(args), found.priority_classes
+    plan, of_plan = planned(requested, found.objects, found.groups, found.served, found.where, classes)
     simulation_result = run_simulation(plan)
     notes = list(dict.fromkeys([*found.notes, *of_plan]))
     for note in (*notes, *simulation_result.notes):

@@ -18,7 +18,7 @@ from kscheduler.scenario.object_files import Document
 from kscheduler.simulate.requested_changes import NewObjects, classes_for, templates_in
 
 Tree = dict[str, Any]
-# New pods of one question (`explain.queries.new_pods_request`).
+# New pods of one question (`explain.queries.new_pods`).
 MAX_QUERIED_AT_ONCE: Final = 16
 
 

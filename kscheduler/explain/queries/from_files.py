@@ -8,7 +8,6 @@ from itertools import chain
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.kinds import PODS
 from kscheduler.assembly import group_apis
-from kscheduler.explain.queries.as_if import NewObjectRules, new_pods_of, queries_about_new
 from kscheduler.explain.queries.explain_query import (
     ExplainQuery,
     GroupExplainQuery,
@@ -26,6 +25,7 @@ from kscheduler.explain.queries.named import (
     pods_of,
     which_of,
 )
+from kscheduler.explain.queries.new_pods import new_pods_of, queries_about_new
 from kscheduler.framework.cluster.pod_groups import GroupKey
 from kscheduler.scenario.files import ScenarioError, named_files
 from kscheduler.scenario.known_kinds import known
@@ -59,7 +59,7 @@ class PodSelection:
 
 
 def queries_from(
-    given: Sequence[str], selection: PodSelection, served: Serving, rules: NewObjectRules
+    given: Sequence[str], selection: PodSelection, served: Serving
 ) -> Iterator[ExplainQuery | GroupExplainQuery]:
     """Yields the questions of the files that the names stand for. Raises `ScenarioError` where one cannot be read.
 
@@ -91,9 +91,9 @@ def queries_from(
         documents.append(document)
     documents = known(documents, notes)
     owners = _gate_owners(documents)
-    found = sorted_out(documents, rules.default_pod, apis=group_apis(served.config))
+    found = sorted_out(documents, apis=group_apis(served.config))
     found.notes[:0] = notes
-    for query in _in_cluster(found, names_of(given), selection, served, rules):
+    for query in _in_cluster(found, names_of(given), selection, served):
         if isinstance(query, ExplainQuery):
             pod, templates = query.scenario.pod, query.scenario.objects.resourceclaimtemplates
             # Of a name that is not there nothing is known: few ask for this kind.
@@ -116,7 +116,7 @@ def _gate_owners(documents: Iterable[Document]) -> dict[str, tuple[str, ...]]:
 
 
 def _in_cluster(
-    found: Manifests, path: str, selection: PodSelection, served: Serving, rules: NewObjectRules
+    found: Manifests, path: str, selection: PodSelection, served: Serving
 ) -> Iterator[ExplainQuery | GroupExplainQuery]:
     found.note_others()
     found.note_no_nodes(path)
@@ -132,7 +132,7 @@ def _in_cluster(
         selection = dataclasses.replace(selection, name=one.metadata.name, workload=None)
     _refuse_about(left_out, path, selection)
     if selection.manifests:
-        yield from _about_new(found, objects, notes, selection, served, rules)
+        yield from _about_new(found, objects, notes, selection, served)
         return
     served = served.following(pod.spec.scheduler_name for pod in objects.pods if not pod.spec.node_name)
     queried: set[GroupKey] = set()
@@ -170,13 +170,11 @@ def _about_new(
     notes: tuple[str, ...],
     selection: PodSelection,
     served: Serving,
-    rules: NewObjectRules,
 ) -> Iterator[ExplainQuery]:
     """Raises `ScenarioError` if none can be answered."""
     documents, not_read = read_new_objects(selection.manifests)
-    rules = dataclasses.replace(rules, classes={**rules.classes, **found.priority_classes})
-    news, besides = new_pods_of(documents, not_read, selection.namespace, rules)
-    yield from queries_about_new(((new, None) for new in news), objects, besides, served, rules, notes)
+    news, besides = new_pods_of(documents, not_read, selection.namespace, found.priority_classes)
+    yield from queries_about_new(((new, None) for new in news), objects, besides, served, notes)
 
 
 def _refuse_about(left_out: Iterable[LeftOut], path: str, selection: PodSelection) -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -18,7 +17,6 @@ from kscheduler.assembly import group_apis
 from kscheduler.client.errors import APIError, ClientError
 from kscheduler.client.lists import ListDecoder
 from kscheduler.client.rest import APIClient
-from kscheduler.explain.queries.as_if import NewObjectRules, new_pods_of, queries_about_new
 from kscheduler.explain.queries.explain_query import (
     OVER,
     ExplainQuery,
@@ -28,6 +26,7 @@ from kscheduler.explain.queries.explain_query import (
     with_claim_templates,
     with_gate_owners,
 )
+from kscheduler.explain.queries.new_pods import new_pods_of, queries_about_new
 from kscheduler.explain.situation import pod_state_of
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.informers.progress import PAGE_SIZE
@@ -102,7 +101,6 @@ async def new_pod_queries(
     not_read: Sequence[str],
     namespace: str,
     served: Serving,
-    rules: NewObjectRules,
 ) -> list[ExplainQuery]:
     """Where the new pods of documents would go. `not_read`: of their files.
 
@@ -111,8 +109,7 @@ async def new_pod_queries(
     notes: list[str] = []
     objects = await read_cluster(client, notes)
     classes = await read_priority_classes(client, notes)
-    rules = replace(rules, classes={**classes_of(objects.pods), **classes})
-    news, besides = new_pods_of(documents, not_read, namespace, rules)
+    news, besides = new_pods_of(documents, not_read, namespace, {**classes_of(objects.pods), **classes})
     made = [(new, await admitted_pod(client, new)) for new in news]
     read: dict[tuple[str, str], ResourceClaimTemplate | None] = {}
     for new in news:
@@ -120,7 +117,7 @@ async def new_pod_queries(
     there = tuple(template for template in read.values() if template is not None)
     objects = msgspec.structs.replace(objects, resourceclaimtemplates=there)
     objects = await _with_all_templates(client, objects, read.values())
-    queries = queries_about_new(made, objects, besides, served, rules, notes)
+    queries = queries_about_new(made, objects, besides, served, notes)
     return [_with_read(query, read) for query in queries]
 
 

@@ -12,15 +12,12 @@ from typing import Final
 
 import numpy.ma  # noqa: F401  `np.unique` imports it when it is first called: each copy would do so again
 
-from kscheduler.api.defaults.pods import default_new_pod
 from kscheduler.api.groups import GROUP_PREFIXES
-from kscheduler.api.new_objects import objections
 from kscheduler.api.priority import classes_of
 from kscheduler.explain.answer import PodExplanation
 from kscheduler.explain.explanation import Explanation, answered
 from kscheduler.explain.group_answer import ExplanationList
 from kscheduler.explain.node_use import node_uses
-from kscheduler.explain.queries.as_if import NewObjectRules
 from kscheduler.explain.queries.explain_query import (
     WHERE,
     ExplainQuery,
@@ -29,7 +26,7 @@ from kscheduler.explain.queries.explain_query import (
     with_claim_templates,
 )
 from kscheduler.explain.queries.named import member_to_explain, members_of, no_member
-from kscheduler.explain.queries.new_pods_request import queries_of_request, read_new_pods_request
+from kscheduler.explain.queries.new_pods import queries_of_request, read_new_pods_request
 from kscheduler.explain.suggestions.search_time import SharedTime
 from kscheduler.scenario.files import ScenarioError
 from kscheduler.server.pages.query_pages import POD_GROUP
@@ -121,8 +118,7 @@ def explain_new(parts: Parts, as_of: float, *, body: bytes, leads: bool, as_text
         running = running_scheduler(parts, as_of, leads=leads)
         if request.against and not running.cache.has_node(request.against):
             return _response(_NOT_FOUND, f"the service knows no node {request.against}")
-        rules = NewObjectRules(default_new_pod, objections, classes_of(running.objects.pods))
-        queries = queries_of_request(request, running.objects, running.served, rules)
+        queries = queries_of_request(request, running.objects, running.served, classes_of(running.objects.pods))
         times, answers = SharedTime(len(queries)), []
         for query in queries:
             hold(parts, running.objects, query.scenario.objects)
@@ -182,10 +178,9 @@ def simulate(parts: Parts, as_of: float, *, body: bytes) -> bytes:
         requested_changes = requested_changes_of(request, (node.metadata.name for node in running.objects.nodes))
         served = serving_of_request(request, running.served)
         cluster = HeldCluster(running.cache, running.objects)
-        rules = NewObjectRules(default_new_pod, objections)
         seconds = PLAY_SECONDS - (perf_counter() - began)
         plan, notes = planned(
-            requested_changes, running.objects, running.groups, served, WHERE, rules, cluster, seconds
+            requested_changes, running.objects, running.groups, served, WHERE, running=cluster, seconds=seconds
         )
         simulation_result = run_simulation(plan)
     except ScenarioError as problem:

@@ -15,7 +15,7 @@ from kscheduler.explain.suggestions.for_many import common_change
 from kscheduler.explain.suggestions.suggestion_rules import suggested
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.scenario.decide import Decision, decide
-from kscheduler.scenario.manifests import Manifests, default_pod_here
+from kscheduler.scenario.manifests import Manifests, fill_in_pod
 from kscheduler.scenario.scenario import parse_scenario
 from tests.explain.scenarios import Tree, node_tree, pod_tree
 from tests.explain.suggestions.test_commands import owned_by, queried
@@ -185,7 +185,7 @@ def test_of_an_object_that_does_not_exist_it_is_said_what_may_be_meant(plural: s
 def test_a_priority_class_that_does_not_exist_is_named_with_the_one_that_may_be_meant() -> None:
     found = Manifests(priority_classes={"training": {"metadata": {"name": "training"}, "value": 5}})
     tree = {"metadata": {"name": "p"}, "spec": {"priorityClassName": "trainning", "containers": []}}
-    default_pod_here(tree, found, lambda _: None, "p.yaml")
+    fill_in_pod(tree, found, "p.yaml")
     (note,) = found.notes
     assert note.endswith(
         "priority 0 is presumed; do you mean training? An API server refuses pods of a class that does not exist"

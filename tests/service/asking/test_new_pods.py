@@ -10,7 +10,7 @@ from jsonschema import Draft202012Validator
 
 from kscheduler.api.kinds import PODS
 from kscheduler.embedded.apiserver import EmbeddedAPIServer
-from kscheduler.explain.queries.new_pods_request import MAX_EXPLAINED
+from kscheduler.explain.queries.new_pods import MAX_EXPLAINED
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.handle import Handle, PluginArgs
 from kscheduler.framework.nodes.node_table import NodeTable
