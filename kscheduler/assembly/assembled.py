@@ -215,7 +215,7 @@ class Assembly:
             if profile.supervisor is not None:
                 profile.supervisor.on_change = partial(self._note_change, profile.supervisor)
                 profile.supervisor.on_held_back = partial(self._note_held_back, profile.name)
-                profile.supervisor.on_queried = partial(self._look_again, profile.supervisor)
+                profile.supervisor.on_trial_due = partial(self._look_again, profile.supervisor)
         classes = pod_classes(profiles, self.cache.nominator) if self.has_classes else PodClasses()
         evaluators = evaluators_of(
             profiles,

@@ -121,8 +121,12 @@ class QuarantineAnnouncements:
                 trials = self._trials[incident] = _Trials()
             trials.is_logged = trials.lines.admits(self._now())
             if trials.is_logged:
-                why = "a pod came for which it has not failed" if quarantine.placement_spec else "the back-off is over"
-                _log.info("plugin_tried_again", **named, pod=quarantine.placement_spec, because=why, **since)
+                why = (
+                    "a pod came for which it has not failed"
+                    if quarantine.brought_forward_by
+                    else "the back-off is over"
+                )
+                _log.info("plugin_tried_again", **named, pod=quarantine.brought_forward_by, because=why, **since)
         elif quarantine.failed_trials == 0:
             self._trials.pop(incident, None)
             _log.error(

@@ -72,7 +72,7 @@ class Quarantine:
     state: CircuitState = CircuitState.OPEN
     tried_again_at: float = 0.0
     """Of an open circuit: wall-clock seconds. A pod for which the plugin has not failed may bring it forward."""
-    placement_spec: str = ""
+    brought_forward_by: str = ""
     """The pod that has brought it forward; empty: nobody has."""
     failed_trials: int = 0
     """How many trials have failed since then."""
@@ -145,7 +145,7 @@ class Supervisor:
         """By plugin, those whose circuit is not closed."""
         self.on_change: Changed = _no_notification
         """Called when a circuit has changed its state, in the middle of a decision: it must only take note."""
-        self.on_queried: Callable[[str, float], None] = _try_nothing
+        self.on_trial_due: Callable[[str, float], None] = _try_nothing
         """Called with a plugin that is worth a trial in so many seconds."""
         self.on_held_back: Callable[[str, ReportedHold], None] = _no_hold
         """Called with a plugin and a hold that begins."""
@@ -241,8 +241,8 @@ class Supervisor:
             return
         known = self.quarantines.get(plugin)
         if known is not None and breaker.tried_again_at < before:
-            self.quarantines[plugin] = replace(known, tried_again_at=self._now() + seconds, placement_spec=pod.key)
-        self.on_queried(plugin, seconds)
+            self.quarantines[plugin] = replace(known, tried_again_at=self._now() + seconds, brought_forward_by=pod.key)
+        self.on_trial_due(plugin, seconds)
 
     def half_open_what_is_due(self) -> bool:
         """Let the plugins be called again whose back-off is over. Returns whether there were any."""
@@ -262,7 +262,7 @@ class Supervisor:
                 known,
                 state=CircuitState.OPEN,
                 tried_again_at=at,
-                placement_spec="",
+                brought_forward_by="",
                 failed_trials=known.failed_trials + 1,
                 last_failure=cause_of(failure),
             )

@@ -309,7 +309,7 @@ async def test_a_quarantine_is_reported_once_and_says_when_it_is_tried() -> None
                 await cluster.settle()
                 (found,) = cluster.assembly.quarantines()
                 if found.state is CircuitState.OPEN:
-                    assert found.placement_spec.endswith(f"/{VICTIM}")
+                    assert found.brought_forward_by.endswith(f"/{VICTIM}")
                     assert found.tried_again_at == pytest.approx(cluster.clock.time() + _seconds_to_trial(cluster))
                 await cluster.advance(5.0)
             assert found.failed_trials >= 10
