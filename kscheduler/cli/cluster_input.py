@@ -79,11 +79,11 @@ def cluster_input(
     return _following(ClusterInput(found.cluster(), served, where, found.notes, found.groups, found.priority_classes))
 
 
-def _following(queried: ClusterInput) -> ClusterInput:
+def _following(cluster: ClusterInput) -> ClusterInput:
     """With the schedulers that its pods name, those of waiting pods first, if nobody has said who schedules."""
-    pods = sorted(queried.objects.pods, key=lambda pod: bool(pod.spec.node_name or pod.is_terminal))
-    queried.served = queried.served.following(pod.spec.scheduler_name for pod in pods)
-    return queried
+    pods = sorted(cluster.objects.pods, key=lambda pod: bool(pod.spec.node_name or pod.is_terminal))
+    cluster.served = cluster.served.following(pod.spec.scheduler_name for pod in pods)
+    return cluster
 
 
 async def _live(

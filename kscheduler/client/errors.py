@@ -140,8 +140,8 @@ class APIError(ClientError):
         self.message = status.message
         self.causes = tuple(status.details.causes) if status.details else ()
         from_body = status.details.retry_after_seconds if status.details else None
-        queried = from_body if retry_after_seconds is None else retry_after_seconds
-        self.retry_after_seconds = None if queried is None else bounded(queried)
+        requested_delay = from_body if retry_after_seconds is None else retry_after_seconds
+        self.retry_after_seconds = None if requested_delay is None else bounded(requested_delay)
         self.method = method
         self.path = path
         where = f" ({method} {path})" if path else ""

@@ -100,8 +100,8 @@ def _is_of_write(request: HttpRequest, place: RequestPath, found: _Answered | No
         return False
     if request.method == "DELETE" and _says_success(found):
         return True
-    queried = _decoded(request.body) if request.body and request.method != "DELETE" else None
-    named = queried.metadata if queried is not None else _Metadata()
+    sent = _decoded(request.body) if request.body and request.method != "DELETE" else None
+    named = sent.metadata if sent is not None else _Metadata()
     return _is_object(place, found, place.name or named.name, named.uid)
 
 

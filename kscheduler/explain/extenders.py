@@ -20,14 +20,14 @@ def extender_roles(decision: Decision) -> tuple[ExtenderRole, ...]:
 def _role(extender: Extender, decision: Decision) -> ExtenderRole:
     name, answers = extender_name(extender), decision.answers
     by = answers.rejected_by.values() if answers is not None else ()
-    queried_of = answers.queried_of if answers is not None else frozenset[str]()
+    called_extenders = answers.called_extenders if answers is not None else frozenset[str]()
     if answers is not None and answers.victims is not None:
-        queried_of |= answers.victims.queried_of
+        called_extenders |= answers.victims.called_extenders
     return ExtenderRole(
         name,
         tuple(_verbs(extender)),
         extender.ignorable,
-        was_queried=name in queried_of,
+        was_queried=name in called_extenders,
         rejected=sum(each == name for each in by),
         failure=_failure(answers, name) or None,
     )

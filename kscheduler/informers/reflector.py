@@ -349,8 +349,8 @@ class Reflector(Generic[T]):
             backoff = self._forbidden
         elif verdict.lists_again:
             backoff = self._listing_again
-        queried = verdict.at_least_seconds * (1.0 + _RETRY_AFTER_JITTER * self._rng.random())
-        delay = max(backoff.next(), queried)
+        requested_delay = verdict.at_least_seconds * (1.0 + _RETRY_AFTER_JITTER * self._rng.random())
+        delay = max(backoff.next(), requested_delay)
         self._informer.view.retries_in(delay)
         if verdict.is_unreached:
             await self._wait_for_server(delay)

@@ -88,10 +88,10 @@ class GangScheduling(Plugin):
             text = f"failed to build hierarchy snapshot: {why_incomplete(self._groups.definition, key)}"
             return unresolvable(text, plugin=self.name)
         # The members of a tree are asked about one after the other, and nothing changes in between.
-        queried = root.key, self._groups.version
-        if self._known[0] != queried:
+        current = root.key, self._groups.version
+        if self._known[0] != current:
             is_there = has_quorum(self._groups, root, self._groups.count_all)
-            self._known = queried, SUCCESS if is_there else unresolvable(_without_quorum(root), plugin=self.name)
+            self._known = current, SUCCESS if is_there else unresolvable(_without_quorum(root), plugin=self.name)
         return self._known[1]
 
     def _root(self, key: GroupKey) -> GroupDefinition | None:

@@ -200,7 +200,7 @@ def pack_answers(known: Mapping[str, ExtenderResults]) -> list[PackedAnswers]:
         (
             key,
             answers.is_about_nodes,
-            sorted(answers.queried),
+            sorted(answers.asked_nodes),
             sorted(answers.left),
             [(node, _packed(status)) for node, status in answers.rejected.items()],
             [(each.extender, each.weight, list(each.by_node.items())) for each in answers.points],
@@ -214,9 +214,9 @@ def pack_answers(known: Mapping[str, ExtenderResults]) -> list[PackedAnswers]:
 def unpack_answers(packed: Sequence[PackedAnswers]) -> dict[str, ExtenderResults]:
     """Raises `ValueError` or `TypeError` for what `pack_answers` has not written."""
     found = {}
-    for key, is_about_nodes, queried, left, rejected, points, status, objectors in packed:
+    for key, is_about_nodes, asked_nodes, left, rejected, points, status, objectors in packed:
         found[key] = ExtenderResults(
-            frozenset(queried),
+            frozenset(asked_nodes),
             frozenset(left),
             {node: _status(each) for node, each in rejected},
             tuple(ExtenderPoints(extender, weight, dict(by_node)) for extender, weight, by_node in points),

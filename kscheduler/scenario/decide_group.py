@@ -283,9 +283,9 @@ def _members(scenario: GroupScenario, cache: Cache, profiles: Profiles) -> list[
 
 def _tree_of(scenario: GroupScenario, cache: Cache) -> Collection[GroupKey]:
     """The groups of pods in the tree of the group that is asked about; empty if it has no parent, or is in no tree."""
-    groups, queried = cache.pod_groups, scenario.group
+    groups, wanted = cache.pod_groups, scenario.group
     for definition in groups.groups():
-        root = groups.root_of(definition.key) if definition.key.text == queried else None
+        root = groups.root_of(definition.key) if definition.key.text == wanted else None
         if root is not None and root.is_composite:
             return groups.leaves(root)
     return ()

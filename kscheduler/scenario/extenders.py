@@ -77,13 +77,19 @@ class ExtenderDecider:
     async def __call__(self, prepared: Prepared) -> Decision:
         """Decide about a pod."""
         scenario = prepared.scenario
-        async with self._extenders(scenario.config.configuration.extenders, scenario.objects) as querying:
-            return prepared.decide() if querying is None else await decide_with_extenders(prepared, querying)
+        async with self._extenders(scenario.config.configuration.extenders, scenario.objects) as http_extenders:
+            return (
+                prepared.decide() if http_extenders is None else await decide_with_extenders(prepared, http_extenders)
+            )
 
     async def group(self, scenario: GroupScenario) -> GroupDecision:
         """Decide about a pod group."""
-        async with self._extenders(scenario.config.configuration.extenders, scenario.objects) as querying:
-            return decide_group(scenario) if querying is None else await decide_group_with_extenders(scenario, querying)
+        async with self._extenders(scenario.config.configuration.extenders, scenario.objects) as http_extenders:
+            return (
+                decide_group(scenario)
+                if http_extenders is None
+                else await decide_group_with_extenders(scenario, http_extenders)
+            )
 
     @asynccontextmanager
     async def _extenders(
@@ -95,7 +101,7 @@ class ExtenderDecider:
         whole = _ScenarioObjects(objects, self._reader)
         extender_set = ExtenderSet(configured, whole, may_bind=lambda: False, place_of=_unknown, logs=False)
         try:
-            yield extender_set.querying
+            yield extender_set.http_extenders
         finally:
             await extender_set.close()
 

@@ -296,15 +296,15 @@ class ConnectionSlots:
 
     def _longest_waiting(self, address: str | None) -> ServedConnection | None:
         """Of an address, or of all; `None` if all are busy. Who is idle has had an answer, and loses none."""
-        querying = None
+        idle_client = None
         for known in self._taken:
             if address is not None and known.peer != address:
                 continue
             if known.phase is Phase.IDLE:
                 return known
-            if querying is None and known.phase is not Phase.BUSY:
-                querying = known
-        return querying
+            if idle_client is None and known.phase is not Phase.BUSY:
+                idle_client = known
+        return idle_client
 
     def established(self, connection: ServedConnection, transport: asyncio.BaseTransport) -> None:
         """The connection has a transport, by which its requests will be known."""

@@ -75,7 +75,7 @@ class ExtenderConnections:
         if not extenders:
             return None
         if self._in_force is not None and self._in_force.settings == tuple(extenders):
-            return self._in_force.querying
+            return self._in_force.http_extenders
         # These bring the client, and the start is measured.
         from kscheduler.client.extenders.whole_objects import WholeObjects
         from kscheduler.scheduling.extenders.http_extenders import ExtenderSet
@@ -89,16 +89,16 @@ class ExtenderConnections:
             clock=self._clock,
             observers=self._observers,
         )
-        self._drafts[id(drafted.querying)] = drafted
-        return drafted.querying
+        self._drafts[id(drafted.http_extenders)] = drafted
+        return drafted.http_extenders
 
-    def apply(self, querying: Extenders | None) -> None:
+    def apply(self, extenders: Extenders | None) -> None:
         """Take a draft into force. What was in force before is closed when its last attempt has ended."""
         if self._in_force is not None:
-            if self._in_force.querying is querying:
+            if self._in_force.http_extenders is extenders:
                 return
             self._replaced.append(self._in_force)
-        self._in_force = self._drafts.pop(id(querying), None)
+        self._in_force = self._drafts.pop(id(extenders), None)
         if self._in_force is not None:
             self._in_force.announce()
         self.look()
@@ -111,11 +111,11 @@ class ExtenderConnections:
         """Close what nobody uses any more. Called after each attempt."""
         if not self._replaced:
             return
-        in_use = {id(querying) for querying in self.in_use()}
+        in_use = {id(extenders) for extenders in self.in_use()}
         for replaced in self._replaced:
-            if id(replaced.querying) not in in_use:
+            if id(replaced.http_extenders) not in in_use:
                 self._closing.spawn("extenders", replaced.close())
-        self._replaced = [replaced for replaced in self._replaced if id(replaced.querying) in in_use]
+        self._replaced = [replaced for replaced in self._replaced if id(replaced.http_extenders) in in_use]
 
     async def aclose(self) -> None:
         """Close all connections."""

@@ -152,8 +152,8 @@ class HTTPApp:
         self._token = token_of(options)
         self.login: Login | None = None
         if options.serving.secure_port is not None:
-            queried = connections or LoginConnections(connection, connection)
-            self.login = Login(options.serving, queried, parts.clock, self._token, made)
+            login_connections = connections or LoginConnections(connection, connection)
+            self.login = Login(options.serving, login_connections, parts.clock, self._token, made)
         self.exposition = self._build_exposition(connection)
         self.status_page: StatusPage | None = None
         """`None`: it is off, or there is no port that could show it."""
@@ -284,7 +284,7 @@ class HTTPApp:
     def _extender_pods(self) -> dict[tuple[str, str], float]:
         pods: dict[tuple[str, str], float] = {}
         for line in self._parts.assembly.scheduler.lines.statistics():
-            pods[line.extenders, "asked"], pods[line.extenders, "waiting"] = line.queried, line.waiting
+            pods[line.extenders, "asked"], pods[line.extenders, "waiting"] = line.asked, line.waiting
         return pods
 
     def _inflight_events(self) -> Mapping[str, float]:

@@ -76,7 +76,7 @@ class App:
         self,
         options: Options,
         connection: Connection,
-        queried: LoginConnections | None = None,
+        of_login: LoginConnections | None = None,
         earlier: EarlierTerm | None = None,
     ) -> None:
         """`asked`: whom the login of the HTTP server asks; by default the same API server. `earlier`: what this process
@@ -88,7 +88,7 @@ class App:
         self.followed_version = FollowedVersion(self.parts, self.reloader, is_given=options.read_under is None)
         self._is_first_term = earlier is None
         certificate = earlier.certificate if earlier is not None else None
-        self.http_app = HTTPApp(options, connection, self.parts, self.reloader, queried, certificate)
+        self.http_app = HTTPApp(options, connection, self.parts, self.reloader, of_login, certificate)
         self.service_log = ServiceLog(self.parts)
 
     @property
@@ -383,12 +383,12 @@ async def run(options: Options) -> None:
     )
     _log.info("connecting", server=connection.description)
     stop = signals.Stop()
-    queried = await login_connections(options.serving, connection)
-    for reason in dict.fromkeys((*connection.warnings, *queried.warnings)):
+    of_login = await login_connections(options.serving, connection)
+    for reason in dict.fromkeys((*connection.warnings, *of_login.warnings)):
         _log.warning("connection_not_secure", server=connection.description, reason=reason)
     with signals.ending(stop):
         asyncio.get_running_loop().set_exception_handler(_on_forgotten_failure)
-        await run_in_terms(lambda options, earlier: App(options, connection, queried, earlier), options, stop)
+        await run_in_terms(lambda options, earlier: App(options, connection, of_login, earlier), options, stop)
 
 
 def _log_slow_plugin(command: str, seconds: float) -> None:

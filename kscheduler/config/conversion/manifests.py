@@ -323,12 +323,12 @@ def _exchange(
     container["ports"] = [{"name": "https", "containerPort": int(port), "protocol": "TCP"}]
     address = values.get("bind-address") or "0.0.0.0"
     for name, (path, times) in _PROBES.items():
-        queried: dict[str, Any] = {"path": path, "port": "https", "scheme": "HTTPS"}
+        http_get: dict[str, Any] = {"path": path, "port": "https", "scheme": "HTTPS"}
         if "$(" not in address and address not in ("0.0.0.0", "::"):
-            queried = {"host": address, **queried}
+            http_get = {"host": address, **http_get}
         elif spec.get("hostNetwork"):
-            queried = {"host": "127.0.0.1", **queried}
-        container[name] = {"httpGet": queried, **times}
+            http_get = {"host": "127.0.0.1", **http_get}
+        container[name] = {"httpGet": http_get, **times}
 
 
 def _mount(

@@ -75,8 +75,8 @@ def has_room(
     )
 
 
-def _taken(queried: Quantity | None, capacity: DeviceCapacity, features: AllocatorFeatures) -> Amount:
-    amount = _rounded(queried, capacity, features)
+def _taken(requested: Quantity | None, capacity: DeviceCapacity, features: AllocatorFeatures) -> Amount:
+    amount = _rounded(requested, capacity, features)
     if amount.nano < 0 and features.refuses_odd_capacities:
         raise CapacityError("capacity value is negative")
     return amount
@@ -85,12 +85,12 @@ def _taken(queried: Quantity | None, capacity: DeviceCapacity, features: Allocat
 # --- rounding ---------------------------------------------------------------------------------------------------------
 
 
-def _rounded(queried: Quantity | None, capacity: DeviceCapacity, features: AllocatorFeatures) -> Amount:
+def _rounded(requested: Quantity | None, capacity: DeviceCapacity, features: AllocatorFeatures) -> Amount:
     policy = capacity.request_policy
-    if queried is None:
+    if requested is None:
         has_default = policy is not None and policy.default is not None
         return amount_of(policy.default if has_default else capacity.value)  # type: ignore[union-attr]
-    amount = amount_of(queried)
+    amount = amount_of(requested)
     if policy is None:
         return amount
     if policy.valid_range is not None and policy.valid_range.min is not None:

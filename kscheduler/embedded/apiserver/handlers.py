@@ -235,8 +235,12 @@ class Handlers:
     ) -> tuple[DeleteOptions, tuple[str, ...]]:
         """The options of a DELETE, and a warning where the kind's own rule keeps what the object has made."""
         options = subresources.delete_options(body, query)
-        queried = body or query
-        if resource.key not in _KEEPS_DEPENDENTS or "propagationPolicy" in queried or "orphanDependents" in queried:
+        delete_options = body or query
+        if (
+            resource.key not in _KEEPS_DEPENDENTS
+            or "propagationPolicy" in delete_options
+            or "orphanDependents" in delete_options
+        ):
             return options, ()
         return replace(options, propagation="Orphan"), (ORPHANED_PODS,) if resource is JOBS else ()
 

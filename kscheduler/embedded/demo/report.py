@@ -39,8 +39,8 @@ def telling_unserved(store: ObjectStore, served: Collection[str], out: TextIO) -
             return
         reported.add(name)
         pod = f"{metadata['namespace']}/{metadata['name']}"
-        queried = one_line(f"pod {pod} waits for schedulerName {name}")
-        out.write(f"{queried}, which no profile here serves: {', '.join(served)} are served\n")
+        line = one_line(f"pod {pod} waits for schedulerName {name}")
+        out.write(f"{line}, which no profile here serves: {', '.join(served)} are served\n")
         out.flush()
 
     if not served:

@@ -135,7 +135,7 @@ def _in_cluster(
         yield from _about_new(found, objects, notes, selection, served)
         return
     served = served.following(pod.spec.scheduler_name for pod in objects.pods if not pod.spec.node_name)
-    queried: set[GroupKey] = set()
+    explained: set[GroupKey] = set()
     """Groups without parents, and roots: a tree is answered as a whole."""
     known = PodGroupTable(group_apis(served.config))
     for definition in found.groups:
@@ -156,8 +156,8 @@ def _in_cluster(
                 raise ScenarioError(f"{path}: pod group {key.text}: of a member: {incomplete[root].text}")
             skipped += 1
             continue
-        elif root not in queried:
-            queried.add(root)
+        elif root not in explained:
+            explained.add(root)
             yield query_about_group(key, objects, found.groups, served, path, notes)
         answered += 1
     if skipped and not answered:

@@ -108,15 +108,15 @@ def pods_of(
     return list(filter(is_of_it, pods))
 
 
-def which_of(pods: Sequence[Pod], queried: Pod, namespace: str, workload: Workload) -> str:
+def which_of(pods: Sequence[Pod], chosen: Pod, namespace: str, workload: Workload) -> str:
     """A note on the pod that the answer is about."""
     kind, name = workload
-    waits = not (queried.spec.node_name or queried.is_terminal or queried.metadata.deletion_timestamp)
+    waits = not (chosen.spec.node_name or chosen.is_terminal or chosen.metadata.deletion_timestamp)
     count = "1 pod" if len(pods) == 1 else f"{len(pods)} pods"
     which = (
         "the first of them that waits for a node" if waits else "none of them waits for a node, so this is the first"
     )
-    return f"{kind} {namespace}/{name} has {count}; the answer is about {queried.key}: {which}"
+    return f"{kind} {namespace}/{name} has {count}; the answer is about {chosen.key}: {which}"
 
 
 def no_pods(namespace: str, workload: Workload) -> str:
@@ -134,10 +134,10 @@ async def live_pod_of(client: APIClient, namespace: str, workload: Workload) -> 
             if not error.is_forbidden:
                 raise  # else they are told by their names
     pods = pods_of(await _listed(client, PODS, namespace), namespace, workload, replica_sets)
-    queried = member_to_explain(pods)
-    if queried is None:
+    chosen = member_to_explain(pods)
+    if chosen is None:
         raise ClientError(f"{no_pods(namespace, workload)}; -n gives another namespace")
-    return queried, which_of(pods, queried, namespace, workload)
+    return chosen, which_of(pods, chosen, namespace, workload)
 
 
 async def _listed(client: APIClient, kind: Kind, namespace: str) -> list[Any]:

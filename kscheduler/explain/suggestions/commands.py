@@ -248,8 +248,8 @@ def _set_resources(maker: PodMaker, patch: Iterable[Operation], pod: Pod) -> str
         return ""
     container = pod.spec.containers[int(steps[2])].name
     resource = steps[5].replace("~1", "/").replace("~0", "~")
-    queried = f"--requests={resource}={operations[0].value}"
-    return kubectl("set", "resources", maker.kind.lower(), maker.name, pod, "-c", container, queried)
+    requests_flag = f"--requests={resource}={operations[0].value}"
+    return kubectl("set", "resources", maker.kind.lower(), maker.name, pod, "-c", container, requests_flag)
 
 
 def _merge_resources(maker: PodMaker, patch: Iterable[Operation], pod: Pod) -> str:

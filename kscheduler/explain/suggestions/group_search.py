@@ -143,12 +143,14 @@ def _of_members(trials: _GroupTrials) -> Iterator[Suggestion]:
     if len(members) > _MAX_MEMBERS:
         return
     classes = _classes(members)
-    queried = [list(demands(alike[0], trials.cache)) for alike in classes]
+    demanded = [list(demands(alike[0], trials.cache)) for alike in classes]
     if len(classes) > 1 and sum(map(len, classes)) == len(members):
         # Requests are not among them: by how much each class should lower its own is a question without one answer.
-        common = [each for each in queried[0] if not each.facts.lowered_resource and all(each in of for of in queried)]
+        common = [
+            each for each in demanded[0] if not each.facts.lowered_resource and all(each in of for of in demanded)
+        ]
         yield from _of_alike(members, common, trials)
-    for alike, of_class in zip(classes, queried, strict=True):
+    for alike, of_class in zip(classes, demanded, strict=True):
         yield from _of_alike(alike, of_class, trials)
 
 
@@ -164,10 +166,10 @@ def _classes(members: Sequence[PodInfo]) -> list[list[PodInfo]]:
     return found
 
 
-def _of_alike(alike: Sequence[PodInfo], queried: Iterable[Demand], trials: _GroupTrials) -> Iterator[Suggestion]:
+def _of_alike(alike: Sequence[PodInfo], demanded: Iterable[Demand], trials: _GroupTrials) -> Iterator[Suggestion]:
     """What these members could give up, all of them the same."""
     helped: set[str] = set()
-    for demand in queried:
+    for demand in demanded:
         if demand.is_last_resort and demand.family in helped:
             continue
         result = trials.result(_given_up(demand, alike, trials).changes)

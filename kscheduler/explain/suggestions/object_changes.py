@@ -250,11 +250,11 @@ def _namespace(cache: Cache, change: ObjectChange) -> Undo:
 
 def _group(cache: Cache, change: ObjectChange) -> Undo:
     """Of a group only what it asks for is kept: the patch is one of its minimum, or of its topology constraint."""
-    groups, queried = cache.pod_groups, (change.resource, change.namespace, change.name)
+    groups, wanted = cache.pod_groups, (change.resource, change.namespace, change.name)
     (before,) = (
         group
         for group in groups.groups()
-        if not group.key.is_composite and (group_resource(group.key), *group.key[1:3]) == queried
+        if not group.key.is_composite and (group_resource(group.key), *group.key[1:3]) == wanted
     )
     (operation,) = change.patch
     is_of_topology = operation.path == CONSTRAINTS

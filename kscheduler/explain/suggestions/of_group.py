@@ -87,9 +87,9 @@ def group_suggestion_lines(found: Sequence[Suggestion], decision: GroupDecision,
 
 def _missing(decision: GroupDecision) -> list[str]:
     """What members wait for that has to be created first, each thing once."""
-    queried = decision.scenario
+    scenario = decision.scenario
     each = (
-        missing_claims(Scenario(queried.objects, pod, queried.config, claim_templates=queried.claim_templates))
+        missing_claims(Scenario(scenario.objects, pod, scenario.config, claim_templates=scenario.claim_templates))
         for pod in _pods(decision)
     )
     return list(dict.fromkeys(line for lines in each for line in lines))

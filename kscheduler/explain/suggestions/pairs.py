@@ -38,32 +38,32 @@ NOTHING_GIVEN_UP: Final = frozenset[str]()
 
 
 def pairs(
-    queried: Sequence[Demand], trials: Trials, given_up: frozenset[str] = NOTHING_GIVEN_UP, *, is_last_resort: bool
+    demanded: Sequence[Demand], trials: Trials, given_up: frozenset[str] = NOTHING_GIVEN_UP, *, is_last_resort: bool
 ) -> Iterator[Suggestion]:
     """All that were found. `is_last_resort`: whether pods that go, or a node more, are worth a pair."""
     count = 0
     found = (
-        *_of_the_pod(queried[:_MAX_PAIRED], trials, given_up),
+        *_of_the_pod(demanded[:_MAX_PAIRED], trials, given_up),
         *_of_claims(trials),
         *_of_one_object(trials),
     )
     for suggestion in found:
         count += 1
         yield suggestion
-    for demand in queried[:_MAX_BESIDE]:
+    for demand in demanded[:_MAX_BESIDE]:
         for suggestion in _beside(demand, trials, given_up):
             count += 1
             yield suggestion
     if is_last_resort and not count:
-        for demand in queried[:_MAX_BESIDE]:
+        for demand in demanded[:_MAX_BESIDE]:
             yield from _with_room(demand, trials, given_up)
 
 
 # --- two of the pod ---------------------------------------------------------------------------------------------------
 
 
-def _of_the_pod(queried: Sequence[Demand], trials: Trials, given_up: frozenset[str]) -> Iterator[Suggestion]:
-    for first, second in combinations(queried, 2):
+def _of_the_pod(demanded: Sequence[Demand], trials: Trials, given_up: frozenset[str]) -> Iterator[Suggestion]:
+    for first, second in combinations(demanded, 2):
         if first.family and first.family == second.family and (first.is_last_resort or second.is_last_resort):
             continue
         if not trials.objections.may_help(first.facts.touched, second.facts.touched):

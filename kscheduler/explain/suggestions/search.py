@@ -47,20 +47,20 @@ def _search(trials: Trials, found: Sequence[Suggestion]) -> Iterator[Suggestion]
     """`found`: all that it has yielded until now."""
     if len(trials.rows(())):
         return
-    queried = list(demands(trials.pod, trials.cache))
-    yield from _of_the_pod(queried, trials)
+    demanded = list(demands(trials.pod, trials.cache))
+    yield from _of_the_pod(demanded, trials)
     for kind in KINDS:
         yield from kind.found(trials)
     # To request nothing of a resource helps hardly anybody, so it hides no pair.
     given_up = frozenset(name for each in found if (name := each.steps[0].facts.gives_up))
     if all(each.steps[0].facts.is_far or each.steps[0].facts.gives_up for each in found):
         is_last_resort = all(each.steps[0].facts.gives_up for each in found)
-        yield from pairs(queried, trials, given_up, is_last_resort=is_last_resort)
+        yield from pairs(demanded, trials, given_up, is_last_resort=is_last_resort)
 
 
-def _of_the_pod(queried: Sequence[Demand], trials: Trials) -> Iterator[Suggestion]:
+def _of_the_pod(demanded: Sequence[Demand], trials: Trials) -> Iterator[Suggestion]:
     helped: set[str] = set()
-    for demand in queried:
+    for demand in demanded:
         if demand.is_last_resort and demand.family in helped:
             continue
         if not trials.objections.may_help(demand.facts.touched):
@@ -75,7 +75,7 @@ def _of_the_pod(queried: Sequence[Demand], trials: Trials) -> Iterator[Suggestio
         yield of_demands((chosen,), rows, trials)
     for kind in POD_KINDS:
         if trials.objections.may_help(kind.touched):
-            yield from _relaxed(kind.relaxed(queried, trials), trials)
+            yield from _relaxed(kind.relaxed(demanded, trials), trials)
 
 
 def _relaxed(relaxed: Iterator[Demand], trials: Trials) -> Iterator[Suggestion]:

@@ -28,7 +28,7 @@ from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows, Scores
 from kscheduler.framework.plugin import MAX_NODE_SCORE, PASS_ALL, Plugin, PreFilterResult, RefreshError, Source
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SKIP, SUCCESS
-from kscheduler.plugins.policies.measurements import fetched, in_thread_if_large, queried
+from kscheduler.plugins.policies.measurements import fetched, in_thread_if_large, query_samples
 
 _UNKNOWN: Final = float("nan")
 
@@ -121,7 +121,7 @@ class ExternalScore(Plugin):
 
     async def _fetch(self) -> Mapping[str, float]:
         if self._args.query:
-            return await queried(self._args, self._args.query, self._args.node_label)
+            return await query_samples(self._args, self._args.query, self._args.node_label)
         path = self._args.path
         return await in_thread_if_large(lambda body: parsed_numbers(body, path), await fetched(self._args))
 

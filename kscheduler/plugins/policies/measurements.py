@@ -201,7 +201,7 @@ class Samples(dict[str, float]):
     """When the oldest of them was taken: seconds since 1970."""
 
 
-async def queried(source: HTTPSource, query: str, node_label: str) -> Samples:
+async def query_samples(source: HTTPSource, query: str, node_label: str) -> Samples:
     """The query's series, each by the value of `node_label`. Raises `RefreshError`.
 
     A value such as `node-1:9100` stands for `node-1`. Series without a number (NaN, Inf) are left out.
@@ -333,8 +333,8 @@ async def from_prometheus(source: PrometheusUsage, nodes: NodeTable) -> Measurem
 
     Raises `RefreshError`.
     """
-    cpu = await queried(source, source.cpu_query, source.node_label)
-    memory = await queried(source, source.memory_query, source.node_label)
+    cpu = await query_samples(source, source.cpu_query, source.node_label)
+    memory = await query_samples(source, source.memory_query, source.node_label)
     ended = min(cpu.taken_at, memory.taken_at)
     begun = ended - source.window.seconds
     found: dict[str, Measurement] = {}

@@ -27,16 +27,16 @@ def missing_drivers(
 
     Upstream names one of several at random; here it is the first in the order of their names.
     """
-    queried: dict[str, list[AttachableVolume]] = {}
+    by_driver: dict[str, list[AttachableVolume]] = {}
     for volume in volumes_needed:
         driver = volumes.csi_driver(volume.driver)
         if driver is not None and driver.spec.prevent_pod_scheduling_if_missing:
-            queried.setdefault(volume.driver, []).append(volume)
-    drivers = tuple(sorted(queried))
+            by_driver.setdefault(volume.driver, []).append(volume)
+    drivers = tuple(sorted(by_driver))
     places = np.zeros(len(rows), dtype=np.int64)
     for place, driver_name in enumerate(drivers, 1):
         names = [nodes.name_of(row) for row in rows.tolist()]
-        lacking = _lacking(driver_name, queried[driver_name], names, volumes)
+        lacking = _lacking(driver_name, by_driver[driver_name], names, volumes)
         places[lacking & (places == 0)] = place
     return MissingDrivers(drivers, places) if places.any() else None
 

@@ -79,7 +79,7 @@ class RunMeasurements:
         failed = dict[str, bool]()
         for each in left_out:  # a plugin's kept points and its live ones may both be in it
             self.without_points.setdefault(each.plugin, FailedScorePlugin(each.plugin, each.cause))
-            failed[each.plugin] = failed.get(each.plugin, False) or each.nodes == each.queried
+            failed[each.plugin] = failed.get(each.plugin, False) or each.nodes == each.total
         for plugin, is_whole in failed.items():
             noted = self.without_points[plugin]
             noted.decisions += is_whole
@@ -133,8 +133,8 @@ def _use(table: NodeTable, used: Iterable[int]) -> dict[str, float]:
     found = {}
     for resource in _RESOURCES:
         has = int(table.amounts(table.allocatable, resource, chosen).sum()) if len(chosen) else 0
-        queried = int(table.amounts(table.requested, resource, chosen).sum()) if len(chosen) else 0
-        found[resource] = queried / has if has else 0.0
+        requested = int(table.amounts(table.requested, resource, chosen).sum()) if len(chosen) else 0
+        found[resource] = requested / has if has else 0.0
     return found
 
 

@@ -284,8 +284,8 @@ class ReplayedScheduler:
         if how == DecisionEnd.IN_LINE:
             return "it waited in line for extenders"
         extenders = self.assembly.config.configuration.extenders
-        queried = any(decides(extender) and is_queried_about(extender, pod) for extender in extenders)
-        return "extenders decided" if queried else "a long search for devices decided, and no extenders"
+        by_extenders = any(decides(extender) and is_queried_about(extender, pod) for extender in extenders)
+        return "extenders decided" if by_extenders else "a long search for devices decided, and no extenders"
 
     def _group(self, name: str, placed: Sequence[Any], outputs: Sequence[Any]) -> Replayed:
         group, answers = self._queried_groups.pop(name, None), self._answers.pop(name, None)

@@ -63,7 +63,7 @@ class ExtenderQueueStatistics:
 
     extenders: str
     """Their names, comma-separated."""
-    queried: int
+    asked: int
     """Pods that have a turn."""
     waiting: int
     """Pods that stand in line."""
@@ -140,7 +140,7 @@ class ExtenderWaitQueues:
             if line.waiting and line.seconds >= LONG_SECONDS:
                 yield (
                     f"{line.waiting} pods wait until extender {line.extenders} can be asked about them, "
-                    f"{line.queried} are asked about; pods have stood in its line for {round(line.seconds)} s"
+                    f"{line.asked} are asked about; pods have stood in its line for {round(line.seconds)} s"
                 )
 
     def look(self) -> None:

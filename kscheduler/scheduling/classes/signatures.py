@@ -220,10 +220,10 @@ def _signers_by_name(profile: Profile) -> Mapping[str, Signer]:
 def _judges_signers(profile: Profile) -> Sequence[Signer] | None:
     """The signers of the plugins that judge, PreEnqueue to PostFilter; `None` if one of them does not sign."""
     points: Iterable[Iterable[Any]] = (profile.pre_enqueue, profile.pre_filter, profile.filter, profile.post_filter)
-    evaluators = {plugin.name: plugin for point in points for plugin in point}
-    if not all(profile.traits[name].is_signed for name in evaluators):
+    judging = {plugin.name: plugin for point in points for plugin in point}
+    if not all(profile.traits[name].is_signed for name in judging):
         return None
-    return [_signer(plugin, profile) for plugin in evaluators.values()]
+    return [_signer(plugin, profile) for plugin in judging.values()]
 
 
 def _signer(plugin: Any, profile: Profile) -> Signer:

@@ -102,7 +102,7 @@ class NodeSearch:
     def _is_rejected(self, row: int) -> bool:
         """Whether extenders were asked about the nominated node and did not leave it: then all others are judged."""
         answers = self.answers
-        return answers is not None and self.inputs.nodes.name_of(row) in answers.queried - answers.left
+        return answers is not None and self.inputs.nodes.name_of(row) in answers.asked_nodes - answers.left
 
     def _passes(self, row: int) -> bool:
         """Whether the pod fits on its nominated node. A failure here is not final: all nodes are judged after it.
@@ -149,7 +149,7 @@ class NodeSearch:
         the 500th, the search stops at it, and the next search starts behind it.
         """
         missing = target = nodes_to_find(self.inputs.profile.percentage_of_nodes_to_score, len(rows))
-        has_answers = self.answers is not None and bool(self.answers.queried)  # they are about another sample
+        has_answers = self.answers is not None and bool(self.answers.asked_nodes)  # they are about another sample
         if target >= len(rows) or has_answers:
             self.record.num_evaluated_nodes = len(rows)
             passing = self._passing(rows)

@@ -109,13 +109,13 @@ def score_pass(
         plugin, name = weighted.plugin, weighted.plugin.name
         if name not in skipped:
             traits = inputs.profile.traits[name]
-            queried = plugin, traits, state, inputs.pod, inputs.nodes, feasible
+            call = plugin, traits, state, inputs.pod, inputs.nodes, feasible
             try:
-                points = call_score_and_normalize(*queried, inputs.stopwatch)
+                points = call_score_and_normalize(*call, inputs.stopwatch)
             except PluginFailure as failure:
                 if traits.is_in_tree:
                     raise
-                points, left_out = points_after(failure, *queried, inputs.profile.listener)
+                points, left_out = points_after(failure, *call, inputs.profile.listener)
                 inputs.stopwatch.call_ended(failure.point, name, 0)
                 inputs.leave_out(left_out)
             scores[name] = PluginScores(name, weighted.weight, points * weighted.weight)

@@ -52,7 +52,7 @@ def narrow(record: SchedulingRecord, answers: ExtenderResults) -> None:
         return
     names = record.feasible_names()
     is_left = np.array([name in answers.left for name in names], dtype=np.bool_)
-    if not is_left.any() and any(name not in answers.queried for name in names):
+    if not is_left.any() and any(name not in answers.asked_nodes for name in names):
         record.queries = tuple(names)
         return
     is_rejected = np.array([name in answers.rejected for name in names], dtype=np.bool_) & ~is_left

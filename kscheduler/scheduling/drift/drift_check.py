@@ -155,7 +155,7 @@ class DriftCheck:
             drifts = await self._mend(suspects)
         self._checks += 1
         if len(drifts) > MAX_LINES:
-            _log.error("cache_drift_not_all_told", differences=len(drifts), reported=MAX_LINES)
+            _log.error("cache_drift_not_all_told", differences=len(drifts), told=MAX_LINES)
         return drifts
 
     async def _suspects(self) -> dict[Subject, Drift]:

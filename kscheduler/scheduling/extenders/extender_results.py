@@ -28,7 +28,7 @@ class ExtenderPoints:
 class ExtenderResults:
     """What the extenders have said about one pod."""
 
-    queried: frozenset[str]
+    asked_nodes: frozenset[str]
     """The nodes that they were asked about."""
     left: frozenset[str] = frozenset()
     rejected: Mapping[str, Status] = field(default_factory=dict)
@@ -46,7 +46,7 @@ class ExtenderResults:
     """By extender: the failure that was ignored, for explanations."""
     failed_by: str = ""
     """The extender behind an Error in `status`."""
-    queried_of: frozenset[str] = frozenset()
+    called_extenders: frozenset[str] = frozenset()
     """The extenders that were called. One is not, if those before it have left no node."""
 
     def points_of(self, name: str) -> int:
@@ -73,7 +73,7 @@ class ExtenderVictimResults:
     """An Error if an extender failed that is not ignorable."""
     failed_by: str = ""
     """That extender."""
-    queried_of: frozenset[str] = frozenset()
+    called_extenders: frozenset[str] = frozenset()
     """The extenders that were called."""
     passed_over: Mapping[str, str] = field(default_factory=dict)
     """By extender: the failure that was ignored, for explanations."""
@@ -162,7 +162,7 @@ def shortened(text: str) -> str:
 
 
 def remaining_nodes(
-    extender: str, queried: Sequence[str], answer: FilterResponse, *, knows_nodes: bool
+    extender: str, asked_nodes: Sequence[str], answer: FilterResponse, *, knows_nodes: bool
 ) -> RemainingNodes:
     """The nodes that an extender leaves. `knows_nodes`: it was sent names. Raises `ExtenderClaimError`.
 
@@ -172,15 +172,15 @@ def remaining_nodes(
         raise ExtenderClaimError(answer.error)
     by_name = answer.node_names if knows_nodes else None
     named = by_name if by_name is not None else answer.nodes or ()
-    known = frozenset(queried)
+    known = frozenset(asked_nodes)
     for name in named:
         if name not in known:
             message = f'extender "{extender}" claims a filtered node "{name}" which is not found in the input node list'
             raise ExtenderClaimError(message)
     left = frozenset(named)
     return RemainingNodes(
-        tuple(name for name in queried if name in left),
-        {name: _status_of(name, answer) for name in queried if name not in left},
+        tuple(name for name in asked_nodes if name in left),
+        {name: _status_of(name, answer) for name in asked_nodes if name not in left},
     )
 
 
@@ -195,9 +195,9 @@ def _status_of(name: str, answer: FilterResponse) -> Status:
 # --- prioritize -------------------------------------------------------------------------------------------------------
 
 
-def points_of(scores: Iterable[tuple[str, int]], weight: int, queried: Collection[str]) -> dict[str, int]:
+def points_of(scores: Iterable[tuple[str, int]], weight: int, asked_nodes: Collection[str]) -> dict[str, int]:
     """The points by node; scores of one node add up, and nodes that were not asked about are ignored, as upstream."""
-    known = frozenset(queried)
+    known = frozenset(asked_nodes)
     factor = weight * POINTS_PER_SCORE
     points: dict[str, int] = {}
     for name, score in scores:

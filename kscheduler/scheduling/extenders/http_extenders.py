@@ -138,42 +138,42 @@ class HTTPExtenders:
 
     async def _about_nodes(self, pod: PodInfo, names: Sequence[str]) -> ExtenderResults:
         """Raises `ObjectReadError` and `CallGivenUpError`."""
-        queried = frozenset(names)
+        asked_nodes = frozenset(names)
         left = tuple(names)
         sent = await self._sent(pod)
         rejected: dict[str, Status] = {}
         by: dict[str, str] = {}
         failed: dict[str, str] = {}
-        queried_of: set[str] = set()
+        called_extenders: set[str] = set()
         for extender in self._interested(pod):
             if not left:
                 break
             if extender.settings.filter_verb:
-                queried_of.add(extender.name)
+                called_extenders.add(extender.name)
             try:
                 found = await extender.left(sent, left, self._objects.nodes)
             except ExtenderFailure as failure:
                 if extender.settings.ignorable:
                     failed[extender.name] = str(failure)
                     continue
-                status, called = error(str(failure), plugin=EXTENDER), frozenset(queried_of)
-                return ExtenderResults(queried, status=status, failed_by=extender.name, queried_of=called)
+                status, called = error(str(failure), plugin=EXTENDER), frozenset(called_extenders)
+                return ExtenderResults(asked_nodes, status=status, failed_by=extender.name, called_extenders=called)
             left = found.names
             rejected.update(found.rejected)
             by.update(dict.fromkeys(found.rejected, extender.name))
         points: tuple[ExtenderPoints, ...] = ()
         if len(left) > 1:
             scoring = [each for each in self._interested(pod) if each.settings.prioritize_verb]
-            queried_of.update(each.name for each in scoring)
+            called_extenders.update(each.name for each in scoring)
             points = await self._points(scoring, sent, left, failed)
         return ExtenderResults(
-            queried,
+            asked_nodes,
             frozenset(left),
             rejected,
             points,
             rejected_by=by,
             passed_over=failed,
-            queried_of=frozenset(queried_of),
+            called_extenders=frozenset(called_extenders),
         )
 
     async def about_victims(
@@ -197,23 +197,23 @@ class HTTPExtenders:
             each.node_name: VictimsOnNode(tuple(victim.uid for victim in each.victims), each.broken_budgets)
             for each in candidates
         }
-        queried_of: set[str] = set()
+        called_extenders: set[str] = set()
         passed_over: dict[str, str] = {}
         for extender in self._interested(pod):
             if not victims:
                 break
             if extender.settings.preempt_verb:
-                queried_of.add(extender.name)
+                called_extenders.add(extender.name)
             try:
                 victims = await extender.victims(pod, sent, victims, pods_on.__getitem__)
             except ExtenderFailure as failure:
                 if extender.settings.ignorable:
                     passed_over[extender.name] = str(failure)
                     continue
-                status, called = error(str(failure), plugin=EXTENDER), frozenset(queried_of)
-                return ExtenderVictimResults(failure=status, failed_by=extender.name, queried_of=called)
+                status, called = error(str(failure), plugin=EXTENDER), frozenset(called_extenders)
+                return ExtenderVictimResults(failure=status, failed_by=extender.name, called_extenders=called)
         reviewed = {each.node_name: _reviewed(each, victims, pods_on) for each in candidates}
-        return ExtenderVictimResults(reviewed, queried_of=frozenset(queried_of), passed_over=passed_over)
+        return ExtenderVictimResults(reviewed, called_extenders=frozenset(called_extenders), passed_over=passed_over)
 
     async def bind(self, pod: Pod, node_name: str) -> Status | None:
         """Have the extender bind the pod that is configured for it. `None`: the profile's plugins bind it.
@@ -291,7 +291,7 @@ class ExtenderSet:
         self._callers = [ExtenderCaller(address_of(each, index)) for index, each in enumerate(extenders)]
         self._environ = environ
         self._reports = [_reports_of(each, observations, clock.monotonic, logs=logs) for each in extenders]
-        self.querying = HTTPExtenders(
+        self.http_extenders = HTTPExtenders(
             list(map(HTTPExtender, extenders, self._callers, self._reports)),
             objects,
             may_bind=may_bind,

@@ -56,7 +56,7 @@ async def _queried(
 ) -> ExtenderResults:
     if record.queries:
         found = await extenders.about_nodes(pod, record.queries)
-        return replace(found, victims=before.victims, queried_of=found.queried_of | before.queried_of)
+        return replace(found, victims=before.victims, called_extenders=found.called_extenders | before.called_extenders)
     return replace(before, victims=await _about_victims(extenders, pod, record.victim_queries, nodes))
 
 

@@ -61,7 +61,7 @@ class MemberExtenderResults:
         if self._queried.get(record.pod.key, 0) >= MAX_QUERIES:
             record.status = error(QUERIED_TOO_OFTEN, plugin=EXTENDER)
         else:
-            known = self._known[record.pod.key].queried
+            known = self._known[record.pod.key].asked_nodes
             self.query = record.pod, [name for name in record.queries if name not in known]
             record.status = _MUST_BE_QUERIED
         record.queries = ()
@@ -86,11 +86,11 @@ class MemberExtenderResults:
         for each, found in zip((pod, *alike), await all_of("members of a group", calls), strict=True):
             self._known[each.key] = merged(self._known[each.key], found)
 
-    def _is_alike(self, pod: PodInfo, queried: PodInfo) -> bool:
+    def _is_alike(self, pod: PodInfo, asked_pod: PodInfo) -> bool:
         known = self._known.get(pod.key)
-        if known is None or known.queried or pod.namespace != queried.namespace:
+        if known is None or known.asked_nodes or pod.namespace != asked_pod.namespace:
             return False
-        return pod.labels == queried.labels and pod.pod.spec == queried.pod.spec
+        return pod.labels == asked_pod.labels and pod.pod.spec == asked_pod.pod.spec
 
 
 def first_answers(extenders: Extenders | None, members: Iterable[PodInfo]) -> MemberExtenderResults:
@@ -105,14 +105,14 @@ def merged(before: ExtenderResults, found: ExtenderResults) -> ExtenderResults:
     """What was said of some nodes, and now of others. An Error stays."""
     return replace(
         found,
-        queried=before.queried | found.queried,
+        asked_nodes=before.asked_nodes | found.asked_nodes,
         left=before.left | found.left,
         rejected={**before.rejected, **found.rejected},
         points=_merged_points((*before.points, *found.points)),
         victims=before.victims,
         rejected_by={**before.rejected_by, **found.rejected_by},
         passed_over={**before.passed_over, **found.passed_over},
-        queried_of=before.queried_of | found.queried_of,
+        called_extenders=before.called_extenders | found.called_extenders,
     )
 
 

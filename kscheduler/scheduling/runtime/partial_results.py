@@ -54,7 +54,7 @@ class MissingPoints:
     extension_point: str
     nodes: int
     """How many got no points from it."""
-    queried: int
+    total: int
     """How many it was asked about."""
     node_names: tuple[str, ...]
     """The first of them."""
@@ -68,10 +68,10 @@ class MissingPoints:
     @property
     def subject(self) -> str:
         """The nodes in words."""
-        if self.nodes == self.queried:
-            return f"any of the {self.queried} nodes"
+        if self.nodes == self.total:
+            return f"any of the {self.total} nodes"
         names = ", ".join(self.node_names) + (", ..." if self.nodes > len(self.node_names) else "")
-        return f"{self.nodes} of {self.queried} nodes ({names})"
+        return f"{self.nodes} of {self.total} nodes ({names})"
 
 
 class PartialResults(NamedTuple):
@@ -251,7 +251,7 @@ def report(
     cause = failure.__cause__
     text = with_place(text_of(failure if cause is None else cause), failure if cause is None else cause)
     left_out = MissingPoints(failure.plugin, failure.point, len(places), len(rows) + kept, names, text)
-    if cause is None or left_out.nodes in {0, left_out.queried}:
+    if cause is None or left_out.nodes in {0, left_out.total}:
         failure.report(listener, pod)
     else:
         answered_for_some = PartialAnswerError(

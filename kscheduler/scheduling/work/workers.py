@@ -372,8 +372,8 @@ class Workers:
             while isinstance(decided, GroupConsultation):
                 await self._scheduler.ask_about_group(decided)
                 self._tell(STEP_BEGAN)
-                queried, decided = decided, self._scheduler.decide_queried_group(decided)
-            self._tell(GroupExtendersQueried(group.key.text, queried.answers.known()))
+                consulted, decided = decided, self._scheduler.decide_queried_group(decided)
+            self._tell(GroupExtendersQueried(group.key.text, consulted.answers.known()))
         except BaseException as failure:
             if self._is_shutdown(failure):
                 raise

@@ -112,9 +112,9 @@ _FETCHING = MetricSeries(f"{_CACHE}_active_fetch_count", "Token reviews in progr
 
 
 def _cache_samples(cache: Remembered[Any, Any]) -> Iterable[Sample]:
-    queried = Counter(_QUERIED)
-    queried["hit",], queried["miss",] = cache.hits, cache.misses
-    yield counter(queried)
+    lookups = Counter(_QUERIED)
+    lookups["hit",], lookups["miss",] = cache.hits, cache.misses
+    yield counter(lookups)
     fetched = Counter(_FETCHED)
     fetched["ok",], fetched["error",] = cache.fetched, cache.failures
     yield counter(fetched)

@@ -52,19 +52,19 @@ def pending_page(tree: Callable[[str], Awaitable[Tree]], changes: Changes | None
 
 async def _add_changes(tree: Tree, changes: Changes, request: web.Request) -> web.Response | None:
     """Give each reason its `suggestion`; the refusal, if nobody can look for them now."""
-    queried = [
+    explained = [
         (reason, [f"{pod['namespace']}/{pod['name']}" for pod in reason["pods"]])
         for reason in tree["reasons"]
         if reason["queue"] in _REJECTED and reason["pods"] and not reason["podGroup"]  # asked about as a whole
     ][:MAX_HELPED]
     for reason in tree["reasons"]:
         reason["suggestion"] = reason["leftOff"] = None
-    if not queried:
+    if not explained:
         return None
-    helping = await changes(request, [keys for _, keys in queried])
+    helping = await changes(request, [keys for _, keys in explained])
     if isinstance(helping, web.Response):
         return helping
-    for reason, keys in queried:
+    for reason, keys in explained:
         found = helping.get(keys[0], {})
         reason["leftOff"] = found.pop("leftOff", None)
         if found:

@@ -101,11 +101,11 @@ def explain_page(queries: QueryService) -> Handler:
         if with_suggestions is None:
             return status_answer(request, 400, "suggestions: true or false was expected")
         as_text = _wants_text(request)
-        queried = f"{namespace}/{POD_GROUP}/{name}" if parameter == "podGroup" else key
-        querying = queries.explain(
-            queried, against, as_text=as_text, with_suggestions=with_suggestions, fresh=_wants_fresh(request)
+        subject = f"{namespace}/{POD_GROUP}/{name}" if parameter == "podGroup" else key
+        response = queries.explain(
+            subject, against, as_text=as_text, with_suggestions=with_suggestions, fresh=_wants_fresh(request)
         )
-        answer = await _while_connected(request, querying)
+        answer = await _while_connected(request, response)
         return _response(request, answer, "text/plain" if as_text else "application/json")
 
     return handle
@@ -119,9 +119,9 @@ def explain_new_page(queries: QueryService) -> Handler:
         if isinstance(body, web.Response):
             return body
         as_text = _wants_text(request)
-        querying = queries.explain_new(body, as_text=as_text, fresh=_wants_fresh(request))
+        response = queries.explain_new(body, as_text=as_text, fresh=_wants_fresh(request))
         return _response(
-            request, await _while_connected(request, querying), "text/plain" if as_text else "application/json"
+            request, await _while_connected(request, response), "text/plain" if as_text else "application/json"
         )
 
     return handle
@@ -177,9 +177,9 @@ def helping_changes(queries: QueryService) -> Callable[[web.Request, Reasons], A
     return changes
 
 
-async def _while_connected(request: web.Request, querying: Coroutine[Any, Any, QueryResponse]) -> QueryResponse:
+async def _while_connected(request: web.Request, response: Coroutine[Any, Any, QueryResponse]) -> QueryResponse:
     """The answer; a client that leaves takes its question along, and others get its place."""
-    task = asyncio.ensure_future(querying)
+    task = asyncio.ensure_future(response)
     try:
         while not (task.done() or _has_left(request)):
             await asyncio.wait({task}, timeout=_LOOK_SECONDS)

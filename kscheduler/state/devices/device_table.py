@@ -198,5 +198,5 @@ class ExtendedResourceClasses:
 
 def _precedes(winner: DeviceClass, candidate: DeviceClass) -> bool:
     """Whether the winner is newer, or as old with a name that comes first. Times of the API sort as text."""
-    made, queried = winner.metadata.creation_timestamp or "", candidate.metadata.creation_timestamp or ""
-    return made > queried if made != queried else winner.metadata.name < candidate.metadata.name
+    made, other = winner.metadata.creation_timestamp or "", candidate.metadata.creation_timestamp or ""
+    return made > other if made != other else winner.metadata.name < candidate.metadata.name

@@ -115,20 +115,20 @@ class Trial:
         yield from self._refreshed(words)
         yield from self._for_words(words)
         yield from self._steps(words)
-        evaluators = True
+        decides = True
         for number in range(CLUSTERS):
             nodes, pods = _cluster(chance, words)
-            queried = self._tried(nodes, pods)
-            evaluators = bool({point.method for point in points_of(queried.plugin)} & {"pre_filter", "filter", "score"})
-            if not evaluators:
+            tried = self._tried(nodes, pods)
+            decides = bool({point.method for point in points_of(tried.plugin)} & {"pre_filter", "filter", "score"})
+            if not decides:
                 return
             self.clusters += 1
-            self._is_signed = queried.traits.is_signed
+            self._is_signed = tried.traits.is_signed
             where = f"cluster {number} of seed {self._seed}"
             for pod in (random_pod(chance, words, f"pod-{each}") for each in range(PODS_EACH)):
                 self._on_progress(self.clusters)
                 try:
-                    yield from self._about(queried, pod, chance, words, where)
+                    yield from self._about(tried, pod, chance, words, where)
                 except PluginFailure as failure:
                     yield Finding(Severity.WRONG, "fails", f"{failure} ({where})", is_overrun(failure))
                     return
@@ -151,11 +151,11 @@ class Trial:
         """What is asked before a cycle and after it: PreEnqueue, QueueSort, Reserve, Permit, PreBindPreFlight."""
         chance = random.Random(self._seed)  # noqa: S311  clusters of its own: the others stay as they are
         for number in range(CLUSTERS_FOR_STEPS):
-            queried = self._tried(*_cluster(chance, words))
+            tried = self._tried(*_cluster(chance, words))
             self.clusters += 1
             pod = random_pod(chance, words, f"pod-{number}")
             try:
-                late = asyncio.run(take_steps(queried, pod))
+                late = asyncio.run(take_steps(tried, pod))
             except PluginFailure as failure:
                 where = f"step cluster {number} of seed {self._seed}"
                 yield Finding(Severity.WRONG, "fails", f"{failure} ({where})", is_overrun(failure))
@@ -165,11 +165,11 @@ class Trial:
                 return
 
     def _about(
-        self, queried: TriedPlugin, pod: Pod, chance: random.Random, words: Words, where: str
+        self, tried: TriedPlugin, pod: Pod, chance: random.Random, words: Words, where: str
     ) -> Iterator[Finding]:
-        before = msgspec.json.encode((pod, [info.node for info in _infos(queried)]))
-        first, again = queried.answers(pod), queried.answers(pod)
-        if msgspec.json.encode((pod, [info.node for info in _infos(queried)])) != before:
+        before = msgspec.json.encode((pod, [info.node for info in _infos(tried)]))
+        first, again = tried.answers(pod), tried.answers(pod)
+        if msgspec.json.encode((pod, [info.node for info in _infos(tried)])) != before:
             yield Finding(Severity.WRONG, "writes", f"it changes the pod or a node that it is asked about ({where})")
         if first != again:
             text = f"asked twice, it answers {_difference(first, again)} ({where})"
@@ -177,24 +177,24 @@ class Trial:
             self._mattered = dict.fromkeys(ASPECTS, True)  # no advice to keep what changes by itself
             return
         some = [name for name in first if chance.random() < 0.5]
-        alone = queried.answers(pod, some) if some else {}
-        if queried.traits.is_keepable and any(alone[name] != first[name] for name in alone):
+        alone = tried.answers(pod, some) if some else {}
+        if tried.traits.is_keepable and any(alone[name] != first[name] for name in alone):
             text = (
                 "what it says about a node depends on which other nodes it is asked about, and `depends_on` denies that"
             )
             yield Finding(Severity.WRONG, "other nodes", f"{text} ({where})")
         for aspect, change in ASPECTS.items():
             other = change(pod, chance, words)
-            if queried.answers(other) != first:
+            if tried.answers(other) != first:
                 self._mattered[aspect] = True
-                if self._is_signed and queried.signature(other) == queried.signature(pod):
+                if self._is_signed and tried.signature(other) == tried.signature(pod):
                     text = f"its answers depend on the pod's {aspect}, which its `sign` leaves out"
                     yield Finding(Severity.WRONG, "sign", f"{text}: pods would get each other's answers ({where})")
 
     def _for_words(self, words: Words) -> Iterator[Finding]:
         """Pods with the labels, annotations and names that the file has: a single value may make all the difference."""
         chance = random.Random(self._seed)  # noqa: S311  clusters of its own: the others stay as they are
-        queried = self._tried(random_nodes(chance, words, MAX_NODES), [])
+        tried = self._tried(random_nodes(chance, words, MAX_NODES), [])
         reads = self._reads.aspects & {"labels", "annotations", "name", "namespace"}
         failures: dict[str, str] = {}
         overruns = 0
@@ -203,7 +203,7 @@ class Trial:
             for what, pod in pods_with_words(words, aspect):
                 self._on_progress(self.clusters)
                 try:
-                    answers = queried.answers(pod)
+                    answers = tried.answers(pod)
                 except PluginFailure as failure:
                     overruns += is_overrun(failure)
                     if not _is_odd_value(failure):  # that is `fragile`
@@ -246,10 +246,10 @@ class Trial:
         )
 
     def _slow(self, chance: random.Random, words: Words) -> Iterator[Finding]:
-        queried = self._tried(random_nodes(chance, words, NODES_FOR_TIMING), [])
+        tried = self._tried(random_nodes(chance, words, NODES_FOR_TIMING), [])
         pod = random_pod(chance, words, "timed")
         try:
-            seconds = min(_seconds(queried, pod) for _ in range(3)) * 5
+            seconds = min(_seconds(tried, pod) for _ in range(3)) * 5
         except PluginFailure as failure:
             yield Finding(Severity.WRONG, "fails", f"{failure} (a cluster of {NODES_FOR_TIMING} nodes)")
             return
@@ -263,13 +263,13 @@ class Trial:
         words = words_of(self._source, unexpected=True)
         for _ in range(CLUSTERS):
             nodes, pods = _cluster(chance, words)
-            queried = self._tried(nodes, pods)
+            tried = self._tried(nodes, pods)
             try:
-                queried.answers(random_pod(chance, words, "pod"))
+                tried.answers(random_pod(chance, words, "pod"))
             except PluginFailure as failure:
-                costs = "nodes or pods their points" if "score" in _methods(queried) else "pods a node, or an attempt"
+                costs = "nodes or pods their points" if "score" in _methods(tried) else "pods a node, or an attempt"
                 text = f"a label or annotation that somebody has misspelt costs {costs}"
-                yield Finding(Severity.ADVICE, "fragile", f"{text}: {failure}. {_caught(failure, queried)}")
+                yield Finding(Severity.ADVICE, "fragile", f"{text}: {failure}. {_caught(failure, tried)}")
                 return
 
 
@@ -290,15 +290,15 @@ def _first_cause(failure: PluginFailure) -> BaseException:
     return cause
 
 
-def _methods(queried: TriedPlugin) -> set[str]:
-    return {point.method for point in points_of(queried.plugin)}
+def _methods(tried: TriedPlugin) -> set[str]:
+    return {point.method for point in points_of(tried.plugin)}
 
 
-def _caught(failure: PluginFailure, queried: TriedPlugin) -> str:
+def _caught(failure: PluginFailure, tried: TriedPlugin) -> str:
     """What to write to get over it."""
     cause = _first_cause(failure)
     kind = type(cause).__name__ if isinstance(cause, Exception) else "Exception"
-    answer = "return 0" if hasattr(queried.plugin, "score") else "return None"
+    answer = "return 0" if hasattr(tried.plugin, "score") else "return None"
     return f"Put that line into `try:` with `except {kind}: {answer}` below it, or whatever you would answer then"
 
 
@@ -309,13 +309,13 @@ def _cluster(chance: random.Random, words: Words) -> tuple[list[Node], list[Pod]
     return nodes, pods
 
 
-def _infos(queried: TriedPlugin) -> list[Any]:
-    return [queried.cache.nodes.info(row) for row in queried.cache.nodes.rows().tolist()]
+def _infos(tried: TriedPlugin) -> list[Any]:
+    return [tried.cache.nodes.info(row) for row in tried.cache.nodes.rows().tolist()]
 
 
-def _seconds(queried: TriedPlugin, pod: Pod) -> float:
+def _seconds(tried: TriedPlugin, pod: Pod) -> float:
     began = perf_counter()
-    queried.answers(pod, budget_seconds=LONGEST_CALL_SECONDS)
+    tried.answers(pod, budget_seconds=LONGEST_CALL_SECONDS)
     return perf_counter() - began
 
 

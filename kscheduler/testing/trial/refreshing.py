@@ -86,12 +86,12 @@ def try_refresh(
 ) -> Refreshed:
     """Refresh once, in bounded time, then ask about the pods. Raises `PluginFailure` if the plugin cannot be built."""
     changed = _Named()
-    queried = TriedPlugin(registry, name, args, nodes, [], NoAPIServer(), changed)
-    if not queried.traits.is_refreshed:
+    tried = TriedPlugin(registry, name, args, nodes, [], NoAPIServer(), changed)
+    if not tried.traits.is_refreshed:
         return Refreshed()
     slowest = _Slowest()
     try:
-        answers = asyncio.run(_refresh(queried, slowest))
+        answers = asyncio.run(_refresh(tried, slowest))
     except PluginFailure as failure:
         return _failed(failure)
     if answers and answers[0] is not None:
@@ -101,10 +101,10 @@ def try_refresh(
             advice=f"`refresh` has not ended after {REFRESH_SECONDS:.0f} s: give what it waits for a timeout"
         )
     for known in list(dict.fromkeys(changed.names))[:MAX_NODES]:
-        queried.cache.add_node(make_node(known))
+        tried.cache.add_node(make_node(known))
     for pod in pods:
         try:
-            queried.answers(pod)
+            tried.answers(pod)
         except PluginFailure as failure:
             return Refreshed(wrong=f"with the data that `refresh` has just fetched, {failure}")
     if slowest.seconds > PLUGIN_TIME.at_most(DEFAULT_BUDGET_SECONDS):
@@ -115,9 +115,9 @@ def try_refresh(
     return Refreshed()
 
 
-async def _refresh(queried: TriedPlugin, listener: _Slowest) -> list[Any]:
+async def _refresh(tried: TriedPlugin, listener: _Slowest) -> list[Any]:
     """What it has returned; empty if it has not ended. Raises `PluginFailure`."""
-    stand_in: Any = SupervisedPlugin(queried.plugin, LONGEST_CALL_SECONDS, Unheard())
+    stand_in: Any = SupervisedPlugin(tried.plugin, LONGEST_CALL_SECONDS, Unheard())
     work = asyncio.create_task(_REFRESH.run(stand_in.name, listener, None, stand_in.refresh))
     ended, _ = await asyncio.wait({work}, timeout=PLUGIN_TIME.at_most(REFRESH_SECONDS))
     return [task.result() for task in ended]

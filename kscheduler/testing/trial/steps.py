@@ -50,22 +50,22 @@ def reasons_not_to_try(plugin: Any) -> dict[str, str]:
     return {label: why for method, (label, why) in _NOT_TRIED.items() if hasattr(plugin, method)}
 
 
-async def take_steps(queried: TriedPlugin, pod: Pod) -> str:
+async def take_steps(tried: TriedPlugin, pod: Pod) -> str:
     """Ask about the pod. Returns advice about a `permit` that waits for others, or nothing.
 
     Raises `PluginFailure` for what would fail in the service, too.
     """
-    plugin: Any = queried.plugin
+    plugin: Any = tried.plugin
     info, state = PodInfo(pod), CycleState()
     _ask_in_queue(plugin, info)
-    passing = [node for node, (reason, _) in queried.answers(pod, state=state).items() if not reason]
+    passing = [node for node, (reason, _) in tried.answers(pod, state=state).items() if not reason]
     if not passing:
         return ""
     arguments = (state, info, passing[0])
     advice = ""
     if hasattr(plugin, "reserve"):
         RESERVE.call(plugin.name, plugin.reserve, *arguments)
-    if queried.traits.awaits_permit:
+    if tried.traits.awaits_permit:
         advice = await _awaited_permit(plugin, arguments)
     elif hasattr(plugin, "permit"):
         PERMIT.call(plugin.name, plugin.permit, *arguments)

@@ -76,12 +76,12 @@ async def test_a_configured_extender_is_queried_over_http_and_not_after_it_is_cl
         configured = Extender(f"{server.url}/scheduler/", filter_verb="filter", node_cache_capable=True)
         extenders = set_of(configured)
         try:
-            answers = await extenders.querying.about_nodes(pod_info("p"), ["a", "b"])
+            answers = await extenders.http_extenders.about_nodes(pod_info("p"), ["a", "b"])
         finally:
             await extenders.close()
         assert answers.left == {"b"}
         assert heads == [b"POST /scheduler/filter"]
-        answers = await extenders.querying.about_nodes(pod_info("p"), ["a", "b"])
+        answers = await extenders.http_extenders.about_nodes(pod_info("p"), ["a", "b"])
         assert "no longer configured" in answers.status.message
 
 

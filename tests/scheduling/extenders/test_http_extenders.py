@@ -31,7 +31,7 @@ async def test_each_extender_is_queried_about_what_the_one_before_left() -> None
     second, second_calls = fake_extender("http://2", {"filter": {"NodeNames": ["b"]}})
     answers = await HTTPExtenders([first, second], NamedObjects()).about_nodes(POD, ["a", "b", "c"])
     assert answers.status.is_success
-    assert answers.queried == {"a", "b", "c"}
+    assert answers.asked_nodes == {"a", "b", "c"}
     assert answers.left == {"b"}
     assert answers.rejected == {
         "c": unschedulable("busy", plugin="Extender"),
@@ -256,7 +256,7 @@ async def test_who_was_queried_and_who_objects_is_known() -> None:
     second, _ = fake_extender("http://2", {"filter": {"NodeNames": []}})
     third, _ = fake_extender("http://3", {"filter": {"NodeNames": []}, "prioritize": []})
     answers = await HTTPExtenders([first, second, third], NamedObjects()).about_nodes(POD, ["a", "b"])
-    assert answers.queried_of == {"http://1", "http://2"}
+    assert answers.called_extenders == {"http://1", "http://2"}
     assert answers.objectors == ("http://1", "http://2")
     broken, _ = fake_extender("http://4", {"filter": DOWN})
     answers = await HTTPExtenders([first, broken], NamedObjects()).about_nodes(POD, ["a", "b"])

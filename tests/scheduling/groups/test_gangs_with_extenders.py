@@ -251,7 +251,7 @@ def answers(queried: str, left: str, **points: int) -> ExtenderResults:
 
 def test_answers_about_other_nodes_are_added() -> None:
     both = merged(answers("ab", "a", a=3), answers("cd", "cd", c=1, d=2))
-    assert both.queried == set("abcd")
+    assert both.asked_nodes == set("abcd")
     assert both.left == set("acd")
     assert both.rejected.keys() == {"b"}
     assert [both.points_of(name) for name in "abcd"] == [3, 0, 1, 2]

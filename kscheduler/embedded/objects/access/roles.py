@@ -150,7 +150,7 @@ def initial_access() -> list[tuple[ServedResource, Object]]:
         {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]},
         {"verbs": ["*"], "nonResourceURLs": ["*"]},
     ]
-    querying = [
+    access_reviews = [
         {
             "verbs": ["create"],
             "apiGroups": ["authorization.k8s.io"],
@@ -160,7 +160,7 @@ def initial_access() -> list[tuple[ServedResource, Object]]:
     ]
     return [
         *_role("cluster-admin", everything, ADMINISTRATORS),
-        *_role("system:basic-user", querying, AUTHENTICATED),
+        *_role("system:basic-user", access_reviews, AUTHENTICATED),
         *_role(
             "system:discovery",
             [{"verbs": ["get"], "nonResourceURLs": [*documents, "/readyz", "/version", "/version/"]}],
