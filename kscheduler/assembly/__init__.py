@@ -3,16 +3,16 @@
 The service, the benchmarks, what-if and the tests run the same parts. They differ in their ports: what binds a pod,
 evicts a victim and writes a condition, and which clock is used.
 
-    ports            what a scheduler needs from outside; each port is documented with its default
-    unconnected      those defaults
-    profiles_over    a cache and ports -> a Handle -> profiles that can decide; all that what-if needs
-    followed_groups  which APIs pod groups may come from
-    pod_classes      whether like pods share a verdict (`KSCHEDULER_CLASSES`)
-    compiled configuration          all that follows from a configuration: drafted beside the one in force, adopted in
-    one step assembled        everything: the profiles together with queue, evictions, failures, scheduler and handlers
+    ports                   what a scheduler needs from outside; each port is documented with its default
+    profiles_over           a cache and ports -> a Handle -> profiles that can decide; all that explain needs
+    compiled_configuration  all that follows from a configuration: drafted beside the one in force, applied in one step
+    writers                 evictions, claims and handlers, from ports and parts
+    assembled               everything: the profiles together with queue, evictions, failures, scheduler and handlers
+    reader, configured      configurations and the plugins that they name, read from files
+    plugin_files            plugins from files, modules and packages
 
 Limits: nothing here runs, and every task is owned by the `run` method of a part. The caller starts the parts and adds
-its own workers, informers and clients (`app.parts` does so for the service).
+its own workers, informers and clients (`service.parts` does so for the service).
 """
 
 from kscheduler.assembly.assembled import Assembly

@@ -6,9 +6,9 @@ force never notices. `Assembly.apply` then only exchanges values: between two de
 
     registry   which plugins there are, and how each is built
     profiles   plugins by extension point                        new instances; attempts under way keep theirs
-    classes    which pods are alike, by what plugins sign        a class of the compiled configuration before counts as
-    none policy     the queue's order, gates, hints, back-off         each waiting pod is placed again
-    judges     what is kept by profile and class                 begins empty
+    classes    which pods are alike, by what plugins sign        a class made before counts as none
+    policy     the queue's order, gates, hints, backoff          each waiting pod is placed again
+    evaluators what is kept by profile and class                 begins empty
 """
 
 import os

@@ -3,8 +3,7 @@
     template    objects with placeholders, checked when they are declared
     scenario    a list of typed operations on a cluster, validated, resizable
     catalogue   the scenarios: scheduler_perf's at their 5,000-node sizes, and our own
-    service     queue, cache, handlers, cycle, failures, preemption: the service's assembly
-    cluster     a stand-in for API server, controllers and kubelets, which answers at once
+    cluster     the service's assembly, and a stand-in for API server, controllers and kubelets that answers at once
     player      plays and measures a scenario
     apart       runs each scenario in a process of its own
     figures     the results, as text and JSON

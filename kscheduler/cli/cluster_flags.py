@@ -116,14 +116,12 @@ def choose_cluster(args: argparse.Namespace, served: "Serving") -> None:
         if args.kubeconfig and _is_same_file(args.kubeconfig, of_file):
             return
         flag = f"--kubeconfig {args.kubeconfig}" if args.kubeconfig else f"--master {args.master}"
-        _log_query(f"the cluster is that of {flag}, and not of {of_file}, which {field} names")
+        _say(f"the cluster is that of {flag}, and not of {of_file}, which {field} names")
         return
     who, found = kubeconfigs_found()
     if found and not (len(found) == 1 and _is_same_file(found[0], of_file)):
         others = f"{who} ({os.pathsep.join(found)})" if who.startswith("$") else who
-        _log_query(
-            f"the cluster is that of {of_file}, which {field} names, and not of {others}; --kubeconfig takes another"
-        )
+        _say(f"the cluster is that of {of_file}, which {field} names, and not of {others}; --kubeconfig takes another")
     args.kubeconfig, args.kubeconfig_named_by = of_file, field
 
 
@@ -131,7 +129,7 @@ def _is_same_file(one: str, other: str) -> bool:
     return Path(one).expanduser().absolute() == Path(other).expanduser().absolute()
 
 
-def _log_query(text: str) -> None:
+def _say(text: str) -> None:
     from kscheduler.text import printable
 
     print(f"kscheduler: {printable(text)}", file=sys.stderr, flush=True)

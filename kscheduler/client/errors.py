@@ -88,7 +88,7 @@ class APIStatus(msgspec.Struct, rename="camel"):
     """`kind: Status`, the body of every refusal and the object of a watch's ERROR event."""
 
     kind: str = ""
-    """`APIStatus`; empty where the body was something else, such as a proxy's error page."""
+    """`Status`; empty where the body was something else, such as a proxy's error page."""
     code: int = 0
     reason: str = ""
     message: str = ""

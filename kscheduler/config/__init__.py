@@ -12,7 +12,9 @@ that the user gave, so that a setting which this service does not honour gives a
     loader          load_file, load_bytes, from_tree, default_configuration, dump_default
     expansion       from a profile's plugin sets to the plugins of each extension point
     feature_gates   the table of gates, and `--feature-gates`
-    unhonoured      what was set and has no effect yet
+    unsupported_settings  what was set and has no effect yet
+    changes         what a changed file may change without a restart
+    conversion      configurations and manifests of kube-scheduler and Volcano, converted to ours
 
 Limits: plugins are names here; the caller says what they implement. Nothing here does I/O but `load_file`.
 """

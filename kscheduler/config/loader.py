@@ -141,13 +141,13 @@ def _start_of(path: str | Path, size: int = MAX_BYTES + 1) -> bytes:
 
 
 # What streams have said in this process: a second reading would find nothing, or wait for a writer.
-_message: Final[dict[Hashable, bytes]] = {}
+_read_streams: Final[dict[Hashable, bytes]] = {}
 
 
 def _said_once(stream: Hashable, read: Callable[[int], bytes]) -> bytes:
-    if stream not in _message:
-        _message[stream] = read(MAX_BYTES + 1)
-    return _message[stream]
+    if stream not in _read_streams:
+        _read_streams[stream] = read(MAX_BYTES + 1)
+    return _read_streams[stream]
 
 
 def load_bytes(

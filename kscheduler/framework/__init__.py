@@ -7,11 +7,11 @@ rule: nodes live in the columns of a `NodeTable`, and a plugin judges many rows 
     plugin, per_node        the extension points; the same for a function that looks at one node
     registry, handle        how a plugin is found by name, and what it is built with
     status, events          what an extension point answers; what may let a parked pod through
-    cycle_state, dry_run,   what a plugin keeps within a cycle, may ask of it in PostFilter, and may request afterwards
-    activation
+    cycle_state, dry_run    what a plugin keeps within a cycle, and may ask of it in PostFilter
     standing_gate           a PreEnqueue plugin that names the pods it may let in
-    plugin_contract,        the checks of a plugin's shape and answers, and the listener that is told of failures
-    plugin_answers, plugin_listener
+    plugin_contract         the checks of a plugin's shape
+    plugin_results          the checks of its results
+    plugin_listener         what hears of its failures; `plugin_time` how long it may take
 
     pods, nodes             what plugins read: a pod worked out once, the nodes in columns
     reasons                 why nodes were rejected

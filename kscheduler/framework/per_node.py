@@ -222,11 +222,11 @@ class _EndedCallError(WrongAnswerError):
 
 
 # A user's function with the check of its answer. Raises `WrongAnswerError`.
-PodSelection = Callable[[PodInfo, NodeInfo], Any]
+PerNodeFunction = Callable[[PodInfo, NodeInfo], Any]
 
 
 def _answers(
-    ask: PodSelection, number: Callable[[Any], int], pod: PodInfo, nodes: NodeTable, rows: Rows
+    ask: PerNodeFunction, number: Callable[[Any], int], pod: PodInfo, nodes: NodeTable, rows: Rows
 ) -> np.ndarray[Any, np.dtype[np.int64]]:
     """The number of each row's answer. Raises `PartialAnswerError` with those of the nodes where it did not fail.
 
@@ -248,7 +248,7 @@ def _answers(
 
 
 def _each(
-    ask: PodSelection,
+    ask: PerNodeFunction,
     number: Callable[[Any], int],
     pod: PodInfo,
     nodes: NodeTable,
@@ -271,7 +271,7 @@ def _each(
             yield 0
 
 
-def _answers_for_one(ask: PodSelection, pod: PodInfo, nodes: NodeTable, rows: Rows) -> bool:
+def _answers_for_one(ask: PerNodeFunction, pod: PodInfo, nodes: NodeTable, rows: Rows) -> bool:
     """Whether the function answers for the first, the middle or the last of the nodes.
 
     If not, it fails for the pod, and would raise for each of 5,000 nodes.

@@ -66,8 +66,8 @@ class CatchUp:
         began = self._clock.monotonic()
         version = await self._version_now()
         how = "watch"
-        search_budget = SMALL_STORE_WAIT_SECONDS if len(self._informer.store) < SMALL_STORE else EVENT_WAIT_SECONDS
-        if not await self._is_reached(version, search_budget):
+        wait_seconds = SMALL_STORE_WAIT_SECONDS if len(self._informer.store) < SMALL_STORE else EVENT_WAIT_SECONDS
+        if not await self._is_reached(version, wait_seconds):
             how = "list"
             while not await self._is_listed(version):
                 _log.warning("waiting_to_catch_up", resource=self._kind.resource, problem=self._informer.problem)

@@ -30,7 +30,7 @@ _TAKES_OR_PROTECTS: Final = frozenset(
 )
 
 
-def _no_pod(_uid: str) -> bool:
+def _holds_nothing(_uid: str) -> bool:
     return False
 
 
@@ -61,7 +61,7 @@ def keep_if_it_holds_resources(holds_room: HoldsRoom, old: Pod, new: Undecodable
     return replace(old, metadata=metadata, spec=replace(old.spec, node_name=node_name))
 
 
-def rule_for(resource: str, holds_room: HoldsRoom = _no_pod) -> Retain:
+def rule_for(resource: str, holds_room: HoldsRoom = _holds_nothing) -> Retain:
     """The rule for a kind (`Kind.resource`)."""
     if resource == "pods":
         return partial(keep_if_it_holds_resources, holds_room)

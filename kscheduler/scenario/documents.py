@@ -33,7 +33,7 @@ MAX_YAML_BYTES: Final = 128 << 20
 MAX_FLOW_BYTES: Final = 1 << 20
 
 # A document with its number: JSON as it is written, YAML as a tree. Documents that are lines have their lines'.
-NameSearchResult = tuple[int, "bytes | msgspec.Raw | dict[str, Any]"]
+NumberedDocument = tuple[int, "bytes | msgspec.Raw | dict[str, Any]"]
 
 # A separator with something behind it, which kubectl refuses: `---apiVersion: v1` is what templates make of two
 # documents, and would be a key of the first. An empty document is none: Python's YAML writes `--- null`.
@@ -45,7 +45,7 @@ _LOOKED_AT: Final = 1 << 12
 _NOT_JSON: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError)
 
 
-def documents(file: BufferedReader, path: str, name: str, notes: list[str]) -> Iterator[NameSearchResult]:
+def documents(file: BufferedReader, path: str, name: str, notes: list[str]) -> Iterator[NumberedDocument]:
     """The documents. Raises `ScenarioError`. `notes`: gets what is passed over, such as logs."""
     if path.removesuffix(".gz").endswith(".json"):
         blank, first, is_a_line = 0, b"", False
@@ -68,7 +68,7 @@ def documents(file: BufferedReader, path: str, name: str, notes: list[str]) -> I
         return
 
 
-def _of_whole(whole: bytes, name: str, notes: list[str], number: int = 0) -> Iterator[NameSearchResult]:
+def _of_whole(whole: bytes, name: str, notes: list[str], number: int = 0) -> Iterator[NumberedDocument]:
     """The documents of a text. `number`: of its first, if documents have their lines' numbers."""
     whole = _without_logs(whole, name, notes)
     start = _next_byte(whole, 0)
@@ -118,7 +118,7 @@ def _of_one(whole: bytes, start: int) -> list[msgspec.Raw] | None:
         return None
 
 
-def _flow(whole: bytes, start: int, name: str, count: int) -> Iterator[NameSearchResult]:
+def _flow(whole: bytes, start: int, name: str, count: int) -> Iterator[NumberedDocument]:
     """What begins with a bracket and is no JSON: an object in YAML's flow form, or else a mistake in JSON."""
     trees: list[Any] = []
     if count <= 1 and len(whole) - start <= MAX_FLOW_BYTES:  # kubectl does not try either behind a second document

@@ -1,10 +1,10 @@
 """The scheduler's HTTP server: health, metrics, configuration, pods that wait for Permit, pages for people.
 
 The problem: probes must be answered from the start, scrapes must not slow decisions, a port that everybody in the
-cluster can reach must not be a way to starve the process, and what it shows is not for everybody. The idea: HTTPS with
-kube-scheduler's delegated authentication and authorisation (`login`), only the health checks open; each connection has
-a place, a turn and a time for everything (`connections`, `turnstile`, `listener`); health checks are plain functions,
-and `metrics` renders in a thread.
+cluster can reach must not be a way to starve the process, and what it shows is not for everybody. The idea: HTTPS
+with kube-scheduler's delegated authentication and authorisation (`login`), only the health checks open; each
+connection has a slot, a turn and a time limit for everything (`connections`, `connection_rate_limiter`, `listener`);
+health checks are plain functions, and `metrics` renders in a thread.
 
 Three ports, of which only the first is on by default: HTTPS with a login; plain HTTP for health and metrics
 (`--metrics-bind-address`); plain HTTP for what only reads on this machine (`--insecure-port`), for development. All

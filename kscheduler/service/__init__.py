@@ -1,4 +1,4 @@
-"""The composition root: `parts` builds, `surface` serves HTTP, `service` starts and stops.
+"""The composition root: `parts` builds, `http_app` serves HTTP, `service` starts and stops.
 
 A program with its own plugins calls `run(Options(...))`; with `source_of` its configuration file is followed.
 """

@@ -79,8 +79,8 @@ class App:
         of_login: LoginConnections | None = None,
         earlier: EarlierTerm | None = None,
     ) -> None:
-        """`asked`: whom the login of the HTTP server asks; by default the same API server. `earlier`: what this process
-        has seen before it lost its lease.
+        """`of_login`: what the login of the HTTP server asks; by default the same API server. `earlier`: what this
+        process has seen before it lost its lease.
         """
         self._options = options
         self.parts = Parts(options, connection, earlier)
@@ -112,8 +112,8 @@ class App:
                 self.service_log.stopped(str(lost), has_failed=not stop.is_set())
             raise
         except BaseException as failure:  # includes a `sys.exit()` in a plugin's own task: every end is logged
-            is_queried_for = isinstance(failure, asyncio.CancelledError | KeyboardInterrupt)
-            self.service_log.stopped(_failure_reason(failure), has_failed=not is_queried_for)
+            is_requested = isinstance(failure, asyncio.CancelledError | KeyboardInterrupt)
+            self.service_log.stopped(_failure_reason(failure), has_failed=not is_requested)
             raise
         self.service_log.stopped(_reason(stop))
 
@@ -291,11 +291,11 @@ class App:
     async def _synced(self, stop: asyncio.Event) -> bool:
         """Wait until all handlers have got their first lists; whether that happened before `stop`."""
         stopped = asyncio.ensure_future(stop.wait())
-        search_budget = SYNC_WARNING_SECONDS
+        wait_seconds = SYNC_WARNING_SECONDS
         try:
             while not stop.is_set():
-                synced = asyncio.ensure_future(self.parts.wait_for_sync(search_budget))
-                search_budget = SYNC_REPEAT_SECONDS
+                synced = asyncio.ensure_future(self.parts.wait_for_sync(wait_seconds))
+                wait_seconds = SYNC_REPEAT_SECONDS
                 await asyncio.wait({synced, stopped}, return_when=asyncio.FIRST_COMPLETED)
                 if not synced.done():
                     synced.cancel()

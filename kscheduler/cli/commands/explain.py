@@ -45,7 +45,7 @@ from kscheduler.text import Style, json_line, printable, style_of
 __all__ = ["add_parser", "run"]
 _EXPLAINED = 0
 
-PartialResults = tuple[ExplainQuery | GroupExplainQuery, Decision | GroupDecision]
+Answered = tuple[ExplainQuery | GroupExplainQuery, Decision | GroupDecision]
 
 
 def run(args: argparse.Namespace) -> int:
@@ -80,7 +80,7 @@ def _run(args: argparse.Namespace) -> int:
     return _print(_answered_in_turn(queries), args)
 
 
-async def _ask_cluster(args: argparse.Namespace, served: Serving) -> list[PartialResults]:
+async def _ask_cluster(args: argparse.Namespace, served: Serving) -> list[Answered]:
     address = address_of(args)
     group, workload = group_in(args.pod or ""), workload_in(args.pod or "")
     is_bare = names_no_namespace(args.pod or "")
@@ -105,7 +105,7 @@ async def _ask_cluster(args: argparse.Namespace, served: Serving) -> list[Partia
 
 async def _answered(
     queries: Iterable[ExplainQuery | GroupExplainQuery], client: APIClient | None, args: argparse.Namespace
-) -> list[PartialResults]:
+) -> list[Answered]:
     decides = None
     if args.ask_extenders:
         from kscheduler.scenario.extenders import ExtenderDecider  # rarely needed, and large
@@ -121,7 +121,7 @@ async def _answered(
     return answers
 
 
-def _answered_in_turn(queries: Iterable[ExplainQuery | GroupExplainQuery]) -> Iterator[PartialResults]:
+def _answered_in_turn(queries: Iterable[ExplainQuery | GroupExplainQuery]) -> Iterator[Answered]:
     """Each answer when it is asked for. A pod about which nothing can be decided costs itself, not those after it."""
     problems: list[ScenarioError] = []
     is_all = True
@@ -144,7 +144,7 @@ def _leave_out(problems: list[ScenarioError], *, is_all: bool) -> None:
         print(f"kscheduler: {printable(str(problem))}: it is left out", file=sys.stderr)
 
 
-def _print(answers: Iterable[PartialResults], args: argparse.Namespace) -> int:
+def _print(answers: Iterable[Answered], args: argparse.Namespace) -> int:
     output: str = args.output
     style, kubectl = style_of(sys.stdout), KubectlFlags.of(args)
     failed, printed_notes = False, set[str]()

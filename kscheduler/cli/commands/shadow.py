@@ -193,7 +193,7 @@ def _options(args: argparse.Namespace, served: Any) -> "ShadowOptions":
         grace_seconds=args.grace.seconds,
         seconds=None if args.duration is None else args.duration.seconds,
         report=partial(_show, args.output),
-        say=_log_query,
+        say=_say,
         serving=HTTPServing(
             secure_port=None, insecure_port=args.insecure_port, metrics_address=args.metrics_bind_address
         ),
@@ -213,7 +213,7 @@ def _followed(args: argparse.Namespace) -> "FollowedScheduler":
     return replace(followed, percentage=None if given == 100 else given)
 
 
-def _log_query(text: str) -> None:
+def _say(text: str) -> None:
     """On standard error, beside the log: the report is on standard output."""
     print(f"kscheduler: {printable(text)}", file=sys.stderr, flush=True)
 

@@ -85,7 +85,7 @@ def answer(args: argparse.Namespace, asks: Asks, decides: Decider, why_here: str
         if args.service is not None:
             refuse(printable(str(problem)))
             return _FAILED
-        _log_query(f"decided here, {_without_own_plugins(args)}from the objects that you may read: {problem.short}")
+        _say(f"decided here, {_without_own_plugins(args)}from the objects that you may read: {problem.short}")
         return _decided(args, decides)
     except (ClientError, ConfigurationError) as problem:
         refuse(printable(str(problem)))
@@ -105,7 +105,7 @@ async def _queried(args: argparse.Namespace, asks: Asks, address: ServiceAddress
     connection = await load_connection(master=args.master, kubeconfig=args.kubeconfig, context=args.context)
     async with ServiceProxyClient(connection, address, args.asker) as door:
         code = await asks(args, door)
-    _log_query(f"answered by the service {address.text}")
+    _say(f"answered by the service {address.text}")
     return code
 
 
@@ -114,7 +114,7 @@ def _without_own_plugins(args: argparse.Namespace) -> str:
     return "" if getattr(args, "config", None) else "without plugins that only the service has, "
 
 
-def _log_query(text: str) -> None:
+def _say(text: str) -> None:
     print(f"kscheduler: {printable(text)}", file=sys.stderr)
 
 

@@ -71,10 +71,10 @@ def run(args: argparse.Namespace) -> int:
     """Show the screen until Ctrl-C; returns the exit code."""
     if not _LEAST_SECONDS <= args.interval <= 3600:
         return refuse("--interval: a number of seconds from 1 to 3600 was expected")
-    return answer(args, _show, _no_pod)
+    return answer(args, _show, _not_here)
 
 
-def _no_pod(_args: argparse.Namespace) -> int:
+def _not_here(_args: argparse.Namespace) -> int:
     refuse("top shows a running scheduler, and none has answered; `kubectl kscheduler pending` works without")
     return _FAILED
 

@@ -83,11 +83,11 @@ async def _ask_about_new(args: argparse.Namespace, door: ServiceProxyClient) -> 
     documents, not_read = explain_flags.new_objects_of(args)
     notes = [*not_read]
     requests = await explanation_requests(documents, namespace_of(args), notes, door)
-    requested_changes = {"against": args.against or "", "suggestions": not args.no_suggestions}
+    options = {"against": args.against or "", "suggestions": not args.no_suggestions}
     kubectl = KubectlFlags.of(args)
     answers: list[str] = []
     for request in requests:
-        body = {**request, **requested_changes}
+        body = {**request, **options}
         if args.output == "json":
             items = (await door.post_json("/explain", body))["items"]
             answers += [

@@ -237,7 +237,7 @@ class SlowPlugin:
     def __init__(self, command: str, say: SayPluginIsSlow, first_seconds: float = SLOW_PLUGIN_SECONDS) -> None:
         """`command`: the program, as the kubeconfig names it."""
         self._command = command
-        self._log_query = say
+        self._say = say
         self._first = first_seconds
         self._timer: asyncio.TimerHandle | None = None
 
@@ -255,5 +255,5 @@ class SlowPlugin:
         self._timer = asyncio.get_running_loop().call_later(delay, self._report, seconds)
 
     def _report(self, seconds: float) -> None:
-        self._log_query(self._command, seconds)
+        self._say(self._command, seconds)
         self._arm(seconds, 2 * seconds)

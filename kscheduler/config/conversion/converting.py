@@ -8,7 +8,7 @@ from typing import Any, Final
 import yaml
 
 from kscheduler.config.conversion.located import Fields, Items, Note, Notes, plain
-from kscheduler.config.conversion.manifests import ShadowEvaluator, of_manifest
+from kscheduler.config.conversion.manifests import FlagCheck, of_manifest
 from kscheduler.config.conversion.policies import of_policy
 from kscheduler.config.conversion.sources import CONFIGURATION, MANIFEST, POLICY, VOLCANO, source_in
 from kscheduler.config.conversion.versions import of_version
@@ -40,15 +40,15 @@ class Converted:
     """What is not converted, in the order of the file's lines."""
 
 
-def convert(data: bytes, where: str, check: Check, judge: ShadowEvaluator) -> Converted:
-    """Convert a file. Raises `ConfigError` where nothing can be made of it. `judge`: of the flags of a manifest.
+def convert(data: bytes, where: str, check: Check, flag_check: FlagCheck) -> Converted:
+    """Convert a file. Raises `ConfigError` where nothing can be made of it. `flag_check`: of the flags of a manifest.
 
     A field that the result's check refuses is left out and noted, so that what is printed can be used.
     """
     notes = Notes()
     source = source_in(data, where, notes)
     if source.form == MANIFEST:
-        manifest = of_manifest(source.tree, where, notes, judge)
+        manifest = of_manifest(source.tree, where, notes, flag_check)
         return Converted(_dumped(manifest), tuple(sorted(notes, key=lambda note: note.line)))
     tree = _CONVERSIONS[source.form](source.tree, where, notes)
     text = _written(tree)

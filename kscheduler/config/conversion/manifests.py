@@ -20,7 +20,7 @@ from kscheduler.config.conversion.located import Fields, Items, Notes, plain
 from kscheduler.config.errors import ConfigError, Problem
 
 # Of flags (`--name=value`): which of them, by index, mean nothing here, with the reason.
-ShadowEvaluator = Callable[[Sequence[str]], Mapping[int, str]]
+FlagCheck = Callable[[Sequence[str]], Mapping[int, str]]
 
 IMAGE: Final = "registry.example/kscheduler:0.1.0"
 THEIRS, OURS = "kube-scheduler", "kscheduler"
@@ -84,7 +84,7 @@ def runs_kube_scheduler(tree: Fields) -> bool:
     return _container_of(tree) is not None
 
 
-def of_manifest(tree: Fields, where: str, notes: Notes, judge: ShadowEvaluator) -> dict[str, Any]:
+def of_manifest(tree: Fields, where: str, notes: Notes, flag_check: FlagCheck) -> dict[str, Any]:
     """The manifest with kscheduler in kube-scheduler's place; `runs_kube_scheduler` holds.
 
     Raises `ConfigError` for a manifest that no API server and no kubelet would take.
@@ -93,7 +93,7 @@ def of_manifest(tree: Fields, where: str, notes: Notes, judge: ShadowEvaluator) 
     assert found is not None  # noqa: S101  said above
     given, index, words = found
     is_pod = tree.get("kind") == "Pod"
-    flags = _kept(list(_flags(words)), notes, judge)
+    flags = _kept(list(_flags(words)), notes, flag_check)
     result: dict[str, Any] = _without_null(plain(tree))
     result.pop("status", None)
     problems = list(_misshapen(result, is_pod=is_pod))
@@ -220,12 +220,12 @@ def _wrong(parent: dict[str, Any], where: str, names: Sequence[str]) -> Iterator
 # --- what becomes of it -----------------------------------------------------------------------------------------------
 
 
-def _kept(given: list[GivenFlag], notes: Notes, judge: ShadowEvaluator) -> list[GivenFlag]:
+def _kept(given: list[GivenFlag], notes: Notes, flag_check: FlagCheck) -> list[GivenFlag]:
     """The flags that mean something here. All others are noted."""
     flags = [
         GivenFlag(_OLD_FLAGS.get(flag.name, flag.name), part, flag.line) for flag in given for part in _parts(flag)
     ]
-    reasons = judge([flag.text for flag in flags])
+    reasons = flag_check([flag.text for flag in flags])
     kept = []
     for index, flag in enumerate(flags):
         if flag.name in _POLICY_FLAGS:

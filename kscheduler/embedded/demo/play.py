@@ -74,21 +74,21 @@ async def play(options: DemoOptions, out: TextIO) -> int:
 
 
 async def _play(options: DemoOptions, folder: Path, signals: StopSignals, out: TextIO) -> int:
-    _log_query(out, "starting the embedded cluster")
+    _say(out, "starting the embedded cluster")
     async with _cluster(options, folder) as url:
-        _log_query(out, f"starting the scheduler against {url}")
+        _say(out, f"starting the scheduler against {url}")
         config = write_configuration(folder, BOTH_NAMES)
         async with scheduler_process(url, folder / "scheduler.log", ["--config", config]) as own_url:
             async with APIClient(plain_connection(url)) as client:
                 outcome = await _schedule(options, client, out)
-            _log_query(out, report(outcome))
+            _say(out, report(outcome))
             if options.keep:
-                _log_query(out, _addresses(url, own_url, folder, config))
+                _say(out, _addresses(url, own_url, folder, config))
                 await signals.wait()
     return 0 if outcome.is_good else 1
 
 
-def _log_query(out: TextIO, text: str) -> None:
+def _say(out: TextIO, text: str) -> None:
     out.write(f"{text}\n")
     out.flush()
 
@@ -176,7 +176,7 @@ async def _schedule(options: DemoOptions, client: APIClient, out: TextIO) -> Dem
         async with running(BackgroundService("demo informer", factory.run)):
             await factory.informer(ALL_PODS).wait_until_synced()
             await _create(client, "/api/v1/nodes", nodes, {})
-            _log_query(out, f"created {len(nodes):,} nodes; creating {len(pods):,} pods")
+            _say(out, f"created {len(nodes):,} nodes; creating {len(pods):,} pods")
             expected = could_ever_be_bound(_typed(pods, Pod), _typed(nodes, Node))
             await _create_and_follow(client, pods, expected, observer, out)
         return await _judged(client, observer)

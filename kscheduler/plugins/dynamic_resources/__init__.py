@@ -1,9 +1,11 @@
 """DynamicResources: devices that pods claim.
 
 plugin           the extension points
-pod_claims       which claims a pod has, or why it must wait for them
 in_cycle         what PreFilter finds and Filter decides, for the points that follow
-search           the devices for a pod's claims, node by node
+search           the devices for a pod's claims, node by node; `allocators` makes the searches
+node_result_cache  what nodes gave to equal claims before
+long_evaluations  selectors that take long, evaluated in a thread
+extended         extended resources that are backed by devices
 events           what may help a pod that was rejected
 details          which claim is not served, for explanations
 """

@@ -11,7 +11,7 @@ from kscheduler.framework.cluster.devices import Claims, Devices
 from kscheduler.framework.nodes.node_info import NodeInfo
 from kscheduler.framework.status import Fault, Status, StatusError, error, unresolvable
 from kscheduler.plugins.dynamic_resources.extended import ExtendedResources
-from kscheduler.plugins.dynamic_resources.node_result_cache import Explanation
+from kscheduler.plugins.dynamic_resources.node_result_cache import NodeResult
 from kscheduler.plugins.dynamic_resources.search import DeviceSearch
 
 # Whether the requests of a claim can be served at all, whatever the node.
@@ -132,7 +132,7 @@ class ClaimsInCycle:
     """The search for devices of the claims that have none; `None`: all have, or `extended` is what is searched for."""
     extended: ExtendedResources | None = None
     """Extended resources that devices may stand for; the pod's claim for them is not among `claims`."""
-    found: dict[str, Explanation] = field(default_factory=dict)
+    found: dict[str, NodeResult] = field(default_factory=dict)
     """By node that passed, what each of `claims_on` would get there, if the search does not keep that."""
     unavailable: set[int] = field(default_factory=set)
     """Places in `claims` of claims that have devices which some node cannot use."""

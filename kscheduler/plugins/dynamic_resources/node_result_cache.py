@@ -22,7 +22,7 @@ from kscheduler.framework.cluster.devices import Devices
 from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows
 
 # What each claim gets, or a code of Filter.
-Explanation = Sequence[AllocationResult] | int
+NodeResult = Sequence[AllocationResult] | int
 
 # UIDs of the claims that an answer is about.
 OfClaims = tuple[str, ...]
@@ -39,7 +39,7 @@ MAX_RESULTS_KEPT: Final = 200_000
 class NodeResultCache:
     """The answers about nodes, for claims that ask for the same."""
 
-    answers: dict[str, tuple[Mapping[str, str], Explanation, OfClaims | None]] = field(default_factory=dict)
+    answers: dict[str, tuple[Mapping[str, str], NodeResult, OfClaims | None]] = field(default_factory=dict)
     """By name of a node, with its labels, and for which claims it holds; `None`: for all that ask for the same."""
     revision: int = -1
     """Of what is allocated, as far as the answers know of it."""
@@ -57,15 +57,15 @@ class NodeResultCache:
     """Nodes whose rows are not unknown yet."""
 
     def on_rows(
-        self, nodes: NodeTable, rows: Rows, ask: Callable[[Node], Explanation]
-    ) -> tuple[Codes, dict[str, Explanation]]:
+        self, nodes: NodeTable, rows: Rows, ask: Callable[[Node], NodeResult]
+    ) -> tuple[Codes, dict[str, NodeResult]]:
         """The codes of Filter at rows of the live table, int64 [rows], and what was found there for these claims only.
 
         `ask`: the answer about a node, which `put` has kept.
         """
         self._follow_rows(nodes)
         codes: Codes = self._codes[rows]
-        passing: dict[str, Explanation] = {}
+        passing: dict[str, NodeResult] = {}
         for place in np.flatnonzero(codes == _UNKNOWN).tolist():
             node = nodes.info(int(rows[place])).node
             assert node is not None  # noqa: S101  a live row
@@ -89,7 +89,7 @@ class NodeResultCache:
             self._codes[gone] = _UNKNOWN
         self._forgotten.clear()
 
-    def get(self, node: Node, claims: OfClaims) -> Explanation | None:
+    def get(self, node: Node, claims: OfClaims) -> NodeResult | None:
         """What is known of the node."""
         known = self.answers.get(node.metadata.name)
         if known is None or (known[2] is not None and known[2] != claims):
@@ -97,7 +97,7 @@ class NodeResultCache:
         labels = node.metadata.labels
         return known[1] if known[0] is labels or known[0] == labels else None
 
-    def put(self, node: Node, answer: Explanation, claims: OfClaims) -> None:
+    def put(self, node: Node, answer: NodeResult, claims: OfClaims) -> None:
         """Keep an answer that was found for these claims."""
         is_for_all = isinstance(answer, int) or not any(_is_shared(each) for each in answer)
         name = node.metadata.name
@@ -168,7 +168,7 @@ class ResultsByTemplate:
             kept.forget([name for name in owners if name])
 
 
-def _size_of(answer: Explanation) -> int:
+def _size_of(answer: NodeResult) -> int:
     return 1 if isinstance(answer, int) else sum([len(each.devices.results) for each in answer])
 
 

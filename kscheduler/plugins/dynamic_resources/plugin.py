@@ -70,7 +70,7 @@ from kscheduler.plugins.dynamic_resources.in_cycle import (
     reachable_from,
     unservable,
 )
-from kscheduler.plugins.dynamic_resources.node_result_cache import Explanation
+from kscheduler.plugins.dynamic_resources.node_result_cache import NodeResult
 from kscheduler.plugins.dynamic_resources.search import NOT_AVAILABLE, REASONS, LookAhead, UnfinishedError
 
 _PREPARED: Final = PreFilterResult(SUCCESS)
@@ -219,12 +219,12 @@ class DynamicResources(Plugin):
         state.found.update(found)
         return codes if codes.any() else PASS_ALL
 
-    def _devices_on(self, state: ClaimsInCycle, nodes: NodeTable, rows: Rows) -> tuple[Codes, dict[str, Explanation]]:
+    def _devices_on(self, state: ClaimsInCycle, nodes: NodeTable, rows: Rows) -> tuple[Codes, dict[str, NodeResult]]:
         """The codes of rows without devices, int64 [rows], and by node what was found and is not kept."""
         if state.search is not None and nodes is self._handle.view.nodes:
             return state.search.on_rows(nodes, rows)
         codes = np.zeros(len(rows), dtype=np.int64)
-        found: dict[str, Explanation] = {}
+        found: dict[str, NodeResult] = {}
         if state.search is None and state.extended is None:
             return codes, found
         for place, row in enumerate(rows.tolist()):

@@ -21,7 +21,7 @@ from kscheduler.framework.nodes.search_budget import SearchTimeBudget
 from kscheduler.framework.plugin_time import DECISION_TIME, DecisionEndedError
 from kscheduler.framework.status import Fault, StatusError
 from kscheduler.plugins.dynamic_resources.long_evaluations import WAIT_SECONDS, StillEvaluatingError
-from kscheduler.plugins.dynamic_resources.node_result_cache import Explanation, NodeResultCache, OfClaims
+from kscheduler.plugins.dynamic_resources.node_result_cache import NodeResult, NodeResultCache, OfClaims
 
 NO_DEVICES: Final = -1
 NOT_AVAILABLE: Final = -2
@@ -78,7 +78,7 @@ class DeviceSearch:
     def __post_init__(self) -> None:
         self._uids = tuple([claim.metadata.uid for claim in self.claims])
 
-    def on(self, node: Node) -> Explanation:
+    def on(self, node: Node) -> NodeResult:
         """What each claim gets on the node, or a code why they do not all get something.
 
         Raises `StatusError`: the claims or their classes are wrong, or the time is over; `UnfinishedError`.
@@ -93,7 +93,7 @@ class DeviceSearch:
             self.kept.put(node, answer, self._uids)
         return answer
 
-    def to_its_end(self, node: Node) -> Explanation:
+    def to_its_end(self, node: Node) -> NodeResult:
         """As `on` of a node that has passed Filter: its devices may have changed since, by a member of the pod's group,
         and the cycle's patience is over perhaps. Raises `StatusError`.
         """
@@ -103,7 +103,7 @@ class DeviceSearch:
         finally:
             self.search_budget = search_budget
 
-    def _searched(self, node: Node) -> Explanation:
+    def _searched(self, node: Node) -> NodeResult:
         """Search the node now. Raises `StatusError`, `UnfinishedError`."""
         end = self._end()
         while True:
@@ -139,7 +139,7 @@ class DeviceSearch:
                 self.kept.put(node, answer, self._uids)
                 return
 
-    def _in_turns(self, node: Node) -> Generator[None, bool, Explanation]:
+    def _in_turns(self, node: Node) -> Generator[None, bool, NodeResult]:
         """The answer about a node; after the first turn of others, the search begins again in a state that lasts."""
         end = self._end()
         parts, is_lasting = self._in_parts(self._current(), node, None, end), False
@@ -148,7 +148,7 @@ class DeviceSearch:
             try:
                 next(parts)
             except StopIteration as ended:
-                answer: Explanation = ended.value
+                answer: NodeResult = ended.value
                 return answer
             except StillEvaluatingError as still:
                 still.wait(WAIT_SECONDS)
@@ -169,7 +169,7 @@ class DeviceSearch:
             raise UnfinishedError
         return self.search_budget
 
-    def on_rows(self, nodes: NodeTable, rows: Rows) -> tuple[Codes, dict[str, Explanation]]:
+    def on_rows(self, nodes: NodeTable, rows: Rows) -> tuple[Codes, dict[str, NodeResult]]:
         """The same for rows of the live table, as `NodeResultCache.on_rows` returns it. Raises `StatusError`."""
         self._catch_up()
         return self.kept.on_rows(nodes, rows, self.on)
@@ -185,7 +185,7 @@ class DeviceSearch:
 
     def _in_parts(
         self, allocator: Allocator, node: Node, search_budget: SearchTimeBudget | None, end: float | None
-    ) -> Generator[None, None, Explanation]:
+    ) -> Generator[None, None, NodeResult]:
         name = node.metadata.name
         parts = allocator.allocate_in_parts(name, node.metadata.labels)
         while True:
@@ -207,13 +207,13 @@ class DeviceSearch:
             yield
 
 
-def _last_of(parts: Generator[None, None, Explanation]) -> Explanation:
+def _last_of(parts: Generator[None, None, NodeResult]) -> NodeResult:
     """What a search finds that nobody interrupts."""
     while True:
         try:
             next(parts)
         except StopIteration as ended:
-            answer: Explanation = ended.value
+            answer: NodeResult = ended.value
             return answer
 
 

@@ -1,6 +1,6 @@
 """What another configuration would have made of the same days.
 
 free_run     a scheduler that decides by itself while what came from outside happens as recorded
-measures     what came of a run, in numbers
+run_measurements  what came of a run, in numbers
 comparing    the recorded configuration against another one, both run in the same way
 """

@@ -1,1 +1,1 @@
-"""One attempt at one pod, from the queue to its binding, and the workers that make attempts side by side."""
+"""One attempt at one pod, from the queue to its binding. The workers that make attempts are in `scheduling.work`."""

@@ -1,8 +1,7 @@
 """Claims to devices after the decision: writing them, waiting for their devices, giving them back.
 
-    claim_commits       what DynamicResources asks for, in tasks that outlive a cancelled PreBind
-    binding_conditions  whether the devices of a claim are ready, and for how long to wait
-    freeing             taking an allocation away from a claim, or deleting it
+    claim_commits       what DynamicResources asks for, in tasks that outlive a cancelled PreBind;
+                        also waiting for devices to be ready, and giving allocations back
     claim_write         one write of one claim, until its outcome is certain
     claim_storage       the API server as these modules see it, and how its failures read
 

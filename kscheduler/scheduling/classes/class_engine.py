@@ -140,7 +140,7 @@ class ClassEngine:
             return None
         self._keep(name, known)
         for breaker in self._circuits:
-            breaker.result_cache += 1
+            breaker.kept_answers += 1
         return known
 
     def forget_all(self) -> None:

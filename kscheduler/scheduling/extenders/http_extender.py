@@ -142,13 +142,13 @@ class HTTPExtender:
 
         async with self._room:
             request = await self._about_nodes(pod, names, nodes)
-            return await self._ask(_Query("filter", self.settings.filter_verb, pod.key), request, read)
+            return await self._ask(_Call("filter", self.settings.filter_verb, pod.key), request, read)
 
     async def points(self, pod: SentPod, names: Sequence[str], nodes: SentNodes) -> dict[str, int]:
         """Points by node. Without `prioritizeVerb` none. Raises `ExtenderFailure`, or what `nodes` raises."""
         if not self.settings.prioritize_verb:
             return {}
-        query = _Query("prioritize", self.settings.prioritize_verb, pod.key)
+        call = _Call("prioritize", self.settings.prioritize_verb, pod.key)
 
         def read(body: bytes) -> dict[str, int]:
             scores = read_scores(body)
@@ -157,7 +157,7 @@ class HTTPExtender:
             return points_of(scores, self.settings.weight, names)
 
         async with self._room:
-            return await self._ask(query, await self._about_nodes(pod, names, nodes), read)
+            return await self._ask(call, await self._about_nodes(pod, names, nodes), read)
 
     async def victims(self, preemptor: PodInfo, pod: SentPod, proposed: Victims, pods_on: PodsOn) -> Victims:
         """Nodes and victims that it leaves. Without `preemptVerb` all. Raises `ExtenderFailure`."""
@@ -175,7 +175,7 @@ class HTTPExtender:
             return left_victims(self.name, proposed, read_victims(body), pods_on, preemptor, is_ignorable=ignorable)
 
         request = preemption_request(pod.document, proposed, whole)
-        return await self._ask(_Query("preempt", self.settings.preempt_verb, pod.key), request, read)
+        return await self._ask(_Call("preempt", self.settings.preempt_verb, pod.key), request, read)
 
     async def bind(self, pod: Pod, node: str, may_send: Callable[[], bool]) -> None:
         """Have it bind the pod. Raises `BindFailure`; then the pod may be bound all the same."""
@@ -188,7 +188,7 @@ class HTTPExtender:
                 raise ExtenderClaimError(refusal)
 
         try:
-            await self._ask(_Query("bind", self.settings.bind_verb, pod.key), request, read, may_send)
+            await self._ask(_Call("bind", self.settings.bind_verb, pod.key), request, read, may_send)
         except CallGivenUpError as error:
             raise BindFailure(str(error)) from error
         except ExtenderFailure as failure:
@@ -205,7 +205,7 @@ class HTTPExtender:
 
     async def _ask(
         self,
-        query: "_Query",
+        call: "_Call",
         request: bytes,
         read: Callable[[bytes], T],
         may_send: Callable[[], bool] | None = None,
@@ -213,22 +213,22 @@ class HTTPExtender:
         """The answer, read and checked. Every end is reported; but a call that this process itself has given up raises
         `CallGivenUpError`, and says nothing about the extender.
         """
-        reports, verb = self._reports, query.verb
+        reports, verb = self._reports, call.verb
         began = reports.now()
         try:
-            found = read(await self._calls.call(query.path, request, may_send))
+            found = read(await self._calls.call(call.path, request, may_send))
         except CallGivenUpError:
             raise
         except ExtenderClaimError as refusal:
             reports.ended(verb, CallResult.ERROR, began)
             reports.answered()
             if self.settings.ignorable and verb != "bind":  # of a bind the pod's own lines tell
-                reports.passed_over(verb, query.pod, shortened(str(refusal)))
+                reports.passed_over(verb, call.pod, shortened(str(refusal)))
             raise ExtenderFailure(shortened(str(refusal))) from refusal
         except (ExtenderResponseError, ExtenderError) as error:
             result = CallResult.TIMEOUT if isinstance(error, ExtenderTimeoutError) else CallResult.ERROR
             reports.ended(verb, result, began)
-            reports.was_unavailable(verb, query.pod, str(error))
+            reports.was_unavailable(verb, call.pod, str(error))
             raise ExtenderFailure(str(error)) from error
         reports.ended(verb, CallResult.SUCCESS, began)
         reports.answered()
@@ -236,7 +236,7 @@ class HTTPExtender:
 
 
 @dataclass(frozen=True, slots=True)
-class _Query:
+class _Call:
     """What is asked, for reports."""
 
     verb: str

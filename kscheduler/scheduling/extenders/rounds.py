@@ -1,4 +1,4 @@
-"""Deciding in rounds: judge the pod, ask extenders what the cycle wants to know, and judge it again with the answers.
+"""Deciding in rounds: evaluate the pod, ask extenders what the cycle wants to know, evaluate again.
 
     cycle --> questions? --> ask --> cycle with the answers --> questions? ... at most `MAX_ROUNDS` times
        '--> no: that is the decision                '--> no: that is the decision
@@ -24,21 +24,21 @@ MAX_ROUNDS: Final = 4
 MOVED_ON: Final = f"none of the nodes that extenders left fits any more, though they were asked {MAX_ROUNDS} times"
 
 # Runs the cycle with these answers: its record, and the nodes that were judged; `None` ends it without a decision.
-ShadowEvaluator = Callable[[ExtenderResults], tuple[SchedulingRecord, NodeTable] | None]
+Evaluate = Callable[[ExtenderResults], tuple[SchedulingRecord, NodeTable] | None]
 
 
 async def decide_in_rounds(
-    extenders: Extenders, pod: PodInfo, first: ExtenderResults, judge: ShadowEvaluator
+    extenders: Extenders, pod: PodInfo, first: ExtenderResults, evaluate: Evaluate
 ) -> ExtenderResults | None:
-    """Judge until no question is left. The last record of `judge` is the decision: act on it before any await.
+    """Evaluate until no question is left. The last record of `evaluate` is the decision: act on it before any await.
 
-    `first`: what is known before the first question. Returns the answers behind the decision; `None` if `judge` has
+    `first`: what is known before the first question. Returns the answers behind the decision; `None` if `evaluate` has
     ended it. A record that still has questions about nodes after the last round becomes an error (`MOVED_ON`); one
     about victims says that no node fits, and evicts nobody.
     """
     answers = first
     for rounds in range(MAX_ROUNDS + 1):
-        judged = judge(answers)
+        judged = evaluate(answers)
         if judged is None:
             return None
         record, nodes = judged

@@ -2,10 +2,11 @@
 
     group_cycle       the members one after the other, and whether the group may be placed at all
     composite_cycle   the groups of a composite group one after the other, and the same question
-    group_checks      what must hold of a group before that
+    group_placement   the placements that are tried for a group, and which is best
+    group_trial       the members' places while a group is tried, and how that is undone
     group_preemption  when no placement is found: whose eviction would make room for the whole group
-    group_outcome     what becomes of each member, and of the group's condition
-    reservations      Reserve and its reverse
+    group_status_writer  the group's condition
+    member_extender_results  what extenders have said about each member
 
 Who gets a node is bound afterwards, by an ordinary attempt (`scheduling.attempt.group_attempt`).
 """

@@ -1,7 +1,7 @@
 """What the scheduler counts: `Observations` has a method per observation point, and an attribute per series.
 
-`counts` says why these are plain numbers. Label values are names of profiles, plugins, events and outcomes, never a
-user's text.
+Series are plain numbers here (`telemetry.series`). Label values are names of
+profiles, plugins, events and outcomes, never a user's text.
 """
 
 from kscheduler.scheduling.observations.declared_series import (

@@ -2,9 +2,8 @@
 
     lines       every line: its name, level and fields (docs/logs.md documents them, and a test compares)
     pod_log     `PodLog`, with a method per thing that happens to a pod
-    decision    the nodes and points of a cycle's record, from -v 5
     recent_attempts  rings of the last attempts and preemptions, kept whether anything is logged or not
-    together    pods that are rejected with their class: one line for many
+    repeated_errors  errors that repeat: one line for many pods
 
 On the hot path, callers check `verbose` before they call a method, so that a quiet log costs one comparison per pod.
 """

@@ -42,7 +42,7 @@ from kscheduler.scheduling.failure import Failure
 from kscheduler.scheduling.observers import hears
 from kscheduler.scheduling.pod_log.lines import LINES, MOVES, OUTCOMES, STEPS, WAKING, RejectedPodsBatch, lines_of
 from kscheduler.scheduling.pod_log.recent_attempts import RecentAttempts
-from kscheduler.scheduling.pod_log.repeated_errors import NameSearchResult, RepeatedErrors
+from kscheduler.scheduling.pod_log.repeated_errors import FoundPod, RepeatedErrors
 from kscheduler.state.queue.equivalence_groups import Element, EquivalenceGroup
 from kscheduler.state.queue.queued_group import QueuedPodGroup
 from kscheduler.state.queue.sub_queues import BACKOFF, GATED, UNSCHEDULABLE
@@ -239,7 +239,7 @@ class PodLog:
         elif verbose(OUTCOMES):
             self._rejected(queued, verdict, found, now, OUTCOMES, awaited_events)
 
-    def repeat_errors(self, now: float, find: Callable[[str], NameSearchResult | None]) -> None:
+    def repeat_errors(self, now: float, find: Callable[[str], FoundPod | None]) -> None:
         """Write of each error that lasts, once a minute, that it does; cheap if there are none.
 
         `now`: wall-clock seconds. `find`: where a pod waits, by its key.

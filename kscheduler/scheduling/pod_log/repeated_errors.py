@@ -28,7 +28,7 @@ PODS_EACH: Final = 8
 _OTHERS: Final = ""
 
 # A pod that waits, with its queue.
-NameSearchResult = tuple[str, QueuedPodInfo]
+FoundPod = tuple[str, QueuedPodInfo]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class RepeatedErrors:
         else:
             cause.times += 1
 
-    def due(self, now: float, find: Callable[[str], NameSearchResult | None]) -> list[Repeated]:
+    def due(self, now: float, find: Callable[[str], FoundPod | None]) -> list[Repeated]:
         """The lines to be written now. `find`: where a pod waits, by its key; `None`: it is being tried, or is gone."""
         if not self._causes:
             return []
@@ -96,9 +96,7 @@ class RepeatedErrors:
                 del self._causes[name]
         return lines
 
-    def _waiting(
-        self, name: str, cause: _Cause, find: Callable[[str], NameSearchResult | None]
-    ) -> NameSearchResult | None:
+    def _waiting(self, name: str, cause: _Cause, find: Callable[[str], FoundPod | None]) -> FoundPod | None:
         for key in reversed(list(cause.pods)):
             found = find(key)
             if found is not None and found[1].last_error:

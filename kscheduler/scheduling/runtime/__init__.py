@@ -1,25 +1,21 @@
 """The plugin runtime: the only package that calls plugins, and the one that decides what happens when a plugin fails.
 
     guard            the `try` around every call; `FailureOutcome`: what becomes of the pod after a failure
-    points           the table of all calls: how the answer is checked, and which fate follows a failure
-    building         the factory, and the events that a plugin registers
-    queue_calls      PreEnqueue, standing gates, queueing hints
-    sort_order       QueueSort, with keys that can always be compared
-    signing          `sign`: which parts of a pod a plugin reads
+    points           the table of all calls: how the answer is checked, and what a failure leads to
+    lifecycle_calls  the factory, the events that a plugin registers, `sign`, and `close` at the end
+    queue_calls      PreEnqueue, standing gates, queueing hints; QueueSort, with keys that can always be compared
     cycle_calls      PreFilter and its extensions, Filter, PostFilter, PreScore, Score, NormalizeScore
-    left_out         what becomes of a user's score that fails: nodes without points, and who is told
+    partial_results  what becomes of a user's score that fails: nodes without points, and the report of it
     status_text      the meaning of a filter's codes, and details about rejected rows
     attempt_calls    Reserve, Permit, PreBind, Bind, PostBind, Unreserve
-    closing          `close`, when nobody uses the plugin any more
-    steps            coroutines of plugins, timed step by step
-    timing           the interface of a cycle's stopwatch
+    timing           the stopwatch of a cycle, and of coroutines step by step
 
 No other module in `scheduling`, `state` or `framework` calls a method of an extension point on a plugin or catches
 what a plugin raises; a test walks the sources. `state` receives functions that never raise instead (`QueuePolicy`).
 
 To add an extension point:
 
-    always                    a protocol in `framework.plugin`, its parameters in `framework.plugin_contract`, a row in
+    for all points            a protocol in `framework.plugin`, its parameters in `framework.plugin_contract`, a row in
                               `points`, and a `call_...` function beside those that run at the same time
     named in configurations   a member of `Point`, a key of `config.expansion.POINTS` and of `config.types.Plugins`, a
                               field of `Profile` that `profiles` fills

@@ -40,7 +40,7 @@ from kscheduler.scheduling.supervision.holds import (
     FIRST_BACKOFF_SECONDS,
     HELD_BACK,
     LONGEST_BACKOFF_SECONDS,
-    NO_LISTENER,
+    NO_NAMESPACE,
     STRIKES,
     Caller,
     Holds,
@@ -95,7 +95,7 @@ class _Streak:
         """For whom it has failed, if that is enough to take the plugin for one that answers nobody; else empty."""
         if len(self.uids) < STRIKES:
             return ""
-        if last.namespace == NO_LISTENER:  # `refresh`, which is about no pod, counts by its calls
+        if last.namespace == NO_NAMESPACE:  # `refresh`, which is about no pod, counts by its calls
             return f"for {STRIKES} calls in a row"
         if len(self.namespaces) < SEVERAL:
             return ""
@@ -106,7 +106,7 @@ class CircuitBreaker:
     """The state of one plugin in one profile."""
 
     __slots__ = (
-        *("holds", "is_watched", "now", "result_cache", "opened_at", "opened_for", "state", "tried_again_at"),
+        *("holds", "is_watched", "now", "kept_answers", "opened_at", "opened_for", "state", "tried_again_at"),
         *("_failed_namespaces", "_failed_pods", "_grace_ends", "_newcomers", "_others_ask"),
         *("_last_answers", "_kept_seen", "_last_trial", "_openings", "_streaks"),
     )
@@ -122,7 +122,7 @@ class CircuitBreaker:
         """The extension point whose failures have opened it."""
         self.opened_for = ""
         """For whom the plugin had failed when it opened, in words."""
-        self.result_cache = 0
+        self.kept_answers = 0
         """How many pods were decided by answers of the plugin that are kept: counted by the class engine."""
         self.tried_again_at = 0.0
         """When an open circuit is tried again."""
@@ -130,7 +130,7 @@ class CircuitBreaker:
         self._last_answers: RecentlyUsed[str, float] = RecentlyUsed(_MAX_POINTS)
         """By extension point, when it was told of the last right answer there."""
         self._kept_seen: dict[str, int] = {}
-        """By extension point, `result_cache` at the last failure there."""
+        """By extension point, `kept_answers` at the last failure there."""
         self._openings = 0
         """In a row: the back-off grows with them."""
         self._failed_namespaces: RecentlyUsed[str, bool] = RecentlyUsed(_MAX_NAMESPACES)
@@ -186,8 +186,8 @@ class CircuitBreaker:
             return True
         now = self.now()
         streak = self._streaks.use(point)
-        if point in _KEPT_POINTS and self._kept_seen.get(point, 0) != self.result_cache:
-            self._kept_seen[point], self._last_answers[point], streak = self.result_cache, now, None
+        if point in _KEPT_POINTS and self._kept_seen.get(point, 0) != self.kept_answers:
+            self._kept_seen[point], self._last_answers[point], streak = self.kept_answers, now, None
         if streak is None:
             streak = self._streaks[point] = _Streak()
         streak.add(caller)

@@ -41,7 +41,7 @@ _MAX_NAMED: Final = 5
 # In every text that says so.
 HELD_BACK: Final = "is held back from"
 # The namespace of a call that is about no pod: `refresh`.
-NO_LISTENER: Final = ""
+NO_NAMESPACE: Final = ""
 
 
 class Caller(NamedTuple):
@@ -140,7 +140,7 @@ class Holds:
 
         `name`: the pod's, for people. `None`: a call that had begun before the hold, or one about no pod.
         """
-        if caller.namespace == NO_LISTENER:
+        if caller.namespace == NO_NAMESPACE:
             return None
         now = self._now()
         of_namespace = self._overrun_of_namespace(caller, name, cause, now)

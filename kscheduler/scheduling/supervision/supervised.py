@@ -38,7 +38,7 @@ from kscheduler.framework.status import StatusError
 from kscheduler.framework.traits import traits_of
 from kscheduler.scheduling.supervision.alarm import ALARM, TimeBudgetError, shown_seconds
 from kscheduler.scheduling.supervision.circuit_breaker import REPORTED_EACH_SECONDS, CircuitBreaker
-from kscheduler.scheduling.supervision.holds import NO_LISTENER, Caller
+from kscheduler.scheduling.supervision.holds import NO_NAMESPACE, Caller
 
 HINT: Final = "QueueingHint"
 _MAX_NAMED: Final = 10
@@ -265,7 +265,7 @@ class SupervisedPlugin:
             work = begin(*arguments)
             if getattr(work, "send", None) is None:
                 return work
-            caller = caller_among(arguments) or Caller(NO_LISTENER, label)
+            caller = caller_among(arguments) or Caller(NO_NAMESPACE, label)
 
             def budgeted(step: Callable[..., Any]) -> BudgetedCall:
                 return BudgetedCall(self.name, label, step, budget, overruns, breaker, None, caller)

@@ -22,7 +22,7 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import StatusError
 from kscheduler.scheduling.supervision.alarm import TimeBudgetError
 from kscheduler.scheduling.supervision.circuit_breaker import CircuitBreaker, CircuitState
-from kscheduler.scheduling.supervision.holds import NO_LISTENER, Caller, ReportedHold
+from kscheduler.scheduling.supervision.holds import NO_NAMESPACE, Caller, ReportedHold
 
 DEFAULT_BUDGET_SECONDS: Final = 0.2
 _LONGEST_CAUSE: Final = 300
@@ -302,8 +302,8 @@ def _caller(pod: PodInfo | None, overrun: TimeBudgetError | None, numbers: Itera
     caller = overrun.caller
     return (
         caller
-        if caller is not None and caller.namespace != NO_LISTENER
-        else Caller(NO_LISTENER, f"call {next(numbers)}")
+        if caller is not None and caller.namespace != NO_NAMESPACE
+        else Caller(NO_NAMESPACE, f"call {next(numbers)}")
     )
 
 
@@ -312,7 +312,7 @@ def _late(overrun: TimeBudgetError | None, caller: Caller | None) -> Caller | No
     if overrun is None:
         return None
     known = overrun.caller
-    return known if known is not None and known.namespace != NO_LISTENER else caller
+    return known if known is not None and known.namespace != NO_NAMESPACE else caller
 
 
 def _overrun(failure: BaseException) -> TimeBudgetError | None:

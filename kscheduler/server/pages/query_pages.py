@@ -210,8 +210,8 @@ def _wants_text(request: web.Request) -> bool:
 
 def _wants_fresh(request: web.Request) -> bool:
     """Whether the client takes no answer of before its question: who has just changed something asks like that."""
-    requested_changes = ",".join(request.headers.getall(hdrs.CACHE_CONTROL, [])).lower().split(",")
-    return any(wish.strip() == "no-cache" for wish in requested_changes)
+    directives = ",".join(request.headers.getall(hdrs.CACHE_CONTROL, [])).lower().split(",")
+    return any(directive.strip() == "no-cache" for directive in directives)
 
 
 def _response(request: web.Request, answer: QueryResponse, content_type: str) -> web.Response:

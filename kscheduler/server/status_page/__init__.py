@@ -5,7 +5,7 @@
     drawing        the heat map as SVG paths
     rendering      templates to bytes; jinja2 is imported at the first view, in a thread
     live_view      one snapshot for all who look, and what has changed since the one before
-    kept_answers   what a copy of the process has decided about pods, kept for some seconds
+    shared_responses  what forks of the process have decided about pods, kept for some seconds and shared
     site           the paths, their pages and the streams
     login_form     a token typed into a form, where the port has a login
 

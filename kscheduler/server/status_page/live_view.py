@@ -120,8 +120,8 @@ class LiveView:
         """A snapshot that is no older than a second, or than its price allows."""
         await self._templates.load(overview_only=True)
         found = self._snapshot
-        search_budget = max(FRESH_SECONDS, min(self.cost_seconds * 25, LONGEST_PAUSE_SECONDS))
-        if found is None or not 0 <= self._now() - found.at < search_budget:
+        longest_age = max(FRESH_SECONDS, min(self.cost_seconds * 25, LONGEST_PAUSE_SECONDS))
+        if found is None or not 0 <= self._now() - found.at < longest_age:
             found = await self._renew()
         return found
 

@@ -2,7 +2,7 @@
 
     options    what is followed, where is answered
     connected  clients that cannot write, informers, the follower
-    answering  HTTP: health, metrics, /shadow
+    http_app   HTTP: health, metrics, /shadow
     service    start and end, signals, the log
 
 Nothing of the service that writes is imported here (a contract of import-linter says so): no Binding, no eviction, no

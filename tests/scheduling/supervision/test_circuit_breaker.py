@@ -9,7 +9,7 @@ from kscheduler.scheduling.supervision.circuit_breaker import (
     CircuitBreaker,
     CircuitState,
 )
-from kscheduler.scheduling.supervision.holds import FIRST_BACKOFF_SECONDS, LONGEST_BACKOFF_SECONDS, NO_LISTENER, Caller
+from kscheduler.scheduling.supervision.holds import FIRST_BACKOFF_SECONDS, LONGEST_BACKOFF_SECONDS, NO_NAMESPACE, Caller
 
 
 class Timed:
@@ -121,18 +121,18 @@ def test_a_namespace_that_has_not_failed_need_not_wait_for_the_back_off() -> Non
 
 def test_a_refresh_that_takes_too_long_opens_it_without_any_pod() -> None:
     timed = Timed()
-    assert not timed.breaker.failed("Refresh", Caller(NO_LISTENER, "1"))
-    assert not timed.breaker.failed("Refresh", Caller(NO_LISTENER, "2"))
-    assert timed.breaker.failed("Refresh", Caller(NO_LISTENER, "3"))
+    assert not timed.breaker.failed("Refresh", Caller(NO_NAMESPACE, "1"))
+    assert not timed.breaker.failed("Refresh", Caller(NO_NAMESPACE, "2"))
+    assert timed.breaker.failed("Refresh", Caller(NO_NAMESPACE, "3"))
 
 
 def test_pods_that_kept_answers_have_placed_were_answered() -> None:
     """Of these the plugin is not asked again, perhaps for hours."""
     timed = Timed()
-    timed.breaker.result_cache += 1
+    timed.breaker.kept_answers += 1
     assert not timed.fails("a", "b", "c", "d"), "another pod was placed by them"
     timed.passes(ANSWERS_SECONDS)
-    timed.breaker.result_cache += 1
+    timed.breaker.kept_answers += 1
     assert not timed.fails("a", "b", "c", "d")
     timed.passes(ANSWERS_SECONDS)
     assert timed.fails("a"), "none since"

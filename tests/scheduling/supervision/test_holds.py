@@ -7,7 +7,7 @@ from kscheduler.scheduling.supervision.holds import (
     FORGOTTEN_AFTER_SECONDS,
     LONGEST_BACKOFF_SECONDS,
     MANY_PODS,
-    NO_LISTENER,
+    NO_NAMESPACE,
     SHORT_SECONDS,
     STRIKES,
     Caller,
@@ -137,5 +137,5 @@ def test_a_call_that_had_begun_before_the_hold_does_not_lengthen_it() -> None:
 
 def test_a_call_about_no_pod_holds_nobody_back() -> None:
     timed = Timed()
-    assert [timed.slow(str(number), NO_LISTENER) for number in range(9)] == [0] * 9
+    assert [timed.slow(str(number), NO_NAMESPACE) for number in range(9)] == [0] * 9
     assert not timed.holds

@@ -94,15 +94,15 @@ def _seconds_left(pod: Object, taints: list[Taint], since: dict[_Seen, datetime]
         borne = [toleration for toleration in tolerations if covers(toleration, taint)]
         if not borne:
             return 0.0
-        search_budget = [
+        tolerated_seconds = [
             toleration.toleration_seconds for toleration in borne if toleration.toleration_seconds is not None
         ]
-        if search_budget:
+        if tolerated_seconds:
             first = next(
                 moment for (key, value, _), moment in since.items() if (key, value) == (taint.key, taint.value)
             )
             begin = max(first, arrival) if arrival is not None else first
-            limits.append(max(min(search_budget), 0) - (now - begin).total_seconds())
+            limits.append(max(min(tolerated_seconds), 0) - (now - begin).total_seconds())
     return min(limits, default=None)
 
 

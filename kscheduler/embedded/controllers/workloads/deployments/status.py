@@ -67,8 +67,8 @@ def counted(deployment: Object, rollout: Rollout, conditions: list[Object], now:
     is_enough = available >= wanted(deployment) - max_unavailable(deployment)
     reason = "MinimumReplicasAvailable" if is_enough else "MinimumReplicasUnavailable"
     message = f"Deployment {'has' if is_enough else 'does not have'} minimum availability."
-    drift_detection = "True" if is_enough else "False"
-    conditions = _newest_last(conditions, "Available", drift_detection, reason, message, now)
+    is_available = "True" if is_enough else "False"
+    conditions = _newest_last(conditions, "Available", is_available, reason, message, now)
     status = {
         "observedGeneration": deployment["metadata"].get("generation", 0),
         "replicas": present(rollout.all),
