@@ -387,13 +387,13 @@ class Assembly:
         return not (pod.spec.node_name or pod.is_terminal or self.cache.is_assumed(uid) or self.queue.is_in_flight(uid))
 
     def _call_back(self) -> int:
-        """Fail pods that wait for a Permit plugin that is called no more: nobody would ever let them go on."""
+        """Fail pods that wait for a Permit plugin that is no longer called: nothing would ever let them go on."""
         called_back = 0
         for held in self.waiting.all():
             profile = self.profiles.get(held.pod.pod.spec.scheduler_name)
             has = frozenset(plugin.name for plugin in profile.permit) if profile is not None else frozenset[str]()
             if gone := sorted(held.pending_plugins - has):
-                called_back += held.preempt(gone[0], f"{gone[0]} is called no more: {WHY_GONE}")
+                called_back += held.preempt(gone[0], f"{gone[0]} is no longer called: {WHY_GONE}")
         return called_back
 
     def _let_go(self, pod: Pod) -> None:

@@ -35,8 +35,7 @@ from kscheduler.telemetry.logs import get_logger
 #
 # The runtime builds each plugin by `factory(args, handle)`. Most policies need neither, so a class says by the names of
 # its constructor's parameters what it wants: `args`, `handle`, both, or nothing. Arguments that nobody takes are
-# refused,
-# as they would be lost without a word.
+# refused, as they would be lost without a word.
 
 
 class WrongConstructorError(TypeError):

@@ -177,7 +177,7 @@ class PluginLoading:
         if not any(real.is_relative_to(Path(each).resolve()) for each in self._directories):
             self.paths.append(str(path))
             advice = f"the process must be started with --plugin-directory={path.parent}"
-            raise UnusablePluginError(f"{path} may not be loaded because a configuration says so; {advice}")
+            raise UnusablePluginError(f"{path} may not be loaded on the word of a configuration alone; {advice}")
         return str(path)
 
     def _load_file(self, path: str, sha256: str) -> None:

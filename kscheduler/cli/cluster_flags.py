@@ -94,7 +94,7 @@ def add_cluster(cluster: "argparse._ArgumentGroup") -> None:
 
 
 def refuse_standard_input_twice(args: argparse.Namespace) -> None:
-    """Of one that both flags name the second would find nothing. Raises `ScenarioError`."""
+    """Standard input can be read only once. Raises `ScenarioError`."""
     if STANDARD_INPUT in (args.source or ()) and STANDARD_INPUT in args.filename:
         raise ScenarioError("--from and -f cannot both be standard input")
 

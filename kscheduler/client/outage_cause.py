@@ -149,7 +149,7 @@ TABLE: Final = (
         "`too many open files` (EMFILE, ENFILE) when a socket, a token or a certificate is opened",
         lambda seen: seen.has_number(errno.EMFILE, errno.ENFILE),
         "this process or machine has no file descriptor left, and the API server is not to blame: raise the limit "
-        "(ulimit -n, LimitNOFILE, fs.file-max), and look what holds them (process_open_fds)",
+        "(ulimit -n, LimitNOFILE, fs.file-max), and see what holds them (process_open_fds)",
     ),
     Symptom(
         Cause.MEMORY,
@@ -188,7 +188,7 @@ TABLE: Final = (
         Cause.NAME,
         "`name or service not known`: the name server says that there is no such name (NXDOMAIN)",
         _lookup(*_NO_SUCH_NAME),
-        "the host name is not resolved, there is none of this name: look at the server of the kubeconfig, at DNS, and "
+        "the host name cannot be resolved, no such name exists: look at the server of the kubeconfig, at DNS, and "
         "in a pod at its dnsPolicy",
     ),
     Symptom(

@@ -206,7 +206,7 @@ class APIServerReachability:
         refused = self._unauthorized
         if refused.diagnosed is not None and refused.seconds(now) >= UNREADY_SECONDS:
             seconds = _seconds(refused.seconds(now))
-            return f"{self.server} does not accept our credentials for {seconds} s: {refused.diagnosed.text}"
+            return f"{self.server} has not accepted our credentials for {seconds} s: {refused.diagnosed.text}"
         silent = now - self._last_success
         if silent < UNREADY_SECONDS:
             return None
@@ -228,7 +228,7 @@ class APIServerReachability:
             return self._away.diagnosed.text
         if self._refusal is not None and self._refusal_at >= self._last_success:
             return self._refusal.text
-        return "nothing is heard of it"
+        return "nothing has been heard from it"
 
     def is_in_trouble(self, now: float) -> bool:
         """Whether all requests fail or may fail; complaints about single resources are then not worth a line."""

@@ -2,7 +2,7 @@
 
 A write that hangs has no answer to learn from. But the API server gives up on a webhook after its `timeoutSeconds` (10
 by default, 30 at most), on etcd and on itself, and its answer names who did not answer. What it said last about each
-kind of write in each namespace is kept here, for reports of writes that hang (`app.monitors.hanging_writes`).
+kind of write in each namespace is kept here, for reports of writes that hang (`service.monitors.hanging_writes`).
 
 What a request was refused for as it is (400 to 422) says nothing of the kind. Limits: the last `MOST` namespaces and
 kinds, as lines of text. Pure.

@@ -215,9 +215,9 @@ def _of_point(before: Tree, after: Tree, point: str) -> Iterator[str]:
         if weight and of_new_multi.get(name):
             yield f"{name} weight {weight} -> {of_new_multi[name]}"
         else:
-            yield f"{name} enabled no more"
+            yield f"{name} no longer enabled"
     yield from (f"{name} disabled" for name in sorted(is_disabled - was_disabled) if name not in new)
-    yield from (f"{name} disabled no more" for name in sorted(was_disabled - is_disabled) if name not in new)
+    yield from (f"{name} no longer disabled" for name in sorted(was_disabled - is_disabled) if name not in new)
     common = [name for name in old if name in new]
     if common != [name for name in new if name in old]:
         yield f"the order is now {', '.join(new)}"

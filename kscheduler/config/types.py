@@ -224,7 +224,7 @@ class KubeSchedulerConfiguration(Settings, frozen=True):
     client_connection: ClientConnectionConfiguration = ClientConnectionConfiguration()
     """The connection to the API server."""
     enable_profiling: bool = True
-    """Serve `/debug/pprof`."""
+    """Accepted; `/debug/pprof` is not served (docs/differences.md)."""
     enable_contention_profiling: bool | None = None
     """Whether profiles include lock contention; missing means as `enableProfiling`."""
     percentage_of_nodes_to_score: Int32 = 0

@@ -174,7 +174,7 @@ class Announcements:
         """A follower cannot watch the Lease."""
         if isinstance(failure, NetworkError) or not self._unwatched.is_due(self._now()):
             return
-        meanwhile = f"meanwhile it is read each {retry_seconds:g} s, and a fail-over takes longer by as much"
+        meanwhile = f"meanwhile it is read every {retry_seconds:g} s, and a fail-over takes that much longer"
         advice = f"{self.advice(failure, otherwise='the watch is tried again')}; {meanwhile}"
         _log.warning("lease_watch_fails", lease=self.lease, err=str(failure), advice=advice)
 

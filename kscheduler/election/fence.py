@@ -2,7 +2,8 @@
 
 A process that was stopped for a minute believes that it leads until somebody looks at the clock. So the clock is
 looked at before each write leaves (`client.http`; through a proxy, before its connection is opened), without a
-request: 0.2 us. The check is in the one place that all writes pass, not with those who write: nobody can forget it.
+request: 0.2 us. The check is in the one place that these writes pass, not with their callers, so that none can
+forget it. Events alone leave without it: they change no decision, and the end of a term is told by one.
 
 A refused write does not return to its caller: the pod has not failed, and its plugins are not to be asked to undo
 anything. The caller waits until it is cancelled with all that the process has begun as leader, or until the process

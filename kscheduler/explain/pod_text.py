@@ -70,7 +70,8 @@ def _lines(decision: Decision, style: Style, situation: Situation) -> Iterator[s
             yield f"{title}: has finished ({printable(situation.phase)}); no scheduler handles it any more"
             yield from _node_line(situation, "it ran on")
         case PodState.TERMINATING:
-            yield f"{title}: is being deleted since {printable(situation.deleted_at)}; no scheduler handles it any more"
+            since = printable(situation.deleted_at)
+            yield f"{title}: has been terminating since {since}; no scheduler handles it any more"
             yield from _node_line(situation, "it is still on")
         case PodState.BOUND:
             phase = f", phase {printable(situation.phase)}" if situation.phase else ""

@@ -1,7 +1,8 @@
 """The extension points, and the shape that every plugin has.
 
 A plugin is a class with a `name`; it takes part in an extension point by having the point's method. All methods are
-synchronous and fast except `pre_bind`, `bind` and `refresh`, which may do I/O. Filters and scores handle many rows:
+synchronous and fast but `pre_bind`, `bind` and `refresh`, which may do I/O, and `permit`, `post_bind` and `close`,
+which may be coroutines. Filters and scores handle many rows:
 
     pre_enqueue   may the pod enter the queue at all?
     sort_key      which pod goes first (exactly one plugin)
@@ -16,7 +17,8 @@ synchronous and fast except `pre_bind`, `bind` and `refresh`, which may do I/O. 
     close         nobody uses the plugin any more: another configuration is in force, or the service ends
 
 Each plugin defines its own codes; `status(cycle, code)` gives the text when it is needed. An exception is an Error: it
-ends the attempt, is logged with pod and plugin, and the pod is retried with back-off.
+is logged with pod and plugin, ends the attempt, and the pod is retried with backoff; where a score of a plugin that is
+not in-tree fails, the pod is decided without its points.
 """
 
 from collections.abc import Awaitable, Hashable, Mapping, Sequence
@@ -129,7 +131,8 @@ class Plugin:
     needs_volumes: ClassVar[bool] = False
     """Whether its PreFilter and PreScore skip every pod without volumes."""
     reasons: ClassVar[Mapping[int, str]] = {}
-    """The text for each code of `filter`, if it does not depend on the pod. A code without one is told as a number."""
+    """The text for each code of `filter`, if it does not depend on the pod. Without one the code is reported as a
+    number."""
 
     def status(self, cycle: CycleState, code: int) -> Status:
         """The status for a code of `filter`: its sign says whether preemption could help."""

@@ -82,7 +82,7 @@ def checked(answer: Any, kind: type[T]) -> T:
     """The answer, if it is an instance of `kind`. Raises `WrongAnswerError`."""
     if isinstance(answer, kind):
         return answer
-    raise WrongAnswerError(f"it answered {shown(answer)}, where a {kind.__name__} is due")
+    raise WrongAnswerError(f"it returned {shown(answer)}, expected {kind.__name__}")
 
 
 def checked_status(answer: Any) -> Status:
@@ -91,23 +91,23 @@ def checked_status(answer: Any) -> Status:
     code: object = status.code
     reasons: object = status.reasons
     if not isinstance(code, Code):
-        raise WrongAnswerError(f"it answered a Status with code {shown(code)}, where a Code is due")
+        raise WrongAnswerError(f"it returned a Status with code {shown(code)}, expected a Code")
     if not isinstance(reasons, tuple) or (reasons and not all(isinstance(reason, str) for reason in reasons)):
-        raise WrongAnswerError(f"it answered a Status with reasons {shown(reasons)}, where a tuple of texts is due")
+        raise WrongAnswerError(f"it returned a Status with reasons {shown(reasons)}, expected a tuple of texts")
     return status
 
 
 def checked_each(answers: Any, kind: type[T]) -> tuple[T, ...]:
     """The answer as a tuple, if it can be iterated and holds nothing but `kind`. Raises `WrongAnswerError`."""
     if isinstance(answers, str | bytes) or not isinstance(answers, Iterable):
-        raise WrongAnswerError(f"it answered {shown(answers)}, where several {kind.__name__} are due")
+        raise WrongAnswerError(f"it returned {shown(answers)}, expected several {kind.__name__}")
     return tuple(checked(answer, kind) for answer in answers)
 
 
 def checked_nothing(answer: Any) -> None:
     """Check a call that should return nothing: only a coroutine, which is never awaited, raises `WrongAnswerError`."""
     if iscoroutine(answer):
-        raise WrongAnswerError(f"it answered {shown(answer)}, which is never awaited")
+        raise WrongAnswerError(f"it returned {shown(answer)}, which is never awaited")
 
 
 def checked_column(answer: Any, rows: Rows, what: str) -> NDArray[np.int64]:
@@ -118,13 +118,13 @@ def checked_column(answer: Any, rows: Rows, what: str) -> NDArray[np.int64]:
     if type(answer) is np.ndarray and answer.dtype is _INT64 and answer.shape == rows.shape:
         return answer
     if not isinstance(answer, np.ndarray):
-        raise WrongAnswerError(f"it answered {shown(answer)}, where an int64 array of {what} is due")
+        raise WrongAnswerError(f"it returned {shown(answer)}, expected an int64 array of {what}")
     if answer.shape != rows.shape:
-        raise WrongAnswerError(f"it answered with an array of shape {answer.shape} for {len(rows)} nodes")
+        raise WrongAnswerError(f"it returned an array of shape {answer.shape} for {len(rows)} nodes")
     if answer.dtype.kind not in "iu":
-        raise WrongAnswerError(f"it answered with an array of {answer.dtype}, where int64 {what} are due")
+        raise WrongAnswerError(f"it returned an array of {answer.dtype}, expected int64 {what}")
     if answer.dtype.kind == "u" and answer.size and int(answer.max()) > _LARGEST:
-        raise WrongAnswerError(f"it answered with {int(answer.max())} among its {what}, beyond int64")
+        raise WrongAnswerError(f"it returned {int(answer.max())} among its {what}, beyond int64")
     return answer.astype(np.int64)  # a narrower type would overflow when it is weighted
 
 

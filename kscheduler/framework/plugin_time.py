@@ -4,7 +4,7 @@ The problem: a person who looks into a plugin with a debugger stops the whole pr
 Every limit on the time of a plugin's code would end, cancel, hold back or report that code meanwhile: the budget of a
 call, a decision's time, the deadlines of `refresh`, `permit`, `post_bind` and `close`, of an import and of reading a
 changed file. The idea: code that has such a limit asks here how long it is (`at_most`), so that `--debug-plugins`
-decides once, before any plugin is loaded, and no limit can be forgotten by halves.
+decides once, before any plugin is loaded, and no limit can be forgotten.
 
     who asks                                  limits hold            lifted (--debug-plugins)
     a service                                 a debugger is kept out     a debugger may stand as long as it likes
@@ -24,9 +24,8 @@ from typing import Final, Protocol
 # the state is never left in the middle, so it must look itself whether the time is up; and the watchdog, in a thread of
 # its own, must be able to say which pod the loop was held by. Both are far below and apart from the code that decides.
 #
-# The idea: one record, written by who decides and by the timer, and read by all others. Decisions are made one after
-# the
-# other, so there is one.
+# The idea: one record, written by the decision and by the timer, and read by all others. Decisions are made one after
+# the other, so there is one.
 
 # How the message of such a pod begins. It stands in the pod's condition, so the next leader knows of it, too.
 DECISION_ENDED: Final = "the decision about this pod was ended"
@@ -49,7 +48,7 @@ class PodUnderDecision(Protocol):
 
 
 class DecisionTime:
-    """The decision under way, and what of its time is used up. Times are seconds, `None` as long as nobody has looked.
+    """The decision under way, and what of its time is used up. Times are seconds, `None` until they are read.
 
     Written once for each pod, so it is reused and reads no clock: the timer does, when it first finds the decision.
     """

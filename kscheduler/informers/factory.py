@@ -175,7 +175,7 @@ class InformerFactory:
     async def _rest(self, informer: Informer[Any]) -> None:
         """Wait until the resource exists; the store is emptied, since its objects went with the API."""
         kind = informer.kind
-        again = f"discovery is asked again, at last every {DISCOVERY_SECONDS:.0f} s"
+        again = f"discovery is asked again, eventually every {DISCOVERY_SECONDS:.0f} s"
         report = log.info if kind.resource in self._may_be_absent else log.warning
         report("resource_absent", resource=kind.resource, version=kind.version, advice=again)
         await informer.rest()

@@ -76,7 +76,7 @@ class SnapshotRestore:
                     handler.on_add(obj, initial=True)
 
     def _assume(self, state: Mapping[str, Any]) -> None:
-        """What decisions see beyond the stores; recordings of before have none of it."""
+        """What decisions see beyond the stores; older recordings lack it."""
         devices, volumes = self._assembly.cache.devices, self._assembly.cache.volumes
         devices.let_stand_for(state.get("extended resources"))
         claim: Any

@@ -23,11 +23,10 @@ from kscheduler.recorder.entries import EntryReader
 #
 # Data are one zlib stream through the whole segment, flushed at the end of each block: the window of what was written
 # before makes names and keys cheap, and a reader that has all blocks before can read this one. A process may be killed
-# at
-# any byte: the last block is then too short or its checksum is wrong, and everything before it is good.
+# at any byte: the last block is then too short or its checksum is wrong, and everything before it is good.
 
 MAGIC: Final = b"KSCHEDREC"
-# Grows when a reader of before would misread a block or an entry in it.
+# Grows when an older reader would misread a block or an entry in it.
 FORMAT_VERSION: Final = 3
 # Of compression: 4 times as fast as the default, for a tenth more bytes.
 LEVEL: Final = 1

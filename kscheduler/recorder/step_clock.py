@@ -62,7 +62,7 @@ class ReplayedClock:
         self._now = 0.0
 
     def set(self, micros: int) -> None:
-        """It is so late now."""
+        """Set the current time."""
         self.micros = micros
         self._now = micros / MICROS
 

@@ -15,10 +15,8 @@ from kscheduler.api.storage import PersistentVolumeClaim
 # Finds misspelt fields.
 #
 # The problem: objects of real clusters have hundreds of fields that no scheduler reads, and some that are newer than
-# this
-# code, so an unknown field is not an error. But `spec.nodeSelectr` would silently change the answer. The idea: an
-# unknown
-# field within two letters of a known field that is absent is a typing mistake.
+# this code, so an unknown field is not an error. But `spec.nodeSelectr` would silently change the answer. The idea: an
+# unknown field within two letters of a known field that is absent is a typing mistake.
 
 # Letters; shorter names are within two letters of too many others.
 _SHORTEST: Final = 5

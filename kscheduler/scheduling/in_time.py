@@ -61,8 +61,8 @@ from kscheduler.state.cache import Cache
 
 COSTLY_SECONDS: Final = 0.08
 LONGEST_SECONDS: Final = 2.0
-# For the other pods of a namespace of which one was ended after `LONGEST_SECONDS`: nobody has thought of its shape, and
-# it may be the first of a hundred.
+# For the other pods of a namespace of which one was ended after `LONGEST_SECONDS`: its shape was not foreseen, and it
+# may be the first of a hundred.
 AGAIN_SECONDS: Final = 0.2
 REMEMBERED_SECONDS: Final = 600.0
 _MAX_NAMESPACES: Final = 1_000
@@ -118,7 +118,7 @@ class GroupBudget:
         self.seconds = GROUP_AGAIN_SECONDS if has_overrun else GROUP_SECONDS
         self.left = self.seconds
         self.costly_left = COSTLY_SECONDS
-        """Of it, for members that cost much."""
+        """The share of `left` for members that cost much."""
 
 
 class TimedCycles:

@@ -142,7 +142,7 @@ class DelegatedAccess:
         open_paths: OpenPaths,
         token: PermitToken | None = None,
     ) -> None:
-        """`places` keeps what is known about each connection's certificate."""
+        """`connection_slots` keeps what is known about each connection's certificate."""
         self._connection_slots = connection_slots
         self._authenticator = authenticator
         self._permissions = permissions

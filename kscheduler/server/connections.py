@@ -45,7 +45,7 @@ class Limits:
     """Of one client address, which may be a proxy for many. Above `busy_requests`, so that one address alone reaches
     that limit, which is answered, before this one, which cuts."""
     turns_per_second: float = 25.0
-    """TLS handshakes, and further requests on a connection, in all; see `turnstile`."""
+    """TLS handshakes, and further requests on a connection, in all; see `connection_rate_limiter`."""
     turns_at_once: int = 50
     """How many of them may come in a burst."""
     handshake_seconds: float = 10.0

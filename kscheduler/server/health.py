@@ -80,7 +80,11 @@ class Health:
     def _withheld(self) -> Iterable[str]:
         count = sum(1 for _ in self.information())
         notes = "1 note" if count == 1 else f"{count} notes"
-        return [f"[i]{notes} withheld: for who may get /configz, as a login or with the permit token"] if count else []
+        return (
+            [f"[i]{notes} withheld: visible to clients that may get /configz, with a login or the permit token"]
+            if count
+            else []
+        )
 
     def _information_lines(self) -> Iterable[str]:
         lines = list(self.information())

@@ -2,8 +2,8 @@
 
 The problem: asyncio's server begins a TLS handshake for anyone who connects, with a quarter of a megabyte each, and
 knows one TLS context for its whole life. The idea: sockets are accepted here. A connection costs a place and a file
-descriptor until it has sent a byte and its turn has come (`turnstile`); only then a transport is made, with the TLS
-context of that moment. A client that opens connections and says nothing costs next to nothing.
+descriptor until it has sent a byte and its turn has come (`connection_rate_limiter`); only then a transport is made,
+with the TLS context of that moment. A client that opens connections and says nothing costs next to nothing.
 
 Limits: a flood is accepted in batches with pauses, up to `_BATCH / _PAUSE_SECONDS` connections a second; what the
 kernel's queue does not hold then has to connect again.
@@ -34,8 +34,9 @@ _GONE: Final = (ConnectionAbortedError, ConnectionResetError, InterruptedError)
 _LISTENING_ADVICE: Final = {
     errno.EADDRINUSE: "another program listens there (a kube-scheduler, or another kscheduler?): "
     "`ss -ltnp 'sport = :{port}'` names it",
-    errno.EACCES: "only root, or who has CAP_NET_BIND_SERVICE, may listen at ports as low as {port}: take a higher one",
-    errno.EADDRNOTAVAIL: "no interface of this machine has the address {host} (`ip addr` lists those that there are)",
+    errno.EACCES: "only root or a process with CAP_NET_BIND_SERVICE may listen at ports as low as {port}: take a "
+    "higher one",
+    errno.EADDRNOTAVAIL: "no interface of this machine has the address {host} (`ip addr` lists those it has)",
     errno.EAFNOSUPPORT: "this machine's kernel does not speak the address's version of IP",
 }
 _LISTENING_ADVICE[errno.EPERM] = _LISTENING_ADVICE[errno.EACCES]

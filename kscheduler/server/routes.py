@@ -107,7 +107,7 @@ def application(
     access: Access,
     rate_limiter: ConnectionRateLimiter,
 ) -> web.Application:
-    """The aiohttp application; every request passes the boundary, the guard of `places`, and `access`."""
+    """The aiohttp application; every request passes the boundary, the guard of `connection_slots`, and `access`."""
     app = web.Application(
         middlewares=[_guarded(connection_slots, rate_limiter, _with_streams(endpoints)), _boundary, _admitted(access)],
         client_max_size=connection_slots.limits.body_bytes,

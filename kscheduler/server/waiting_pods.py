@@ -106,7 +106,7 @@ class WaitingPodsEndpoint:
 
     def _check_token(self, request: web.Request) -> None:
         if self.token is None:
-            raise _Refusal(403, "shut by default: name a file with a token by --permit-token-file")
+            raise _Refusal(403, "disabled by default: name a file with a token by --permit-token-file")
         try:
             admitted = self.token.admits(request.headers.get(hdrs.AUTHORIZATION, ""))
         except (OSError, ValueError) as failure:

@@ -2,10 +2,11 @@
 
     informers --handlers--> assembly --pop--> workers --decide, bind--> client
                                ^                 '--failures--> status writer, Events
-                               '--compared with the stores-- truth keeping
+                               '--compared with the stores-- drift check
 
-`kscheduler.assembly` joins everything that decides. All of its writes go through `client`, whose fence lets nothing out
-while this process does not lead; only an extender that binds writes by itself, and is asked behind the same fence.
+`kscheduler.assembly` joins everything that decides. All of its writes but Events go through `client`, whose fence lets
+nothing out while this process does not lead; only an extender that binds writes by itself, and is asked behind the same
+fence.
 """
 
 import asyncio

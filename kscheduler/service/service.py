@@ -155,7 +155,7 @@ class App:
                 ),
                 *self._flight_recorder(),
                 BackgroundService("api-server", self.parts.api_server_monitor.run),
-                BackgroundService("diary", self.service_log.run),
+                BackgroundService("service log", self.service_log.run),
                 BackgroundService(
                     "lasting troubles", OngoingProblems(self.http_app.ongoing_problems, self.parts.clock).run
                 ),

@@ -86,7 +86,9 @@ def _lifted(cache: Cache, uid: str) -> Undo:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Arrival(Move):
-    """A pod that the other scheduler did not decide has come to a node: of a third scheduler, of a DaemonSet of old."""
+    """A pod that the other scheduler did not decide has come to a node: of a third scheduler, from an old-style
+    DaemonSet.
+    """
 
     pod: Pod
 

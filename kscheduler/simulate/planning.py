@@ -47,7 +47,7 @@ from kscheduler.simulate.simulation_plan import HeldCluster, SimulationPlan
 from kscheduler.state.group_apis import GroupAPI
 
 Tree = dict[str, Any]
-# That are told of new objects, a line each.
+# Problems of new objects that are reported, a line each.
 MAX_PROBLEMS: Final = 20
 
 

@@ -249,7 +249,7 @@ class Cache:
         return elsewhere
 
     def follow(self, behaviours: Behaviours) -> None:
-        """Count resizes, and nominate gated pods that come, as this version does from now on."""
+        """Count resizes, and nominate new gated pods, as this version does from now on."""
         self.nominator.nominates_gated_pods = behaviours.nominates_gated_pods
         pod_info = _pod_info_of(behaviours)
         if pod_info is self._pod_info:

@@ -14,10 +14,8 @@ from kscheduler.state.group_apis import COMPOSITE, GroupAPI
 # The groups as trees: each names its parent, a composite group that may come later, or never.
 #
 # A link is kept from the moment when the child is known, so the parent finds its children when it comes. Whether a
-# group
-# belongs to a whole tree is looked up from below: `root_of`. Groups without a parent are trees of their own, and with
-# the
-# gate CompositePodGroup off there are no others.
+# group belongs to a whole tree is looked up from below: `root_of`. Groups without a parent are trees of their own, and
+# with the gate CompositePodGroup off there are no others.
 
 
 class GroupForest:

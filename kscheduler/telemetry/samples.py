@@ -19,11 +19,9 @@ from kscheduler.telemetry.series import Counter, Histograms, LabelValues, Metric
 #
 # The problem: a computing thread keeps the interpreter lock for the switch interval of 5 ms each time the loop wants to
 # go on; while ten thousand lines are rendered every turn of the loop is 5 ms late, and some are 20. The idea: the
-# thread
-# sleeps briefly after each millisecond of work, so that the loop finds the lock free. Measured by
+# thread sleeps briefly after each millisecond of work, so that the loop finds the lock free. Measured by
 # `benchmarks/exposition.py`. Limit: if the loop never rests, each pause lasts for the loop's own 5 ms, so a rendering
-# of
-# 70 ms takes half a second; a scraper's timeout is ten seconds.
+# of 70 ms takes half a second; a scraper's timeout is ten seconds.
 
 T = TypeVar("T")
 

@@ -530,7 +530,7 @@ class Mine(Plugin):
 """
 PERMITS = {
     "wait": ("def permit(self, c, p, n): return PermitResult(Status(Code.WAIT), 600)", 0, "", ""),
-    "wrong": ("def permit(self, c, p, n): return Status()", 1, "fails", "where a PermitResult is due"),
+    "wrong": ("def permit(self, c, p, n): return Status()", 1, "fails", "expected PermitResult"),
     "raises": ("def permit(self, c, p, n): return 1 / 0", 1, "fails", "division by zero"),
     "awaited": ("async def permit(self, c, p, n): return Status()", 0, "", ""),
     "late": ("async def permit(self, c, p, n): await asyncio.sleep(9)", 0, "permit", "has not ended after 0.01 s"),

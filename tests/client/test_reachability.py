@@ -143,7 +143,7 @@ def test_refused_credentials_are_a_trouble_of_their_own_that_old_watches_do_not_
         else:
             api_server.succeeded(second)
         if second == 30:
-            assert "does not accept our credentials for 30 s" in str(api_server.problem(second))
+            assert "has not accepted our credentials for 30 s" in str(api_server.problem(second))
         lines += [(second, line.message) for line in api_server.lines(second)]
     assert lines == [
         (2, "credentials_refused"),
@@ -173,7 +173,7 @@ def test_everything_answered_with_429_is_no_outage_but_makes_unready(api_server:
     api_server.heard(131.0)
     silence = api_server.problem(200.0)
     assert silence is not None
-    assert "nothing is heard of it" in silence, "the refusals are older than the last sign of life"
+    assert "nothing has been heard from it" in silence, "the refusals are older than the last sign of life"
 
 
 @pytest.mark.parametrize("code", [401, 429])

@@ -35,7 +35,7 @@ MOST = {"scoringStrategy": {"type": "MostAllocated", "resources": [{"name": "cpu
         pytest.param(
             {"plugins": SCORE},
             {},
-            ("profiles[a].plugins.score: NodeResourcesFit weight 7 -> 1, ImageLocality disabled no more",),
+            ("profiles[a].plugins.score: NodeResourcesFit weight 7 -> 1, ImageLocality no longer disabled",),
             id="a weight back",
         ),
         pytest.param(

@@ -145,7 +145,7 @@ async def test_a_terminating_pod_is_not_decided_about(capsys: pytest.CaptureFixt
     pod["metadata"]["deletionTimestamp"] = "2026-11-22T10:00:00Z"
     explanation = await explained(capsys, pod, *OURS)
     assert explanation.text == (
-        "default/web: is being deleted since 2026-11-22T10:00:00Z; no scheduler handles it any more\n"
+        "default/web: has been terminating since 2026-11-22T10:00:00Z; no scheduler handles it any more\n"
     )
     assert explanation.tree["outcome"] == "Terminating"
 

@@ -73,7 +73,7 @@ async def test_strangers_see_health_and_nothing_else(peer: str) -> None:
         async with client.get("/readyz?verbose") as response:
             text = await response.text()
     assert "[-]api-server failed: no request has succeeded\n" in text, "why it is not ready is no secret"
-    assert "[i]2 notes withheld: for who may get /configz, as a login or with the permit token\n" in text
+    assert "[i]2 notes withheld: visible to clients that may get /configz, with a login or the permit token\n" in text
     assert "checkout" not in text
 
 

@@ -75,7 +75,7 @@ async def test_a_no_is_the_pods_condition_and_what_was_reserved_is_given_back() 
     [
         (ValueError("the server is away"), "the server is away"),
         (Status(Code.WAIT), "it has waited already"),
-        (7, "it answered 7"),
+        (7, "it returned 7"),
     ],
 )
 async def test_a_failure_is_an_error_that_names_the_plugin(answer: Any, text: str) -> None:

@@ -30,7 +30,7 @@ from kscheduler.scheduling.failure import SCHEDULER_ERROR
 from kscheduler.scheduling.profiles import Profiles
 from kscheduler.state.cache import Cache
 
-# Different messages to the members of a group that are told, those of most members first.
+# Distinct messages to the members of a group that are shown, those of most members first.
 _MAX_MESSAGES: Final = 3
 
 

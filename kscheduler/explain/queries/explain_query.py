@@ -204,7 +204,7 @@ class RunningScheduler:
     """Kinds of groups that are followed and that the API server does not have."""
 
     def query(self, pod: Pod, *, of_group: bool = False) -> ExplainQuery | GroupExplainQuery:
-        """About one of its pods; one that waits with its group is asked about with it, and `of_group` anyone."""
+        """About one of its pods; one that waits with its group is explained with it; with `of_group`, any member."""
         key = queried_group_of(pod, self.served, is_named=of_group)
         if key is not None:
             query = query_about_group(key, self.objects, self.groups, self.served, WHERE, unserved=self.unserved_groups)

@@ -1,4 +1,4 @@
-"""How long is looked for changes that would help a pod.
+"""How long to search for changes that would help a pod.
 
 A search tries every change that may help, and what there is to try is the pod's own words: a pod with 3,000 labels in
 its nodeSelector has 3,000 labels to drop, and 3,000 to write otherwise. So a search has two bounds:
@@ -20,7 +20,7 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.pod_weight import largest_parts
 
 # For one pod or one group, where it alone is asked about: less than half of what a question of the service may take
-# (`app.asking.live_copy`), of which the rest is for the decision and for a machine that is busy.
+# (`service.asking`), of which the rest is for the decision and for a machine that is busy.
 SEARCH_SECONDS: Final = 4.0
 # For all reasons of pending pods together, likewise.
 MANY_SEARCHES_SECONDS: Final = 4.0

@@ -129,7 +129,7 @@ class SearchInputs:
     owners: Owners = owner_of
     """Whose replica a pod is."""
     budgets: DisruptionBudgets | None = None
-    """Whom to rather not delete."""
+    """Pods to avoid deleting."""
     claim_templates: ClaimTemplates = field(default_factory=lambda: NO_TEMPLATES)
     """Of the pod's claims."""
     time: SearchTime = field(default_factory=lambda: SearchTime(inf))

@@ -92,7 +92,7 @@ class DeviceAmounts:
         """By name of the class."""
 
     def of_all(self, demands: Iterable[tuple[str, int, int]], rows: Rows) -> dict[str, tuple[Column, Column]]:
-        """By name, `on` of each resource that is requested (`resource_scoring.Demand`) and that devices stand for."""
+        """By name, `on` of each requested resource that devices back. `demands`: name, request, what is scored."""
         requested = [name for name, request, _ in demands if request > 0]
         return {name: found for name in requested if (found := self.on(name, rows)) is not None}
 

@@ -1,8 +1,8 @@
 """Searches that take longer than a cycle may hold the event loop.
 
-A cycle never awaits. A plugin whose Filter must search for longer than its pod's patience leaves the rest of the search
-here and ends the cycle with a `StatusError`. Who decides then runs the rest in slices, beside other pods, and decides
-again: the plugin finds what was worked out meanwhile. Where nobody has patience (`explain`, dry runs), Filter searches
+A cycle never awaits. A plugin whose Filter must search for longer than its budget leaves the rest of the search here
+and ends the cycle with a `StatusError`. The caller then runs the rest in slices, beside other pods, and decides
+again: the plugin finds what was worked out meanwhile. Where there is no budget (`explain`, dry runs), Filter searches
 to its end.
 """
 

@@ -1,4 +1,4 @@
-"""What a pod's own words cost those who decide about it: the number of entries in its lists and maps.
+"""What it costs to decide about a pod: the number of entries in its lists and maps.
 
 A pod may be as large as the API server takes it, 1.5 MiB: tens of thousands of labels, terms or tolerations. Nearly all
 rules cost a step per entry, and per node at most. So the number of entries is a price that is known before any rule
@@ -14,7 +14,7 @@ from kscheduler.api.core import Affinity, LabelSelector, NodeSelectorTerm, Pod, 
 # Entries. Kubernetes' own limits let a node run 110 pods by default; nobody has seen a pod with 1,000 containers.
 COSTLY: Final = 1_000
 _NAMED_PARTS: Final = 2
-# Entries of a list of terms. Nobody needs to know by how much more a pod is too large, and to count takes its time.
+# Entries of a list of terms. Further counting would only take time: the pod is too large.
 _MAX_COUNTED: Final = 20_000
 
 

@@ -68,7 +68,7 @@ class QueuedPodInfo:
         return True
 
     def recall(self) -> None:
-        """What the pod's condition tells of a decision that was ended holds on.
+        """What the pod's condition tells of a decision that was ended still applies.
 
         A leader that has just been elected sees its pods like this: one that held up the last leader is tried last, and
         with little time.

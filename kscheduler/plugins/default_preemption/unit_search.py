@@ -33,9 +33,8 @@ from kscheduler.plugins.default_preemption.victims import NO_VICTIMS, Tried, Vic
 #
 # In a tree the priority is that of the highest group, and the highest group with `disruptionMode: all` goes as a whole.
 # More important is the higher priority, then a composite group that goes as a whole, then whatever else has to do with
-# a
-# group, then more pods, then the earlier start.
-# Only Kubernetes' own groups matter: those of other projects are no units.
+# a group, then more pods, then the earlier start. Only Kubernetes' own groups matter: those of other projects are no
+# units.
 
 
 @dataclass(frozen=True, slots=True)

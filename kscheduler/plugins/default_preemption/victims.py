@@ -34,8 +34,7 @@ from kscheduler.plugins.default_preemption.choice import Candidates, candidates
 # Choosing among candidates that somebody has reviewed: few of them, as values and not as columns.
 #
 # A review is about the victims that were shown. While it took place pods may have come and gone; a node whose victims
-# are
-# others now must be reviewed again. A reviewer may have named other victims: they must still be on the node.
+# are others now must be reviewed again. A reviewer may have named other victims: they must still be on the node.
 
 _OFFSET: Final = 2**31
 

@@ -22,9 +22,8 @@ from kscheduler.framework.nodes.row_index import compact, values_at
 #
 # The problem: anti-affinity is mostly by host name. With five hundred Deployments, the sums over five thousand domains
 # are as large as the counts that they are made of, and would have to be read and kept besides. The idea: where every
-# node
-# has a value of the label and no two nodes share one, the count of a node is the count of its domain, so the row serves
-# as the number of the domain.
+# node has a value of the label and no two nodes share one, the count of a node is the count of its domain, so the row
+# serves as the number of the domain.
 #
 # The answer holds for one table until a node is added, removed or has other labels (`node_columns_version`).
 

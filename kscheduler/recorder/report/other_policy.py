@@ -128,5 +128,5 @@ _ROWS: Final[tuple[tuple[str, Callable[[dict[str, Any]], str]], ...]] = (
     ("nodes in use, mean", lambda of: f"{of['nodesInUse']:.1f}"),
     ("  cpu requested of theirs", lambda of: f"{of['cpuUse']:.1%}"),
     ("  memory requested of theirs", lambda of: f"{of['memoryUse']:.1%}"),
-    ("zone with most pods less fewest", lambda of: f"{of['zoneSkew']:.1f}"),
+    ("zone skew", lambda of: f"{of['zoneSkew']:.1f}"),
 )

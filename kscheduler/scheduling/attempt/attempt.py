@@ -5,9 +5,9 @@ The later steps talk to the API server.
 
     decide          cycle -> assume -> Reserve -> Permit
                          '-> no node: begin the preemption that PostFilter chose, then requeue
-                    a pod that concerns extenders is not judged yet: it gets a turn, or stands in line
+                    a pod that concerns extenders is not evaluated yet: it gets a turn, or waits in line
     prepare         for a pod that must wait, in a task of its own:
-      (ask extenders, then decide: only for a pod that concerns them, see `consulting`)
+      (ask extenders, then decide: only for a pod that concerns them, see `extenders`)
       (search for devices, then decide: only where that takes long, see `skipping`)
       announce        write the node to the pod's status, where a cluster autoscaler can see it
       await_permit    wait for the plugins that answered Wait
@@ -390,7 +390,7 @@ class Scheduler:
             plugins = [plugin.name for group in plan.groups for plugin in group]
             self._tell(PodWaits(pod, attempt.node_name, PRE_BIND.label, plugins))
             state, node_name, listener = attempt.record.state, attempt.node_name, attempt.profile.listener
-            status = await binding.run(plan, state, pod, node_name, attempt.entry, listener)
+            status = await binding.run_pre_bind(plan, state, pod, node_name, attempt.entry, listener)
             self._tell(PodWaitEnded(pod, node_name, PRE_BIND.label, status.code.label, self._now() - began))
         self._measure(attempt, PRE_BIND.label, status.code, began)
         attempt.is_pre_bound = status.is_success

@@ -5,11 +5,9 @@ outcome of a request is either certain or unknown:
 
     201                          bound
     409                          read the pod: on our node - bound (an earlier try was applied); on another - lost
-    404, 400, 403, 422, ...      certainly refused, unless the outcome of an earlier try is unknown: then read the
-                                 pod.
+    404, 400, 403, 422, ...      certainly refused, unless the outcome of an earlier try is unknown: then read the pod.
                                  If the server has judged the pod itself (a webhook, a quota, a validation), the
-                                 Status
-                                 says so: trying again soon would not help
+                                 Status says so: trying again soon would not help
     connection refused, DNS      certainly not applied: try again
     429                          certainly not applied: try again after Retry-After, with fewer requests at a time
     timeout, reset, 5xx, and     unknown: read the pod; if it has no node yet, send the same Binding again. The server
@@ -51,8 +49,7 @@ from kscheduler.state.waiting_pods import PodInPreBind
 #
 # First every plugin says whether it has something to do (PreBindPreFlight). Those that have run in the profile's order,
 # one after the other, except that neighbours which allow parallel runs form a group and run together. A plugin that
-# does
-# not allow it ends a group even if it has nothing to do itself. The first failure cancels the others of its group.
+# does not allow it ends a group even if it has nothing to do itself. The first failure cancels the others of its group.
 
 _Call = Callable[[PreBindPlugin], Coroutine[Any, Any, Status]]
 
@@ -102,7 +99,7 @@ def plan_of(
     return PreBindPlan(tuple(groups)) if groups else _NOTHING_TO_DO
 
 
-async def run(
+async def run_pre_bind(
     plan: PreBindPlan,
     state: CycleState,
     pod: PodInfo,

@@ -37,12 +37,14 @@ from kscheduler.telemetry.logs import get_logger
 #
 # Every plugin is called; the first rejection ends the pass. A plugin that answers Wait holds the pod until it allows or
 # rejects it, for the time that it named, at most 15 minutes. After that the pod counts as rejected. A plugin whose
-# `permit` is a coroutine counts as one that has answered Wait: it is called when the pod waits (`binding_cycle`).
+# `permit` is a coroutine counts as one that has answered Wait: it is called when the pod waits.
 
 MAX_PERMIT_SECONDS: Final = 15 * 60.0
 
 
-def run(profile: Profile, state: CycleState, pod: PodInfo, node_name: str) -> tuple[Status, dict[str, float]]:
+def call_all_permits(
+    profile: Profile, state: CycleState, pod: PodInfo, node_name: str
+) -> tuple[Status, dict[str, float]]:
     """Run all plugins: Success or the first rejection or error, and by plugin the seconds for which the pod waits."""
     timeouts: dict[str, float] = {}
     listener = profile.listener
@@ -79,7 +81,7 @@ async def _wait(event: asyncio.Event) -> None:
 
 # The steps of an attempt in which each plugin of the profile has its turn: Reserve, Permit, Unreserve, Bind, PostBind.
 #
-# How long a pod waits for Permit, and PreBind, have modules of their own.
+# PreBind is in `binding`.
 
 # How long an `async def permit` may take to end after it was cancelled.
 END_SECONDS: Final = 5.0
@@ -96,7 +98,7 @@ def run_permit(attempt: Attempt, waiting: WaitingPodTable, clock: Clock) -> Stat
     """All plugins are asked; if some answered Wait and none says no, the attempt holds the pod for them."""
     pod = attempt.queued.pod
     profile, state = attempt.profile, attempt.record.state
-    status, timeouts = run(profile, state, pod, attempt.node_name)
+    status, timeouts = call_all_permits(profile, state, pod, attempt.node_name)
     if timeouts:
         now = clock.monotonic()
         deadlines = {plugin: now + seconds for plugin, seconds in timeouts.items()}

@@ -43,8 +43,7 @@ from kscheduler.telemetry.logs import get_logger, verbose
 #
 # A changed configuration builds all plugins again. An attempt that has begun keeps the plugins that decided it, and may
 # wait at Permit for fifteen minutes; so a replaced plugin is looked at again whenever an attempt ends, and closed once
-# no
-# profile in force and no attempt has it. At an orderly end all are closed, after the last attempt.
+# no profile in force and no attempt has it. At an orderly end all are closed, after the last attempt.
 #
 # Closing has a few seconds, in the background. A plugin that raises, or needs longer, costs a line of the log.
 # Limit:
@@ -152,7 +151,7 @@ def evaluators_of(
     keeps_classes: bool,
     extenders: Extenders | None = None,
 ) -> Evaluators:
-    """Judges that know nothing yet."""
+    """Fresh evaluators, which have kept nothing yet."""
     stopwatches = {
         name: ObservedStopwatch(name, observations, clock.monotonic, profile.listener)
         for name, profile in profiles.items()

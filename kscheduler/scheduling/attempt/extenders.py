@@ -27,10 +27,8 @@ from kscheduler.telemetry.logs import get_logger, verbose
 # Pods in line for extenders: a bounded number of turns for each line, and the most important pod goes next.
 #
 # Pods that concern the same extenders stand in one line, so a slow extender delays nobody who does not concern it. A
-# pod
-# in line costs an entry of a heap: it has no task, it is not judged yet, and no events are kept for it. When a turn
-# comes
-# free, the pod is called: a worker decides about it again, by the configuration and the cluster as they are then.
+# pod in line costs an entry of a heap: it has no task, it is not judged yet, and no events are kept for it. When a turn
+# comes free, the pod is called: a worker decides about it again, by the configuration and the cluster as they are then.
 #
 # A pod in line has no condition of ours and no Event: kube-scheduler knows no such state. So that an operator sees it,
 # `statistics` has each line for metrics and notes, and a line in which pods have stood for `LONG_SECONDS` is logged

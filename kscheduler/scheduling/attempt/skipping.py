@@ -1,4 +1,4 @@
-"""Pods that must not be tried, or not any more: their attempt ends without condition and Event.
+"""Pods that must not be tried, or no longer: their attempt ends without condition and Event.
 
     popped                          it is being deleted, or has a node already
     called from a line, or asked    also: it is gone, was made again, has ended, or names another scheduler by now
@@ -47,7 +47,7 @@ class PodSkipping:
         self._clock = clock
 
     def skips(self, queued: QueuedPodInfo) -> bool:
-        """End the attempt of a pod that was popped, if it must not be tried; whether it was so."""
+        """End the attempt of a pod that was popped, if it must not be tried. Returns whether that was so."""
         reason = self.why_skip(queued)
         if reason:
             self.end(queued, reason, is_reported=queued.pod.pod.metadata.deletion_timestamp is not None)

@@ -1,10 +1,10 @@
 """The interface between the cycle and whatever judges the rows for it, with the values that pass between them.
 
     evaluator        how it judges
-    PlainEvaluator   calls each plugin for the rows that have passed so far (`plain`)
+    PlainEvaluator   calls each plugin for the rows that have passed so far (`by_class`)
     ClassEvaluator   looks up what is kept for the pod's class, and calls only the other, live plugins (`by_class`)
 
-Both give the same answers, so the cycle does not know which of them it has; `fallback` decides that. An evaluator is
+Both give the same answers, so the cycle does not know which of them it has; `post_filter` decides that. An evaluator is
 made for one decision, and its methods are called in the order below. It does not write to the record: it returns
 values, and the cycle writes them down. Treat these values as read-only; they are not frozen only because that would
 cost time in every cycle.
@@ -37,10 +37,8 @@ from kscheduler.state.nominator import Expected
 #
 # By default (unset or 0) kscheduler scores every node: columns make that cheap, and a sample may miss the best node. If
 # it is set, a search stops once that share of the nodes has been found feasible, but at least 100. The next search
-# starts
-# where this one stopped, so that every node gets its turn. As in kube-scheduler, nodes of different zones are visited
-# in
-# turn, so that a sample does not lie in one zone.
+# starts where this one stopped, so that every node gets its turn. As in kube-scheduler, nodes of different zones are
+# visited in turn, so that a sample does not lie in one zone.
 #
 # Limits: kube-scheduler visits nodes in parallel, so which nodes it finds last is random; here the order is exact.
 

@@ -21,10 +21,9 @@ from kscheduler.scheduling.record import SchedulingRecord
 # The choice among equal nodes as kube-scheduler makes it: by the order in which it visits them.
 #
 # kube-scheduler puts the points of all feasible nodes, in visiting order, into a binary heap, and takes the top.
-# Nothing
-# is drawn at random, unless extenders give points (`Randomizer` in `schedule_one.go`): the heap's shape decides among
-# equals. The top of a heap made from an array prefers, at each place, the entry itself, then its left half, then its
-# right half:
+# Nothing is drawn at random, unless extenders give points (`Randomizer` in `schedule_one.go`): the heap's shape decides
+# among equals. The top of a heap made from an array prefers, at each place, the entry itself, then its left half, then
+# its right half:
 #
 #           0             places of five nodes in visiting order; the first of the tied ones in the order
 #         1   2           0, 1, 3, 4, 2 (a walk from the top, left before right) is chosen
@@ -34,8 +33,7 @@ from kscheduler.scheduling.record import SchedulingRecord
 # kube-scheduler place the same gang in the same way. A pod by itself may go to any of the equal nodes (`ties`).
 #
 # Limits: kube-scheduler visits nodes in parallel, so two neighbours in its order may change places; from 100 nodes on
-# it
-# looks at a part of the nodes only. There the hashes decide.
+# it looks at a part of the nodes only. There the hashes decide.
 
 
 class TieBreakingSampler(NodeSampler):

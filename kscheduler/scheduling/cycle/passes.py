@@ -1,7 +1,7 @@
 """Calling some plugins of a profile one after the other: PreFilter, PreScore and Score.
 
-`PlainEvaluator` passes all plugins of a point, `ClassEvaluator` only the live ones. The pass over the filters is in
-`filters`, because dry runs use it, too.
+`PlainEvaluator` passes all plugins of a point, `ClassEvaluator` only the live ones. The pass over the filters is here
+because dry runs use it, too.
 """
 
 from collections.abc import Collection, Iterable, Sequence

@@ -32,9 +32,8 @@ from kscheduler.scheduling.runtime.timing import Stopwatch
 # Which evaluator a decision gets, and the only place where judging by class falls back to calling every plugin.
 #
 #     it falls back when                             because
-#     the engine has no class for the pod            a plugin does not sign the pod, or its answers cannot be kept, or
-#     it
-#                                                    failed while the columns were filled (the engine has reported that)
+#     the engine has no class for the pod            a plugin does not sign the pod, or its results cannot be kept, or
+#                                                    it failed while the columns were filled (which the engine reports)
 #     PreFilter rejects the pod, or names nodes      columns are about all nodes, and if several plugins reject, the
 #                                                    profile's order decides which of them is named
 #     a plugin fails in PreScore or Score            in the profile's order, another plugin may fail before it

@@ -9,7 +9,7 @@ An `evaluator` judges the rows: plugin by plugin, or by the pod's class (`post_f
 then the caller keeps a `NodeSampler`, which says where the search starts. Among nodes with equal points, the one with
 the highest hash of pod UID and node name wins, so the same objects always give the same decision; for members of pod
 groups the order of visits decides (`node_search`). For a pod that concerns extenders the cycle runs twice:
-`narrowing` tells how.
+`rejection_details.narrow` tells how.
 """
 
 import numpy as np
@@ -60,10 +60,11 @@ def schedule(
     `sampler` says where a search for a share of the nodes starts, and is moved on; without it, at the first node.
     `engine` is the profile's class engine over this cache: with it, the same decision costs less. `answers` are those
     of extenders, `UNASKED` before the first question; `None`: the pod concerns none. With them the record may be a
-    success with `questions` instead of a node, and the engine is not used: nobody signs what an extender says.
+    success with `queries` instead of a node, and the engine is not used: no plugin signs what an extender says.
     `within`: the only rows that count as nodes for this pod (intp, ascending), as for a placement of its group; the
-    engine, whose columns are about all nodes, is not used then either. `patience`: with a `rest`, the record is worth
-    nothing; `None`: the cycle searches to its end. `group`: the trial of the pod's group that this cycle is a part of.
+    engine, whose columns are about all nodes, is not used then either. `search_budget`: with a `rest`, the record is
+    worth nothing; `None`: the cycle searches to its end. `group`: the trial of the pod's group that this cycle is a
+    part of.
     """
     record = _new_record(profile, pod, cache, within)
     if search_budget is not None:

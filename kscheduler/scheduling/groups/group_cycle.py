@@ -37,8 +37,7 @@ from kscheduler.state.nominator import NominatedPods
 # kube-scheduler looks up what a nominated pod requests in its queue, and members that are being tried are not there: it
 # finds a pod without requests, labels and priority. So members with a priority above 0 do not leave room for each other
 # at all, and others leave room for one more pod, however small. That is sensible: a member goes to its own nominated
-# node
-# first, and the others may share out the rest in another way than the last attempt did.
+# node first, and the others may share out the rest in another way than the last attempt did.
 #
 # A member's own nomination is as it was; it is counted with its requests again as soon as the member is requeued.
 

@@ -90,7 +90,7 @@ class ConditionPatcher(Protocol):
 
 
 class GroupStatusWriter:
-    """Implements `group_reports.GroupStatusSink`."""
+    """Implements `GroupStatusSink`."""
 
     def __init__(self, patcher: ConditionPatcher, clock: Clock = REAL_CLOCK) -> None:
         self._patcher = patcher

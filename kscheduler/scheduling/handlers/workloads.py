@@ -13,7 +13,7 @@ _INDEX = "one label of the selector"
 
 
 class StoredWorkloads:
-    """Implements `workload_listers.WorkloadListers`; the stores are the informers' or a scenario's."""
+    """Implements `framework.cluster.lister.WorkloadListers`; the stores are the informers' or a scenario's."""
 
     def __init__(
         self,

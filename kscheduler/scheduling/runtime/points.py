@@ -74,7 +74,7 @@ def _pre_filter_result(returned: Any, arguments: Arguments) -> PreFilterResult:
     if result.status is not SUCCESS:  # checking it takes as long as some plugins do
         checked_status(result.status)
     if not (result.node_names is None or isinstance(result.node_names, frozenset)):
-        raise WrongAnswerError(f"it answered node_names {shown(result.node_names)}, where a frozenset of names is due")
+        raise WrongAnswerError(f"it returned node_names {shown(result.node_names)}, expected a frozenset of names")
     return result
 
 
@@ -95,7 +95,7 @@ def _post_filter_result(returned: Any, arguments: Arguments) -> PostFilterResult
     if result.preemption is not None:
         _check_preemption(checked(result.preemption, Preemption))
         if not result.status.is_success:
-            raise WrongAnswerError(f"it answered a preemption with status {result.status.code.label}, not Success")
+            raise WrongAnswerError(f"it returned a preemption with status {result.status.code.label}, not Success")
     return result
 
 
@@ -118,7 +118,7 @@ def _placement_points(returned: Any, arguments: Arguments) -> Scores:
         returned, np.zeros(len(arguments[-1]), dtype=np.intp), "points"
     )  # the last argument is the proposals
     if len(points) and not MIN_NODE_SCORE <= int(points.min()) <= int(points.max()) <= MAX_NODE_SCORE:
-        raise WrongAnswerError(f"it answered {points.tolist()}, where points from 0 to {MAX_NODE_SCORE} are due")
+        raise WrongAnswerError(f"it returned {points.tolist()}, expected points from 0 to {MAX_NODE_SCORE}")
     return points
 
 
@@ -128,9 +128,9 @@ def _check_preemption(preemption: Preemption) -> None:
     checked(preemption.node_name, str)
     checked_each(preemption.outbid, PodInfo)
     if not checked_each(preemption.victims, PodInfo):
-        raise WrongAnswerError("it answered a preemption without victims")
+        raise WrongAnswerError("it returned a preemption without victims")
     if any(victim.uid == preemption.preemptor.uid for victim in preemption.victims):
-        raise WrongAnswerError("it answered a preemption in which the pod is a victim of its own")
+        raise WrongAnswerError("it returned a preemption whose preemptor is among its own victims")
 
 
 def _permit_result(returned: Any, arguments: Arguments) -> PermitResult:
@@ -138,7 +138,7 @@ def _permit_result(returned: Any, arguments: Arguments) -> PermitResult:
     result = checked(returned, PermitResult)
     seconds: object = result.timeout_seconds
     if not isinstance(seconds, int | float) or math.isnan(seconds):
-        raise WrongAnswerError(f"it answered timeout_seconds {shown(seconds)}, where seconds are due")
+        raise WrongAnswerError(f"it returned timeout_seconds {shown(seconds)}, expected a number of seconds")
     checked_status(result.status)
     return result
 
@@ -148,7 +148,7 @@ def _status_of_permit(returned: Any, arguments: Arguments) -> Status:
     del arguments
     status = returned.status if isinstance(returned, PermitResult) else returned
     if isinstance(status, Status) and status.code is Code.WAIT:
-        raise WrongAnswerError("it answered Wait, where its last word is due: it has waited already")
+        raise WrongAnswerError("it returned Wait, expected a final status: it has waited already")
     return checked_status(status)
 
 
@@ -199,9 +199,9 @@ def _sort_key(returned: Any, arguments: Arguments) -> Any:
     try:
         is_before_itself = bool(returned < returned)
     except TypeError as failure:
-        raise WrongAnswerError(f"it answered {shown(returned)}, which does not compare with its like") from failure
+        raise WrongAnswerError(f"it returned {shown(returned)}, which does not compare with its like") from failure
     if is_before_itself or _holds_nan(returned):
-        raise WrongAnswerError(f"it answered {shown(returned)}, which is neither before nor after its like")
+        raise WrongAnswerError(f"it returned {shown(returned)}, which is neither before nor after its like")
     return returned
 
 
@@ -337,8 +337,7 @@ POST_BIND_AWAITED: Final = PluginCall[None](
     Point.POST_BIND.label, _nothing, FailureOutcome.BOUND, words=_words_or_cancelled, usual=None, fault=Fault.PASSING
 )
 
-# --- in the background
-# -------------------------------------------------------------------------------------------------
+# --- in the background ------------------------------------------------------------------------------------------------
 
 REFRESH: Final = PluginCall[None]("Refresh", _nothing, FailureOutcome.DATA_STAY, usual=None, fault=Fault.PASSING)
 

@@ -33,11 +33,9 @@ from kscheduler.scheduling.runtime.points import (
 # Calls of `sign`: which parts of a pod a plugin reads.
 #
 # If a plugin cannot sign a pod, the pod is judged by itself, and no decision is wrong. Without a report its author
-# would
-# never notice, so a failure of a user's `sign` is reported here. In-tree plugins are called without the guard: they
-# fail
-# only on pods that cannot be read, and that is reported elsewhere. Comparing signatures also runs code of plugins
-# (`__eq__` and `__hash__` of their values), so it happens inside `or_without_class`.
+# would never notice, so a failure of a user's `sign` is reported here. In-tree plugins are called without the guard:
+# they fail only on pods that cannot be read, and that is reported elsewhere. Comparing signatures also runs code of
+# plugins (`__eq__` and `__hash__` of their values), so it happens inside `or_without_class`.
 
 T = TypeVar("T")
 

@@ -11,8 +11,7 @@ from kscheduler.framework.status import Status
 # How long a plugin's coroutine holds the event loop: its steps are timed, not its waits.
 #
 # Bind and PreBind may wait for minutes without harm; what delays all pods is the code between two waits. So the
-# coroutine
-# is driven by hand, and each step is timed from where the loop enters it to where it gives the loop back.
+# coroutine is driven by hand, and each step is timed from where the loop enters it to where it gives the loop back.
 
 T = TypeVar("T")
 
@@ -27,7 +26,7 @@ class Steps(Generic[T]):
     ) -> None:
         """`on_slow` is called with the seconds of a slow step. Raises `WrongAnswerError` if this is no coroutine."""
         if getattr(coroutine, "send", None) is None:
-            text = f"it answered {shown(coroutine)}, where a coroutine is due: declare the method with `async def`"
+            text = f"it returned {shown(coroutine)}, expected a coroutine: declare the method with `async def`"
             raise WrongAnswerError(text)
         self._coroutine = coroutine
         self._on_slow = on_slow

@@ -1,4 +1,4 @@
-"""Plugins that are not in-tree are supervised: calls have a time budget, and a plugin that fails for everybody is quarantined.
+"""Plugins that are not in-tree are supervised: calls have a time budget, and one that fails for all is quarantined.
 
     circuit_breaker  when a plugin is no longer called, and how it comes back: closed, open, half-open
     alarm        the one timer signal of the process: ends a Python call of a plugin at its budget

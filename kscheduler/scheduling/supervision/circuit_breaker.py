@@ -11,18 +11,18 @@ for each of a hundred thousand pods. The idea is the circuit breaker's:
       |    the call was answered                       for a pod that is new         v        |
       +-------------------------------------------------------------------------- HALF_OPEN --+
 
-"Nothing right in between" is judged at one extension point, over all pods: as long as the plugin answers anybody
+"Nothing right in between" is judged at one extension point, over all pods: as long as the plugin answers for some pod
 there, each failure is its pod's own (a right answer counts for `ANSWERS_SECONDS`). An answer that is
 kept and used for another pod (`scheduling.classes`) is one, too: without new pods of new classes the plugin may not be
 called for hours. What the pods of one namespace do, however many, opens nothing: their user wrote them. While the
 circuit is open, the profile is another one (`scheduling.quarantined_profiles`, where the word is quarantine).
 
 In HALF_OPEN one call decides. It is made for a pod of a namespace that has not failed since the circuit opened, if one
-comes within `GRACE_SECONDS`: else who always fails and is always first would keep the circuit open for all others. For
+comes within `GRACE_SECONDS`: otherwise a pod that always fails and always comes first would keep the circuit open. For
 the same reason a pod of a namespace that has not failed yet ends the back-off, and a new pod of one that has shortens
 it to 10 s: a label that is wrong on some pods of a namespace must not keep the others from their nodes.
 
-A call over its time budget holds up everybody, so the plugin is *held back* from the pod that it was made for, and from
+A call over its time budget holds up all pods, so the plugin is *held back* from the pod that it was made for, and from
 its namespace where many pods are slow (`holds`). `NotCalledError` is what these pods get meanwhile.
 
 Pure state: no I/O, the clock is an argument. In CLOSED without failures, `is_watched` is false, and a call costs two
@@ -214,8 +214,8 @@ class CircuitBreaker:
     def asks_for(self, namespace: str, uid: str = "") -> float | None:
         """A pod of this namespace comes while the circuit is open. In how many seconds is it worth a trial?
 
-        `None`: not before the end of the back-off, because the pod itself has failed, or nothing but its namespace is
-        known, of which pods have failed.
+        `None`: not before the end of the back-off, because the plugin has failed for the pod, or, where only its
+        namespace is known, for pods there.
         """
         if self.state is not CircuitState.OPEN:
             return None

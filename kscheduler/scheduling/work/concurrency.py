@@ -35,8 +35,7 @@ from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 #
 # A pod in line costs an entry of a heap: it has no place and no task, it is not judged yet, so it holds no node's room,
 # and no events are kept for it. When a turn comes free the most important one is called, and decided by the cluster as
-# it
-# is then; so is the whole line once the namespace is not slow any more.
+# it is then; so is the whole line once the namespace is not slow any more.
 
 # Pods that may stand in line before those that are gone are looked for; then twice as many as are left.
 LEAST_SWEPT: Final = 1024

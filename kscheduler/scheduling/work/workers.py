@@ -240,7 +240,7 @@ class Workers:
         await parked
 
     async def _work_on_next(self) -> bool:
-        """Bind a pod that has waited, or decide about the next one. Whether its place was held to the end, if it was
+        """Bind a pod that has waited, or decide the next one. Returns whether it kept its slot to the end, if it was
         bound here.
         """
         released = self._released.popleft() if self._released else None
@@ -404,7 +404,7 @@ class Workers:
             return True
 
     async def _bind(self, attempt: Attempt) -> bool:
-        """Bind the pod, which has begun in `places`. Whether it held its place to the end."""
+        """Bind the pod, which holds a slot already. Returns whether it kept the slot to the end."""
         began, period = self._clock.monotonic(), self._limit.period
         queued = attempt.queued
         uid = queued.pod.uid

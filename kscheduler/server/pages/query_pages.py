@@ -209,7 +209,7 @@ def _wants_text(request: web.Request) -> bool:
 
 
 def _wants_fresh(request: web.Request) -> bool:
-    """Whether the client takes no answer of before its question: who has just changed something asks like that."""
+    """Whether the client rejects answers older than its request, as after a change."""
     directives = ",".join(request.headers.getall(hdrs.CACHE_CONTROL, [])).lower().split(",")
     return any(directive.strip() == "no-cache" for directive in directives)
 

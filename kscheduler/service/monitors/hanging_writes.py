@@ -162,7 +162,8 @@ class HangingWritesMonitor:
                 f"{round(one.seconds)} s, {one.waiting} wait behind them; "
                 f"{who or 'look at its admission webhooks and quotas'}"
             )
-            yield f"namespace {one.namespace}: {one.unanswered} writes ({one.write}) hang or are refused since {behind}"
+            writes = f"{one.unanswered} writes ({one.write})"
+            yield f"namespace {one.namespace}: {writes} hang or have been refused for {behind}"
 
     def samples(self) -> Iterable[Sample]:
         """A gauge for each namespace and kind of write, at most `MAX_REPORTED`."""

@@ -24,8 +24,7 @@ from kscheduler.framework.cluster.devices import ClaimListener
 #
 # A device that is not shared is held or not; should two claims hold it all the same (other schedulers make mistakes),
 # it is free when both have given it back. Of a shared device each share has an identity, and an amount of each
-# capacity.
-# Devices with admin access are left out: they take nothing away from others.
+# capacity. Devices with admin access are left out: they take nothing away from others.
 
 
 class AllocatedDevices:

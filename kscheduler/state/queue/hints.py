@@ -90,7 +90,7 @@ def _have_equal_requests(old: Pod, new: Pod) -> bool:
 
 
 def _is_scaled_up(old: Pod, new: Pod) -> bool:
-    """By the rule of 1.37, the only version that tells."""
+    """By the rule of 1.37, the only version with this event."""
     return _is_scaled_down(new, old)
 
 

@@ -4,7 +4,7 @@
                  ^  ^                       |     |
                  |  |               failed  |     |  rejected, and no event since helps
                  |  |                       v     v
-                 |  +--back-off over-- backoff   unschedulable
+                 |  +--backoff over-- backoff   unschedulable
                  |                        ^           |
                  +---- not backing off ---+-----------+  an event that a rejecting plugin has registered
 
@@ -15,8 +15,8 @@ returns, so that no wake-up is lost. An idle scheduler takes pods out of back-of
 an error. Every 30 s, pods that have been parked for 5 minutes are tried again: a safety net, which is never needed if
 all hints are correct.
 
-Pods that all plugins treat alike wait and move as one element (see `bundles`). If `QueuePolicy.class_of` says that no
-pod is like another, every element is a pod, and the queue behaves as kube-scheduler's.
+Pods that all plugins treat alike wait and move as one element (see `equivalence_groups`). If `QueuePolicy.class_of`
+says that no pod is like another, every element is a pod, and the queue behaves as kube-scheduler's.
 """
 
 import math

@@ -22,9 +22,8 @@ from kscheduler.state.queue.queued_group import QueuedPodGroup
 # Parked elements, grouped by the plugins that rejected them.
 #
 # An event concerns only elements whose rejecting plugins registered it. Most events (such as a bound pod) are
-# registered
-# by none of them, and there are only a few distinct sets of plugins, however many elements wait. So all other elements
-# are skipped as a group.
+# registered by none of them, and there are only a few distinct sets of plugins, however many elements wait. So all
+# other elements are skipped as a group.
 
 # Profile, plugins that rejected it, and plugins that wait for something outside the cluster.
 _Kind = tuple[str, frozenset[str], frozenset[str]]

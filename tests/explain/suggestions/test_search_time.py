@@ -1,4 +1,4 @@
-"""How long is looked for changes: what one pod's words are costs no other pod its answer."""
+"""How long to search for changes: what one pod's words are costs no other pod its answer."""
 
 import json
 import time

@@ -173,7 +173,7 @@ def test_a_plugin_that_forgets_its_answer_leaves_nothing_reserved(point: str) ->
     service_log: list[str] = []
     harness = around_with(service_log, B={point: None})  # type: ignore[dict-item]  # that is the mistake
     decide(harness)
-    assert harness.reported.notes[0].startswith(f'running {point.capitalize()} plugin "B": it answered None, where a ')
+    assert harness.reported.notes[0].startswith(f'running {point.capitalize()} plugin "B": it returned None, expected ')
     assert harness.where("default/p") == "backoff"
     assert service_log[-2:] == ["B.unreserve", "A.unreserve"]
     assert harness.cache.statistics().pods == 0

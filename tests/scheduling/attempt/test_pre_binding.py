@@ -9,7 +9,7 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.plugin import Plugin, PreFlightResult
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SKIP, SUCCESS, Fault, Status, error, unschedulable
-from kscheduler.scheduling.attempt.binding import PreBindPlan, plan_of, run
+from kscheduler.scheduling.attempt.binding import PreBindPlan, plan_of, run_pre_bind
 from kscheduler.state.waiting_pods import PodInPreBind, PodsInPreBind
 from tests.builders import pod_info
 from tests.scheduling.eviction.stage import turns
@@ -54,7 +54,7 @@ def planned(plugins: Sequence[Prepares]) -> PreBindPlan:
 
 async def running(plugins: Sequence[Prepares], entry: PodInPreBind | None = None) -> "asyncio.Task[Status]":
     """PreBind of these plugins, as far as it gets."""
-    task = asyncio.ensure_future(run(planned(plugins), CycleState(), pod_info(), "node", entry))
+    task = asyncio.ensure_future(run_pre_bind(planned(plugins), CycleState(), pod_info(), "node", entry))
     await turns()
     return task
 

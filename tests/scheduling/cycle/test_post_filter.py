@@ -79,14 +79,14 @@ CASES = {
         [PluginResults("A", PostFilterResult("Success")), says("B", SUCCESS, "a")],  # type: ignore[arg-type]  # a user's plugin
         (
             Code.ERROR,
-            "running PostFilter plugin \"A\": WrongAnswerError: it answered 'Success', where a Status is due",
+            "running PostFilter plugin \"A\": WrongAnswerError: it returned 'Success', expected Status",
             None,
         ),
         [1, 0],
     ),
     "a node that is none is an error": (
         [PluginResults("A", PostFilterResult(SUCCESS, 7))],  # type: ignore[arg-type]
-        (Code.ERROR, 'running PostFilter plugin "A": WrongAnswerError: it answered 7, where a str is due', None),
+        (Code.ERROR, 'running PostFilter plugin "A": WrongAnswerError: it returned 7, expected str', None),
         [1],
     ),
     "a bug is an error": (
@@ -129,8 +129,8 @@ def test_what_it_wants_done_goes_with_a_success_to_the_record() -> None:
 @pytest.mark.parametrize(
     ("answer", "reported"),
     [
-        (PostFilterResult(NO, "a", WANTED), "it answered a preemption with status Unschedulable, not Success"),
-        (PostFilterResult(SUCCESS, "a", "small"), "it answered 'small', where a Preemption is due"),  # type: ignore[arg-type]
+        (PostFilterResult(NO, "a", WANTED), "it returned a preemption with status Unschedulable, not Success"),
+        (PostFilterResult(SUCCESS, "a", "small"), "it returned 'small', expected Preemption"),  # type: ignore[arg-type]
     ],
     ids=["without success", "no preemption"],
 )

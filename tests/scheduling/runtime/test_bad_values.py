@@ -142,7 +142,7 @@ def test_a_node_with_a_bad_value_gets_no_points_and_the_others_get_theirs(kind: 
         expected = {BAD: 0, CHEAP: 100, DEAR: 0, MORE: 13}
     assert points_of(record) == expected
     (left_out,) = record.left_out
-    assert (left_out.plugin, left_out.nodes, left_out.queried, left_out.node_names) == ("Hostile", 1, 4, (BAD,))
+    assert (left_out.plugin, left_out.nodes, left_out.total, left_out.node_names) == ("Hostile", 1, 4, (BAD,))
     (line,) = [line for line in lines if line["event"] == "plugin_failed"]
     assert (line["plugin"], line["pod"]) == ("Hostile", "default/asked")
     assert BAD in line["err"]
@@ -217,7 +217,7 @@ def test_a_plugin_that_fails_for_the_pod_is_not_queried_about_each_node() -> Non
         record = record_of(cluster, by_class=False, pod=make_pod("p", labels={"rank": "abc"}))
     assert record.node_name
     (left_out,) = record.left_out
-    assert left_out.nodes == left_out.queried == 1000
+    assert left_out.nodes == left_out.total == 1000
     assert "invalid literal for int() with base 10: 'abc'" in left_out.message
     assert len(calls) < 20
 
