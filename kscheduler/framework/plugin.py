@@ -43,7 +43,9 @@ from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.framework.reasons.diagnosis import Diagnosis
 from kscheduler.framework.status import SKIP, Code, Status
 
+# The most points that a plugin gives a node, before its weight.
 MAX_NODE_SCORE: Final = well_known.MAX_NODE_SCORE
+# The least.
 MIN_NODE_SCORE: Final = well_known.MIN_NODE_SCORE
 
 # What a filter returns when every row passes.
@@ -91,8 +93,11 @@ class Source(Enum):
     IMAGES = "images"
     """Which nodes have which images, and how many nodes there are."""
     TOPOLOGY_COUNTERS = "topology counters"
+    """How many pods of some kind run in each topology domain."""
     VOLUMES = "volumes"
+    """Claims, volumes, and what drivers say of them."""
     NAMESPACES = "namespaces"
+    """The labels of namespaces."""
     ANYTHING = "anything"
     """Never cached."""
 
@@ -119,6 +124,7 @@ class Plugin:
     name: str
     """Unique; configuration, metrics, messages and recorded decisions use it."""
     depends_on: ClassVar[tuple[Source, ...]] = (Source.ANYTHING,)
+    """Which of its answers may be kept for other pods, and for how long: what they depend on besides the pod."""
     reads_pods: ClassVar[bool] = True
     """Whether `filter` or `score` read the pods of a node; if not, their answers hold while pods come and go."""
     reads_spec_only: ClassVar[bool] = False
@@ -152,6 +158,7 @@ class PreFilterResult:
     """The result of PreFilter."""
 
     status: Status
+    """Success, Skip (nothing to filter), or a rejection of the pod on every node."""
     node_names: frozenset[str] | None = None
     """Only these nodes can fit; `None` is no restriction."""
 
@@ -165,6 +172,7 @@ class PostFilterResult:
     """PostFilter's answer for a pod that fits on no node, and the action it requests."""
 
     status: Status
+    """Success if a node will have room; else a rejection with the reason why none will, or an error."""
     nominated_node_name: str | None = None
     """A node that will have room; empty clears an earlier nomination, `None` leaves it."""
     preemption: Preemption | None = None
@@ -178,8 +186,9 @@ class PermitResult:
     """Whether the pod may be bound now."""
 
     status: Status
+    """Success, Wait, or a rejection."""
     timeout_seconds: float = 0.0
-    """With Wait: the maximal time (capped at 15 minutes)."""
+    """With Wait: how long at most, in seconds (capped at 15 minutes). The pod is then rejected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -444,7 +453,7 @@ class RefreshError(Exception):
     """What a refresh raises when its source gave nothing usable: the text is logged as it is, without a traceback."""
 
 
-# How long a refresh may take.
+# How long a refresh may take, in seconds.
 REFRESH_SECONDS: Final = 30.0
 
 
