@@ -202,10 +202,10 @@ class PreFlightResult:
 
 
 class EnqueueExtensions(Protocol):
-    """A plugin that lists the events that may change its verdict."""
+    """A plugin that lists the events that may change its verdict. Without it, each event wakes the pods it rejected."""
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """The events, each with a comment why."""
+        """The events, each with a hint where the objects say more. Asked once, when the profile is built."""
         ...
 
 
@@ -215,7 +215,7 @@ class PreEnqueuePlugin(Protocol):
     name: str
 
     def pre_enqueue(self, pod: PodInfo) -> Status:
-        """Success lets it in; anything else gates it."""
+        """Success lets it in; a rejection gates it until one of the plugin's events. An Error is asked about again."""
         ...
 
 
@@ -290,7 +290,7 @@ class PostFilterPlugin(Protocol):
     name: str
 
     def post_filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, diagnosis: Diagnosis) -> PostFilterResult:
-        """Find a way to make room, or the reason why there is none."""
+        """Success with a node that will have room, or Unschedulable with the reason why none will."""
         ...
 
 
@@ -300,7 +300,7 @@ class PreScorePlugin(Protocol):
     name: str
 
     def pre_score(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Status:
-        """Prepare state for the score, or Skip it."""
+        """Success, with state for the score if it needs any; or Skip: the plugin is not asked for points."""
         ...
 
 
@@ -328,7 +328,7 @@ class ReservePlugin(Protocol):
     name: str
 
     def reserve(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Status:
-        """Reserve for the pod."""
+        """Success, or why not: the pod is then not bound, and all plugins are asked to `unreserve`."""
         ...
 
     def unreserve(self, cycle: CycleState, pod: PodInfo, node_name: str) -> None:
@@ -361,7 +361,10 @@ class PreBindPlugin(Protocol):
         ...
 
     async def pre_bind(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Status:
-        """Prepare; may take long. Cancelled if the pod is preempted meanwhile or a parallel PreBind has failed."""
+        """Success, or why the pod cannot be bound: then all plugins are asked to `unreserve`.
+
+        May take long. Cancelled if the pod is preempted meanwhile or a parallel PreBind has failed.
+        """
         ...
 
 
@@ -371,7 +374,7 @@ class BindPlugin(Protocol):
     name: str
 
     async def bind(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Status:
-        """Success, Skip (not my pod), or a failure."""
+        """Success once the API server has stored it; Skip, and the next plugin is asked; or a failure."""
         ...
 
 
