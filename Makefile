@@ -9,6 +9,7 @@ BIN    := $(VENV)/bin
 RUN    := $(VENV)/.run-ready
 DEV    := $(VENV)/.dev-ready
 DEPLOY := $(VENV)/.deploy-ready
+DOCS   := $(VENV)/.docs-ready
 NODES  ?= 100
 PODS   ?= 1000
 ROUNDS ?= 10
@@ -31,7 +32,7 @@ MACHINES := $(addprefix tests/scheduling/,never_stuck/test_never_stuck.py never_
 # Tests start `kscheduler` hundreds of times; without bytecode, compiling it anew is half of each start.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-fast test-changed test-all check ready check-deploy manifests dashboard-picture page-pictures fmt e2e e2e-embedded e2e-shown e2e-faults e2e-real controlplane e2e-versions bench bench-compare \
+.PHONY: help demo test test-fast test-changed test-all check docs ready check-deploy manifests dashboard-picture page-pictures fmt e2e e2e-embedded e2e-shown e2e-faults e2e-real controlplane e2e-versions bench bench-compare \
 	bench-plots bench-churn bench-real bench-latency bench-scale bench-sizing bench-start bench-page soak lock image sbom release mutants fuzz \
 	fuzz-specification fuzz-machines fuzz-properties fuzz-decisions \
 	fuzz-decisions-first fuzz-decisions-second clean
@@ -54,16 +55,20 @@ test-fast: $(DEV) ## Run the unit tests, which start no processes and draw nothi
 test-changed: $(DEV) ## Run the tests that belong to what differs from main (BASE=: from another commit)
 	$(BIN)/python -m tests.picking --base '$(BASE)' --run --numprocesses $(WORKERS) --dist loadfile -m 'not slow'
 
-test-all: $(DEV) ## Run all tests, with as many random cases as in CI: a quarter of an hour
+test-all: $(DEV) $(DOCS) ## Run all tests, with as many random cases as in CI: a quarter of an hour
 	KSCHEDULER_CI=1 $(PYTEST)
 
-check: $(DEV) ## Format, lint, types, layers: what CI asks of every change
+check: $(DEV) $(DOCS) ## Format, lint, types, layers: what CI asks of every change
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-ready: $(DEPLOY) ## Install all that the other targets need of Python
+docs: $(DOCS) ## Build the site in build/docs: the pages, and the API reference of docstrings; links are checked, warnings are errors
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --nitpicky --quiet --doctree-dir build/doctrees docs build/docs
+	@echo build/docs/index.html
+
+ready: $(DEPLOY) $(DOCS) ## Install all that the other targets need of Python
 
 check-deploy: $(DEPLOY) ## Chart, manifests, alerts, dashboard, Dockerfile: linted, rendered, validated, run (builds Helm once)
 	$(BIN)/pytest tests/deploy/chart
@@ -203,4 +208,8 @@ $(DEV): pyproject.toml $(RUN)
 
 $(DEPLOY): pyproject.toml $(DEV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --group deploy
+	@touch $@
+
+$(DOCS): pyproject.toml $(RUN)
+	$(BIN)/pip install --quiet --disable-pip-version-check --group docs
 	@touch $@

@@ -1,4 +1,4 @@
-"""kscheduler: a Kubernetes scheduler service that decides as kube-scheduler does, explains it, and is yours to extend.
+"""kscheduler: a Kubernetes scheduler that decides by kube-scheduler's rules, explains it, and takes your policies.
 
 What a policy of your own needs most is imported from here:
 

@@ -34,12 +34,15 @@ class Kind:
     group: str
     """API group, empty for core."""
     version: str
+    """API version, such as `v1`."""
     plural: str
     """Resource name in URLs and in RBAC rules."""
     name: str
     """Kind name, as in `kind: Pod`."""
     type: type[KubeObject]
+    """The struct that its objects are decoded into."""
     namespaced: bool = False
+    """Whether its objects are in namespaces."""
     field_selector: str = ""
     """The field selector of list and watch."""
 

@@ -36,7 +36,9 @@ class ObjectMeta(msgspec.Struct, gc=False, rename="camel", omit_defaults=True):
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
     creation_timestamp: str | None = None
+    """As the API writes a time: `2026-11-28T12:00:00Z`."""
     deletion_timestamp: str | None = None
+    """When the object is to be gone: it is terminating."""
     owner_references: tuple[OwnerReference, ...] = ()
 
     @property
@@ -58,7 +60,7 @@ class KubeObject(msgspec.Struct, gc=False, rename="camel", omit_defaults=True, k
 
 
 class CustomObject(KubeObject, kw_only=True):
-    """An object of any kind, for who does not write a struct of its fields."""
+    """An object of any kind, for plugins that have no struct of its fields: keys are the API's, in camelCase."""
 
     spec: dict[str, Any] = {}
     status: dict[str, Any] = {}

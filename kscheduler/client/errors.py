@@ -132,12 +132,15 @@ class APIError(ClientError):
         retry_after_seconds: float | None = None,
     ) -> None:
         self.code = status.code
+        """The HTTP status."""
         self.is_status = bool(status.kind)
         """Whether the API server itself refused: its refusals are Status objects, a proxy's are not."""
         self.is_page = not status.kind and status.message.startswith(_PAGE)
         """Whether an HTML page came in place of an answer."""
         self.reason = status.reason or _REASONS.get(status.code, "")
+        """Kubernetes' word for it, such as `NotFound`."""
         self.message = status.message
+        """The server's text."""
         self.causes = tuple(status.details.causes) if status.details else ()
         from_body = status.details.retry_after_seconds if status.details else None
         requested_delay = from_body if retry_after_seconds is None else retry_after_seconds
@@ -159,7 +162,7 @@ class APIError(ClientError):
 
     @property
     def is_not_found(self) -> bool:
-        """404."""
+        """404: there is no such object."""
         return self.code == 404
 
     @property

@@ -17,8 +17,11 @@ class Resource(Enum):
     """The kind of object that changed."""
 
     POD = "Pod"
+    """Pods with and without a node."""
     ASSIGNED_POD = "AssignedPod"
+    """Pods that have a node."""
     UNSCHEDULABLE_POD = "UnschedulablePod"
+    """Pods that wait for a node."""
     NODE = "Node"
     NAMESPACE = "Namespace"
     """Not in kube-scheduler, where a change of a namespace's labels wakes no pod."""
@@ -35,10 +38,9 @@ class Resource(Enum):
     POD_GROUP = "scheduling.k8s.io/PodGroup"
     COMPOSITE_POD_GROUP = "scheduling.k8s.io/CompositePodGroup"
     PLUGIN_DATA = "PluginData"
-    """Data of a plugin's own (`Handle.nodes_changed`): a plugin that registers it hears of its own. Not in
-    kube-scheduler.
-    """
+    """Data of a plugin's own (`Handle.nodes_changed`), of which no other plugin hears. Not in kube-scheduler."""
     WILDCARD = "*"
+    """Every resource."""
 
     __hash__ = object.__hash__  # Enum's own `__hash__` is slow (Python code), and events are hashed per waiting pod
 
@@ -59,12 +61,16 @@ class ActionType(IntFlag):
     """`spec.podPreemptionPolicy`, from Kubernetes 1.37 on."""
     UPDATE_POD_LABEL = auto()
     UPDATE_POD_SCALE_DOWN = auto()
+    """It requests less than before."""
     UPDATE_POD_SCALE_UP = auto()
-    """From Kubernetes 1.37 on; in 1.36 it is an `UPDATE_OTHER`, and is called so in metrics."""
+    """It requests more than before. From Kubernetes 1.37 on; in 1.36 an `UPDATE_OTHER`, and called so in metrics."""
     UPDATE_POD_TOLERATION = auto()
     UPDATE_POD_SCHEDULING_GATES_ELIMINATED = auto()
+    """Its last scheduling gate is gone."""
     UPDATE_POD_GENERATED_RESOURCE_CLAIM = auto()
+    """Its status names claims that were made for it."""
     UPDATE_OTHER = auto()
+    """An update that no other bit names."""
     UPDATE = (
         UPDATE_NODE_ALLOCATABLE
         | UPDATE_NODE_LABEL
@@ -81,7 +87,9 @@ class ActionType(IntFlag):
         | UPDATE_POD_GENERATED_RESOURCE_CLAIM
         | UPDATE_OTHER
     )
+    """Any update."""
     ALL = ADD | DELETE | UPDATE
+    """Any change."""
 
     __hash__ = int.__hash__  # likewise
 
@@ -117,7 +125,9 @@ class ClusterEvent:
     resource: Resource | str
     """A kind of a plugin's own is `plural.version.group`, such as `widgets.v1.example.com` (`Kind.event_resource`)."""
     action: ActionType
+    """One or several bits."""
     name: str = ""
+    """Empty for events that plugins register."""
     label: str = field(init=False, repr=False, compare=False)
     """The name in metrics and logs, such as `NodeUpdateNodeTaint`. No property: it is read several times per pod."""
 
@@ -148,7 +158,9 @@ class QueueingHint(Enum):
     """A hint's answer."""
 
     QUEUE = "Queue"
+    """The pod may fit now: it is tried again."""
     SKIP = "QueueSkip"
+    """The change does not help the pod, which stays parked."""
 
 
 # `hint(parked pod, old object, new object)`: may this change let the pod through?
@@ -161,6 +173,8 @@ class ClusterEventWithHint:
 
     event: ClusterEvent
     hint: HintFunction | None = None
+    """`hint(pod, old, new)`: whether the change may let the parked pod through. `old` is `None` for a new object, `new`
+    for one that is gone."""
 
 
 NODE_ADD = ClusterEvent(Resource.NODE, ActionType.ADD)
@@ -169,6 +183,7 @@ ASSIGNED_POD_ADD = ClusterEvent(Resource.ASSIGNED_POD, ActionType.ADD)
 ASSIGNED_POD_DELETE = ClusterEvent(Resource.ASSIGNED_POD, ActionType.DELETE)
 UNSCHEDULABLE_POD_ADD = ClusterEvent(Resource.UNSCHEDULABLE_POD, ActionType.ADD)
 UNSCHEDULABLE_POD_UPDATE = ClusterEvent(Resource.UNSCHEDULABLE_POD, ActionType.UPDATE)
+# What a plugin registers that calls `Handle.nodes_changed`.
 PLUGIN_DATA_UPDATE = ClusterEvent(Resource.PLUGIN_DATA, ActionType.UPDATE)
 
 

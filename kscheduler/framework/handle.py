@@ -124,15 +124,20 @@ class Handle:
     """Everything outside of a plugin that it may use."""
 
     view: ClusterView
+    """The nodes as cycles see them."""
     writer: Writer
+    """For plugins that bind."""
     waiting_pods: WaitingPods
+    """The pods that Permit plugins hold back."""
     counters: TopologyCounters | None = None
     nominator: Nominator | None = None
+    """Which pods are expected on which nodes; `None` where a test leaves it out."""
     volumes: Volumes | None = None
     volume_writer: VolumeWriter | None = None
     devices: Devices | None = None
     claim_writer: ClaimWriter | None = None
     clock: Clock = REAL_CLOCK
+    """Ask it instead of `time`: tests and simulations run in virtual time."""
     workloads: WorkloadListers = NO_WORKLOADS
     budgets: DisruptionBudgets | None = None
     evictions: Evictions = NO_EVICTIONS

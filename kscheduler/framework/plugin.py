@@ -45,7 +45,9 @@ from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.framework.reasons.diagnosis import Diagnosis
 from kscheduler.framework.status import SKIP, Code, Status
 
+# The most points that a plugin gives a node, before its weight.
 MAX_NODE_SCORE: Final = well_known.MAX_NODE_SCORE
+# The least.
 MIN_NODE_SCORE: Final = well_known.MIN_NODE_SCORE
 
 # What a filter returns when every row passes.
@@ -93,8 +95,11 @@ class Source(Enum):
     IMAGES = "images"
     """Which nodes have which images, and how many nodes there are."""
     TOPOLOGY_COUNTERS = "topology counters"
+    """How many pods of some kind run in each topology domain."""
     VOLUMES = "volumes"
+    """Claims, volumes, and what drivers say of them."""
     NAMESPACES = "namespaces"
+    """The labels of namespaces."""
     ANYTHING = "anything"
     """Never cached."""
 
@@ -121,6 +126,7 @@ class Plugin:
     name: str
     """Unique; configuration, metrics, messages and recorded decisions use it."""
     depends_on: ClassVar[tuple[Source, ...]] = (Source.ANYTHING,)
+    """Which of its answers may be kept for other pods, and for how long: what they depend on besides the pod."""
     reads_pods: ClassVar[bool] = True
     """Whether `filter` or `score` read the pods of a node; if not, their answers hold while pods come and go."""
     reads_spec_only: ClassVar[bool] = False
@@ -155,6 +161,7 @@ class PreFilterResult:
     """The result of PreFilter."""
 
     status: Status
+    """Success, Skip (nothing to filter), or a rejection of the pod on every node."""
     node_names: frozenset[str] | None = None
     """Only these nodes can fit; `None` is no restriction."""
 
@@ -168,6 +175,7 @@ class PostFilterResult:
     """PostFilter's answer for a pod that fits on no node, and the action it requests."""
 
     status: Status
+    """Success if a node will have room; else a rejection with the reason why none will, or an error."""
     nominated_node_name: str | None = None
     """A node that will have room; empty clears an earlier nomination, `None` leaves it."""
     preemption: Preemption | None = None
@@ -181,8 +189,9 @@ class PermitResult:
     """Whether the pod may be bound now."""
 
     status: Status
+    """Success, Wait, or a rejection."""
     timeout_seconds: float = 0.0
-    """With Wait: the maximal time (capped at 15 minutes)."""
+    """With Wait: how long at most, in seconds (capped at 15 minutes). The pod is then rejected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,10 +205,10 @@ class PreFlightResult:
 
 
 class EnqueueExtensions(Protocol):
-    """A plugin that lists the events that may change its verdict."""
+    """A plugin that lists the events that may change its verdict. Without it, each event wakes the pods it rejected."""
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """The events, each with a comment why."""
+        """The events, each with a hint where the objects say more. Asked once, when the profile is built."""
         ...
 
 
@@ -209,7 +218,7 @@ class PreEnqueuePlugin(Protocol):
     name: str
 
     def pre_enqueue(self, pod: PodInfo) -> Status:
-        """Success lets it in; anything else gates it."""
+        """Success lets it in; a rejection gates it until one of the plugin's events. An Error is asked about again."""
         ...
 
 
@@ -284,7 +293,7 @@ class PostFilterPlugin(Protocol):
     name: str
 
     def post_filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, diagnosis: Diagnosis) -> PostFilterResult:
-        """Find a way to make room, or the reason why there is none."""
+        """Success with a node that will have room, or Unschedulable with the reason why none will."""
         ...
 
 
@@ -294,7 +303,7 @@ class PreScorePlugin(Protocol):
     name: str
 
     def pre_score(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Status:
-        """Prepare state for the score, or Skip it."""
+        """Success, with state for the score if it needs any; or Skip: the plugin is not asked for points."""
         ...
 
 
@@ -322,7 +331,7 @@ class ReservePlugin(Protocol):
     name: str
 
     def reserve(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Status:
-        """Reserve for the pod."""
+        """Success, or why not: the pod is then not bound, and all plugins are asked to `unreserve`."""
         ...
 
     def unreserve(self, cycle: CycleState, pod: PodInfo, node_name: str) -> None:
@@ -355,7 +364,10 @@ class PreBindPlugin(Protocol):
         ...
 
     async def pre_bind(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Status:
-        """Prepare; may take long. Cancelled if the pod is preempted meanwhile or a parallel PreBind has failed."""
+        """Success, or why the pod cannot be bound: then all plugins are asked to `unreserve`.
+
+        May take long. Cancelled if the pod is preempted meanwhile or a parallel PreBind has failed.
+        """
         ...
 
 
@@ -365,7 +377,7 @@ class BindPlugin(Protocol):
     name: str
 
     async def bind(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Status:
-        """Success, Skip (not my pod), or a failure."""
+        """Success once the API server has stored it; Skip, and the next plugin is asked; or a failure."""
         ...
 
 
@@ -447,7 +459,7 @@ class RefreshError(Exception):
     """What a refresh raises when its source gave nothing usable: the text is logged as it is, without a traceback."""
 
 
-# How long a refresh may take.
+# How long a refresh may take, in seconds.
 REFRESH_SECONDS: Final = 30.0
 
 

@@ -8,6 +8,7 @@ class Code(IntEnum):
     """kube-scheduler's status codes, with its numbers."""
 
     SUCCESS = 0
+    """The cycle goes on."""
     ERROR = 1
     """An internal error; the pod is retried with back-off."""
     UNSCHEDULABLE = 2
@@ -80,11 +81,16 @@ class StatusError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """A code, the reasons for it, and the plugin that gave it."""
+    """A code, the reasons for it, and the plugin that gave it.
+
+    Raises `TypeError` for reasons that are no tuple of texts.
+    """
 
     code: Code = Code.SUCCESS
     reasons: tuple[str, ...] = ()
+    """For messages, conditions and Events; nodes with equal reasons are counted together."""
     plugin: str = ""
+    """The plugin's name. A plugin may leave it empty: the scheduler knows whom it has called."""
     fault: Fault = Fault.PASSING
     """For an Error only."""
 
@@ -116,7 +122,9 @@ class Status:
         return self if plugin == self.plugin else Status(self.code, self.reasons, plugin, self.fault)
 
 
+# The cycle goes on. Statuses are immutable, so that all who have no more to say share one.
 SUCCESS = Status()
+# PreFilter and PreScore: the coupled Filter or Score is skipped. Bind: not this plugin's pod.
 SKIP = Status(Code.SKIP)
 
 

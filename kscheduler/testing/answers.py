@@ -11,7 +11,7 @@ from kscheduler.client.errors import APIError, status_of
 class APIServerAnswers:
     """Stands for `Handle.client`: answers reads from a table, and notes writes.
 
-    `answers` may be changed meanwhile: `client.response_checks[path] = {...}` is what the next refresh gets.
+    `answers` may be changed meanwhile: `client.answers[path] = {...}` is what the next refresh gets.
     """
 
     def __init__(self, answers: Mapping[str, Any] | None = None) -> None:
@@ -24,7 +24,7 @@ class APIServerAnswers:
     async def get(
         self, path: str, params: Mapping[str, str] | None = None, *, timeout_seconds: float | None = None
     ) -> bytes:
-        """The table's answer."""
+        """The table's answer as JSON. Raises `APIError` (404) for any other path, and what the table has to raise."""
         del params, timeout_seconds
         return self._result("GET", path)
 

@@ -121,12 +121,12 @@ class Cluster:
         return decision
 
     def node_for(self, pod: Pod) -> str:
-        """The node that the pod would go to; empty if it fits on none."""
+        """The node that the pod would go to; empty if it fits on none. Raises as `decide` does."""
         record = self.decide(pod).record
         return record.node_name if record is not None else ""
 
     def schedule(self, *pods: Pod) -> list[str]:
-        """Decide pods one after the other, each on what those before have left. Empty for one that fits nowhere."""
+        """Their nodes, decided one after the other, each on what those before have left. Empty: it fits nowhere."""
         nodes = []
         for pod in pods:
             nodes.append(self.node_for(pod))

@@ -189,6 +189,8 @@ class SourceIndex:
 
     def _begins_with_a_folder(self, span: str) -> bool:
         first = span.partition("/")[0]
+        if first == "build":  # what is built is not in the repository, but may be in this checkout
+            return False
         return any((place / first).is_dir() for place in (self.root, PACKAGE))
 
     def _is_dotted(self, parts: list[str]) -> bool | None:

@@ -8,6 +8,9 @@ import ast
 import re
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
+from inspect import cleandoc
+from itertools import zip_longest
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +23,16 @@ SHORT: Final = "kscheduler"
 Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef | ast.Assign | ast.AnnAssign
 
 
+@dataclass(frozen=True, slots=True)
+class Member:
+    """What a class has: a method, a property or an attribute."""
+
+    name: str
+    node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Assign | ast.AnnAssign
+    text: str = ""
+    """What its docstring says."""
+
+
 def rows(heading: str) -> Iterator[tuple[str, list[str]]]:
     """First cell and names of the rows of a table."""
     section = PAGE.read_text(encoding="utf-8").partition(f"## {heading}\n")[2].partition("\n## ")[0]
@@ -29,7 +42,7 @@ def rows(heading: str) -> Iterator[tuple[str, list[str]]]:
             yield cells[0][0], cells[1]
 
 
-def http_app() -> list[str]:
+def surface() -> list[str]:
     """A line per name, and per member of a class."""
     members = dict(rows("Members"))
     return [line for module, names in rows("Names") for name in names for line in _lines(module, name, members)]
@@ -42,7 +55,7 @@ def _lines(module: str, name: str, members: dict[str, list[str]]) -> Iterator[st
         return
     yield f"{module}.{name}{_shape(found)}"
     if isinstance(found, ast.ClassDef):
-        of_class = dict(_members(home, found))
+        of_class = {member.name: _shape(member.node) for member in members_of(home, found)}
         for member in members.get(name, list(of_class)):
             if member not in of_class:
                 raise LookupError(f"docs/plugin-api.md: {name} has no member {member}")
@@ -53,7 +66,7 @@ def definition(module: str, name: str) -> tuple[str, Definition]:
     """Where a name is defined, and how. Raises `LookupError`."""
     if module.partition(".")[0] != "kscheduler":
         raise LookupError(f"{module} is not ours")
-    tree = _tree(module)
+    tree = ast.parse(source_of(module).read_text(encoding="utf-8"))
     for node in tree.body:
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.name == name:
             return module, node
@@ -65,17 +78,18 @@ def definition(module: str, name: str) -> tuple[str, Definition]:
     raise LookupError(f"docs/plugin-api.md: {module} has no {name}")
 
 
-def _tree(module: str) -> ast.Module:
+def source_of(module: str) -> Path:
+    """The file of a module of ours."""
     path = ROOT.joinpath(*module.split("."))
-    file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
-    return ast.parse(file.read_text(encoding="utf-8"))
+    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
 
 
 def _target(node: ast.Assign | ast.AnnAssign) -> ast.expr:
     return node.target if isinstance(node, ast.AnnAssign) else node.targets[0]
 
 
-def _members(module: str, kind: ast.ClassDef) -> Iterator[tuple[str, str]]:
+def members_of(module: str, kind: ast.ClassDef) -> Iterator[Member]:
+    """Members of a class and of its bases, without those that begin with an underscore; `__init__` is one."""
     for base in kind.bases:
         with_base = ast.unparse(base).partition("[")[0]
         try:
@@ -83,32 +97,39 @@ def _members(module: str, kind: ast.ClassDef) -> Iterator[tuple[str, str]]:
         except LookupError:
             continue  # of the standard library
         if isinstance(parent, ast.ClassDef):
-            yield from _members(home, parent)
-    for node in kind.body:
-        yield from _member(node)
+            yield from members_of(home, parent)
+    for node, after in zip_longest(kind.body, kind.body[1:]):
+        yield from _member(node, after)
 
 
-def _member(node: ast.stmt) -> Iterator[tuple[str, str]]:
+def _member(node: ast.stmt, after: ast.stmt | None) -> Iterator[Member]:
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         if node.name == "__init__":
-            yield node.name, _shape(node)
-            yield from _set_in(node)
+            yield Member(node.name, node)
+            for set_there, after_it in zip_longest(node.body, node.body[1:]):
+                yield from _set_by(set_there, after_it)
         elif not node.name.startswith("_"):
-            yield node.name, _shape(node)
+            yield Member(node.name, node, ast.get_docstring(node) or "")
     elif isinstance(node, ast.AnnAssign | ast.Assign):
         target = _target(node)
         if isinstance(target, ast.Name) and not target.id.startswith("_"):
-            yield target.id, _shape(node)
+            yield Member(target.id, node, _text_of(after))
 
 
-def _set_in(constructor: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[tuple[str, str]]:
-    """Attributes that a constructor sets."""
-    for node in ast.walk(constructor):
-        if not isinstance(node, ast.Assign | ast.AnnAssign):
-            continue
-        target = _target(node)
-        if isinstance(target, ast.Attribute) and ast.unparse(target.value) == "self" and target.attr[0] != "_":
-            yield target.attr, _shape(node)
+def _set_by(node: ast.stmt, after: ast.stmt | None) -> Iterator[Member]:
+    """The attribute that a statement of a constructor sets."""
+    if not isinstance(node, ast.Assign | ast.AnnAssign):
+        return
+    target = _target(node)
+    if isinstance(target, ast.Attribute) and ast.unparse(target.value) == "self" and target.attr[0] != "_":
+        yield Member(target.attr, node, _text_of(after))
+
+
+def _text_of(node: ast.stmt | None) -> str:
+    """The string that stands alone below a definition, and says what it is."""
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+        return cleandoc(node.value.value)
+    return ""
 
 
 def _shape(node: Definition) -> str:
@@ -128,7 +149,7 @@ def _shape(node: Definition) -> str:
 
 
 if __name__ == "__main__":
-    text = "\n".join(http_app()) + "\n"
+    text = "\n".join(surface()) + "\n"
     if "--write" in sys.argv:
         RECORDED.write_text(text, encoding="utf-8")
     else:

@@ -7,7 +7,7 @@ from typing import Final
 import pytest
 
 from kscheduler.cli import main
-from tests.framework.public_surface import RECORDED, ROOT, http_app, rows
+from tests.framework.public_surface import RECORDED, ROOT, rows, surface
 
 PUBLIC: Final = {(module, name) for module, names in rows("Names") for name in names}
 # Plugins that users copy from.
@@ -20,7 +20,7 @@ SHOWN: Final = sorted(
 
 def test_it_is_as_recorded() -> None:
     """After a change on purpose: `python -m tests.framework.public_surface --write`, and a line in CHANGELOG.md."""
-    assert http_app() == RECORDED.read_text(encoding="utf-8").splitlines()
+    assert surface() == RECORDED.read_text(encoding="utf-8").splitlines()
 
 
 def imports_of(text: str) -> set[tuple[str, str]]:

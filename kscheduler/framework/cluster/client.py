@@ -10,7 +10,8 @@ class ClusterClient(Protocol):
     Bodies are JSON as the API server writes and reads it. Retries follow client-go's rules. A write leaves only while
     this process leads (`client.errors.FencedError` otherwise). All methods raise `client.errors.APIError` for a refusal
     and `NetworkError` where there was no answer. What the service's role does not grant is 403: grant it to its service
-    account (the chart's value `rbac.extraRules`). To be awaited in `refresh`, `pre_bind` and `bind`, never in a cycle.
+    account (the chart's value `rbac.extraRules`). `timeout_seconds` is for one try; without it 30 s. To be awaited in
+    `refresh`, `pre_bind` and `bind`, never in a cycle.
     """
 
     async def get(
@@ -20,7 +21,7 @@ class ClusterClient(Protocol):
         ...
 
     async def post(self, path: str, body: bytes, *, timeout_seconds: float | None = None) -> bytes:
-        """Create."""
+        """Create; the answer is the object as it was stored."""
         ...
 
     async def put(self, path: str, body: bytes, *, timeout_seconds: float | None = None) -> bytes:

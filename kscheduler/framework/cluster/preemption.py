@@ -78,12 +78,12 @@ class Preemption:
 
     @property
     def uid(self) -> str:
-        """The UID of the preemptor, a pod or a group."""
+        """The preemptor's UID, of a pod or of a group."""
         return self.preemptor.uid if self.group is None else self.group.uid
 
     @property
     def text(self) -> str:
-        """The preemptor, `namespace/name`."""
+        """The preemptor's `namespace/name`."""
         return self.preemptor.key if self.group is None else self.group.key.text
 
     @property
@@ -145,7 +145,7 @@ class VictimReview:
     this concerns, before PostFilter.
 
     The review takes time, and a cycle never waits. So the plugin chooses among the candidates that were reviewed as
-    they are now. If there is none, it writes what must be reviewed next to `questions`, and chooses nothing.
+    they are now. If there is none, it writes what must be reviewed next to `queries`, and chooses nothing.
     """
 
     reviewed: Mapping[str, ReviewedCandidate]

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from kscheduler.api.selectors import Operator, Requirement, parse_int64
 from kscheduler.bounded import RecentlyUsed, RecentlyUsedByWeight
 
+# Whether, per row.
 Mask = NDArray[np.bool_]
 
 _KEPT_TABLES = 256

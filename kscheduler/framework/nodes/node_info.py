@@ -46,13 +46,15 @@ class NodeInfo:
 
     def __init__(self, node: Node | None = None) -> None:
         self.node = node
+        """The object; `None` for a ghost."""
         self.pods: dict[str, PodInfo] = {}
         """By UID."""
         self.requested: dict[str, int] = {}
-        """The pods' requests by resource, without most of those that are 0."""
+        """The pods' requests by resource, in units as `allocatable`, without most of those that are 0."""
         self.nonzero_cpu = 0
         self.nonzero_memory = 0
         self.allocatable: Mapping[str, int] = {}
+        """What the node offers, by resource: cpu in thousandths, memory and storage in bytes, all else in units."""
         if node is not None:
             self.set_node(node)
 

@@ -97,8 +97,11 @@ class NodeTable:
         self.is_live: NDArray[np.bool_] = np.zeros(self.capacity, dtype=np.bool_)
         """Whether the row is a node."""
         self.allowed_pods: NDArray[np.int64] = np.zeros(self.capacity, dtype=np.int64)
+        """Per row how many pods the node takes."""
         self.pod_count: NDArray[np.int64] = np.zeros(self.capacity, dtype=np.int64)
+        """Per row how many pods are there, with those that are assumed."""
         self.unschedulable: NDArray[np.bool_] = np.zeros(self.capacity, dtype=np.bool_)
+        """Per row `spec.unschedulable`: the node is cordoned."""
         self.taint_set: NDArray[np.int32] = np.zeros(self.capacity, dtype=np.int32)
         """Per row the index into `taint_sets`."""
         self.taint_sets: Interned[tuple[Taint, ...]] = Interned(())
@@ -113,6 +116,7 @@ class NodeTable:
         """The name that breaks ties: a recording without names needs another (`recorder.redaction`). Set before there
         are nodes."""
         self.generation: NDArray[np.int64] = np.zeros(self.capacity, dtype=np.int64)
+        """Per row a number that rises with each change of the node or its pods."""
         self.last_generation = 0
         self.pods_version: NDArray[np.int64] = np.zeros(self.capacity, dtype=np.int64)
         """Per row a number that changes whenever its pods change, including changes within a pod object."""

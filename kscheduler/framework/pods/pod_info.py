@@ -46,8 +46,11 @@ class PodInfo:
 
     def __init__(self, pod: Pod) -> None:
         self.pod = pod
+        """The object: fields as in the API, in snake_case."""
         self.uid = pod.metadata.uid or pod.key
+        """The object's UID; `namespace/name` for a pod of a file that has none."""
         self.priority = pod.spec.priority or 0
+        """`spec.priority`; 0 if it has none."""
         self.signature: Hashable | None = None
         """Equal for pods that all plugins treat alike; `None` until it is computed (`signatures`)."""
         self.is_like_another = False
@@ -138,7 +141,7 @@ class PodInfo:
 
     @cached_property
     def requests(self) -> Requests:
-        """The amounts that a node must have free for the pod."""
+        """The amounts that a node must have free for the pod, by resource, in units as `NodeInfo.allocatable`."""
         return requests.incoming_requests(self.pod)
 
     @cached_property
@@ -160,7 +163,10 @@ class PodInfo:
 
     @cached_property
     def host_ports(self) -> frozenset[HostPort]:
-        """Host ports of containers and sidecars; ordinary init containers' are not counted (Q32)."""
+        """(protocol, port, address) of the host ports of containers and sidecars.
+
+        Those of ordinary init containers are not counted (Q32).
+        """
         spec = self.pod.spec
         if not any(container.ports for container in (*spec.containers, *spec.init_containers)):
             return _NO_PORTS

@@ -12,9 +12,11 @@ class QueuedPodInfo:
     """kube-scheduler's QueuedPodInfo. Times are wall-clock seconds."""
 
     pod: PodInfo
+    """The pod as the watch last showed it."""
     timestamp: float = 0.0
     """When it was last (re-)added to the queue; orders pods of equal priority."""
     attempts: int = 0
+    """How many times it has been tried."""
     unschedulable_count: int = 0
     """Attempts that ended in a rejection; lengthens the back-off."""
     consecutive_errors_count: int = 0
