@@ -81,7 +81,9 @@ def bounds() -> list[tuple[str, set[int], list[str]]]:
     """Of each table that is kept: what it is, the figures of its bound, and the files or the folder that it is in."""
     section = text_of(WALKS).partition("## What is kept")[2].partition("\n## ")[0]
     rows = [line.strip("|").split(" | ") for line in section.splitlines() if line.count(" | ") == 3]
-    return [(row[0].strip(), figures(row[2]), re.findall(r"`([\w/.]+)`", row[3])) for row in rows[1:]]
+    return [
+        (row[0].strip(), figures(row[2]), re.findall(r"`([\w/.]+)`", row[3])) for row in rows if row[1] != "keyed by"
+    ]
 
 
 def figures(text: str) -> set[int]:

@@ -10,7 +10,7 @@ from kscheduler.bounded import WithinBudget
 from kscheduler.cel.steps import afford, spend
 
 # Expressions that stay compiled: a few kilobytes each, some megabytes where one repeats a large class of letters.
-_MAX_KEPT, _MAX_KEPT_BYTES = 256, 16 << 20
+_MAX_KEPT, _MAX_KEPT_BYTES = 256, 16 * 2**20
 _BYTES_PER_INSTRUCTION: Final = 24
 # Memory that an expression may have at first: RE2 gives up after two milliseconds where that is not enough.
 _SMALL_BYTES: Final = 256 << 10
