@@ -19,11 +19,11 @@ All are processor time of this thread: a machine that is busy with something els
 Where a decision may be ended is the difficulty. Nothing is assumed before the cycle has returned, but on the way it
 fills tables that outlive it. `_may_end` looks at the frames from the innermost outwards up to the cycle's own:
 
-    the innermost of kscheduler's     must not be of a module that keeps something (`_KEEPERS`): between two of its
+    the innermost of kscheduler's     must not be of a module that keeps something (`_KEEPING`): between two of its
                                       statements a table may be half changed
     those around it                   stand at a call, where an exception may come at any time (a plugin raises, an
                                       answer is wrong), and are written for that
-    all of them                       must be of a room that decides (`_ROOMS`): the state, the log and the counters
+    all of them                       must be of a package that decides (`_DECIDING`): state, log and counters
                                       are never left in the middle
 
 Elsewhere the handler looks again in a millisecond, and the state lets the decision ask nothing more that takes long
@@ -72,7 +72,7 @@ GROUP_SECONDS: Final = 5.0
 GROUP_AGAIN_SECONDS: Final = 1.0
 
 _OWN: Final = "kscheduler."
-_ROOMS: Final = (
+_DECIDING: Final = (
     "kscheduler.api.",
     "kscheduler.framework.",
     "kscheduler.plugins.",
@@ -80,7 +80,7 @@ _ROOMS: Final = (
     "kscheduler.scheduling.cycle.",
     "kscheduler.scheduling.runtime.",
 )
-_KEEPERS: Final = (
+_KEEPING: Final = (
     "kscheduler.framework.cluster.device_amounts",
     "kscheduler.framework.nodes.amount_numbers",
     "kscheduler.framework.nodes.change_log",
@@ -285,7 +285,7 @@ def _may_end(interrupted: FrameType | None) -> bool:
                 return False  # the interrupted one may hold a lock: `functools.cached_property` has one in Python 3.11
         elif frame.f_code is schedule.__code__:
             return not is_innermost  # between two statements of its own there is nothing to win
-        elif not module.startswith(_ROOMS) or (is_innermost and module.startswith(_KEEPERS)):
+        elif not module.startswith(_DECIDING) or (is_innermost and module.startswith(_KEEPING)):
             return False
         else:
             is_innermost = False

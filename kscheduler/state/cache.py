@@ -64,8 +64,8 @@ class Cache:
         self.devices = DeviceTable()
         """Devices and claims to them, updated by their handlers."""
         self.nominator = NominatedPods()
-        self.nominator.nominates_gated_pods = behaviours.nominates_gated_pods
         """Pods that are expected on a node; a pod that counts on a node is not nominated."""
+        self.nominator.nominates_gated_pods = behaviours.nominates_gated_pods
         self.nominated = NominatedColumns(self.nodes, self.nominator)
         """The nominated pods by row, for cycles that must leave room for them."""
         self.pod_groups = PodGroupTable(group_apis)

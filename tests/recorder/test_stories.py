@@ -33,8 +33,9 @@ from kscheduler.recorder.replaying.recorded_configuration import configured_as
 from kscheduler.recorder.replaying.replay import Report
 from kscheduler.recorder.replaying.replayed_scheduler import ReplayedScheduler
 from kscheduler.recorder.report.state import state_tree
-from kscheduler.recorder.report.times import MICROS, time_text
+from kscheduler.recorder.report.times import time_text
 from kscheduler.recorder.segment_thread import SegmentThread, WriteSettings
+from kscheduler.recorder.step_clock import MICROS
 from kscheduler.scheduling import in_time
 from kscheduler.scheduling.attempt_events import PodAwaitsOthersVictims
 from kscheduler.scheduling.extenders.extender_results import UNASKED, ExtenderResults, ExtenderVictimResults

@@ -192,19 +192,19 @@ def is_there(name: str) -> bool:
     return spec is not None and (spec.submodule_search_locations is not None) == name.endswith(".")
 
 
-@pytest.mark.parametrize("name", in_time._KEEPERS)
+@pytest.mark.parametrize("name", in_time._KEEPING)
 def test_between_two_statements_of_what_keeps_something_no_decision_ends(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert is_there(name), "it was moved, and guards nothing here"
-    assert name.startswith(in_time._ROOMS), "no decision ends there anyway"
+    assert name.startswith(in_time._DECIDING), "no decision ends there anyway"
     assert in_a_decision(name + "any" if name.endswith(".") else name, monkeypatch) is InDecision.BETWEEN
 
 
-@pytest.mark.parametrize("name", in_time._ROOMS)
+@pytest.mark.parametrize("name", in_time._DECIDING)
 def test_in_the_rooms_that_decide_a_decision_may_end(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert is_there(name), "it was moved, and no decision ends there"
-    expected = InDecision.BETWEEN if name.startswith(in_time._KEEPERS) else InDecision.MAY_END
+    expected = InDecision.BETWEEN if name.startswith(in_time._KEEPING) else InDecision.MAY_END
     assert in_a_decision(f"{name}any", monkeypatch) is expected
 
 
@@ -224,8 +224,8 @@ def test_modules_with_a_table_of_their_own_are_guarded() -> None:
     root = Path(in_time.__file__).parents[2]
     for file in sorted((root / "kscheduler").rglob("*.py")):
         module = ".".join(file.relative_to(root).with_suffix("").parts)
-        if module.startswith(in_time._ROOMS) and "from kscheduler.bounded." in file.read_text():
-            assert module.startswith(in_time._KEEPERS) or module in KEPT_AS_A_WHOLE, module
+        if module.startswith(in_time._DECIDING) and "from kscheduler.bounded." in file.read_text():
+            assert module.startswith(in_time._KEEPING) or module in KEPT_AS_A_WHOLE, module
 
 
 # --- with the real timer ----------------------------------------------------------------------------------------------

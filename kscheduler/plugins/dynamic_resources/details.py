@@ -95,7 +95,7 @@ def _request(request: RequestObstacles) -> Iterator[str]:
 
 def _excluded(request: RequestObstacles) -> Iterator[str]:
     if request.tainted:
-        yield f"{request.tainted} tainted ({', '.join(map(taint_text, request.taints))})"
+        yield f"{request.tainted} tainted ({', '.join(map(device_taint_text, request.taints))})"
     if request.too_small:
         yield f"{request.too_small} too small"
     if request.in_use:
@@ -104,7 +104,7 @@ def _excluded(request: RequestObstacles) -> Iterator[str]:
         yield f"{request.without_counters} whose shared counters are used up"
 
 
-def taint_text(taint: BlockingTaint) -> str:
+def device_taint_text(taint: BlockingTaint) -> str:
     """The taint, with the rules that set it."""
     value = f"={taint.value}" if taint.value else ""
     rules = f" by DeviceTaintRule {' and '.join(taint.rules)}" if taint.rules else ""

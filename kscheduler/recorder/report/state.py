@@ -3,7 +3,8 @@
 from typing import Any, Final
 
 from kscheduler.assembly import Assembly
-from kscheduler.recorder.report.times import MICROS, time_text
+from kscheduler.recorder.report.times import time_text
+from kscheduler.recorder.step_clock import MICROS
 from kscheduler.state.queue.queue_snapshot import FACTS
 
 Tree = dict[str, Any]

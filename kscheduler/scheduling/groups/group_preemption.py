@@ -20,6 +20,7 @@ from kscheduler.api.meta import Condition
 from kscheduler.framework.cluster.claim_writing import Deallocation
 from kscheduler.framework.cluster.preemption import PodGroupPostFilterResult
 from kscheduler.framework.status import Code, Status
+from kscheduler.scheduling.failure import SCHEDULER_ERROR, UNSCHEDULABLE
 from kscheduler.scheduling.groups.group_cycle import GROUP_UNSCHEDULABLE, GroupInputs, GroupResult, MemberResult
 from kscheduler.scheduling.groups.group_trial import LiveGroupTrial
 from kscheduler.scheduling.runtime.attempt_calls import call_pod_group_post_filter
@@ -37,8 +38,6 @@ from kscheduler.scheduling.runtime.attempt_calls import call_pod_group_post_filt
 # The last column is what `member_verdict` returns.
 
 SCHEDULED: Final = "Scheduled"
-UNSCHEDULABLE: Final = "Unschedulable"
-SCHEDULER_ERROR: Final = "SchedulerError"
 
 
 def member_verdict(group: GroupResult, member: MemberResult) -> MemberResult:

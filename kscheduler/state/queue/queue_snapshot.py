@@ -5,13 +5,14 @@ asked, and the events that pods in flight have yet to judge. Restoring puts ever
 order; classes of pods are worked out again. Limit: pod groups are placed as if their members had just come.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Final
 
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
+from kscheduler.state.queue.admission import ClassOf
 from kscheduler.state.queue.equivalence_groups import EquivalenceGroup
 from kscheduler.state.queue.in_flight import SeenEvent
 from kscheduler.state.queue.sub_queues import SubQueues
@@ -42,7 +43,6 @@ OF_BUNDLE: Final = ("timestamp", "backoff_expiration", "unschedulable_plugins", 
 _common_of = attrgetter(*OF_BUNDLE)
 
 Facts = tuple[Any, ...]
-ClassOf = Callable[[PodInfo], Hashable | None]
 
 
 @dataclass(frozen=True, slots=True)

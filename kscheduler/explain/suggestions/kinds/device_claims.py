@@ -16,7 +16,7 @@ from kscheduler.api.devices import ALL, DeviceSubRequest, ExactDeviceRequest, Re
 from kscheduler.devices.obstacle_details import AttributeValues
 from kscheduler.devices.plan import MAX_RESULTS
 from kscheduler.explain.suggestions.kinds.device_selectors import meant_attributes, selector_fixes, values_of_devices
-from kscheduler.explain.suggestions.kinds.taints import KEEPING_OUT, taint_text
+from kscheduler.explain.suggestions.kinds.taints import KEEPING_OUT, key_value_effect
 from kscheduler.explain.suggestions.kubectl_lines import recreated
 from kscheduler.explain.suggestions.object_changes import ADD, REMOVE, REPLACE, ObjectChange, Operation, pointer
 from kscheduler.explain.suggestions.suggestion import HALF, Patch, Step, Suggestion, SuggestionKind, first_of_each
@@ -208,7 +208,7 @@ class TolerateDeviceTaint(RequestChange, frozen=True):
     effect: str
 
     def text(self, step: Step) -> str:
-        taint = taint_text(self.key, self.value, self.effect)
+        taint = key_value_effect(self.key, self.value, self.effect)
         return f"tolerate the taint {taint} of devices in {self.request_text}"
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from kscheduler.api.devices import ResourceSlice
-from kscheduler.explain.suggestions.kinds.taints import KEEPING_OUT, taint_text
+from kscheduler.explain.suggestions.kinds.taints import KEEPING_OUT, key_value_effect
 from kscheduler.explain.suggestions.kubectl_lines import deletion
 from kscheduler.explain.suggestions.object_changes import REPLACE, ObjectChange, Operation
 from kscheduler.explain.suggestions.suggestion import HALF, Step, Suggestion, SuggestionKind
@@ -35,7 +35,7 @@ class DeleteDeviceTaintRule(SuggestionKind, frozen=True):
             yield Step(cls(name, taint.key, taint.value, taint.effect), (gone,), HALF, name)
 
     def text(self, step: Step) -> str:
-        taint = taint_text(self.key, self.value, self.effect)
+        taint = key_value_effect(self.key, self.value, self.effect)
         return f"delete DeviceTaintRule {self.rule}, which taints devices with {taint}"
 
     def command(self, step: Step) -> str:

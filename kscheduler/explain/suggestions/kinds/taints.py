@@ -31,10 +31,10 @@ class NamedTaint(msgspec.Struct, frozen=True):
     @property
     def text(self) -> str:
         """`key=value:effect`"""
-        return taint_text(self.key, self.value, self.effect)
+        return key_value_effect(self.key, self.value, self.effect)
 
 
-def taint_text(key: str, value: str, effect: str) -> str:
+def key_value_effect(key: str, value: str, effect: str) -> str:
     """As kubectl writes it: `key=value:effect`, without what is empty."""
     return f"{key}{f'={value}' if value else ''}{f':{effect}' if effect else ''}"
 

@@ -25,7 +25,7 @@ from kscheduler.explain.suggestions.kinds.taints import (
     NamedTaint,
     is_of_kubernetes,
     keeps_away,
-    taint_text,
+    key_value_effect,
 )
 from kscheduler.explain.suggestions.object_changes import ADD, REPLACE, Operation, pointer
 from kscheduler.explain.suggestions.suggestion import HALF, Demand, Patch, PodChange, Step
@@ -93,7 +93,7 @@ class TolerateTaint(PodChange, frozen=True):
             instead = f": there is a toleration of {self.now.text}, which no node has"
         if self.value is UNSET or self.effect is UNSET:
             return f"tolerate all taints with the key {self.key}{instead}"
-        return f"tolerate the taint {taint_text(self.key, self.value, self.effect)}{instead}"
+        return f"tolerate the taint {key_value_effect(self.key, self.value, self.effect)}{instead}"
 
 
 def _family(key: str) -> str:
