@@ -1,11 +1,12 @@
 """What questions to the running service cost it: `python -m benchmarks.explain.live_questions`.
 
 A scheduler in process as the service has it (queue, workers, cache, real time), pods that arrive at a steady rate and
-are bound at once, and beside that a question each second, answered by copies of the process. Rounds without questions,
-with explanations (of a pod that fits nowhere, with suggestions), with explanations that each have a copy of their own,
-and with simulations take turns. Latency is from the time at which a pod was to arrive to its binding, so anyone who
-comes while the loop stands still waits, too. On a machine with other work only the ratios within a run mean anything,
-and the CPU time and the page faults of the loop more than latencies.
+are bound at once, and beside that somebody who asks a question each second, or as soon as the last one is answered.
+Each has a copy of the process. Rounds without questions, with explanations (of a pod that fits nowhere, with
+suggestions) and with simulations take turns. Latency is from the time at which a pod was to arrive to its binding, so
+pods that come while the loop stands still count that, too. On a machine with other work only the ratios within a run
+mean anything, and the CPU time and the page faults of the loop more than latencies; `chrt -R -f 1` before the command
+keeps the other work away from the loop, and not from the copies.
 """
 
 import argparse
@@ -35,8 +36,7 @@ from kscheduler.scenario.scenario import parse_scenario
 from kscheduler.scheduling.work.concurrency import AdaptiveLimit
 from kscheduler.scheduling.work.workers import Workers
 from kscheduler.service.asking import query_functions
-from kscheduler.service.asking.forked_service import ForkedQuery, ForkedService
-from kscheduler.service.asking.live_copy import LiveCopy, LiveResponse
+from kscheduler.service.asking.live_copies import LiveCopies
 from kscheduler.service.asking.query_errors import CopyLimits
 from kscheduler.service.parts import Parts
 
@@ -116,7 +116,7 @@ def _body(count: int) -> bytes:
     return json.dumps({"objects": [{"apiVersion": "v1", "kind": "Pod", **tree}], "replicas": count}).encode()
 
 
-Ask = Callable[[], Awaitable[LiveResponse]]
+Ask = Callable[[], Awaitable[bytes]]
 
 
 class _Round(NamedTuple):
@@ -143,7 +143,7 @@ async def _round(
     async def ask() -> None:
         while query is not None and loop.time() < ends:
             began = time.perf_counter()
-            answer = (await query()).body
+            answer = await query()
             assert answer.startswith(b"200\n"), answer[:500]
             took.append(time.perf_counter() - began)
             await asyncio.sleep(max(_QUERY_SECONDS - (time.perf_counter() - began), 0.0))
@@ -178,15 +178,14 @@ _EXPLAIN: Final[Tree] = {
 async def _play(args: argparse.Namespace) -> None:
     service = Service(args.nodes, args.pods)
     service.show(parse_scenario(json.dumps({"pod": pod_tree("huge", "900", 1)}).encode(), "benchmark:3").pod)
-    state = ForkedService(service.parts, lambda: True)
-    live = LiveCopy(state, limits=CopyLimits(seconds=60.0))
-    explain = ForkedQuery(query_functions.__name__, "explain", _EXPLAIN).encoded()
-    simulate = ForkedQuery(query_functions.__name__, "simulate", {"body": _body(args.simulation_result)}).encoded()
+    live = LiveCopies(limits=CopyLimits(seconds=60.0, waiting_seconds=60.0))
+    parts, body = service.parts, _body(args.rehearsed)
     kinds: dict[str, Ask | None] = {
         "no questions": None,
-        "explain": lambda: live.ask(explain, state.facts([_EXPLAIN["pod_key"]])),
-        "explain, a copy each": lambda: live.ask(explain, fresh=True),
-        f"simulate {args.simulation_result} pods": lambda: live.ask(simulate),
+        "explain": lambda: live.ask(lambda: query_functions.explain(parts, REAL_CLOCK.time(), **_EXPLAIN)),
+        f"simulate {args.rehearsed} pods": lambda: live.ask(
+            lambda: query_functions.simulate(parts, REAL_CLOCK.time(), body=body)
+        ),
     }
     service.assembly.queue.begin_scheduling()
     work = [asyncio.ensure_future(each) for each in (service.workers.run(), service.workers.keep_flushing())]
@@ -227,7 +226,7 @@ def main() -> None:
     parser.add_argument("--pods", type=int, default=50_000)
     parser.add_argument("--rehearsed", type=int, default=1_000)
     parser.add_argument("--rate", type=float, default=200.0, help="pods a second")
-    parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--seconds", type=float, default=30.0)
     parser.add_argument("--rounds", type=int, default=3)
     asyncio.run(_play(parser.parse_args()))
 

@@ -52,8 +52,7 @@ from kscheduler.server.pages.zpages import flagz, openapi_page, statusz
 from kscheduler.server.serving import LOOPBACK
 from kscheduler.server.status_page.site import StatusPage
 from kscheduler.server.tls.serving_contexts import MadePair
-from kscheduler.service.asking.forked_service import ForkedService
-from kscheduler.service.asking.live_copy import LiveCopy
+from kscheduler.service.asking.live_copies import LiveCopies
 from kscheduler.service.asking.memory_headroom import MemoryHeadroom, cgroup_used
 from kscheduler.service.asking.queries_with_templates import LiveQueriesWithTemplates
 from kscheduler.service.login import Login, LoginConnections
@@ -143,12 +142,9 @@ class HTTPApp:
         self.loop_lag = LoopLag(clock=parts.clock, slowest_call=parts.assembly.plugin_reports.take_slowest)
         limit = limit_with_alarm(options.memory_alarm, cgroup_limit)
         room = MemoryHeadroom(limit, partial(cgroup_used, resident_bytes))
-        copied = ForkedService(parts, lambda: self.is_scheduling)
-        self.live_copy = LiveCopy(copied, room)
-        """Answers questions about the state of some seconds ago at most."""
-        self.queries = LiveQueriesWithTemplates(
-            parts, self.live_copy, copied, self._has_synced, lambda: self.is_scheduling
-        )
+        self.copies = LiveCopies(room)
+        """Answer questions about the state as it is."""
+        self.queries = LiveQueriesWithTemplates(parts, self.copies, self._has_synced, lambda: self.is_scheduling)
         self._token = token_of(options)
         self.login: Login | None = None
         if options.serving.secure_port is not None:
@@ -318,7 +314,7 @@ class HTTPApp:
         )
         if self._options.serving.status_page:
             asks = self._options.serves_queries
-            answers = StatusPageQueries(self.live_copy, self.queries) if asks else None
+            answers = StatusPageQueries(self.queries) if asks else None
             sources = page_sources(
                 self._parts, answers, self._waiting(), readyz, lambda: self.is_scheduling, self._has_synced
             )
@@ -408,7 +404,7 @@ class HTTPApp:
     def begin_stopping(self) -> None:
         """The service ends: it is not ready any more, and requests that wait for an answer are told at once."""
         self.is_stopping = True
-        self.live_copy.stop()
+        self.copies.stop()
 
     def _shutdown_problem(self) -> str | None:
         return "process is shutting down" if self.is_stopping else None

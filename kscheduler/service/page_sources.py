@@ -1,7 +1,5 @@
 """What the status page reads of the running service."""
 
-import asyncio
-import importlib
 from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
@@ -25,9 +23,7 @@ from kscheduler.server.status_page.sources import (
     Tree,
     Unavailable,
 )
-from kscheduler.service.asking.forked_service import ForkedQuery
-from kscheduler.service.asking.live_copy import LiveCopy
-from kscheduler.service.asking.live_queries import LiveQueries
+from kscheduler.service.asking.live_queries import LiveQueries, StateQuery
 from kscheduler.service.asking.query_errors import QueryFailedError
 from kscheduler.service.parts import Parts
 
@@ -45,10 +41,8 @@ _CHANGES = msgspec.json.Decoder(dict[str, dict[str, Any]])
 class StatusPageQueries:
     """Implements `status_page.sources.LiveQueryPort`."""
 
-    def __init__(self, copy: LiveCopy, queries: LiveQueries) -> None:
-        self._copy = copy
+    def __init__(self, queries: LiveQueries) -> None:
         self._queries = queries
-        self._has_code = False
 
     async def explain(self, pod: Pod) -> "PodExplanation | PodGroupExplanation | Unavailable":
         """The explanation of one pod as it would be decided now."""
@@ -61,22 +55,17 @@ class StatusPageQueries:
 
     async def verdicts_on(self, node_name: str, keys: Sequence[str]) -> list[NodeVerdict] | Unavailable:
         """What the cycle says of these pending pods on one node."""
-        body = await self._ask("verdicts", node_name=node_name, keys=keys)
+        body = await self._ask(lambda code, parts, as_of: code.verdicts(parts, as_of, node_name=node_name, keys=keys))
         return body if isinstance(body, Unavailable) else _VERDICTS.decode(body)
 
     async def helping_changes(self, reasons: Sequence[Sequence[str]]) -> dict[str, Tree] | Unavailable:
         """For each reason, by the key of its first pod, the change that frees most of its pods."""
-        body = await self._ask("helping_changes", reasons=reasons)
+        body = await self._ask(lambda code, parts, as_of: code.helping_changes(parts, as_of, reasons=reasons))
         return body if isinstance(body, Unavailable) else _CHANGES.decode(body)
 
-    async def _ask(self, function: str, **arguments: Any) -> bytes | Unavailable:
-        if not self._has_code:
-            # Before the copy is made, which else would import the code in each of its children; in a thread: a service
-            # whose page nobody looks at does not need it.
-            await asyncio.to_thread(importlib.import_module, _CODE)
-            self._has_code = True
+    async def _ask(self, query: StateQuery) -> bytes | Unavailable:
         try:
-            return (await self._copy.ask(ForkedQuery(_CODE, function, arguments).encoded())).body
+            return await self._queries.ask(_CODE, query)
         except QueryFailedError as failure:
             return Unavailable(f"Not available now: {failure}. Reload the page later.")
 

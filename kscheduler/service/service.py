@@ -132,7 +132,7 @@ class App:
             self.announce()
         async with AsyncExitStack() as ends:
             ends.callback(self.http_app.exposition.close)
-            ends.push_async_callback(self.http_app.live_copy.aclose)
+            ends.push_async_callback(self.http_app.copies.aclose)
             for server in self.http_app.servers:
                 await server.start()
                 ends.push_async_callback(server.aclose)

@@ -20,7 +20,7 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.pod_weight import largest_parts
 
 # For one pod or one group, where it alone is asked about: less than half of what a question of the service may take
-# (`service.asking`), of which the rest is for the decision and for a machine that is busy.
+# (`service.asking.query_errors.CopyLimits`), of which the rest is for the decision and for a machine that is busy.
 SEARCH_SECONDS: Final = 4.0
 # For all reasons of pending pods together, likewise.
 MANY_SEARCHES_SECONDS: Final = 4.0

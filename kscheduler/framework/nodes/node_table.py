@@ -187,15 +187,6 @@ class NodeTable:
             self._names = tuple(self._name_at)
         return self._names
 
-    def gather_names(self) -> None:
-        """Put the names side by side in memory, as new strings.
-
-        For a process whose children look at all of them: counting a reference writes to the string, and so
-        copies its page. Strings that came with their nodes lie on a page each, new ones sixty on a page.
-        """
-        self._name_at = "\0".join(self._name_at).split("\0")
-        self._names = None
-
     def amounts(self, column: NDArray[np.int64], resource: str, rows: Rows) -> NDArray[np.int64]:
         """A resource of `column` (`allocatable` or `requested`) at the rows: int64, shape of `rows`.
 

@@ -1,4 +1,4 @@
-"""`/explain`, `GET /nodes` and `POST /simulate`: questions about the state of some seconds ago at most (`Age`).
+"""`/explain`, `GET /nodes` and `POST /simulate`: questions about the state as it is.
 
     GET  /explain?pod=shop/web-0                 JSON as `kscheduler explain -o json`; text for `Accept: text/plain`
     GET  /explain?pod=shop/web-0&against=node-7  why not that node
@@ -45,8 +45,6 @@ class QueryResponse:
     status: int
     body: bytes
     retry_after_seconds: int = 0
-    age_seconds: int = 0
-    """How old the state is that it tells."""
 
 
 # Nobody reads it.
@@ -56,24 +54,19 @@ _LEFT: Final = QueryResponse(503, b"the client has left")
 class QueryService(Protocol):
     """Who answers."""
 
-    async def explain(
-        self, pod_key: str, against_node: str, *, as_text: bool, with_suggestions: bool, fresh: bool = False
-    ) -> QueryResponse:
-        """Where a pod (`namespace/name`) goes and why, or a pod group (`namespace/podgroup/name`).
-
-        `fresh`, as below: of the state from now on, not of before.
-        """
+    async def explain(self, pod_key: str, against_node: str, *, as_text: bool, with_suggestions: bool) -> QueryResponse:
+        """Where a pod (`namespace/name`) goes and why, or a pod group (`namespace/podgroup/name`)."""
         ...
 
-    async def explain_new(self, body: bytes, *, as_text: bool, fresh: bool = False) -> QueryResponse:
+    async def explain_new(self, body: bytes, *, as_text: bool) -> QueryResponse:
         """Where pods that do not exist yet would go, and why."""
         ...
 
-    async def simulate(self, body: bytes, *, fresh: bool = False) -> QueryResponse:
+    async def simulate(self, body: bytes) -> QueryResponse:
         """What would happen if."""
         ...
 
-    async def nodes(self, *, fresh: bool = False) -> QueryResponse:
+    async def nodes(self) -> QueryResponse:
         """How full each node is, and whom it has rejected."""
         ...
 
@@ -102,9 +95,7 @@ def explain_page(queries: QueryService) -> Handler:
             return status_answer(request, 400, "suggestions: true or false was expected")
         as_text = _wants_text(request)
         subject = f"{namespace}/{POD_GROUP}/{name}" if parameter == "podGroup" else key
-        response = queries.explain(
-            subject, against, as_text=as_text, with_suggestions=with_suggestions, fresh=_wants_fresh(request)
-        )
+        response = queries.explain(subject, against, as_text=as_text, with_suggestions=with_suggestions)
         answer = await _while_connected(request, response)
         return _response(request, answer, "text/plain" if as_text else "application/json")
 
@@ -119,7 +110,7 @@ def explain_new_page(queries: QueryService) -> Handler:
         if isinstance(body, web.Response):
             return body
         as_text = _wants_text(request)
-        response = queries.explain_new(body, as_text=as_text, fresh=_wants_fresh(request))
+        response = queries.explain_new(body, as_text=as_text)
         return _response(
             request, await _while_connected(request, response), "text/plain" if as_text else "application/json"
         )
@@ -134,7 +125,7 @@ def simulate_page(queries: QueryService) -> Handler:
         body = await _json_body(request)
         if isinstance(body, web.Response):
             return body
-        answer = await _while_connected(request, queries.simulate(body, fresh=_wants_fresh(request)))
+        answer = await _while_connected(request, queries.simulate(body))
         return _response(request, answer, "application/json")
 
     return handle
@@ -158,7 +149,7 @@ def nodes_page(queries: QueryService) -> Handler:
         unknown = unknown_parameter(request)
         if unknown is not None:
             return unknown
-        answer = await _while_connected(request, queries.nodes(fresh=_wants_fresh(request)))
+        answer = await _while_connected(request, queries.nodes())
         return _response(request, answer, "application/json")
 
     return handle
@@ -208,15 +199,9 @@ def _wants_text(request: web.Request) -> bool:
     return False
 
 
-def _wants_fresh(request: web.Request) -> bool:
-    """Whether the client rejects answers older than its request, as after a change."""
-    directives = ",".join(request.headers.getall(hdrs.CACHE_CONTROL, [])).lower().split(",")
-    return any(directive.strip() == "no-cache" for directive in directives)
-
-
 def _response(request: web.Request, answer: QueryResponse, content_type: str) -> web.Response:
     if answer.status == 200:
-        headers = {hdrs.CACHE_CONTROL: "no-store", hdrs.VARY: hdrs.ACCEPT, hdrs.AGE: str(answer.age_seconds)}
+        headers = {hdrs.CACHE_CONTROL: "no-store", hdrs.VARY: hdrs.ACCEPT, hdrs.AGE: "0"}
         return web.Response(body=answer.body, content_type=content_type, charset="utf-8", headers=headers)
     refusal = status_answer(request, answer.status, answer.body.decode(errors="replace"))
     if answer.retry_after_seconds:

@@ -1,12 +1,10 @@
-"""Questions to the running service, answered by copies of its process that can reach nothing but their answer.
+"""Questions to the running service, each answered by a copy of its process that can reach nothing but its answer.
 
-live_queries       the questions of HTTP: counted, logged, with what the service knows of the pod asked about
-live_copy          which copy is asked: young enough, or a new one; whose turn it is
-kept_copy          one copy, as the service sees it
-reaping            copies and their children end, all of them
+live_queries     the questions of HTTP: counted, logged, answered about the state as it is
+live_copies      whose turn it is, and when the process may be forked again
+answering_copy   one copy: how it sends its answer, and how the service reads it
+forked           what is taken away from a copy before anything else
 -- in the copy --
-forked             what is taken away from a copy and its children before anything else
-answering_fork     takes questions, and makes a child for each
-forked_service     what is compared with the service's knowledge, and who answers
-query_functions    the answers
+query_functions, page_queries, helping_changes   the answers
+live_state                                       the state of the service as they see it
 """

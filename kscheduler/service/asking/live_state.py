@@ -52,7 +52,7 @@ def _in_order(pods: Iterable[Pod], parts: Parts) -> tuple[Pod, ...]:
 
 
 def hold(parts: Parts, known: ClusterObjects, wanted: ClusterObjects) -> None:
-    """In a child of a copy: have the service know the objects of `wanted` that are not among the `known`, its own.
+    """In a copy: have the service know the objects of `wanted` that are not among the `known`, its own.
 
     As if the watches had shown them, so that its plugins find them, too. The pods stay as they are.
     """

@@ -2,22 +2,20 @@
 
 The problem: a claim that was made from a template comes back as the template says when its pod is made again, so what
 would help such a pod is a change of the template. Only anyone who reads it can say which. The idea: it is fetched when
-somebody asks about a pod that names one, by this process; the copy that answers (`live_copy`) may open no connection.
+somebody asks about a pod that names one, by this process; the copy that answers (`live_copies`) may open no connection.
 
 What may not be read, or does not come in time, counts as unknown: then no change of a template is suggested.
 """
 
 import asyncio
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from kscheduler.api.core import Pod
 from kscheduler.api.devices import ResourceClaimTemplate
 from kscheduler.api.kinds import PODS
 from kscheduler.server.pages.query_pages import QueryResponse
-from kscheduler.service.asking.forked_service import ForkedService
-from kscheduler.service.asking.live_copy import LiveCopy
 from kscheduler.service.asking.live_queries import LiveQueries
 from kscheduler.service.parts import Parts
 
@@ -30,27 +28,12 @@ _CODE: Final = "kscheduler.explain.queries.live"
 class LiveQueriesWithTemplates(LiveQueries):
     """Fetches the templates that a pod names before it is asked about."""
 
-    def __init__(
-        self,
-        parts: Parts,
-        live_copy: LiveCopy,
-        service: ForkedService,
-        has_synced: Callable[[], bool],
-        leads: Callable[[], bool],
-    ) -> None:
-        super().__init__(live_copy, service, parts.clock, has_synced, leads)
-        self._parts = parts
-
-    async def explain(
-        self, pod_key: str, against_node: str, *, as_text: bool, with_suggestions: bool, fresh: bool = False
-    ) -> QueryResponse:
+    async def explain(self, pod_key: str, against_node: str, *, as_text: bool, with_suggestions: bool) -> QueryResponse:
         """Where a pod goes and why."""
         pod: Pod | None = self._parts.informers.informer(PODS).store.get(pod_key)
         if with_suggestions and pod is not None and not pod.spec.node_name and names_templates(pod):
             self._parts.claim_templates[pod_key] = await _fetched(self._parts, pod)
-        return await super().explain(
-            pod_key, against_node, as_text=as_text, with_suggestions=with_suggestions, fresh=fresh
-        )
+        return await super().explain(pod_key, against_node, as_text=as_text, with_suggestions=with_suggestions)
 
 
 def names_templates(pod: Pod) -> bool:

@@ -8,9 +8,9 @@ class CopyLimits:
     """The bounds of questions and of the copies that answer them."""
 
     seconds: float = 10.0
-    """From the question's turn to the end of its answer; then its process is killed."""
-    waiting_seconds: float = 3.0
-    """How long a question waits for its turn."""
+    """From the fork to the end of the answer; then the copy is killed."""
+    waiting_seconds: float = 6.0
+    """How long a question waits for its turn, and until the process may be forked again."""
     waiting: int = 16
     """How many questions wait."""
     at_once: int = 2
@@ -51,25 +51,17 @@ class CopyStoppedError(CopyRefusedError):
 
 
 class CopyTimeoutError(QueryFailedError):
-    """The answer's process was killed at its deadline."""
+    """The copy was killed at its deadline."""
 
     outcome = "timeout"
     retry_after_seconds = 10
 
 
 class CopyFailedError(QueryFailedError):
-    """The answer's process has ended without an answer, or the question has raised: a bug, or the kernel killed it."""
+    """The copy has ended without an answer, or the question has raised: a bug, or the kernel killed it."""
 
 
 class ResponseTooLargeError(QueryFailedError):
     """The answer is larger than `CopyLimits.response_bytes`."""
 
     outcome = "too_large"
-
-
-class StaleCopyError(Exception):
-    """The copy is older than something that the question is about: a younger one has to answer."""
-
-
-class CopyDiedError(Exception):
-    """The copy has ended while it was asked: the question itself may be sound."""

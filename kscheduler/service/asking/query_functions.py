@@ -1,4 +1,4 @@
-"""The questions themselves: called in a child of a copy of the service, imported with the first one.
+"""The questions themselves: called in a copy of the service, imported with the first one.
 
 `as_of` is when the copy was made, in seconds of the wall clock. Each returns the status of HTTP, a line end and the
 body; what is wrong with the question is a sentence of text.
@@ -42,7 +42,7 @@ from kscheduler.text import json_line
 
 # Of the deadline of a copy (`CopyLimits.seconds`): the rest is for the answer, on a machine that is busy.
 PLAY_SECONDS: Final = 6.0
-# An answer about an older state says so.
+# An answer that took longer says as of when it is.
 _REPORTED_AGE_SECONDS: Final = 1.0
 _OK: Final = 200
 _BAD_REQUEST: Final = 400

@@ -27,7 +27,7 @@ from kscheduler.api.core import Pod
 from kscheduler.api.meta import KubeObject
 from kscheduler.framework import events
 from kscheduler.framework.cluster.pod_groups import GroupKey
-from kscheduler.framework.events import ClusterEvent, Resource
+from kscheduler.framework.events import ClusterEvent
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.state.queue.admission import ClassOf, QueueAdmission, QueuePolicy, no_class
@@ -63,7 +63,6 @@ __all__ = [
     "no_class",
 ]
 
-_OF_PODS = Resource.POD, Resource.ASSIGNED_POD, Resource.UNSCHEDULABLE_POD
 
 MAX_IN_UNSCHEDULABLE_SECONDS = 300.0
 FLUSH_UNSCHEDULABLE_SECONDS = 30.0
@@ -114,8 +113,6 @@ class SchedulingQueue:
         self._admission = QueueAdmission(policy, self._sub_queues)
         self._groups = _groups_of(policy, self._sub_queues, self._admission)
         self._in_flight = InFlight()
-        self.changes_beside_pods = 0
-        """Events that were about more than a pod: of nodes, claims, quotas, plugins' data."""
 
     def statistics(self) -> QueueStatistics:
         """Sizes, for metrics."""
@@ -282,8 +279,6 @@ class SchedulingQueue:
 
         `pre_check` may exclude more parked pods; it may read only what all pods of a class have in common.
         """
-        if event.resource not in _OF_PODS:
-            self.changes_beside_pods += 1
         has_gated_groups = self._groups is not None and self._groups.has_gated()
         if not (self._sub_queues.has_parked() or len(self._in_flight) or has_gated_groups):
             return

@@ -1,63 +1,25 @@
-"""Closures as questions to a copy of the test's own process."""
+"""Closures as questions to copies of the test's own process."""
 
 import asyncio
 import os
+import time
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, Self
 
-from kscheduler.service.asking.live_copy import LiveCopy, LiveResponse
-from kscheduler.service.asking.memory_headroom import NO_LIMIT, MemoryHeadroom
-from kscheduler.service.asking.query_errors import CopyLimits
+from kscheduler.service.asking.live_copies import LiveCopies
 
-PodSelection = Callable[[], bytes]
 Run = Callable[[Coroutine[Any, Any, None]], None]
 
 
-class Closures:
-    """A `ForkedState` whose questions are closures: a copy answers those that there were when it was made."""
-
-    def __init__(self) -> None:
-        self.marked: object = None
-        self.slowly_marked: object = None
-        self.known: dict[bytes, PodSelection] = {}
-
-    def mark(self) -> object:
-        return self.marked
-
-    def slow_mark(self) -> object:
-        return self.slowly_marked
-
-    def begin(self) -> None:
-        pass
-
-    def knows(self, facts: bytes) -> bool:
-        return facts in self.known
-
-    def answer(self, query: bytes) -> bytes:
-        return self.known[query.partition(b" ")[0]]()
-
-
-class LiveClosures(LiveCopy):
-    """Answers closures. A question that the copy does not know makes a new one; the same one again is shared."""
-
-    def __init__(self, room: MemoryHeadroom = NO_LIMIT, limits: CopyLimits | None = None) -> None:
-        self.state = Closures()
-        super().__init__(self.state, room, limits)
+class Copies(LiveCopies):
+    """Whose copies end with a block."""
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
-
-    async def answer(self, closure: PodSelection, padding: int = 0) -> bytes:
-        return (await self.whole_answer(closure, padding)).body
-
-    async def whole_answer(self, closure: PodSelection, padding: int = 0, *, fresh: bool = False) -> LiveResponse:
-        name = str(id(closure)).encode()
-        self.state.known[name] = closure
-        return await self.ask(name + b" " * padding, name, fresh=fresh)
 
 
 def copies() -> list[int]:
@@ -84,19 +46,31 @@ def my_pid() -> bytes:
     return str(os.getpid()).encode()
 
 
-def my_copy() -> bytes:
-    """The process id of the copy that the child who answers was made of."""
-    return str(os.getppid()).encode()
+def sleep() -> bytes:
+    time.sleep(60)
+    return b""
 
 
-async def until_queried(children: int = 1) -> int:
-    """Waits until so many children are at work; returns the process id of their copy."""
+async def until_queried(count: int = 1) -> list[int]:
+    """Waits until so many copies are at work; returns their process ids."""
     async with asyncio.timeout(60):
-        while True:
-            for pid in copies():
-                if len(children_of(pid)) == children:
-                    return pid
+        while len(found := copies()) != count:  # noqa: ASYNC110  a process that begins rings no bell here
             await asyncio.sleep(0.005)
+    return found
+
+
+async def until_gone(*pids: int) -> None:
+    """Waits until none of these processes runs; one that nobody has reaped yet does not run."""
+    async with asyncio.timeout(60):
+        while any(_runs(pid) for pid in pids):  # noqa: ASYNC110  a process that ends rings no bell here
+            await asyncio.sleep(0.005)
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def open_descriptors() -> int:

@@ -22,8 +22,7 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import Code, Status
 from kscheduler.server.serving import HTTPServing
 from kscheduler.service import App, Options
-from kscheduler.service.asking.forked_service import ForkedService
-from kscheduler.service.asking.live_copy import LiveCopy
+from kscheduler.service.asking.live_copies import LiveCopies
 from kscheduler.service.asking.query_errors import CopyLimits
 from kscheduler.simulate.in_json import simulation_schema
 from tests.builders import node_tree, pod_tree
@@ -422,9 +421,8 @@ async def port_of(app: App) -> int:
 async def test_too_many_questions_and_those_that_take_too_long_are_reported_when_to_come_again() -> None:
     async with EmbeddedAPIServer(seed=1) as server, running(server) as (app, _, _):
         await until_true(lambda: app.http_app.is_scheduling)
-        state = ForkedService(app.parts, lambda: True)
-        live = LiveCopy(state, limits=CopyLimits(seconds=0.01, waiting=0, at_once=1))
-        app.http_app.queries._live_copy = live
+        live = LiveCopies(limits=CopyLimits(seconds=0.01, waiting=0, at_once=1))
+        app.http_app.queries._copies = live
         url = f"http://127.0.0.1:{app.server.port}/simulate"
         async with aiohttp.ClientSession() as session:
 
@@ -445,15 +443,15 @@ async def test_the_end_of_the_service_does_not_wait_for_an_answer(monkeypatch: p
     monkeypatch.setattr("kscheduler.service.asking.query_functions.nodes", lambda *_: time.sleep(60))
     async with EmbeddedAPIServer(seed=1) as server, running(server) as (app, _, _):
         await until_true(lambda: app.http_app.is_scheduling)
-        queries, live = app.http_app.queries, app.http_app.live_copy
+        queries, live = app.http_app.queries, app.http_app.copies
         queried = [asyncio.create_task(queries.nodes()) for _ in range(3)]
-        await until_true(lambda: live.waiting == 3 and live.forks == 1)
+        await until_true(lambda: live.waiting == 3 and live.forks == 2)
         app.http_app.begin_stopping()
         answers = [*await asyncio.gather(*queried), await queries.nodes()]
         assert {(each.status, each.body) for each in answers} == {
             (503, b"the service is stopping: ask again in a moment")
         }
-        assert live.forks == 1
+        assert live.forks == 2
 
 
 async def test_a_client_that_leaves_takes_its_query_along(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -461,7 +459,7 @@ async def test_a_client_that_leaves_takes_its_query_along(monkeypatch: pytest.Mo
     async with EmbeddedAPIServer(seed=1) as server, running(server) as (app, _, _):
         put(server, "nodes", node_tree("node"))
         await until_true(lambda: app.http_app.is_scheduling and len(app.parts.assembly.cache.nodes) == 1)
-        live, url = app.http_app.live_copy, f"http://127.0.0.1:{app.server.port}/nodes"
+        live, url = app.http_app.copies, f"http://127.0.0.1:{app.server.port}/nodes"
         async with aiohttp.ClientSession() as session:
             queried = [asyncio.ensure_future(session.get(url)) for _ in range(3)]  # of which one waits for its turn
             await until_true(lambda: live.waiting == 3)

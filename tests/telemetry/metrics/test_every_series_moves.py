@@ -182,8 +182,8 @@ def is_broad(caught: ast.expr | None) -> bool:
 
 # Files in which one or more handlers neither count nor raise, and why nothing is lost by that.
 QUERIED_AGAIN = {
-    "service/asking/answering_fork.py": "the service raises it, and counts the question as failed",
-    "service/asking/live_copy.py": "what making a copy raises is raised to who asks",
+    "service/asking/answering_copy.py": "the service raises it, and counts the question as failed",
+    "service/asking/live_copies.py": "what making a copy raises is raised to who asks",
     "aio/abandonable_calls.py": "what a call in a thread raises is raised where the call was made",
     "framework/plugin_results.py": "how a wrong answer looks; the answer itself is told",
     "assembly/reader.py": "a package that cannot be imported is a mistake of the configuration, and told as one",

@@ -8,23 +8,20 @@ import signal
 import socket
 import subprocess
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from kscheduler.service.asking.live_copy import life_after, rest_after
 from kscheduler.service.asking.memory_headroom import MemoryHeadroom, cgroup_used
 from kscheduler.service.asking.query_errors import (
-    CopyBusyError,
     CopyFailedError,
     CopyLimits,
     CopyRefusedError,
     CopyTimeoutError,
     ResponseTooLargeError,
 )
-from tests.service.asking.asked import LiveClosures, Run, my_pid, until_queried
+from tests.service.asking.asked import Copies, Run, sleep, until_queried
 
 
 def test_a_query_sees_the_state_of_its_moment_and_what_it_changes_stays_in_the_copy(run: Run) -> None:
@@ -35,10 +32,10 @@ def test_a_query_sees_the_state_of_its_moment_and_what_it_changes_stays_in_the_c
         return str(state["pods"]).encode()
 
     async def main() -> None:
-        async with LiveClosures() as live:
-            assert await live.answer(query) == b"4"
+        async with Copies() as live:
+            assert await live.ask(query) == b"4"
             state["pods"] = 10
-            assert (await live.whole_answer(query, fresh=True)).body == b"11"
+            assert await live.ask(query) == b"11"
             assert state["pods"] == 10
 
     run(main())
@@ -53,13 +50,13 @@ def test_a_query_may_run_an_event_loop_of_its_own(run: Run) -> None:
         return b"".join(writing)
 
     async def main() -> None:
-        async with LiveClosures() as live:
-            assert await live.answer(lambda: asyncio.run(inner())) == b"waited"
+        async with Copies() as live:
+            assert await live.ask(lambda: asyncio.run(inner())) == b"waited"
 
     run(main())
 
 
-def test_a_copy_has_no_descriptor_but_nowhere_its_channel_and_what_ends_with_it(run: Run) -> None:
+def test_a_copy_has_no_descriptor_but_nowhere_and_its_channel(run: Run) -> None:
     ours, theirs = socket.socketpair()
 
     def query() -> bytes:
@@ -68,8 +65,8 @@ def test_a_copy_has_no_descriptor_but_nowhere_its_channel_and_what_ends_with_it(
         return repr(where).encode()
 
     async def main() -> None:
-        async with LiveClosures() as live:
-            assert await live.answer(query) == b"['/dev/null', '/dev/null', '/dev/null', 'pipe', 'socket']"
+        async with Copies() as live:
+            assert await live.ask(query) == b"['/dev/null', '/dev/null', '/dev/null', 'socket']"
 
     run(main())
     ours.sendall(b"still ours")
@@ -108,9 +105,9 @@ def test_a_copy_cannot_reach_outside(
         return b"it did"
 
     async def main() -> None:
-        async with LiveClosures() as live:
+        async with Copies() as live:
             with pytest.raises(CopyFailedError, match="must not reach outside its process"):
-                await live.answer(query)
+                await live.ask(query)
 
     asyncio.run(main())
     assert not list(tmp_path.iterdir())
@@ -130,8 +127,8 @@ def test_a_lock_that_another_thread_holds_at_the_fork_does_not_hold_up_the_copy(
         return b"done"
 
     async def main() -> None:
-        async with LiveClosures() as live:
-            assert await live.answer(query) == b"done"
+        async with Copies() as live:
+            assert await live.ask(query) == b"done"
 
     thread = threading.Thread(target=hold)
     thread.start()
@@ -145,9 +142,9 @@ def test_a_lock_that_another_thread_holds_at_the_fork_does_not_hold_up_the_copy(
 
 def test_what_a_question_raises_is_reported(run: Run) -> None:
     async def main() -> None:
-        async with LiveClosures() as live:
+        async with Copies() as live:
             with pytest.raises(CopyFailedError, match="ZeroDivisionError: integer"):
-                await live.answer(lambda: bytes(1 % 0))
+                await live.ask(lambda: bytes(1 % 0))
 
     run(main())
 
@@ -158,42 +155,38 @@ def test_a_copy_that_is_killed_is_reported_with_its_signal(run: Run) -> None:
         return b""
 
     async def main() -> None:
-        async with LiveClosures() as live:
+        async with Copies() as live:
             with pytest.raises(CopyFailedError, match=r"without an answer \(signal 9\)"):
-                await live.answer(query)
+                await live.ask(query)
 
     run(main())
 
 
 def test_a_copy_that_takes_too_long_is_killed_and_the_next_query_is_answered(run: Run) -> None:
-    def query() -> bytes:
-        time.sleep(60)
-        return b""
-
     async def main() -> None:
-        async with LiveClosures(limits=CopyLimits(seconds=2.0)) as live:
+        async with Copies(limits=CopyLimits(seconds=2.0)) as live:
             with pytest.raises(CopyTimeoutError, match=r"no answer within 2 s"):
-                await live.answer(query)
-            assert await live.answer(lambda: b"next") == b"next"
+                await live.ask(sleep)
+            assert await live.ask(lambda: b"next") == b"next"
 
     run(main())
 
 
 def test_an_answer_that_is_too_large_is_not_taken(run: Run) -> None:
     async def main() -> None:
-        async with LiveClosures(limits=CopyLimits(response_bytes=1 << 20)) as live:
-            assert len(await live.answer(lambda: bytes(1 << 20))) == 1 << 20
+        async with Copies(limits=CopyLimits(response_bytes=1 << 20)) as live:
+            assert len(await live.ask(lambda: bytes(1 << 20))) == 1 << 20
             with pytest.raises(ResponseTooLargeError, match="more than 1 MiB"):
-                await live.answer(lambda: bytes((1 << 20) + 1))
+                await live.ask(lambda: bytes((1 << 20) + 1))
 
     run(main())
 
 
 def test_a_copy_may_not_grow_without_bound(run: Run) -> None:
     async def main() -> None:
-        async with LiveClosures(limits=CopyLimits(growth_bytes=64 << 20)) as live:
+        async with Copies(limits=CopyLimits(growth_bytes=64 << 20)) as live:
             with pytest.raises(CopyRefusedError, match="more memory than a copy may have"):
-                await live.answer(lambda: bytes(256 << 20))
+                await live.ask(lambda: bytes(256 << 20))
 
     run(main())
 
@@ -201,84 +194,18 @@ def test_a_copy_may_not_grow_without_bound(run: Run) -> None:
 def test_no_copy_begins_where_memory_is_short_and_one_that_makes_it_short_ends(run: Run) -> None:
     used = 80
 
-    def query() -> bytes:
-        time.sleep(60)
-        return b""
-
     async def main() -> None:
         nonlocal used
-        async with LiveClosures(MemoryHeadroom(lambda: 100, lambda: used)) as live:
+        async with Copies(MemoryHeadroom(lambda: 100, lambda: used)) as live:
             with pytest.raises(CopyRefusedError, match="80 % of the memory limit is used"):
-                await live.answer(lambda: b"")
+                await live.ask(lambda: b"")
             used = 50
-            queried = asyncio.ensure_future(live.answer(query))
+            queried = asyncio.ensure_future(live.ask(sleep))
             await until_queried()
             used = 95
             with pytest.raises(CopyRefusedError, match="more memory than the limit"):
                 await queried
             assert live.waiting == 0
-
-    run(main())
-
-
-def test_so_many_queries_are_answered_at_once_and_only_so_many_wait(run: Run) -> None:
-    async def main() -> None:
-        async with LiveClosures(limits=CopyLimits(waiting=2, at_once=2)) as live:
-            answers = await asyncio.gather(*(live.answer(my_pid) for _ in range(6)), return_exceptions=True)
-            assert [type(answer) for answer in answers] == [*[bytes] * 4, *[CopyBusyError] * 2]
-            assert len(set(answers[:4])) == 4
-
-    run(main())
-
-
-def test_a_slow_query_does_not_hold_up_the_others(run: Run) -> None:
-    def query() -> bytes:
-        time.sleep(60)
-        return b""
-
-    async def main() -> None:
-        async with LiveClosures() as live:
-            slow = asyncio.ensure_future(live.answer(query))
-            answers = [await live.answer(lambda: b"quick") for _ in range(3)]
-            assert answers == [b"quick"] * 3
-            assert not slow.done()
-            slow.cancel()
-
-    run(main())
-
-
-def test_a_query_waits_only_so_long_for_its_turn(run: Run) -> None:
-    def query() -> bytes:
-        time.sleep(60)
-        return b""
-
-    async def main() -> None:
-        async with LiveClosures(limits=CopyLimits(waiting_seconds=0.05, seconds=0.5, at_once=1)) as live:
-            first = asyncio.ensure_future(live.answer(query))
-            await asyncio.sleep(0)
-            with pytest.raises(CopyBusyError, match="1 questions are before it"):
-                await live.answer(lambda: b"")
-            with pytest.raises(CopyTimeoutError):
-                await first
-
-    run(main())
-
-
-@pytest.mark.parametrize("turns", range(6))
-def test_whoever_goes_away_takes_the_copy_along(run: Run, turns: int) -> None:
-    def query() -> bytes:
-        time.sleep(60)
-        return b""
-
-    async def main() -> None:
-        async with LiveClosures() as live:
-            querying = asyncio.ensure_future(live.answer(query))
-            for _ in range(turns):
-                await asyncio.sleep(0)
-            querying.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await querying
-            assert await live.answer(lambda: b"next") == b"next"
 
     run(main())
 
@@ -298,12 +225,12 @@ def test_signals_to_the_service_are_no_business_of_the_copy(run: Run) -> None:
         return b"it survived"
 
     async def main() -> None:
-        async with LiveClosures() as live:
+        async with Copies() as live:
             loop = asyncio.get_running_loop()
             for number in (signal.SIGHUP, signal.SIGTERM):
                 loop.add_signal_handler(number, hear, number)
             with pytest.raises(CopyFailedError, match=f"signal {signal.SIGTERM.value}"):
-                await live.answer(query)
+                await live.ask(query)
             await asyncio.sleep(0.05)
             assert heard == []
             signal.raise_signal(signal.SIGHUP)
@@ -313,20 +240,10 @@ def test_signals_to_the_service_are_no_business_of_the_copy(run: Run) -> None:
     run(main())
 
 
-def test_a_copy_answers_for_so_long_that_forking_takes_little_and_a_slow_fork_does_not_close_the_door() -> None:
-    assert life_after(0.006, has_changed=False) == pytest.approx(6.0)
-    assert life_after(0.006, has_changed=True) == pytest.approx(2.0)
-    assert life_after(0.0003, has_changed=False) == pytest.approx(0.3)
-    assert life_after(1.0, has_changed=False) == 10.0
-    assert life_after(1.0, has_changed=True) == 3.0
-    assert rest_after(0.005) == pytest.approx(0.095)
-    assert rest_after(1.0) == 2.0
-
-
 def test_a_copy_collects_no_garbage(run: Run) -> None:
     async def main() -> None:
-        async with LiveClosures() as live:
-            assert await live.answer(lambda: str(gc.isenabled()).encode()) == b"False"
+        async with Copies() as live:
+            assert await live.ask(lambda: str(gc.isenabled()).encode()) == b"False"
             assert gc.isenabled()
 
     run(main())
