@@ -4,26 +4,21 @@
     PodGroupExplanation   the same of a pod group, whose members are decided about together
     ExplanationList       of several new pods: `POST /explain`
 
-JSON is msgspec's encoding of these structs, a key for each field in their order; `explanation.schema.json` and the
-part of the OpenAPI page that describes them are made from them (`kscheduler.explain.schema`). Within one API version
-keys may be added; none is removed or changes its meaning. The first keys of a pod, from `error` to
-`preemptionCandidates`, are those of recorded decisions (tests/vectors), which are compared key by key: they are never
-extended.
+JSON is msgspec's encoding of these structs, a key for each field in their order; `explanation.schema.json` and a part
+of the OpenAPI page are made from them (`kscheduler.server.pages.published`). Within one API version keys may be added;
+none is removed or changes its meaning. The first keys of a pod, from `error` to `preemptionCandidates`, are those of
+recorded decisions (tests/vectors), which are compared key by key: they are never extended.
 """
 
 from enum import Enum
 from typing import Annotated, Any, Final, Literal
 
-import msgspec
 from msgspec import UNSET, Meta, UnsetType, field
 
+from kscheduler.answers import Answer, Names, ReadAnswer
 from kscheduler.framework.status import Code
 
 API_VERSION: Final = "explain.kscheduler.io/v1"
-
-
-class Answer(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """What all structs of an answer share: an unknown key is an error."""
 
 
 class Outcome(Enum):
@@ -72,7 +67,6 @@ _NATURAL: Final = Meta(ge=0)
 
 # A status code of kube-scheduler.
 CodeLabel = Annotated[str, Meta(extra_json_schema={"enum": [code.label for code in Code]})]
-Names = tuple[str, ...]
 # By node, points by plugin.
 Points = dict[str, dict[str, int]]
 
@@ -421,7 +415,7 @@ class PodSituation(Answer, frozen=True):
 # --- suggestions ------------------------------------------------------------------------------------------------------
 
 
-class PatchOperation(Answer, frozen=True):
+class PatchOperation(ReadAnswer, frozen=True):
     """A step of a patch (RFC 6902)."""
 
     op: Literal["add", "remove", "replace"]
@@ -429,7 +423,7 @@ class PatchOperation(Answer, frozen=True):
     value: Any = UNSET
 
 
-class ChangeAnswer(Answer, frozen=True):
+class ChangeAnswer(ReadAnswer, frozen=True):
     """What to change of one object: a patch, or that it goes."""
 
     resource: Annotated[str, Meta(description="As in the paths of the API.")]
@@ -439,14 +433,14 @@ class ChangeAnswer(Answer, frozen=True):
     delete: Annotated[Literal[True] | UnsetType, Meta(description="The object goes.")] = UNSET
 
 
-class StepAnswer(Answer, frozen=True):
+class StepAnswer(ReadAnswer, frozen=True):
     """One thing that is changed."""
 
     kind: str
     facts: Annotated[dict[str, Any], Meta(description="The numbers and names of the text.")]
 
 
-class SuggestionAnswer(Answer, frozen=True):
+class SuggestionAnswer(ReadAnswer, frozen=True):
     """A change after which the cycle finds a node."""
 
     kind: Annotated[

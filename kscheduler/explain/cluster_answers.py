@@ -8,7 +8,8 @@ from typing import Annotated, Any, Final, Literal
 
 from msgspec import Meta, field
 
-from kscheduler.explain.answer import Answer, ChangeAnswer, Names, StepAnswer, SuggestionAnswer
+from kscheduler.answers import Answer, Names, ReadAnswer
+from kscheduler.explain.answer import ChangeAnswer, StepAnswer, SuggestionAnswer
 
 PENDING_VERSION: Final = "pending.kscheduler.io/v1"
 NODES_VERSION: Final = "nodes.kscheduler.io/v1"
@@ -81,11 +82,7 @@ class PendingPodsAnswer(Answer, frozen=True, kw_only=True):
 # --- nodes ------------------------------------------------------------------------------------------------------------
 
 
-class NodeAnswer(Answer, frozen=True, forbid_unknown_fields=False):
-    """What is said of nodes may come from a service of a later version."""
-
-
-class NodeTaint(NodeAnswer, frozen=True):
+class NodeTaint(ReadAnswer, frozen=True):
     """A taint."""
 
     key: str
@@ -93,7 +90,7 @@ class NodeTaint(NodeAnswer, frozen=True):
     effect: str
 
 
-class Overfilled(NodeAnswer, frozen=True):
+class Overfilled(ReadAnswer, frozen=True):
     """A resource of which more is requested than there is."""
 
     resource: str
@@ -101,7 +98,7 @@ class Overfilled(NodeAnswer, frozen=True):
     allocatable: int
 
 
-class DeviceCounts(NodeAnswer, frozen=True):
+class DeviceCounts(ReadAnswer, frozen=True):
     """Devices of one class and driver that a node reaches."""
 
     device_class: Annotated[str, Meta(description="Empty: the devices that no class has.")] = field(name="class")
@@ -114,7 +111,7 @@ class DeviceCounts(NodeAnswer, frozen=True):
     free: Annotated[int, Meta(description="Neither taken nor tainted.")]
 
 
-class NodeUse(NodeAnswer, frozen=True):
+class NodeUse(ReadAnswer, frozen=True):
     """How full a node is, and whom it has rejected."""
 
     name: str
@@ -152,7 +149,7 @@ class NodeUse(NodeAnswer, frozen=True):
     ]
 
 
-class NodeUses(NodeAnswer, frozen=True, kw_only=True):
+class NodeUses(ReadAnswer, frozen=True, kw_only=True):
     """All nodes by name: `GET /nodes`."""
 
     api_version: Literal["nodes.kscheduler.io/v1"] = NODES_VERSION
