@@ -13,9 +13,10 @@ recorded decisions (tests/vectors), which are compared key by key: they are neve
 from enum import Enum
 from typing import Annotated, Any, Final, Literal
 
-from msgspec import UNSET, Meta, UnsetType, field
+from msgspec import Meta, field
 
-from kscheduler.answers import Answer, Names, ReadAnswer
+from kscheduler.answers import Answer, Names
+from kscheduler.answers.suggestions import SuggestionAnswer
 from kscheduler.framework.status import Code
 
 API_VERSION: Final = "explain.kscheduler.io/v1"
@@ -409,69 +410,6 @@ class PodSituation(Answer, frozen=True):
     origin: Annotated[str | None, Meta(description="Of a pod that does not exist: what it would come from.")]
     in_service: Annotated[
         InServiceAnswer | None, Meta(description="What only the running service knows; null: it was not asked.")
-    ]
-
-
-# --- suggestions ------------------------------------------------------------------------------------------------------
-
-
-class PatchOperation(ReadAnswer, frozen=True):
-    """A step of a patch (RFC 6902)."""
-
-    op: Literal["add", "remove", "replace"]
-    path: str
-    value: Any = UNSET
-
-
-class ChangeAnswer(ReadAnswer, frozen=True):
-    """What to change of one object: a patch, or that it goes."""
-
-    resource: Annotated[str, Meta(description="As in the paths of the API.")]
-    namespace: Annotated[str, Meta(description="Empty for kinds without namespaces.")]
-    name: str
-    patch: Annotated[tuple[PatchOperation, ...] | UnsetType, Meta(description="RFC 6902.")] = UNSET
-    delete: Annotated[Literal[True] | UnsetType, Meta(description="The object goes.")] = UNSET
-
-
-class StepAnswer(ReadAnswer, frozen=True):
-    """One thing that is changed."""
-
-    kind: str
-    facts: Annotated[dict[str, Any], Meta(description="The numbers and names of the text.")]
-
-
-class SuggestionAnswer(ReadAnswer, frozen=True):
-    """A change after which the cycle finds a node."""
-
-    kind: Annotated[
-        str, Meta(description="The kind of its step; of two steps both kinds, with a plus sign between them.")
-    ]
-    text: Annotated[str, Meta(description="The change in words.")]
-    nodes: Annotated[int, Meta(description="How many nodes the pod would fit on.", ge=1)]
-    command: Annotated[
-        str,
-        Meta(
-            description="A line for a shell that makes the change with kubectl, by the flags with which the cluster "
-            "was asked; empty where kubectl cannot."
-        ),
-    ]
-    command_note: Annotated[
-        str,
-        Meta(
-            description="What to know before running the command, such as that it deletes the pod and creates it "
-            "again, or why there is none: a Job would make the pod anew without the change; mostly empty."
-        ),
-    ]
-    changes: Annotated[
-        tuple[ChangeAnswer, ...],
-        Meta(
-            description="What to change, one entry per object. With a patch that adds the empty path the object is "
-            "new. Empty where no object changes it: a plugin or an extender says no."
-        ),
-    ]
-    steps: Annotated[
-        tuple[StepAnswer, ...],
-        Meta(description="What is changed, one entry per thing.", min_length=1, max_length=2),
     ]
 
 

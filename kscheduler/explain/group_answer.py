@@ -12,6 +12,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType, field
 
 from kscheduler.answers import Answer, Names
+from kscheduler.answers.suggestions import SuggestionAnswer
 from kscheduler.explain.answer import (
     API_VERSION,
     ClaimedDevice,
@@ -19,7 +20,6 @@ from kscheduler.explain.answer import (
     InServiceAnswer,
     PodExplanation,
     StatusAnswer,
-    SuggestionAnswer,
 )
 
 
