@@ -10,6 +10,8 @@ docs/simulate.md describes what is played and what is not.
 import argparse
 import sys
 
+import msgspec
+
 from kscheduler.api.defaults.pods import default_new_pod
 from kscheduler.api.new_objects import objections
 from kscheduler.cli.cluster_flags import choose_cluster, namespace_of, serving_of
@@ -17,11 +19,11 @@ from kscheduler.cli.cluster_input import cluster_input
 from kscheduler.cli.refusal import refusing
 from kscheduler.cli.simulate_flags import add_parser, check, read_manifests, requested_changes_of
 from kscheduler.explain.queries.as_if import NewObjectRules
-from kscheduler.simulate.in_json import simulation_schema, simulation_tree
 from kscheduler.simulate.in_text import simulation_text
 from kscheduler.simulate.planning import planned
 from kscheduler.simulate.requested_changes import templates_in
 from kscheduler.simulate.run_simulation import run_simulation
+from kscheduler.simulate.simulation_result import schema_text
 from kscheduler.text import json_line, printable, style_of
 
 __all__ = ["add_parser", "run"]
@@ -35,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _run(args: argparse.Namespace) -> int:
     if args.schema:
-        sys.stdout.write(simulation_schema())
+        sys.stdout.write(schema_text())
         return _PLAYED
     check(args)
     read_manifests(args)
@@ -50,13 +52,13 @@ def _run(args: argparse.Namespace) -> int:
     )
     rules = NewObjectRules(default_new_pod, objections, classes=found.priority_classes)
     plan, of_plan = planned(requested_changes_of(args), found.objects, found.groups, found.served, found.where, rules)
-    simulation_result = run_simulation(plan)
-    notes = list(dict.fromkeys([*found.notes, *of_plan]))
-    for note in (*notes, *simulation_result.notes):
+    simulation = run_simulation(plan)
+    notes = (*dict.fromkeys([*found.notes, *of_plan]), *simulation.notes)
+    for note in notes:
         print(f"kscheduler: {printable(note)}", file=sys.stderr)
     if args.output == "json":
-        print(json_line(simulation_tree(simulation_result, notes)))
+        print(json_line(msgspec.structs.replace(simulation, notes=notes)))
     else:
-        print(simulation_text(simulation_result, style_of(sys.stdout)))
+        print(simulation_text(simulation, style_of(sys.stdout)))
     sys.stdout.flush()
     return _PLAYED

@@ -25,7 +25,7 @@ from kscheduler.service import App, Options
 from kscheduler.service.asking.forked_service import ForkedService
 from kscheduler.service.asking.live_copy import LiveCopy
 from kscheduler.service.asking.query_errors import CopyLimits
-from kscheduler.simulate.in_json import simulation_schema
+from kscheduler.simulate.simulation_result import schema_text as simulation_schema
 from tests.builders import node_tree, pod_tree
 from tests.service.preemption_stage import options
 from tests.service.running import SECONDS, alone, answer, node_of, put, running, until
