@@ -4,26 +4,22 @@
     PodGroupExplanation   the same of a pod group, whose members are decided about together
     ExplanationList       of several new pods: `POST /explain`
 
-JSON is msgspec's encoding of these structs, a key for each field in their order; `explanation.schema.json` and the
-part of the OpenAPI page that describes them are made from them (`kscheduler.explain.schema`). Within one API version
-keys may be added; none is removed or changes its meaning. The first keys of a pod, from `error` to
-`preemptionCandidates`, are those of recorded decisions (tests/vectors), which are compared key by key: they are never
-extended.
+JSON is msgspec's encoding of these structs, a key for each field in their order; `explanation.schema.json` and a part
+of the OpenAPI page are made from them (`kscheduler.server.pages.published`). Within one API version keys may be added;
+none is removed or changes its meaning. The first keys of a pod, from `error` to `preemptionCandidates`, are those of
+recorded decisions (tests/vectors), which are compared key by key: they are never extended.
 """
 
 from enum import Enum
 from typing import Annotated, Any, Final, Literal
 
-import msgspec
-from msgspec import UNSET, Meta, UnsetType, field
+from msgspec import Meta, field
 
+from kscheduler.answers import Answer, Names
+from kscheduler.answers.suggestions import SuggestionAnswer
 from kscheduler.framework.status import Code
 
 API_VERSION: Final = "explain.kscheduler.io/v1"
-
-
-class Answer(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """What all structs of an answer share: an unknown key is an error."""
 
 
 class Outcome(Enum):
@@ -72,7 +68,6 @@ _NATURAL: Final = Meta(ge=0)
 
 # A status code of kube-scheduler.
 CodeLabel = Annotated[str, Meta(extra_json_schema={"enum": [code.label for code in Code]})]
-Names = tuple[str, ...]
 # By node, points by plugin.
 Points = dict[str, dict[str, int]]
 
@@ -415,69 +410,6 @@ class PodSituation(Answer, frozen=True):
     origin: Annotated[str | None, Meta(description="Of a pod that does not exist: what it would come from.")]
     in_service: Annotated[
         InServiceAnswer | None, Meta(description="What only the running service knows; null: it was not asked.")
-    ]
-
-
-# --- suggestions ------------------------------------------------------------------------------------------------------
-
-
-class PatchOperation(Answer, frozen=True):
-    """A step of a patch (RFC 6902)."""
-
-    op: Literal["add", "remove", "replace"]
-    path: str
-    value: Any = UNSET
-
-
-class ChangeAnswer(Answer, frozen=True):
-    """What to change of one object: a patch, or that it goes."""
-
-    resource: Annotated[str, Meta(description="As in the paths of the API.")]
-    namespace: Annotated[str, Meta(description="Empty for kinds without namespaces.")]
-    name: str
-    patch: Annotated[tuple[PatchOperation, ...] | UnsetType, Meta(description="RFC 6902.")] = UNSET
-    delete: Annotated[Literal[True] | UnsetType, Meta(description="The object goes.")] = UNSET
-
-
-class StepAnswer(Answer, frozen=True):
-    """One thing that is changed."""
-
-    kind: str
-    facts: Annotated[dict[str, Any], Meta(description="The numbers and names of the text.")]
-
-
-class SuggestionAnswer(Answer, frozen=True):
-    """A change after which the cycle finds a node."""
-
-    kind: Annotated[
-        str, Meta(description="The kind of its step; of two steps both kinds, with a plus sign between them.")
-    ]
-    text: Annotated[str, Meta(description="The change in words.")]
-    nodes: Annotated[int, Meta(description="How many nodes the pod would fit on.", ge=1)]
-    command: Annotated[
-        str,
-        Meta(
-            description="A line for a shell that makes the change with kubectl, by the flags with which the cluster "
-            "was asked; empty where kubectl cannot."
-        ),
-    ]
-    command_note: Annotated[
-        str,
-        Meta(
-            description="What to know before running the command, such as that it deletes the pod and creates it "
-            "again, or why there is none: a Job would make the pod anew without the change; mostly empty."
-        ),
-    ]
-    changes: Annotated[
-        tuple[ChangeAnswer, ...],
-        Meta(
-            description="What to change, one entry per object. With a patch that adds the empty path the object is "
-            "new. Empty where no object changes it: a plugin or an extender says no."
-        ),
-    ]
-    steps: Annotated[
-        tuple[StepAnswer, ...],
-        Meta(description="What is changed, one entry per thing.", min_length=1, max_length=2),
     ]
 
 

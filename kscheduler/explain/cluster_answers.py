@@ -4,17 +4,35 @@ As with `kscheduler.explain.answer`, JSON is the encoding of these structs. Thos
 that may be of a later version: what it says besides is passed over.
 """
 
-from typing import Annotated, Any, Final, Literal
+from enum import Enum
+from typing import Annotated, Final, Literal
 
 from msgspec import Meta, field
 
-from kscheduler.explain.answer import Answer, ChangeAnswer, Names, StepAnswer, SuggestionAnswer
+from kscheduler.answers import Answer, Names, ReadAnswer
+from kscheduler.answers.pending_in_queue import API_VERSION
+from kscheduler.answers.suggestions import CommonSuggestion
 
-PENDING_VERSION: Final = "pending.kscheduler.io/v1"
 NODES_VERSION: Final = "nodes.kscheduler.io/v1"
 
 
 # --- pending pods -----------------------------------------------------------------------------------------------------
+
+
+class PendingVerdict(Enum):
+    """What the cycle says of a pending pod now."""
+
+    FITS = "Fits"
+    """It would get a node; it may be in the queue, in back-off, or wait for a plugin."""
+    UNSCHEDULABLE = "Unschedulable"
+    PREEMPTING = "Preempting"
+    """Preemption would make room."""
+    GATED = "Gated"
+    IN_A_GROUP = "InAGroup"
+    """It waits with its pod group and is not judged alone."""
+    NOT_SERVED = "NotServed"
+    """No profile here has its scheduler's name."""
+    ERROR = "Error"
 
 
 class PendingPod(Answer, frozen=True):
@@ -26,33 +44,16 @@ class PendingPod(Answer, frozen=True):
     priority: int
     creation_timestamp: str | None
 
-
-class CommonSuggestion(Answer, frozen=True):
-    """The change that frees most of a reason's pods, and how many of them."""
-
-    pod: Annotated[str, Meta(description="NAMESPACE/NAME of the pod for which it was found.")]
-    kind: str
-    text: str
-    nodes: int
-    command: str
-    command_note: str
-    changes: tuple[ChangeAnswer, ...]
-    steps: tuple[StepAnswer, ...]
-    frees: Annotated[int, Meta(description="Of those that were tried, how many would have a node.")]
-    tried: int
-    alike: Annotated[int, Meta(description="Pods with the spec of the one above, itself among them.")]
-    looked: Annotated[int, Meta(description="Among how many of the pods these were counted, the oldest.")]
-
-    @classmethod
-    def of(cls, suggestion: SuggestionAnswer, **fields: Any) -> "CommonSuggestion":
-        """A suggestion for one pod, with the counts for all."""
-        return cls(**{name: getattr(suggestion, name) for name in suggestion.__struct_fields__}, **fields)
+    @property
+    def key(self) -> str:
+        """`namespace/name`."""
+        return f"{self.namespace}/{self.name}"
 
 
 class PendingReason(Answer, frozen=True):
     """Pods that are pending for one reason."""
 
-    verdict: Literal["Fits", "Unschedulable", "Preempting", "Gated", "InAGroup", "NotServed", "Error"]
+    verdict: PendingVerdict
     message: str
     plugins: Annotated[Names, Meta(description="Who rejected nodes, or the pod; sorted.")]
     pod_groups: Annotated[Names, Meta(description="The pod groups that they wait with, as NAMESPACE/NAME.")]
@@ -68,7 +69,7 @@ class PendingReason(Answer, frozen=True):
 class PendingPodsAnswer(Answer, frozen=True, kw_only=True):
     """All pending pods of a cluster, by reason: `kscheduler pending -o json`."""
 
-    api_version: Literal["pending.kscheduler.io/v1"] = PENDING_VERSION
+    api_version: Literal["pending.kscheduler.io/v1"] = API_VERSION
     kind: Literal["PendingPods"] = "PendingPods"
     count: int
     by_plugin: Annotated[
@@ -81,11 +82,7 @@ class PendingPodsAnswer(Answer, frozen=True, kw_only=True):
 # --- nodes ------------------------------------------------------------------------------------------------------------
 
 
-class NodeAnswer(Answer, frozen=True, forbid_unknown_fields=False):
-    """What is said of nodes may come from a service of a later version."""
-
-
-class NodeTaint(NodeAnswer, frozen=True):
+class NodeTaint(ReadAnswer, frozen=True):
     """A taint."""
 
     key: str
@@ -93,7 +90,7 @@ class NodeTaint(NodeAnswer, frozen=True):
     effect: str
 
 
-class Overfilled(NodeAnswer, frozen=True):
+class Overfilled(ReadAnswer, frozen=True):
     """A resource of which more is requested than there is."""
 
     resource: str
@@ -101,7 +98,7 @@ class Overfilled(NodeAnswer, frozen=True):
     allocatable: int
 
 
-class DeviceCounts(NodeAnswer, frozen=True):
+class DeviceCounts(ReadAnswer, frozen=True):
     """Devices of one class and driver that a node reaches."""
 
     device_class: Annotated[str, Meta(description="Empty: the devices that no class has.")] = field(name="class")
@@ -114,7 +111,7 @@ class DeviceCounts(NodeAnswer, frozen=True):
     free: Annotated[int, Meta(description="Neither taken nor tainted.")]
 
 
-class NodeUse(NodeAnswer, frozen=True):
+class NodeUse(ReadAnswer, frozen=True):
     """How full a node is, and whom it has rejected."""
 
     name: str
@@ -152,7 +149,7 @@ class NodeUse(NodeAnswer, frozen=True):
     ]
 
 
-class NodeUses(NodeAnswer, frozen=True, kw_only=True):
+class NodeUses(ReadAnswer, frozen=True, kw_only=True):
     """All nodes by name: `GET /nodes`."""
 
     api_version: Literal["nodes.kscheduler.io/v1"] = NODES_VERSION

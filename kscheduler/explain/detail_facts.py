@@ -9,7 +9,7 @@ from typing import Annotated, Final, Literal
 
 from msgspec import UNSET, Meta, UnsetType, field
 
-from kscheduler.explain.answer import Answer, Names
+from kscheduler.answers import Answer, Names
 
 
 class TaintFact(Answer, frozen=True):

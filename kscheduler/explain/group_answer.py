@@ -11,16 +11,15 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType, field
 
+from kscheduler.answers import Answer, Names
+from kscheduler.answers.suggestions import SuggestionAnswer
 from kscheduler.explain.answer import (
     API_VERSION,
-    Answer,
     ClaimedDevice,
     CodeLabel,
     InServiceAnswer,
-    Names,
     PodExplanation,
     StatusAnswer,
-    SuggestionAnswer,
 )
 
 

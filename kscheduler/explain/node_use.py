@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from kscheduler.api.core import Node, Pod
 from kscheduler.devices.counting import NodeDevices
 from kscheduler.explain.cluster_answers import DeviceCounts, NodeTaint, NodeUse, NodeUses, Overfilled
-from kscheduler.explain.pending.reasons import template_of
+from kscheduler.explain.pending import template_of
 from kscheduler.framework.nodes.node_info import NodeInfo
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.requests import PODS

@@ -27,7 +27,7 @@ from kscheduler.explain.extenders import extender_roles
 from kscheduler.explain.outcome import cycle_outcome, outcome_of
 from kscheduler.explain.rejections import named_details, plugin_rejections
 from kscheduler.explain.situation import NO_SITUATION, Situation
-from kscheduler.explain.suggestions.as_json import suggestion_answers
+from kscheduler.explain.suggestions.as_answer import suggestion_answers
 from kscheduler.explain.suggestions.missing_claims import missing_claims
 from kscheduler.explain.suggestions.suggestion import Suggestion
 from kscheduler.framework.cluster.preemption import Candidate, PreemptionSearch

@@ -348,7 +348,7 @@ class HTTPApp:
         pages = {
             "/metrics/resources": ServedPage(resources, is_long=True),
             "/openapi.json": ServedPage(openapi_page()),
-            "/pending": ServedPage(pending_page(self._waiting().tree, changes), is_long=True),
+            "/pending": ServedPage(pending_page(self._waiting().all, changes), is_long=True),
         }
         if self._options.serves_queries:
             simulates = simulate_page(self.queries)

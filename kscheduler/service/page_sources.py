@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from kscheduler import __version__
+from kscheduler.answers.suggestions import HelpingChange
 from kscheduler.api.core import Pod
 from kscheduler.api.kinds import PODS
 from kscheduler.election.rules import Role
@@ -20,7 +21,6 @@ from kscheduler.server.status_page.sources import (
     NodeVerdict,
     PageSources,
     SchedulerStatus,
-    Tree,
     Unavailable,
 )
 from kscheduler.service.asking.live_queries import LiveQueries, StateQuery
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _CODE: Final = "kscheduler.service.asking.page_queries"
 _VERDICTS = msgspec.json.Decoder(list[NodeVerdict])
-_CHANGES = msgspec.json.Decoder(dict[str, dict[str, Any]])
+_CHANGES = msgspec.json.Decoder(dict[str, HelpingChange])
 
 
 class StatusPageQueries:
@@ -58,7 +58,7 @@ class StatusPageQueries:
         body = await self._ask(lambda code, parts, as_of: code.verdicts(parts, as_of, node_name=node_name, keys=keys))
         return body if isinstance(body, Unavailable) else _VERDICTS.decode(body)
 
-    async def helping_changes(self, reasons: Sequence[Sequence[str]]) -> dict[str, Tree] | Unavailable:
+    async def helping_changes(self, reasons: Sequence[Sequence[str]]) -> dict[str, HelpingChange] | Unavailable:
         """For each reason, by the key of its first pod, the change that frees most of its pods."""
         body = await self._ask(lambda code, parts, as_of: code.helping_changes(parts, as_of, reasons=reasons))
         return body if isinstance(body, Unavailable) else _CHANGES.decode(body)
@@ -112,7 +112,7 @@ def page_sources(
         cache=assembly.cache,
         queue=assembly.queue,
         pods=parts.informers.informer(PODS).store,
-        pending=waiting.tree_of,
+        pending=waiting.of,
         observations=parts.observations,
         recent=parts.pod_log.recent,
         at_permit=assembly.waiting,

@@ -13,7 +13,7 @@ from kscheduler.api.selectors import Selector, parse_label_selector
 from kscheduler.framework.rules.node_match import COMPARISON_OPERATORS, NO_EXECUTE, tolerates
 from kscheduler.simulate.simulated_cluster import SimulatedCluster
 from kscheduler.simulate.simulation_plan import SimulationPlan
-from kscheduler.simulate.simulation_result import DRAIN, Drained
+from kscheduler.simulate.simulation_result import DRAIN, BlockedEviction, Drained
 
 
 class Budgets:
@@ -66,8 +66,8 @@ async def drain(cluster: SimulatedCluster, node_name: str, budgets: Budgets) -> 
         for pod, replacement in gone:
             if replacement and cluster.is_placed(replacement):
                 budgets.use(pod, by=-1)
-    blocked = tuple((pod.key, budgets.exhausted(pod)) for pod in left)
-    stuck = {key for key, _ in blocked}
+    blocked = tuple(BlockedEviction(pod.key, budgets.exhausted(pod)) for pod in left)
+    stuck = {each.pod for each in blocked}
     lost = tuple(key for key in unmanaged if key not in stuck)
     return Drained(node_name, tuple(evicted), blocked, lost, tuple(sorted(staying)))
 

@@ -22,9 +22,9 @@ from kscheduler.scenario.fields import nearest_node
 from kscheduler.scenario.files import ScenarioError
 from kscheduler.scenario.object_files import Document
 from kscheduler.scenario.serving import Serving
-from kscheduler.simulate.in_json import API_VERSION
 from kscheduler.simulate.requested_changes import MAX_NEW_PODS, RequestedChanges, new_objects, refuse_too_many
 from kscheduler.simulate.requested_nodes import MoreNodes, NodeEdit, refuse_too_many_nodes
+from kscheduler.simulate.simulation_result import API_VERSION
 
 KIND: Final = "SimulationRequest"
 _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")

@@ -17,7 +17,7 @@ from kscheduler.simulate.simulation_result import (
     Evicted,
     Placed,
     ResourceCapacity,
-    SimulationResult,
+    Simulation,
     StillPending,
 )
 from kscheduler.text import BOLD, GREEN, INDENT, PLAIN, RED, YELLOW, Style, aligned, nodes, printable, wrapped
@@ -29,70 +29,71 @@ _EMPTYING: Final = {REMOVAL: ", removed", TAINT: " with its taint"}
 _ALWAYS: Final = ("cpu", "memory", "pods")
 
 
-def simulation_text(simulation_result: SimulationResult, style: Style = PLAIN) -> str:
+def simulation_text(simulation: Simulation, style: Style = PLAIN) -> str:
     """The whole answer, without a final line end."""
-    lines = (part.rstrip() for line in _lines(simulation_result, style) for part in wrapped(line, style.width))
+    lines = (part.rstrip() for line in _lines(simulation, style) for part in wrapped(line, style.width))
     return "\n".join(lines)
 
 
-def _lines(simulation_result: SimulationResult, style: Style) -> Iterator[str]:
-    if left_out := simulation_result.left_out:
+def _lines(simulation: Simulation, style: Style) -> Iterator[str]:
+    if left_out := simulation.left_out:
         names = ", ".join(map(printable, left_out[:_MOST])) + (
             f" and {len(left_out) - _MOST} more" if left_out[_MOST:] else ""
         )
         yield f"{style.paint('left out', RED)}, as it cannot be read: {names}"
         yield ""
-    if added := simulation_result.added_nodes:
+    if added := simulation.added_nodes:
         names = ", ".join(map(printable, added[:_MOST])) + (f" and {len(added) - _MOST} more" if added[_MOST:] else "")
         yield f"{nodes(len(added))} added: {names}"
         yield ""
-    if simulation_result.drains or any(each.by in _EMPTYING for each in simulation_result.evicted):
-        yield from _of_emptied_nodes(simulation_result, style)
+    if simulation.drains or any(each.by in _EMPTYING for each in simulation.evicted):
+        yield from _of_emptied_nodes(simulation, style)
     else:
-        yield from _placed(simulation_result.placed, style)
-        yield from _waiting(simulation_result.waiting, style)
-        yield from _evicted(simulation_result, style)
-    yield from _room(simulation_result)
-    if simulation_result.capacity is not None:
+        yield from _placed(simulation.placed, style)
+        yield from _waiting(simulation.waiting, style)
+        yield from _evicted(simulation, style)
+    yield from _room(simulation)
+    if simulation.capacity is not None:
         yield ""
-        yield f"{style.paint('capacity for more', BOLD)}: {_more(simulation_result.capacity)}"
+        yield f"{style.paint('capacity for more', BOLD)}: {_more(simulation.capacity)}"
 
 
-def _of_emptied_nodes(simulation_result: SimulationResult, style: Style) -> Iterator[str]:
+def _of_emptied_nodes(simulation: Simulation, style: Style) -> Iterator[str]:
     """Where nodes are drained, tainted or removed, what becomes of their pods comes first."""
-    for drained in simulation_result.drains:
-        yield from _drained(drained, simulation_result, style)
+    for drained in simulation.drains:
+        yield from _drained(drained, simulation, style)
     for by, words in _EMPTYING.items():
-        gone = [each for each in simulation_result.evicted if each.by == by]
+        gone = [each for each in simulation.evicted if each.by == by]
         for node in sorted({each.node for each in gone}):
             of_node = [each for each in gone if each.node == node]
-            yield f"{printable(node)}{words}: {_eviction_summary(of_node, simulation_result)}"
-    yield from _evicted(simulation_result, style)
+            yield f"{printable(node)}{words}: {_eviction_summary(of_node, simulation)}"
+    yield from _evicted(simulation, style)
     yield ""
-    yield from _placed(simulation_result.placed, style)
-    yield from _waiting(tuple(each for each in simulation_result.waiting if each.origin != PENDING), style)
-    yield from _waiting(tuple(each for each in simulation_result.waiting if each.origin == PENDING), style, ", as now")
+    yield from _placed(simulation.placed, style)
+    yield from _waiting(tuple(each for each in simulation.waiting if each.origin != PENDING), style)
+    yield from _waiting(tuple(each for each in simulation.waiting if each.origin == PENDING), style, ", as now")
 
 
-def _drained(drained: Drained, simulation_result: SimulationResult, style: Style) -> Iterator[str]:
+def _drained(drained: Drained, simulation: Simulation, style: Style) -> Iterator[str]:
     end = style.paint("would not be empty", RED) if drained.blocked else style.paint("would be empty", GREEN)
     staying = f" but for {_pods(len(drained.staying))} of DaemonSets" if drained.staying and not drained.blocked else ""
     keys = set(drained.evicted)
     summary = _eviction_summary(
-        [each for each in simulation_result.evicted if each.by == DRAIN and each.pod in keys], simulation_result
+        [each for each in simulation.evicted if each.by == DRAIN and each.pod in keys], simulation
     )
     yield f"{printable(drained.node)} {end}{staying}: {summary}"
-    for pod, budget in drained.blocked:
-        yield f"{INDENT}{printable(pod)} stays: disruption budget {printable(budget)} allows no further disruption"
+    for each in drained.blocked:
+        budget = printable(each.budget)
+        yield f"{INDENT}{printable(each.pod)} stays: disruption budget {budget} allows no further disruption"
     if drained.unmanaged:
         names = ", ".join(map(printable, drained.unmanaged[:5]))
         more = f" and {len(drained.unmanaged) - 5} more" if len(drained.unmanaged) > 5 else ""
         yield f"{INDENT}{names}{more}: no controller recreates them; kubectl drain demands --force for that"
 
 
-def _eviction_summary(gone: Sequence[Evicted], simulation_result: SimulationResult) -> str:
+def _eviction_summary(gone: Sequence[Evicted], simulation: Simulation) -> str:
     """`3 pods are evicted, 2 get a node, 1 stays pending`."""
-    nodes_by_pod = _nodes_of_replacements(simulation_result)
+    nodes_by_pod = _nodes_of_replacements(simulation)
     moved = sum(each.pod in nodes_by_pod for each in gone)
     lost = sum(not each.replacement for each in gone)
     counts = (
@@ -104,9 +105,9 @@ def _eviction_summary(gone: Sequence[Evicted], simulation_result: SimulationResu
     return ", ".join([whole, *(f"{count} {one if count == 1 else more}" for count, one, more in counts if count)])
 
 
-def _nodes_of_replacements(simulation_result: SimulationResult) -> dict[str, str]:
+def _nodes_of_replacements(simulation: Simulation) -> dict[str, str]:
     """By the pod that went, the node of the pod that its controller makes instead."""
-    return {each.origin: each.node for each in simulation_result.placed}
+    return {each.origin: each.node for each in simulation.placed}
 
 
 def _placed(placed: tuple[Placed, ...], style: Style) -> Iterator[str]:
@@ -140,14 +141,14 @@ def _waiting(waiting: tuple[StillPending, ...], style: Style, end: str = "") -> 
         yield f"{INDENT}{names}: {printable(message)}"
 
 
-def _evicted(simulation_result: SimulationResult, style: Style) -> Iterator[str]:
-    if not simulation_result.evicted:
+def _evicted(simulation: Simulation, style: Style) -> Iterator[str]:
+    if not simulation.evicted:
         return
     yield ""
-    yield f"{style.paint(_pods(len(simulation_result.evicted)), YELLOW)} would lose their node"
-    nodes_by_pod = _nodes_of_replacements(simulation_result)
+    yield f"{style.paint(_pods(len(simulation.evicted)), YELLOW)} would lose their node"
+    nodes_by_pod = _nodes_of_replacements(simulation)
     rows = []
-    for each in simulation_result.evicted[:_MOST]:
+    for each in simulation.evicted[:_MOST]:
         again = "not recreated"
         if each.replacement:
             node = nodes_by_pod.get(each.pod)
@@ -155,8 +156,8 @@ def _evicted(simulation_result: SimulationResult, style: Style) -> Iterator[str]
         priority = f"priority {each.priority}"
         rows.append((f"{INDENT}{printable(each.pod)}", printable(each.node), priority, _why_evicted(each), again))
     yield from aligned(rows, set())
-    if len(simulation_result.evicted) > _MOST:
-        yield f"{INDENT}and {len(simulation_result.evicted) - _MOST} more"
+    if len(simulation.evicted) > _MOST:
+        yield f"{INDENT}and {len(simulation.evicted) - _MOST} more"
 
 
 def _why_evicted(evicted: Evicted) -> str:
@@ -165,11 +166,11 @@ def _why_evicted(evicted: Evicted) -> str:
     return f"{evicted.by}, after {evicted.after_seconds} s" if evicted.after_seconds else evicted.by
 
 
-def _room(simulation_result: SimulationResult) -> Iterator[str]:
+def _room(simulation: Simulation) -> Iterator[str]:
     yield ""
     rows = [("requested of allocatable", "now", "then")]
-    for name, after in simulation_result.after.items():
-        before = simulation_result.before.get(name, after)
+    for name, after in simulation.room.after.items():
+        before = simulation.room.before.get(name, after)
         if name in _ALWAYS or before.requested or after.requested or after.allocatable:
             amounts = (before.requested, before.allocatable, after.requested, after.allocatable)
             had, of_had, has, of_has = amounts_text(name, amounts)
@@ -188,7 +189,7 @@ def _more(capacity: Capacity) -> str:
     if capacity.groups is None:
         return f"{least}{capacity.pods} more like the first new one"
     count = "1 more whole group" if capacity.groups == 1 else f"{capacity.groups} more whole groups"
-    return f"{least}{count} like {printable(capacity.group)} ({_pods(capacity.pods)})"
+    return f"{least}{count} like {printable(capacity.group or '')} ({_pods(capacity.pods)})"
 
 
 def _percent(room: ResourceCapacity) -> str:

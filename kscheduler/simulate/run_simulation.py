@@ -22,7 +22,7 @@ from kscheduler.framework.cluster.pod_groups import GroupDefinition, GroupKey
 from kscheduler.simulate.drains import Budgets, Leaving, drain, leaving
 from kscheduler.simulate.simulated_cluster import SimulatedCluster
 from kscheduler.simulate.simulation_plan import SimulationPlan
-from kscheduler.simulate.simulation_result import NEW, TAINT, Capacity, SimulationResult
+from kscheduler.simulate.simulation_result import NEW, TAINT, Capacity, RoomOfNodes, Simulation
 from kscheduler.state.pod_groups import PodGroupTable
 
 # How many more pods like the first new one fit in the end, or how many more gangs like its own, if it is in one.
@@ -64,7 +64,7 @@ async def capacity(cluster: SimulatedCluster, new_pods: Sequence[Pod]) -> Capaci
             break
         else:
             is_more = count * size >= _MOST
-    return Capacity(count * size, is_more, count if unit.name else None, unit.name)
+    return Capacity(pods=count * size, groups=count if unit.name else None, group=unit.name or None, is_more=is_more)
 
 
 def _shown(cluster: SimulatedCluster, unit: _Unit, number: int) -> list[str]:
@@ -142,12 +142,12 @@ def _in_group(pod: Pod, key: GroupKey) -> Pod:
     return msgspec.structs.replace(pod, metadata=named)
 
 
-def run_simulation(plan: SimulationPlan) -> SimulationResult:
+def run_simulation(plan: SimulationPlan) -> Simulation:
     """Play the plan to its end. Raises `ScenarioError` where an object or the configuration cannot be used."""
     return asyncio.run(simulate(plan))
 
 
-async def simulate(plan: SimulationPlan) -> SimulationResult:
+async def simulate(plan: SimulationPlan) -> Simulation:
     """The same, on a loop that runs already. Raises `ScenarioError`."""
     cluster = SimulatedCluster(plan)
     before = cluster.capacity_before()
@@ -171,23 +171,22 @@ async def simulate(plan: SimulationPlan) -> SimulationResult:
             if name not in plan.gone_nodes  # whose pods are gone already
         ]
         served = [profile.scheduler_name for profile in plan.config.configuration.profiles]
-        answer = SimulationResult(
+        answer = Simulation(
             placed=cluster.placed(),
             waiting=cluster.waiting(served),
             evicted=cluster.evicted(),
             drains=tuple(drains),
-            before=before,
-            after=cluster.room(),
+            room=RoomOfNodes(before, cluster.room()),
             notes=tuple(notes),
             added_nodes=tuple(sorted(plan.added_nodes())),
             left_out=plan.left_out,
         )
         if plan.counts_capacity:
-            answer = replace(answer, capacity=await capacity(cluster, plan.new_pods))
-    answer = replace(answer, notes=(*answer.notes, *cluster.notes()))
+            answer = msgspec.structs.replace(answer, capacity=await capacity(cluster, plan.new_pods))
+    answer = msgspec.structs.replace(answer, notes=(*answer.notes, *cluster.notes()))
     if not cluster.is_out_of_time:
         return answer
-    return replace(answer, is_whole=False, notes=(*answer.notes, _cut_short(plan)))
+    return msgspec.structs.replace(answer, is_whole=False, notes=(*answer.notes, _cut_short(plan)))
 
 
 def _split(groups: Sequence[Leaving]) -> tuple[Sequence[Pod], Sequence[Leaving]]:

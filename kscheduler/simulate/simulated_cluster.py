@@ -189,7 +189,7 @@ class SimulatedCluster:
         del self._pods[pod.key]
         again = self._again(pod)
         replacement = again.key if again is not None else ""
-        gone = Evicted(pod.key, pod.spec.node_name, by, pod.spec.priority or 0, replacement, after_seconds)
+        gone = Evicted(pod.key, pod.spec.node_name, by, pod.spec.priority or 0, replacement or None, after_seconds)
         self._evicted.append(gone)
         self._assembly.pod_handler.on_delete(pod)
         self._assembly.evictions.pod_change_waits.on_delete(pod)
@@ -203,7 +203,7 @@ class SimulatedCluster:
         self._claims.pod_is_gone(pod)
         again = self._again(pod)
         replacement = again.key if again is not None else ""
-        self._evicted.append(Evicted(pod.key, pod.spec.node_name, REMOVAL, pod.spec.priority or 0, replacement))
+        self._evicted.append(Evicted(pod.key, pod.spec.node_name, REMOVAL, pod.spec.priority or 0, replacement or None))
         if again is not None:
             self.show(again, pod.key)
 
@@ -397,7 +397,7 @@ class SimulatedCluster:
         """The pods of these schedulers without a node."""
         names = set(served)
         return tuple(
-            StillPending(key, self._why(key), self._origins[key], pod.status.nominated_node_name)
+            StillPending(key, self._why(key), self._origins[key], pod.status.nominated_node_name or None)
             for key, pod in self._pods.items()
             if not pod.spec.node_name and not pod.is_terminal and pod.spec.scheduler_name in names
         )

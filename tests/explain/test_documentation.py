@@ -12,7 +12,7 @@ from kscheduler.explain.schema import schema_text
 from kscheduler.explain.suggestions.all_kinds import KINDS
 from kscheduler.scenario.new_pods import WORKLOADS
 from kscheduler.scenario.scenario import ClusterObjects
-from kscheduler.simulate.in_json import simulation_schema
+from kscheduler.simulate.simulation_result import schema_text as simulation_schema
 from tests.explain.test_command import run
 
 PAGE = (Path(__file__).parents[2] / "docs" / "explain.md").read_text(encoding="utf-8")

@@ -12,7 +12,6 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from kscheduler.explain.pod_text import decision_text
-from kscheduler.explain.schema import main
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows
 from kscheduler.framework.plugin import Plugin
@@ -32,18 +31,6 @@ TOO_LARGE = scenario_line(pod_tree(cpu="9"), nodes=[node_tree("a")])
 
 def test_the_schema_is_one() -> None:
     Draft202012Validator.check_schema(SCHEMA)
-
-
-@pytest.mark.parametrize(
-    ("name", "path"),
-    [("explanation", "explain/explanation.schema.json"), ("openapi", "server/pages/answers.openapi.json")],
-)
-def test_what_is_published_is_made_from_the_structs(name: str, path: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([name]) == 0
-    made = capsys.readouterr().out
-    assert (KSCHEDULER / path).read_text(encoding="utf-8") == made, (
-        f"python -m kscheduler.explain.schema {name} > {path}"
-    )
 
 
 def test_every_key_of_an_answer_is_required() -> None:

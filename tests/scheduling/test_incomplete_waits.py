@@ -161,6 +161,6 @@ async def test_pending_says_what_the_group_lacks() -> None:
     world = World()
     world.put(leaf("x"), "gone")
     world.add_pod("one", "x")
-    (reason,) = (await PendingPods(world.queue, world.pods, lambda _: True).tree())["reasons"]
+    (reason,) = (await PendingPods(world.queue, world.pods, lambda _: True).all()).reasons
     expected = PARENT.format("gone")
-    assert (reason["queue"], reason["message"]) == ("incomplete", expected)
+    assert (reason.queue, reason.message) == ("incomplete", expected)

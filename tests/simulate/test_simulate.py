@@ -10,12 +10,12 @@ from jsonschema import Draft202012Validator
 
 from kscheduler.cli import main
 from kscheduler.cli.kubectl_plugin import main as main_of_kubectl
-from kscheduler.simulate.in_json import simulation_schema
+from kscheduler.simulate.simulation_result import schema_text
 
 MILLIONS = pytest.mark.slow("counts pods beyond the memory of a machine")
 
 Tree = dict[str, Any]
-VALIDATOR = Draft202012Validator(json.loads(simulation_schema()))
+VALIDATOR = Draft202012Validator(json.loads(schema_text()))
 OWNER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-1", "uid": "1", "controller": True}
 
 

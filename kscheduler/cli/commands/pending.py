@@ -9,11 +9,13 @@ import argparse
 import sys
 from datetime import UTC, datetime
 
+import msgspec
+
 from kscheduler.cli.cluster_input import cluster_input
 from kscheduler.cli.pending_flags import add_parser, namespace_queried
 from kscheduler.cli.refusal import refusing
-from kscheduler.explain.pending.pending_output import pending_text, pending_tree
-from kscheduler.explain.pending.reasons import pending_reasons
+from kscheduler.explain.pending import listed, pending_pods
+from kscheduler.explain.pending_text import pending_text
 from kscheduler.explain.suggestions.kubectl_flags import KubectlFlags
 from kscheduler.text import json_line, printable, style_of
 
@@ -32,14 +34,14 @@ def _run(args: argparse.Namespace) -> int:
     found.note_unfollowed_groups()
     objects, served, notes = found.objects, found.served, found.notes
     namespace = namespace_queried(args)
-    reasons = pending_reasons(objects, served, found.where, namespace, with_suggestions=not args.no_suggestions)
-    notes = list(dict.fromkeys([*notes, *(served.presumptions(found.where) if reasons else ())]))
+    answer = pending_pods(objects, served, found.where, namespace, with_suggestions=not args.no_suggestions)
+    notes = list(dict.fromkeys([*notes, *(served.presumptions(found.where) if answer.reasons else ())]))
     for note in notes:
         print(f"kscheduler: {printable(note)}", file=sys.stderr)
     kubectl = KubectlFlags.of(args)
     if args.output == "json":
-        print(json_line(kubectl.in_pending(pending_tree(reasons, objects, served.config, notes))))
+        print(json_line(kubectl.in_pending(msgspec.structs.replace(listed(answer), notes=tuple(notes)))))
     else:
-        print(kubectl.in_text(pending_text(reasons, objects, datetime.now(UTC), style_of(sys.stdout))))
+        print(kubectl.in_text(pending_text(answer, served.names, datetime.now(UTC), style_of(sys.stdout))))
     sys.stdout.flush()
     return _ANSWERED

@@ -10,15 +10,17 @@ docs/simulate.md describes what is played and what is not.
 import argparse
 import sys
 
+import msgspec
+
 from kscheduler.cli.cluster_flags import choose_cluster, namespace_of, serving_of
 from kscheduler.cli.cluster_input import cluster_input
 from kscheduler.cli.refusal import refusing
 from kscheduler.cli.simulate_flags import add_parser, check, read_manifests, requested_changes_of
-from kscheduler.simulate.in_json import simulation_schema, simulation_tree
 from kscheduler.simulate.in_text import simulation_text
 from kscheduler.simulate.planning import planned
 from kscheduler.simulate.requested_changes import templates_in
 from kscheduler.simulate.run_simulation import run_simulation
+from kscheduler.simulate.simulation_result import schema_text
 from kscheduler.text import json_line, printable, style_of
 
 __all__ = ["add_parser", "run"]
@@ -32,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _run(args: argparse.Namespace) -> int:
     if args.schema:
-        sys.stdout.write(simulation_schema())
+        sys.stdout.write(schema_text())
         return _PLAYED
     check(args)
     read_manifests(args)
@@ -47,13 +49,13 @@ def _run(args: argparse.Namespace) -> int:
     )
     requested, classes = requested_changes_of(args), found.priority_classes
     plan, of_plan = planned(requested, found.objects, found.groups, found.served, found.where, classes)
-    simulation_result = run_simulation(plan)
-    notes = list(dict.fromkeys([*found.notes, *of_plan]))
-    for note in (*notes, *simulation_result.notes):
+    simulation = run_simulation(plan)
+    notes = (*dict.fromkeys([*found.notes, *of_plan]), *simulation.notes)
+    for note in notes:
         print(f"kscheduler: {printable(note)}", file=sys.stderr)
     if args.output == "json":
-        print(json_line(simulation_tree(simulation_result, notes)))
+        print(json_line(msgspec.structs.replace(simulation, notes=notes)))
     else:
-        print(simulation_text(simulation_result, style_of(sys.stdout)))
+        print(simulation_text(simulation, style_of(sys.stdout)))
     sys.stdout.flush()
     return _PLAYED

@@ -7,7 +7,7 @@ import msgspec
 
 from kscheduler.cli.cluster_flags import EXIT_CODES, add_cluster_flags, add_objects_file
 from kscheduler.cli.kubectl.choosing import add_choice, answer, not_of_the_service
-from kscheduler.cli.kubectl.service import ServiceProxyClient, ServiceQueryError
+from kscheduler.cli.kubectl.service import ServiceProxyClient
 from kscheduler.cli.parser import text
 from kscheduler.cli.refusal import refusing
 from kscheduler.explain.cluster_answers import NodeUses
@@ -44,11 +44,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _ask(args: argparse.Namespace, door: ServiceProxyClient) -> int:
-    tree = await door.get_json("/nodes")
-    try:
-        return _print(msgspec.convert(tree, NodeUses), args)
-    except msgspec.ValidationError as problem:
-        raise ServiceQueryError(f"the service answers in a form of another version: /nodes: {problem}") from None
+    return _print(await door.get_as(NodeUses, "/nodes"), args)
 
 
 def _decide(args: argparse.Namespace) -> int:

@@ -13,7 +13,7 @@ Where the user may not have one, the question is asked without; the service then
 
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 from urllib.parse import urlencode
 
 import msgspec
@@ -30,6 +30,7 @@ _ANSWER_SECONDS: Final = 20.0
 _OF_THE_SERVICE: Final = ("the service knows ", "cannot get path", "cannot post path")
 _UNKNOWN_POD: Final = "the service knows no pod "
 _JSON: Final = "application/json"
+T = TypeVar("T")
 # By path a field that each answer of a service has.
 _FIELDS: Final = {"/explain": "kind", "/nodes": "nodes", "/pending": "reasons", "/simulate": "kind"}
 _REPLICAS_TRIED: Final = 4
@@ -135,6 +136,10 @@ class ServiceProxyClient:
         """The answer, decoded. Raises likewise."""
         return self._decoded(await self.get(path, **params), path)
 
+    async def get_as(self, kind: type[T], path: str, **params: str) -> T:
+        """The answer as a struct. Raises likewise."""
+        return _converted(await self.get_json(path, **params), kind, path)
+
     async def post(self, path: str, body: Tree, accept: str = _JSON) -> bytes:
         """The answer to a JSON object. Raises likewise."""
         try:
@@ -151,6 +156,10 @@ class ServiceProxyClient:
     async def post_json(self, path: str, body: Tree) -> Tree:
         """The answer to a JSON object, decoded. Raises likewise."""
         return self._decoded(await self.post(path, body), path)
+
+    async def post_as(self, kind: type[T], path: str, body: Tree) -> T:
+        """The answer to a JSON object as a struct. Raises likewise."""
+        return _converted(await self.post_json(path, body), kind, path)
 
     async def read(self, path: str) -> Tree | None:
         """An object of the cluster, with the user's own rights; `None` where it is not there or may not be read.
@@ -238,3 +247,10 @@ class ServiceProxyClient:
 
     def _token_hint(self) -> str:
         return f" (and no token of account {self._account}: {self._why_no_token})" if self._why_no_token else ""
+
+
+def _converted(tree: Tree, kind: type[T], path: str) -> T:
+    try:
+        return msgspec.convert(tree, kind)
+    except msgspec.ValidationError as problem:
+        raise ServiceQueryError(f"the service answers in a form of another version: {path}: {problem}") from None

@@ -11,19 +11,19 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import takewhile
 from shutil import get_terminal_size
-from typing import Any, Final
+from typing import Final
 
+from kscheduler.answers.pending_in_queue import PendingInQueue, ReasonInQueue
 from kscheduler.cli.cluster_flags import add_cluster
 from kscheduler.cli.kubectl.choosing import add_choice, answer
 from kscheduler.cli.kubectl.service import ServiceProxyClient, ServiceQueryError
 from kscheduler.cli.refusal import refuse
 from kscheduler.text import BOLD, RED, Style, age_of, aligned, printable, style_of
 
-Tree = dict[str, Any]
 Labels = tuple[tuple[str, str], ...]
 
 _FAILED: Final = 1
@@ -46,7 +46,7 @@ class TopReading:
     at: float
     """Monotonic seconds."""
     metrics: Mapping[tuple[str, Labels], float]
-    pending: Tree = field(default_factory=dict)
+    pending: PendingInQueue
 
     def value(self, name: str, **labels: str) -> float | None:
         """The sum of the samples with these labels; `None` if there are none."""
@@ -112,7 +112,7 @@ def _whole_screen() -> Iterator[None]:
 
 async def _read(door: ServiceProxyClient) -> TopReading:
     text = (await door.get("/metrics", accept="text/plain")).decode(errors="replace")
-    return TopReading(time.monotonic(), samples_in(text), await door.get_json("/pending"))
+    return TopReading(time.monotonic(), samples_in(text), await door.get_as(PendingInQueue, "/pending"))
 
 
 def samples_in(text: str) -> dict[tuple[str, Labels], float]:
@@ -137,18 +137,17 @@ def screen(now: TopReading, before: TopReading | None, at: datetime, style: Styl
         "",
     ]
     yield from head
-    reasons = now.pending.get("reasons", [])
-    total = now.pending.get("count", 0)
+    reasons, total = now.pending.reasons, now.pending.count
     yield style.paint(f"{total} pods pending" if total != 1 else "1 pod pending", BOLD)
     shown = reasons if height is None else reasons[: max(height - len(head) - 2, 1)]
-    messages = [printable(reason["message"]) for reason in shown]
+    messages = [printable(reason.message) for reason in shown]
     if height is not None:
         messages = without_common_beginning(messages)
     rows = [(*_row(reason, at), message) for reason, message in zip(shown, messages, strict=True)]
     if rows:
         for line, reason in zip(aligned(rows, {0, 1}), shown, strict=True):
             cut = line if height is None else line[: style.width]
-            yield style.paint(cut, RED) if reason["queue"] == "unschedulable" else cut
+            yield style.paint(cut, RED) if reason.queue == "unschedulable" else cut
 
 
 def _leader(now: TopReading) -> str:
@@ -176,12 +175,11 @@ def _rates(now: TopReading, before: TopReading | None) -> str:
     return ("attempts so far: " if before is None else "attempts: ") + ", ".join(parts)
 
 
-def _row(reason: Tree, at: datetime) -> tuple[str, ...]:
-    age = age_of(reason["since"], at) if reason["since"] else "-"
-    plugins = ", ".join(map(printable, reason["plugins"])) or reason["queue"]
-    example = reason["pods"][0] if reason["pods"] else None
-    pod = printable(f"{example['namespace']}/{example['name']}") if example else ""
-    return str(reason["count"]), age, plugins, pod
+def _row(reason: ReasonInQueue, at: datetime) -> tuple[str, ...]:
+    age = age_of(reason.since, at) if reason.since else "-"
+    plugins = ", ".join(map(printable, reason.plugins)) or reason.queue
+    pod = printable(reason.pods[0].key) if reason.pods else ""
+    return str(reason.count), age, plugins, pod
 
 
 def without_common_beginning(messages: Sequence[str]) -> list[str]:

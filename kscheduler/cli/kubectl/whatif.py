@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
+
 from kscheduler.cli import simulate_flags
 from kscheduler.cli.cluster_flags import namespace_of
 from kscheduler.cli.kubectl.choosing import WHO_DECIDES, add_choice, answer, not_of_the_service
@@ -15,9 +17,9 @@ from kscheduler.cli.kubectl.service import InvalidQueryError, ServiceProxyClient
 from kscheduler.cli.refusal import refusing
 from kscheduler.config.reading.yaml_tree import parse_yaml
 from kscheduler.scenario.files import ScenarioError
-from kscheduler.simulate.in_json import simulation_result_of
 from kscheduler.simulate.in_text import simulation_text
 from kscheduler.simulate.requested_changes import NewObjects, RequestedChanges
+from kscheduler.simulate.simulation_result import Simulation
 from kscheduler.text import json_line, printable, style_of
 
 Tree = dict[str, Any]
@@ -73,18 +75,18 @@ async def _ask(args: argparse.Namespace, door: ServiceProxyClient) -> int:
     if besides:
         request["objects"] = [*request["objects"], *besides]
     try:
-        tree = await door.post_json("/simulate", request)
+        simulation = await door.post_as(Simulation, "/simulate", request)
     except InvalidQueryError as problem:
         raise InvalidQueryError(by_its_place(by_its_flag(str(problem)), args.new_objects)) from None
     of_files = dict.fromkeys(note for given in args.new_objects for note in given.notes)
-    of_service = [by_its_place(note, args.new_objects) for note in tree["notes"]]
-    tree["notes"] = [*of_files, *(note for note in of_service if note not in of_files)]
-    for note in tree["notes"]:
+    of_service = [by_its_place(note, args.new_objects) for note in simulation.notes]
+    notes = (*of_files, *(note for note in of_service if note not in of_files))
+    for note in notes:
         print(f"kscheduler: {printable(note)}", file=sys.stderr)
     if args.output == "json":
-        print(json_line(tree))
+        print(json_line(msgspec.structs.replace(simulation, notes=notes)))
     else:
-        print(simulation_text(simulation_result_of(tree), style_of(sys.stdout)))
+        print(simulation_text(simulation, style_of(sys.stdout)))
     sys.stdout.flush()
     return 0
 

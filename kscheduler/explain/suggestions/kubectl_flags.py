@@ -10,9 +10,16 @@ import argparse
 import re
 import shlex
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
+
+import msgspec
+
+from kscheduler.answers.pending_in_queue import PendingInQueue
+from kscheduler.answers.suggestions import CommonSuggestion
+from kscheduler.explain.cluster_answers import PendingPodsAnswer
 
 Tree = dict[str, Any]
+P = TypeVar("P", PendingPodsAnswer, PendingInQueue)
 
 # A quoted part of a line, which is left alone, or a kubectl that is run: the first word, or behind a pipe or `&&`.
 _STARTS_A_COMMAND: Final = re.compile(r"""('[^']*'|"[^"]*")|(?:^|(?<=\| )|(?<=&& ))kubectl(?= )""")
@@ -48,13 +55,18 @@ class KubectlFlags:
         found = tree.get("suggestions")
         return {**tree, "suggestions": [self._in_suggestion(each) for each in found]} if found else tree
 
-    def in_pending(self, tree: Tree) -> Tree:
-        """The JSON of pending pods by reason likewise."""
-        return {**tree, "reasons": [self._in_reason(each) for each in tree["reasons"]]}
+    def in_pending(self, answer: P) -> P:
+        """The answer about pending pods by reason likewise."""
+        if not self.text:
+            return answer
+        reasons = tuple(
+            msgspec.structs.replace(each, suggestion=self._in_common(each.suggestion)) if each.suggestion else each
+            for each in answer.reasons
+        )
+        return msgspec.structs.replace(answer, reasons=reasons)
 
-    def _in_reason(self, reason: Tree) -> Tree:
-        found = reason.get("suggestion")
-        return reason if found is None else {**reason, "suggestion": self._in_suggestion(found)}
+    def _in_common(self, suggestion: CommonSuggestion) -> CommonSuggestion:
+        return msgspec.structs.replace(suggestion, command=self.in_command(suggestion.command))
 
     def _in_suggestion(self, suggestion: Tree) -> Tree:
         return {**suggestion, "command": self.in_command(suggestion["command"])}

@@ -17,9 +17,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from kscheduler.aio.tasks import Slicer
+from kscheduler.answers.pending_in_queue import PendingInQueue, PodInQueue, ReasonInQueue
 from kscheduler.api.core import Pod
 from kscheduler.api.devices import ResourceClaim
 from kscheduler.api.storage import SELECTED_NODE
@@ -147,8 +148,6 @@ def _later(since: str, seconds: float) -> str:
     return end.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-API_VERSION: Final = "pending.kscheduler.io/v1"
-KIND: Final = "PendingInQueue"
 MAX_REASONS: Final = 200
 # Pods of a reason that are named, the oldest.
 MAX_PODS: Final = 100
@@ -160,7 +159,6 @@ _UNDER_WAY: Final = "underWay"
 
 _OF_CLAIMS: Final = "DynamicResources"
 
-Tree = dict[str, Any]
 # The plugins that rejected a pod, and its message.
 _Said = tuple[tuple[str, ...], str]
 
@@ -188,18 +186,16 @@ class PendingPods:
         """`serves`: whether a scheduler name is a profile of this service. `claims`: what they say now."""
         self._queue, self._pods, self._serves, self._claims = queue, pods, serves, claims
 
-    async def tree(self, namespace: str = "") -> Tree:
-        """All of them, or those of a namespace, counted; always with the same keys."""
-        others: Counter[str] = Counter()
-        tree = await self._tree(self._pods.keys(), namespace, others)
-        return {**tree, "notServed": _counted(others.items())}
+    async def all(self, namespace: str = "") -> PendingInQueue:
+        """All of them, or those of a namespace, counted."""
+        return await self._answer(self._pods.keys(), namespace)
 
-    async def tree_of(self, keys: Iterable[str]) -> Tree:
-        """Those with these keys, as `tree` counts them: with the keys known, no bound pod is looked at."""
-        return await self._tree(keys, "", Counter())
+    async def of(self, keys: Iterable[str]) -> PendingInQueue:
+        """Those with these keys, as `all` counts them: with the keys known, no bound pod is looked at."""
+        return await self._answer(keys, "")
 
-    async def _tree(self, keys: Iterable[str], namespace: str, others: Counter[str]) -> Tree:
-        """`others`: gets the pods of schedulers that are no profile here by their names; nobody may run these."""
+    async def _answer(self, keys: Iterable[str], namespace: str) -> PendingInQueue:
+        others: Counter[str] = Counter()  # by scheduler that is no profile here; nobody may run these
         found: dict[_Reason, list[tuple[str, str]]] = {}
         cause: dict[_Reason, Counter[_Said]] = {}
         shown: dict[str, tuple[Pod, QueuedPodInfo | None]] = {}
@@ -218,18 +214,17 @@ class PendingPods:
             if slicer.used_up():
                 await slicer.turn()
         reasons = sorted(found, key=lambda reason: (-len(found[reason]), reason.queue, _words(cause[reason])))
-        return {
-            "apiVersion": API_VERSION,
-            "kind": KIND,
-            "count": len(shown),
-            "byPlugin": _counted(
+        return PendingInQueue(
+            count=len(shown),
+            by_plugin=_counted(
                 (plugin, number) for counts in cause.values() for own, number in counts.items() for plugin in own[0]
             ),
-            "byProfile": _counted((reason.profile, len(pods)) for reason, pods in found.items()),
-            "byNamespace": _counted((pod.metadata.namespace, 1) for pod, _ in shown.values()),
-            "reasons": [_tree(reason, cause[reason], found[reason], shown) for reason in reasons[:MAX_REASONS]],
-            "reasonsLeftOff": max(len(reasons) - MAX_REASONS, 0),
-        }
+            by_profile=_counted((reason.profile, len(pods)) for reason, pods in found.items()),
+            by_namespace=_counted((pod.metadata.namespace, 1) for pod, _ in shown.values()),
+            reasons=tuple(_answer_of(reason, cause[reason], found[reason], shown) for reason in reasons[:MAX_REASONS]),
+            reasons_left_off=max(len(reasons) - MAX_REASONS, 0),
+            not_served=_counted(others.items()),
+        )
 
     def _reason_of(self, pod: Pod, found: tuple[str, QueuedPodInfo] | None) -> tuple[_Reason, _Said]:
         """The entry that the pod belongs to, and what it has been told itself."""
@@ -290,34 +285,34 @@ def _most_first(counted: tuple[int, str]) -> tuple[int, str]:
     return -counted[0], counted[1]
 
 
-def _tree(
+def _answer_of(
     reason: _Reason,
     cause: Counter[_Said],
     pods: list[tuple[str, str]],
     shown: dict[str, tuple[Pod, QueuedPodInfo | None]],
-) -> Tree:
+) -> ReasonInQueue:
     oldest = heapq.nsmallest(MAX_PODS, pods)
-    return {
-        "queue": reason.queue,
-        "profile": reason.profile,
-        "podGroup": reason.group or None,
-        "plugins": sorted({plugin for plugins, _ in cause for plugin in plugins}),
-        "message": _words(cause) if reason.cause is None or len(cause) == 1 else reason.cause[1],
-        "count": len(pods),
-        "since": oldest[0][0] if oldest[0][0] != "~" else None,
-        "pods": [_pod(*shown[key]) for _, key in oldest],
-    }
+    return ReasonInQueue(
+        queue=reason.queue,
+        profile=reason.profile,
+        pod_group=reason.group or None,
+        plugins=tuple(sorted({plugin for plugins, _ in cause for plugin in plugins})),
+        message=_words(cause) if reason.cause is None or len(cause) == 1 else reason.cause[1],
+        count=len(pods),
+        since=oldest[0][0] if oldest[0][0] != "~" else None,
+        pods=tuple(_pod(*shown[key]) for _, key in oldest),
+    )
 
 
-def _pod(pod: Pod, queued: QueuedPodInfo | None) -> Tree:
-    return {
-        "namespace": pod.metadata.namespace,
-        "name": pod.metadata.name,
-        "priority": pod.spec.priority or 0,
-        "attempts": queued.attempts if queued is not None else None,
-        "creationTimestamp": pod.metadata.creation_timestamp,
-        "nominatedNodeName": pod.status.nominated_node_name or None,
-    }
+def _pod(pod: Pod, queued: QueuedPodInfo | None) -> PodInQueue:
+    return PodInQueue(
+        namespace=pod.metadata.namespace,
+        name=pod.metadata.name,
+        priority=pod.spec.priority or 0,
+        attempts=queued.attempts if queued is not None else None,
+        creation_timestamp=pod.metadata.creation_timestamp,
+        nominated_node_name=pod.status.nominated_node_name or None,
+    )
 
 
 def _counted(pairs: Iterable[tuple[str, int]]) -> dict[str, int]:

@@ -1,25 +1,25 @@
 """`/pending`: the pods that wait, by reason, as JSON; with `?suggestions=true` the change that helps most of each."""
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final
 
 import msgspec
 from aiohttp import web
 
+from kscheduler.answers.pending_in_queue import PendingInQueue, ReasonInQueue
+from kscheduler.answers.suggestions import HelpingChange
 from kscheduler.server.handlers import WORDS, Handler, unknown_parameter
 from kscheduler.server.login.user import status_answer
 
 # Reasons for which a change is looked for, those of most pods first.
 MAX_HELPED: Final = 12
-_REJECTED: Final = ("unschedulable", "gated", "backoff")
 
-Tree = dict[str, Any]
 # Of reasons, each its pods (`namespace/name`), the change of each by its first pod; or why there is no answer now.
-Changes = Callable[[web.Request, Sequence[Sequence[str]]], Awaitable[dict[str, Tree] | web.Response]]
+Changes = Callable[[web.Request, Sequence[Sequence[str]]], Awaitable[Mapping[str, HelpingChange] | web.Response]]
 
 
-def pending_page(tree: Callable[[str], Awaitable[Tree]], changes: Changes | None = None) -> Handler:
-    """The tree, of `?namespace=` if that is given, made again for each request.
+def pending_page(pending: Callable[[str], Awaitable[PendingInQueue]], changes: Changes | None = None) -> Handler:
+    """The answer, of `?namespace=` if that is given, made again for each request.
 
     One at a time, so that many askers cost as much as one. `changes`: who looks for changes, if anybody does.
     """
@@ -38,35 +38,33 @@ def pending_page(tree: Callable[[str], Awaitable[Tree]], changes: Changes | None
             raise web.HTTPTooManyRequests(text="429: the answer to another request is being made")
         is_busy = True
         try:
-            found = await tree(request.query.get("namespace", ""))
+            found = await pending(request.query.get("namespace", ""))
         finally:
             is_busy = False
         if with_suggestions and changes is not None:
-            refusal = await _add_changes(found, changes, request)
-            if refusal is not None:
-                return refusal
+            helping = await _helping(found, changes, request)
+            if isinstance(helping, web.Response):
+                return helping
+            reasons = tuple(_with_change(reason, helping) for reason in found.reasons)
+            found = msgspec.structs.replace(found, reasons=reasons)
         return web.Response(body=msgspec.json.encode(found), content_type="application/json")
 
     return handle
 
 
-async def _add_changes(tree: Tree, changes: Changes, request: web.Request) -> web.Response | None:
-    """Give each reason its `suggestion`; the refusal, if nobody can look for them now."""
-    explained = [
-        (reason, [f"{pod['namespace']}/{pod['name']}" for pod in reason["pods"]])
-        for reason in tree["reasons"]
-        if reason["queue"] in _REJECTED and reason["pods"] and not reason["podGroup"]  # asked about as a whole
-    ][:MAX_HELPED]
-    for reason in tree["reasons"]:
-        reason["suggestion"] = reason["leftOff"] = None
-    if not explained:
-        return None
-    helping = await changes(request, [keys for _, keys in explained])
-    if isinstance(helping, web.Response):
-        return helping
-    for reason, keys in explained:
-        found = helping.get(keys[0], {})
-        reason["leftOff"] = found.pop("leftOff", None)
-        if found:
-            reason["suggestion"] = {"pod": keys[0], **found}
-    return None
+async def _helping(
+    pending: PendingInQueue, changes: Changes, request: web.Request
+) -> Mapping[str, HelpingChange] | web.Response:
+    """The changes by the key of each reason's first pod; the refusal, if nobody can look for them now."""
+    # A pod group is asked about as a whole.
+    asked = [each.keys for each in pending.reasons if each.is_rejected and each.pods and not each.pod_group]
+    return await changes(request, asked[:MAX_HELPED]) if asked else {}
+
+
+def _with_change(reason: ReasonInQueue, helping: Mapping[str, HelpingChange]) -> ReasonInQueue:
+    found = helping.get(reason.pods[0].key) if reason.pods else None
+    return msgspec.structs.replace(
+        reason,
+        suggestion=None if found is None else found.change,
+        left_off=None if found is None else found.left_off,
+    )

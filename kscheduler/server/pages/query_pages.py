@@ -18,6 +18,7 @@ from typing import Any, Final, Protocol
 import msgspec
 from aiohttp import hdrs, web
 
+from kscheduler.answers.suggestions import HelpingChange
 from kscheduler.server.handlers import WORDS, Handler, unknown_parameter
 from kscheduler.server.login.user import status_answer
 
@@ -35,7 +36,7 @@ _LOOK_SECONDS: Final = 0.25
 
 # Of each reason its pods (`namespace/name`), the oldest first.
 Reasons = Sequence[Sequence[str]]
-Changes = dict[str, dict[str, Any]]
+Changes = dict[str, HelpingChange]
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,8 +163,7 @@ def helping_changes(queries: QueryService) -> Callable[[web.Request, Reasons], A
         answer = await _while_connected(request, queries.helping_changes(reasons))
         if answer.status != web.HTTPOk.status_code:
             return _response(request, answer, "application/json")
-        found: Changes = msgspec.json.decode(answer.body)
-        return found
+        return msgspec.json.decode(answer.body, type=Changes)
 
     return changes
 

@@ -6,7 +6,7 @@ Of a z-page (gates ComponentStatusz and ComponentFlagz) a client asks for a form
 without a version.
 
 What this server answers, as OpenAPI 3.1 describes it, is a file beside this one; the schemas of `explain` and of nodes
-are in another, which is made from the structs of these answers (`kscheduler.explain.schema`). A test asks a server for
+are in another, which is made from the structs of these answers (`server.pages.published`). A test asks a server for
 all its paths and holds each answer against it.
 """
 

@@ -7,7 +7,7 @@ view does not need: those of the overview are compiled first, the others when on
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from functools import lru_cache
 from importlib import resources
@@ -17,6 +17,7 @@ from urllib.parse import quote
 from aiohttp import hdrs, web
 
 from kscheduler import __version__
+from kscheduler.answers.suggestions import CommonSuggestion, SuggestionAnswer
 from kscheduler.api.meta import rfc3339
 from kscheduler.scheduling.pod_log.recent_attempts import BindingAttempt
 from kscheduler.server.status_page.facts import in_words
@@ -104,34 +105,16 @@ def sentence(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _field(change: Any, name: str, key: str) -> Any:
-    """Of a suggestion (`explain.answer.SuggestionAnswer`), or of the change of a reason, a tree with counts besides."""
-    return change[key] if isinstance(change, Mapping) else getattr(change, name)
-
-
-def deleted_pods(change: Any) -> list[str]:
+def deleted_pods(change: SuggestionAnswer | CommonSuggestion) -> list[str]:
     """Keys of the pods that a change deletes, where its text has only their number; else none."""
-    steps = [
-        (_field(step, "kind", "kind"), _field(step, "facts", "facts")) for step in _field(change, "steps", "steps")
-    ]
-    pods = [pod for kind, facts in steps if kind == "deletePods" for pod in facts["pods"]]
+    pods = [pod for step in change.steps if step.kind == "deletePods" for pod in step.facts["pods"]]
     keys = [f"{pod['namespace']}/{pod['name']}" for pod in pods]
     return keys if len(keys) > MAX_IN_TEXT else []
 
 
-def command_note(change: Any) -> str:
-    """What to know before running a change's command."""
-    note: str = _field(change, "command_note", "commandNote")
-    return note
-
-
-def freed(change: Any, count: int) -> str:
+def freed(change: SuggestionAnswer | CommonSuggestion, count: int) -> str:
     """How many of a reason's pods a change helps, as `kscheduler pending` says it; nothing of a single pod's."""
-    from kscheduler.explain.pending.freed import freed_text  # not at the start: as `printable`
-
-    if not isinstance(change, Mapping) or "frees" not in change:
-        return ""
-    return freed_text(change["frees"], change["tried"], count, change["alike"], change["looked"])
+    return change.freed(count) if isinstance(change, CommonSuggestion) else ""
 
 
 class Templates:
@@ -181,7 +164,6 @@ def _environment() -> "Environment":
     environment.filters.update(
         age=in_words.age_text,
         clock=lambda at: datetime.fromtimestamp(at, UTC).strftime("%H:%M:%S"),
-        command_note=command_note,
         cut=cut,
         deleted_pods=deleted_pods,
         freed=freed,

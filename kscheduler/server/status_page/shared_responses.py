@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 from kscheduler.aio.clock import Clock
+from kscheduler.answers.pending_in_queue import ReasonInQueue
+from kscheduler.answers.suggestions import CommonSuggestion, HelpingChange
 from kscheduler.bounded import RecentlyUsed
-from kscheduler.server.status_page.sources import LiveQueryPort, Tree, Unavailable
+from kscheduler.server.status_page.sources import LiveQueryPort, Unavailable
 from kscheduler.telemetry.logs import get_logger
 from kscheduler.telemetry.logs.caught import Boundary, count_caught
 
@@ -31,22 +33,33 @@ MAX_ANSWERS: Final = 32
 ANSWER_SECONDS: Final = 10.0
 NO_SINGLE_CHANGE: Final = "no single change that was tried helps the largest set of its pods that are alike"
 ASK_A_MEMBER: Final = "they are decided about together: the page of any member says what would help the group"
-_REJECTED: Final = ("unschedulable", "gated", "backoff")
 
 V = TypeVar("V")
 
 
 @dataclass(frozen=True, slots=True)
+class ShownReason:
+    """A reason of pending pods, with what would help them as far as it is known."""
+
+    reason: ReasonInQueue
+    change: CommonSuggestion | None = None
+    first_step: CommonSuggestion | None = None
+    no_change: str = ""
+    """Why there is none."""
+    looking: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class _KeptChange:
-    change: Tree | None
+    found: HelpingChange
     why_not: str
     at: float
     """Monotonic seconds."""
 
 
-def _of_group(reason: Tree) -> str:
+def _of_group(reason: ReasonInQueue) -> str:
     """Where to look instead: what would help a pod group is worked out with one member's page."""
-    return ASK_A_MEMBER if reason["podGroup"] and reason["queue"] in _REJECTED else ""
+    return ASK_A_MEMBER if reason.pod_group and reason.is_rejected else ""
 
 
 class ReasonChanges:
@@ -60,33 +73,28 @@ class ReasonChanges:
         self._is_wanted = asyncio.Event()
         self.pause_seconds = SHORTEST_PAUSE_SECONDS
 
-    def beside(self, reasons: Iterable[Tree]) -> Iterator[Tree]:
-        """The reasons, each with `change`, or with what is known instead; and a reader wants to know the
-        rest.
-        """
+    def beside(self, reasons: Iterable[ReasonInQueue]) -> Iterator[ShownReason]:
+        """The reasons, each with what is known. The rest is looked for."""
         wanted: list[list[str]] = []
         for reason in reasons:
             keys = self._keys(reason)
             key = keys[0] if keys else ""
             kept = self._kept.use(key) if key else None
-            yield {
-                **reason,
-                "change": kept.change if kept is not None else None,
-                "no_change": kept.why_not if kept is not None and kept.change is None else _of_group(reason),
-                "looking": bool(key) and kept is None,
-            }
+            if kept is None:
+                yield ShownReason(reason, no_change=_of_group(reason), looking=bool(key))
+            else:
+                found = kept.found
+                why_not = "" if found.change or found.first_step else kept.why_not
+                yield ShownReason(reason, found.change, found.first_step, why_not)
             if key and (kept is None or self._clock.monotonic() - kept.at > self.pause_seconds):
                 wanted.append(keys)
         self._wanted = wanted[:MAX_AT_ONCE]
         if wanted:
             self._is_wanted.set()
 
-    def _keys(self, reason: Tree) -> list[str]:
+    def _keys(self, reason: ReasonInQueue) -> list[str]:
         """The pods to ask about, the oldest first. Empty where there is nothing to ask."""
-        is_rejected = reason["queue"] in _REJECTED
-        if self._answers is None or not is_rejected or reason["podGroup"]:
-            return []
-        return [f"{pod['namespace']}/{pod['name']}" for pod in reason["pods"]]
+        return reason.keys if self._answers is not None and reason.is_rejected and not reason.pod_group else []
 
     async def run(self) -> None:
         """Look for what is wanted, pause, until cancelled."""
@@ -113,12 +121,10 @@ class ReasonChanges:
         for key, *_ in wanted:
             if isinstance(found, Unavailable):
                 if key not in self._kept:  # else what was found before still tells more
-                    self._kept[key] = _KeptChange(None, found.reason, now - self.pause_seconds)
+                    self._kept[key] = _KeptChange(HelpingChange(), found.reason, now - self.pause_seconds)
             else:
-                change = found.get(key)
-                why_not = (change or {}).get("leftOff", NO_SINGLE_CHANGE)
-                change = change if change is not None and "text" in change else None
-                self._kept[key] = _KeptChange(change, "" if change is not None else why_not, now)
+                helping = found.get(key, HelpingChange())
+                self._kept[key] = _KeptChange(helping, helping.left_off or NO_SINGLE_CHANGE, now)
 
 
 @dataclass(slots=True)

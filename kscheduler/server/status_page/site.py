@@ -35,7 +35,7 @@ from kscheduler.server.status_page.facts.shown_explanation import shown_explanat
 from kscheduler.server.status_page.live_view import NAMED_PODS, LiveView
 from kscheduler.server.status_page.login_form import LoginForm
 from kscheduler.server.status_page.rendering import HEADERS, HTML, Templates, html_page, node_url, pod_url, see_other
-from kscheduler.server.status_page.shared_responses import MAX_AT_ONCE, ReasonChanges, SharedResponses
+from kscheduler.server.status_page.shared_responses import MAX_AT_ONCE, ReasonChanges, SharedResponses, ShownReason
 from kscheduler.server.status_page.sources import NodeVerdict, PageSources, Unavailable
 
 if TYPE_CHECKING:  # read with the first answer, not at the start
@@ -131,15 +131,15 @@ class StatusPage:
         return html_page(body)
 
     async def _pending(self, request: web.Request, *, has_login: bool) -> web.StreamResponse:
-        tree = await self._sources.pending(self._sources.queue.waiting_keys())
-        first = [*self._changes.beside(tree["reasons"][:MAX_AT_ONCE])]
-        others = [{**each, "change": None, "no_change": "", "looking": False} for each in tree["reasons"][MAX_AT_ONCE:]]
-        facts = Pending(tree["count"], (*first, *others), 0, tree["byPlugin"])
+        pending = await self._sources.pending(self._sources.queue.waiting_keys())
+        first = [*self._changes.beside(pending.reasons[:MAX_AT_ONCE])]
+        others = map(ShownReason, pending.reasons[MAX_AT_ONCE:])
+        facts = Pending(pending.count, (*first, *others), 0, pending.by_plugin)
         table = self._templates.render("sections/pending.html", facts=facts, most_named=3 * NAMED_PODS)
         values = {
-            "count": tree["count"],
+            "count": pending.count,
             "table": _markup(table),
-            "left_off": tree["reasonsLeftOff"],
+            "left_off": pending.reasons_left_off,
             "others": await self._not_served.answer("all", lambda: not_served(self._sources)),
         }
         body = self._page(
@@ -232,11 +232,8 @@ class StatusPage:
         answers = self._sources.answers
         if answers is None:
             return _NO_ANSWERS.reason, []
-        tree = await self._sources.pending(self._sources.queue.waiting_keys())
-        like: dict[str, int] = {}
-        for reason in tree["reasons"][:MAX_AT_ONCE]:
-            if reason["pods"]:
-                like[f"{reason['pods'][0]['namespace']}/{reason['pods'][0]['name']}"] = reason["count"]
+        pending = await self._sources.pending(self._sources.queue.waiting_keys())
+        like = {reason.pods[0].key: reason.count for reason in pending.reasons[:MAX_AT_ONCE] if reason.pods}
         if not like:
             return "", []
         found = await self._verdicts.answer((name, *like), lambda: answers.verdicts_on(name, list(like)))

@@ -2,9 +2,11 @@
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from kscheduler.aio.clock import Clock
+from kscheduler.answers.pending_in_queue import PendingInQueue
+from kscheduler.answers.suggestions import HelpingChange
 from kscheduler.api.core import Pod
 from kscheduler.devices.counting import NodeDevices
 from kscheduler.framework.nodes.node_info import NodeInfo
@@ -18,8 +20,6 @@ from kscheduler.state.waiting_pods import WaitingPodTable
 if TYPE_CHECKING:  # read with the first answer, not at the start
     from kscheduler.explain.answer import PodExplanation
     from kscheduler.explain.group_answer import PodGroupExplanation
-
-Tree = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +53,10 @@ class LiveQueryPort(Protocol):
         """What the cycle says of these pending pods on one node; without those that are gone."""
         ...
 
-    async def helping_changes(self, reasons: Sequence[Sequence[str]]) -> dict[str, Tree] | Unavailable:
+    async def helping_changes(self, reasons: Sequence[Sequence[str]]) -> Mapping[str, HelpingChange] | Unavailable:
         """For each reason, by the key of its first pod, the change that frees most of its pods.
 
-        `reasons`: keys of pending pods. A change is as an element of `suggestions`, with `pod`: for which it was found;
-        and how many of the pods would have a node (`frees`), of how many that were `tried`, of how many that are
-        `alike` among those that were `looked` at. Reasons for which none is known are missing.
-        `isFirstStep`: no change was found, and this is what has to be done before others help.
+        `reasons`: keys of pending pods. Reasons for which nothing is known are missing.
         """
         ...
 
@@ -90,7 +87,7 @@ class PageSources:
     cache: Cache
     queue: SchedulingQueue
     pods: PodsStored
-    pending: Callable[[Iterable[str]], Awaitable[Tree]]
+    pending: Callable[[Iterable[str]], Awaitable[PendingInQueue]]
     """The pods with these keys that wait, by reason (`scheduling.drift.pending`)."""
     observations: Observations
     recent: RecentAttempts

@@ -1,14 +1,14 @@
 """What would help pods that wait for the same reason, worked out in a copy of the process."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import msgspec
 
+from kscheduler.answers.suggestions import CommonSuggestion, HelpingChange
 from kscheduler.api.core import Pod
 from kscheduler.api.kinds import PODS, REPLICA_SETS, STATEFUL_SETS
 from kscheduler.explain.situation import NO_SITUATION
-from kscheduler.explain.suggestions.as_json import suggestion_trees
+from kscheduler.explain.suggestions.as_answer import common_suggestion, suggestion_answer
 from kscheduler.explain.suggestions.for_many import common_change, most_alike
 from kscheduler.explain.suggestions.kinds.scheduling_gates import RemoveGates
 from kscheduler.explain.suggestions.object_changes import ObjectChange
@@ -19,8 +19,6 @@ from kscheduler.scenario.owners import owners_in
 from kscheduler.scenario.scenario import ClusterObjects, Scenario
 from kscheduler.scheduling.profile import Profile
 from kscheduler.service.parts import Parts
-
-Tree = dict[str, Any]
 
 
 def pending_of(parts: Parts, keys: Iterable[str]) -> Iterable[tuple[PodInfo, Profile]]:
@@ -34,19 +32,17 @@ def pending_of(parts: Parts, keys: Iterable[str]) -> Iterable[tuple[PodInfo, Pro
         yield PodInfo(msgspec.structs.replace(pod, status=status)), profile
 
 
-def helping_changes(parts: Parts, reasons: Iterable[Sequence[str]]) -> dict[str, Tree]:
+def helping_changes(parts: Parts, reasons: Iterable[Sequence[str]]) -> dict[str, HelpingChange]:
     """The change that frees most pods of each reason, by the key of the reason's first pod.
 
-    `pod`: for which it was tried. `alike`: how many of the `looked` pods have its spec, `tried` how many were placed.
-    Where the search was left off, `leftOff` says why, alone where nothing was found. Each reason has its part of the
-    time, so that others are answered whatever its pods are.
+    Each reason has its part of the time, so that others are answered whatever its pods are.
     """
     objects = ClusterObjects(
         replicasets=tuple(parts.informers.informer(REPLICA_SETS).store.list()),
         statefulsets=tuple(parts.informers.informer(STATEFUL_SETS).store.list()),
     )
     budgets, owners = parts.assembly.ports.budgets, owners_in(objects.replicasets)
-    found: dict[str, Tree] = {}
+    found: dict[str, HelpingChange] = {}
     queried = list(reasons)
     times = SharedTime(len(queried))
     for keys in queried:
@@ -57,18 +53,15 @@ def helping_changes(parts: Parts, reasons: Iterable[Sequence[str]]) -> dict[str,
         # A pod that may not even enter the queue (its claim was deleted since) says nothing about the others.
         pods.sort(key=lambda entry: not entry[1].run_pre_enqueue(entry[0]).is_success)
         best = common_change(pods[0][1], [pod for pod, _ in pods], cache, budgets, owners, time)
-        left_off = {"leftOff": time.left_off} if time.left_off else {}
-        if best is None and left_off:
-            found[first] = left_off
-        elif best is not None:
-            scenario = Scenario(objects, best.example.pod, parts.assembly.config)
-            (tree,) = suggestion_trees((best.suggestion,), scenario, NO_SITUATION)
-            counts = {"frees": best.frees, "tried": best.tried, "alike": best.alike, "looked": len(pods)}
-            found[first] = {"pod": best.example.key, **tree, **counts, **left_off}
+        if best is not None:
+            change = common_suggestion(best, len(pods), objects, parts.assembly.config)
+            found[first] = HelpingChange(change, left_off=time.left_off or None)
+        elif time.left_off:
+            found[first] = HelpingChange(left_off=time.left_off)
     return found
 
 
-def gates_to_remove(parts: Parts, keys: Iterable[str]) -> Tree | None:
+def gates_to_remove(parts: Parts, keys: Iterable[str]) -> CommonSuggestion | None:
     """What must be done first for most of a reason's pods, if they have scheduling gates; it does not suffice.
 
     As a change is, of 0 nodes. Who has set the gates is not known here: the watch leaves that out.
@@ -81,5 +74,4 @@ def gates_to_remove(parts: Parts, keys: Iterable[str]) -> Tree | None:
     change = ObjectChange("pods", example.namespace, example.pod.metadata.name, gates.patch)
     suggestion = Suggestion((gates.step(change),), (change,), 0)
     scenario = Scenario(ClusterObjects(), example.pod, parts.assembly.config)
-    (tree,) = suggestion_trees((suggestion,), scenario, NO_SITUATION)
-    return {"pod": example.key, **tree, "isFirstStep": True}
+    return CommonSuggestion.of(example.key, suggestion_answer(suggestion, scenario, NO_SITUATION))

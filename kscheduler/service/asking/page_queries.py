@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from kscheduler.answers.suggestions import HelpingChange
 from kscheduler.framework.cluster.preemption import PreemptionSearch
 from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.server.status_page.sources import NodeVerdict
@@ -18,14 +19,16 @@ from kscheduler.service.parts import Parts
 def helping_changes(parts: Parts, as_of: float, *, reasons: Sequence[Sequence[str]]) -> bytes:
     """The change that frees most pods of each reason, as JSON by the key of the reason's first pod.
 
-    Where none does and pods are gated, that the gates must go first (`isFirstStep`).
+    Where none does and pods are gated, that the gates must go first.
     """
     del as_of
     found = of_reasons(parts, reasons)
     for keys in reasons:
-        first = None if not keys or "text" in found.get(keys[0], {}) else gates_to_remove(parts, keys)
+        if not keys or ((known := found.get(keys[0])) is not None and known.change is not None):
+            continue
+        first = gates_to_remove(parts, keys)
         if first is not None:
-            found[keys[0]] = first
+            found[keys[0]] = HelpingChange(first_step=first)
     return msgspec.json.encode(found)
 
 

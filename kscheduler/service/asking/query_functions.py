@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from time import perf_counter
 from typing import Final
 
+import msgspec
 import numpy.ma  # noqa: F401  `np.unique` imports it when it is first called: each copy would do so again
 
 from kscheduler.api.groups import GROUP_PREFIXES
@@ -34,7 +35,6 @@ from kscheduler.service.asking.helping_changes import helping_changes as of_reas
 from kscheduler.service.asking.live_state import hold, live_objects, live_pod, running_about, running_scheduler
 from kscheduler.service.parts import Parts
 from kscheduler.simulate.from_request import read_request, requested_changes_of, serving_of_request
-from kscheduler.simulate.in_json import simulation_tree
 from kscheduler.simulate.planning import planned
 from kscheduler.simulate.run_simulation import run_simulation
 from kscheduler.simulate.simulation_plan import HeldCluster
@@ -182,10 +182,11 @@ def simulate(parts: Parts, as_of: float, *, body: bytes) -> bytes:
         plan, notes = planned(
             requested_changes, running.objects, running.groups, served, WHERE, running=cluster, seconds=seconds
         )
-        simulation_result = run_simulation(plan)
+        simulation = run_simulation(plan)
     except ScenarioError as problem:
         return _response(_BAD_REQUEST, str(problem))
-    return _response(_OK, f"{json_line(simulation_tree(simulation_result, [*notes, *_age_notes(parts, as_of)]))}\n")
+    every_note = (*notes, *_age_notes(parts, as_of), *simulation.notes)
+    return _response(_OK, f"{json_line(msgspec.structs.replace(simulation, notes=every_note))}\n")
 
 
 def _age_notes(parts: Parts, as_of: float) -> Iterator[str]:

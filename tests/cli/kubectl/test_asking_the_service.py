@@ -15,10 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import msgspec
 import pytest
 import yaml
 from aiohttp import web
 
+from kscheduler.answers.pending_in_queue import PendingInQueue
 from kscheduler.api.machinery.api_errors import Object
 from kscheduler.cli.kubectl.pending import pending_lines
 from kscheduler.cli.kubectl.service import service_address
@@ -422,12 +424,16 @@ async def test_why_is_queried_about_a_pod_group_by_one_of_its_members_that_wait(
         assert reported in capsys.readouterr().err
 
 
+def read(tree: Tree) -> PendingInQueue:
+    return msgspec.convert(tree, PendingInQueue)
+
+
 def test_pending_names_the_group_and_where_to_ask_about_it_as_a_whole() -> None:
     pods = [{"namespace": "ml", "name": f"train-{number}"} for number in range(2)]
     reason = {"count": 2, "since": None, "plugins": ["NodeResourcesFit"], "queue": "backoff", "pods": pods}
     reported = {**reason, "podGroup": "ml/train", "message": "pod group is unschedulable"}
     tree = {"count": 2, "reasons": [reported], "reasonsLeftOff": 0}
-    lines = list(pending_lines(tree, datetime(2026, 1, 1, tzinfo=UTC), PLAIN))
+    lines = list(pending_lines(read(tree), datetime(2026, 1, 1, tzinfo=UTC), PLAIN))
     assert lines[2:] == [
         "2  in back-off, members of pod group ml/train (NodeResourcesFit): ml/train-0, ml/train-1",
         "  pod group is unschedulable",
@@ -445,7 +451,7 @@ def test_pod_groups_with_one_reason_are_one_paragraph_whatever_their_names() -> 
     reasons += [reported(name, f"1 of 2 members of pod group ml/{name} are there", "gated") for name in ("h", "k")]
     reasons += [reported("l", "2 of 3 members of pod group ml/l are there", "gated")]
     tree = {"count": 16, "reasons": reasons, "reasonsLeftOff": 0}
-    assert list(pending_lines(tree, datetime(2026, 1, 1, tzinfo=UTC), PLAIN))[2:] == [
+    assert list(pending_lines(read(tree), datetime(2026, 1, 1, tzinfo=UTC), PLAIN))[2:] == [
         "10  in back-off, members of 5 pod groups, ml/g-0, ml/g-1, ml/g-2 and 2 more (NodeResourcesFit):",
         "    ml/g-0-0, ml/g-0-1, ml/g-1-0 and 7 more",
         "  pod group is unschedulable",
@@ -531,7 +537,7 @@ def test_pending_names_the_flags_with_which_the_command_judges_pods_of_these_sch
     profiles: tuple[str, ...], text: str
 ) -> None:
     tree = {"count": 2, "byProfile": dict.fromkeys(profiles, 1), "reasons": [], "reasonsLeftOff": 0}
-    (line,) = pending_lines(tree, datetime(2026, 1, 1, tzinfo=UTC), PLAIN)
+    (line,) = pending_lines(read(tree), datetime(2026, 1, 1, tzinfo=UTC), PLAIN)
     assert line == f"2 pods are pending (reasons as the last attempt left them; {text})"
 
 
@@ -659,7 +665,9 @@ leader_election_master_status{name="kscheduler"} 1
     pod = {"namespace": "shop", "name": "web\x1b[2J"}
     reason = {"count": 2, "since": "2026-01-01T00:00:00Z", "plugins": ["NodeResourcesFit"], "queue": "unschedulable"}
     pending = {"count": 40, "reasons": [{**reason, "pods": [pod], "message": "0/3 nodes are available"}] * 20}
-    first, second = (TopReading(at, samples_in(page % count), pending) for at, count in ((10.0, 100), (12.0, 130)))
+    first, second = (
+        TopReading(at, samples_in(page % count), read(pending)) for at, count in ((10.0, 100), (12.0, 130))
+    )
     at = datetime(2026, 1, 1, 1, tzinfo=UTC)
     assert "attempts so far: 110 scheduled" in "\n".join(screen(first, None, at, PLAIN, 24))
     lines = list(screen(second, first, at, PLAIN, 12))
@@ -681,7 +689,7 @@ def test_rows_of_the_screen_show_what_differs_and_off_a_terminal_all_of_it() -> 
     assert without_common_beginning(["waits for a, b", "gated"]) == ["waits for a, b", "gated"]
     reason = {"count": 1, "since": None, "plugins": ["TaintToleration"], "queue": "unschedulable", "pods": []}
     rows = [{**reason, "message": message} for message in messages] * 20
-    reading = TopReading(0.0, {}, {"count": 40, "reasons": rows})
+    reading = TopReading(0.0, {}, read({"count": 40, "reasons": rows}))
     at = datetime(2026, 1, 1, tzinfo=UTC)
     narrow = list(screen(reading, None, at, Style(width=60), 24))
     assert len(narrow) <= 24

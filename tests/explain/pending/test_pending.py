@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from kscheduler.answers.suggestions import CommonSuggestion
 from kscheduler.api.groups import SCHEDULER_PLUGINS_LABEL
 from kscheduler.cli import main
-from kscheduler.explain.pending.freed import freed_text
 
 Tree = dict[str, Any]
 NODE = {
@@ -43,6 +43,11 @@ def dump(tmp_path: Path) -> str:
     path = tmp_path / "dump.yaml"
     path.write_text("".join(f"---\n{json.dumps(obj)}\n" for obj in (NODE, *PODS)))
     return str(path)
+
+
+def freed_text(count: int, **counts: int) -> str:
+    change = CommonSuggestion("shop/web", "request", "request less", 1, "", "", (), (), **counts)
+    return change.freed(count)
 
 
 def explanation(capsys: pytest.CaptureFixture[str], *flags: str) -> Any:
@@ -105,7 +110,7 @@ def test_of_one_namespace_and_without_suggestions(dump: str, capsys: pytest.Capt
 def test_how_many_of_the_pods_a_change_frees_is_said_of_all_of_them(
     frees: int, tried: int, count: int, text: str
 ) -> None:
-    assert freed_text(frees, tried, count) == text
+    assert freed_text(count, frees=frees, tried=tried) == text
 
 
 @pytest.mark.parametrize(
@@ -124,11 +129,14 @@ def test_how_many_of_the_pods_a_change_frees_is_said_of_all_of_them(
     ids=("all are alike", "some are not", "of the oldest all are alike", "of the oldest some are not"),
 )
 def test_of_many_pods_it_is_said_how_many_are_alike(alike: int, count: int, looked: int, text: str) -> None:
-    assert freed_text(20, 20, count, alike, looked) == text
+    assert freed_text(count, frees=20, tried=20, alike=alike, looked=looked) == text
 
 
 def test_of_others_that_nobody_has_looked_at_nothing_is_said() -> None:
-    assert freed_text(1, 1, 4, 1, 1) == "; helps this one of the 4, the only one that was looked at"
+    assert (
+        freed_text(4, frees=1, tried=1, alike=1, looked=1)
+        == "; helps this one of the 4, the only one that was looked at"
+    )
 
 
 def test_the_change_is_for_the_largest_set_of_pods_that_are_alike_not_for_the_oldest_pod(

@@ -4,8 +4,8 @@ import jsonpatch
 import msgspec
 
 from kscheduler.explain.situation import NO_SITUATION
-from kscheduler.explain.suggestions.as_json import suggestion_trees
 from kscheduler.explain.suggestions.suggestion_rules import suggested
+from tests.explain.as_json import suggestion_trees
 from tests.explain.suggestions.random_scenarios import Tree, decided
 
 

@@ -7,13 +7,12 @@ from typing import Any
 import pytest
 
 from kscheduler.explain.situation import NO_SITUATION, PodState, Situation
-from kscheduler.explain.suggestions.as_json import suggestion_trees
 from kscheduler.explain.suggestions.as_lines import suggestions_text
 from kscheduler.explain.suggestions.suggestion_rules import suggested
 from kscheduler.scenario.decide import decide
 from kscheduler.scenario.scenario import parse_scenario
 from kscheduler.text import PLAIN
-from tests.explain.as_json import decision_tree
+from tests.explain.as_json import decision_tree, suggestion_trees
 from tests.explain.scenarios import Tree, node_tree, pod_tree
 
 TAINT = {"key": "team", "value": "a b", "effect": "NoSchedule"}

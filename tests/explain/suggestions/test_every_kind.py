@@ -11,11 +11,11 @@ import pytest
 
 from kscheduler.cli import main
 from kscheduler.explain.situation import NO_SITUATION
-from kscheduler.explain.suggestions.as_json import suggestion_trees
 from kscheduler.explain.suggestions.suggestion_rules import suggested
 from kscheduler.scenario.decide import decide
 from kscheduler.scenario.scenario import parse_scenario
 from tests.effort import IS_LONG, sampled
+from tests.explain.as_json import suggestion_trees
 from tests.explain.scenarios import Tree, node_tree, pod_tree
 from tests.explain.suggestions.applied import applied, suggestions_for
 from tests.explain.suggestions.random_scenarios import decided, feasible

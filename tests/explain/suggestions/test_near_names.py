@@ -10,13 +10,13 @@ import pytest
 from kscheduler.api.codec import convert
 from kscheduler.api.core import Pod
 from kscheduler.explain.situation import NO_SITUATION
-from kscheduler.explain.suggestions.as_json import suggestion_trees
 from kscheduler.explain.suggestions.for_many import common_change
 from kscheduler.explain.suggestions.suggestion_rules import suggested
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.scenario.decide import Decision, decide
 from kscheduler.scenario.manifests import Manifests, fill_in_pod
 from kscheduler.scenario.scenario import parse_scenario
+from tests.explain.as_json import suggestion_trees
 from tests.explain.scenarios import Tree, node_tree, pod_tree
 from tests.explain.suggestions.test_commands import owned_by, queried
 from tests.explain.suggestions.test_every_kind import scenario, suggested_for

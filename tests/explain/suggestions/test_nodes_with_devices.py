@@ -4,10 +4,10 @@ import json
 from typing import Any
 
 from kscheduler.explain.situation import NO_SITUATION
-from kscheduler.explain.suggestions.as_json import suggestion_trees
 from kscheduler.explain.suggestions.suggestion_rules import suggested
 from kscheduler.scenario.decide import decide
 from kscheduler.scenario.scenario import parse_scenario
+from tests.explain.as_json import suggestion_trees
 from tests.explain.scenarios import Tree, node_tree, pod_tree
 from tests.explain.suggestions.applied import applied
 from tests.explain.suggestions.test_of_groups import by_kind, gang

@@ -67,7 +67,7 @@ def page_scene(answers: LiveQueryPort | None = None, standing: SchedulerStatus =
         cache=assembly.cache,
         queue=assembly.queue,
         pods=pods,
-        pending=PendingPods(assembly.queue, pods, lambda name: name in assembly.profiles).tree_of,
+        pending=PendingPods(assembly.queue, pods, lambda name: name in assembly.profiles).of,
         observations=assembly.ports.observations,
         recent=assembly.ports.log.recent,
         at_permit=assembly.waiting,

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from kscheduler.answers.pending_in_queue import PendingInQueue
 from kscheduler.api.codec import convert
 from kscheduler.api.core import Pod
 from kscheduler.api.devices import DeviceClass, ResourceClaim, ResourceSlice
@@ -20,7 +21,7 @@ from tests.server.status_page.page_scene import PageScene, page_scene
 Tree = dict[str, Any]
 DRIVER = "gpu.example.com"
 GPU = "nvidia.com/gpu"
-NOTHING_PENDING: Tree = {"count": 0, "reasons": [], "reasonsLeftOff": 0, "byPlugin": {}}
+NOTHING_PENDING = PendingInQueue(count=0, reasons=())
 CLASS: Tree = {
     "metadata": {"name": "gpus"},
     "spec": {"selectors": [{"cel": {"expression": f'device.driver == "{DRIVER}"'}}]},

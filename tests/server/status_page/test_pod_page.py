@@ -181,8 +181,8 @@ async def test_pods_that_each_wait_for_a_claim_of_their_own_wait_for_one_reason(
     scene.add_pod(
         "alone", namespace="one", schedulerName="red", resourceClaims=[{"name": "g", "resourceClaimName": "g"}]
     )
-    reasons = (await scene.sources.pending(scene.sources.queue.waiting_keys()))["reasons"]
-    assert {(each["message"], each["count"]) for each in reasons} == {
+    pending = await scene.sources.pending(scene.sources.queue.waiting_keys())
+    assert {(each.message, each.count) for each in pending.reasons} == {
         ('could not find ResourceClaim "ml/…"', 3),
         ('could not find ResourceClaim "shop/…"', 3),
         ('pod "ml/…": ResourceClaim not created yet', 2),

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from jinja2 import Environment
 
+from kscheduler.answers.suggestions import StepAnswer, SuggestionAnswer
 from kscheduler.server.status_page import rendering
 from kscheduler.server.status_page.drawing import drawn
 from kscheduler.server.status_page.facts.heat import BY
@@ -109,10 +110,13 @@ def test_a_sentence_keeps_the_letters_of_names_and_only_long_deletions_are_folde
     assert sentence("the command makes PersistentVolumeClaim A") == "The command makes PersistentVolumeClaim A"
     assert sentence("") == ""
     pods = [{"namespace": "n", "name": f"p{number}"} for number in range(6)]
-    step = {"kind": "deletePods", "facts": {"pods": pods}}
-    assert deleted_pods({"steps": [step]}) == [f"n/p{number}" for number in range(6)]
-    assert deleted_pods({"steps": [{**step, "facts": {"pods": pods[:5]}}]}) == []
-    assert deleted_pods({"steps": [{"kind": "releaseDevices", "facts": {"pods": ["n/p"] * 9}}]}) == []
+
+    def deleted(kind: str, pods: object) -> list[str]:
+        return deleted_pods(SuggestionAnswer(kind, "", 1, "", "", (), (StepAnswer(kind, {"pods": pods}),)))
+
+    assert deleted("deletePods", pods) == [f"n/p{number}" for number in range(6)]
+    assert deleted("deletePods", pods[:5]) == []
+    assert deleted("releaseDevices", ["n/p"] * 9) == []
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from kscheduler.server.serving import HTTPServing
 from kscheduler.service import App, Options
 from kscheduler.service.asking.live_copies import LiveCopies
 from kscheduler.service.asking.query_errors import CopyLimits
-from kscheduler.simulate.in_json import simulation_schema
+from kscheduler.simulate.simulation_result import schema_text as simulation_schema
 from tests.builders import node_tree, pod_tree
 from tests.service.preemption_stage import options
 from tests.service.running import SECONDS, alone, answer, node_of, put, running, until

@@ -14,11 +14,11 @@ from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.loader import default_configuration
 from kscheduler.explain.situation import NO_SITUATION
 from kscheduler.explain.suggestions.all_kinds import KINDS
-from kscheduler.explain.suggestions.as_json import suggestion_trees
 from kscheduler.explain.suggestions.suggestion_rules import suggested
 from kscheduler.scenario.decide import decide
 from kscheduler.scenario.scenario import parse_scenario
 from tests.builders import Tree
+from tests.explain.as_json import suggestion_trees
 from tests.explain.suggestions.applied import applied, does_harm
 from tests.specification import cases
 from tests.specification.suggestions.brute_force import (

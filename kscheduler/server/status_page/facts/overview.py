@@ -5,12 +5,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from kscheduler.answers.pending_in_queue import PendingInQueue
 from kscheduler.scheduling.observations import AttemptResult, Observations
 from kscheduler.scheduling.pod_log.recent_attempts import BindingAttempt, FailedAttempt, RecentPreemption
 from kscheduler.server.status_page.facts.devices import DeviceTotals
 from kscheduler.server.status_page.facts.heat import HeatMap, ScarceResource, Summary, most_offered
 from kscheduler.server.status_page.facts.in_words import seconds_of
-from kscheduler.server.status_page.sources import PageSources, Tree
+from kscheduler.server.status_page.sources import PageSources
 from kscheduler.telemetry.series import Histogram
 
 # On the overview; its own page has more.
@@ -118,11 +119,11 @@ class OverviewReader:
         self._devices = DeviceTotals(sources.cache.devices)
         self._last: tuple[float, int] | None = None
 
-    def sections(self, pending: Tree) -> dict[str, object]:
+    def sections(self, pending: PendingInQueue) -> dict[str, object]:
         """All of them by name. `pending`: the pods that wait, by reason."""
         return {
             "standing": self._sources.standing(),
-            "figures": self._figures(pending["count"]),
+            "figures": self._figures(pending.count),
             "queues": self._queues(pending),
             "pending": _pending(pending),
             "decisions": Decisions(self._decisions()),
@@ -159,13 +160,13 @@ class OverviewReader:
             return None
         return round((scheduled - last[1]) / (now - last[0]), 1)
 
-    def _queues(self, pending: Tree) -> tuple[QueueRow, ...]:
+    def _queues(self, pending: PendingInQueue) -> tuple[QueueRow, ...]:
         sizes = self._sources.queue.statistics()
         oldest: dict[str, float] = {}
-        for reason in pending["reasons"]:
-            at = seconds_of(reason["since"])
+        for reason in pending.reasons:
+            at = seconds_of(reason.since)
             if at is not None:
-                oldest[reason["queue"]] = min(at, oldest.get(reason["queue"], at))
+                oldest[reason.queue] = min(at, oldest.get(reason.queue, at))
         rows = [QueueRow(name, meaning, getattr(sizes, name), oldest.get(name)) for name, meaning in _QUEUES]
         held = self._sources.at_permit.all()
         now = self._sources.clock
@@ -193,10 +194,9 @@ def _last(ring: Any, most: int) -> list[Any]:
     return [ring[at] for at in range(max(len(ring) - most, 0), len(ring))]
 
 
-def _pending(tree: Tree) -> Pending:
-    reasons = tree["reasons"]
-    left_off = max(len(reasons) - MAX_REASONS, 0) + tree["reasonsLeftOff"]
-    return Pending(tree["count"], tuple(reasons[:MAX_REASONS]), left_off, tree["byPlugin"])
+def _pending(answer: PendingInQueue) -> Pending:
+    left_off = max(len(answer.reasons) - MAX_REASONS, 0) + answer.reasons_left_off
+    return Pending(answer.count, answer.reasons[:MAX_REASONS], left_off, answer.by_plugin)
 
 
 def plugin_times(observations: Observations) -> tuple[PluginTime, ...]:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import UNSET
 
+from kscheduler.answers.suggestions import SuggestionAnswer
+
 if TYPE_CHECKING:  # the modules of answers are read with the first of them, not at the start
     from kscheduler.explain.answer import (
         NodeVerdictAnswer,
@@ -14,7 +16,6 @@ if TYPE_CHECKING:  # the modules of answers are read with the first of them, not
         Points,
         PreemptionOutcome,
         StatusAnswer,
-        SuggestionAnswer,
     )
     from kscheduler.explain.group_answer import GroupPreemption, MemberOutcome, PodGroupExplanation
 
@@ -57,8 +58,8 @@ class DetailRow:
 class HelpfulChange:
     """A change that would help, and others of its kind that would also help."""
 
-    best: "SuggestionAnswer"
-    others: "tuple[SuggestionAnswer, ...]" = ()
+    best: SuggestionAnswer
+    others: tuple[SuggestionAnswer, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,13 +125,13 @@ def _of_pod(answer: "PodExplanation") -> ShownExplanation:
     )
 
 
-def _helping(suggestions: "Sequence[SuggestionAnswer]") -> tuple[HelpfulChange, ...]:
+def _helping(suggestions: Sequence[SuggestionAnswer]) -> tuple[HelpfulChange, ...]:
     """Each change of what the pod asks for; of nodes to change, and of pods to delete, the best with its like."""
     from kscheduler.explain.suggestions.all_kinds import KINDS  # not at the start: nobody has asked yet
 
     of_the_pod = {kind.kind for kind in KINDS if kind.is_of_the_pod}
 
-    def alike(numbered: "tuple[int, SuggestionAnswer]") -> object:
+    def alike(numbered: tuple[int, SuggestionAnswer]) -> object:
         number, found = numbered
         if of_the_pod.issuperset(found.kind.split("+")):
             return number

@@ -6,16 +6,18 @@ Pods of one template are judged once, all of them over one copy of the cluster: 
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from enum import Enum
 from typing import Final
 
 import msgspec
 
+from kscheduler.answers.suggestions import CommonSuggestion
 from kscheduler.api.core import Pod
+from kscheduler.config.loader import LoadedConfig
+from kscheduler.explain.cluster_answers import PendingPod, PendingPodsAnswer, PendingReason, PendingVerdict
 from kscheduler.explain.situation import near_name
-from kscheduler.explain.suggestions.for_many import CommonChange, common_change, placement_spec
+from kscheduler.explain.suggestions.as_answer import common_suggestion
+from kscheduler.explain.suggestions.for_many import common_change, placement_spec
 from kscheduler.explain.suggestions.search_time import SearchTime, SharedTime
-from kscheduler.explain.suggestions.suggestion import Suggestion
 from kscheduler.explain.suggestions.suggestion_rules import wants_devices
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import Code
@@ -32,59 +34,8 @@ from kscheduler.state.cache import Cache
 
 # Distinct messages to the members of a group that are shown, those of most members first.
 _MAX_MESSAGES: Final = 3
-
-
-class PendingVerdict(Enum):
-    """What the cycle says of a pending pod now."""
-
-    FITS = "Fits"
-    """It would get a node; it may be in the queue, in back-off, or wait for a plugin."""
-    UNSCHEDULABLE = "Unschedulable"
-    PREEMPTING = "Preempting"
-    """Preemption would make room."""
-    GATED = "Gated"
-    IN_A_GROUP = "InAGroup"
-    """It waits with its pod group and is not judged alone."""
-    NOT_SERVED = "NotServed"
-    """No profile here has its scheduler's name."""
-    ERROR = "Error"
-
-
-@dataclass(frozen=True, slots=True)
-class Reason:
-    """Pods that are pending for one reason."""
-
-    verdict: PendingVerdict
-    message: str
-    plugins: tuple[str, ...]
-    """Who rejected nodes, or the pod; sorted."""
-    pods: tuple[Pod, ...]
-    """The oldest first."""
-    help: CommonChange | None = None
-    """The change for most of the pods that are alike."""
-    looked: int = 0
-    """Among how many of the pods these were counted."""
-    left_off: str = ""
-    """Why there is no such change, or perhaps a better one: the search was left off."""
-    served: tuple[str, ...] = ()
-    """The scheduler names that are served, for pods of others."""
-    groups: tuple[str, ...] = ()
-    """The pod groups that they wait with, as NAMESPACE/NAME."""
-
-    @property
-    def suggestion(self) -> Suggestion | None:
-        """The change itself."""
-        return None if self.help is None else self.help.suggestion
-
-    @property
-    def example(self) -> Pod | None:
-        """The pod that the change is for."""
-        return None if self.help is None else self.help.example.pod
-
-    @property
-    def since(self) -> str:
-        """When the oldest was created; empty if nobody knows."""
-        return next((each.metadata.creation_timestamp for each in self.pods if each.metadata.creation_timestamp), "")
+# Pods, and pod groups, of a reason that JSON lists; `count` has all.
+_MAX_LISTED: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +45,34 @@ class _Judged:
     plugins: tuple[str, ...] = ()
 
 
-def pending_reasons(
+def pending_pods(
     objects: ClusterObjects, served: Serving, where: str, namespace: str = "", *, with_suggestions: bool = True
-) -> list[Reason]:
+) -> PendingPodsAnswer:
     """The reasons, those of most pods first; `namespace`: of its pods alone. Raises `ScenarioError`."""
+    reasons = _reasons(objects, served, where, namespace, with_suggestions=with_suggestions)
+    by_plugin: Counter[str] = Counter()
+    for reason in reasons:
+        by_plugin.update(dict.fromkeys(reason.plugins, reason.count))
+    return PendingPodsAnswer(
+        count=sum(each.count for each in reasons),
+        by_plugin=dict(sorted(by_plugin.items(), key=lambda entry: (-entry[1], entry[0]))),
+        reasons=tuple(reasons),
+        notes=(),
+    )
+
+
+def listed(answer: PendingPodsAnswer) -> PendingPodsAnswer:
+    """The answer with as many names as JSON has."""
+    reasons = (
+        msgspec.structs.replace(each, pods=each.pods[:_MAX_LISTED], pod_groups=each.pod_groups[:_MAX_LISTED])
+        for each in answer.reasons
+    )
+    return msgspec.structs.replace(answer, reasons=tuple(reasons))
+
+
+def _reasons(
+    objects: ClusterObjects, served: Serving, where: str, namespace: str, *, with_suggestions: bool
+) -> list[PendingReason]:
     pending = [
         pod
         for pod in objects.pods
@@ -134,10 +109,11 @@ def pending_reasons(
         found.setdefault(_Judged(PendingVerdict.IN_A_GROUP, _of_group(pods)), []).extend(pods)
     times = SharedTime(len(found))
     reasons = [
-        _reason(judged, pods, profiles, cache, objects, times.part() if with_suggestions else None)
+        _reason(judged, pods, profiles, cache, objects, served.config, time)
         for judged, pods in found.items()
+        for time in (times.part() if with_suggestions else None,)
     ]
-    return sorted(reasons, key=lambda each: (-len(each.pods), each.message))
+    return sorted(reasons, key=lambda each: (-each.count, each.message))
 
 
 def _failure_of(pod: Pod) -> str:
@@ -213,30 +189,53 @@ def _reason(
     profiles: Profiles,
     cache: Cache,
     objects: ClusterObjects,
+    config: LoadedConfig,
     time: SearchTime | None,
-) -> Reason:
+) -> PendingReason:
     """`time`: for which a change is looked for; `None`: nobody wants one."""
-    ordered = tuple(sorted(pods, key=lambda pod: (pod.metadata.creation_timestamp or "~", pod.key)))
-    table = cache.pod_groups
-    keys = [table.key_of(pod) for pod in ordered] if judged.verdict is PendingVerdict.IN_A_GROUP else []
-    groups = tuple(dict.fromkeys(key.text for key in keys if key is not None))
-    reason = Reason(judged.verdict, judged.message, judged.plugins, ordered, served=tuple(profiles), groups=groups)
+    ordered = sorted(pods, key=lambda pod: (pod.metadata.creation_timestamp or "~", pod.key))
+    keys = (cache.pod_groups.key_of(pod) for pod in ordered if judged.verdict is PendingVerdict.IN_A_GROUP)
+    created = (pod.metadata.creation_timestamp for pod in ordered if pod.metadata.creation_timestamp)
+    suggestion = None if time is None else _suggestion(judged, ordered, profiles, cache, objects, config, time)
+    return PendingReason(
+        verdict=judged.verdict,
+        message=judged.message,
+        plugins=judged.plugins,
+        pod_groups=tuple(dict.fromkeys(key.text for key in keys if key is not None)),
+        count=len(ordered),
+        since=next(created, None),
+        pods=tuple(
+            PendingPod(
+                namespace=pod.metadata.namespace,
+                name=pod.metadata.name,
+                scheduler_name=pod.spec.scheduler_name,
+                priority=pod.spec.priority or 0,
+                creation_timestamp=pod.metadata.creation_timestamp,
+            )
+            for pod in ordered
+        ),
+        suggestion=suggestion,
+        left_off=(time.left_off or None) if time is not None else None,
+    )
+
+
+def _suggestion(
+    judged: _Judged,
+    ordered: Sequence[Pod],
+    profiles: Profiles,
+    cache: Cache,
+    objects: ClusterObjects,
+    config: LoadedConfig,
+    time: SearchTime,
+) -> CommonSuggestion | None:
+    """The change for most of the pods that are alike. `time`: says afterwards whether the search was left off."""
     oldest = ordered[0]
     helps = judged.verdict in (PendingVerdict.UNSCHEDULABLE, PendingVerdict.GATED, PendingVerdict.PREEMPTING)
     of_claims = judged.verdict is PendingVerdict.ERROR and wants_devices(oldest, cache)
-    if time is None or not (helps or of_claims):
-        return reason
+    if not (helps or of_claims):
+        return None
     served = [PodInfo(pod) for pod in ordered if pod.spec.scheduler_name == oldest.spec.scheduler_name]
     budgets = scenario_ports(objects).budgets
     owners = owners_in(objects.replicasets)
     best = common_change(profiles[oldest.spec.scheduler_name], served, cache, budgets, owners, time)
-    return replace(reason, help=best, looked=len(served), left_off=time.left_off)
-
-
-def counted(reasons: Sequence[Reason]) -> dict[str, int]:
-    """How many pods each plugin rejects; a pod that several reject counts for each."""
-    found: dict[str, int] = {}
-    for reason in reasons:
-        for plugin in reason.plugins:
-            found[plugin] = found.get(plugin, 0) + len(reason.pods)
-    return dict(sorted(found.items(), key=lambda entry: (-entry[1], entry[0])))
+    return None if best is None else common_suggestion(best, len(served), objects, config)

@@ -1,18 +1,17 @@
 """Suggestions for programs: each with what to change, to apply it and ask again."""
 
 from collections.abc import Iterable
-from typing import Any
 
 import msgspec
 
-from kscheduler.explain.answer import ChangeAnswer, StepAnswer, SuggestionAnswer
-from kscheduler.explain.situation import PodState, Situation
+from kscheduler.answers.suggestions import ChangeAnswer, CommonSuggestion, StepAnswer, SuggestionAnswer
+from kscheduler.config.loader import LoadedConfig
+from kscheduler.explain.situation import NO_SITUATION, PodState, Situation
 from kscheduler.explain.suggestions.as_lines import suggestion_text
 from kscheduler.explain.suggestions.commands import command_note, command_of
+from kscheduler.explain.suggestions.for_many import CommonChange
 from kscheduler.explain.suggestions.suggestion import Suggestion
-from kscheduler.scenario.scenario import Scenario
-
-Tree = dict[str, Any]
+from kscheduler.scenario.scenario import ClusterObjects, Scenario
 
 
 def suggestion_answer(suggestion: Suggestion, scenario: Scenario, situation: Situation) -> SuggestionAnswer:
@@ -36,6 +35,11 @@ def suggestion_answers(
     return tuple(suggestion_answer(each, scenario, situation) for each in suggestions)
 
 
-def suggestion_trees(suggestions: Iterable[Suggestion], scenario: Scenario, situation: Situation) -> list[Tree]:
-    """The same as plain dicts and lists."""
-    return [msgspec.to_builtins(each) for each in suggestion_answers(suggestions, scenario, situation)]
+def common_suggestion(
+    best: CommonChange, looked: int, objects: ClusterObjects, config: LoadedConfig
+) -> CommonSuggestion:
+    """The change for most of the pods that are alike. `looked`: among how many pods these were counted."""
+    suggestion = suggestion_answer(best.suggestion, Scenario(objects, best.example.pod, config), NO_SITUATION)
+    return CommonSuggestion.of(
+        best.example.key, suggestion, frees=best.frees, tried=best.tried, alike=best.alike, looked=looked
+    )

@@ -1,0 +1,23 @@
+"""What the typed answers of all features share.
+
+    Answer, ReadAnswer   what their structs are made of
+    schema               the JSON Schema that is published of them
+
+JSON is msgspec's encoding of the structs, a key for each field in their order; schemas and a part of the OpenAPI page
+are made from them (`python -m kscheduler.server.pages.published`), and text and HTML render them.
+"""
+
+import msgspec
+
+
+class Answer(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """What all structs of an answer share: an unknown key is an error."""
+
+
+class ReadAnswer(Answer, frozen=True, forbid_unknown_fields=False):
+    """An answer that kubectl's plugin reads from a service of another version: what a later one says besides is passed
+    over, and a key that an earlier one does not have has a default. In schemas every key is there.
+    """
+
+
+Names = tuple[str, ...]

@@ -1,1 +1,0 @@
-"""All pending pods of a cluster, by reason."""
