@@ -204,7 +204,7 @@ class Assembly:
         )
 
     def listen_to(self, informers: _HandledKinds) -> None:
-        """Register each handler with the informer of its kind, or what stands for it. Raises `KeyError` if a kind has no informer."""
+        """Register each handler with the informer of its kind, or what stands for it. Raises `KeyError` without one."""
         for kind, handler in self.handlers.items():
             informers[kind].add_handler(handler)
         # After the handler of pods: the cache must already have the change when a preemptor hears of it.
