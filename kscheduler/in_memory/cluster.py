@@ -14,6 +14,7 @@ Whoever makes an `Assembly` of these ports lets it `listen_to(cluster.listeners)
 Limits: there are no resource versions, and so no conflicts. A handler that raises is the caller's to deal with.
 """
 
+import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
@@ -62,7 +63,7 @@ class InMemoryCluster:
 
     def __init__(self, kinds: Iterable[Kind] = ()) -> None:
         """`kinds`: whose stores are there from the beginning, in this order; others come when they are needed."""
-        self.stores: dict[Kind, Store[Any]] = {kind: Store() for kind in kinds}
+        self.stores: dict[Kind, Store[Any]] = {kind: Store() for kind in (*kinds, PODS)}
         """What is true; what a policy shows later is here already."""
         self.listeners: defaultdict[Kind, Listeners] = defaultdict(Listeners)
         self.before: Hook | None = None
@@ -72,16 +73,19 @@ class InMemoryCluster:
 
     def store(self, kind: Kind) -> Store[Any]:
         """The objects of a kind."""
-        return self.stores.setdefault(kind, Store())
+        found = self.stores.get(kind)
+        if found is None:
+            found = self.stores[kind] = Store()
+        return found
 
     def pod_of(self, key: str) -> Pod | None:
         """The pod under `namespace/name`."""
-        found: Pod | None = self.store(PODS).get(key)
+        found: Pod | None = self.stores[PODS].get(key)
         return found
 
     def pods(self) -> list[Pod]:
         """All pods."""
-        return self.store(PODS).list()
+        return self.stores[PODS].list()
 
     # --- the ports of a scheduler -------------------------------------------------------------------------------------
 
@@ -189,13 +193,23 @@ class InMemoryCluster:
 
     def current(self, pod: Pod) -> Pod | None:
         """The newest state of the pod that a request names; `None`: it is gone."""
-        found = self.pod_of(pod.key)
+        found: Pod | None = self.stores[PODS].get(pod.key)
         return found if found is not None and found.metadata.uid == pod.metadata.uid else None
 
     def write(self, kind: Kind, old: KubeObject, new: T) -> T:
         """A request has changed an object. Returns it as it is stored."""
         self.store(kind).put(new.key, new)
         self.deliver(kind, old, new)
+        return new
+
+
+class ShownSoon(InMemoryCluster):
+    """The watch shows what a request has changed in the next turn of the event loop."""
+
+    def write(self, kind: Kind, old: KubeObject, new: T) -> T:
+        """A request has changed an object."""
+        self.store(kind).put(new.key, new)
+        asyncio.get_running_loop().call_soon(self.deliver, kind, old, new)
         return new
 
 

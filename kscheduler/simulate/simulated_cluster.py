@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from kscheduler.aio.clock import VirtualClock
-from kscheduler.api.core import Pod, PodExtendedResourceClaimStatus, PodStatus
+from kscheduler.api.core import Pod, PodStatus
 from kscheduler.api.kinds import KINDS, NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Kind
 from kscheduler.api.meta import Condition, KubeObject
 from kscheduler.assembly import Assembly, group_apis
@@ -27,7 +27,7 @@ from kscheduler.framework.handle import Handle
 from kscheduler.framework.plugin_listener import PluginListener
 from kscheduler.framework.registry import Registry
 from kscheduler.in_memory.at_work import at_work, workers_over
-from kscheduler.in_memory.cluster import InMemoryCluster, T, WrittenNominations
+from kscheduler.in_memory.cluster import ShownSoon, WrittenNominations
 from kscheduler.plugins.dynamic_resources.plugin import DynamicResources
 from kscheduler.plugins.in_tree import registry
 from kscheduler.scenario.decide import scenario_ports
@@ -54,7 +54,7 @@ _LAST_ROUNDS: Final = 10
 _TO_BE_TRIED: Final = ("active", "backoff")
 
 
-class SimulatedCluster(InMemoryCluster):
+class SimulatedCluster(ShownSoon):
     """The cluster of a plan."""
 
     def __init__(self, plan: SimulationPlan) -> None:
@@ -70,7 +70,7 @@ class SimulatedCluster(InMemoryCluster):
         self._moves_before_the_end = self._moves
         self._plan = plan
         tracker = None if plan.running is None else plan.running.cache.devices.claims
-        self._claims = SimulatedClaims(plan.objects, plan.where, self._report_pod, tracker)
+        self._claims = SimulatedClaims(self, plan.objects, plan.where, tracker)
         self._devices = DevicesByClass(plan.config.gates)
         known = registry() if plan.plugins is None else plan.plugins
         self._assembly = self._built(plan.config, known)
@@ -102,7 +102,6 @@ class SimulatedCluster(InMemoryCluster):
                 for obj in self._listed(kind):
                     if id(obj) not in known:
                         self.deliver(kind, None, obj, initial=True)
-        self._claims.follow(handlers[RESOURCE_CLAIMS])
         there = {node.metadata.name for node in objects.nodes} - self._plan.given_nodes
         self._devices_before = devices_in(self._assembly.cache, self._devices, there)
         for api in group_apis(self._plan.config):
@@ -123,7 +122,7 @@ class SimulatedCluster(InMemoryCluster):
     def _listed(self, kind: Kind) -> Iterable[KubeObject]:
         """The objects of a kind, with those that come with new nodes."""
         if kind is RESOURCE_CLAIMS:
-            return self._claims
+            return self.store(kind).list()
         listed: Iterable[KubeObject] = getattr(self._plan.objects, kind.plural)
         return (*listed, *self._plan.added_slices()) if kind is RESOURCE_SLICES else listed
 
@@ -240,25 +239,12 @@ class SimulatedCluster(InMemoryCluster):
         del condition
         asyncio.get_running_loop().call_soon(self.evict, pod, self._preemptor_on(pod.spec.node_name))
 
-    def write(self, kind: Kind, old: KubeObject, new: T) -> T:
-        """The watch shows it in the next turn."""
-        self.store(kind).put(new.key, new)
-        asyncio.get_running_loop().call_soon(self.deliver, kind, old, new)
-        return new
-
     def _preemptor_on(self, node_name: str) -> str:
         """Whose status names the node: that is written before any victim goes."""
         nominated = [
             pod for pod in self.pods() if not pod.spec.node_name and pod.status.nominated_node_name == node_name
         ]
         return max(nominated, key=lambda pod: pod.spec.priority or 0).key if nominated else "preemption"
-
-    def _report_pod(self, pod: Pod, status: PodExtendedResourceClaimStatus) -> None:
-        """The status that would be written."""
-        before = self.pod_of(pod.key)
-        if before is not None:
-            changed = msgspec.structs.replace(before.status, extended_resource_claim_status=status)
-            self.store(PODS).put(pod.key, msgspec.structs.replace(before, status=changed))
 
     def look_at_the_time(self) -> None:
         """In virtual time no slice of the workers ever ends, so that the play would not notice its own end."""

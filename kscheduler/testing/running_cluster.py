@@ -5,7 +5,6 @@
 that a test of a ten-minute Permit takes a millisecond. The API server is in memory: every Binding succeeds at once.
 """
 
-import asyncio
 import warnings
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
@@ -15,7 +14,6 @@ from typing import Any, Final, Self
 from kscheduler.aio.clock import VirtualClock
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.kinds import NODES, PODS, Kind
-from kscheduler.api.meta import KubeObject
 from kscheduler.assembly import Assembly, Ports
 from kscheduler.assembly.configured import Configured
 from kscheduler.assembly.ports import NoEvents, NoEviction
@@ -24,7 +22,7 @@ from kscheduler.framework.cluster.lister import Lister
 from kscheduler.framework.handle import WaitingPods
 from kscheduler.framework.status import Status
 from kscheduler.in_memory.at_work import at_work, turns, workers_over
-from kscheduler.in_memory.cluster import InMemoryCluster, KeptConditions, T
+from kscheduler.in_memory.cluster import KeptConditions, ShownSoon
 from kscheduler.scenario.listed_kinds import ListedKinds, OwnObjects, ShownObjects
 from kscheduler.scenario.scenario import ClusterObjects
 from kscheduler.scheduling.background.refreshed_plugins import RefreshedPlugins
@@ -33,16 +31,6 @@ from kscheduler.scheduling.profiles import misspelt
 
 # Turns of the event loop in which every task comes to a point where it waits for time.
 _SETTLING_TURNS: Final = 100
-
-
-class _ShownSoon(InMemoryCluster):
-    """The watch shows a Binding in the next turn of the event loop."""
-
-    def write(self, kind: Kind, old: KubeObject, new: T) -> T:
-        """A request has changed an object."""
-        self.store(kind).put(new.key, new)
-        asyncio.get_running_loop().call_soon(self.deliver, kind, old, new)
-        return new
 
 
 class _Events(NoEvents):
@@ -75,7 +63,7 @@ class RunningCluster:
         self.clock = VirtualClock()
         """The clock of the plugins, too: their `Handle` has it."""
         self._statuses, self._events = KeptConditions(), _Events()
-        self._cluster = _ShownSoon()
+        self._cluster = ShownSoon()
         self._known: set[str] = set()
         """The keys of all pods that were ever added."""
         self._shown = {kind: ShownObjects() for kind in (NODES, PODS)}
