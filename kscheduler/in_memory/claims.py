@@ -113,6 +113,6 @@ def read(claim: ResourceClaim) -> StoredClaim:
 
 def reserved(status: ResourceClaimStatus, consumer: ResourceClaimConsumerReference) -> ResourceClaimStatus:
     """With a reservation for the consumer."""
-    if any(user.uid == consumer.uid for user in status.reserved_for):
+    if consumer.uid in [user.uid for user in status.reserved_for]:
         return status
     return replace(status, reserved_for=(*status.reserved_for, consumer))
