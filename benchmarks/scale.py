@@ -200,7 +200,7 @@ class Scale:
         if attempt is None:
             raise SystemExit(f"{queued.key} found no node")
         await service.scheduler.bind(attempt)
-        self.cluster.deliver()
+        self.cluster.deliver_all()
         self._see("DELETED", PODS, scale_objects.pending_pod(number, 3, SCHEDULER_NAME, wish))
         await asyncio.sleep(0)
         return took

@@ -124,7 +124,7 @@ class Churn:
                 self._waiting.spawn(attempt.queued.key, self._prepare(attempt))
             else:
                 await self.service.scheduler.bind(attempt)
-        self.cluster.deliver()
+        self.cluster.deliver_all()
         if time.perf_counter() >= self._slice_ends:
             await self._take_turn()
         return True
@@ -135,7 +135,7 @@ class Churn:
 
     async def _take_turn(self) -> None:
         await asyncio.sleep(0)
-        self.cluster.deliver()
+        self.cluster.deliver_all()
         self._slice_ends = time.perf_counter() + _SLICE_SECONDS
         self._flush()
 

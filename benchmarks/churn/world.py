@@ -226,7 +226,7 @@ class World:
             status: PodStatus = _replace(
                 pod.status, phase="Running", start_time=_time(self._steps), container_statuses=containers
             )
-            self.cluster.change(PODS, _replace(pod, status=status))
+            self.cluster.write(PODS, pod, _replace(pod, status=status))
 
     # --- what is rarer ------------------------------------------------------------------------------------------------
 
@@ -318,12 +318,12 @@ class World:
         node = self._nodes[name]
         node.taints[TO_BE_DELETED] = objects.stamp(self._next()), "NoSchedule"
         self._show(node)
-        self.cluster.deliver()
+        self.cluster.deliver_all()
         self._drain(name)
         self._delete(NODES, name)
         self._delete(CSI_NODES, name)
         del self._nodes[name]
-        self.cluster.deliver()
+        self.cluster.deliver_all()
         joined = self._join(has_gpu=node.has_gpu, taints={NOT_READY: ("", "NoSchedule")})
         self._nodes[joined].taints.clear()
         self._show(self._nodes[joined])

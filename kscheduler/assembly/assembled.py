@@ -39,7 +39,7 @@ from kscheduler.framework.handle import Handle
 from kscheduler.framework.plugin_listener import PluginListener
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.registry import Registry
-from kscheduler.informers.informer import Informer
+from kscheduler.informers.informer import Handler, Informer
 from kscheduler.scheduling.attempt.attempt import Scheduler
 from kscheduler.scheduling.attempt.context import AttemptContext, PreemptionRunner, evaluators_of
 from kscheduler.scheduling.attempt_events import STEP_BEGAN, ConfigurationApplied, NodesTouched
@@ -88,6 +88,16 @@ class Informers(Protocol):
     def __getitem__(self, kind: Kind, /) -> Informer[Any]:
         """The informer of a kind. Raises `KeyError`."""
         ...
+
+
+class _Handled(Protocol):
+    """The part of an informer that `listen_to` needs."""
+
+    def add_handler(self, handler: Handler[Any], /) -> None: ...
+
+
+class _HandledKinds(Protocol):
+    def __getitem__(self, kind: Kind, /) -> _Handled: ...
 
 
 class Assembly:
@@ -193,8 +203,8 @@ class Assembly:
             self.pod_handler, self.node_handler, self.cache, self.queue, self.clock, self.ports.observations
         )
 
-    def listen_to(self, informers: Informers) -> None:
-        """Register each handler with the informer of its kind. Raises `KeyError` if a kind has no informer."""
+    def listen_to(self, informers: _HandledKinds) -> None:
+        """Register each handler with the informer of its kind, or what stands for it. Raises `KeyError` without one."""
         for kind, handler in self.handlers.items():
             informers[kind].add_handler(handler)
         # After the handler of pods: the cache must already have the change when a preemptor hears of it.

@@ -1,41 +1,27 @@
-"""A stand-in for API server, controllers and kubelets that executes every request at once.
+"""The cluster in memory of the benchmark, which plays the service's informers, too, and controllers and kubelets.
 
-Each change becomes a watch event, and `deliver` passes the events to the informers' stores and handlers, in order. So a
-Binding comes back as MODIFIED, a deleted victim as DELETED, a condition as MODIFIED; a claim with a selected node gets
-a volume for the node's zone and is bound to it, as a provisioner and the volume controller would do.
+Each change becomes a watch event, and `deliver_all` passes the events to the informers' stores and handlers, in order.
+A Binding comes back as MODIFIED, a deleted victim as DELETED, a condition as MODIFIED; a claim with a selected node
+gets a volume for the node's zone and is bound to it, as a provisioner and the volume controller would do.
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
 from kscheduler.aio.clock import REAL_CLOCK, Clock
-from kscheduler.api.core import (
-    NodeSelector,
-    NodeSelectorRequirement,
-    NodeSelectorTerm,
-    Pod,
-    PodExtendedResourceClaimStatus,
-)
-from kscheduler.api.devices import (
-    DELETE_PROTECTION,
-    AllocationResult,
-    ResourceClaim,
-    ResourceClaimConsumerReference,
-    ResourceClaimStatus,
-)
+from kscheduler.api.core import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod
+from kscheduler.api.devices import ResourceClaim
 from kscheduler.api.groups import POD_GROUPS, KubernetesPodGroup
 from kscheduler.api.kinds import (
     KINDS,
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
-    POD_DISRUPTION_BUDGETS,
     PODS,
     RESOURCE_CLAIMS,
-    WORKLOAD_KINDS,
     Kind,
 )
 from kscheduler.api.meta import Condition, KubeObject, ObjectMeta
@@ -54,39 +40,36 @@ from kscheduler.api.storage import (
 from kscheduler.api.well_known import ZONE
 from kscheduler.assembly import Assembly, Ports
 from kscheduler.assembly.configured import ConfigurationReader
+from kscheduler.assembly.ports import no_waiters
 from kscheduler.bench.template import TemplateError
 from kscheduler.client.claim_writes import StoredClaim
-from kscheduler.client.errors import APIError, APIStatus
 from kscheduler.client.watch import WatchEvent
 from kscheduler.config.feature_gates import DEFAULT_GATES, FeatureGates
 from kscheduler.framework.status import SUCCESS, Status
+from kscheduler.in_memory.claims import PROTECTED, UNPROTECTED, InMemoryClaims
+from kscheduler.in_memory.cluster import InMemoryCluster, T
 from kscheduler.informers.informer import Informer
-from kscheduler.scheduling.eviction.disruption_budgets import StoredBudgets
 from kscheduler.scheduling.failures.status_writer import StatusWriter
 from kscheduler.scheduling.groups.group_status_writer import GroupStatusWriter
-from kscheduler.scheduling.handlers.workloads import StoredWorkloads
 from kscheduler.scheduling.reports import EventSink
 
 _SCHEDULED: Final = (Condition(type="PodScheduled", status="True"),)
 _replace = msgspec.structs.replace
 
 
-class StandIn:
-    """The cluster as the scheduler sees it. Implements the protocols for writes to pods, victims and volumes."""
+class StandIn(InMemoryCluster):
+    """The cluster as the scheduler sees it. Implements the protocols for writes to volumes and groups, too."""
 
-    def __init__(self) -> None:
-        self.informers: Mapping[Kind, Informer[Any]] = {kind: Informer(kind) for kind in (*KINDS.values(), POD_GROUPS)}
+    def __init__(self, kinds: Iterable[Kind] = (*KINDS.values(), POD_GROUPS)) -> None:
+        super().__init__()
+        self.informers: Mapping[Kind, Informer[Any]] = {kind: Informer(kind) for kind in kinds}
+        self.stores = {kind: informer.store for kind, informer in self.informers.items()}
         self.on_bound: Callable[[str], None] = lambda _uid: None
         """Called with the UID of each pod that gets a node."""
         self._events: deque[tuple[Kind, WatchEvent[Any]]] = deque()
         self._version = 1
 
-    def pod_of(self, key: str) -> Pod | None:
-        """A pod in the state that the watch showed last."""
-        found: Pod | None = self.informers[PODS].store.get(key)
-        return found
-
-    def deliver(self) -> None:
+    def deliver_all(self) -> None:
         """Deliver all changes as watch events."""
         events, informers = self._events, self.informers
         while events:
@@ -108,43 +91,33 @@ class StandIn:
     def terminate(self, pod: Pod) -> None:
         """Mark a pod as terminating; a finalizer keeps it."""
         metadata = _replace(pod.metadata, deletion_timestamp="2026-11-21T00:00:00Z")
-        self._modify(PODS, _replace(pod, metadata=metadata))
+        self.write(PODS, pod, _replace(pod, metadata=metadata))
 
     def show(self, kind: Kind, obj: KubeObject) -> None:
         """Show a newer version of an object that another client has written; it has its own resource version."""
         self._events.append((kind, WatchEvent("MODIFIED", obj)))
 
-    def change(self, kind: Kind, obj: KubeObject) -> None:
-        """The same, with a new resource version, as for the scheduler's own writes."""
-        self._modify(kind, obj)
-
-    def _modify(self, kind: Kind, obj: Any) -> Any:
-        """Give a changed object a new resource version, and show it."""
+    def write(self, kind: Kind, old: KubeObject, new: T) -> T:
+        """Give a changed object a new resource version, and show it with the next events."""
+        del old
         self._version += 1
-        obj.metadata = _replace(obj.metadata, resource_version=str(self._version))
-        self._events.append((kind, WatchEvent("MODIFIED", obj)))
-        return obj
+        new.metadata = _replace(new.metadata, resource_version=str(self._version))
+        self._events.append((kind, WatchEvent("MODIFIED", new)))
+        return new
 
     # --- requests of the scheduler ------------------------------------------------------------------------------------
 
     async def bind(self, pod: Pod, node_name: str) -> Status:
-        """Accept a Binding. Implements `framework.handle.Writer`."""
+        """Accept a Binding, without a look at the store or a hook: what is measured is the scheduler."""
         status = _replace(pod.status, conditions=_SCHEDULED, nominated_node_name="")
-        self._modify(PODS, _replace(pod, spec=_replace(pod.spec, node_name=node_name), status=status))
+        self.write(PODS, pod, _replace(pod, spec=_replace(pod.spec, node_name=node_name), status=status))
         self.on_bound(pod.metadata.uid)
         return SUCCESS
 
-    async def patch_status(self, pod: Pod, condition: Condition | None, nominated_node_name: str | None) -> Pod:
-        """Accept a condition and a nomination. Implements `scheduling.failures.status_writer.StatusPatcher`."""
-        status = pod.status
-        if condition is not None:
-            status = _replace(status, conditions=(condition,))
-        if nominated_node_name is not None:
-            status = _replace(status, nominated_node_name=nominated_node_name)
-        if status == pod.status:
-            return pod
-        changed: Pod = self._modify(PODS, _replace(pod, status=status))
-        return changed
+    def apply_eviction(self, pod: Pod, condition: Condition) -> None:
+        """Delete a victim without a grace period."""
+        del condition
+        self.delete(PODS, pod)
 
     async def patch_condition(
         self, collection: str, namespace: str, name: str, uid: str, condition: Condition, since: str | None
@@ -154,21 +127,12 @@ class StandIn:
         group: KubernetesPodGroup | None = self.informers[POD_GROUPS].store.get(f"{namespace}/{name}")
         if group is not None:
             status = _replace(group.status, conditions=(condition,))
-            self._modify(POD_GROUPS, _replace(group, status=status))
-
-    async def evict_pod(self, pod: Pod, condition: Condition) -> bool:
-        """Delete a victim without a grace period. Implements `scheduling.eviction.victims.VictimWriter`."""
-        del condition
-        known = self.pod_of(pod.key)
-        if known is None or known.metadata.uid != pod.metadata.uid:
-            return False
-        self.delete(PODS, known)
-        return True
+            self.write(POD_GROUPS, group, _replace(group, status=status))
 
     async def bind_volume(self, volume: PersistentVolume) -> PersistentVolume | Status:
         """Accept a claim reference, and bind the claim. Implements `framework.cluster.volumes.VolumeWriter`."""
         bound = _replace(volume, status=PersistentVolumeStatus(phase="Bound"))
-        self._modify(PERSISTENT_VOLUMES, bound)
+        self.write(PERSISTENT_VOLUMES, volume, bound)
         owner = volume.spec.claim_ref
         claim = self._claim(f"{owner.namespace}/{owner.name}") if owner is not None else None
         if claim is not None:
@@ -177,7 +141,7 @@ class StandIn:
 
     async def select_node(self, claim: PersistentVolumeClaim) -> PersistentVolumeClaim | Status:
         """Accept a selected node, create a volume for it and bind both."""
-        selected: PersistentVolumeClaim = self._modify(PERSISTENT_VOLUME_CLAIMS, _replace(claim))
+        selected = self.write(PERSISTENT_VOLUME_CLAIMS, claim, _replace(claim))
         volume = self._volume_for(selected)
         self._events.append((PERSISTENT_VOLUMES, WatchEvent("ADDED", volume)))
         self._bind_claim(selected, volume.metadata.name)
@@ -192,7 +156,7 @@ class StandIn:
         spec = _replace(claim.spec, volume_name=volume_name)
         metadata = _replace(claim.metadata, annotations=annotations)
         status = PersistentVolumeClaimStatus(phase="Bound")
-        self._modify(PERSISTENT_VOLUME_CLAIMS, _replace(claim, metadata=metadata, spec=spec, status=status))
+        self.write(PERSISTENT_VOLUME_CLAIMS, claim, _replace(claim, metadata=metadata, spec=spec, status=status))
 
     def _volume_for(self, claim: PersistentVolumeClaim) -> PersistentVolume:
         meta = claim.metadata
@@ -255,109 +219,55 @@ class ServiceInProcess(Assembly):
         """
         self.cluster = cluster
         self.events = CountedEvents() if events is None else events
-        self.status_writer = StatusWriter(cluster, self.events, cluster.pod_of, clock=clock)
+        self.status_writer = StatusWriter(cluster, self.events, cluster.stores[PODS].get, clock=clock)
         configured = ConfigurationReader(gates, plugins).default(SCHEDULER_NAME)
         self.group_writer = GroupStatusWriter(cluster, clock)
         super().__init__(configured.config, configured.registry, self._cluster_ports(journal), clock)
         self.listen_to(cluster.informers)
 
     def _cluster_ports(self, journal: object | None) -> Ports:
-        cluster = self.cluster
-        return Ports(
-            binder=cluster,
-            evictor=cluster,
+        return self.cluster.ports(
             statuses=self.status_writer,
             group_statuses=self.group_writer,
             events=self.events,
-            volume_writer=cluster,
-            claim_storage=StandInClaims(cluster),
-            pod_of=cluster.pod_of,
-            workloads=StoredWorkloads(*(cluster.informers[kind].store for kind in WORKLOAD_KINDS)),
-            budgets=StoredBudgets(cluster.informers[POD_DISRUPTION_BUDGETS].store),
+            volume_writer=self.cluster,
+            claim_storage=StandInClaims(self.cluster),
+            on_arrival=no_waiters,
             journal=journal,
         )
 
 
-# The stand-in's claims to devices: writes are accepted at once, and shown with the next events.
-
-_PROTECTED: dict[str, Any] = {"metadata": {"finalizers": [DELETE_PROTECTION]}}
-_UNPROTECTED: dict[str, Any] = {"metadata": {}}
-
-
-class StandInClaims:
-    """Implements `scheduling.claims.claim_storage.ClaimStorage`."""
+class StandInClaims(InMemoryClaims):
+    """Claims whose writes are shown with the next events."""
 
     def __init__(self, cluster: StandIn) -> None:
-        self._cluster = cluster
+        super().__init__(cluster)
+        self._stand_in = cluster
         self._unseen: dict[str, ResourceClaim] = {}
         """Claims by key whose newest version is not shown yet."""
-        self._created = 0
 
-    async def get_claim(self, namespace: str, name: str) -> StoredClaim:
-        """The newest version. Raises `APIError` (404)."""
-        key = f"{namespace}/{name}"
-        shown: ResourceClaim | None = self._cluster.informers[RESOURCE_CLAIMS].store.get(key)
+    def find(self, key: str) -> ResourceClaim | None:
+        """The newest version."""
+        shown: ResourceClaim | None = self._stand_in.informers[RESOURCE_CLAIMS].store.get(key)
         unseen = self._unseen.get(key)
         if unseen is not None and (shown is None or shown is unseen):
             del self._unseen[key]  # it has been shown, and may be gone since
             unseen = None
-        claim = unseen or shown
-        if claim is None:
-            raise APIError(APIStatus(kind="Status", code=404, reason="NotFound", message=f"{key} not found"))
-        return StoredClaim(claim, _PROTECTED if claim.status.allocation is not None else _UNPROTECTED)
+        return unseen or shown
+
+    def put(self, claim: ResourceClaim) -> ResourceClaim:
+        """Accept a write."""
+        changed = self._unseen[claim.key] = self._stand_in.write(RESOURCE_CLAIMS, claim, _replace(claim))
+        return changed
 
     async def protect(self, stored: StoredClaim) -> StoredClaim:
         """Accept the finalizer."""
-        return StoredClaim(self._modified(stored.claim, stored.claim.status), _PROTECTED)
+        return StoredClaim(self.put(stored.claim), PROTECTED)
 
     async def unprotect(self, stored: StoredClaim) -> StoredClaim:
         """Accept that it goes."""
-        return StoredClaim(self._modified(stored.claim, stored.claim.status), _UNPROTECTED)
-
-    async def reserve(
-        self,
-        stored: StoredClaim,
-        consumer: ResourceClaimConsumerReference,
-        allocation: AllocationResult | None,
-        allocated_at: str | None,
-    ) -> StoredClaim:
-        """Accept an allocation and a reservation."""
-        status = stored.claim.status
-        given = status.allocation if allocation is None else _replace(allocation, allocation_timestamp=allocated_at)
-        status = _replace(status, allocation=given, reserved_for=(*status.reserved_for, consumer))
-        return StoredClaim(self._modified(stored.claim, status), stored.tree)
-
-    async def free(self, stored: StoredClaim) -> StoredClaim:
-        """Accept that the claim holds nothing."""
-        return StoredClaim(self._modified(stored.claim, ResourceClaimStatus()), stored.tree)
-
-    async def release(self, namespace: str, name: str, claim_uid: str, pod_uid: str) -> StoredClaim:
-        """Accept that a pod's reservation goes."""
-        del claim_uid
-        stored = await self.get_claim(namespace, name)
-        status = stored.claim.status
-        users = tuple(user for user in status.reserved_for if user.uid != pod_uid)
-        return StoredClaim(self._modified(stored.claim, _replace(status, reserved_for=users)), stored.tree)
-
-    async def create(self, claim: ResourceClaim, generate_name: str) -> StoredClaim:
-        """Accept a claim for extended resources."""
-        self._created += 1
-        name = f"{generate_name}{self._created}"
-        meta: ObjectMeta = _replace(claim.metadata, name=name, uid=f"uid-of-{name}", resource_version="1")
-        created = _replace(claim, metadata=meta)
-        self._cluster.create(RESOURCE_CLAIMS, created)
-        return StoredClaim(created, _UNPROTECTED)
+        return StoredClaim(self.put(stored.claim), UNPROTECTED)
 
     async def delete(self, claim: ResourceClaim) -> None:
         """Accept that a claim goes."""
-        self._cluster.delete(RESOURCE_CLAIMS, claim)
-
-    async def report_pod(self, pod: Pod, status: PodExtendedResourceClaimStatus) -> None:
-        """Accept a pod's status."""
-        self._cluster.change(PODS, _replace(pod, status=_replace(pod.status, extended_resource_claim_status=status)))
-
-    def _modified(self, claim: ResourceClaim, status: ResourceClaimStatus) -> ResourceClaim:
-        changed = _replace(claim, status=status)
-        self._cluster.change(RESOURCE_CLAIMS, changed)
-        self._unseen[changed.key] = changed
-        return changed
+        self._stand_in.delete(RESOURCE_CLAIMS, claim)

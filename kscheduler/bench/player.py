@@ -260,7 +260,7 @@ class Player:
             phase.scored_nodes += feasible if feasible > 1 else 0
             await self._bind(attempt)
         bound = now()
-        self.cluster.deliver()
+        self.cluster.deliver_all()
         shown = now()
         phase.binding += bound - decided
         phase.watching += shown - bound
@@ -292,7 +292,7 @@ class Player:
     async def _take_turn(self) -> None:
         """Give the event loop a turn; then deliver watch events and flush finished back-offs."""
         await asyncio.sleep(0)
-        self.cluster.deliver()
+        self.cluster.deliver_all()
         now = time.perf_counter()
         self._slice_ends = now + SLICE_SECONDS
         if now >= self._flush_at:
@@ -309,7 +309,7 @@ class Player:
             while self._due[number] <= bound:
                 self._due[number] += disturbance.every
                 disturbance.step(self.cluster)
-        self.cluster.deliver()
+        self.cluster.deliver_all()
 
     # --- the result ---------------------------------------------------------------------------------------------------
 

@@ -89,20 +89,30 @@ class ListedObjects:
 
 
 class ShownObjects(ListedObjects):
-    """Objects that come, change and go. A plugin's failure when it is told is the caller's: tests want to see it."""
+    """Objects that come, change and go. Implements `informers.Handler`, too.
 
-    def show(self, obj: KubeObject) -> None:
-        """An object is there, or is another one now."""
-        before = self._objects.get(obj.key)
-        self._objects[obj.key] = obj
+    A plugin's failure when it is told is the caller's: tests want to see it.
+    """
+
+    def on_add(self, obj: KubeObject, initial: bool) -> None:
+        """An object is there."""
+        del initial
+        self._show(None, obj)
+
+    def on_update(self, old: KubeObject, new: KubeObject) -> None:
+        """An object has changed."""
+        self._show(old, new)
+
+    def _show(self, old: KubeObject | None, new: KubeObject) -> None:
+        self._objects[new.key] = new
         for call in self._calls:
-            call(before, obj)
+            call(old, new)
 
-    def remove(self, obj: KubeObject) -> None:
+    def on_delete(self, obj: KubeObject) -> None:
         """An object is gone."""
-        before = self._objects.pop(obj.key, obj)
+        del self._objects[obj.key]
         for call in self._calls:
-            call(before, None)
+            call(obj, None)
 
 
 class ListedKinds:

@@ -13,24 +13,16 @@ from typing import Any, Final, cast
 from kscheduler.aio.clock import Clock
 from kscheduler.aio.tasks import Slicer, WakeupEvent
 from kscheduler.api.core import Pod
-from kscheduler.api.kinds import (
-    PERSISTENT_VOLUME_CLAIMS,
-    POD_DISRUPTION_BUDGETS,
-    PODS,
-    WORKLOAD_KINDS,
-    Kind,
-)
+from kscheduler.api.kinds import PERSISTENT_VOLUME_CLAIMS, PODS, Kind
 from kscheduler.api.meta import KubeObject
 from kscheduler.api.storage import PersistentVolumeClaim
-from kscheduler.assembly import Assembly, Ports
+from kscheduler.assembly import Assembly
 from kscheduler.config.loader import LoadedConfig
 from kscheduler.framework.cluster.client import ClusterClient
 from kscheduler.framework.cluster.lister import ListerOf
 from kscheduler.framework.registry import Registry
+from kscheduler.in_memory.cluster import InMemoryCluster
 from kscheduler.informers.informer import Informer
-from kscheduler.informers.store import Store
-from kscheduler.scheduling.eviction.disruption_budgets import StoredBudgets
-from kscheduler.scheduling.handlers.workloads import StoredWorkloads
 from kscheduler.shadow.change_buffer import BufferedChange, ChangeBuffer
 from kscheduler.shadow.left_pending import PendingReview
 from kscheduler.shadow.order_search import SearchEconomy
@@ -86,16 +78,11 @@ class Follower:
         self.settings = settings
         self._clock = clock
         self._wakeup = WakeupEvent(clock)
-        self._stores: dict[Kind, Store[Any]] = {}
+        self._cluster = InMemoryCluster()
         given: dict[str, Any] = {} if lister is None else {"lister": lister}
-        ports = Ports(
-            pod_of=self._store(PODS).get,
-            workloads=StoredWorkloads(*(self._store(kind) for kind in WORKLOAD_KINDS)),
-            budgets=StoredBudgets(self._store(POD_DISRUPTION_BUDGETS)),
-            client=client,
-            **given,
-        )
+        ports = self._cluster.reading_ports(client=client, **given)
         self.assembly = Assembly(config, registry, ports, clock, on_quarantine=self._quarantine_soon)
+        self.assembly.listen_to(self._cluster.listeners)
         self.change_buffer = ChangeBuffer(settings.settle_seconds)
         self.sums = Sums(settings.followed)
         self.placements = Placements()
@@ -177,25 +164,15 @@ class Follower:
 
     def _apply(self, change: BufferedChange) -> None:
         """Apply it as the service would have when it came."""
-        old, new, store = change.old, change.new, self._store(change.kind)
-        handler = self.assembly.handlers.get(change.kind)
-        if new is not None:
-            store.put(new.key, new)
-            if handler is not None and old is not None:
-                handler.on_update(old, new)
-            elif handler is not None:
-                handler.on_add(new, initial=not self.begun.is_set())
-        elif old is not None:
-            if old.key in store:
-                store.remove(old.key)
-            if handler is not None:
-                handler.on_delete(old)
-
-    def _store(self, kind: Kind) -> Store[Any]:
-        return self._stores.setdefault(kind, Store())
+        if change.new is not None:
+            self._cluster.put(change.kind, change.new, initial=not self.begun.is_set())
+        elif change.old is not None:
+            there = self._cluster.store(change.kind).get(change.old.key)
+            if there is not None and there.metadata.uid == change.old.metadata.uid:  # else another one took its place
+                self._cluster.remove(change.kind, change.old.key)
 
     def _claim(self, key: str) -> PersistentVolumeClaim | None:
-        found: PersistentVolumeClaim | None = self._store(PERSISTENT_VOLUME_CLAIMS).get(key)
+        found: PersistentVolumeClaim | None = self._cluster.store(PERSISTENT_VOLUME_CLAIMS).get(key)
         return found
 
     def _is_followed(self, pod: Pod) -> bool:
@@ -275,7 +252,7 @@ class Follower:
             record = self._judge.would_go(pod)
             return record.node_name if record is not None else ""
 
-        waiting = (pod for pod in self._store(PODS).list() if self._is_followed(pod))
+        waiting = (pod for pod in self._cluster.pods() if self._is_followed(pod))
         self.pending.look(waiting, would_go, self._looked_at)
 
     # --- plugins ------------------------------------------------------------------------------------------------------
@@ -287,7 +264,7 @@ class Follower:
         self._is_quarantine_due = False
         compiled = self.assembly.draft_quarantines()
         if compiled is not None:
-            self.assembly.apply(compiled, self._store(PODS).list())
+            self.assembly.apply(compiled, self._cluster.pods())
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,45 +7,39 @@
 Devices are ready as soon as they are allocated: binding conditions are the drivers' part, and nobody plays it.
 """
 
-from collections.abc import Callable, Iterator
-from typing import Any, Final
+from collections.abc import Iterator
+from typing import Final
 
 from msgspec.structs import replace
 
 from kscheduler.api.core import Pod, PodExtendedResourceClaimStatus
-from kscheduler.api.devices import (
-    DELETE_PROTECTION,
-    AllocationResult,
-    ResourceClaim,
-    ResourceClaimConsumerReference,
-    ResourceClaimStatus,
-)
+from kscheduler.api.devices import AllocationResult, ResourceClaim, ResourceClaimConsumerReference
+from kscheduler.api.kinds import PODS, RESOURCE_CLAIMS
 from kscheduler.client.claim_writes import StoredClaim
-from kscheduler.client.errors import APIError, APIStatus
 from kscheduler.framework.rules.device_readiness import DeviceFailedError, is_ready
-from kscheduler.informers.informer import Handler
+from kscheduler.in_memory.claims import FREE, InMemoryClaims, read, reserved
+from kscheduler.in_memory.cluster import InMemoryCluster
 from kscheduler.scenario.device_claims import specs_of_made, with_claims
 from kscheduler.scenario.scenario import ClusterObjects
 from kscheduler.state.devices.claims import ClaimTracker
 
-_PROTECTED: Final[dict[str, Any]] = {"metadata": {"finalizers": [DELETE_PROTECTION]}}
-_UNPROTECTED: Final[dict[str, Any]] = {"metadata": {}}
 # Pods that a note names.
 _NAMED: Final = 3
 
-ReportPod = Callable[[Pod, PodExtendedResourceClaimStatus], None]
 
-
-class SimulatedClaims:
-    """Implements `scheduling.claims.claim_storage.ClaimStorage`; each write takes effect and is shown at once."""
+class SimulatedClaims(InMemoryClaims):
+    """The claims of a cluster that is played, which nobody hears of until it is."""
 
     def __init__(
-        self, objects: ClusterObjects, where: str, report_pod: ReportPod, running: ClaimTracker | None
+        self, cluster: InMemoryCluster, objects: ClusterObjects, where: str, running: ClaimTracker | None
     ) -> None:
         """`where`: the source of the objects, for notes. `running`: a service's own tracker, with newer versions."""
-        self._where, self._report_pod, self._running = where, report_pod, running
-        self._stored = {claim.key: claim for claim in map(_identified, _newest(objects, running))}
-        self._version = max((_number(claim) for claim in self._stored.values()), default=0)
+        super().__init__(cluster)
+        self._where, self._running = where, running
+        self._store = cluster.store(RESOURCE_CLAIMS)
+        for claim in map(_identified, _newest(objects, running)):
+            self._store.put(claim.key, claim)
+        self._version = max(map(_number, self._store.list()), default=0)
         given = {template.key: template.spec.spec for template in objects.resourceclaimtemplates}
         self._presumed = {
             template: spec
@@ -57,14 +51,6 @@ class SimulatedClaims:
         """By template that is not known, the pods that wait for it."""
         self._used: set[str] = set()
         """Templates that claims were made from."""
-        self._handler: Handler[ResourceClaim] | None = None
-
-    def follow(self, handler: Handler[ResourceClaim]) -> None:
-        """Show this handler each change from now on."""
-        self._handler = handler
-
-    def __iter__(self) -> Iterator[ResourceClaim]:
-        return iter(tuple(self._stored.values()))
 
     def notes(self) -> list[str]:
         """What had to be presumed of templates, and which are missing."""
@@ -86,11 +72,11 @@ class SimulatedClaims:
 
     def made_for(self, pod: Pod) -> Pod:
         """The pod with the claims that its templates ask for."""
-        after = with_claims(pod, self._specs, self._stored.__contains__)
+        after = with_claims(pod, self._specs, self._store.__contains__)
         for _, template in after.missing:
             self._missing.setdefault(template, []).append(pod.key)
         for claim in after.claims:
-            self._put(claim)
+            self.put(claim)
         if after.claims:
             namespace = pod.metadata.namespace
             self._used |= {f"{namespace}/{entry.resource_claim_template_name}" for entry in pod.spec.resource_claims}
@@ -104,29 +90,29 @@ class SimulatedClaims:
         """A service is about to bind the pod: what it has chosen for the pod's claims counts as written."""
         tracker = self._running
         for key in self._keys_of(pod):
-            claim = self._stored.get(key)
+            claim = self._store.get(key)
             pending = None if claim is None or tracker is None else tracker.pending(claim.metadata.uid)
             if claim is None or tracker is None:
                 continue
             status = claim.status if pending is None or claim.status.allocation else pending.status
             if status.allocation is not None:
-                self._put(replace(claim, status=_reserved(status, _consumer(pod))))
+                self.put(replace(claim, status=reserved(status, _consumer(pod))))
             tracker.remove_pending(claim.metadata.uid, force=True)
 
     def pod_is_gone(self, pod: Pod) -> None:
         """What becomes of its claims."""
         uid = pod.metadata.uid
         for key in self._keys_of(pod):
-            claim = self._stored.get(key)
+            claim = self._store.get(key)
             if claim is None:
                 continue
             owner = claim.metadata.controller
             if owner is not None and owner.uid == uid:
-                self._remove(claim)
+                self._cluster.remove(RESOURCE_CLAIMS, key)
                 continue
             left = tuple(user for user in claim.status.reserved_for if user.uid != uid)
             if len(left) < len(claim.status.reserved_for):
-                self._put(replace(claim, status=replace(claim.status, reserved_for=left) if left else _FREE))
+                self.put(replace(claim, status=replace(claim.status, reserved_for=left) if left else FREE))
 
     def _keys_of(self, pod: Pod) -> Iterator[str]:
         """The claims of the pod, with that for its extended resources."""
@@ -141,20 +127,8 @@ class SimulatedClaims:
     # --- the API server's part ----------------------------------------------------------------------------------------
 
     async def get_claim(self, namespace: str, name: str) -> StoredClaim:
-        """The claim as it is. Raises `APIError` (404)."""
-        claim = self._stored.get(f"{namespace}/{name}")
-        if claim is None:
-            text = f'resourceclaims.resource.k8s.io "{name}" not found'
-            raise APIError(APIStatus(kind="Status", code=404, reason="NotFound", message=text))
-        return _stored(_as_if_ready(claim))
-
-    async def protect(self, stored: StoredClaim) -> StoredClaim:
-        """Nothing is deleted meanwhile."""
-        return StoredClaim(stored.claim, _PROTECTED)
-
-    async def unprotect(self, stored: StoredClaim) -> StoredClaim:
-        """Nothing is deleted meanwhile."""
-        return StoredClaim(stored.claim, _UNPROTECTED)
+        """The claim with its devices ready. Raises `APIError` (404)."""
+        return read(_as_if_ready((await super().get_claim(namespace, name)).claim))
 
     async def reserve(
         self,
@@ -163,67 +137,18 @@ class SimulatedClaims:
         allocation: AllocationResult | None,
         allocated_at: str | None,
     ) -> StoredClaim:
-        """The allocation, if there is one, and the reservation are written."""
+        """The devices are ready as soon as they are allocated, and nobody reads when that was."""
         del allocated_at
-        status = stored.claim.status
-        if allocation is not None:
-            status = replace(status, allocation=allocation)
-        written = replace(stored.claim, status=_reserved(status, consumer))
-        return _stored(self._put(_as_if_ready(written)))
-
-    async def free(self, stored: StoredClaim) -> StoredClaim:
-        """The claim holds nothing any more."""
-        return _stored(self._put(replace(stored.claim, status=_FREE)))
-
-    async def release(self, namespace: str, name: str, claim_uid: str, pod_uid: str) -> StoredClaim:
-        """A pod's reservation goes."""
-        del claim_uid
-        stored = await self.get_claim(namespace, name)
-        left = tuple(user for user in stored.claim.status.reserved_for if user.uid != pod_uid)
-        status = replace(stored.claim.status, reserved_for=left)
-        return _stored(self._put(replace(stored.claim, status=status)))
-
-    async def create(self, claim: ResourceClaim, generate_name: str) -> StoredClaim:
-        """A claim for extended resources."""
-        namespace, number = claim.metadata.namespace, 1
-        while f"{namespace}/{generate_name}{number}" in self._stored:
-            number += 1
-        name = f"{generate_name}{number}"
-        metadata = replace(claim.metadata, name=name, uid=f"uid-of-{namespace}/{name}")
-        return _stored(self._put(replace(claim, metadata=metadata)))
-
-    async def delete(self, claim: ResourceClaim) -> None:
-        """The claim goes."""
-        if claim.key in self._stored:
-            self._remove(self._stored[claim.key])
+        status = stored.claim.status if allocation is None else replace(stored.claim.status, allocation=allocation)
+        written = replace(stored.claim, status=reserved(status, consumer))
+        return read(self.put(_as_if_ready(written)))
 
     async def report_pod(self, pod: Pod, status: PodExtendedResourceClaimStatus) -> None:
-        """The pod's status names the claim for its extended resources."""
-        self._report_pod(pod, status)
-
-    def _put(self, claim: ResourceClaim) -> ResourceClaim:
-        self._version += 1
-        before = self._stored.get(claim.key)
-        written = replace(claim, metadata=replace(claim.metadata, resource_version=str(self._version)))
-        self._stored[claim.key] = written
-        if self._handler is not None:
-            if before is None:
-                self._handler.on_add(written, initial=False)
-            else:
-                self._handler.on_update(before, written)
-        return written
-
-    def _remove(self, claim: ResourceClaim) -> None:
-        del self._stored[claim.key]
-        if self._handler is not None:
-            self._handler.on_delete(claim)
-
-
-_FREE: Final = ResourceClaimStatus()
-
-
-def _stored(claim: ResourceClaim) -> StoredClaim:
-    return StoredClaim(claim, _PROTECTED if claim.status.allocation is not None else _UNPROTECTED)
+        """The pod's status names the claim for its extended resources; the watch shows it with the next change."""
+        before = self._cluster.current(pod)
+        if before is not None:
+            changed = replace(before.status, extended_resource_claim_status=status)
+            self._cluster.store(PODS).put(pod.key, replace(before, status=changed))
 
 
 def _identified(claim: ResourceClaim) -> ResourceClaim:
@@ -237,12 +162,6 @@ def _identified(claim: ResourceClaim) -> ResourceClaim:
 
 def _consumer(pod: Pod) -> ResourceClaimConsumerReference:
     return ResourceClaimConsumerReference(resource="pods", name=pod.metadata.name, uid=pod.metadata.uid)
-
-
-def _reserved(status: ResourceClaimStatus, consumer: ResourceClaimConsumerReference) -> ResourceClaimStatus:
-    if any(user.uid == consumer.uid for user in status.reserved_for):
-        return status
-    return replace(status, reserved_for=(*status.reserved_for, consumer))
 
 
 def _as_if_ready(claim: ResourceClaim) -> ResourceClaim:

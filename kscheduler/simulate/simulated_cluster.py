@@ -1,8 +1,8 @@
 """A scheduler at work on a copy of a cluster, in virtual time: the service's queue, workers, cycle and evictions.
 
-Its API server is this class: a Binding succeeds at once, an evicted pod is gone at once and made again by its owner,
-conditions are kept for the answer. Nothing leaves the process. PreBind is left out, as it prepares the world outside
-(volumes, what custom plugins do there): what Reserve has assumed stays assumed. Only claims to devices are
+Its API server is the in-memory one: a Binding succeeds at once, an evicted pod is gone at once and made again by its
+owner, conditions are kept for the answer. Nothing leaves the process. PreBind is left out, as it prepares the world
+outside (volumes, what custom plugins do there): what Reserve has assumed stays assumed. Only claims to devices are
 written, into `simulated_claims`: pods that share one wait until it is.
 """
 
@@ -16,19 +16,18 @@ from typing import Any, Final
 import msgspec
 
 from kscheduler.aio.clock import VirtualClock
-from kscheduler.aio.tasks import while_running
-from kscheduler.api.core import Pod, PodExtendedResourceClaimStatus, PodStatus
+from kscheduler.api.core import Pod, PodStatus
 from kscheduler.api.kinds import KINDS, NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Kind
 from kscheduler.api.meta import Condition, KubeObject
-from kscheduler.assembly import Assembly, Ports, group_apis
-from kscheduler.assembly.ports import NoStatuses
+from kscheduler.assembly import Assembly, group_apis
 from kscheduler.assembly.profiles_over import built_profiles
 from kscheduler.config.errors import ConfigError
 from kscheduler.config.loader import LoadedConfig
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.plugin_listener import PluginListener
 from kscheduler.framework.registry import Registry
-from kscheduler.framework.status import SUCCESS, Status
+from kscheduler.in_memory.at_work import at_work, workers_over
+from kscheduler.in_memory.cluster import ShownSoon, WrittenNominations
 from kscheduler.plugins.dynamic_resources.plugin import DynamicResources
 from kscheduler.plugins.in_tree import registry
 from kscheduler.scenario.decide import scenario_ports
@@ -36,15 +35,12 @@ from kscheduler.scenario.device_claims import DevicesByClass
 from kscheduler.scenario.files import ScenarioError
 from kscheduler.scenario.scenario import ClusterObjects
 from kscheduler.scheduling.profiles import Profiles
-from kscheduler.scheduling.work.concurrency import AdaptiveLimit
-from kscheduler.scheduling.work.workers import Workers
 from kscheduler.simulate.cluster_capacity import capacity_before, capacity_in, devices_in
 from kscheduler.simulate.simulated_claims import SimulatedClaims
 from kscheduler.simulate.simulation_plan import SimulationPlan
 from kscheduler.simulate.simulation_result import PENDING, REMOVAL, Evicted, Placed, ResourceCapacity, StillPending
 from kscheduler.state.pod_groups import PodGroupTable
 
-_WORKERS: Final = 4
 # Turns of the event loop in which a chain of awaits comes to its end.
 _QUIET_TURNS: Final = 30
 # The longest back-off; virtual.
@@ -58,16 +54,15 @@ _LAST_ROUNDS: Final = 10
 _TO_BE_TRIED: Final = ("active", "backoff")
 
 
-class SimulatedCluster:
+class SimulatedCluster(ShownSoon):
     """The cluster of a plan."""
 
     def __init__(self, plan: SimulationPlan) -> None:
         """Raises `ScenarioError` where the configuration cannot be used."""
+        super().__init__()
         self.clock = VirtualClock()
         self._ends_at = perf_counter() + plan.seconds
-        self._pods: dict[str, Pod] = {}
         self._origins: dict[str, str] = {}
-        self._conditions: dict[str, Condition] = {}
         self._numbers: dict[str, int] = {}
         self._statuses = _Statuses(self)
         self._evicted: list[Evicted] = []
@@ -75,24 +70,17 @@ class SimulatedCluster:
         self._moves_before_the_end = self._moves
         self._plan = plan
         tracker = None if plan.running is None else plan.running.cache.devices.claims
-        self._claims = SimulatedClaims(plan.objects, plan.where, self._report_pod, tracker)
+        self._claims = SimulatedClaims(self, plan.objects, plan.where, tracker)
         self._devices = DevicesByClass(plan.config.gates)
         known = registry() if plan.plugins is None else plan.plugins
-        ports = scenario_ports(plan.objects)
-        self._assembly = self._built(plan.config, known, ports)
-        queue, scheduler = self._assembly.queue, self._assembly.scheduler
-        self._workers = Workers(_WORKERS, queue, scheduler, AdaptiveLimit(_WORKERS, _WORKERS), self.clock)
+        self._assembly = self._built(plan.config, known)
+        self._workers = workers_over(self._assembly, self)
         self._show_all()
 
-    def _built(self, config: LoadedConfig, known: Registry, ports: Ports) -> Assembly:
-        connected = replace(
-            ports,
-            binder=self,
-            evictor=self,
-            statuses=self._statuses,
-            claim_storage=self._claims,
-            pod_of=self._pods.get,
-            on_arrival=lambda: self._workers.wake(),  # noqa: PLW0108  they come after the queue
+    def _built(self, config: LoadedConfig, known: Registry) -> Assembly:
+        given = scenario_ports(self._plan.objects)
+        connected = self.ports(
+            workloads=given.workloads, budgets=given.budgets, statuses=self._statuses, claim_storage=self._claims
         )
         try:
             cache = None if self._plan.running is None else self._plan.running.cache
@@ -101,6 +89,7 @@ class SimulatedCluster:
             problems = "; ".join(str(each) for each in problem.problems)
             raise ScenarioError(f"{self._plan.where}: config: {problems}") from None
         built.plugin_reports.ignore_slow_calls()
+        built.listen_to(self.listeners)
         return built
 
     def _show_all(self) -> None:
@@ -112,13 +101,12 @@ class SimulatedCluster:
                 known = set(map(id, getattr(held, plural)))
                 for obj in self._listed(kind):
                     if id(obj) not in known:
-                        handlers[kind].on_add(obj, initial=True)
-        self._claims.follow(handlers[RESOURCE_CLAIMS])
+                        self.deliver(kind, None, obj, initial=True)
         there = {node.metadata.name for node in objects.nodes} - self._plan.given_nodes
         self._devices_before = devices_in(self._assembly.cache, self._devices, there)
         for api in group_apis(self._plan.config):
             for group in objects.groups(api.kind):
-                handlers[api.kind].on_add(group, initial=True)
+                self.deliver(api.kind, None, group, initial=True)
         for definition in self._plan.groups:
             self._assembly.cache.pod_groups.put(definition)
         gone = set(self._plan.gone_nodes)
@@ -126,36 +114,35 @@ class SimulatedCluster:
             if pod.spec.node_name in gone:
                 self._lost(pod)
             elif self._plan.running is not None and pod.spec.node_name and not self._assembly.resizes.concerns(pod):
-                self._pods[pod.key], self._origins[pod.key] = pod, PENDING
+                self.store(PODS).put(pod.key, pod)
+                self._origins[pod.key] = PENDING
             else:
                 self.show(pod, PENDING)
 
     def _listed(self, kind: Kind) -> Iterable[KubeObject]:
         """The objects of a kind, with those that come with new nodes."""
         if kind is RESOURCE_CLAIMS:
-            return self._claims
+            return self.store(kind).list()
         listed: Iterable[KubeObject] = getattr(self._plan.objects, kind.plural)
         return (*listed, *self._plan.added_slices()) if kind is RESOURCE_SLICES else listed
 
     def _show_nodes(self) -> None:
         """Where the cache has them already, only what is different of them."""
-        running, handler = self._plan.running, self._assembly.handlers[NODES]
+        running = self._plan.running
         wanted = self._plan.nodes()
         if running is None:
             for node in wanted:
-                handler.on_add(node, initial=True)
+                self.deliver(NODES, None, node, initial=True)
             return
         held = {node.metadata.name: node for node in running.objects.nodes}
         for node in wanted:
             before = held.get(node.metadata.name)
-            if before is None:
-                handler.on_add(node, initial=True)
-            elif before is not node:
-                handler.on_update(before, node)
+            if before is not node:
+                self.deliver(NODES, before, node, initial=True)
         for name in self._plan.gone_nodes:
             for pod in self._assembly.cache.pods_on(name):
                 self._assembly.cache.remove_pod(pod.uid)
-            handler.on_delete(held[name])
+            self.deliver(NODES, held[name], None)
 
     def _as_known(self, pod: Pod) -> Pod:
         """A running service knows more than the watch has shown: what it is about to bind is on its node here."""
@@ -180,19 +167,17 @@ class SimulatedCluster:
         """A pod appears, with its claims."""
         if not (pod.spec.node_name or pod.is_terminal):
             pod = self._claims.made_for(pod)
-        self._pods[pod.key] = pod
+        self.store(PODS).put(pod.key, pod)
         self._origins[pod.key] = origin
-        self._assembly.pod_handler.on_add(pod, initial=False)
+        self.deliver(PODS, None, pod)
 
     def evict(self, pod: Pod, by: str, after_seconds: int = 0) -> str:
         """A pod goes, and its controller makes another; returns its key, or nothing."""
-        del self._pods[pod.key]
         again = self._again(pod)
         replacement = again.key if again is not None else ""
         gone = Evicted(pod.key, pod.spec.node_name, by, pod.spec.priority or 0, replacement or None, after_seconds)
         self._evicted.append(gone)
-        self._assembly.pod_handler.on_delete(pod)
-        self._assembly.evictions.pod_change_waits.on_delete(pod)
+        self.remove(PODS, pod.key)
         self._claims.pod_is_gone(pod)
         if again is not None:
             self.show(again, pod.key)
@@ -227,73 +212,41 @@ class SimulatedCluster:
         """The pod groups; another one is put there before its members appear."""
         return self._assembly.cache.pod_groups
 
-    def pods(self) -> Iterable[Pod]:
-        return self._pods.values()
-
     def pods_on(self, node_name: str) -> list[Pod]:
         """By name, without those that have ended."""
-        found = [pod for pod in self._pods.values() if pod.spec.node_name == node_name and not pod.is_terminal]
+        found = [pod for pod in self.pods() if pod.spec.node_name == node_name and not pod.is_terminal]
         return sorted(found, key=lambda pod: pod.key)
 
     def is_there(self, pod: Pod) -> bool:
         """Whether the pod is still on its node: it may have been preempted."""
-        current = self._pods.get(pod.key)
-        return current is not None and current.metadata.uid == pod.metadata.uid
+        return self.current(pod) is not None
 
     def is_placed(self, key: str) -> bool:
         """Whether the pod has a node."""
-        pod = self._pods.get(key)
+        pod = self.pod_of(key)
         return pod is not None and bool(pod.spec.node_name)
 
     # --- the API server's part ----------------------------------------------------------------------------------------
 
-    async def bind(self, pod: Pod, node_name: str) -> Status:
-        """The Binding succeeds, and the watch shows it."""
-        self._look_at_the_time()
-        before = self._pods.get(pod.key, pod)
-        spec = msgspec.structs.replace(before.spec, node_name=node_name)
-        bound = self._pods[pod.key] = msgspec.structs.replace(before, spec=spec)
+    def apply_binding(self, pod: Pod, node_name: str) -> None:
+        """The Binding takes effect."""
+        self.look_at_the_time()
         self._placed.append(Placed(pod.key, node_name, self._origins.get(pod.key, PENDING)))
-        asyncio.get_running_loop().call_soon(self._assembly.pod_handler.on_update, before, bound)
-        return SUCCESS
+        super().apply_binding(pod, node_name)
 
-    async def evict_pod(self, pod: Pod, condition: Condition) -> bool:
-        """Preemption: the victim goes at once."""
-        current = self._pods.get(pod.key)
-        if current is None:
-            return False
+    def apply_eviction(self, pod: Pod, condition: Condition) -> None:
+        """Preemption: the victim goes in the next turn."""
         del condition
-        asyncio.get_running_loop().call_soon(self.evict, current, self._preemptor_on(current.spec.node_name))
-        return True
+        asyncio.get_running_loop().call_soon(self.evict, pod, self._preemptor_on(pod.spec.node_name))
 
     def _preemptor_on(self, node_name: str) -> str:
         """Whose status names the node: that is written before any victim goes."""
         nominated = [
-            pod for pod in self._pods.values() if not pod.spec.node_name and pod.status.nominated_node_name == node_name
+            pod for pod in self.pods() if not pod.spec.node_name and pod.status.nominated_node_name == node_name
         ]
         return max(nominated, key=lambda pod: pod.spec.priority or 0).key if nominated else "preemption"
 
-    def report(self, pod: Pod, condition: Condition) -> None:
-        """A condition that would be written."""
-        self._look_at_the_time()
-        self._conditions[pod.key] = condition
-
-    def _report_pod(self, pod: Pod, status: PodExtendedResourceClaimStatus) -> None:
-        """The status that would be written."""
-        before = self._pods.get(pod.key)
-        if before is not None:
-            changed = msgspec.structs.replace(before.status, extended_resource_claim_status=status)
-            self._pods[pod.key] = msgspec.structs.replace(before, status=changed)
-
-    async def nominate(self, pod: Pod, node_name: str) -> None:
-        """A nomination that would be written."""
-        before = self._pods.get(pod.key)
-        if before is not None and before.status.nominated_node_name != node_name:
-            status = msgspec.structs.replace(before.status, nominated_node_name=node_name)
-            after = self._pods[pod.key] = msgspec.structs.replace(before, status=status)
-            asyncio.get_running_loop().call_soon(self._assembly.pod_handler.on_update, before, after)
-
-    def _look_at_the_time(self) -> None:
+    def look_at_the_time(self) -> None:
         """In virtual time no slice of the workers ever ends, so that the play would not notice its own end."""
         if self.is_out_of_time:
             self._workers.end_slice()
@@ -305,13 +258,8 @@ class SimulatedCluster:
         """With workers and flushes of the queue."""
         self._assembly.queue.begin_scheduling()
         assert self._assembly.claims is not None  # noqa: S101  claims have their storage
-        work = (self._workers.run(), self._workers.keep_flushing(), self._assembly.claims.run())
-        tasks = [asyncio.ensure_future(each) for each in work]
-        try:
-            async with while_running(tasks):
-                yield
-        finally:
-            await self._assembly.scheduler.awaited.drain(0.0)
+        async with at_work(self._assembly, self._workers, self._assembly.claims.run()):
+            yield
 
     @property
     def is_out_of_time(self) -> bool:
@@ -357,7 +305,7 @@ class SimulatedCluster:
             return "some pods still change places after ten minutes of virtual time"
         failing = [
             pod.key
-            for pod in self._pods.values()
+            for pod in self.pods()
             if not pod.spec.node_name and (found := self._assembly.queue.find(pod.key)) and found[0] in _TO_BE_TRIED
         ]
         if not failing:
@@ -397,19 +345,19 @@ class SimulatedCluster:
         """The pods of these schedulers without a node."""
         names = set(served)
         return tuple(
-            StillPending(key, self._why(key), self._origins[key], pod.status.nominated_node_name or None)
-            for key, pod in self._pods.items()
+            StillPending(pod.key, self._why(pod), self._origins[pod.key], pod.status.nominated_node_name or None)
+            for pod in self.pods()
             if not pod.spec.node_name and not pod.is_terminal and pod.spec.scheduler_name in names
         )
 
-    def _why(self, key: str) -> str:
-        condition = self._conditions.get(key)
+    def _why(self, pod: Pod) -> str:
+        condition = self._statuses.conditions.get(pod.key)
         if condition is not None and condition.message:
             return condition.message
-        found = self._assembly.queue.find(key)
+        found = self._assembly.queue.find(pod.key)
         if found is None:
             return "it waits for a plugin (Permit)"
-        template = self._claims.missing_template(self._pods[key])
+        template = self._claims.missing_template(pod)
         if template:
             return f"gated: ResourceClaimTemplate {template} is not known, so the pod has no claim"
         place, queued = found
@@ -429,21 +377,16 @@ class SimulatedCluster:
         return {**capacity_in(cache), **devices_in(cache, self._devices, names)}
 
 
-class _Statuses(NoStatuses):
-    """Conditions and nominations go to the cluster."""
+class _Statuses(WrittenNominations):
+    """A play that is out of time ends here, too."""
 
     def __init__(self, cluster: SimulatedCluster) -> None:
-        self._cluster = cluster
+        super().__init__(cluster)
+        self._look = cluster.look_at_the_time
 
     def report(self, pod: Pod, condition: Condition, note: str, nominated_node_name: str | None = None) -> None:
-        del note, nominated_node_name
-        self._cluster.report(pod, condition)
-
-    async def patch_pod_status(self, pod: Pod, condition: Condition | None, nominated_node_name: str) -> bool:
-        if condition is not None:
-            self._cluster.report(pod, condition)
-        await self._cluster.nominate(pod, nominated_node_name)
-        return True
+        self._look()
+        super().report(pod, condition, note, nominated_node_name)
 
 
 def _that_write_claims_only(

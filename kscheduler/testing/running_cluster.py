@@ -2,52 +2,35 @@
 
 `Cluster.decide` ends where the node is chosen. What comes after (Reserve, Permit, PreBind, Bind, PostBind) and between
 (the queue, its gates, hints and back-off) needs a running scheduler. Here it has a clock that only `advance` moves, so
-that a test of a ten-minute Permit takes a millisecond. The API server is a stand-in: every Binding succeeds at once.
+that a test of a ten-minute Permit takes a millisecond. The API server is in memory: every Binding succeeds at once.
 """
 
-import asyncio
 import warnings
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Final, Self
 
-import msgspec
-
 from kscheduler.aio.clock import VirtualClock
-from kscheduler.aio.tasks import while_running
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.kinds import NODES, PODS, Kind
-from kscheduler.api.meta import Condition
 from kscheduler.assembly import Assembly, Ports
 from kscheduler.assembly.configured import Configured
-from kscheduler.assembly.ports import NoEvents, NoStatuses
+from kscheduler.assembly.ports import NoEvents, NoEviction
 from kscheduler.framework.cluster.client import ClusterClient
 from kscheduler.framework.cluster.lister import Lister
 from kscheduler.framework.handle import WaitingPods
-from kscheduler.framework.status import SUCCESS, Status
+from kscheduler.framework.status import Status
+from kscheduler.in_memory.at_work import at_work, turns, workers_over
+from kscheduler.in_memory.cluster import KeptConditions, ShownSoon
 from kscheduler.scenario.listed_kinds import ListedKinds, OwnObjects, ShownObjects
 from kscheduler.scenario.scenario import ClusterObjects
 from kscheduler.scheduling.background.refreshed_plugins import RefreshedPlugins
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.profiles import misspelt
-from kscheduler.scheduling.work.concurrency import AdaptiveLimit
-from kscheduler.scheduling.work.workers import Workers
 
-WORKERS: Final = 4
 # Turns of the event loop in which every task comes to a point where it waits for time.
 _SETTLING_TURNS: Final = 100
-
-
-class _Statuses(NoStatuses):
-    """Keeps the newest condition of each pod."""
-
-    def __init__(self) -> None:
-        self.conditions: dict[str, Condition] = {}
-
-    def report(self, pod: Pod, condition: Condition, note: str, nominated_node_name: str | None = None) -> None:
-        del note, nominated_node_name
-        self.conditions[pod.key] = condition
 
 
 class _Events(NoEvents):
@@ -79,17 +62,18 @@ class RunningCluster:
     ) -> None:
         self.clock = VirtualClock()
         """The clock of the plugins, too: their `Handle` has it."""
-        self._statuses, self._events = _Statuses(), _Events()
-        self._pods: dict[str, Pod] = {}
+        self._statuses, self._events = KeptConditions(), _Events()
+        self._cluster = ShownSoon()
         self._known: set[str] = set()
         """The keys of all pods that were ever added."""
         self._shown = {kind: ShownObjects() for kind in (NODES, PODS)}
         """What the watch has shown, for plugins' listers."""
+        for kind, lister in self._shown.items():  # first: plugins see a pod in their lister when they are told of it
+            self._cluster.listeners[kind].add_handler(lister)
         self._assembly = Assembly(configured.config, configured.registry, self._ports(client, own), self.clock)
+        self._assembly.listen_to(self._cluster.listeners)
         warn_of_misspelt(self._assembly.profiles.values())
-        self._workers = Workers(
-            WORKERS, self._assembly.queue, self._assembly.scheduler, AdaptiveLimit(WORKERS, WORKERS), self.clock
-        )
+        self._workers = workers_over(self._assembly, self._cluster)
         self._refreshed = RefreshedPlugins(self._assembly.profiles.values, self.clock)
         self._first = tuple(objects)
 
@@ -106,24 +90,16 @@ class RunningCluster:
     async def add(self, *objects: Node | Pod) -> Self:
         """Nodes and pods appear; returns when everybody waits for time, or for somebody else."""
         for added in objects:
-            if isinstance(added, Node):
-                self._shown[NODES].show(added)
-                self._assembly.node_handler.on_add(added, initial=False)
-            else:
-                self._pods[added.key] = added
+            if isinstance(added, Pod):
                 self._known.add(added.key)
-                self._shown[PODS].show(added)
-                self._assembly.pod_handler.on_add(added, initial=False)
+            self._cluster.put(PODS if isinstance(added, Pod) else NODES, added)
         await self._settle()
         return self
 
     async def delete(self, pod: Pod) -> Self:
         """A pod goes. Raises `KeyError` if it was never added, as all methods that are asked about a pod."""
         self._check_known(pod)
-        gone = self._pods.pop(pod.key, None)
-        if gone is not None:
-            self._shown[PODS].remove(gone)
-            self._assembly.pod_handler.on_delete(gone)
+        self._cluster.remove(PODS, pod.key)
         await self._settle()
         return self
 
@@ -136,7 +112,7 @@ class RunningCluster:
     def node_of(self, pod: Pod) -> str:
         """The node that the pod was bound to; empty if it was not."""
         self._check_known(pod)
-        found = self._pods.get(pod.key)
+        found = self._cluster.pod_of(pod.key)
         return found.spec.node_name if found is not None else ""
 
     def place_of(self, pod: Pod) -> str:
@@ -162,36 +138,21 @@ class RunningCluster:
     @asynccontextmanager
     async def at_work(self) -> AsyncIterator[Self]:
         """With workers, flushes of the queue and refreshes."""
-        running = (self._workers.run(), self._workers.keep_flushing(), self._refreshed.run())
-        tasks = [asyncio.ensure_future(work) for work in running]
-        try:
-            async with while_running(tasks):
-                await self._settle()
-                yield await self.add(*self._first)
-        finally:
-            await self._assembly.scheduler.awaited.drain(0.0)
+        async with at_work(self._assembly, self._workers, self._refreshed.run()):
+            await self._settle()
+            yield await self.add(*self._first)
 
     async def bind(self, pod: Pod, node_name: str) -> Status:
         """The API server's part of a Binding: it succeeds, and the watch shows it."""
-        before = self._pods.get(pod.key, pod)
-        bound = msgspec.structs.replace(before, spec=msgspec.structs.replace(before.spec, node_name=node_name))
-        self._pods[pod.key] = bound
-        asyncio.get_running_loop().call_soon(self._show_bound, before, bound)
-        return SUCCESS
-
-    def _show_bound(self, before: Pod, bound: Pod) -> None:
-        self._shown[PODS].show(bound)
-        self._assembly.pod_handler.on_update(before, bound)
+        return await self._cluster.bind(pod, node_name)
 
     def _ports(self, client: ClusterClient | None, own: OwnObjects | None) -> Ports:
-        return Ports(
-            binder=self,
+        return self._cluster.ports(
+            evictor=NoEviction(),
             statuses=self._statuses,
             events=self._events,
-            pod_of=self._pods.get,
             lister=partial(self._lister, ListedKinds(ClusterObjects(), own)),
             client=client,
-            on_arrival=lambda: self._workers.wake(),  # noqa: PLW0108  # they come after the queue
         )
 
     def _lister(self, others: ListedKinds, kind: Kind) -> Lister:
@@ -199,5 +160,4 @@ class RunningCluster:
         return others.lister(kind) if shown is None else shown
 
     async def _settle(self) -> None:
-        for _ in range(_SETTLING_TURNS):
-            await asyncio.sleep(0)
+        await turns(_SETTLING_TURNS)

@@ -24,19 +24,16 @@ import msgspec
 
 from kscheduler.aio.clock import REAL_CLOCK
 from kscheduler.aio.tasks import BackgroundService, running
-from kscheduler.api.kinds import NAMESPACES, NODES, POD_DISRUPTION_BUDGETS, PODS, WORKLOAD_KINDS, Kind
-from kscheduler.assembly import Assembly, Ports
+from kscheduler.api.kinds import NAMESPACES, NODES, PODS, Kind
+from kscheduler.assembly import Assembly
 from kscheduler.assembly.configured import ConfigurationReader
+from kscheduler.assembly.ports import no_waiters
 from kscheduler.bench.cluster import CountedEvents, StandIn, StandInClaims
 from kscheduler.client.watch import Undecodable, WatchDecoder, WatchEvent
 from kscheduler.config.feature_gates import parse_feature_gates
-from kscheduler.informers.informer import Informer
-from kscheduler.scheduling.eviction.disruption_budgets import StoredBudgets
+from kscheduler.in_memory.at_work import workers_over
 from kscheduler.scheduling.failures.status_writer import StatusWriter
 from kscheduler.scheduling.groups.group_status_writer import GroupStatusWriter
-from kscheduler.scheduling.handlers.workloads import StoredWorkloads
-from kscheduler.scheduling.work.concurrency import AdaptiveLimit
-from kscheduler.scheduling.work.workers import Workers
 from tests.hostile.cases import PLAYED_KINDS
 from tests.hostile.crafted import Made
 from tests.hostile.sound import Tree
@@ -57,27 +54,19 @@ class HostileCluster(Assembly):
     """The real assembly over a stand-in that has every kind."""
 
     def __init__(self, nodes: int = 1000) -> None:
-        self.cluster = cluster = StandIn()
-        cluster.informers = {kind: Informer(kind) for kind in PLAYED_KINDS}
+        self.cluster = cluster = StandIn(PLAYED_KINDS)
         events = CountedEvents()
         self.status_writer = StatusWriter(cluster, events, cluster.pod_of, clock=REAL_CLOCK)
         self.group_writer = GroupStatusWriter(cluster, REAL_CLOCK)
         configured = ConfigurationReader(parse_feature_gates(_GATES, version="1.37"), ()).default("kscheduler")
         configuration = msgspec.structs.replace(configured.config.configuration, pod_group_apis=_OTHER_GROUPS)
-        ports = Ports(
-            binder=cluster,
-            evictor=cluster,
+        ports = cluster.ports(
             statuses=self.status_writer,
             group_statuses=self.group_writer,
             events=events,
             volume_writer=cluster,
             claim_storage=StandInClaims(cluster),
-            pod_of=cluster.pod_of,
-            workloads=StoredWorkloads(*(cluster.informers[kind].store for kind in WORKLOAD_KINDS)),
-            budgets=StoredBudgets(cluster.informers[POD_DISRUPTION_BUDGETS].store),
-            on_arrival=self._wake,
         )
-        self.workers: Workers | None = None
         super().__init__(
             replaced(configured.config, configuration=configuration), configured.registry, ports, REAL_CLOCK
         )
@@ -105,8 +94,7 @@ class HostileCluster(Assembly):
     @asynccontextmanager
     async def at_work(self) -> AsyncIterator[None]:
         """The workers and writers run."""
-        limit = AdaptiveLimit(WORKERS, WORKERS)
-        self.workers = workers = Workers(WORKERS, self.queue, self.scheduler, limit, self.clock)
+        workers = workers_over(self, self.cluster, WORKERS)
         services = (
             BackgroundService("workers", workers.run),
             BackgroundService("flush", workers.keep_flushing),
@@ -122,16 +110,12 @@ class HostileCluster(Assembly):
                 yield
         finally:
             gc.unfreeze()
-            self.workers = None
+            self.cluster.wake = no_waiters
 
     def is_idle(self) -> bool:
         """Whether nothing is ready, being tried, or written."""
         is_writing = self.claims is not None and len(self.claims) > 0
         return not self.queue.has_ready() and not len(self.evictions) and not is_writing
-
-    def _wake(self) -> None:
-        if self.workers is not None:
-            self.workers.wake()
 
 
 @dataclass(slots=True)
@@ -179,17 +163,17 @@ async def play(service: HostileCluster, hostile: Sequence[Made], *, sound: int =
         limit = time.thread_time() + MAX_SECONDS
         while began or not service.is_idle():
             await asyncio.sleep(0)
-            service.cluster.deliver()
+            service.cluster.deliver_all()
             if time.thread_time() > limit:
                 break
         for _ in range(5):  # who waits in the background gets its turns
             await asyncio.sleep(0)
-            service.cluster.deliver()
+            service.cluster.deliver_all()
         for kind, tree in reversed([*hostile, *((PODS, one) for one in pods)]):
             if kind is not NODES or tree["metadata"]["name"].startswith("hostile"):
                 service.hear(kind, line("DELETED", tree))
             await asyncio.sleep(0)
-            service.cluster.deliver()
+            service.cluster.deliver_all()
     found.unbound.extend(began)
     return found
 

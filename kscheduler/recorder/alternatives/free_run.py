@@ -8,7 +8,7 @@ Limits: a pod that a controller made again after a recorded eviction comes in an
 also if it got its node later here. PreBind, extenders and plugins' own data are left out.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -20,10 +20,9 @@ from kscheduler.api.meta import KubeObject
 from kscheduler.assembly import Assembly
 from kscheduler.assembly.configured import Configured
 from kscheduler.assembly.profiles_over import that_only_decide
-from kscheduler.informers.store import Store
 from kscheduler.recorder.alternatives.run_measurements import PodPlacement, RunMeasurements, nodes_in_use
-from kscheduler.recorder.replaying.ports_of_replay import recorded_ports
-from kscheduler.recorder.replaying.service_steps import decide, decide_group, report
+from kscheduler.recorder.replaying.ports_of_replay import RecordedCluster
+from kscheduler.recorder.replaying.service_steps import decide, decide_group
 from kscheduler.recorder.step_clock import MICROS, ReplayedClock
 from kscheduler.scheduling.attempt.context import Attempt
 from kscheduler.scheduling.attempt_events import EvictionStep, PodNotScheduled
@@ -65,7 +64,7 @@ class FreeRun:
         """`victims`: UIDs of the pods that the recorded scheduler has evicted. Raises `ConfigError`."""
         self.clock = ReplayedClock()
         self.measured = RunMeasurements()
-        self._stores: Mapping[Kind, Store[Any]] = {kind: Store() for kind in kinds}
+        self._cluster = RecordedCluster(kinds)
         self._victims = victims
         self._arrived: dict[str, int] = {}
         """By UID, when a pod came, in microseconds."""
@@ -78,11 +77,12 @@ class FreeRun:
         self.assembly = Assembly(
             configured.config,
             configured.registry,
-            recorded_ports(self._stores, self._messages),
+            self._cluster.reading_ports(journal=self._messages),
             self.clock,
             build=that_only_decide,
         )
         self.assembly.plugin_reports.ignore_slow_calls()
+        self.assembly.listen_to(self._cluster.listeners)
         self.assembly.evictions.carry_out = self._begun.append
 
     # --- what happens -------------------------------------------------------------------------------------------------
@@ -102,35 +102,20 @@ class FreeRun:
             self._look_at_held()
         elif happening.kind is PODS:
             self._pod_happens(happening.old, happening.new)
-        else:
-            self._show(happening.kind, happening.new, (happening.new or happening.old or _NO_LISTENER).key)
+        elif happening.new is not None:
+            self._cluster.put(happening.kind, happening.new, initial=happening.kind is NODES)
+        elif happening.old is not None:
+            self._cluster.remove(happening.kind, happening.old.key)
         self._decide_all()
 
     def end(self) -> RunMeasurements:
         """What came of it."""
         self.measured.samples.append(nodes_in_use(self.assembly.cache))
         served = self.assembly.profiles
-        for pod in self._stores[PODS].list():
+        for pod in self._cluster.pods():
             if not pod.spec.node_name and not pod.is_terminal and pod.spec.scheduler_name in served:
                 self.measured.pending[pod.key] = self._messages.by_pod.get(pod.key, "it was not tried")
         return self.measured
-
-    def _show(self, kind: Kind, new: KubeObject | None, key: str) -> None:
-        store, handler = self._stores[kind], self.assembly.handlers.get(kind)
-        old = store.get(key)
-        if new is None:
-            if old is not None:
-                store.remove(key)
-                report(handler, "on_delete", old)
-            return
-        if old is not None and old.metadata.uid != new.metadata.uid:
-            self._show(kind, None, key)
-            old = None
-        store.put(key, new)
-        if old is None:
-            report(handler, "on_add", new, kind is NODES)
-        else:
-            report(handler, "on_update", old, new)
 
     def _pod_happens(self, old: KubeObject | None, new: KubeObject | None) -> None:
         about: Any = new or old
@@ -139,19 +124,19 @@ class FreeRun:
             return
         if new is None or about.is_terminal:
             if uid not in self._victims:
-                self._show(PODS, None, about.key)
+                self._cluster.remove(PODS, about.key)
             return
         if uid in self._victims and about.metadata.deletion_timestamp is not None:
             return  # the recorded scheduler sent it away
         self._arrived.setdefault(uid, self.clock.micros)
-        self._show(PODS, self._as_here(about), about.key)
+        self._cluster.put(PODS, self._as_here(about))
 
     def _as_here(self, pod: Pod) -> Pod:
         """The pod with the node that it has in this run."""
         if pod.spec.scheduler_name not in self.assembly.profiles:
             return pod
-        here = self._stores[PODS].get(pod.key)
-        if here is None or here.metadata.uid != pod.metadata.uid:
+        here = self._cluster.current(pod)
+        if here is None:
             return pod  # it comes as it came: without a node, or on one since before the recording
         node_name, status = here.spec.node_name, pod.status
         if status.nominated_node_name:
@@ -214,10 +199,9 @@ class FreeRun:
         scheduler.bound(attempt)
         seconds = (self.clock.micros - self._arrived.get(pod.uid, self.clock.micros)) / MICROS
         self.measured.placed[pod.uid] = PodPlacement(pod.key, attempt.node_name, seconds)
-        current = self._stores[PODS].get(pod.key)
-        if current is not None and current.metadata.uid == pod.pod.metadata.uid:
-            spec = msgspec.structs.replace(current.spec, node_name=attempt.node_name)
-            self._show(PODS, msgspec.structs.replace(current, spec=spec), pod.key)
+        current = self._cluster.current(pod.pod)
+        if current is not None:
+            self._cluster.apply_binding(current, attempt.node_name)
 
     def _evict(self) -> None:
         """The victims of preemptions that have begun are gone at once."""
@@ -227,16 +211,9 @@ class FreeRun:
                 self._gone.add(victim.uid)
                 self.measured.evicted.append((victim.key, entry.preemption.text))
                 self.measured.placed.pop(victim.uid, None)
-                self._show(PODS, None, victim.key)
+                self._cluster.remove(PODS, victim.key)
             self.assembly.evictions.apply(entry, EvictionStep.CLOSED)
             self.assembly.evictions.apply(entry, EvictionStep.FORGOTTEN)
-
-
-class _NoListener:
-    key = ""
-
-
-_NO_LISTENER: Final = _NoListener()
 
 
 def _sizes(statistics: Any) -> tuple[int, ...]:

@@ -1,10 +1,11 @@
 """What a scheduler is connected to while a recording is played: recorded objects, and a journal that collects."""
 
-from collections.abc import Mapping
+import contextlib
 from typing import Any
 
-from kscheduler.api.kinds import POD_DISRUPTION_BUDGETS, PODS, WORKLOAD_KINDS, Kind
-from kscheduler.assembly import Ports
+from kscheduler.api.kinds import Kind
+from kscheduler.api.meta import KubeObject
+from kscheduler.in_memory.cluster import InMemoryCluster
 from kscheduler.informers.store import Store
 from kscheduler.recorder.entries import Output
 from kscheduler.recorder.flight_recorder import failed_output, preempts_output
@@ -16,21 +17,16 @@ from kscheduler.scheduling.attempt_events import (
     PodSkipped,
     PreemptionChosen,
 )
-from kscheduler.scheduling.eviction.disruption_budgets import StoredBudgets
-from kscheduler.scheduling.handlers.workloads import StoredWorkloads
 from kscheduler.scheduling.observers import hears
 
 
-def recorded_ports(stores: Mapping[Kind, Store[Any]], journal: object) -> Ports:
-    """Ports that read what was recorded, and write nothing. `journal`: an observer."""
-    empty: Store[Any] = Store()
-    budgets = stores.get(POD_DISRUPTION_BUDGETS)
-    return Ports(
-        pod_of=stores[PODS].get,
-        workloads=StoredWorkloads(*(stores.get(kind, empty) for kind in WORKLOAD_KINDS)),
-        budgets=None if budgets is None else StoredBudgets(budgets),
-        journal=journal,
-    )
+class RecordedCluster(InMemoryCluster):
+    """Recorded objects. One that a handler cannot read costs that object and not the run, as with an informer."""
+
+    def deliver(self, kind: Kind, old: KubeObject | None, new: KubeObject | None, *, initial: bool = False) -> None:
+        """Those who listen hear of a change."""
+        with contextlib.suppress(Exception):
+            super().deliver(kind, old, new, initial=initial)
 
 
 class OutputJournal:

@@ -13,7 +13,7 @@ from typing import Any, Final
 from kscheduler.api.core import Pod
 from kscheduler.api.kinds import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, RESOURCE_CLAIMS, Kind
 from kscheduler.api.meta import KubeObject
-from kscheduler.assembly import Assembly, Ports
+from kscheduler.assembly import Assembly
 from kscheduler.assembly.configured import Configured
 from kscheduler.assembly.profiles_over import that_only_decide
 from kscheduler.config.extenders import decides, is_queried_about
@@ -41,14 +41,14 @@ from kscheduler.recorder.entries import (
     unpack_answers,
 )
 from kscheduler.recorder.packing import ObjectUnpacker
-from kscheduler.recorder.replaying.ports_of_replay import OutputJournal, RecordedLister, recorded_ports
+from kscheduler.recorder.replaying.ports_of_replay import OutputJournal, RecordedCluster, RecordedLister
 from kscheduler.recorder.replaying.recorded_configuration import (
     RecordedConfiguration,
     changed_plugins,
     configured_as,
     read_description,
 )
-from kscheduler.recorder.replaying.service_steps import decide, decide_group, report
+from kscheduler.recorder.replaying.service_steps import decide, decide_group
 from kscheduler.recorder.restored_state import SnapshotRestore
 from kscheduler.recorder.step_clock import ReplayedClock
 from kscheduler.scheduling.attempt.context import Attempt
@@ -92,7 +92,8 @@ class ReplayedScheduler:
     ) -> None:
         """Raises `ConfigError` where the configuration cannot be built."""
         self.clock = ReplayedClock()
-        self.stores: Mapping[Kind, Store[Any]] = {kind: Store() for kind in kinds}
+        self._cluster = RecordedCluster(kinds)
+        self.stores: Mapping[Kind, Store[Any]] = self._cluster.stores
         self.attempts: dict[int, Attempt] = {}
         """Under way, by number."""
         self._kinds = list(kinds)
@@ -112,13 +113,14 @@ class ReplayedScheduler:
         self.assembly = Assembly(
             configured.config,
             configured.registry,
-            self._ports(),
+            self._cluster.reading_ports(journal=self._journal, lister=self._lister),
             self.clock,
             cache=cache,
             has_classes=description.has_classes,
             build=self._build,
         )
         self.assembly.plugin_reports.ignore_slow_calls()
+        self.assembly.listen_to(self._cluster.listeners)
         self.assembly.evictions.carry_out = self._note_preemption
         self.notes: list[str] = []
         """What happened that nobody decided: a reload, a repair."""
@@ -153,9 +155,8 @@ class ReplayedScheduler:
     ) -> Profiles:
         return that_only_decide(config, known, replace(handle, claim_writer=self._claims), listener)
 
-    def _ports(self) -> Ports:
-        ports = recorded_ports(self.stores, self._journal)
-        return replace(ports, lister=lambda kind: RecordedLister(self.stores.get(kind, Store())))
+    def _lister(self, kind: Kind) -> RecordedLister:
+        return RecordedLister(self.stores.get(kind, Store()))
 
     # --- the beginning ------------------------------------------------------------------------------------------------
 
@@ -192,23 +193,15 @@ class ReplayedScheduler:
 
     def _object(self, number: int, verb: int, key: str, packed: Sequence[Any]) -> None:
         kind = self._kinds[number]
-        store, handler = self.stores[kind], self.assembly.handlers.get(kind)
-        old = store.get(key)
         if verb == Verb.DELETED:
-            if old is not None:
-                store.remove(key)
-                report(handler, "on_delete", old)
-            return
-        if verb == Verb.UPDATED:
+            self._cluster.remove(kind, key)
+        elif verb == Verb.UPDATED:
+            old = self.stores[kind].get(key)
             if old is None:
                 raise ReplayLostError(f"{kind.name} {key} changed in the recording, and the replay does not have it")
-            new = self._objects.update(kind, old, packed)
-            store.put(key, new)
-            report(handler, "on_update", old, new)
-            return
-        new = self._objects.whole(kind, packed)
-        store.put(new.key, new)
-        report(handler, "on_add", new, verb == Verb.LISTED)
+            self._cluster.put(kind, self._objects.update(kind, old, packed))
+        else:
+            self._cluster.put(kind, self._objects.whole(kind, packed), initial=verb == Verb.LISTED)
 
     # --- decisions ----------------------------------------------------------------------------------------------------
 

@@ -1,12 +1,9 @@
 """What the service's tasks do around the scheduler, one step at a time and without an event loop.
 
-The informer tells a handler of a change, the worker decides and gives up a pod for which that raises. Here as there an
-exception costs the object or the pod, and not the run.
+The worker decides and gives up a pod for which that raises. Here as there an exception costs the pod, and not the run.
 """
 
-import contextlib
 from collections.abc import Mapping
-from typing import Any
 
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.scheduling.attempt.attempt import Scheduler
@@ -16,13 +13,6 @@ from kscheduler.scheduling.extenders.extender_results import ExtenderResults
 from kscheduler.scheduling.groups.member_extender_results import MemberExtenderResults
 from kscheduler.state.queue.queued_group import QueuedPodGroup
 from kscheduler.telemetry.logs.caught import Boundary, count_caught
-
-
-def report(handler: Any, method: str, *args: Any) -> None:
-    """Call a method of an informer's handler; `None`: nobody follows the kind."""
-    if handler is not None:
-        with contextlib.suppress(Exception):  # an object that cannot be read: the informer goes on with the next
-            getattr(handler, method)(*args)
 
 
 def decide(scheduler: Scheduler, queued: QueuedPodInfo) -> Attempt | None:

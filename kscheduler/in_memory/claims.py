@@ -1,0 +1,118 @@
+"""The API server's part of claims to devices, in memory: each write is accepted, and shown at once.
+
+Limits: nobody deletes a claim that is being written, so a finalizer is taken for written and protects nothing.
+"""
+
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from kscheduler.api.core import Pod, PodExtendedResourceClaimStatus
+from kscheduler.api.devices import (
+    DELETE_PROTECTION,
+    AllocationResult,
+    ResourceClaim,
+    ResourceClaimConsumerReference,
+    ResourceClaimStatus,
+)
+from kscheduler.api.kinds import PODS, RESOURCE_CLAIMS
+from kscheduler.client.claim_writes import StoredClaim
+from kscheduler.client.errors import APIError, APIStatus
+from kscheduler.in_memory.cluster import InMemoryCluster
+
+FREE: Final = ResourceClaimStatus()
+PROTECTED: Final[dict[str, Any]] = {"metadata": {"finalizers": [DELETE_PROTECTION]}}
+UNPROTECTED: Final[dict[str, Any]] = {"metadata": {}}
+
+
+class InMemoryClaims:
+    """The claims of a cluster. Implements `scheduling.claims.claim_storage.ClaimStorage`."""
+
+    def __init__(self, cluster: InMemoryCluster) -> None:
+        self._cluster = cluster
+        self._version = 0
+        """Of the newest claim."""
+
+    def find(self, key: str) -> ResourceClaim | None:
+        """The newest state of a claim."""
+        found: ResourceClaim | None = self._cluster.store(RESOURCE_CLAIMS).get(key)
+        return found
+
+    def put(self, claim: ResourceClaim) -> ResourceClaim:
+        """A claim is written. Returns it in its new version."""
+        self._version += 1
+        written = replace(claim, metadata=replace(claim.metadata, resource_version=str(self._version)))
+        self._cluster.put(RESOURCE_CLAIMS, written)
+        return written
+
+    async def get_claim(self, namespace: str, name: str) -> StoredClaim:
+        """The newest state. Raises `APIError` (404)."""
+        claim = self.find(f"{namespace}/{name}")
+        if claim is None:
+            text = f'resourceclaims.resource.k8s.io "{name}" not found'
+            raise APIError(APIStatus(kind="Status", code=404, reason="NotFound", message=text))
+        return read(claim)
+
+    async def protect(self, stored: StoredClaim) -> StoredClaim:
+        """Its finalizer comes."""
+        return StoredClaim(stored.claim, PROTECTED)
+
+    async def unprotect(self, stored: StoredClaim) -> StoredClaim:
+        """Its finalizer goes."""
+        return StoredClaim(stored.claim, UNPROTECTED)
+
+    async def reserve(
+        self,
+        stored: StoredClaim,
+        consumer: ResourceClaimConsumerReference,
+        allocation: AllocationResult | None,
+        allocated_at: str | None,
+    ) -> StoredClaim:
+        """The allocation, if there is one, and the reservation are written."""
+        status = stored.claim.status
+        if allocation is not None:
+            status = replace(status, allocation=replace(allocation, allocation_timestamp=allocated_at))
+        return read(self.put(replace(stored.claim, status=reserved(status, consumer))))
+
+    async def free(self, stored: StoredClaim) -> StoredClaim:
+        """The claim holds nothing any more."""
+        return read(self.put(replace(stored.claim, status=FREE)))
+
+    async def release(self, namespace: str, name: str, claim_uid: str, pod_uid: str) -> StoredClaim:
+        """A pod's reservation goes."""
+        del claim_uid
+        claim = (await self.get_claim(namespace, name)).claim
+        left = tuple(user for user in claim.status.reserved_for if user.uid != pod_uid)
+        return read(self.put(replace(claim, status=replace(claim.status, reserved_for=left))))
+
+    async def create(self, claim: ResourceClaim, generate_name: str) -> StoredClaim:
+        """A claim for extended resources."""
+        namespace, number = claim.metadata.namespace, 1
+        while self.find(f"{namespace}/{generate_name}{number}") is not None:
+            number += 1
+        name = f"{generate_name}{number}"
+        metadata = replace(claim.metadata, name=name, uid=f"uid-of-{namespace}/{name}")
+        return read(self.put(replace(claim, metadata=metadata)))
+
+    async def delete(self, claim: ResourceClaim) -> None:
+        """The claim goes."""
+        self._cluster.remove(RESOURCE_CLAIMS, claim.key)
+
+    async def report_pod(self, pod: Pod, status: PodExtendedResourceClaimStatus) -> None:
+        """The pod's status names the claim for its extended resources."""
+        current = self._cluster.current(pod)
+        if current is not None:
+            changed = replace(current.status, extended_resource_claim_status=status)
+            self._cluster.write(PODS, current, replace(current, status=changed))
+
+
+def read(claim: ResourceClaim) -> StoredClaim:
+    """A claim as it is read: one that is allocated has its finalizer."""
+    return StoredClaim(claim, PROTECTED if claim.status.allocation is not None else UNPROTECTED)
+
+
+def reserved(status: ResourceClaimStatus, consumer: ResourceClaimConsumerReference) -> ResourceClaimStatus:
+    """With a reservation for the consumer."""
+    if consumer.uid in [user.uid for user in status.reserved_for]:
+        return status
+    return replace(status, reserved_for=(*status.reserved_for, consumer))
