@@ -5,7 +5,7 @@ from html import escape
 from typing import Final
 
 from kscheduler.shadow.as_text import KINDS, percent_text, points_table, shadow_text
-from kscheduler.shadow.as_tree import Tree
+from kscheduler.shadow.report import ShadowExample, ShadowReport
 
 STYLE: Final = """\
 :root{color-scheme:light dark}
@@ -17,62 +17,61 @@ pre{white-space:pre-wrap;margin:.2rem 0}
 """
 
 
-def shadow_page(tree: Tree) -> str:
-    follows = ", ".join(map(escape, tree["follows"]["schedulers"]))
-    agreement = tree["agreement"]
+def shadow_page(report: ShadowReport) -> str:
+    follows = ", ".join(map(escape, report.follows.schedulers))
+    agreement = report.agreement
     share = "nothing compared yet" if agreement is None else f"agreement {percent_text(agreement)}"
     return "".join(
         (
             '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta http-equiv="refresh" content="10">',
             f"<title>Shadow of {follows}</title><style>{STYLE}</style></head><body><main>",
             f"<h1>Shadow of {follows}</h1>",
-            f"<p>{tree['compared']} bindings compared, {tree['differences']} differences: {share}.</p>",
+            f"<p>{report.compared} bindings compared, {report.differences} differences: {share}.</p>",
             '<p><a href="shadow.json">As JSON</a></p>',
-            *_kinds(tree),
-            *_reasons(tree),
-            *_examples(tree),
-            f"<h2>The whole report</h2><pre>{escape(shadow_text(tree))}</pre></main></body></html>",
+            *_kinds(report),
+            *_reasons(report),
+            *_examples(report),
+            f"<h2>The whole report</h2><pre>{escape(shadow_text(report))}</pre></main></body></html>",
         )
     )
 
 
-def _kinds(tree: Tree) -> Iterator[str]:
+def _kinds(report: ShadowReport) -> Iterator[str]:
     yield "<h2>Comparisons by kind</h2><table><thead><tr><th>pods</th><th>kind</th><th>meaning</th></tr></thead><tbody>"
     for kind, meaning in KINDS.items():
-        yield f'<tr><td class="n">{tree["kinds"][kind]}</td><td>{kind}</td><td>{meaning}</td></tr>'
+        yield f'<tr><td class="n">{report.kinds[kind]}</td><td>{kind}</td><td>{meaning}</td></tr>'
     yield "</tbody></table>"
 
 
-def _reasons(tree: Tree) -> Iterator[str]:
-    if not tree["reasons"]:
+def _reasons(report: ShadowReport) -> Iterator[str]:
+    if not report.reasons:
         return
     yield "<h2>Why pods would have gone elsewhere</h2><table><thead><tr><th>pods</th><th>kind</th><th>reason</th>"
     yield "<th>for example</th></tr></thead><tbody>"
-    for each in tree["reasons"]:
-        pods = ", ".join(map(escape, each["examples"]))
-        yield f'<tr><td class="n">{each["pods"]}</td><td>{each["kind"]}</td><td>{escape(each["reason"])}</td>'
+    for each in report.reasons:
+        pods = ", ".join(map(escape, each.examples))
+        yield f'<tr><td class="n">{each.pods}</td><td>{each.kind}</td><td>{escape(each.reason)}</td>'
         yield f"<td>{pods}</td></tr>"
     yield "</tbody></table>"
 
 
-def _examples(tree: Tree) -> Iterator[str]:
+def _examples(report: ShadowReport) -> Iterator[str]:
     for kind in KINDS:
-        verdicts = tree["examples"].get(kind, [])
+        verdicts = report.examples.get(kind, ())
         if not verdicts:
             continue
         yield f"<h2>{kind}: the last {len(verdicts)}</h2><table><thead><tr><th>pod</th><th>theirs</th><th>ours</th>"
         yield "<th>why</th></tr></thead><tbody>"
         for verdict in reversed(verdicts):
-            cells = (verdict["pod"], verdict["theirs"], verdict["ours"] or "no node")
+            cells = (verdict.pod, verdict.theirs, verdict.ours or "no node")
             yield f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}<td>{_why(verdict)}</td></tr>"
         yield "</tbody></table>"
 
 
-def _why(verdict: Tree) -> str:
-    if verdict["order"] is not None:
-        return escape(f"{verdict['order']['text']} (view {verdict['order']['tries']})")
-    parts = [escape(verdict["reason"] or verdict["message"] or "")]
-    against = verdict["against"]
-    if against is not None and (table := points_table(against)):
+def _why(verdict: ShadowExample) -> str:
+    if verdict.order is not None:
+        return escape(f"{verdict.order.text} (view {verdict.order.tries})")
+    parts = [escape(verdict.reason or verdict.message or "")]
+    if verdict.against is not None and (table := points_table(verdict.against)):
         parts.append(f"<pre>{escape(chr(10).join(table))}</pre>")
     return "".join(parts)

@@ -4,12 +4,14 @@ import argparse
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from kscheduler.cli import main
 from kscheduler.cli.commands import shadow
 from kscheduler.shadow.as_page import shadow_page
 from kscheduler.shadow.as_text import shadow_text
+from kscheduler.shadow.report import ShadowReport
 from kscheduler.shadow.verdict import KSCHEDULER, KUBE_SCHEDULER
 
 
@@ -54,7 +56,12 @@ def test_a_configuration_that_is_not_there_is_refused_before_anything_is_queried
 
 def test_the_report_of_nothing_says_so() -> None:
     tree: dict[str, Any] = {
-        "follows": {"schedulers": ["default-scheduler"], "program": "kube-scheduler"},
+        "follows": {
+            "schedulers": ["default-scheduler"],
+            "program": "kube-scheduler",
+            "tiesByChance": True,
+            "percentageOfNodesToScore": 0,
+        },
         "config": None,
         "seconds": 3.0,
         "compared": 0,
@@ -66,28 +73,36 @@ def test_the_report_of_nothing_says_so() -> None:
         ),
         "notCompared": 0,
         "withoutSearch": 0,
+        "orderTries": 0,
         "reasons": [],
         "examples": {},
         "nominations": {},
+        "evictions": {"theirs": 0, "ours": 0},
         "leftPending": {"now": 0, "ever": 0, "pods": []},
         "placements": {
             "pods": 0,
+            "leftOut": 0,
             "elsewhere": 0,
-            "theirs": {"nodesUsed": 0, "zoneSkew": 0},
-            "ours": {"nodesUsed": 0, "zoneSkew": 0},
+            "unplaced": 0,
+            "theirs": {"nodesUsed": 0, "zoneSkew": 0, "podsByZone": {}},
+            "ours": {"nodesUsed": 0, "zoneSkew": 0, "podsByZone": {}},
         },
         "room": {},
         "behindSeconds": 0.0,
         "settleSeconds": 2.0,
     }
-    text = shadow_text(tree)
+
+    def report(**fields: object) -> ShadowReport:
+        return msgspec.convert({**tree, **fields}, ShadowReport)
+
+    text = shadow_text(report())
     assert text.startswith("shadow of default-scheduler (kube-scheduler), 3 s\n  decided by the default configuration")
     assert "no pod was bound since the start" in text
     assert "overdue" not in text
-    assert "nothing was compared: the first lists" in shadow_text({**tree, "hasBegun": False})
-    assert "held back for 2 s; the oldest that waits is 1.5 s overdue" in shadow_text({**tree, "behindSeconds": 1.5})
-    assert "nothing compared yet" in shadow_page(tree)
-    assert "agreement 75.00%." in shadow_page({**tree, "compared": 4, "differences": 1, "agreement": 0.75})
+    assert "nothing was compared: the first lists" in shadow_text(report(hasBegun=False))
+    assert "held back for 2 s; the oldest that waits is 1.5 s overdue" in shadow_text(report(behindSeconds=1.5))
+    assert "nothing compared yet" in shadow_page(report())
+    assert "agreement 75.00%." in shadow_page(report(compared=4, differences=1, agreement=0.75))
 
 
 def test_a_shadow_that_could_not_read_the_cluster_does_not_end_as_if_all_were_equal(

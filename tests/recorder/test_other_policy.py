@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import jsonschema
+import msgspec
 import pytest
 
 from kscheduler.assembly.configured import Configured
@@ -12,8 +13,8 @@ from kscheduler.config.loader import load_bytes
 from kscheduler.recorder.alternatives.comparing import PolicyComparison, RecordedRun, compared, rules_apart
 from kscheduler.recorder.replaying.recorded_configuration import configured_with
 from kscheduler.recorder.replaying.replay import last_run_of, runs_of
-from kscheduler.recorder.report.in_json import replay_schema
-from kscheduler.recorder.report.other_policy import comparison_text, comparison_tree
+from kscheduler.recorder.report.answers import schema_text
+from kscheduler.recorder.report.other_policy import comparison_answer, comparison_text
 from kscheduler.text import Style
 from tests.recorder.recorded import record
 
@@ -73,11 +74,11 @@ def test_without_preemption_nobody_is_evicted_and_pods_wait(recording: Path) -> 
 
 def test_both_answers_name_the_same_pods(packed: PolicyComparison) -> None:
     found = packed
-    tree, text = comparison_tree(found, "here"), comparison_text(found)
-    assert f"{len(tree['elsewhere']):,} pods would be elsewhere" in text
-    assert tree["elsewhere"][0]["pod"] in text
-    assert set(tree["recorded"]) == set(tree["other"])
-    assert tree["recorded"]["queueSeconds"]["max"] >= tree["recorded"]["queueSeconds"]["p50"]
+    answer = comparison_answer(found, "here")
+    text = comparison_text(answer)
+    assert f"{len(answer.elsewhere):,} pods would be elsewhere" in text
+    assert answer.elsewhere[0].pod in text
+    assert answer.recorded.queue_seconds.max >= answer.recorded.queue_seconds.p50
 
 
 FAILING = """from kscheduler.framework.per_node import plugin
@@ -107,17 +108,17 @@ def test_a_score_that_fails_is_reported_beside_what_came_of_it(
     recorded = RecordedRun(last_run_of(recording))
     other = configured_with(recorded.description, recorded.description.feature_gates, [str(path)], "")
     found = compared(recorded, other)
-    lines = comparison_text(found, Style(width=1000)).splitlines()
+    answer = comparison_answer(found, "here")
+    lines = comparison_text(answer, Style(width=1000)).splitlines()
     (line,) = (line for line in lines if "gave no points" in line)
     assert line.startswith("OTHER: Boom gave no points ")
     assert reported.format(all=found.after.scored) in line
     assert "(boom.py:" in line
-    tree = comparison_tree(found, "here")
-    jsonschema.Draft202012Validator(json.loads(replay_schema())).validate(tree)
-    (failed,) = tree["other"]["withoutPoints"]
-    assert failed["plugin"] == "Boom"
-    assert failed["decisions"] + failed["partly"] > 0
-    assert tree["recorded"]["withoutPoints"] == []
+    jsonschema.Draft202012Validator(json.loads(schema_text())).validate(json.loads(msgspec.json.encode(answer)))
+    (failed,) = answer.other.without_points
+    assert failed.plugin == "Boom"
+    assert failed.decisions + failed.partly > 0
+    assert answer.recorded.without_points == ()
 
 
 def test_a_profile_that_was_another_scheduler_s_is_named(recording: Path) -> None:

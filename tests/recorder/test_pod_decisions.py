@@ -11,8 +11,8 @@ from kscheduler.cli import main
 from kscheduler.recorder.entries import DecisionEnd, Entry, Op, Output
 from kscheduler.recorder.replaying.pod_decisions import PodDecision, PodDecisions, _awaited_under
 from kscheduler.recorder.replaying.replay import Replay, runs_of
-from kscheduler.recorder.report.in_json import replay_schema
-from kscheduler.recorder.report.of_pod import pod_decisions_text
+from kscheduler.recorder.report.answers import schema_text
+from kscheduler.recorder.report.of_pod import pod_decisions_answer, pod_decisions_text
 from kscheduler.recorder.report.times import time_text
 from kscheduler.recorder.segments import segments_in
 from tests.recorder.recorded import record
@@ -94,7 +94,7 @@ def test_the_command_reports_it_in_words_and_as_its_schema_says(
     capsys.readouterr()
     assert main(["replay", str(recording), "--pod", pod.partition("/")[2], "-o", "json"]) == 0
     tree = json.loads(capsys.readouterr().out.splitlines()[-1])
-    Draft202012Validator(json.loads(replay_schema())).validate(tree)
+    Draft202012Validator(json.loads(schema_text())).validate(tree)
     assert tree["decisions"][0]["time"] == time_text(found[0].micros)
 
 
@@ -152,7 +152,7 @@ def test_members_of_a_group_victims_and_what_came_later_are_reported() -> None:
         PodDecision(4, "ml/a", 4, text="extenders are asked, or a search goes on"),
         PodDecision(5, "ml/a", None, "node-3"),
     ]
-    text = " ".join(pod_decisions_text(decisions, "DIR").split())
+    text = " ".join(pod_decisions_text(pod_decisions_answer(decisions, "DIR")).split())
     assert "with pod group ml/train: node node-1" in text
     assert "attempt 3: no node (Fit, Gang): 0/3 nodes are available" in text
     assert "preempts on node-3: ml/c" in text

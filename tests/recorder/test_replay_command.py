@@ -13,8 +13,8 @@ from kscheduler.cli.commands import replay
 from kscheduler.config.feature_gates import parse_feature_gates
 from kscheduler.config.loader import default_configuration, load_bytes
 from kscheduler.recorder.replaying.replay import Report
-from kscheduler.recorder.report.in_json import replay_schema
-from kscheduler.recorder.report.in_text import replay_text
+from kscheduler.recorder.report.answers import schema_text
+from kscheduler.recorder.report.of_replay import replay_answer, replay_text
 from kscheduler.recorder.segments import segments_in
 from kscheduler.text import PLAIN
 from tests.recorder.recorded import record
@@ -42,10 +42,12 @@ def test_an_equal_recording_ends_with_0_and_its_hash(recording: Path, capsys: py
 
 def test_lost_entries_are_in_the_first_line() -> None:
     style = replace(PLAIN, width=200)
-    first, second, *_ = replay_text(Report(entries=90, decisions=450, first=1, last=2, lost=1887), style).splitlines()
+    first, second, *_ = replay_text(
+        replay_answer(Report(entries=90, decisions=450, first=1, last=2, lost=1887), ""), style
+    ).splitlines()
     assert first.startswith("450 decisions, 90 entries (1,887 more were lost), 0 segments: ")
     assert second.startswith("all that was recorded came out the same (450 judged)")
-    first, second = replay_text(Report(decisions=450, first=1, last=2), style).splitlines()
+    first, second = replay_text(replay_answer(Report(decisions=450, first=1, last=2), ""), style).splitlines()
     assert "lost" not in first
     assert second.startswith("all came out as recorded (450 judged)")
 
@@ -139,7 +141,7 @@ def test_a_recording_has_to_be_named(capsys: pytest.CaptureFixture[str]) -> None
 
 def test_the_page_names_every_key_of_a_replay() -> None:
     page = (Path(__file__).parents[2] / "docs" / "recorder.md").read_text(encoding="utf-8")
-    keys = json.loads(replay_schema())["$defs"]["replay"]["properties"]
+    keys = json.loads(schema_text())["$defs"]["ReplayAnswer"]["properties"]
     assert [key for key in keys if key not in ("apiVersion", "kind") and f"`{key}`" not in page] == []
 
 

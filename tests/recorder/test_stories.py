@@ -32,7 +32,7 @@ from kscheduler.recorder.redaction import NO_REDACTION, KeyedRedaction
 from kscheduler.recorder.replaying.recorded_configuration import configured_as
 from kscheduler.recorder.replaying.replay import Report
 from kscheduler.recorder.replaying.replayed_scheduler import ReplayedScheduler
-from kscheduler.recorder.report.state import state_tree
+from kscheduler.recorder.report.state import replayed_state
 from kscheduler.recorder.report.times import time_text
 from kscheduler.recorder.segment_thread import SegmentThread, WriteSettings
 from kscheduler.recorder.step_clock import MICROS
@@ -85,13 +85,13 @@ def test_a_member_backs_off_as_long_as_its_group_in_the_state_that_is_shown(tmp_
     scheduler = replayed(tmp_path).scheduler
     assert scheduler is not None
     queue = scheduler.assembly.queue
-    waiting = {each["pod"]: each for each in state_tree(scheduler.assembly, 0)["queue"]}
+    waiting = {each.pod: each for each in replayed_state(scheduler.assembly, 0).queue}
     groups = {key: group for key in waiting if (group := queue.waiting_group(key)) is not None}
     assert groups
     for key, group in groups.items():
         until = int(group.backoff_expiration * MICROS)
-        assert waiting[key]["backoffUntil"] == (time_text(until) if waiting[key]["place"] == "backoff" else None)
-        assert waiting[key]["attempts"] == group.attempts
+        assert waiting[key].backoff_until == (time_text(until) if waiting[key].place == "backoff" else None)
+        assert waiting[key].attempts == group.attempts
 
 
 @KEYS

@@ -107,16 +107,15 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _print_schema() -> int:
-    from kscheduler.recorder.report.in_json import replay_schema
+    from kscheduler.recorder.report.answers import schema_text
 
-    sys.stdout.write(replay_schema())
+    sys.stdout.write(schema_text())
     return _EQUAL
 
 
 def _run(args: argparse.Namespace) -> int:
-    from kscheduler.recorder.report.in_json import replay_tree
-    from kscheduler.recorder.report.in_text import replay_text, state_text
-    from kscheduler.recorder.report.state import state_tree
+    from kscheduler.recorder.report.of_replay import replay_answer, replay_text
+    from kscheduler.recorder.report.state import replayed_state, state_text
     from kscheduler.text import json_line, style_of
 
     if args.pod and (args.config or args.plugin or args.each_segment):
@@ -135,7 +134,8 @@ def _run(args: argparse.Namespace) -> int:
         return refuse(f"{args.recording}: nothing can be replayed: {'; '.join(replay.report.stopped)}")
     if args.until is None:
         report = replay.report
-        print(json_line(replay_tree(report, args.recording)) if is_json else replay_text(report, style))
+        answer = replay_answer(report, args.recording)
+        print(json_line(answer) if is_json else replay_text(answer, style))
         return _EQUAL if report.is_equal else _DIFFERENT
     if replay.scheduler is None:
         return refuse(_why_no_state(replay, args))
@@ -143,8 +143,8 @@ def _run(args: argparse.Namespace) -> int:
         print(f"kscheduler: {text}", file=sys.stderr)
     if not replay.is_over:
         _say_that_it_ends_before(args.until, replay.report.last)
-    tree = state_tree(replay.scheduler.assembly, replay.scheduler.clock.micros)
-    print(json_line(tree) if is_json else state_text(tree, style))
+    state = replayed_state(replay.scheduler.assembly, replay.scheduler.clock.micros)
+    print(json_line(state) if is_json else state_text(state, style))
     return _EQUAL
 
 
@@ -152,7 +152,7 @@ def _of_pod(args: argparse.Namespace) -> int:
     """Raises `RecordingError`, `SegmentError`, `ValueError`, `OSError`."""
     from kscheduler.recorder.replaying.pod_decisions import PodDecisions
     from kscheduler.recorder.replaying.replay import runs_of
-    from kscheduler.recorder.report.of_pod import pod_decisions_text, pod_decisions_tree
+    from kscheduler.recorder.report.of_pod import pod_decisions_answer, pod_decisions_text
     from kscheduler.recorder.report.times import time_text
     from kscheduler.text import json_line, printable, style_of
 
@@ -164,10 +164,11 @@ def _of_pod(args: argparse.Namespace) -> int:
         print(f"kscheduler: {printable(text)}", file=sys.stderr)
     if until is not None and read.last and not read.is_over:
         _say_that_it_ends_before(args.until, read.last)
+    answer = pod_decisions_answer(read, args.recording)
     if args.output == "json":
-        print(json_line(pod_decisions_tree(read, args.recording)))
+        print(json_line(answer))
     elif read.found:
-        print(pod_decisions_text(read, args.recording, style_of(sys.stdout)))
+        print(pod_decisions_text(answer, style_of(sys.stdout)))
     if read.found:
         return _EQUAL
     span = f" from {time_text(read.first)} to {time_text(read.last)}" if read.last else ""
@@ -198,7 +199,7 @@ def _compare(args: argparse.Namespace) -> int:
     from kscheduler.recorder.alternatives.comparing import RecordedRun, compared
     from kscheduler.recorder.replaying.recorded_configuration import configured_with
     from kscheduler.recorder.replaying.replay import RecordingError, last_run_of
-    from kscheduler.recorder.report.other_policy import comparison_text, comparison_tree
+    from kscheduler.recorder.report.other_policy import comparison_answer, comparison_text
     from kscheduler.text import json_line, style_of
 
     if args.until is not None:
@@ -215,11 +216,8 @@ def _compare(args: argparse.Namespace) -> int:
         raise ConfigError(problems, args.config)
     for reported in misspelt_in(other):
         print(f"kscheduler: {reported}", file=sys.stderr)
-    found = compared(recorded, other, own)
-    if args.output == "json":
-        print(json_line(comparison_tree(found, args.recording)))
-    else:
-        print(comparison_text(found, style_of(sys.stdout)))
+    answer = comparison_answer(compared(recorded, other, own), args.recording)
+    print(json_line(answer) if args.output == "json" else comparison_text(answer, style_of(sys.stdout)))
     return _EQUAL
 
 

@@ -12,6 +12,8 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from kscheduler.aio import event_loop
 from kscheduler.cli.cluster_flags import (
     add_cluster,
@@ -33,6 +35,7 @@ from kscheduler.text import printable
 
 if TYPE_CHECKING:
     from kscheduler.service.shadowing import ShadowOptions
+    from kscheduler.shadow.report import ShadowReport
     from kscheduler.shadow.verdict import FollowedScheduler
 
 DEFAULT_PORT: Final = 10262
@@ -218,9 +221,9 @@ def _say(text: str) -> None:
     print(f"kscheduler: {printable(text)}", file=sys.stderr, flush=True)
 
 
-def _show(output: str, tree: dict[str, Any]) -> None:
+def _show(output: str, report: "ShadowReport") -> None:
     from kscheduler.shadow.as_text import shadow_text
-    from kscheduler.shadow.as_tree import shadow_json
     from kscheduler.text import style_of
 
-    print(shadow_json(tree).decode() if output == "json" else shadow_text(tree, style_of(sys.stdout)), flush=True)
+    is_json = output == "json"
+    print(msgspec.json.encode(report).decode() if is_json else shadow_text(report, style_of(sys.stdout)), flush=True)

@@ -2,6 +2,7 @@
 
     python -m kscheduler.server.pages.published explanation > kscheduler/explain/explanation.schema.json
     python -m kscheduler.server.pages.published simulation > kscheduler/simulate/simulation.schema.json
+    python -m kscheduler.server.pages.published replay > kscheduler/recorder/report/replay.schema.json
     python -m kscheduler.server.pages.published openapi > kscheduler/server/pages/answers.openapi.json
 
 The files are in the repository so that a change of what is published is seen; a test tells when they are stale.
@@ -18,6 +19,7 @@ from kscheduler.explain.cluster_answers import NodeUses
 from kscheduler.explain.group_answer import ExplanationList, PodGroupExplanation
 from kscheduler.explain.queries.new_pods import NewPodsRequest
 from kscheduler.explain.schema import explain_definitions, explanation_schema
+from kscheduler.recorder.report.answers import replay_schema
 from kscheduler.simulate.simulation_result import simulation_schema
 
 Tree = dict[str, Any]
@@ -40,6 +42,7 @@ def openapi_schemas() -> Tree:
 PUBLISHED: Final = {
     "explanation": ("explain/explanation.schema.json", explanation_schema),
     "simulation": ("simulate/simulation.schema.json", simulation_schema),
+    "replay": ("recorder/report/replay.schema.json", replay_schema),
     "openapi": ("server/pages/answers.openapi.json", openapi_schemas),
 }
 

@@ -19,8 +19,8 @@ from kscheduler.service.metrics.scheduler import plugin_data_source
 from kscheduler.service.shadowing.connected import ConnectedShadow
 from kscheduler.service.shadowing.options import ShadowOptions
 from kscheduler.shadow.as_page import shadow_page
-from kscheduler.shadow.as_tree import Tree, shadow_json
 from kscheduler.shadow.metrics import shadow_source
+from kscheduler.shadow.report import ShadowReport
 from kscheduler.telemetry.exposition import Exposition
 
 
@@ -28,7 +28,7 @@ class ShadowHTTPApp:
     """The servers of a shadow. They only read."""
 
     def __init__(
-        self, options: ShadowOptions, connection: Connection, parts: ConnectedShadow, report: Callable[[], Tree]
+        self, options: ShadowOptions, connection: Connection, parts: ConnectedShadow, report: Callable[[], ShadowReport]
     ) -> None:
         self._options = options
         self._parts = parts
@@ -91,7 +91,7 @@ class ShadowHTTPApp:
             component_config=self._config,
             pages={
                 "/shadow": ServedPage(made_page(lambda: shadow_page(self._report()), "text/html")),
-                "/shadow.json": ServedPage(made_page(lambda: shadow_json(self._report()), "application/json")),
+                "/shadow.json": ServedPage(made_page(lambda: msgspec.json.encode(self._report()), "application/json")),
             },
         )
 

@@ -11,10 +11,10 @@ from kscheduler.config.loader import LoadedConfig
 from kscheduler.framework.registry import Registry
 from kscheduler.plugins import in_tree
 from kscheduler.server.serving import HTTPServing
+from kscheduler.shadow.report import ShadowReport
 from kscheduler.shadow.verdict import KUBE_SCHEDULER, FollowedScheduler
 
-# Shows the report, a tree as `shadow.as_tree` makes it.
-Report = Callable[[dict[str, object]], None]
+Report = Callable[[ShadowReport], None]
 
 
 def _say_nothing(_text: str) -> None:

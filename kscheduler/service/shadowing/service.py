@@ -23,7 +23,7 @@ from kscheduler.service import signals
 from kscheduler.service.shadowing.connected import ConnectedShadow
 from kscheduler.service.shadowing.http_app import ShadowHTTPApp
 from kscheduler.service.shadowing.options import ShadowOptions
-from kscheduler.shadow.as_tree import Tree, shadow_tree
+from kscheduler.shadow.report import ShadowReport, shadow_report
 from kscheduler.shadow.sums import Sums
 from kscheduler.shadow.verdict import Comparison
 from kscheduler.telemetry.logs import get_logger, verbose
@@ -58,9 +58,9 @@ class ShadowApp:
         """The first HTTP server. Raises `IndexError` where both ports are off."""
         return self.answers.servers[0]
 
-    def report(self) -> Tree:
+    def report(self) -> ShadowReport:
         """What was compared so far."""
-        return shadow_tree(self.parts.follower, self.parts.clock.monotonic() - self._began)
+        return shadow_report(self.parts.follower, self.parts.clock.monotonic() - self._began)
 
     def show_report(self) -> None:
         """Give the report to the client that asked for it."""

@@ -18,6 +18,7 @@ from kscheduler.config.loader import LoadedConfig, default_configuration, from_t
 from kscheduler.embedded.apiserver import EmbeddedAPIServer
 from kscheduler.service.shadowing import ShadowApp, ShadowOptions, service
 from kscheduler.service.shadowing.options import following
+from kscheduler.shadow.report import LeftPendingPod, ShadowReport
 from kscheduler.shadow.verdict import KSCHEDULER, KUBE_SCHEDULER, Comparison, DifferenceKind
 from tests.builders import node_tree, pod_tree
 from tests.service.running import SECONDS, node_of, put, running, until
@@ -102,7 +103,7 @@ async def test_a_shadow_of_the_same_rules_differs_by_order_at_most_and_writes_no
         for number in range(40):
             zone = {"topology.kubernetes.io/zone": f"z{number % 3}"}
             put(server, "nodes", node_tree(f"n{number:02}", labels=zone, cpu="16"))
-        reports: list[dict[str, Any]] = []
+        reports: list[ShadowReport] = []
         async with running(server), shadowing(server, report=reports.append) as shadow:
             await crowd(server)
             await compared(shadow, PODS)
@@ -110,11 +111,11 @@ async def test_a_shadow_of_the_same_rules_differs_by_order_at_most_and_writes_no
             ready, _, _ = await page(shadow, "/readyz")
             requests = shadow.parts.client.statistics().requests
     (report,) = reports
-    kinds = {kind: count for kind, count in report["kinds"].items() if count}
-    assert set(kinds) <= {"same", "order"}, report["examples"]
-    assert (report["compared"], report["differences"], report["agreement"]) == (PODS, 0, 1.0)
-    assert report["placements"]["elsewhere"] == 0
-    assert set(report["placements"]["theirs"]["podsByZone"]) == {"z0", "z1", "z2"}
+    kinds = {kind: count for kind, count in report.kinds.items() if count}
+    assert set(kinds) <= {"same", "order"}, report.examples
+    assert (report.compared, report.differences, report.agreement) == (PODS, 0, 1.0)
+    assert report.placements.elsewhere == 0
+    assert set(report.placements.theirs.pods_by_zone) == {"z0", "z1", "z2"}
     assert (status, ready) == (200, 200)
     assert 'kscheduler_shadow_comparisons_total{kind="same",scheduler="kscheduler"}' in text
     assert "kscheduler_shadow_differences_total 0.0" in text
@@ -147,16 +148,16 @@ async def test_another_policy_is_reported_with_the_points_of_both_nodes() -> Non
 
 async def test_a_shadow_ends_by_itself_when_its_time_is_over() -> None:
     async with EmbeddedAPIServer(seed=1) as server:
-        reports: list[dict[str, Any]] = []
+        reports: list[ShadowReport] = []
         options = ShadowOptions(default_configuration(), seconds=0.05, report=reports.append)
         async with asyncio.timeout(SECONDS):
             await ShadowApp(options, plain_connection(server.url)).run(asyncio.Event())
-    assert [report["compared"] for report in reports] == [0]
+    assert [report.compared for report in reports] == [0]
 
 
 async def test_its_time_is_over_at_an_api_server_that_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service, "SYNC_SECONDS", 0.1)
-    reports: list[dict[str, Any]] = []
+    reports: list[ShadowReport] = []
     options = ShadowOptions(default_configuration(), seconds=0.05, report=reports.append)
     callers: list[asyncio.StreamWriter] = []
     silent = await asyncio.start_server(lambda _reader, writer: callers.append(writer), "127.0.0.1", 0)
@@ -167,7 +168,7 @@ async def test_its_time_is_over_at_an_api_server_that_is_silent(monkeypatch: pyt
             writer.close()
             await writer.wait_closed()
     assert callers
-    assert [report["compared"] for report in reports] == [0]
+    assert [report.compared for report in reports] == [0]
 
 
 async def test_it_is_not_ready_as_soon_as_the_api_server_has_gone() -> None:
@@ -189,7 +190,7 @@ async def test_what_is_left_pending_by_the_other_is_reported() -> None:
         async with shadowing(server, grace_seconds=0.0, followed=KUBE_SCHEDULER) as shadow:
             shadow.parts.follower.look_at_pending()
             report = shadow.report()
-    assert report["leftPending"]["pods"] == [{"pod": "default/web", "node": "n0", "seconds": 0}]
+    assert report.left_pending.pods == (LeftPendingPod("default/web", "n0", 0),)
 
 
 async def test_no_verb_but_get_leaves_a_shadow() -> None:
