@@ -40,7 +40,7 @@ async def play(gangs: int, size: int, nodes: int, *, share: float = 0.9, as_grou
     room = int(gangs * size * share)
     for number in range(nodes):
         slots = room // nodes + (number < room % nodes)
-        world.assembly.node_handler.on_add(make_node(f"node-{number}", cpu=str(slots)), initial=True)
+        world.add(make_node(f"node-{number}", cpu=str(slots)), initial=True)
     pods = [(f"g{gang}-{number}", f"g{gang}") for gang in range(gangs) for number in range(size)]
     random.Random(seed).shuffle(pods)
     for gang in range(gangs if as_groups else 0):
@@ -52,7 +52,7 @@ async def play(gangs: int, size: int, nodes: int, *, share: float = 0.9, as_grou
             world.add(member(name, group, **fields) if as_groups else make_pod(name, **fields))
             if at % 200 == 0:
                 await world.settle(5)
-        assert len(world.pods) == gangs * size
+        assert len(world.pods()) == gangs * size
         await world.rest()
         await world.pass_seconds(3)
         await world.rest()

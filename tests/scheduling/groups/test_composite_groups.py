@@ -147,7 +147,7 @@ async def test_the_parents_rack_holds_its_groups_and_what_fails_in_one_rack_leav
     world = World(gates=GATES)
     for name, rack in (("a-0", "a"), ("b-0", "b"), ("b-1", "b"), ("loose-0", "")):
         node = make_node(name, labels={RACK: rack} if rack else {})
-        world.assembly.node_handler.on_add(node, initial=True)
+        world.add(node, initial=True)
     async with world.working():
         world.add_composite(composite("all", 2, **IN_A_RACK))
         leaf(world, "x", "all", 2)
@@ -162,7 +162,7 @@ async def test_each_group_may_have_a_rack_of_its_own_inside_the_parents_zone() -
     for zone in ("east", "west"):
         for rack in range(2 if zone == "west" else 1):
             labels = {"zone": zone, RACK: f"{zone}-{rack}"}
-            world.assembly.node_handler.on_add(make_node(f"{zone}-{rack}", labels=labels), initial=True)
+            world.add(make_node(f"{zone}-{rack}", labels=labels), initial=True)
     in_a_zone: dict[str, Any] = {"schedulingConstraints": {"topology": [{"key": "zone"}]}}
     async with world.working():
         world.add_composite(composite("all", 2, **in_a_zone))

@@ -58,7 +58,7 @@ async def test_it_is_tried_again_after_its_back_off_and_then_fits() -> None:
     async with world.working():
         world.gang("g", 3, **HALF)
         await world.settle()
-        world.assembly.node_handler.on_add(make_node("more"), initial=False)
+        world.add(make_node("more"))
         await world.pass_seconds(3)
         assert len(world.bound()) == 3
 
@@ -88,7 +88,7 @@ async def test_one_gated_member_keeps_all_of_them() -> None:
         world.add(member("g-0", "g"), held)
         await world.settle()
         assert world.bound() == []
-        world.replace_pod(without_gates(held))
+        world.add(without_gates(held))
         await world.settle()
         assert world.bound() == ["g-0", "g-1"]
 
@@ -102,7 +102,7 @@ async def test_a_lower_min_count_lets_a_gang_in() -> None:
         world.add(member("g-0", "g"), member("g-1", "g"))
         await world.settle()
         policy = PodGroupPolicy(gang=GangPolicy(min_count=2))
-        world.update_group(group, replace(group, spec=replace(group.spec, scheduling_policy=policy)))
+        world.add_group(replace(group, spec=replace(group.spec, scheduling_policy=policy)))
         await world.settle()
         assert world.bound() == ["g-0", "g-1"]
 
@@ -118,7 +118,7 @@ async def test_members_beyond_min_count_are_placed_as_far_as_there_is_room() -> 
         await world.pass_seconds(3)
         assert len(world.bound()) == 4
         assert world.groups.last("g").status == "True", "it never goes back"
-        world.assembly.node_handler.on_add(make_node("more"), initial=False)
+        world.add(make_node("more"))
         await world.pass_seconds(40)
         assert len(world.bound()) == 6
 
@@ -221,7 +221,7 @@ async def test_a_deleted_group_leaves_its_members_incomplete() -> None:
         assert {world.where(f"g-{number}") for number in range(3)} == {"incomplete"}
         assert world.queue.statistics().backoff == 0
         world.delete("g-0")
-        world.assembly.node_handler.on_add(make_node("more"), initial=False)
+        world.add(make_node("more"))
         world.add_group(pod_group("g", 2))
         await world.settle()
         assert world.bound() == ["g-1", "g-2"]

@@ -14,7 +14,7 @@ from kscheduler.plugins.node_affinity import NodeAffinity
 from kscheduler.scheduling import in_time
 from kscheduler.state.queue.backoff import BackoffPolicy
 from kscheduler.state.queue.sub_queues import BACKOFF
-from tests.scheduling.groups import world as worlds
+from tests.scheduling import scheduler_in_memory
 from tests.scheduling.groups.world import World, member, pod_group
 from tests.scheduling.test_in_time import as_if_in
 
@@ -27,7 +27,7 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Names of the pods that were judged; each takes some processor time, and decisions are timed."""
     clock, found = VirtualClock(), list[str]()
     clock.is_real = True
-    monkeypatch.setattr(worlds, "VirtualClock", lambda: clock)
+    monkeypatch.setattr(scheduler_in_memory, "VirtualClock", lambda: clock)
     monkeypatch.setattr(in_time, "GROUP_SECONDS", 0.1)
     monkeypatch.setattr(in_time, "GROUP_AGAIN_SECONDS", 0.03)
     real: Callable[..., Any] = NodeAffinity.filter

@@ -7,7 +7,7 @@ from kscheduler.plugins.dynamic_resources.search import LookAhead
 from kscheduler.scheduling.attempt import group_attempt
 from kscheduler.scheduling.attempt.group_attempt import SEARCHED_TOO_LONG
 from tests.plugins.dynamic_resources.stage import devices_of, exactly
-from tests.scheduling.groups import world as worlds
+from tests.scheduling import scheduler_in_memory
 from tests.scheduling.groups.test_gangs_with_devices import DeviceWorld
 from tests.scheduling.groups.world import member, pod_group
 
@@ -35,7 +35,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[LookAhead]:
         return run(self, 0.0)
 
     monkeypatch.setattr(LookAhead, "run", counted)
-    monkeypatch.setattr(worlds, "VirtualClock", TickingClock)
+    monkeypatch.setattr(scheduler_in_memory, "VirtualClock", TickingClock)
     return found
 
 
@@ -80,7 +80,7 @@ async def test_a_search_without_end_is_the_gangs_failure_alone(monkeypatch: pyte
         runs += 1
         return True
 
-    monkeypatch.setattr(worlds, "VirtualClock", TickingClock)
+    monkeypatch.setattr(scheduler_in_memory, "VirtualClock", TickingClock)
     monkeypatch.setattr(LookAhead, "run", forgetful)
     monkeypatch.setattr(group_attempt, "MAX_SEARCHES", 5)
     world = with_two_devices_a_node(3)

@@ -114,7 +114,7 @@ async def test_members_follow_the_device_of_their_claim_to_the_nodes_that_reach_
         assert world.bound() == []
         assert "resourceclaim not available on the node" in world.condition_message("g-1")
         assert len(world.cache.devices.claims.allocated_state().devices) == 0
-        world.assembly.node_handler.on_update(make_node("node-0", cpu="4"), make_node("node-0", cpu="8"))
+        world.add(make_node("node-0", cpu="8"))
         await world.pass_seconds(30)
         await world.rest()
         assert len(world.bound()) == 2

@@ -152,7 +152,7 @@ async def test_nodes_that_become_free_meanwhile_are_queried_about_too() -> None:
     async with world.working():
         world.gang("g", 2, **HALF)
         await world.settle()
-        world.assembly.node_handler.on_add(make_node("node-1"), initial=False)
+        world.add(make_node("node-1"))
         extenders.gate.set()
         await world.settle()
         assert [node for _, node in world.bindings] == ["node-1", "node-1"]

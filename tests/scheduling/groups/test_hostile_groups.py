@@ -97,7 +97,7 @@ async def test_a_group_that_makes_a_plugin_fail_is_the_only_one_to_suffer(method
             failed = {line["extension_point"] for line in lines if line["event"] == "plugin_failed"}
             assert LABELS[method] in failed
             if not is_placed_by_others:
-                said = [*world.reported.reports, *world.groups.conditions, *world.events.notes]
+                said = [*world.reported.reports, *world.groups.conditions, *world.recorded.notes]
                 assert any('"Hostile"' in str(text) for text in said), said
             plugin.is_sound = True
             await world.pass_seconds(30)

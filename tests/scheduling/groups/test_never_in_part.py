@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from kscheduler.api.groups import GangPolicy, KubernetesPodGroup, PodGroupPolicy
+from kscheduler.api.kinds import NODES
 from kscheduler.framework.status import error
 from tests.builders import make_node, make_pod
 from tests.effort import example_count
@@ -43,20 +44,20 @@ class Gangs:
         name = f"node-{self.made}"
         self.made += 1
         self.nodes[name] = self.random.randint(1, 4)
-        self.world.assembly.node_handler.on_add(make_node(name, cpu=str(self.nodes[name])), initial=False)
+        self.world.add(make_node(name, cpu=str(self.nodes[name])))
 
     def node_goes(self) -> None:
         """With the pods on it, which their controllers do not make again."""
         if not self.nodes:
             return
         name = self.random.choice(sorted(self.nodes))
-        cpus = self.nodes.pop(name)
-        self.world.assembly.node_handler.on_delete(make_node(name, cpu=str(cpus)))
+        del self.nodes[name]
+        self.world.remove(NODES, name)
         self.pods_without_a_node_go()
 
     def pods_without_a_node_go(self) -> None:
         """Those too whose Binding was under way when the node went."""
-        for pod in [pod for pod in self.world.pods.values() if pod.spec.node_name not in {"", *self.nodes}]:
+        for pod in [pod for pod in self.world.pods() if pod.spec.node_name not in {"", *self.nodes}]:
             self._delete(pod.metadata.name)
 
     def group_comes(self) -> None:
@@ -91,11 +92,11 @@ class Gangs:
         self.world.add(make_pod(f"single-{self.made}", requests={"cpu": "1"}))
 
     def pod_goes(self) -> None:
-        if self.world.pods:
-            self._delete(self.random.choice(sorted(pod.metadata.name for pod in self.world.pods.values())))
+        if self.world.pods():
+            self._delete(self.random.choice(sorted(pod.metadata.name for pod in self.world.pods())))
 
     def binding_is_refused(self) -> None:
-        pods = sorted(pod.metadata.name for pod in self.world.pods.values() if not pod.spec.node_name)
+        pods = sorted(pod.metadata.name for pod in self.world.pods() if not pod.spec.node_name)
         if pods:
             name = self.random.choice(pods)
             self.world.refused[name] = error("refused")
@@ -111,7 +112,7 @@ class Gangs:
             policy = PodGroupPolicy(gang=GangPolicy(min_count=self.random.randint(1, 6)))
             self.groups[name] = replace(old, spec=replace(old.spec, scheduling_policy=policy))
             self.taken_from.add(name)
-            self.world.update_group(old, self.groups[name])
+            self.world.add_group(self.groups[name])
 
     def _delete(self, name: str) -> None:
         self.taken_from.add(name.partition("-")[0])
@@ -128,11 +129,11 @@ class Gangs:
         assert [*self.wrong()] == []
 
     def wrong(self) -> list[str]:
-        bound = [pod for pod in self.world.pods.values() if pod.spec.node_name]
+        bound = [pod for pod in self.world.pods() if pod.spec.node_name]
         on = {name: sum(pod.spec.node_name == name for pod in bound) for name in self.nodes}
         free = sum(self.nodes.values()) - len(bound)
         found = [f"{name} holds {on[name]} of {cpus}" for name, cpus in self.nodes.items() if on[name] > cpus]
-        waiting = [pod.metadata.name for pod in self.world.pods.values() if not pod.spec.node_name]
+        waiting = [pod.metadata.name for pod in self.world.pods() if not pod.spec.node_name]
         singles = [name for name in waiting if name.startswith("single")]
         if free and singles:
             found.append(f"{singles} wait, and {free} cpus are free")

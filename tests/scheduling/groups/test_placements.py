@@ -28,7 +28,7 @@ def world_with(racks: dict[str, int], gates: str = GATES) -> World:
     for rack, nodes in racks.items():
         for number in range(nodes):
             labels = {RACK: rack} if rack else {}
-            world.assembly.node_handler.on_add(make_node(f"{rack or 'loose'}-{number}", labels=labels), initial=True)
+            world.add(make_node(f"{rack or 'loose'}-{number}", labels=labels), initial=True)
     return world
 
 
@@ -86,7 +86,7 @@ async def test_a_group_whose_label_no_node_has_fits_nowhere() -> None:
 
 async def test_the_rack_that_would_be_fullest_wins() -> None:
     world = world_with({"a": 2, "b": 2, "c": 2})
-    world.assembly.pod_handler.on_add(make_pod("there", node="b-0", requests={"cpu": "2"}), initial=True)
+    world.add(make_pod("there", node="b-0", requests={"cpu": "2"}), initial=True)
     async with world.working():
         gang(world, "g", 2, requests={"cpu": "1"})
         await world.settle()
@@ -126,7 +126,7 @@ async def test_members_in_two_racks_are_an_error() -> None:
     world.add_group(pod_group("g", 1, **IN_A_RACK))
     for node in ("a-0", "b-0"):
         there = member(f"on-{node}", "g", node=node)
-        world.assembly.pod_handler.on_add(there, initial=True)
+        world.add(there, initial=True)
     async with world.working():
         world.add(member("g-0", "g"))
         await world.settle()

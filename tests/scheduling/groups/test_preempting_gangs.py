@@ -32,7 +32,7 @@ async def test_a_gang_evicts_whoever_is_in_its_way_and_is_then_bound_as_a_whole(
             "kscheduler: preempting to accommodate a higher priority podgroup"
         }
         assert "found a placement for podgroup, preempting 2 victims" in world.groups.conditions[0][1].message
-        notes = [note for note in world.events.notes if "Preempted" in note]
+        notes = [note for note in world.recorded.notes if "Preempted" in note]
         assert notes == ["Normal Preempted: Preempted by podgroup uid-of-group-g on node cluster"] * 2
         await world.pass_seconds(5)
         assert len(world.bound("g")) == 3
@@ -53,8 +53,9 @@ async def test_members_keep_their_nominations_until_the_victims_are_gone() -> No
         announced = dict(world.reported.announced)
         assert announced == {"default/g-0": "node-0", "default/g-1": "node-0"}, "written before anybody was evicted"
         for key, node_name in announced.items():
-            pod = world.pods[key]
-            world.replace_pod(replace(pod, status=replace(pod.status, nominated_node_name=node_name)))
+            pod = world.pod_of(key)
+            assert pod is not None
+            world.add(replace(pod, status=replace(pod.status, nominated_node_name=node_name)))
         condition_message = len(world.groups.conditions)
         await world.pass_seconds(20)
         assert world.where("g-0") == "gated"
@@ -155,7 +156,7 @@ async def test_room_that_would_still_be_too_little_is_not_made() -> None:
         assert world.evicted == []
         assert "pod group preemption: minCount (3) cannot be satisfied" in world.groups.last("g").message
         assert world.bound() == ["low"], "the trial has put everybody back"
-        world.assembly.node_handler.on_add(make_node("more"), initial=False)
+        world.add(make_node("more"))
         await world.pass_seconds(10)
         assert len(world.bound()) == 4
 
@@ -169,8 +170,8 @@ async def test_victims_are_spared_once_a_member_is_left_to_others() -> None:
         evict = world.evict_pod
 
         async def called_off(pod: Any, condition: Any) -> bool:
-            world.assembly.evictions.call_off(world.pods["default/g-0"].metadata.uid)
-            if "default/g-1" in world.pods:
+            world.assembly.evictions.call_off("uid-of-g-0")
+            if world.pod_of("default/g-1") is not None:
                 world.delete("g-1")  # the gang is not tried again: it is too small
             return await evict(pod, condition)
 

@@ -2,13 +2,12 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 from msgspec.structs import replace
 
-from kscheduler.aio.clock import VirtualClock
 from kscheduler.api.codec import convert
 from kscheduler.api.core import Pod
 from kscheduler.api.groups import (
@@ -18,23 +17,21 @@ from kscheduler.api.groups import (
     SchedulerPluginsPodGroup,
     VolcanoPodGroup,
 )
-from kscheduler.api.kinds import Kind
+from kscheduler.api.kinds import PODS, Kind
 from kscheduler.api.meta import Condition
-from kscheduler.assembly import Assembly, Ports, group_apis
+from kscheduler.assembly import group_apis
 from kscheduler.client.errors import APIError, APIStatus
 from kscheduler.config.feature_gates import parse_feature_gates
 from kscheduler.config.loader import LoadedConfig, default_configuration, from_tree
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
-from kscheduler.framework.pods.pod_info import placed
 from kscheduler.framework.registry import Registry
-from kscheduler.framework.status import SUCCESS, Status, error
-from kscheduler.plugins.in_tree import registry
+from kscheduler.framework.status import Status
+from kscheduler.in_memory.at_work import turns
+from kscheduler.in_memory.cluster import APIRequest
 from kscheduler.scheduling.claims.claim_storage import ClaimStorage
 from kscheduler.scheduling.extenders.extender_results import Extenders
-from kscheduler.scheduling.work.concurrency import AdaptiveLimit
-from kscheduler.scheduling.work.workers import Workers
 from tests.builders import make_node, make_pod
-from tests.scheduling.around import RecordedEvents, ReportedFailures
+from tests.scheduling.scheduler_in_memory import SchedulerInMemory
 
 ON = "GenericWorkload=true"
 
@@ -84,8 +81,8 @@ class ReportedGroups:
         return next(condition for name, condition in reversed(self.conditions) if name == group)
 
 
-class World:
-    """Objects, and everything that decides."""
+class World(SchedulerInMemory):
+    """A scheduler of pod groups."""
 
     def __init__(
         self,
@@ -97,8 +94,6 @@ class World:
         claim_storage: ClaimStorage | None = None,
         extenders: Extenders | None = None,
     ) -> None:
-        self.clock = VirtualClock()
-        self.pods: dict[str, Pod] = {}
         self.bindings: list[tuple[str, str]] = []
         self.refused: dict[str, Status] = {}
         """By name of a pod: what its Binding is answered."""
@@ -107,101 +102,64 @@ class World:
         """Names of pods that do not end when they are evicted: they terminate until `delete`."""
         self.refuses_evictions = False
         self.groups = ReportedGroups()
-        self.reported = ReportedFailures()
-        self.events = RecordedEvents()
         self.config = config or default_configuration("kscheduler", parse_feature_gates(gates, version="1.37"))
-        self.wake: Callable[[], None] = lambda: None
-        ports = Ports(
-            binder=self,
-            evictor=self,
-            statuses=self.reported,
+        super().__init__(
+            self.config,
+            known,
+            workers=workers,
             group_statuses=self.groups,
-            events=self.events,
             claim_storage=claim_storage,
-            pod_of=self.pods.get,
             extenders=lambda _: extenders,
-            on_arrival=lambda: self.wake(),  # noqa: PLW0108  # the workers come later
         )
-        self.assembly = Assembly(self.config, known or registry(), ports, self.clock)
-        self.queue, self.cache = self.assembly.queue, self.assembly.cache
-        limit = AdaptiveLimit(workers, workers)
-        self.workers = Workers(workers, self.queue, self.assembly.scheduler, limit, self.clock)
+        self.before = self._refuse
         self.kinds: list[Kind] = [api.kind for api in group_apis(self.config)]
 
-    # --- the API server -----------------------------------------------------------------------------------------------
-
-    async def bind(self, pod: Pod, node_name: str) -> Status:
-        """Implements `framework.handle.Writer`: the watch shows the pod on its node at once."""
-        if pod.metadata.name in self.refused:
+    async def _refuse(self, request: APIRequest, pod: Pod) -> Status | None:
+        if request is APIRequest.BIND and pod.metadata.name in self.refused:
             return self.refused[pod.metadata.name]
-        if pod.key not in self.pods:
-            return error("gone")
-        self.bindings.append((pod.metadata.name, node_name))
-        await asyncio.sleep(0)
-        old = self.pods.get(pod.key)
-        if old is None:
-            return error("gone meanwhile")
-        self.pods[pod.key] = placed(old, node_name)
-        self.assembly.pod_handler.on_update(old, self.pods[pod.key])
-        return SUCCESS
-
-    async def evict_pod(self, pod: Pod, condition: Condition) -> bool:
-        """Implements `VictimWriter`: the watch shows the pod terminating at once."""
-        await asyncio.sleep(0)
-        if self.refuses_evictions:
+        await turns(1)
+        if request is APIRequest.EVICT and self.refuses_evictions:
             raise APIError(APIStatus(kind="Status", code=500, message="refused"))
+        return None
+
+    def apply_binding(self, pod: Pod, node_name: str) -> None:
+        """The watch shows the pod on its node at once."""
+        self.bindings.append((pod.metadata.name, node_name))
+        super().apply_binding(pod, node_name)
+
+    def apply_eviction(self, pod: Pod, condition: Condition) -> None:
+        """The watch shows the pod terminating at once."""
         name = pod.metadata.name
         self.evicted.append((name, condition))
         terminating = replace(pod.metadata, deletion_timestamp="2026-01-01T00:00:00Z")
         status = replace(pod.status, conditions=(*pod.status.conditions, condition))
-        self.replace_pod(replace(pod, metadata=terminating, status=status))
+        self.add(replace(pod, metadata=terminating, status=status))
         if name not in self.lingering:
             self.delete(name)
-        return True
 
     def nodes(self, count: int, **allocatable: Any) -> None:
         """Nodes appear."""
-        for number in range(count):
-            self.assembly.node_handler.on_add(make_node(f"node-{number}", **allocatable), initial=True)
-
-    def add(self, *pods: Pod) -> None:
-        """Pods appear."""
-        for pod in pods:
-            self.pods[pod.key] = pod
-            self.assembly.pod_handler.on_add(pod, initial=False)
-
-    def replace_pod(self, pod: Pod) -> None:
-        """A pod changes."""
-        old = self.pods[pod.key]
-        self.pods[pod.key] = pod
-        self.assembly.pod_handler.on_update(old, pod)
-        self.assembly.evictions.pod_change_waits.on_update(old, pod)
+        self.add(*(make_node(f"node-{number}", **allocatable) for number in range(count)), initial=True)
 
     def delete(self, name: str) -> None:
         """A pod goes."""
-        gone = self.pods.pop(f"default/{name}")
-        self.assembly.pod_handler.on_delete(gone)
-        self.assembly.evictions.pod_change_waits.on_delete(gone)
+        self.remove(PODS, f"default/{name}")
 
     def add_group(self, group: KubernetesPodGroup | SchedulerPluginsPodGroup | VolcanoPodGroup, api: int = 0) -> None:
         """A group appears."""
-        self.assembly.handlers[self.kinds[api]].on_add(group, initial=False)
+        self.put(self.kinds[api], group)
 
     def add_composite(self, group: CompositePodGroup) -> None:
         """A composite group appears."""
-        self.assembly.handlers[COMPOSITE_POD_GROUPS].on_add(group, initial=False)
+        self.put(COMPOSITE_POD_GROUPS, group)
 
     def delete_composite(self, group: CompositePodGroup) -> None:
         """A composite group goes."""
-        self.assembly.handlers[COMPOSITE_POD_GROUPS].on_delete(group)
-
-    def update_group(self, old: KubernetesPodGroup, new: KubernetesPodGroup) -> None:
-        """A group changes."""
-        self.assembly.handlers[self.kinds[0]].on_update(old, new)
+        self.remove(COMPOSITE_POD_GROUPS, group.key)
 
     def delete_group(self, group: KubernetesPodGroup) -> None:
         """A group goes."""
-        self.assembly.handlers[self.kinds[0]].on_delete(group)
+        self.remove(self.kinds[0], group.key)
 
     def gang(self, name: str, size: int, min_count: int | None = None, **fields: Any) -> None:
         """A gang appears with all its members."""
@@ -213,7 +171,6 @@ class World:
     @asynccontextmanager
     async def working(self) -> AsyncIterator[None]:
         """The workers at work."""
-        self.wake = self.workers.wake
         running = asyncio.ensure_future(self.workers.run())
         await self.settle()
         try:
@@ -221,11 +178,6 @@ class World:
         finally:
             running.cancel()
             await asyncio.wait({running})
-
-    async def settle(self, turns: int = 60) -> None:
-        """Let every task do what it can."""
-        for _ in range(turns):
-            await asyncio.sleep(0)
 
     async def rest(self) -> None:
         """Wait until nobody is ready to be tried, or being tried."""
@@ -245,19 +197,12 @@ class World:
     def bound(self, group: str = "") -> list[str]:
         """Names of the members that have a node in the API server."""
         return sorted(
-            pod.metadata.name
-            for pod in self.pods.values()
-            if pod.spec.node_name and pod.metadata.name.startswith(group)
+            pod.metadata.name for pod in self.pods() if pod.spec.node_name and pod.metadata.name.startswith(group)
         )
 
     def sizes(self) -> Counter[str]:
         """By gang (`NAME-NUMBER`) the number of bound members."""
-        return Counter(pod.metadata.name.rpartition("-")[0] for pod in self.pods.values() if pod.spec.node_name)
-
-    def where(self, name: str) -> str:
-        """Where a pod waits."""
-        found = self.queue.find(f"default/{name}")
-        return found[0] if found is not None else ""
+        return Counter(pod.metadata.name.rpartition("-")[0] for pod in self.pods() if pod.spec.node_name)
 
 
 def with_other_apis(*names: str) -> LoadedConfig:

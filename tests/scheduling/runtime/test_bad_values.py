@@ -156,9 +156,9 @@ async def test_pods_are_placed_at_once_and_a_mended_node_has_points_again(kind: 
     pods = [make_pod(f"p{number}", namespace=f"n{number % 5}", uid=f"u{number}") for number in range(20)]
     with structlog.testing.capture_logs():
         cluster.add(*pods)
-        async with cluster.running():
+        async with cluster.at_work():
             await cluster.settle()
-            assert len(cluster.writer.bound) == 20
+            assert len(cluster.bound) == 20
             assert cluster.assembly.quarantines() == []
             for cost, points in (("0.5", 50), ("none of your business", 0), ("0.02", 98)):
                 cluster.cache.update_node(make_node(BAD, metadata={"annotations": {"cost": cost}}))
@@ -297,7 +297,7 @@ async def test_a_filter_that_fails_for_a_pod_fails_that_pod_alone_and_ever_more_
     cluster = cluster_of(FILTERS[kind](), onFailure="Fail")
     with structlog.testing.capture_logs():
         cluster.add(make_pod("bad", labels={"rank": "abc"}), make_pod("good"), make_pod("too", labels={"rank": "1"}))
-        async with cluster.running():
+        async with cluster.at_work():
             assert cluster.place_of("bad") == "backoff"
             assert cluster.place_of("good") == cluster.place_of("too") == "bound"
             for _ in range(100):
@@ -403,7 +403,7 @@ async def test_a_thousand_hostile_pods_stop_no_pod_of_another_namespace(
                 cluster.add(*hostile[number * 10 : number * 10 + 10], pod)
         else:
             cluster.add(*hostile)
-        async with cluster.running():
+        async with cluster.at_work():
             for _ in range(40):
                 await cluster.settle()
             if order != "beside":
@@ -412,7 +412,7 @@ async def test_a_thousand_hostile_pods_stop_no_pod_of_another_namespace(
             for _ in range(10):
                 await cluster.advance(1.0)
                 await cluster.settle()
-            waiting = [pod.key for pod in sound if pod.key not in cluster.writer.bound]
+            waiting = [pod.key for pod in sound if pod.key not in cluster.bound]
             assert waiting == [], [(cluster.queue.find(key), cluster.reported.reports[-1]) for key in waiting]
             if "two" not in order:  # else it has answered nobody since
                 assert cluster.assembly.quarantines() == []
@@ -477,7 +477,7 @@ async def test_what_a_pods_own_label_does_is_blamed_on_no_node_and_reported_with
     cluster = cluster_of(run_file(str(file), file.read_bytes()).plugins["Hostile"]({}, None))  # type: ignore[arg-type]
     with structlog.testing.capture_logs() as lines:
         cluster.add(make_pod("bad", labels={"rank": "abc"}))
-        async with cluster.running():
+        async with cluster.at_work():
             await cluster.settle()
     (line,) = [line for line in lines if line["event"] == "plugin_failed"]
     assert line["pod"] == "default/bad"

@@ -120,7 +120,7 @@ async def test_who_answers_somebody_places_every_pod_that_it_answers_for(kind: s
     if odd == "node":
         cluster.cache.update_node(make_node(BAD_NODE, metadata={"annotations": {"cost": "free"}}))
     with structlog.testing.capture_logs() as lines:
-        async with cluster.running():
+        async with cluster.at_work():
             for number, pause in enumerate(PAUSES):
                 # Sound pods come first: those that the plugin fails for are the last that it is asked about.
                 sound, failing = pods_of(number, odd=odd)
@@ -129,12 +129,12 @@ async def test_who_answers_somebody_places_every_pod_that_it_answers_for(kind: s
                     cluster.workers.wake()
                     await cluster.settle()
                 await cluster.advance(SOON_SECONDS)
-                assert [pod.key for pod in sound if pod.key not in cluster.writer.bound] == []
+                assert [pod.key for pod in sound if pod.key not in cluster.bound] == []
                 assert cluster.assembly.quarantines() == [], f"in minute {number}"
                 await cluster.advance(pause)
     if odd == "node":
         assert [line for line in lines if line["event"] in {"plugin_quarantined", "plugin_held_back"}] == []
-        assert BAD_NODE not in cluster.writer.bound.values() or "score" in kind
+        assert BAD_NODE not in cluster.bound.values() or "score" in kind
     assert cluster.observations.plugin_failures, "it does fail"
 
 
@@ -147,7 +147,7 @@ async def test_a_filter_that_raises_for_thousands_of_nodes_is_queried_a_few_time
         cost = "free" if number % 500 == 7 else "1"
         cluster.cache.add_node(make_node(f"node-{number}", metadata={"annotations": {"cost": cost}}))
     with structlog.testing.capture_logs():
-        async with cluster.running():
+        async with cluster.at_work():
             cluster.add(pod_of("first", "n0"))
             cluster.workers.wake()
             await cluster.settle()
@@ -178,13 +178,13 @@ async def test_a_node_that_takes_too_long_holds_the_namespace_back_and_quarantin
     plugin = PerNodeFactory("Hostile", score, lambda pod: pod.namespace)(None, None)  # type: ignore[arg-type]
     cluster = PluginCluster(plugin, nodes=NODES, settings={"timeBudget": "20ms"})
     with structlog.testing.capture_logs():
-        async with cluster.running():
+        async with cluster.at_work():
             for number in range(30):
                 if number == 1:
                     cluster.cache.update_node(make_node(BAD_NODE, metadata={"annotations": {"cost": "1"}}))
                 cluster.add(pod_of(f"p{number}", "n0"))
                 cluster.workers.wake()
                 await cluster.settle()
-            assert len(cluster.writer.bound) == 30
+            assert len(cluster.bound) == 30
             assert sum(cluster.observations.plugin_overruns.values()) < 10
             assert cluster.assembly.quarantines() == []

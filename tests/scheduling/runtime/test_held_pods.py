@@ -5,6 +5,7 @@ from typing import Any
 import structlog
 
 from kscheduler.api.core import Pod
+from kscheduler.api.kinds import PODS
 from kscheduler.framework.per_node import PerNodeFactory
 from kscheduler.framework.plugin_results import FILE_MODULES
 from tests.builders import make_pod
@@ -37,21 +38,20 @@ def pod_of(name: str, mode: str = "") -> Pod:
 
 
 def delete(cluster: PluginCluster, pod: Pod) -> None:
-    del cluster.store[pod.key]
-    cluster.assembly.pod_handler.on_delete(pod)
+    cluster.remove(PODS, pod.key)
 
 
 async def test_a_healthy_pod_is_bound_beside_slow_ones_of_its_namespace() -> None:
     cluster = cluster_of()
     with structlog.testing.capture_logs() as lines:
-        async with cluster.running():
+        async with cluster.at_work():
             cluster.add(pod_of("slow", "slow"), pod_of("loop", "loop"))
             for _ in range(60):
                 await cluster.advance(1.0)
             cluster.add(pod_of("good"))
             cluster.workers.wake()
             await cluster.settle()
-            assert "a/good" in cluster.writer.bound
+            assert "a/good" in cluster.bound
             found = cluster.queue.find("a/loop")
             assert found is not None
             overruns = sum(cluster.observations.plugin_overruns.values())
@@ -69,41 +69,40 @@ async def test_a_healthy_pod_is_bound_beside_slow_ones_of_its_namespace() -> Non
 async def test_when_the_slow_pods_are_deleted_those_that_waited_for_the_hold_are_bound_at_once() -> None:
     cluster = cluster_of()
     hostile = [pod_of(f"h{number}", "loop") for number in range(8)]
-    async with cluster.running():
+    async with cluster.at_work():
         cluster.add(*hostile)
         await cluster.advance(5.0)
         cluster.add(pod_of("good"))
         cluster.workers.wake()
         await cluster.settle()
-        assert "a/good" not in cluster.writer.bound
+        assert "a/good" not in cluster.bound
         message = [condition.message for key, condition, _ in cluster.reported.reports if key == "a/good"][-1]
         assert 'plugin "Hostile" is held back from all pods of namespace a until 20' in message
         assert "a/h" in message
         for pod in hostile:
             delete(cluster, pod)
         await cluster.settle()
-        assert "a/good" in cluster.writer.bound, "without any time"
+        assert "a/good" in cluster.bound, "without any time"
         assert list(cluster.assembly.held_pods.notes()) == []
 
 
 async def test_when_a_slow_pod_is_edited_it_is_bound_at_once() -> None:
     cluster = cluster_of()
-    async with cluster.running():
+    async with cluster.at_work():
         pod = pod_of("loop", "loop")
         cluster.add(pod)
         for _ in range(20):
             await cluster.advance(1.0)
         assert cluster.queue.find("a/loop") is not None
         mended = make_pod("loop", namespace="a", uid="uid-of-loop", labels={"mode": "fine"})
-        cluster.store[pod.key] = mended
-        cluster.assembly.pod_handler.on_update(pod, mended)
+        cluster.add(mended)
         await cluster.settle()
-        assert "a/loop" in cluster.writer.bound
+        assert "a/loop" in cluster.bound
 
 
 async def test_a_pod_that_waited_for_a_hold_is_tried_when_it_runs_out_and_has_no_back_off_of_its_own() -> None:
     cluster = cluster_of()
-    async with cluster.running():
+    async with cluster.at_work():
         cluster.add(*[pod_of(f"h{number}", "loop") for number in range(5)])
         await cluster.settle()
         cluster.add(pod_of("good"))
@@ -115,4 +114,4 @@ async def test_a_pod_that_waited_for_a_hold_is_tried_when_it_runs_out_and_has_no
         assert found[1].consecutive_errors_count == 0
         for _ in range(12):
             await cluster.advance(1.0)
-        assert "a/good" in cluster.writer.bound
+        assert "a/good" in cluster.bound

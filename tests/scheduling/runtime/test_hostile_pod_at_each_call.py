@@ -106,7 +106,7 @@ def victim(method: str = "") -> Pod:
 
 
 def is_bound(cluster: PluginCluster, *pods: Pod) -> bool:
-    return all(pod.key in cluster.writer.bound for pod in pods)
+    return all(pod.key in cluster.bound for pod in pods)
 
 
 def reported(cluster: PluginCluster, pod: Pod) -> str:
@@ -122,7 +122,7 @@ async def test_a_pod_that_makes_a_plugin_fail_is_the_only_one_to_suffer(method: 
     fate = FATE_OF_THE_VICTIM[method]
     with structlog.testing.capture_logs() as lines:
         cluster.add(*before, pod, *after)
-        async with cluster.running():
+        async with cluster.at_work():
             cluster.queue.move_all(NODE_ADD, None, make_node("node-0"), cluster.clock.time())
             await cluster.settle()
             if way == "does-not-end":
@@ -190,8 +190,8 @@ async def test_a_hint_that_fails_for_one_pod_keeps_nobody_waiting(way: str) -> N
     pods = [sound(number) for number in range(6)]
     with structlog.testing.capture_logs() as lines:
         cluster.add(*pods[:3], victim(), *pods[3:])
-        async with cluster.running():
-            assert not cluster.writer.bound
+        async with cluster.at_work():
+            assert not cluster.bound
             node = make_node("wanted")
             cluster.cache.add_node(node)
             cluster.queue.move_all(NODE_ADD, None, node, cluster.clock.time())
@@ -219,11 +219,11 @@ async def test_a_nominated_pod_that_cannot_be_counted_costs_its_node_and_not_the
     pods = [sound(number) for number in range(24)]
     with structlog.testing.capture_logs() as lines:
         cluster.add(*pods)
-        async with cluster.running():
+        async with cluster.at_work():
             for _ in range(4):
                 await cluster.advance(1.0)
             assert is_bound(cluster, *pods), [reported(cluster, pod) for pod in pods]
-            assert "node-0" not in cluster.writer.bound.values()
+            assert "node-0" not in cluster.bound.values()
             assert cluster.assembly.quarantines() == []
             assert "AddPod" in {line["extension_point"] for line in lines if line["event"] == "plugin_failed"}
             late = sum(cluster.observations.plugin_overruns.values())
@@ -255,7 +255,7 @@ async def test_a_bound_pod_that_cannot_be_taken_away_in_a_trial_keeps_no_preempt
     ]
     with structlog.testing.capture_logs():
         cluster.add(*urgent)
-        async with cluster.running():
+        async with cluster.at_work():
             for _ in range(3):
                 await cluster.advance(2.0)
             assert set(cluster.reported.nominations) == {"node-1", "node-2"}, [reported(cluster, pod) for pod in urgent]

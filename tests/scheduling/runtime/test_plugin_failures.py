@@ -55,7 +55,7 @@ async def test_a_plugin_that_misbehaves_costs_its_pod_an_attempt_and_nobody_anyt
     asks_for = {"cpu": "100"} if method == "post_filter" else {"cpu": "100m"}
     with structlog.testing.capture_logs() as lines:
         cluster.add(make_pod("before"), make_pod(VICTIM, requests=asks_for), make_pod("after"))
-        async with cluster.running():
+        async with cluster.at_work():
             assert cluster.place_of("before") == cluster.place_of("after") == "bound"
             assert cluster.place_of(VICTIM) == place
             reported = [*cluster.reported.notes, *cluster.recorded.notes]
@@ -66,7 +66,7 @@ async def test_a_plugin_that_misbehaves_costs_its_pod_an_attempt_and_nobody_anyt
             assert line["exc_info"] is not None
             label = line["extension_point"]
             assert cluster.observations.plugin_failures["Hostile", label] >= 1
-            assert cluster.cache.statistics().assumed_pods == len(cluster.writer.bound), "room is kept for nobody"
+            assert cluster.cache.statistics().assumed_pods == len(cluster.bound), "room is kept for nobody"
             plugin.is_sound = True
             await cluster.advance(61.0)
             if method not in {"post_filter", "status", "unreserve"}:  # there it was rejected by right
@@ -81,7 +81,7 @@ async def test_a_signature_that_fails_leaves_the_pod_to_be_judged_by_itself(way:
     cluster = PluginCluster(hostile("sign", way))
     with structlog.testing.capture_logs() as lines:
         cluster.add(make_pod(VICTIM), make_pod("other"))
-        async with cluster.running():
+        async with cluster.at_work():
             assert cluster.place_of(VICTIM) == cluster.place_of("other") == "bound"
     assert [(one["plugin"], one["extension_point"]) for one in lines if one["event"] == "plugin_failed"] == [
         ("Hostile", "Sign")
@@ -113,7 +113,7 @@ async def test_a_hint_that_is_none_queues_the_pod(way: str) -> None:
     cluster = PluginCluster(_Hinting(way))
     with structlog.testing.capture_logs() as lines:
         cluster.add(make_pod(VICTIM))
-        async with cluster.running():
+        async with cluster.at_work():
             assert cluster.place_of(VICTIM) == PARKED
             node = make_node("wanted")
             cluster.cache.add_node(node)
@@ -137,7 +137,7 @@ async def test_a_bind_whose_future_was_cancelled_gives_the_room_back() -> None:
     cluster = PluginCluster(Awaits())
     with structlog.testing.capture_logs() as lines:
         cluster.add(*(make_pod(f"pod-{number}") for number in range(10)))
-        async with cluster.running():
+        async with cluster.at_work():
             assert cluster.queue.statistics().backoff == 10
             assert cluster.cache.statistics().pods == 0
     assert cluster.observations.plugin_failures["Hostile", "Bind"] == 10
@@ -168,12 +168,12 @@ async def test_a_plugin_that_cancels_the_task_it_runs_in_ends_no_worker() -> Non
     with structlog.testing.capture_logs():
         pods = [make_pod(f"{kind}-{number}") for number in range(6) for kind in (VICTIM, "early", "good")]
         cluster.add(*pods)
-        async with cluster.running():
+        async with cluster.at_work():
             await cluster.settle()
             assert [cluster.place_of(f"good-{number}") for number in range(6)] == [BOUND] * 6
             places = [cluster.place_of(pod.metadata.name) for pod in pods]
             assert set(places) == {BOUND, BACKOFF}, "nobody is lost"
-            assert cluster.cache.statistics().assumed_pods == len(cluster.writer.bound)
+            assert cluster.cache.statistics().assumed_pods == len(cluster.bound)
 
 
 @pytest.mark.parametrize("way", ["raises", *UNLIKE_ERRORS])
@@ -183,7 +183,7 @@ async def test_a_pre_enqueue_that_fails_is_not_queried_at_each_event(way: str) -
     cluster = PluginCluster(plugin)
     with structlog.testing.capture_logs():
         cluster.add(make_pod(VICTIM))
-        async with cluster.running():
+        async with cluster.at_work():
             for number in range(60):
                 node = make_node(f"more-{number}")
                 cluster.cache.add_node(node)
@@ -202,11 +202,10 @@ async def test_the_own_update_of_a_pod_whose_pre_enqueue_failed_is_a_reason_to_a
     with structlog.testing.capture_logs():
         before = make_pod(VICTIM)
         cluster.add(before)
-        async with cluster.running():
+        async with cluster.at_work():
             plugin.is_sound = True
             after = make_pod(VICTIM, uid=before.metadata.uid, labels={"mended": "yes"})
-            cluster.store[after.key] = after
-            cluster.queue.update(before, PodInfo(after), cluster.clock.time())
+            cluster.add(after)
             await cluster.advance(2.0)
             assert cluster.place_of(VICTIM) == BOUND
 
@@ -217,11 +216,11 @@ async def test_a_thousand_equal_failures_are_one_line_and_a_count() -> None:
     victims = [make_pod(VICTIM, namespace=f"ns-{number}", uid=f"uid-{number}") for number in range(50)]
     with structlog.testing.capture_logs() as lines:
         cluster.add(*victims)
-        async with cluster.running():
+        async with cluster.at_work():
             reported = [one for one in lines if one["event"] == "plugin_failed"]
             assert len(reported) == 1
             assert cluster.observations.plugin_failures["Hostile", "Score"] == 50
-            assert len(cluster.writer.bound) == 50
+            assert len(cluster.bound) == 50
             await cluster.advance(61.0)
             cluster.add(make_pod(VICTIM, namespace="late", uid="late"))
             cluster.workers.wake()
@@ -235,7 +234,7 @@ async def test_the_traceback_shows_the_user_s_line() -> None:
     cluster = PluginCluster(hostile("reserve", "raises"))
     with structlog.testing.capture_logs() as lines:
         cluster.add(make_pod(VICTIM))
-        async with cluster.running():
+        async with cluster.at_work():
             pass
     (line,) = [one for one in lines if one["event"] == "plugin_failed"]
     trace = line["exc_info"].__traceback__
@@ -256,7 +255,7 @@ async def test_workers_do_not_spin_on_a_queue_that_fails() -> None:
     cluster.queue.pop_next = pop_next  # type: ignore[method-assign]
     cluster.queue.has_ready = lambda: True  # type: ignore[method-assign]
     with structlog.testing.capture_logs():
-        async with cluster.running():
+        async with cluster.at_work():
             await cluster.settle()
             assert pops <= 4
             await cluster.advance(10.0)

@@ -170,7 +170,7 @@ async def test_a_plugin_that_fails_fails_one_pod_by_name_and_stops_nothing(point
     cluster = PluginCluster(hostile(point.method, way), sorts=point is Point.QUEUE_SORT)
     requests = {"cpu": "100"} if point is Point.POST_FILTER else {"cpu": "100m"}
     with structlog.testing.capture_logs() as lines:
-        async with cluster.running():
+        async with cluster.at_work():
             cluster.add(make_pod("before"), make_pod(VICTIM, requests=requests), make_pod("after"))
             await cluster.settle()
             said = [*cluster.reported.notes, *cluster.recorded.notes]

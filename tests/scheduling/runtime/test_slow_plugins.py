@@ -76,7 +76,7 @@ async def test_a_slow_call_is_reported_at_every_extension_point(method: str, mon
     monkeypatch.setattr(plugin, "answer", slowly)
     with structlog.testing.capture_logs() as lines:
         service.add(make_pod(VICTIM, requests={"cpu": "100" if method == "post_filter" else "1"}))
-        async with service.running():
+        async with service.at_work():
             pass
     reported = [one for one in lines if one["event"] == "plugin_slow"]
     assert {(one["plugin"], one["extension_point"]) for one in reported} == {("Hostile", point)}
@@ -118,7 +118,7 @@ async def test_a_slow_hint_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     makes_time_pass(monkeypatch, service.clock)
     with structlog.testing.capture_logs() as lines:
         service.add(make_pod(VICTIM))
-        async with service.running():
+        async with service.at_work():
             service.queue.move_all(NODE_ADD, None, make_node("new"), service.clock.time())
     assert [(one["extension_point"], one["pod"], one["seconds"]) for one in lines if one["event"] == "plugin_slow"] == [
         ("QueueingHint", "default/victim", 0.5)

@@ -33,13 +33,13 @@ def victim(namespace: str, **requests: str) -> Pod:
 
 def place_of(cluster: PluginCluster, key: str) -> str:
     found = cluster.queue.find(key)
-    places = ([found[0]] if found is not None else []) + (["bound"] if key in cluster.writer.bound else [])
+    places = ([found[0]] if found is not None else []) + (["bound"] if key in cluster.bound else [])
     return " and ".join(places)
 
 
 def lost(cluster: PluginCluster) -> list[str]:
     """Pods that are in no place, or in two."""
-    return [key for key in cluster.store if place_of(cluster, key) not in PLACES]
+    return [pod.key for pod in cluster.pods() if place_of(cluster, pod.key) not in PLACES]
 
 
 def quarantined(cluster: PluginCluster) -> list[tuple[str, str]]:
@@ -53,7 +53,7 @@ async def test_who_answers_nobody_is_quarantined_by_its_policy_and_heals_by_itse
     cluster = PluginCluster(plugin, sorts=method == "sort_key", settings={"onFailure": policy})
     asks_for = {"cpu": "100"} if method == "post_filter" else {"cpu": "100m"}
     with structlog.testing.capture_logs() as lines:
-        async with cluster.running():
+        async with cluster.at_work():
             cluster.add(*(victim(f"n{number}", **asks_for) for number in range(4)))
             cluster.workers.wake()
             await cluster.settle()
@@ -101,7 +101,7 @@ def _is_dealt_with(cluster: PluginCluster, method: str, policy: str) -> None:
     if policy != "Fail" or method in {"post_filter", "unreserve"}:
         return
     key = f"n0-too/{VICTIM}"
-    if key in cluster.writer.bound:
+    if key in cluster.bound:
         return  # a score or a PostBind, before it was quarantined
     (condition, *_) = [condition for of, condition, _ in reversed(cluster.reported.reports) if of == key]
     assert condition.reason == "SchedulerError"
@@ -113,7 +113,7 @@ async def test_a_pod_of_a_namespace_that_has_not_failed_ends_a_quarantine_at_onc
     cluster = PluginCluster(hostile("filter", "raises"), settings={"onFailure": "Fail"})
     with structlog.testing.capture_logs():
         cluster.add(*(victim(f"n{number}") for number in range(4)))
-        async with cluster.running():
+        async with cluster.at_work():
             assert quarantined(cluster) == [("kscheduler", "Hostile")]
             cluster.add(make_pod("late"))
             cluster.workers.wake()
@@ -127,7 +127,7 @@ async def test_pods_of_one_namespace_quarantine_nothing() -> None:
     cluster = PluginCluster(hostile("filter", "raises", to_all=True), settings={"onFailure": "Fail"})
     with structlog.testing.capture_logs():
         cluster.add(*(make_pod(f"p{number}") for number in range(100)))
-        async with cluster.running():
+        async with cluster.at_work():
             for _ in range(60):
                 await cluster.advance(10.0)
             assert quarantined(cluster) == []
@@ -138,13 +138,13 @@ async def test_a_reload_lifts_a_quarantine_at_once() -> None:
     cluster = PluginCluster(plugin, settings={})
     with structlog.testing.capture_logs():
         cluster.add(*(victim(f"n{number}") for number in range(4)))
-        async with cluster.running():
+        async with cluster.at_work():
             assert quarantined(cluster) == [("kscheduler", "Hostile")]
             plugin.is_sound = True
             cluster.reload()
             assert quarantined(cluster) == []
             await cluster.advance(2.0)
-            assert len(cluster.writer.bound) == 4
+            assert len(cluster.bound) == 4
 
 
 def _full(value: Any, kind: Any = np.int64) -> Callable[..., Any]:
@@ -196,9 +196,9 @@ async def test_wrong_points_and_endless_calls_are_failures(way: str) -> None:
     plugin = Scores(answer)
     cluster = PluginCluster(plugin, settings={"timeBudget": "100ms", "onFailure": "Ignore"})
     cluster.add(*(make_pod("p", namespace=f"n{number}", uid=f"u{number}") for number in range(10)))
-    async with cluster.running():
+    async with cluster.at_work():
         await cluster.advance(5.0)
-        assert len(cluster.writer.bound) == 10, "without the plugin"
+        assert len(cluster.bound) == 10, "without the plugin"
         (found,) = cluster.assembly.quarantines()
         assert found.extension_point == "Score"
         assert cause in found.cause
@@ -229,7 +229,7 @@ class Refuses(Plugin):
 async def test_an_error_that_a_plugin_returns_is_no_failure() -> None:
     cluster = PluginCluster(Refuses(), settings={})
     cluster.add(make_pod("p"))
-    async with cluster.running():
+    async with cluster.at_work():
         for _ in range(10):
             await cluster.advance(31.0)
         assert quarantined(cluster) == []
@@ -239,7 +239,7 @@ async def test_two_strikes_are_forgotten_at_a_reload() -> None:
     plugin = hostile("filter", "raises")
     cluster = PluginCluster(plugin, settings={})
     cluster.add(victim("a"), victim("b"))
-    async with cluster.running():
+    async with cluster.at_work():
         await cluster.settle()
         supervisor = cluster.profiles["kscheduler"].supervisor
         assert supervisor is not None
@@ -276,7 +276,7 @@ async def test_a_trial_moves_one_pod_of_each_namespace_and_the_others_stay_parke
     pods = [make_pod(f"p{number}", namespace=f"n{number % 4}", uid=f"u{number}") for number in range(200)]
     with structlog.testing.capture_logs():
         cluster.add(*pods)
-        async with cluster.running():
+        async with cluster.at_work():
             await cluster.advance(2.0)
             attempts = _attempts(cluster)
             for _ in range(8):  # 10, 20, 40, 80 s
@@ -288,11 +288,11 @@ async def test_a_trial_moves_one_pod_of_each_namespace_and_the_others_stay_parke
             plugin.is_sound = True
             for _ in range(20):
                 await cluster.advance(31.0)
-            assert len(cluster.writer.bound) == 200
+            assert len(cluster.bound) == 200
 
 
 def _attempts(cluster: PluginCluster) -> int:
-    found = [cluster.queue.find(key) for key in cluster.store]
+    found = [cluster.queue.find(pod.key) for pod in cluster.pods()]
     return sum(each[1].attempts for each in found if each is not None)
 
 
@@ -302,7 +302,7 @@ async def test_a_quarantine_is_reported_once_and_says_when_it_is_tried() -> None
     cluster = PluginCluster(plugin, settings={"onFailure": "Fail"})
     with structlog.testing.capture_logs() as lines:
         cluster.add(*(victim(f"n{number}") for number in range(4)))
-        async with cluster.running():
+        async with cluster.at_work():
             for number in range(30):  # a pod of a new namespace brings the next trial forward
                 cluster.add(victim(f"late{number}"))
                 cluster.workers.wake()
