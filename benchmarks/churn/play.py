@@ -1,7 +1,7 @@
 """The scheduler of `ServiceInProcess` in a cluster that churns, in real time or as fast as it goes.
 
 Deciding, binding and the watch go in turns as in the player of `kscheduler bench`. As fast as it goes, time is virtual:
-a second of it passes with each step of the world, so back-offs end, series of Events finish and the safety net asks
+a second of it passes with each step of the world, so backoffs end, series of Events finish and the safety net asks
 as often as they would in a service.
 """
 

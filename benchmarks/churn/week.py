@@ -207,7 +207,7 @@ class RunMeasurements:
                 await churn.pass_time(pods / self.options.rate)
 
     async def _wait_until(self, due: float) -> None:
-        """In real time: conditions, back-offs and pauses go on meanwhile."""
+        """In real time: conditions, backoffs and pauses go on meanwhile."""
         while (left := due - self.churn.clock.monotonic()) > 0:
             await asyncio.sleep(min(left, 0.25))
             await self.churn.schedule()

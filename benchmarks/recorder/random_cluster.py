@@ -41,7 +41,7 @@ WORKERS: Final = 8
 
 
 class QuickClock(RealClock):
-    """Real order, faster seconds: back-offs and flushes come often enough to matter."""
+    """Real order, faster seconds: backoffs and flushes come often enough to matter."""
 
     def __init__(self, pace: float) -> None:
         self._pace = pace

@@ -1,8 +1,8 @@
-"""Tasks with owners, time as an argument, back-off and rate limits.
+"""Tasks with owners, time as an argument, backoff and rate limits.
 
 The problem: in asyncio a task can be started and forgotten, a failure can be swallowed, and code that reads the clock
 cannot be tested. The idea: every task has an owner, a name and an end (`running`, `TaskSet`); time comes from a `Clock`
-that is virtual in tests; back-off and rate limit are values that say how long to wait. Nothing here knows Kubernetes.
+that is virtual in tests; backoff and rate limit are values that say how long to wait. Nothing here knows Kubernetes.
 """
 
 from kscheduler.aio.clock import REAL_CLOCK, Clock, RealClock, VirtualClock, finishes_within

@@ -1,7 +1,7 @@
 """Time as an argument.
 
 All code that waits takes a `Clock`: the service runs on `REAL_CLOCK`, tests and simulations on a `VirtualClock` that
-stands still until a test advances it. A test of a ten-minute back-off takes a millisecond and never flakes.
+stands still until a test advances it. A test of a ten-minute backoff takes a millisecond and never flakes.
 Limit: a virtual clock does not move real sockets; what waits for the network waits in real time.
 """
 

@@ -1,4 +1,4 @@
-"""How often and how soon: exponential back-off per item, and a token bucket for requests per second."""
+"""How often and how soon: exponential backoff per item, and a token bucket for requests per second."""
 
 import random
 

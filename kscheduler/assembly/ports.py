@@ -139,7 +139,7 @@ class Ports:
     # --- what is notified ---------------------------------------------------------------------------------------------
 
     on_arrival: Callable[[], None] = no_waiters
-    """Called on each arrival in the active queue or in back-off, to wake a worker."""
+    """Called on each arrival in the active queue or in backoff, to wake a worker."""
     observations: Observations = field(default_factory=Observations)
     """Counts events for metrics."""
     taken: ForeignBindings = field(default_factory=lambda: ForeignBindings(Observations(), REAL_CLOCK))

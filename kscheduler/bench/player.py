@@ -290,7 +290,7 @@ class Player:
             await self.service.scheduler.bind(attempt)
 
     async def _take_turn(self) -> None:
-        """Give the event loop a turn; then deliver watch events and flush finished back-offs."""
+        """Give the event loop a turn; then deliver watch events and flush finished backoffs."""
         await asyncio.sleep(0)
         self.cluster.deliver_all()
         now = time.perf_counter()

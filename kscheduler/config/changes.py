@@ -1,6 +1,6 @@
 """What differs between the configuration in force and another, and what of that a running process cannot take over.
 
-Profiles, extenders, sampling, back-off and parallelism are read by the scheduler's own parts and can be exchanged
+Profiles, extenders, sampling, backoff and parallelism are read by the scheduler's own parts and can be exchanged
 between two decisions. All other fields were used once, at the start: to open connections, to take part in an
 election. A file that changes one of these is refused as a whole. Half of a file would be a configuration that nobody
 wrote.

@@ -233,7 +233,7 @@ class KubeSchedulerConfiguration(Settings, frozen=True):
     pod_initial_backoff_seconds: Int64 = 1
     """Seconds before a pod's second attempt; doubles with each. Above 0."""
     pod_max_backoff_seconds: Int64 = 10
-    """The most seconds that the back-off grows to. Not below `podInitialBackoffSeconds`."""
+    """The most seconds that the backoff grows to. Not below `podInitialBackoffSeconds`."""
     profiles: tuple[KubeSchedulerProfile, ...] = ()
     """At least one; missing means a single profile with all defaults."""
     extenders: tuple[Extender, ...] = ()

@@ -23,7 +23,7 @@ class PendingVerdict(Enum):
     """What the cycle says of a pending pod now."""
 
     FITS = "Fits"
-    """It would get a node; it may be in the queue, in back-off, or wait for a plugin."""
+    """It would get a node; it may be in the queue, in backoff, or wait for a plugin."""
     UNSCHEDULABLE = "Unschedulable"
     PREEMPTING = "Preempting"
     """Preemption would make room."""

@@ -145,7 +145,7 @@ def _of_group(members: Sequence[Pod]) -> str:
 
 
 def _fits_elsewhere(scheduler_name: str, served: Serving) -> str:
-    waits = f"fits now: scheduler {scheduler_name} has it in its queue or in back-off"
+    waits = f"fits now: scheduler {scheduler_name} has it in its queue or in backoff"
     return f"{waits}, or that scheduler is not running{near_name(scheduler_name, served.names)}"
 
 
@@ -177,7 +177,7 @@ def _judged(pod: Pod, profiles: Profiles, cache: Cache) -> _Judged:
     if record.status.code is Code.ERROR:
         return _Judged(PendingVerdict.ERROR, record.status.message, (record.status.plugin,))
     if record.node_name:
-        return _Judged(PendingVerdict.FITS, "fits now: it is in the queue or in back-off, or waits for a plugin")
+        return _Judged(PendingVerdict.FITS, "fits now: it is in the queue or in backoff, or waits for a plugin")
     makes_room = record.post_filter is not None and record.post_filter.is_success and record.nominated_node_name
     verdict = PendingVerdict.PREEMPTING if makes_room else PendingVerdict.UNSCHEDULABLE
     return _Judged(verdict, record.message, tuple(sorted(record.diagnosis.plugins)))

@@ -67,7 +67,7 @@ class WaitingPod(Protocol):
         ...
 
     def preempt(self, plugin: str, message: str) -> bool:
-        """Fail the pod; it is tried again after its back-off. False if the pod already has a verdict."""
+        """Fail the pod; it is tried again after its backoff. False if the pod already has a verdict."""
         ...
 
 

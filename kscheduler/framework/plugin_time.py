@@ -12,7 +12,7 @@ decides once, before any plugin is loaded, and no limit can be forgotten.
                                               debugger stands goes on
 
 Not asked are the times that a plugin names itself (the timeout of a Wait in Permit, `refresh_interval`), and what is
-no limit on a plugin's code: back-offs, the queue's times, the API server's.
+no limit on a plugin's code: backoffs, the queue's times, the API server's.
 """
 
 from types import FrameType

@@ -10,7 +10,7 @@ class Code(IntEnum):
     SUCCESS = 0
     """The cycle goes on."""
     ERROR = 1
-    """An internal error; the pod is retried with back-off."""
+    """An internal error; the pod is retried with backoff."""
     UNSCHEDULABLE = 2
     """Not here and now; preemption might help."""
     UNSCHEDULABLE_AND_UNRESOLVABLE = 3
@@ -20,7 +20,7 @@ class Code(IntEnum):
     SKIP = 5
     """PreFilter and PreScore: skip the coupled Filter or Score. Bind: not my pod."""
     PENDING = 6
-    """Rejected, waiting for something outside the cluster; its event bypasses back-off."""
+    """Rejected, waiting for something outside the cluster; its event bypasses backoff."""
 
     __hash__ = int.__hash__  # Enum's own `__hash__` is slow (Python code), and metrics hash members often
 

@@ -2,7 +2,7 @@
 
 The problem: a policy that reads a CRD would list it for each pod, or run a watch of its own, with none of the care that
 a watch needs. The idea: `Handle.lister(kind)` returns a view of a store. For a kind that is watched already it is that
-store; for any other an informer begins, with lists, watches, back-off and absent APIs as for every kind. It ends when
+store; for any other an informer begins, with lists, watches, backoff and absent APIs as for every kind. It ends when
 no plugin has its lister any more: listers are known here by weak references only, so a plugin that a reload has
 replaced takes its lister and its callbacks with it.
 

@@ -62,7 +62,7 @@ class NextStep:
     """The server's Retry-After, bounded by `client.errors`."""
     detail: str = ""
     is_unreached: bool = False
-    """No server was reached: it is worth looking whether one can be, before the back-off is over."""
+    """No server was reached: it is worth looking whether one can be, before the backoff is over."""
     lists_again: bool = False
     """Whether a watch of objects that are known leads to a list of them all."""
 

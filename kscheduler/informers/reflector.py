@@ -341,7 +341,7 @@ class Reflector(Generic[T]):
             return self.progress.watch_refused(error, now)
         return self.progress.watch_broke(error, now - watch.began, was_open=watch.is_open)
 
-    # --- back-off -----------------------------------------------------------------------------------------------------
+    # --- backoff ------------------------------------------------------------------------------------------------------
 
     async def _wait(self, verdict: NextStep) -> None:
         backoff = self._backoff

@@ -39,7 +39,7 @@ class _LoggedTrouble:
     since: float
     is_logged: bool = False
     believed_from: float = float("-inf")
-    """A problem left by an outage stands until the reflector's next try, the longest back-off later."""
+    """A problem left by an outage stands until the reflector's next try, the longest backoff later."""
 
 
 class ResourceTroubles:

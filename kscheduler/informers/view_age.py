@@ -22,7 +22,7 @@ from kscheduler.aio import Clock
 # Readiness ends when a view is older: a decision could rest on a node or a pod as it was a minute ago.
 #
 # At least one try of a reflector lies within it, as two tries are 36 s apart at most
-# (`reflector.LONGEST_WAIT_SECONDS`); most often several do, since the back-off begins at 0.8 s. Whether a watch that
+# (`reflector.LONGEST_WAIT_SECONDS`); most often several do, since the backoff begins at 0.8 s. Whether a watch that
 # fell silent is dead shows after 45 s: its age then counts from the last thing that it brought, and readiness ends 15 s
 # later if it cannot be opened again.
 OLD_VIEW_SECONDS: Final = 60.0

@@ -324,7 +324,7 @@ class NodesTouched(SchedulingEvent, frozen=True, gc=False):
 
 
 class BackoffFlushed(SchedulingEvent, frozen=True, gc=False):
-    """Pods whose back-off is over have moved."""
+    """Pods whose backoff is over have moved."""
 
 
 class UnschedulableFlushed(SchedulingEvent, frozen=True, gc=False):

@@ -27,7 +27,7 @@ class Failure:
     nominated_node_name: str | None = ""
     """The node that preemption has chosen for the pod; empty clears an earlier choice, `None` leaves it."""
     fault: Fault = Fault.PASSING
-    """Whose fault an error is; the back-off depends on it."""
+    """Whose fault an error is; the backoff depends on it."""
     holds_for: Hashable | None = None
     """The class of pods for which the failure holds as well; `None` if it holds for this pod alone."""
     like: str = ""

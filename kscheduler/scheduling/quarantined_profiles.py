@@ -122,9 +122,7 @@ class QuarantineAnnouncements:
             trials.is_logged = trials.lines.admits(self._now())
             if trials.is_logged:
                 why = (
-                    "a pod came for which it has not failed"
-                    if quarantine.brought_forward_by
-                    else "the back-off is over"
+                    "a pod came for which it has not failed" if quarantine.brought_forward_by else "the backoff is over"
                 )
                 _log.info("plugin_tried_again", **named, pod=quarantine.brought_forward_by, because=why, **since)
         elif quarantine.failed_trials == 0:

@@ -246,7 +246,7 @@ class App:
             ),
             *self._claims_service(),
             *self.parts.overcommit.services_with_workers(),
-            BackgroundService("back-off", self.parts.workers.keep_flushing),
+            BackgroundService("backoff", self.parts.workers.keep_flushing),
             BackgroundService("workers", self.parts.workers.run, self._unless_lost(self._drain)),
         )
         self.parts.overcommit.begin_scheduling()

@@ -43,9 +43,9 @@ from kscheduler.state.pod_groups import PodGroupTable
 
 # Turns of the event loop in which a chain of awaits comes to its end.
 _QUIET_TURNS: Final = 30
-# The longest back-off; virtual.
+# The longest backoff; virtual.
 _BACKOFF_SECONDS: Final = 10.0
-# Back-offs that are waited for: ten minutes of the service's time. A pod that still moves then moves forever.
+# Backoffs that are waited for: ten minutes of the service's time. A pod that still moves then moves forever.
 _MAX_ROUNDS: Final = 60
 # Without a move, after which nothing is expected of further ones.
 _STILL_ROUNDS: Final = 3
@@ -284,7 +284,7 @@ class SimulatedCluster(ShownSoon):
         return False
 
     async def until_settled(self) -> None:
-        """Until nobody has moved for three of the longest back-offs, however many attempts fail again and again."""
+        """Until nobody has moved for three of the longest backoffs, however many attempts fail again and again."""
         still = 0
         for _ in range(_MAX_ROUNDS):
             before = self._moves

@@ -43,7 +43,7 @@ class HeldPod:
         return self._decide(unschedulable(str(message), plugin=plugin))
 
     def preempt(self, plugin: str, message: str) -> bool:
-        """Fail the pod; it is tried again after its back-off. False if the pod already has a verdict."""
+        """Fail the pod; it is tried again after its backoff. False if the pod already has a verdict."""
         return self._decide(error(str(message), plugin=plugin))
 
     def settle(self, verdict: Status) -> bool:

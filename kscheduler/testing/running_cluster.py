@@ -1,7 +1,7 @@
 """A cluster whose pods are scheduled: the service's queue, workers and every extension point, in virtual time.
 
 `Cluster.decide` ends where the node is chosen. What comes after (Reserve, Permit, PreBind, Bind, PostBind) and between
-(the queue, its gates, hints and back-off) needs a running scheduler. Here it has a clock that only `advance` moves, so
+(the queue, its gates, hints and backoff) needs a running scheduler. Here it has a clock that only `advance` moves, so
 that a test of a ten-minute Permit takes a millisecond. The API server is in memory: every Binding succeeds at once.
 """
 
@@ -104,7 +104,7 @@ class RunningCluster:
         return self
 
     async def advance(self, seconds: float) -> Self:
-        """Time passes: back-offs, timeouts and refreshes that are due happen."""
+        """Time passes: backoffs, timeouts and refreshes that are due happen."""
         await self.clock.advance(seconds)
         await self._settle()
         return self

@@ -1,4 +1,4 @@
-"""Back-off and rate limit."""
+"""Backoff and rate limit."""
 
 import random
 

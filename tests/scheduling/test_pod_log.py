@@ -94,7 +94,7 @@ def test_an_error_that_repeats_is_an_error_once_and_part_of_the_pods_story_after
 
 
 class Outage:
-    """Pods that fail for hours, each after its back-off, as the log tells of them."""
+    """Pods that fail for hours, each after its backoff, as the log tells of them."""
 
     def __init__(self, pods: int) -> None:
         self.log = PodLog()
@@ -121,7 +121,7 @@ def test_at_any_moment_of_a_long_outage_the_last_two_minutes_report_of_it() -> N
     (one,) = outage.pods
     with at(0) as lines:
         for second in range(4 * 3600):
-            if second % 300 == 0:  # the longest back-off there is
+            if second % 300 == 0:  # the longest backoff there is
                 outage.fail(one, f"binding web-0: etcd is away, try {second}"[:29], float(second))
             outage.log.repeat_errors(float(second), outage.found)
             reported += [second] * (len(errors(lines)) - len(reported))

@@ -148,7 +148,7 @@ class _OtherGate(Plugin):
 
 
 def test_a_plugin_that_forgets_its_answer_gates_that_pod_and_ends_nothing() -> None:
-    """The queue asks in the service that ends back-offs, too: an exception there would end the scheduler."""
+    """The queue asks in the service that ends backoffs, too: an exception there would end the scheduler."""
     plugins = {"preEnqueue": {"enabled": [{"name": "Mine"}]}}
     policy = queue_policy(
         build([{"schedulerName": "x", "plugins": plugins}], ("Mine", _Gate)),

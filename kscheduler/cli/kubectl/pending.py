@@ -28,7 +28,7 @@ _NAMED: Final = 3
 _OF_A_GROUP: Final = "PodGroupExplanation"
 _QUEUES: Final = {
     "active": "in the queue",
-    "backoff": "in back-off",
+    "backoff": "in backoff",
     "unschedulable": "unschedulable",
     "gated": "gated",
     "incomplete": "in an incomplete pod group",

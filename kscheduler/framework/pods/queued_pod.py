@@ -18,11 +18,11 @@ class QueuedPodInfo:
     attempts: int = 0
     """How many times it has been tried."""
     unschedulable_count: int = 0
-    """Attempts that ended in a rejection; lengthens the back-off."""
+    """Attempts that ended in a rejection; lengthens the backoff."""
     consecutive_errors_count: int = 0
-    """Attempts in a row that ended in an error; if not 0, it determines the back-off."""
+    """Attempts in a row that ended in an error; if not 0, it determines the backoff."""
     refusals: int = 0
-    """Attempts in a row that the API server has definitely refused; leads to a longer back-off."""
+    """Attempts in a row that the API server has definitely refused; leads to a longer backoff."""
     bugs: int = 0
     """Attempts in a row that ended in an exception of a plugin or of the scheduler."""
     last_error: str = ""
@@ -43,7 +43,7 @@ class QueuedPodInfo:
     flushed_at: float = 0.0
     """When the safety net last looked at it, where that is remembered."""
     overruns: int = 0
-    """Attempts in a row in which deciding took too long and was ended; leads to a longer back-off."""
+    """Attempts in a row in which deciding took too long and was ended; leads to a longer backoff."""
     held_until: float = 0.0
     """Where its last attempt failed only because a plugin was not called for it: when it is called again."""
     gate_reasons: tuple[str, ...] = ()

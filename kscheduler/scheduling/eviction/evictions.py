@@ -383,7 +383,7 @@ class AsyncEvictions:
     def _wake(self, entry: RunningPreemption) -> None:
         """Wake a preemptor that was kept out when an event came: the event is not repeated.
 
-        A group then waits for the rest of its back-off, as if it had been let in by that event: its other victims may
+        A group then waits for the rest of its backoff, as if it had been let in by that event: its other victims may
         still be there. Victims that were stopped in memory have no such event.
         """
         if entry.preemption.group is None:

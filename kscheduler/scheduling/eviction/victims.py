@@ -1,7 +1,7 @@
 """Evicting one victim of a preemption.
 
     the victim              what is done
-    waits for Permit        rejected in memory: the pod goes into back-off and keeps its object       (quirk Q25)
+    waits for Permit        rejected in memory: the pod goes into backoff and keeps its object       (quirk Q25)
     is in PreBind           cancelled in memory, with the same result
     is on its node          condition DisruptionTarget, then deletion; both requests carry its UID
     has no node any more    nothing: it was rejected or cancelled meanwhile, and waits for another node

@@ -2,12 +2,12 @@
 
     what happened                 Event and condition text              reason            requeued in
     no node fits                  0/N nodes are available: ...          Unschedulable     unschedulable pool
-    there are no nodes            no nodes available to schedule pods   Unschedulable     error back-off
+    there are no nodes            no nodes available to schedule pods   Unschedulable     error backoff
     Reserve or Permit rejected    0/1 nodes are available: 1 ...        Unschedulable     unschedulable pool
-    a plugin or the API failed    the error                             SchedulerError    error back-off
-    the API refused the pod       the server's text                     SchedulerError    error back-off, 10 s to 5 min
-    an exception, repeatedly      the exception                         SchedulerError    error back-off, 10 s to 5 min
-    deciding took too long        what of the pod is too much           SchedulerError    error back-off, 10 s to 5 min
+    a plugin or the API failed    the error                             SchedulerError    error backoff
+    the API refused the pod       the server's text                     SchedulerError    error backoff, 10 s to 5 min
+    an exception, repeatedly      the exception                         SchedulerError    error backoff, 10 s to 5 min
+    deciding took too long        what of the pod is too much           SchedulerError    error backoff, 10 s to 5 min
     a plugin is held back         from whom, until when, why          SchedulerError    until then, or its end
     a plugin is quarantined       which, since when and why             SchedulerError    the pool, until a reload
 

@@ -21,7 +21,7 @@ from kscheduler.telemetry.logs.storms import cause_in
 
 # Between two lines about one cause.
 QUIET_SECONDS: Final = 60.0
-# Without an attempt that failed by it, and without a pod that waits: no back-off is longer than 300 s.
+# Without an attempt that failed by it, and without a pod that waits: no backoff is longer than 300 s.
 FORGOTTEN_AFTER_SECONDS: Final = 330.0
 MAX_CAUSES: Final = 20
 PODS_EACH: Final = 8

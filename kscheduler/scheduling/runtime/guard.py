@@ -42,7 +42,7 @@ class FailureOutcome(Enum):
     """
 
     ATTEMPT_FAILS = "the attempt ends with an Error that names the plugin, what others have reserved is given back"
-    """The pod is tried again with back-off. In a dry run, the Error is what the caller of the dry run gets."""
+    """The pod is tried again with backoff. In a dry run, the Error is what the caller of the dry run gets."""
     NO_POINTS = (
         "nodes get no points from the plugin, and the others place the pod; of an in-tree plugin, the attempt ends"
     )

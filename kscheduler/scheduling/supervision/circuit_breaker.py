@@ -7,7 +7,7 @@ for each of a hundred thousand pods. The idea is the circuit breaker's:
              nothing right in between: STRIKES pods of SEVERAL namespaces failed
     CLOSED -----------------------------------------------------------------------> OPEN <----+
       ^                                                                              |        | the call failed:
-      |                                                after the back-off, or soon   |        | back-off doubled
+      |                                                after the backoff, or soon   |        | backoff doubled
       |    the call was answered                       for a pod that is new         v        |
       +-------------------------------------------------------------------------- HALF_OPEN --+
 
@@ -19,7 +19,7 @@ circuit is open, the profile is another one (`scheduling.quarantined_profiles`, 
 
 In HALF_OPEN one call decides. It is made for a pod of a namespace that has not failed since the circuit opened, if one
 comes within `GRACE_SECONDS`: otherwise a pod that always fails and always comes first would keep the circuit open. For
-the same reason a pod of a namespace that has not failed yet ends the back-off, and a new pod of one that has shortens
+the same reason a pod of a namespace that has not failed yet ends the backoff, and a new pod of one that has shortens
 it to 10 s: a label that is wrong on some pods of a namespace must not keep the others from their nodes.
 
 A call over its time budget holds up all pods, so the plugin is *held back* from the pod that it was made for, and from
@@ -132,7 +132,7 @@ class CircuitBreaker:
         self._kept_seen: dict[str, int] = {}
         """By extension point, `kept_answers` at the last failure there."""
         self._openings = 0
-        """In a row: the back-off grows with them."""
+        """In a row: the backoff grows with them."""
         self._failed_namespaces: RecentlyUsed[str, bool] = RecentlyUsed(_MAX_NAMESPACES)
         """Those whose pods have failed since it opened."""
         self._failed_pods: RecentlyUsed[str, bool] = RecentlyUsed(_MAX_NAMESPACES)
@@ -214,7 +214,7 @@ class CircuitBreaker:
     def asks_for(self, namespace: str, uid: str = "") -> float | None:
         """A pod of this namespace comes while the circuit is open. In how many seconds is it worth a trial?
 
-        `None`: not before the end of the back-off, because the plugin has failed for the pod, or, where only its
+        `None`: not before the end of the backoff, because the plugin has failed for the pod, or, where only its
         namespace is known, for pods there.
         """
         if self.state is not CircuitState.OPEN:

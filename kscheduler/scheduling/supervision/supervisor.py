@@ -245,7 +245,7 @@ class Supervisor:
         self.on_trial_due(plugin, seconds)
 
     def half_open_what_is_due(self) -> bool:
-        """Let the plugins be called again whose back-off is over. Returns whether there were any."""
+        """Let the plugins be called again whose backoff is over. Returns whether there were any."""
         due = [plugin for plugin, breaker in self.circuits.items() if breaker.is_due()]
         for plugin in due:
             self.circuits[plugin].half_open()

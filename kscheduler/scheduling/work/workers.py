@@ -177,7 +177,7 @@ class Workers:
         self._start(number)
 
     async def keep_flushing(self) -> None:
-        """Each second, move the pods whose back-off is over; each 30 s, flush old unschedulable pods (safety net)."""
+        """Each second, move the pods whose backoff is over; each 30 s, flush old unschedulable pods (safety net)."""
         next_net = self._clock.monotonic() + FLUSH_UNSCHEDULABLE_SECONDS
         while True:
             await self._clock.sleep(1.0 - self._clock.time() % 1.0)

@@ -54,7 +54,7 @@ HTML: Final = "text/html"
 _PLACES: Final = {
     "underWay": "Under way",
     "active": "Ready",
-    "backoff": "Back-off",
+    "backoff": "Backoff",
     "unschedulable": "Unschedulable",
     "gated": "Gated",
     "incomplete": "Incomplete group",

@@ -24,7 +24,7 @@ from kscheduler.telemetry.series import LabelValues, MetricSeries
 
 PENDING_PODS = MetricSeries(
     "scheduler_pending_pods",
-    "Pods without a node: active, backoff (both back-off queues), unschedulable (without the gated), gated.",
+    "Pods without a node: active, backoff (both backoff queues), unschedulable (without the gated), gated.",
     ("queue",),
 )
 QUEUED_ENTITIES = MetricSeries(

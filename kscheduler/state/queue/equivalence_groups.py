@@ -6,7 +6,7 @@ them holds for all. The pods of a class that a whole cycle has rejected form an 
 hints for a single pod, the equivalence group moves as one element of its queue, and when a member is tried and
 rejected, the others are rejected with it. A class has at most one equivalence group, wherever it is.
 
-The common state of the members (rejecting plugins, time of the verdict, end of the back-off) is kept on the equivalence
+The common state of the members (rejecting plugins, time of the verdict, end of the backoff) is kept on the equivalence
 group; a member gets a copy when it is read or leaves. Limits: each member has its own number of attempts, and its own
 time for the order within the equivalence group: a member that was tried goes to the end.
 """

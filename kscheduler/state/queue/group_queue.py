@@ -5,17 +5,17 @@
      |<---------------------------------------------------------------------------+
      +---- the group is being tried --------> pending ------ the attempt ends ----+
      |                                                                            v
-     +---------------------------------------------------------> the group's element: active, back-off, or gated
+     +---------------------------------------------------------> the group's element: active, backoff, or gated
 
 The root is one element of the queue (`QueuedPodGroup`), in the same heaps as pods. A member that PreEnqueue keeps out
-keeps the whole group out (gated). A rejected group is never parked: it is tried again when its back-off is over. The
-longest back-off grows with the square root of the number of members.
+keeps the whole group out (gated). A rejected group is never parked: it is tried again when its backoff is over. The
+longest backoff grows with the square root of the number of members.
 
 Of a tree of groups the root is the element, with the members of all its leaves. A member is incomplete until the watch
 has shown every group up to the root; one that goes makes the members below it incomplete, and the others stay.
 
 Pods that are in no group never come here. What is different from kube-scheduler: a member that has failed after the
-decision (Permit, PreBind, Bind) waits for its own back-off before its group is tried again, and a group of which all
+decision (Permit, PreBind, Bind) waits for its own backoff before its group is tried again, and a group of which all
 members have come back for that of the group; so what is refused forever is no endless loop.
 """
 
@@ -259,7 +259,7 @@ class GroupQueue:
         return queued
 
     def _place_again(self, element: QueuedPodGroup, place: str, label: str, now: float) -> None:
-        """Into the same kind of place; who is gated, or was in back-off, is looked at again."""
+        """Into the same kind of place; who is gated, or was in backoff, is looked at again."""
         strategy = QueueingStrategy.IMMEDIATELY if place == ACTIVE else QueueingStrategy.AFTER_BACKOFF
         self._place(element, strategy, label, now)
 
@@ -473,7 +473,7 @@ class GroupQueue:
         del self._elements[element.key]
 
     def _place(self, element: QueuedPodGroup, strategy: QueueingStrategy, label: str, now: float) -> None:
-        """Into back-off or the active heap, or behind a gate. The element must be in no place."""
+        """Into backoff or the active heap, or behind a gate. The element must be in no place."""
         gating = ""
         for member in element.members.values():
             if not self._admission.admits(member):

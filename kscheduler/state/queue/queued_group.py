@@ -43,7 +43,7 @@ class QueuedPodGroup:
 
     unschedulable_plugins: ClassVar[frozenset[str]] = frozenset()
     pending_plugins: ClassVar[frozenset[str]] = frozenset()
-    """Members have plugins that rejected them; a rejected group waits for the end of its back-off, not for events."""
+    """Members have plugins that rejected them; a rejected group waits for the end of its backoff, not for events."""
     refusals: ClassVar[int] = 0
     bugs: ClassVar[int] = 0
 

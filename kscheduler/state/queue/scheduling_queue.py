@@ -11,7 +11,7 @@
     A pod that PreEnqueue rejects is *gated*: parked beside the unschedulable pods until its plugin lets it in.
 
 The words and rules are kube-scheduler's. Events that arrive while a pod is in flight are kept and evaluated when it
-returns, so that no wake-up is lost. An idle scheduler takes pods out of back-off early, but never pods that failed with
+returns, so that no wake-up is lost. An idle scheduler takes pods out of backoff early, but never pods that failed with
 an error. Every 30 s, pods that have been parked for 5 minutes are tried again: a safety net, which is never needed if
 all hints are correct.
 
@@ -351,12 +351,12 @@ class SchedulingQueue:
                 self._activate(*found, now)
 
     def retry(self, keys: Collection[str], now: float) -> None:
-        """Let PreEnqueue judge the groups of these pods again; one that is let in waits until its back-off is over."""
+        """Let PreEnqueue judge the groups of these pods again; one that is let in waits until its backoff is over."""
         if self._groups is not None:
             self._groups.retry(keys, now)
 
     def apply(self, policy: QueuePolicy, serves: Callable[[Pod], bool], now: float) -> QueueApplyResult:
-        """Follow another policy from now on, in one step: other profiles, another order, another back-off.
+        """Follow another policy from now on, in one step: other profiles, another order, another backoff.
 
         Every pod is placed again. Those that `serves` does not want leave the queue. The others are asked at the new
         gates, and nobody stays parked, but for a quarantined plugin: what rejected them may be gone. A pod that is
@@ -410,7 +410,7 @@ class SchedulingQueue:
         return parked
 
     def _forget_judgement(self, queued: QueuedPodInfo) -> None:
-        """Drop what followed from the policy before: the pod's class, its gate, the end of its back-off.
+        """Drop what followed from the policy before: the pod's class, its gate, the end of its backoff.
 
         Failures in a row are forgiven: what raised or was quarantined may be repaired.
         """
@@ -500,7 +500,7 @@ class SchedulingQueue:
             self._in_flight.done(queued.pod.uid)
 
     def flush_backoff(self, now: float) -> None:
-        """Once a second: move the pods whose back-off is over to the active queue. PreEnqueue has admitted them before.
+        """Once a second: move the pods whose backoff is over to the active queue. PreEnqueue has admitted them before.
 
         Pods that cost much get a part of the second.
         """
@@ -651,13 +651,13 @@ class SchedulingQueue:
     def _react(
         self, place: str, queued: QueuedPodInfo, changes: Collection[ClusterEvent], old: Pod, now: float
     ) -> None:
-        """Wake a pod, or shorten its back-off, after its own update."""
+        """Wake a pod, or shorten its backoff, after its own update."""
         new = queued.pod.pod
         was_held = queued.held_until > 0
         if place == BACKOFF and queued.forgive(old, new):
             self._sub_queues.remove(queued.key)
             queued.backoff_expiration = self._policy.backoff.expiration(queued)
-            # A pod that has waited for a plugin, and for nothing of its own, has no back-off to sit out.
+            # A pod that has waited for a plugin, and for nothing of its own, has no backoff to sit out.
             strategy = QueueingStrategy.IMMEDIATELY if was_held else QueueingStrategy.AFTER_BACKOFF
             self._admission.place(queued, strategy, events.UNSCHEDULABLE_POD_UPDATE.label, now)
         if place not in (UNSCHEDULABLE, GATED):

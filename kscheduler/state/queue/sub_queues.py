@@ -212,7 +212,7 @@ class SubQueues:
         return key in self.parked or key in self.gated
 
     def in_order(self) -> Iterator[tuple[str, Collection[Ready]]]:
-        """The elements of each place as they would be popped or asked; back-off after an error stands by itself."""
+        """The elements of each place as they would be popped or asked; backoff after an error stands by itself."""
         yield ACTIVE, self._active.in_order()
         yield ACTIVE, self._costly.in_order()
         yield BACKOFF, self._backoff.in_order()
@@ -253,7 +253,7 @@ class SubQueues:
             self._heap(element, place).push(key, element)
 
     def _heap(self, element: Ready, place: str) -> KeyedHeap[Ready]:
-        # An idle scheduler takes pods out of back-off early, but neither after an error nor costly ones.
+        # An idle scheduler takes pods out of backoff early, but neither after an error nor costly ones.
         if element.is_costly:
             return self._costly if place == ACTIVE else self._error_backoff
         if place == ACTIVE:
@@ -271,7 +271,7 @@ class SubQueues:
     # --- taking out -----------------------------------------------------------------------------------------------
 
     def pop(self) -> tuple[str, QueuedPodInfo | QueuedPodGroup] | None:
-        """The next active pod, else the next pod in back-off (but not after an error); of an equivalence group the next
+        """The next active pod, else the next pod in backoff (but not after an error); of an equivalence group the next
         member.
 
         A group comes as a whole.
@@ -295,7 +295,7 @@ class SubQueues:
         return self.costly_turns.goes_first() or (not len(self._active) and self.costly_turns.has_credit)
 
     def heads_of_backoff(self) -> Iterator[Ready]:
-        """The element of each back-off heap whose wait ends first."""
+        """The element of each backoff heap whose wait ends first."""
         heads = (heap.peek() for heap in (self._backoff, self._error_backoff))
         return (head for head in heads if head is not None)
 

@@ -435,7 +435,7 @@ def test_pending_names_the_group_and_where_to_ask_about_it_as_a_whole() -> None:
     tree = {"count": 2, "reasons": [reported], "reasonsLeftOff": 0}
     lines = list(pending_lines(read(tree), datetime(2026, 1, 1, tzinfo=UTC), PLAIN))
     assert lines[2:] == [
-        "2  in back-off, members of pod group ml/train (NodeResourcesFit): ml/train-0, ml/train-1",
+        "2  in backoff, members of pod group ml/train (NodeResourcesFit): ml/train-0, ml/train-1",
         "  pod group is unschedulable",
         "  the whole group: kubectl kscheduler why ml/train-0",
     ]
@@ -452,7 +452,7 @@ def test_pod_groups_with_one_reason_are_one_paragraph_whatever_their_names() -> 
     reasons += [reported("l", "2 of 3 members of pod group ml/l are there", "gated")]
     tree = {"count": 16, "reasons": reasons, "reasonsLeftOff": 0}
     assert list(pending_lines(read(tree), datetime(2026, 1, 1, tzinfo=UTC), PLAIN))[2:] == [
-        "10  in back-off, members of 5 pod groups, ml/g-0, ml/g-1, ml/g-2 and 2 more (NodeResourcesFit):",
+        "10  in backoff, members of 5 pod groups, ml/g-0, ml/g-1, ml/g-2 and 2 more (NodeResourcesFit):",
         "    ml/g-0-0, ml/g-0-1, ml/g-1-0 and 7 more",
         "  pod group is unschedulable",
         "  one whole group: kubectl kscheduler why ml/g-0-0",

@@ -150,6 +150,6 @@ STEPS = (
     Step("the holder of a port deleted", holder_deleted, bound=250, waiting=17),
     Step("gates removed", gates_removed, bound=260, waiting=7),
     Step("a claim", a_claim, bound=260, waiting=7),
-    Step("a label during back-off", a_node_grows_at_once, bound=261, waiting=7),
+    Step("a label during backoff", a_node_grows_at_once, bound=261, waiting=7),
     Step("a waiting pod deleted", a_waiting_pod_deleted, bound=261, waiting=6),
 )

@@ -170,7 +170,7 @@ def test_the_text(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert said in " ".join(text.split())
     assert "the command deletes pod large-2 and creates it again" in text
     assert "     kubectl" not in text
-    waits = "fits now: scheduler default-scheduler has it in its queue or in back-off, or that scheduler is not running"
+    waits = "fits now: scheduler default-scheduler has it in its queue or in backoff, or that scheduler is not running"
     assert waits in " ".join(text.split())
     assert main(["pending", "--from", dump, "--scheduler-name", "kscheduler"]) == 0
     text = capsys.readouterr().out

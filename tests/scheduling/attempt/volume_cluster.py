@@ -183,7 +183,7 @@ class VolumeCluster:
         )
 
     async def try_again(self) -> None:
-        """Let every pod's back-off end."""
+        """Let every pod's backoff end."""
         self.queue.flush_backoff(self.clock.time() + 3600)
         self.workers.wake()
 

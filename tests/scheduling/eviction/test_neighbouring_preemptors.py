@@ -103,7 +103,7 @@ def test_a_preemptor_whose_room_is_there_takes_no_other_while_a_neighbours_victi
     storm.goes(victim)
     storm.pod("second", 2, wants=node)
     storm.is_registered()
-    assert storm.service.try_next(), "the second one: the first one is in back-off"
+    assert storm.service.try_next(), "the second one: the first one is in backoff"
     # Its victims go at the API server, and the watch does not say so yet.
     assert storm.service.try_next(), "the first one"
     for victim in storm.victims():

@@ -186,7 +186,7 @@ def test_a_nomination_of_a_pod_that_cannot_be_read_any_more_keeps_nobody_from_th
 
 
 def fail_again(harness: SchedulerHarness, failure: Failure) -> float:
-    """Let the pod's back-off end, try it and fail; the seconds that it has to wait now."""
+    """Let the pod's backoff end, try it and fail; the seconds that it has to wait now."""
     found = harness.queue.find("default/p")
     now = (found[1].backoff_expiration + 1.0 if found is not None else 0.0) or harness.clock.time()
     harness.queue.flush_backoff(now)
@@ -267,7 +267,7 @@ def test_one_refused_pod_keeps_nobody_else_waiting() -> None:
 
 
 def pop_again(harness: SchedulerHarness) -> QueuedPodInfo:
-    """Let the pod's back-off end and take it out."""
+    """Let the pod's backoff end and take it out."""
     found = harness.queue.find("default/p")
     now = max(harness.clock.time(), found[1].backoff_expiration + 1.0 if found is not None else 0.0)
     harness.queue.flush_backoff(now)

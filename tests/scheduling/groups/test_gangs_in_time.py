@@ -69,7 +69,7 @@ async def test_a_gang_has_one_budget_for_all_its_members_and_a_smaller_one_next_
         assert all("100ms (for all 60 members of its group) of processor time" in message for message in messages)
         assert any(message.startswith(DECISION_ENDED) for message in messages), "the next leader reads that"
         await world.pass_seconds(8)
-        assert len(judged) == first, "its back-off is that of what has taken too long"
+        assert len(judged) == first, "its backoff is that of what has taken too long"
         await world.pass_seconds(30)
         second = len(judged)
         assert first < second <= first + 2 * (2 + 0.03 / SLOW_SECONDS)

@@ -188,7 +188,7 @@ class World(SchedulerInMemory):
             await self.settle(5)
 
     async def pass_seconds(self, seconds: int) -> None:
-        """Time passes; back-off is flushed each second."""
+        """Time passes; backoff is flushed each second."""
         for _ in range(seconds):
             await self.clock.advance(1.0)
             self.queue.flush_backoff(self.clock.time())

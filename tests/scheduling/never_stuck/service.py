@@ -115,7 +115,7 @@ class Service:
             self.loop.run_until_complete(_turns())
 
     def advance(self, seconds: float) -> None:
-        """Time passes, and back-off with it."""
+        """Time passes, and backoff with it."""
         self.loop.run_until_complete(self.clock.advance(seconds))
         self.queue.flush_backoff(self.clock.time())
 

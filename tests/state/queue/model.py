@@ -120,7 +120,7 @@ class Entry:
             self.after_backoff(now)
 
     def after_backoff(self, now: float) -> None:
-        """Into back-off while that lasts, else ready."""
+        """Into backoff while that lasts, else ready."""
         if self.expiry and self.expiry >= floor(now):
             self.enter("backoff" if self.blamed else "error-backoff", now)
         else:

@@ -1,4 +1,4 @@
-"""Back-off: 1, 2, 4, 8, 10, 10 ... seconds, down to whole seconds, and the last second still waits."""
+"""Backoff: 1, 2, 4, 8, 10, 10 ... seconds, down to whole seconds, and the last second still waits."""
 
 import pytest
 from hypothesis import given

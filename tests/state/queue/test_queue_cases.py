@@ -84,7 +84,7 @@ def test_what_enters_the_queue_that_its_hint_has_meant_is_no_arrival_of_an_entit
     queued.unschedulable_plugins = frozenset({"Room"})
     queue.requeue(queued, NOW)
     queue.move_all(NODE_ADD, None, None, NOW + 60)
-    assert unasked["active", "NodeAdd"] == 1, "its back-off was over, so that it did not go where the hint meant"
+    assert unasked["active", "NodeAdd"] == 1, "its backoff was over, so that it did not go where the hint meant"
 
 
 def test_a_pod_that_failed_with_an_error_is_never_popped_early(queue: SchedulingQueue) -> None:

@@ -290,7 +290,7 @@ def test_the_members_of_a_bundle_can_be_watched(scene: Scene) -> None:
 
 
 class ClassesMachine(RuleBasedStateMachine):
-    """After any events: once nothing is ready and back-off is over, no pod that fits is left waiting."""
+    """After any events: once nothing is ready and backoff is over, no pod that fits is left waiting."""
 
     def __init__(self) -> None:
         super().__init__()
