@@ -7,7 +7,7 @@
 Plugins reach the queue (`Handle.nodes_changed`), and its policy is made of the plugins: so it is built empty before
 them, and follows the policy once that is there. Nothing is assigned to a part after it was built.
 
-What follows from the configuration is a `CompiledConfiguration`. Another one can be drafted at any time, and adopted in
+What follows from the configuration is a `CompiledConfiguration`. Another one can be drafted at any time, and applied in
 one step.
 """
 
@@ -180,8 +180,6 @@ class Assembly:
         first = self.draft(config)
         self.config = config
         """The configuration in force."""
-        self.adoptions = 0
-        """How many compiled configurations have followed the first one."""
         self.profiles.update(first.profiles)
         """The profiles in force, by scheduler name: one table for everybody who asks whose a pod is."""
         self.classes = first.classes
@@ -353,7 +351,6 @@ class Assembly:
         """
         before, plugins = frozenset(self.profiles), _instances(self.profiles.values())
         self.observers.tell(STEP_BEGAN)
-        self.adoptions += 1
         self.profiles.clear()
         self.profiles.update(compiled.profiles)
         # a quarantine exchanges profiles, too, and keeps the plugins

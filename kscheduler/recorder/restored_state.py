@@ -19,7 +19,7 @@ from kscheduler.scheduling.attempt.context import Attempt
 from kscheduler.scheduling.eviction.evictions import RunningPreemption
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.state.queue.in_flight import SeenEvent
-from kscheduler.state.queue.queue_snapshot import FACTS, OF_BUNDLE, QueueSnapshot, WaitingElement, queued_from
+from kscheduler.state.queue.queue_snapshot import FACTS, OF_GROUP, QueueSnapshot, WaitingElement, queued_from
 from kscheduler.state.waiting_pods import HeldPod
 
 _SETS = frozenset(("unschedulable_plugins", "pending_plugins"))
@@ -120,7 +120,7 @@ class SnapshotRestore:
         elements = tuple(
             WaitingElement(
                 place,
-                None if common is None else _facts(OF_BUNDLE, common),
+                None if common is None else _facts(OF_GROUP, common),
                 tuple((self._info(pod), _facts(FACTS, facts)) for pod, facts in members),
             )
             for place, common, members in state["queue"]

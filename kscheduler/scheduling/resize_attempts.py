@@ -62,7 +62,7 @@ class ResizeAttempts:
         self._end = end
 
     def judge(self, queued: QueuedPodInfo, profile: Profile, started: float) -> None:
-        """One attempt, which began at `started` (monotonic seconds); the pod is back in the queue, or let go."""
+        """One attempt, which began at `started` (monotonic seconds); the pod is back in the queue, or dropped."""
         pod = queued.pod.pod
         if pod.metadata.deletion_timestamp is not None:
             self._end(queued, "it is being deleted")

@@ -1,6 +1,6 @@
 """The extenders of the configuration in force, and their connections.
 
-A configuration is drafted, and then adopted or dropped. A draft opens nothing, so only what was adopted has to be
+A configuration is drafted, and then applied or dropped. A draft opens nothing, so only what was applied has to be
 closed. An attempt that has begun keeps its extenders, as it keeps its profile; so what another configuration replaced
 is looked at whenever an attempt ends, and closed once no attempt has it. A configuration with the same extenders keeps
 their connections. Without a configured extender no client for them is imported.
@@ -63,7 +63,7 @@ class ExtenderConnections:
         self._pod_of = pod_of
         self._may_bind = may_bind
         self._drafts: dict[int, ExtenderSet] = {}
-        """By the identity of what asks; only the draft made last may still be adopted."""
+        """By the identity of what asks; only the draft made last may still be applied."""
         self._in_force: ExtenderSet | None = None
         self._replaced: list[ExtenderSet] = []
         self._closing = TaskSet("closing extenders")

@@ -1,7 +1,7 @@
 """Which kube-scheduler is followed: that of the API server's version, unless `--emulated-version` names one.
 
     /version answers --> the newest followed version that is not newer --> the configuration in force, read again under
-    that version's gates and defaults --> adopted between two decisions, as a changed file is (`reloading`)
+    that version's gates and defaults --> applied between two decisions, as a changed file is (`reloading`)
 
 The first decision waits for the first answer, for some seconds. A cluster that is upgraded is followed within minutes,
 without a restart. While its API servers are of two versions the answer may go back and forth, and so do the rules.

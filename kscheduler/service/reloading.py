@@ -1,6 +1,6 @@
 """Reading the configuration again while the service runs: all of it is taken over, or nothing.
 
-    file changed, SIGHUP --> read and check (in a thread) --> needs a restart? --> draft --> adopt, in one step
+    file changed, SIGHUP --> read and check (in a thread) --> needs a restart? --> draft --> apply, in one step
     another API server's version, with the file in force --------------------------^ |
                                   |                                |                 |
                                   '------------ refused: one line per mistake; the configuration before goes on

@@ -129,7 +129,7 @@ def _apply_orders(merged: Object, current: Object, patch: Object, fields: Fields
                 merged[field] = _interleaved(merged[field], order, current.get(field) or [], key)
 
 
-def _interleaved(elements: list[Any], wished: list[Any], before: list[Any], key: str) -> list[Any]:
+def _interleaved(elements: list[Any], order: list[Any], before: list[Any], key: str) -> list[Any]:
     """The elements of the patch in its order and the others in their old order, merged as by the API server.
 
     An element of the server comes before an element of the patch if it did so before; if that is unknown, the
@@ -140,7 +140,7 @@ def _interleaved(elements: list[Any], wished: list[Any], before: list[Any], key:
         return element.get(key) if isinstance(element, dict) and key else element
 
     places = [identity(element) for element in before]
-    wanted = [identity(element) for element in wished]
+    wanted = [identity(element) for element in order]
     patched = sorted((e for e in elements if identity(e) in wanted), key=lambda e: wanted.index(identity(e)))
     kept = [element for element in elements if identity(element) not in wanted]
     merged: list[Any] = []

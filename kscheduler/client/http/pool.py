@@ -249,7 +249,7 @@ class _HTTPConnection(asyncio.Protocol):
         self.context = context
         """The TLS context that the connection was made with."""
         self.ends_at = 0.0
-        """When the idle time, the request's time or its patience is used up; seconds of the loop's clock."""
+        """When the idle time, the request's time or its wait for an answer is used up; seconds of the loop's clock."""
         self._deadline = 0.0
         self._silence = 0.0
         """Seconds without a byte after which a request fails; 0: it has its deadline only."""

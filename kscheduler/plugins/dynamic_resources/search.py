@@ -44,7 +44,7 @@ class OverdueError(StatusError):
 
 
 class UnfinishedError(Exception):
-    """The cycle's patience is over."""
+    """The cycle's search time budget is used up."""
 
 
 class AllocatorMaker(Protocol):
@@ -95,7 +95,7 @@ class DeviceSearch:
 
     def to_its_end(self, node: Node) -> NodeResult:
         """As `on` of a node that has passed Filter: its devices may have changed since, by a member of the pod's group,
-        and the cycle's patience is over perhaps. Raises `StatusError`.
+        and the search time budget may be used up. Raises `StatusError`.
         """
         search_budget, self.search_budget = self.search_budget, None
         try:
@@ -164,7 +164,7 @@ class DeviceSearch:
         return self._allocator
 
     def _search_budget(self) -> SearchTimeBudget | None:
-        """The cycle's patience. Raises `UnfinishedError`."""
+        """The search time budget of the cycle. Raises `UnfinishedError`."""
         if self.search_budget is not None and self.search_budget.is_over:
             raise UnfinishedError
         return self.search_budget
@@ -202,7 +202,7 @@ class DeviceSearch:
                 raise OverdueError(f"node {name}: timed out trying to allocate devices")
             if search_budget is not None and search_budget.is_over:
                 raise UnfinishedError
-            if DECISION_TIME.is_up:  # the cycle has no patience, or its clock stands still
+            if DECISION_TIME.is_up:  # the cycle has no budget, or its clock stands still
                 raise DecisionEndedError
             yield
 
@@ -217,7 +217,7 @@ def _last_of(parts: Generator[None, None, NodeResult]) -> NodeResult:
             return answer
 
 
-# The rest of a search for devices that took longer than its cycle had patience: done in slices, beside other pods.
+# The rest of a search for devices that took longer than its budget: done in slices, beside other pods.
 #
 # Once the nodes are searched for a template's claims, the answers are kept, and a pod costs the nodes that have
 # changed. But the first pod has to search them all, half a second for 5,000 nodes; and where devices can be combined in

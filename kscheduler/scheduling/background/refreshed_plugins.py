@@ -118,7 +118,7 @@ class RefreshedPlugins:
             await self._end_all()
 
     def look(self) -> None:
-        """Begin with plugins that are in force now, and end with those that are not any more. After each adoption."""
+        """Begin with plugins that are in force now, and end with those that no longer are: after each `apply`."""
         if not self._is_running:
             return
         found = _refreshed_by(self._in_force())

@@ -142,7 +142,7 @@ class PodClass:
 
 
 class Signatures:
-    """The classes of all waiting pods; a class is forgotten once no pod, bundle or verdict refers to it."""
+    """The classes of all waiting pods; a class is forgotten once no pod, equivalence group or verdict refers to it."""
 
     def __init__(self, profiles: Profiles, nominator: NominatedPods) -> None:
         self._profiles = profiles

@@ -112,7 +112,7 @@ class PodLog:
     # --- in the queue -------------------------------------------------------------------------------------------------
 
     def moved(self, element: Element | QueuedPodGroup, queue: str, event: str, now: float) -> None:
-        """A pod, a bundle of pods of one class, or a group was moved to a queue because of an event."""
+        """A pod, an equivalence group, or a pod group was moved to a queue because of an event."""
         pod, pods = element.pod, len(element) if isinstance(element, EquivalenceGroup | QueuedPodGroup) else None
         if queue == GATED:
             if verbose(WAKING):

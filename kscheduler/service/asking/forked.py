@@ -7,7 +7,7 @@ other thread held at that moment. So before it looks at the question:
     audit hook       connecting, listening, starting programs, forking, sending signals and writing files are refused,
                      in whatever code they are tried
     signals          SIGINT and SIGTERM end it, those that mean something to the service are ignored; the wakeup
-                     descriptor of asyncio, a socket shared with the parent, is let go before any signal is let in
+                     descriptor of asyncio, a socket shared with the parent, is closed before any signal is let in
     locks            one that another thread held is never released, since only this thread is left. The log's, which
                      every line takes, is replaced, and nothing is written; Python renews its own
     garbage          is not collected: a walk would touch, and so copy, every page of the cache

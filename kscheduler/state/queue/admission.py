@@ -62,11 +62,11 @@ class QueuePolicy:
     gated_pods_wait_for_the_flush: bool = False
     """Whether the flush asks about a gated pod once in five minutes; else each time, once it has waited so long."""
     stopped: frozenset[str] = frozenset()
-    """Scheduler names whose profiles schedule nothing until another policy is adopted: a plugin is quarantined. The
+    """Scheduler names whose profiles schedule nothing until another policy is applied: a plugin is quarantined. The
     safety net leaves their parked pods alone."""
     parked_by: Mapping[str, str] = field(default_factory=dict)
     """By scheduler name, the quarantined plugin that parks its pods, also while it is tried again. Until another policy
-    says otherwise, they stay parked when this one is adopted."""
+    says otherwise, they stay parked when this one is applied."""
     on_trial: frozenset[str] = frozenset()
     """Of these, the scheduler names whose plugin is tried again: a pod of each namespace is moved for that."""
     on_moved: OnMoved | None = None

@@ -39,8 +39,8 @@ FACTS: Final = (
     "held_until",
 )
 facts_of = attrgetter(*FACTS)
-OF_BUNDLE: Final = ("timestamp", "backoff_expiration", "unschedulable_plugins", "pending_plugins", "was_flushed")
-_common_of = attrgetter(*OF_BUNDLE)
+OF_GROUP: Final = ("timestamp", "backoff_expiration", "unschedulable_plugins", "pending_plugins", "was_flushed")
+_common_of = attrgetter(*OF_GROUP)
 
 Facts = tuple[Any, ...]
 
@@ -104,7 +104,7 @@ def put_back(sub_queues: SubQueues, elements: Iterable[WaitingElement], class_of
             continue
         for queued in members:
             equivalence_group = sub_queues.equivalence_groups.join(name, queued)
-        for field, value in zip(OF_BUNDLE, element.common, strict=True):
+        for field, value in zip(OF_GROUP, element.common, strict=True):
             setattr(equivalence_group, field, value)
         sub_queues.put(equivalence_group, element.place)
         sub_queues.count(equivalence_group.rejectors, members[0].pod.pod.spec.scheduler_name, len(equivalence_group))
