@@ -135,7 +135,7 @@ async def test_who_waits_for_a_permit_plugin_that_is_gone_is_called_back() -> No
     assert world.where("p") == "backoff"
     found = world.assembly.queue.find("default/p")
     assert found is not None
-    assert "Hold is called no more: the configuration has changed, or it is quarantined" in found[1].last_error
+    assert "Hold is no longer called: the configuration has changed, or it is quarantined" in found[1].last_error
     assert world.assembly.cache.statistics().assumed_pods == 0
 
 

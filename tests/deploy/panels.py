@@ -309,7 +309,7 @@ ROWS: Final = (
                     f"max by (plugin, profile) (kscheduler_plugin_quarantined{{{MINE}}}) or vector(0)",
                     "{{plugin}} in {{profile}}",
                 ),
-                about="1: it has failed three times and is called no more; a reload lifts that.",
+                about="1: it has failed three times and is no longer called; a reload lifts that.",
             ),
             graph(
                 "Share of the memory limit",

@@ -1,4 +1,4 @@
-"""A circuit breaker per plugin and profile: when it is called no more, and how it comes back.
+"""A circuit breaker per plugin and profile: when it is no longer called, and how it comes back.
 
 The problem: what a plugin answers depends on what users write. A label that nobody expected makes it raise, another one
 makes it slow, and neither may stop the pods of another namespace. But a plugin that answers nobody must not be called

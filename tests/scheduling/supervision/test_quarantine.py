@@ -208,7 +208,7 @@ async def test_wrong_points_and_endless_calls_are_failures(way: str) -> None:
         cluster.add(make_pod("late"))
         cluster.workers.wake()
         await cluster.settle()
-        assert plugin.calls == calls, "it is called no more"
+        assert plugin.calls == calls, "it is no longer called"
 
 
 class Refuses(Plugin):
