@@ -57,7 +57,7 @@ class Fault(Enum):
     BUG = "bug"
     """An exception instead of an answer."""
     QUARANTINED = "quarantined"
-    """A plugin is no longer called, and its profile schedules no pod: only another configuration, or a reload, helps."""
+    """A plugin is no longer called, and its profile schedules no pod until another configuration or a reload."""
     HELD_BACK = "held back"
     """A plugin is not called for the pod for a while, because its calls took too long. It says nothing of this pod."""
     GONE = "gone"

@@ -184,7 +184,7 @@ WRONG_POINTS = {
     "nan": (_full(np.nan, np.float64), "array of float64"),
     "shape": (lambda rows: np.zeros(len(rows) + 1, dtype=np.int64), "array of shape"),
     "out of range": (_full(101), "101 points"),
-    "nothing": (lambda _rows: None, "answered None"),
+    "nothing": (lambda _rows: None, "returned None"),
     "loops": (_loops, "ended at its time budget of 100ms"),
     "sleeps": (_sleeps, "ended at its time budget of 100ms"),
 }
