@@ -117,7 +117,7 @@ class LiveQueries:
             outcome = problem.outcome
         except asyncio.CancelledError:
             self._queried[name, _LEFT] = self._queried.get((name, _LEFT), 0) + 1
-            _log.info("question_not_answered", query=name, **fields, outcome=_LEFT, reason="its client has left")
+            _log.info("question_not_answered", question=name, **fields, outcome=_LEFT, reason="its client has left")
             raise
         seconds = self._parts.clock.monotonic() - began
         self._queried[name, outcome] = self._queried.get((name, outcome), 0) + 1
