@@ -38,7 +38,7 @@ _AT_ONCE: Final = 1 << 18
 
 
 class AnsweringCopy:
-    """One child, as the service sees it. Whoever makes it calls `end`."""
+    """One child, as the service sees it. Its maker must call `end`."""
 
     def __init__(self, query: Query, limits: CopyLimits) -> None:
         """Fork. Raises `OSError`. Called outside of any task (`forked.fork`)."""
@@ -106,7 +106,7 @@ class AnsweringCopy:
         return len(self._received) >= _HEAD_BYTES + self._length()
 
     def kill(self) -> None:
-        """End the child now; whoever waits for its answer is told."""
+        """End the child now: waiting for its answer then raises `CopyFailedError`."""
         if self._exit_code is None:  # else it may have been reaped, and the id be another's
             with suppress(ProcessLookupError):
                 os.killpg(self._pid, signal.SIGKILL)

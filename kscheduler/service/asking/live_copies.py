@@ -38,7 +38,7 @@ MAX_DUTY: Final = 0.003
 # After a fork, however slow it was.
 _LONGEST_REST_SECONDS: Final = 3.0
 # Time without questions that counts for later: the first few forks after it need not wait for each other.
-_SAVED_SECONDS: Final = 10.0
+_SAVED_SECONDS: Final = 5.0
 
 
 class LiveCopies:

@@ -7,7 +7,14 @@ from typing import Any
 import pytest
 
 from kscheduler.aio.event_loop import new_event_loop
+from kscheduler.service.asking import live_copies
 from tests.service.asking.asked import Run, copies
+
+
+@pytest.fixture(autouse=True)
+def _no_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Questions in a row need not wait for each other, which would take these tests minutes."""
+    monkeypatch.setattr(live_copies, "next_fork_at", lambda *_: 0.0)
 
 
 @pytest.fixture(params=[asyncio.new_event_loop, new_event_loop], ids=["asyncio", "uvloop"])
