@@ -1,7 +1,7 @@
 """What is answered about all pending pods, and about all nodes, of a cluster: `kscheduler pending` and `GET /nodes`.
 
-As with `kscheduler.explain.answer`, JSON is the encoding of these structs. Those of nodes are also read from a service
-that may be of a later version: what it says besides is passed over.
+As with `kscheduler.explain.answer`, JSON is the encoding of these structs. What the service says of pending pods, from
+its queue, is another answer (`kscheduler.answers.pending_in_queue`).
 """
 
 from enum import Enum

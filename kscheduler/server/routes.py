@@ -1,7 +1,6 @@
 """The answers of each path."""
 
 import asyncio
-import platform
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -12,7 +11,6 @@ import msgspec
 from aiohttp import hdrs, web
 from aiohttp.typedefs import Middleware
 
-from kscheduler import __version__
 from kscheduler.server.access import HEALTH, Access, DelegatedAccess
 from kscheduler.server.browser_login import EVENTS, UI, TokenAuthorizer
 from kscheduler.server.connection_rate_limiter import ConnectionRateLimiter
@@ -21,6 +19,7 @@ from kscheduler.server.handlers import Handler
 from kscheduler.server.health import Health
 from kscheduler.server.login.user import status_answer
 from kscheduler.server.malformed import SERVED_BY
+from kscheduler.server.pages.zpages import BuildVersion, PathIndex, build_version
 from kscheduler.server.waiting_pods import WAITING_PODS, WaitingPodsEndpoint
 from kscheduler.telemetry.exposition import Exposition, TextFormat, accepts
 from kscheduler.telemetry.logs import get_logger
@@ -28,18 +27,6 @@ from kscheduler.telemetry.logs.caught import Boundary, count_caught
 
 _log = get_logger("server")
 _JSON = "application/json"
-
-
-def build_version() -> dict[str, str]:
-    """The answer of `/version`, with the field names of the API server's `/version`."""
-    major, minor = __version__.split(".")[:2]
-    return {
-        "major": major,
-        "minor": minor,
-        "gitVersion": f"v{__version__}",
-        "pythonVersion": platform.python_version(),
-        "platform": f"{platform.system().lower()}/{platform.machine()}",
-    }
 
 
 class Offer(Enum):
@@ -86,7 +73,7 @@ class Endpoints:
     exposition: Exposition
     component_config: Callable[[], bytes]
     """The configuration in force, as the JSON of KubeSchedulerConfiguration v1."""
-    version: Mapping[str, str] = field(default_factory=build_version)
+    version: BuildVersion = field(default_factory=build_version)
     waiting_pods: WaitingPodsEndpoint | None = None
     pages: Mapping[str, ServedPage] = field(default_factory=dict)
     """Further pages, by path: `/statusz`, `/debug/...`."""
@@ -118,7 +105,7 @@ def application(
     app.router.add_get("/metrics", _metrics_handler(endpoints.exposition))
     if offer is not Offer.HEALTH_AND_METRICS:
         app.router.add_get("/configz", _configz_handler(endpoints.component_config))
-        app.router.add_get("/version", _json_handler(dict(endpoints.version)))
+        app.router.add_get("/version", _json_handler(endpoints.version))
         for path, page in endpoints.pages.items():
             if page.method == "GET":
                 app.router.add_get(path, page.handler)
@@ -130,7 +117,7 @@ def application(
             endpoints.waiting_pods.add_to(app.router, has_login=offer is Offer.EVERYTHING)
         if endpoints.status_page is not None:
             endpoints.status_page.add_to(app, access if isinstance(access, DelegatedAccess) else None)
-    app.router.add_get("/", _json_handler({"paths": _paths(endpoints, offer)}))
+    app.router.add_get("/", _json_handler(PathIndex(tuple(_paths(endpoints, offer)))))
     app.on_response_prepare.append(_set_headers)
     return app
 

@@ -13,12 +13,14 @@ effect at once. Only `application/json` is accepted, which web pages cannot send
 import hmac
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Final
 
 import msgspec
 from aiohttp import hdrs, web
+from msgspec import Meta
 
 from kscheduler.aio.clock import REAL_CLOCK, Clock
+from kscheduler.answers import Answer, Names
 from kscheduler.api.meta import rfc3339
 from kscheduler.client.access.credentials import check_regular
 from kscheduler.server.handlers import Handler
@@ -42,9 +44,51 @@ _REASONS: Final = {
 }
 
 
-class _PermitVerdict(msgspec.Struct, forbid_unknown_fields=True):
+class PermitVerdict(msgspec.Struct, forbid_unknown_fields=True):
+    """For which plugin a pod is allowed or rejected, and why."""
+
     plugin: str
-    message: str = ""
+    message: Annotated[str, Meta(extra_json_schema={"maxLength": LONGEST_MESSAGE})] = ""
+
+
+class AwaitedPlugin(Answer, frozen=True):
+    """A plugin that a pod waits for."""
+
+    plugin: str
+    deadline: Annotated[str, Meta(description="When the pod is rejected.")]
+
+
+class WaitingPodAnswer(Answer, frozen=True):
+    """A pod that waits for Permit."""
+
+    namespace: str
+    name: str
+    uid: str
+    node: str
+    pending: tuple[AwaitedPlugin, ...]
+
+
+class WaitingPodList(Answer, frozen=True):
+    """Pods that wait for Permit, each with its node, the plugins that it waits for and their deadlines."""
+
+    items: tuple[WaitingPodAnswer, ...]
+
+
+class PermitAnswer(Answer, frozen=True):
+    """The pod, and the plugins that it still waits for."""
+
+    namespace: str
+    name: str
+    uid: str
+    pending: Names
+
+
+class PermitRefusal(Answer, frozen=True):
+    """Why nothing was done."""
+
+    code: int
+    reason: str
+    message: str
 
 
 class _Refusal(Exception):  # noqa: N818  an answer, not a failure
@@ -116,21 +160,21 @@ class WaitingPodsEndpoint:
             raise _Refusal(401, "the token of --permit-token-file is required, as Authorization: Bearer")
 
     async def _list(self, _request: web.Request) -> web.Response:
-        return _response({"items": [self._shown(waiting_pod) for waiting_pod in self.waiting.all()]})
+        return _response(WaitingPodList(tuple(self._shown(waiting_pod) for waiting_pod in self.waiting.all())))
 
     async def _allow(self, request: web.Request) -> web.Response:
         waiting_pod, verdict = await self._requested(request)
         waiting_pod.allow(verdict.plugin)
         _log.info("waiting_pod_allowed", pod=waiting_pod.pod.key, plugin=verdict.plugin, peer=request.remote)
-        return _response({**_named(waiting_pod), "pending": sorted(waiting_pod.pending_plugins)})
+        return _response(PermitAnswer(*_named(waiting_pod), tuple(sorted(waiting_pod.pending_plugins))))
 
     async def _reject(self, request: web.Request) -> web.Response:
         waiting_pod, verdict = await self._requested(request)
         waiting_pod.reject(verdict.plugin, verdict.message or f"rejected by hand at plugin {verdict.plugin}")
         _log.info("waiting_pod_rejected", pod=waiting_pod.pod.key, plugin=verdict.plugin, peer=request.remote)
-        return _response({**_named(waiting_pod), "pending": []})
+        return _response(PermitAnswer(*_named(waiting_pod), ()))
 
-    async def _requested(self, request: web.Request) -> tuple[HeldPod, _PermitVerdict]:
+    async def _requested(self, request: web.Request) -> tuple[HeldPod, PermitVerdict]:
         """The pod and the verdict on it. Raises `_Refusal` unless the pod still waits for the verdict's plugin."""
         verdict = _decoded(request, await request.read())
         parts = request.match_info
@@ -142,20 +186,20 @@ class WaitingPodsEndpoint:
             raise _Refusal(409, f"pod {waiting_pod.pod.key} does not wait for plugin {verdict.plugin}")
         return waiting_pod, verdict
 
-    def _shown(self, waiting_pod: HeldPod) -> dict[str, Any]:
+    def _shown(self, waiting_pod: HeldPod) -> WaitingPodAnswer:
         wall = self.clock.time() - self.clock.monotonic()
-        pending = [
-            {"plugin": plugin, "deadline": rfc3339(wall + deadline)}
+        pending = (
+            AwaitedPlugin(plugin, rfc3339(wall + deadline))
             for plugin, deadline in sorted(waiting_pod.deadlines.items())
-        ]
-        return {**_named(waiting_pod), "node": waiting_pod.node_name, "pending": pending}
+        )
+        return WaitingPodAnswer(*_named(waiting_pod), waiting_pod.node_name, tuple(pending))
 
 
-def _decoded(request: web.Request, body: bytes) -> _PermitVerdict:
+def _decoded(request: web.Request, body: bytes) -> PermitVerdict:
     if request.content_type != "application/json":
         raise _Refusal(415, "the body must be application/json")
     try:
-        verdict = msgspec.json.decode(body, type=_PermitVerdict)
+        verdict = msgspec.json.decode(body, type=PermitVerdict)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as failure:
         raise _Refusal(400, f"the body must name a plugin, and may give a message: {failure}") from failure
     if len(verdict.message) > LONGEST_MESSAGE:
@@ -163,17 +207,16 @@ def _decoded(request: web.Request, body: bytes) -> _PermitVerdict:
     return verdict
 
 
-def _named(waiting_pod: HeldPod) -> dict[str, Any]:
-    return {"namespace": waiting_pod.pod.namespace, "name": waiting_pod.pod.name, "uid": waiting_pod.pod.uid}
+def _named(waiting_pod: HeldPod) -> tuple[str, str, str]:
+    return waiting_pod.pod.namespace, waiting_pod.pod.name, waiting_pod.pod.uid
 
 
-def _response(value: object, status: int = 200) -> web.Response:
+def _response(value: Answer, status: int = 200) -> web.Response:
     return web.Response(body=msgspec.json.encode(value), status=status, content_type="application/json")
 
 
 def _refused(refusal: _Refusal) -> web.Response:
-    body = {"code": refusal.code, "reason": _REASONS[refusal.code], "message": str(refusal)}
-    response = _response(body, refusal.code)
+    response = _response(PermitRefusal(refusal.code, _REASONS[refusal.code], str(refusal)), refusal.code)
     if refusal.code == 401:
         response.headers[hdrs.WWW_AUTHENTICATE] = "Bearer"
     return response

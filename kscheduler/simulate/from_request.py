@@ -27,49 +27,63 @@ from kscheduler.simulate.requested_nodes import MoreNodes, NodeEdit, refuse_too_
 from kscheduler.simulate.simulation_result import API_VERSION
 
 KIND: Final = "SimulationRequest"
-_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+_EFFECTS: Final = ["NoSchedule", "PreferNoSchedule", "NoExecute"]
 
 Name = Annotated[str, Meta(min_length=1)]
 Count = Annotated[int, Meta(ge=1)]
 
 
-class _AddNodes(msgspec.Struct, forbid_unknown_fields=True):
+class NodesToAdd(msgspec.Struct, forbid_unknown_fields=True):
+    """So many nodes like another."""
+
     count: Count
     like: Name
 
 
-class _NodeLabels(msgspec.Struct, forbid_unknown_fields=True):
+class LabelEdit(msgspec.Struct, forbid_unknown_fields=True):
+    """Labels that a node gets or loses."""
+
     node: Name
     labels: dict[Name, str | None]
 
 
-class _NodeTaint(msgspec.Struct, forbid_unknown_fields=True):
+class TaintEdit(msgspec.Struct, forbid_unknown_fields=True):
+    """A taint that a node gets, or loses."""
+
     node: Name
     key: Name
-    effect: str
+    effect: Annotated[str, Meta(extra_json_schema={"enum": _EFFECTS})]
     value: str = ""
     remove: bool = False
 
 
 class SimulationRequest(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
-    """What if; everything may be left out."""
+    """Everything may be left out; an unknown field is an error."""
 
-    api_version: str = API_VERSION
-    kind: str = KIND
-    objects: list[dict[str, Any]] = []
-    """Manifests of pods, of what makes pods, and of what comes with them."""
-    namespace: Name = "default"
-    """Of objects that name none."""
-    replicas: Annotated[int, Meta(ge=1, le=MAX_NEW_PODS)] | None = None
-    add_nodes: list[_AddNodes] = []
+    api_version: Annotated[str, Meta(extra_json_schema={"const": API_VERSION})] = API_VERSION
+    kind: Annotated[str, Meta(extra_json_schema={"const": KIND})] = KIND
+    objects: Annotated[
+        list[dict[str, Any]],
+        Meta(description="Manifests of pods, of workloads that make pods, and of what comes with them."),
+    ] = []
+    namespace: Annotated[Name, Meta(description="Of objects that name none.")] = "default"
+    replicas: Annotated[
+        Annotated[int, Meta(ge=1, le=MAX_NEW_PODS)] | None,
+        Meta(description="This many pods of each manifest, whatever it says."),
+    ] = None
+    add_nodes: list[NodesToAdd] = []
     remove_nodes: list[Name] = []
     cordon: list[Name] = []
     drain: list[Name] = []
-    labels: list[_NodeLabels] = []
-    taints: list[_NodeTaint] = []
-    config: dict[str, Any] | None = None
-    """A KubeSchedulerConfiguration instead of the one in force."""
-    capacity: bool = False
+    labels: Annotated[list[LabelEdit], Meta(description="null removes the label.")] = []
+    taints: list[TaintEdit] = []
+    config: Annotated[
+        dict[str, Any] | None,
+        Meta(description="A KubeSchedulerConfiguration instead of the one in force; it loads no plugins."),
+    ] = None
+    capacity: Annotated[
+        bool, Meta(description="Count how many more pods like the first new one would fit in the end.")
+    ] = False
 
 
 _DECODER = msgspec.json.Decoder(SimulationRequest)
@@ -157,9 +171,9 @@ def _named_nodes(request: SimulationRequest) -> Iterator[tuple[str, str]]:
     yield from ((f"taints[{index}].node", each.node) for index, each in enumerate(request.taints))
 
 
-def _more_nodes(given: _AddNodes) -> MoreNodes:
+def _more_nodes(given: NodesToAdd) -> MoreNodes:
     return MoreNodes(given.count, given.like)
 
 
-def _taint(given: _NodeTaint) -> Taint:
+def _taint(given: TaintEdit) -> Taint:
     return Taint(key=given.key, value=given.value, effect=given.effect)

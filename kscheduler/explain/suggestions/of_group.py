@@ -6,7 +6,7 @@ Job makes them, or another controller whose template kubectl cannot change, or w
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -30,8 +30,6 @@ from kscheduler.explain.suggestions.suggestion import Suggestion
 from kscheduler.scenario.decide_group import GroupDecision
 from kscheduler.scenario.scenario import Scenario
 from kscheduler.text import nodes
-
-Tree = dict[str, Any]
 
 _MOST: Final = 5
 

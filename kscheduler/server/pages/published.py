@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
+from kscheduler.answers.pending_in_queue import PendingInQueue
 from kscheduler.answers.schema import IN_OPENAPI
 from kscheduler.explain.answer import PodExplanation
 from kscheduler.explain.cluster_answers import NodeUses
@@ -20,16 +21,23 @@ from kscheduler.explain.group_answer import ExplanationList, PodGroupExplanation
 from kscheduler.explain.queries.new_pods import NewPodsRequest
 from kscheduler.explain.schema import explain_definitions, explanation_schema
 from kscheduler.recorder.report.answers import replay_schema
-from kscheduler.simulate.simulation_result import simulation_schema
+from kscheduler.server.pages.zpages import BuildVersion, PathIndex
+from kscheduler.server.waiting_pods import PermitAnswer, PermitRefusal, PermitVerdict, WaitingPodList
+from kscheduler.simulate.from_request import SimulationRequest
+from kscheduler.simulate.simulation_result import Simulation, simulation_schema
 
 Tree = dict[str, Any]
 
-_ANSWERS: Final = (PodExplanation, PodGroupExplanation, ExplanationList, NodeUses, NewPodsRequest)
+_STRUCTS: Final = (
+    *(PodExplanation, PodGroupExplanation, ExplanationList, NodeUses, NewPodsRequest),
+    *(PendingInQueue, Simulation, SimulationRequest),
+    *(PathIndex, BuildVersion, WaitingPodList, PermitVerdict, PermitAnswer, PermitRefusal),
+)
 
 
 def openapi_schemas() -> Tree:
     """The answers, and the requests that have a body, as components of an OpenAPI description."""
-    found = explain_definitions(_ANSWERS, IN_OPENAPI)
+    found = explain_definitions(_STRUCTS, IN_OPENAPI)
     request = found.pop("NewPodsRequest")
     del request["properties"]["objects"]["default"]
     found["ExplanationRequest"] = {**request, "title": "ExplanationRequest", "required": ["objects"]}

@@ -1,13 +1,13 @@
-"""What this server is: `/statusz` and `/flagz`, as Kubernetes' components have them, and `/openapi.json`.
+"""What this server is: `/version`, `/statusz` and `/flagz`, as Kubernetes' components have them, and `/openapi.json`.
 
 Of a z-page (gates ComponentStatusz and ComponentFlagz) a client asks for a form, as upstream: text by default and for
 `text/plain`; a structured object for `application/json;v=v1beta1;g=config.k8s.io;as=Statusz` (or `application/yaml`, or
 `v=v1alpha1`, which is deprecated); 406 for everything else, since plain `application/json` would promise a format
 without a version.
 
-What this server answers, as OpenAPI 3.1 describes it, is a file beside this one; the schemas of `explain` and of nodes
-are in another, which is made from the structs of these answers (`server.pages.published`). A test asks a server for
-all its paths and holds each answer against it.
+What this server answers, as OpenAPI 3.1 describes it, is a file beside this one, which has the paths; the schemas of
+the answers are in another, which is made from their structs (`server.pages.published`). A test asks a server for all
+its paths and holds each answer against it.
 """
 
 import platform
@@ -22,6 +22,7 @@ from aiohttp import hdrs, web
 
 from kscheduler import __version__
 from kscheduler.aio.clock import REAL_CLOCK, Clock
+from kscheduler.answers import Answer, Names
 from kscheduler.api.meta import rfc3339
 from kscheduler.server.handlers import Handler
 from kscheduler.server.login.user import status_answer
@@ -36,6 +37,34 @@ _HEAD: Final = (
     "Warning: This endpoint is not meant to be machine parseable, has no formatting compatibility guarantees "
     "and is for debugging purposes only.\n"
 )
+
+
+class PathIndex(Answer, frozen=True):
+    """All paths that answer a GET."""
+
+    paths: Names
+
+
+class BuildVersion(Answer, frozen=True):
+    """With the field names of the API server's /version."""
+
+    major: str
+    minor: str
+    git_version: str
+    python_version: str
+    platform: str
+
+
+def build_version() -> BuildVersion:
+    """The answer of `/version`."""
+    major, minor = __version__.split(".")[:2]
+    return BuildVersion(
+        major=major,
+        minor=minor,
+        git_version=f"v{__version__}",
+        python_version=platform.python_version(),
+        platform=f"{platform.system().lower()}/{platform.machine()}",
+    )
 
 
 @dataclass(frozen=True, slots=True)

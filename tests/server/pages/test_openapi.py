@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +31,10 @@ async def pending(app: App) -> Tree:
 def schema_of(path: str) -> Tree | None:
     """Of its JSON, with the definitions that it refers to."""
     whole = description()
-    content = whole["paths"][path]["get"]["responses"]["200"]["content"]
-    schema = content.get("application/json", {}).get("schema")
+    response = whole["paths"][path]["get"]["responses"]["200"]
+    if "$ref" in response:
+        response = whole["components"]["responses"][response["$ref"].rpartition("/")[2]]
+    schema = response["content"].get("application/json", {}).get("schema")
     return None if schema is None else {**schema, "components": whole["components"]}
 
 
@@ -84,7 +87,13 @@ def test_the_description_is_openapi() -> None:
     assert tree["info"]["version"]
     for name, schema in tree["components"]["schemas"].items():
         Draft202012Validator.check_schema(schema)
-        assert name in json.dumps(tree["paths"]) or name in json.dumps(tree["components"]["schemas"])
+        assert name in json.dumps(tree["paths"]) or name in json.dumps(tree["components"])
+
+
+def test_what_the_description_refers_to_is_there() -> None:
+    tree = description()
+    for kind, name in re.findall(r'"#/components/(\w+)/(\w+)"', json.dumps(tree)):
+        assert name in tree["components"][kind]
 
 
 @pytest.mark.parametrize("path", sorted(description()["paths"]))
