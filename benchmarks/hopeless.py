@@ -18,7 +18,7 @@ import json
 import time
 import tracemalloc
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -27,17 +27,17 @@ from kscheduler.aio.clock import REAL_CLOCK
 from kscheduler.aio.collector import setting_aside
 from kscheduler.api.codec import Decoder, convert
 from kscheduler.api.core import Node, Pod
-from kscheduler.api.meta import Condition
-from kscheduler.assembly import Assembly, Ports
+from kscheduler.api.kinds import NODES, PODS, Kind
+from kscheduler.api.meta import KubeObject
+from kscheduler.assembly import Assembly
+from kscheduler.assembly.ports import NoEviction
 from kscheduler.bench.cluster import CountedEvents
 from kscheduler.config.loader import default_configuration
-from kscheduler.framework.status import SUCCESS, Status
+from kscheduler.in_memory.at_work import workers_over
+from kscheduler.in_memory.cluster import APIRequest, InMemoryCluster, T
 from kscheduler.plugins.in_tree import registry
 from kscheduler.scheduling.failures.status_writer import StatusWriter
-from kscheduler.scheduling.handlers.event_handlers import PodHandler
 from kscheduler.scheduling.observations import Observations
-from kscheduler.scheduling.work.concurrency import AdaptiveLimit
-from kscheduler.scheduling.work.workers import Workers
 
 NAME = "kscheduler"
 CONFIG = default_configuration(NAME)
@@ -89,38 +89,25 @@ def resident(number: int) -> Pod:
     )
 
 
-@dataclass
-class Server:
+class Server(InMemoryCluster):
     """An API server that takes its time: conditions and Bindings come back as watch events."""
 
-    store: dict[str, Pod] = field(default_factory=dict)
-    bound: dict[str, float] = field(default_factory=dict)
-    """UID to when the Binding was sent."""
-    pods: PodHandler | None = None
+    def __init__(self) -> None:
+        super().__init__()
+        self.bound: dict[str, float] = {}
+        """UID to when the Binding was sent."""
+        self.before = self._take_time
 
-    async def bind(self, pod: Pod, node_name: str) -> Status:
-        """Take the Binding, and show the pod on its node."""
-        self.bound[pod.metadata.uid] = time.perf_counter()
+    async def _take_time(self, request: APIRequest, pod: Pod) -> None:
+        if request is APIRequest.BIND:
+            self.bound[pod.metadata.uid] = time.perf_counter()
         await asyncio.sleep(API_SECONDS)
-        self._change(pod, msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=node_name)))
-        return SUCCESS
 
-    async def patch_status(self, pod: Pod, condition: Condition | None, nominated_node_name: str | None) -> Pod:
-        """Take the condition."""
-        del nominated_node_name
-        await asyncio.sleep(API_SECONDS)
-        conditions = (condition,) if condition is not None else ()
-        status = msgspec.structs.replace(pod.status, conditions=conditions)
-        return self._change(pod, msgspec.structs.replace(pod, status=status))
-
-    def _change(self, old: Pod, new: Pod) -> Pod:
+    def write(self, kind: Kind, old: KubeObject, new: T) -> T:
+        """In another version."""
         version = int(old.metadata.resource_version or "0") + 1
         new.metadata = msgspec.structs.replace(new.metadata, resource_version=str(version))
-        known = self.store.get(new.key)
-        if known is not None and self.pods is not None:
-            self.store[new.key] = new
-            self.pods.on_update(known, new)
-        return new
+        return super().write(kind, old, new)
 
 
 class Service:
@@ -129,24 +116,14 @@ class Service:
     def __init__(self, *, has_classes: bool = True) -> None:
         self.server, self.clock, self.observations = Server(), REAL_CLOCK, Observations()
         events = CountedEvents()
-        self.status = StatusWriter(self.server, events, self.server.store.get)
-        ports = Ports(
-            binder=self.server,
-            statuses=self.status,
-            events=events,
-            pod_of=self.server.store.get,
-            on_arrival=self._wake,
-            observations=self.observations,
+        self.status = StatusWriter(self.server, events, self.server.store(PODS).get)
+        ports = self.server.ports(
+            evictor=NoEviction(), statuses=self.status, events=events, observations=self.observations
         )
         assembly = Assembly(CONFIG, registry(), ports, self.clock, has_classes=has_classes)
         self.queue, self.scheduler = assembly.queue, assembly.scheduler
-        self.nodes, self.pods = assembly.node_handler, assembly.pod_handler
-        self.server.pods = self.pods
-        limit = AdaptiveLimit(WORKERS, WORKERS)
-        self.workers = Workers(WORKERS, self.queue, self.scheduler, limit, self.clock)
-
-    def _wake(self) -> None:
-        self.workers.wake()
+        assembly.listen_to(self.server.listeners)
+        self.workers = workers_over(assembly, self.server, WORKERS)
 
     def drain(self) -> int:
         """Try all ready pods, as a worker does. Returns how many were popped."""
@@ -165,8 +142,8 @@ class Service:
 def fill(service: Service, nodes: int) -> list[Node]:
     objects = [node(number, 0, 1) for number in range(nodes)]
     for number, node_object in enumerate(objects):
-        service.nodes.on_add(node_object, initial=True)
-        service.pods.on_add(resident(number), initial=True)
+        service.server.put(NODES, node_object, initial=True)
+        service.server.put(PODS, resident(number), initial=True)
     return objects
 
 
@@ -179,8 +156,7 @@ def park(service: Service, pods: int, classes: int) -> tuple[int, float, float]:
     tracemalloc.start()
     began = time.perf_counter()
     for pod in objects:
-        service.server.store[pod.key] = pod
-        service.pods.on_add(pod, initial=False)
+        service.server.put(PODS, pod)
     service.drain()
     seconds = time.perf_counter() - began
     gc.collect()
@@ -227,7 +203,7 @@ def grow(service: Service, objects: list[Node], number: int) -> None:
     old = objects[at]
     version = int(old.metadata.resource_version) + 1
     objects[at] = node(at, version, version)
-    service.nodes.on_update(old, objects[at])
+    service.server.put(NODES, objects[at])
 
 
 async def measure_arrivals(service: Service, objects: list[Node], seconds: float) -> tuple[list[float], int]:
@@ -243,8 +219,7 @@ async def measure_arrivals(service: Service, objects: list[Node], seconds: float
         await asyncio.sleep(max(0.0, began + number / 50 - time.perf_counter()))
         pod = feasible_pod(number)
         came[pod.metadata.uid] = began + number / 50
-        service.server.store[pod.key] = pod
-        service.pods.on_add(pod, initial=False)
+        service.server.put(PODS, pod)
     await events
     await asyncio.sleep(1.0)
     for task in tasks:

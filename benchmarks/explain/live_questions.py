@@ -20,21 +20,19 @@ from statistics import median
 from types import SimpleNamespace
 from typing import Any, Final, NamedTuple, cast
 
-import msgspec
 import numpy as np
 
 from benchmarks.explain.suggestions import cluster, pod_tree
 from kscheduler.aio.clock import REAL_CLOCK
 from kscheduler.aio.collector import setting_aside
 from kscheduler.api.core import Pod
-from kscheduler.api.kinds import KINDS, NODES, PODS, Kind
-from kscheduler.assembly import Assembly, Ports
-from kscheduler.framework.status import SUCCESS, Status
-from kscheduler.informers.store import Store
+from kscheduler.api.kinds import NODES, PODS, Kind
+from kscheduler.assembly import Assembly
+from kscheduler.assembly.ports import NoEviction, NoStatuses
+from kscheduler.in_memory.at_work import workers_over
+from kscheduler.in_memory.cluster import ShownSoon
 from kscheduler.plugins.in_tree import registry
 from kscheduler.scenario.scenario import parse_scenario
-from kscheduler.scheduling.work.concurrency import AdaptiveLimit
-from kscheduler.scheduling.work.workers import Workers
 from kscheduler.service.asking import query_functions
 from kscheduler.service.asking.live_copies import LiveCopies
 from kscheduler.service.asking.query_errors import CopyLimits
@@ -48,26 +46,24 @@ _ALIVE: Final = 2_000
 _QUERY_SECONDS: Final = 1.0
 
 
-class Service:
+class Service(ShownSoon):
     """As much of a service as decides."""
 
     def __init__(self, nodes: int, pods: int) -> None:
         line = json.dumps({"objects": cluster(nodes, pods, cpu="100m"), "pod": pod_tree("x", "1", 1)})
         scenario = parse_scenario(line.encode(), "benchmark:1")
-        self.stores: dict[str, Store[Any]] = {kind.resource: Store() for kind in KINDS.values()}
+        super().__init__()
         self.latencies: list[float] = []
         self._began: dict[str, float] = {}
         self._alive: deque[str] = deque()
-        wake: Callable[[], None] = lambda: self.workers.wake()  # noqa: E731, PLW0108  they come after the queue
-        ports = Ports(binder=self, pod_of=self.stores[PODS.resource].get, on_arrival=wake)
+        ports = self.ports(evictor=NoEviction(), statuses=NoStatuses())
         self.assembly = Assembly(scenario.config, registry(), ports, REAL_CLOCK)
-        queue, scheduler = self.assembly.queue, self.assembly.scheduler
-        self.workers = Workers(_WORKERS, queue, scheduler, AdaptiveLimit(_WORKERS, _WORKERS), REAL_CLOCK)
+        self.assembly.listen_to(self.listeners)
+        self.workers = workers_over(self.assembly, self, _WORKERS)
         for node in scenario.objects.nodes:
-            self.stores[NODES.resource].put(node.key, node)
-            self.assembly.node_handler.on_add(node, initial=True)
+            self.put(NODES, node, initial=True)
         for pod in scenario.objects.pods:
-            self.show(pod)
+            self.put(PODS, pod)
 
     @property
     def parts(self) -> Parts:
@@ -77,31 +73,20 @@ class Service:
         return cast("Parts", SimpleNamespace(assembly=self.assembly, informers=informers, clock=REAL_CLOCK, **own))
 
     def _informer(self, kind: Kind) -> Any:
-        return SimpleNamespace(store=self.stores[kind.resource])
-
-    def show(self, pod: Pod) -> None:
-        """The watch shows a pod."""
-        self.stores[PODS.resource].put(pod.key, pod)
-        self.assembly.pod_handler.on_add(pod, initial=False)
+        return SimpleNamespace(store=self.store(kind))
 
     def arrive(self, pod: Pod, at: float) -> None:
         """A new pod, which was to arrive at a time of `perf_counter`."""
         self._began[pod.key] = at
-        self.show(pod)
+        self.put(PODS, pod)
         self._alive.append(pod.key)
         if len(self._alive) > _ALIVE:
-            gone = self.stores[PODS.resource].get(self._alive.popleft())
-            if gone is not None:
-                self.stores[PODS.resource].remove(gone.key)
-                self.assembly.pod_handler.on_delete(gone)
+            self.remove(PODS, self._alive.popleft())
 
-    async def bind(self, pod: Pod, node_name: str) -> Status:
+    def apply_binding(self, pod: Pod, node_name: str) -> None:
         """The Binding succeeds, and the watch shows it."""
         self.latencies.append(time.perf_counter() - self._began.pop(pod.key, time.perf_counter()))
-        bound = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=node_name))
-        self.stores[PODS.resource].put(pod.key, bound)
-        asyncio.get_running_loop().call_soon(self.assembly.pod_handler.on_update, pod, bound)
-        return SUCCESS
+        super().apply_binding(pod, node_name)
 
 
 def _new_pod(number: int) -> Pod:
@@ -177,7 +162,7 @@ _EXPLAIN: Final[Tree] = {
 
 async def _play(args: argparse.Namespace) -> None:
     service = Service(args.nodes, args.pods)
-    service.show(parse_scenario(json.dumps({"pod": pod_tree("huge", "900", 1)}).encode(), "benchmark:3").pod)
+    service.put(PODS, parse_scenario(json.dumps({"pod": pod_tree("huge", "900", 1)}).encode(), "benchmark:3").pod)
     live = LiveCopies(limits=CopyLimits(seconds=60.0, waiting_seconds=60.0))
     parts, body = service.parts, _body(args.rehearsed)
     kinds: dict[str, Ask | None] = {

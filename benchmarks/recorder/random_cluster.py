@@ -8,7 +8,6 @@ the same seed differ, as two days of a service do. With a recorder, all of it ca
 import asyncio
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
@@ -24,7 +23,10 @@ from kscheduler.client.errors import NotSentError
 from kscheduler.client.watch import WatchEvent
 from kscheduler.config.loader import LoadedConfig
 from kscheduler.framework.registry import Registry
-from kscheduler.framework.status import SUCCESS, Fault, Status, error
+from kscheduler.framework.status import Fault, Status, error
+from kscheduler.in_memory.at_work import turns as some_turns
+from kscheduler.in_memory.at_work import workers_over
+from kscheduler.in_memory.cluster import APIRequest, InMemoryCluster, T
 from kscheduler.informers.informer import Informer
 from kscheduler.plugins.in_tree import registry
 from kscheduler.recorder.building import connect
@@ -32,8 +34,6 @@ from kscheduler.recorder.flight_recorder import FlightRecorder, tap
 from kscheduler.scheduling.attempt_events import SchedulingBegan
 from kscheduler.scheduling.eviction.disruption_budgets import StoredBudgets
 from kscheduler.scheduling.handlers.workloads import StoredWorkloads
-from kscheduler.scheduling.work.concurrency import AdaptiveLimit
-from kscheduler.scheduling.work.workers import Workers
 
 ZONES: Final = ("north", "south", "west")
 APPS: Final = ("web", "db", "job", "cache")
@@ -58,8 +58,8 @@ class QuickClock(RealClock):
         return asyncio.get_running_loop().call_later(max(0.0, seconds) / self._pace, callback)
 
 
-class RandomCluster:
-    """The cluster, its API server and a scheduler."""
+class RandomCluster(InMemoryCluster):
+    """The cluster, its API server and a scheduler. What the stores have is true; informers show it some turns later."""
 
     more_kinds: tuple[Kind, ...] = ()
     """Which stories with pod groups add."""
@@ -78,6 +78,8 @@ class RandomCluster:
         nodes: int = 20,
         most_pods: int = 0,
     ) -> None:
+        super().__init__()
+        self.before = self._fail
         self._random = random.Random(seed)
         self._clock = clock or QuickClock(20.0)
         self.recorder = recorder(self._clock) if recorder is not None else None
@@ -88,7 +90,6 @@ class RandomCluster:
             tap(self.recorder, self.informers, self.kinds)
         self._version = 0
         self._serial = 0
-        self.pods: dict[str, Pod] = {}
         self._nodes: dict[str, Node] = {}
         self._most_nodes = nodes
         self._most_pods = most_pods or 12 * nodes
@@ -98,26 +99,16 @@ class RandomCluster:
         self.assembly.listen_to(self.informers)
         if self.recorder is not None:
             connect(self.recorder, self.assembly, self.informers, self.kinds, lambda: self.origins)
-        limit = AdaptiveLimit(WORKERS, WORKERS)
-        self.workers = Workers(
-            WORKERS, self.assembly.queue, self.assembly.scheduler, limit, self.clock, self.assembly.observers
-        )
+        self.workers = workers_over(self.assembly, self, WORKERS)
 
     def _ports(self, journal: Any) -> Ports:
-        ports = Ports(
-            binder=self,
-            evictor=self,
+        return self.ports(
             statuses=_Statuses(self),
             pod_of=self.informers[PODS].store.get,
             workloads=StoredWorkloads(*(self.informers[kind].store for kind in WORKLOAD_KINDS)),
             budgets=StoredBudgets(self.informers[POD_DISRUPTION_BUDGETS].store),
-            on_arrival=self._wake,
+            journal=journal,
         )
-        return replace(ports, journal=journal)
-
-    def _wake(self) -> None:
-        """A method, because the queue that calls it is built before the workers."""
-        self.workers.wake()
 
     # --- the API server's part ----------------------------------------------------------------------------------------
 
@@ -132,68 +123,63 @@ class RandomCluster:
     def _show_pod(self, pod: Pod, event: str = "MODIFIED") -> None:
         pod = msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata))
         if event == "DELETED":
-            self.pods.pop(pod.key, None)
+            self.stores[PODS].remove(pod.key)
         else:
-            self.pods[pod.key] = pod
+            self.stores[PODS].put(pod.key, pod)
         self._show(PODS, event, pod)
 
     def _soon(self, work: Callable[[], None]) -> None:
         """Some turns later, as an answer and its watch event are."""
 
         async def wait() -> None:
-            for _ in range(self._random.randrange(5)):
-                await asyncio.sleep(0)
+            await some_turns(self._random.randrange(5))
             work()
 
         task = asyncio.ensure_future(wait())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def bind(self, pod: Pod, node_name: str) -> Status:
-        """Mostly it succeeds."""
+    async def _fail(self, request: APIRequest, _pod: Pod) -> Status | None:
+        """Mostly a request succeeds, some turns later."""
+        if request is APIRequest.EVICT:
+            await some_turns(self._random.randrange(3))
+            if self._random.random() < 0.1:
+                raise NotSentError("no connection")
+            return None
         self.decided += 1
-        for _ in range(self._random.randrange(4)):
-            await asyncio.sleep(0)
+        await some_turns(self._random.randrange(4))
         chance = self._random.random()
         if chance < 0.02:
             return error("the webhook says no", fault=Fault.REFUSED)
-        if chance < 0.03:
-            return error("a passing failure")
-        current = self.pods.get(pod.key)
-        if current is None or current.metadata.uid != pod.metadata.uid:
-            return error(f"pod {pod.key} is gone", fault=Fault.GONE)
-        bound = msgspec.structs.replace(current, spec=msgspec.structs.replace(current.spec, node_name=node_name))
-        self.pods[pod.key] = bound
-        self._soon(lambda: self._show_bound(bound))
-        return SUCCESS
+        return error("a passing failure") if chance < 0.03 else None
 
-    def _show_bound(self, bound: Pod) -> None:
-        if self.pods.get(bound.key) is bound:
-            self._show_pod(bound)
+    def write(self, kind: Kind, old: KubeObject, new: T) -> T:
+        """A Binding is shown some turns later, unless the pod is another one by then."""
+        del old
+        self.store(kind).put(new.key, new)
+        self._soon(lambda: self._show_bound(new))
+        return new
 
-    async def evict_pod(self, pod: Pod, condition: Condition) -> bool:
-        """It is terminating at first, then gone; sometimes nothing works."""
+    def _show_bound(self, bound: Any) -> None:
+        current = self.pod_of(bound.key)
+        if current is not None and current is bound:
+            self._show_pod(current)
+
+    def apply_eviction(self, pod: Pod, condition: Condition) -> None:
+        """It is terminating at first, then gone."""
         del condition
-        for _ in range(self._random.randrange(3)):
-            await asyncio.sleep(0)
-        if self._random.random() < 0.1:
-            raise NotSentError("no connection")
-        current = self.pods.get(pod.key)
-        if current is None:
-            return False
-        metadata = msgspec.structs.replace(current.metadata, deletion_timestamp="2026-01-01T00:00:00Z")
-        self._show_pod(msgspec.structs.replace(current, metadata=metadata))
+        metadata = msgspec.structs.replace(pod.metadata, deletion_timestamp="2026-01-01T00:00:00Z")
+        self._show_pod(msgspec.structs.replace(pod, metadata=metadata))
         self._soon(lambda: self._delete(pod.key))
-        return True
 
     def _delete(self, key: str) -> None:
-        pod = self.pods.get(key)
+        pod = self.pod_of(key)
         if pod is not None:
             self._show_pod(pod, "DELETED")
 
     def nominate(self, pod: Pod, node_name: str) -> None:
         """The watch shows a nomination, as the service's status writer makes it."""
-        current = self.pods.get(pod.key)
+        current = self.pod_of(pod.key)
         if current is not None and current.status.nominated_node_name != node_name and not current.spec.node_name:
             status = msgspec.structs.replace(current.status, nominated_node_name=node_name)
             self._show_pod(msgspec.structs.replace(current, status=status))
@@ -269,7 +255,7 @@ class RandomCluster:
         self._show(NODES, "MODIFIED", changed)
 
     def _add_pod(self) -> None:
-        if len(self.pods) > self._most_pods:
+        if len(self.stores[PODS]) > self._most_pods:
             self._remove_pod()
             return
         self._serial += 1
@@ -329,13 +315,13 @@ class RandomCluster:
         """What a story of its own makes of a new pod's manifest."""
 
     def _remove_pod(self) -> None:
-        if self.pods:
-            self._delete(self._random.choice(list(self.pods)))
+        if self.pods():
+            self._delete(self._random.choice(self.pods()).key)
 
     def _label_pod(self) -> None:
-        if not self.pods:
+        if not self.pods():
             return
-        pod = self.pods[self._random.choice(list(self.pods))]
+        pod = self._random.choice(self.pods())
         metadata, spec = msgspec.structs.replace(pod.metadata), pod.spec
         metadata.labels = {**metadata.labels, "app": self._random.choice(APPS)}
         if spec.scheduling_gates:

@@ -9,18 +9,21 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from kscheduler.aio.clock import VirtualClock
-from kscheduler.api.core import Node, Pod
-from kscheduler.assembly import Assembly, Ports
+from kscheduler.api.core import Pod, PodStatus
+from kscheduler.api.kinds import NODES, PODS
+from kscheduler.assembly import Assembly
 from kscheduler.config.errors import ConfigError
 from kscheduler.config.loader import LoadedConfig
-from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.framework.status import SUCCESS, Status, error
+from kscheduler.framework.pods.pod_info import PodInfo, placed
+from kscheduler.framework.status import Status, error
+from kscheduler.in_memory.cluster import APIRequest, InMemoryCluster
 from kscheduler.scheduling.attempt.context import Attempt
 from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.state.queue.scheduling_queue import GATED
@@ -31,14 +34,20 @@ from tests.effort import example_count
 TAINT = {"taints": [{"key": "k", "value": "v", "effect": "NoSchedule"}]}
 
 
-class Outcomes:
-    """Says what becomes of each Binding. Implements `framework.handle.Writer`."""
+class UnseenBindings(InMemoryCluster):
+    """The watch shows a Binding when the test does; `refused`: the next one is, with this."""
+
+    refused: Status | None = None
 
     def __init__(self) -> None:
-        self.next = SUCCESS
+        super().__init__()
+        self.before = self._refuse
 
-    async def bind(self, pod: Pod, node_name: str) -> Status:
-        return self.next
+    async def _refuse(self, _request: APIRequest, _pod: Pod) -> Status | None:
+        return self.refused
+
+    def apply_binding(self, pod: Pod, node_name: str) -> None:
+        """It is accepted."""
 
 
 class ExchangedConfigurations(RuleBasedStateMachine):
@@ -48,10 +57,8 @@ class ExchangedConfigurations(RuleBasedStateMachine):
         super().__init__()
         self.loop = asyncio.new_event_loop()
         self.clock = VirtualClock()
-        self.nodes: dict[str, Node] = {}
-        self.pods: dict[str, Pod] = {}
+        self.cluster = UnseenBindings()
         self.attempts: list[Attempt] = []
-        self.outcomes = Outcomes()
         self.serial = 0
 
     def teardown(self) -> None:
@@ -60,13 +67,13 @@ class ExchangedConfigurations(RuleBasedStateMachine):
     @initialize(config=configurations(), nodes=st.integers(0, 2))
     def start(self, config: LoadedConfig, nodes: int) -> None:
         self.assembly = self.assembled(config)
+        self.assembly.listen_to(self.cluster.listeners)
         for number in range(nodes):
             self.add_node(number, is_tainted=False)
 
     def assembled(self, config: LoadedConfig) -> Assembly:
         async def build() -> Assembly:  # evictions hold a semaphore, which belongs to a loop
-            ports = Ports(binder=self.outcomes, pod_of=self.pods.get)
-            return Assembly(config, registry(), ports, self.clock, has_classes=True)
+            return Assembly(config, registry(), self.cluster.ports(), self.clock, has_classes=True)
 
         return self.loop.run_until_complete(build())
 
@@ -74,14 +81,7 @@ class ExchangedConfigurations(RuleBasedStateMachine):
 
     @rule(number=st.integers(0, 2), is_tainted=st.booleans())
     def add_node(self, number: int, is_tainted: bool) -> None:
-        name = f"node-{number}"
-        node = make_node(name, cpu="2", spec=TAINT if is_tainted else {})
-        old = self.nodes.get(name)
-        self.nodes[name] = node
-        if old is None:
-            self.assembly.node_handler.on_add(node, initial=False)
-        else:
-            self.assembly.node_handler.on_update(old, node)
+        self.cluster.put(NODES, make_node(f"node-{number}", cpu="2", spec=TAINT if is_tainted else {}))
 
     @rule(
         profile=st.sampled_from((*NAMES, "somebody-else")),
@@ -105,14 +105,12 @@ class ExchangedConfigurations(RuleBasedStateMachine):
                 priority=priority,
                 **more,
             )
-            self.pods[pod.key] = pod
-            self.assembly.pod_handler.on_add(pod, initial=False)
+            self.cluster.put(PODS, pod)
 
-    @precondition(lambda self: self.pods)
+    @precondition(lambda self: self.cluster.pods())
     @rule(data=st.data())
     def delete_pod(self, data: st.DataObject) -> None:
-        key = data.draw(st.sampled_from(sorted(self.pods)))
-        self.assembly.pod_handler.on_delete(self.pods.pop(key))
+        self.cluster.remove(PODS, data.draw(st.sampled_from(sorted(pod.key for pod in self.cluster.pods()))))
 
     @rule(seconds=st.sampled_from((1.0, 7.0, 60.0)))
     def time_passes(self, seconds: float) -> None:
@@ -143,20 +141,12 @@ class ExchangedConfigurations(RuleBasedStateMachine):
             else:
                 held.reject("Hold", "no")
         self.attempts.remove(attempt)
-        self.outcomes.next = SUCCESS if is_bound else error("the API server is away")
+        self.cluster.refused = None if is_bound else error("the API server is away")
         self.loop.run_until_complete(self.carry_out(attempt))
-        old = self.pods.get(attempt.queued.key)
+        old = self.cluster.pod_of(attempt.queued.key)
         if attempt.is_bound and old is not None:
-            new = make_pod(
-                old.metadata.name,
-                node=attempt.node_name,
-                schedulerName=old.spec.scheduler_name,
-                requests={"cpu": old.spec.containers[0].resources.requests["cpu"]},
-                labels=old.metadata.labels,
-                priority=old.spec.priority,
-            )
-            self.pods[new.key] = new
-            self.assembly.pod_handler.on_update(old, new)
+            bare = msgspec.structs.replace(old, status=PodStatus())
+            self.cluster.put(PODS, placed(bare, attempt.node_name))
 
     async def carry_out(self, attempt: Attempt) -> None:
         scheduler = self.assembly.scheduler
@@ -167,7 +157,7 @@ class ExchangedConfigurations(RuleBasedStateMachine):
 
     @rule(config=configurations())
     def exchange(self, config: LoadedConfig) -> None:
-        self.assembly.apply(self.assembly.draft(config), list(self.pods.values()))
+        self.assembly.apply(self.assembly.draft(config), self.cluster.pods())
         assert self.assembly.config is config
         self.decisions_are_those_of_a_new_scheduler()
         parked = {queued.key for queued in self.assembly.queue.parked() if not queued.gating_plugin}
@@ -187,7 +177,7 @@ class ExchangedConfigurations(RuleBasedStateMachine):
         assert (self.assembly.config, dict(self.assembly.profiles), self.places()) == before
 
     def places(self) -> dict[str, str]:
-        found = {key: self.assembly.queue.find(key) for key in self.pods}
+        found = {pod.key: self.assembly.queue.find(pod.key) for pod in self.cluster.pods()}
         return {key: place[0] for key, place in found.items() if place is not None}
 
     @invariant()
@@ -197,8 +187,8 @@ class ExchangedConfigurations(RuleBasedStateMachine):
         queue, cache = self.assembly.queue, self.assembly.cache
         trying = {attempt.queued.pod.uid for attempt in self.attempts}
         queued = 0
-        for key, pod in self.pods.items():
-            uid, found = pod.metadata.uid, queue.find(key)
+        for pod in self.cluster.pods():
+            key, uid, found = pod.key, pod.metadata.uid, queue.find(pod.key)
             queued += found is not None
             if pod.spec.node_name or uid in trying:
                 assert found is None, f"{key} is queued beside its node or its attempt"
@@ -211,12 +201,12 @@ class ExchangedConfigurations(RuleBasedStateMachine):
         assert sizes.active + sizes.backoff + sizes.unschedulable + sizes.gated == queued
         assert sizes.in_flight <= len(trying)
         rejected: Counter[tuple[str, str]] = Counter()
-        for found in filter(None, map(queue.find, self.pods)):
+        for found in filter(None, [queue.find(pod.key) for pod in self.cluster.pods()]):
             rejectors = found[1].unschedulable_plugins | found[1].pending_plugins
             rejected.update((plugin, found[1].pod.pod.spec.scheduler_name) for plugin in rejectors)
         assert queue.rejections() == dict(rejected), "the gauge scheduler_unschedulable_pods"
         ours = set(cache.nominator.nominated())
-        pending = {pod.metadata.uid for pod in self.pods.values() if pod.spec.scheduler_name in self.assembly.profiles}
+        pending = {pod.metadata.uid for pod in self.cluster.pods() if pod.spec.scheduler_name in self.assembly.profiles}
         assert ours <= pending | trying
 
     @invariant()
@@ -234,7 +224,7 @@ class ExchangedConfigurations(RuleBasedStateMachine):
 
     def decisions_are_those_of_a_new_scheduler(self) -> None:
         new = self.new_scheduler()
-        for pod in self.pods.values():
+        for pod in self.cluster.pods():
             name = pod.spec.scheduler_name
             found = self.assembly.queue.find(pod.key)
             if found is None or found[0] == GATED:
@@ -248,13 +238,15 @@ class ExchangedConfigurations(RuleBasedStateMachine):
     def new_scheduler(self) -> Assembly:
         """One that was started with the configuration in force, on this cluster."""
         new = self.assembled(self.assembly.config)
-        for node in self.nodes.values():
+        for node in self.cluster.store(NODES).list():
             new.node_handler.on_add(node, initial=True)
-        for pod in self.pods.values():
+        for pod in self.cluster.pods():
             if pod.spec.node_name:
                 new.pod_handler.on_add(pod, initial=True)
         for attempt in self.attempts:
-            if attempt.queued.key not in self.pods:  # its end has given the room back, whatever the attempt still does
+            if (
+                self.cluster.pod_of(attempt.queued.key) is None
+            ):  # its end has given the room back, whatever the attempt still does
                 continue
             new.cache.assume_pod(PodInfo(attempt.queued.pod.pod), attempt.node_name)
         nominator = self.assembly.cache.nominator

@@ -7,61 +7,44 @@ from typing import Any
 
 import pytest
 
-from kscheduler.aio.clock import VirtualClock
 from kscheduler.api.core import Pod
-from kscheduler.assembly import ApplyResult, Assembly, Ports
+from kscheduler.assembly import ApplyResult, Assembly
 from kscheduler.config.errors import ConfigError
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.loader import LoadedConfig
 from kscheduler.framework.plugin import UNSIGNABLE
-from kscheduler.framework.status import SUCCESS, Status
-from kscheduler.scheduling.attempt.context import Attempt
 from kscheduler.telemetry.series import Counter, Histograms
 from tests.assembly.configurations import loaded, profile_tree, registry
 from tests.builders import make_node, make_pod
+from tests.scheduling.scheduler_in_memory import SchedulerInMemory
 
 RED = profile_tree("red")
 
 
-class World:
-    """A scheduler, its store of pods, and a node of two CPUs."""
+class World(SchedulerInMemory):
+    """A scheduler and a node of two CPUs. The watch shows no Binding."""
 
     def __init__(self, config: LoadedConfig, nodes: int = 1) -> None:
-        self.clock = VirtualClock()
-        self.pods: dict[str, Pod] = {}
         self.bound: dict[str, str] = {}
-        ports = Ports(binder=self, pod_of=self.pods.get)
-        self.assembly = Assembly(config, registry(), ports, self.clock)
-        for number in range(nodes):
-            self.assembly.node_handler.on_add(make_node(f"node-{number}", cpu="2"), initial=True)
+        super().__init__(config, registry())
+        self.add(*(make_node(f"node-{number}", cpu="2") for number in range(nodes)), initial=True)
 
-    async def bind(self, pod: Pod, node_name: str) -> Status:
+    def apply_binding(self, pod: Pod, node_name: str) -> None:
         self.bound[pod.metadata.name] = node_name
-        return SUCCESS
 
-    def add(self, name: str, profile: str = "red", cpu: str = "100m", **fields: Any) -> Pod:
+    def add_pod(self, name: str, profile: str = "red", cpu: str = "100m", **fields: Any) -> Pod:
         pod = make_pod(name, schedulerName=profile, requests={"cpu": cpu}, **fields)
-        self.pods[pod.key] = pod
-        self.assembly.pod_handler.on_add(pod, initial=False)
+        self.add(pod)
         return pod
-
-    def decide(self) -> Attempt | None:
-        queued = self.assembly.queue.pop_nowait(self.clock.time())
-        assert queued is not None
-        return self.assembly.scheduler.decide(queued)
 
     def apply(self, *profiles: Any, **fields: Any) -> ApplyResult:
         compiled = self.assembly.draft(loaded(*profiles, **fields))
-        return self.assembly.apply(compiled, list(self.pods.values()))
-
-    def where(self, name: str) -> str:
-        found = self.assembly.queue.find(f"default/{name}")
-        return found[0] if found is not None else ""
+        return self.assembly.apply(compiled, self.pods())
 
 
 async def test_a_pod_that_a_filter_rejected_is_tried_again_when_the_filter_is_gone() -> None:
     world = World(loaded(profile_tree("red", plugins=["Only"])))
-    world.add("p")
+    world.add_pod("p")
     assert world.decide() is None
     assert world.where("p") == "unschedulable"
     assert world.apply(RED).placed_anew == 1
@@ -76,7 +59,7 @@ async def test_what_was_found_out_about_a_class_does_not_outlive_its_profiles() 
     """Two pods that were alike are not, to a gate that reads a label; and nobody fits nowhere any more."""
     world = World(loaded(profile_tree("red", plugins=["Only"])))
     for name in ("p", "q"):
-        world.add(name)
+        world.add_pod(name)
     assert world.decide() is None
     assert world.decide() is None
     old = weakref.ref(world.assembly.scheduler.engines["red"])
@@ -89,7 +72,7 @@ async def test_what_was_found_out_about_a_class_does_not_outlive_its_profiles() 
 
 async def test_a_pod_that_was_being_tried_gets_a_class_of_the_new_profiles() -> None:
     world = World(loaded(profile_tree("red", plugins=["Hold"])))
-    world.add("p", labels={"hold": "yes"})
+    world.add_pod("p", labels={"hold": "yes"})
     attempt = world.decide()
     assert attempt is not None
     before = world.assembly.classes.class_of(attempt.queued.pod)
@@ -103,7 +86,7 @@ async def test_a_pod_that_was_being_tried_gets_a_class_of_the_new_profiles() -> 
 
 async def test_a_pod_that_no_plugin_could_compare_gets_a_class_when_that_plugin_is_gone() -> None:
     world = World(loaded(RED))
-    world.add("p")
+    world.add_pod("p")
     found = world.assembly.queue.find("default/p")
     assert found is not None
     found[1].pod.signature = UNSIGNABLE
@@ -115,7 +98,7 @@ async def test_a_pod_that_no_plugin_could_compare_gets_a_class_when_that_plugin_
 async def test_an_attempt_that_fails_after_the_exchange_is_judged_by_the_new_hints() -> None:
     """It missed nothing: the exchange counts as an event that may help."""
     world = World(loaded(profile_tree("red", plugins=["Hold"])))
-    world.add("p", labels={"hold": "yes"})
+    world.add_pod("p", labels={"hold": "yes"})
     attempt = world.decide()
     assert attempt is not None
     assert attempt.held is not None
@@ -127,7 +110,7 @@ async def test_an_attempt_that_fails_after_the_exchange_is_judged_by_the_new_hin
 
 async def test_who_waits_for_a_permit_plugin_that_is_gone_is_called_back() -> None:
     world = World(loaded(profile_tree("red", plugins=["Hold"])))
-    world.add("p", labels={"hold": "yes"})
+    world.add_pod("p", labels={"hold": "yes"})
     attempt = world.decide()
     assert attempt is not None
     assert world.apply(RED).called_back == 1
@@ -141,7 +124,7 @@ async def test_who_waits_for_a_permit_plugin_that_is_gone_is_called_back() -> No
 
 async def test_who_waits_for_a_permit_plugin_that_stays_goes_on_waiting() -> None:
     world = World(loaded(profile_tree("red", plugins=["Hold"])))
-    world.add("p", labels={"hold": "yes"})
+    world.add_pod("p", labels={"hold": "yes"})
     attempt = world.decide()
     assert attempt is not None
     assert world.apply(profile_tree("red", plugins=["Hold", "Door"])).called_back == 0
@@ -154,12 +137,12 @@ async def test_who_waits_for_a_permit_plugin_that_stays_goes_on_waiting() -> Non
 
 async def test_a_profile_that_goes_lets_its_pods_go_and_one_that_comes_takes_them_up() -> None:
     world = World(loaded(RED, profile_tree("green")))
-    world.add("mine")
-    world.add("parked", "green", cpu="9")
+    world.add_pod("mine")
+    world.add_pod("parked", "green", cpu="9")
     assert world.decide() is not None
     assert world.decide() is None
-    world.add("nominated", "green", status={"nominatedNodeName": "node-0"})
-    world.add("theirs", "blue", status={"nominatedNodeName": "node-0"})
+    world.add_pod("nominated", "green", status={"nominatedNodeName": "node-0"})
+    world.add_pod("theirs", "blue", status={"nominatedNodeName": "node-0"})
     assert list(world.assembly.cache.nominator.nominated()) == ["uid-of-nominated"]
     apply_result = world.apply(RED, profile_tree("blue"))
     assert (apply_result.profiles_added, apply_result.profiles_removed) == (["blue"], ["green"])
@@ -179,8 +162,8 @@ async def test_the_series_of_a_profile_that_goes_are_gone_and_all_others_stay() 
         return {metric.series.name for metric in metrics for values in metric if profile in values}
 
     for profile in ("red", "green"):
-        world.add(f"fits-{profile}", profile)
-        world.add(f"does-not-{profile}", profile, cpu="9")
+        world.add_pod(f"fits-{profile}", profile)
+        world.add_pod(f"does-not-{profile}", profile, cpu="9")
     for _ in range(4):
         attempt = world.decide()
         if attempt is not None:
@@ -216,17 +199,17 @@ async def test_another_version_is_followed_by_plugins_cache_and_metrics_from_one
     assert used["cpu"] == 1800
     for version, cpu, prefix in (("1.37", 1000, "Unscheduled"), ("1.36", 1800, "Unschedulable")):
         assembly = world.assembly
-        assembly.apply(assembly.draft(of_version(version)), list(world.pods.values()))
+        assembly.apply(assembly.draft(of_version(version)), world.pods())
         assert assembly.cache.nodes.info(0).requested["cpu"] == cpu
         assert assembly.profiles["red"].behaviours.version == version
-        world.add(f"pod-{version.replace('.', '-')}")
+        world.add_pod(f"pod-{version.replace('.', '-')}")
         assert ("active", f"{prefix}PodAdd") in assembly.ports.observations.queue_incoming_pods
 
 
 async def test_a_binding_of_a_profile_that_went_is_finished_and_a_failed_one_is_let_go() -> None:
     world = World(loaded(RED, profile_tree("green")))
-    world.add("a", "green")
-    world.add("b", "green")
+    world.add_pod("a", "green")
+    world.add_pod("b", "green")
     attempts = [world.decide(), world.decide()]
     world.apply(RED)
     first, second = attempts
@@ -241,7 +224,7 @@ async def test_a_binding_of_a_profile_that_went_is_finished_and_a_failed_one_is_
 
 async def test_a_profile_that_comes_back_does_not_take_up_a_pod_that_is_still_being_bound() -> None:
     world = World(loaded(RED, profile_tree("green")))
-    world.add("p", "green")
+    world.add_pod("p", "green")
     attempt = world.decide()
     world.apply(RED)
     assert world.apply(RED, profile_tree("green")).taken_up == 0
@@ -256,8 +239,8 @@ async def test_gates_are_queried_anew() -> None:
         return profile_tree("red", plugins=["Door"], args={"Door": {"shut": shut}})
 
     world = World(loaded(doors("front")))
-    world.add("front", labels={"door": "front"})
-    world.add("back", labels={"door": "back"})
+    world.add_pod("front", labels={"door": "front"})
+    world.add_pod("back", labels={"door": "back"})
     assert (world.where("front"), world.where("back")) == ("gated", "active")
     world.apply(doors("back"))
     assert (world.where("front"), world.where("back")) == ("active", "gated")
@@ -270,7 +253,7 @@ async def test_gates_are_queried_anew() -> None:
 async def test_the_new_order_holds_for_pods_that_wait_already() -> None:
     world = World(loaded(RED))
     for name in ("b", "c", "a"):
-        world.add(name)
+        world.add_pod(name)
         await world.clock.advance(1.0)
     world.apply(profile_tree("red", sort="ByName"))
     order = [world.assembly.queue.pop_nowait(0.0) for _ in range(3)]
@@ -279,7 +262,7 @@ async def test_the_new_order_holds_for_pods_that_wait_already() -> None:
 
 async def test_back_off_is_reckoned_anew() -> None:
     world = World(loaded(RED, podInitialBackoffSeconds=100, podMaxBackoffSeconds=100))
-    world.add("p", cpu="9")
+    world.add_pod("p", cpu="9")
     assert world.decide() is None
     await world.clock.advance(3.0)
     world.apply(RED, podInitialBackoffSeconds=1, podMaxBackoffSeconds=1)
@@ -296,12 +279,12 @@ async def test_a_bundle_is_reported_to_no_more_when_its_members_are_placed_anew(
     """The status writer holds the bundle's members as a live view."""
     world = World(loaded(RED))
     for name in ("p", "q", "r"):
-        world.add(name, cpu="9")
+        world.add_pod(name, cpu="9")
     for _ in range(3):
         assert world.decide() is None
     equivalence_groups = {
         id(bundle): bundle
-        for key in world.pods
+        for key in [pod.key for pod in world.pods()]
         if (bundle := world.assembly.queue._sub_queues.equivalence_groups.of_pod(key))
     }
     (bundle,) = equivalence_groups.values()
@@ -313,7 +296,7 @@ async def test_a_bundle_is_reported_to_no_more_when_its_members_are_placed_anew(
 @pytest.mark.parametrize("args", [None, {"some": "thing"}], ids=["a bug", "its arguments"])
 async def test_a_factory_that_raises_leaves_all_as_it_is(args: Any) -> None:
     world = World(loaded(RED))
-    world.add("p")
+    world.add_pod("p")
     before = world.assembly.config, dict(world.assembly.profiles)
     with pytest.raises(ConfigError, match=r"profile red: plugin.*it cannot be built today"):
         world.apply(profile_tree("red", plugins=["Fragile"], args={"Fragile": args} if args else {}))
@@ -326,7 +309,7 @@ async def test_a_pod_that_cannot_be_handled_keeps_no_other_from_being_taken_up(
 ) -> None:
     world = World(loaded(RED))
     for name in ("bad", "good"):
-        world.add(name, "green")
+        world.add_pod(name, "green")
     handle = world.assembly.pod_handler.on_add
 
     def breaks(pod: Pod, initial: bool) -> None:
@@ -341,7 +324,7 @@ async def test_a_pod_that_cannot_be_handled_keeps_no_other_from_being_taken_up(
 
 async def test_the_victims_of_a_preemptor_that_is_let_go_are_spared() -> None:
     world = World(loaded(RED, profile_tree("green")))
-    pod = world.add("p", "green")
+    pod = world.add_pod("p", "green")
     queried: list[str] = []
     world.assembly.evictions.call_off = queried.append  # type: ignore[assignment,method-assign]  # its effect is tested beside it
     world.apply(RED)

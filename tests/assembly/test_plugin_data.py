@@ -5,20 +5,17 @@ from typing import Any
 
 import numpy as np
 
-from kscheduler.aio.clock import VirtualClock
-from kscheduler.api.core import Pod
-from kscheduler.assembly import Assembly, Ports
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import PLUGIN_DATA_UPDATE, ClusterEventWithHint
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows, Scores
 from kscheduler.framework.plugin import Plugin, Source
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.framework.status import SUCCESS, Status
 from kscheduler.plugins import in_tree
 from kscheduler.scheduling.supervision.supervised import unsupervised
 from tests.assembly.configurations import loaded, profile_tree
 from tests.builders import make_node, make_pod
+from tests.scheduling.scheduler_in_memory import SchedulerInMemory
 
 
 class Open(Plugin):
@@ -71,12 +68,10 @@ class Points(Plugin):
         return np.zeros(len(rows), dtype=np.int64)
 
 
-class Cluster:
+class Cluster(SchedulerInMemory):
     """A thousand nodes, and the plugins."""
 
     def __init__(self) -> None:
-        self.clock = VirtualClock()
-        self.pods: dict[str, Pod] = {}
         made: list[Open] = []
 
         def make(_args: Any, handle: Handle) -> Open:
@@ -84,95 +79,80 @@ class Cluster:
             made.append(Open(handle))
             return made[-1]
 
-        registry = in_tree.registry()
-        registry.register("Open", make)
-        registry.register("AnotherDoor", lambda _, handle: AnotherDoor(handle))
-        registry.register("Points", lambda _, handle: Points(handle))
+        known = in_tree.registry()
+        known.register("Open", make)
+        known.register("AnotherDoor", lambda _, handle: AnotherDoor(handle))
+        known.register("Points", lambda _, handle: Points(handle))
         config = loaded(profile_tree("red", plugins=["Open", "AnotherDoor", "Points"]))
-        ports = Ports(binder=self, pod_of=self.pods.get)
-        self.assembly = Assembly(config, registry, ports, self.clock, has_classes=True)
+        super().__init__(config, known, has_classes=True)
         self.plugin = made[-1]
         instances: dict[str, Any] = {one.name: one for one in self.assembly.profiles["red"].instances}
         self.another: AnotherDoor = unsupervised(instances["AnotherDoor"])
         self.another.open.update(f"node-{number}" for number in range(1000))
         self.points: Points = unsupervised(instances["Points"])
-        for number in range(1000):
-            self.assembly.node_handler.on_add(make_node(f"node-{number}"), initial=True)
+        self.add(*(make_node(f"node-{number}") for number in range(1000)), initial=True)
 
-    async def bind(self, pod: Pod, node_name: str) -> Status:
-        return SUCCESS
+    def add_pod(self, name: str) -> None:
+        self.add(make_pod(name, schedulerName="red"))
 
-    def add(self, name: str) -> None:
-        pod = make_pod(name, schedulerName="red")
-        self.pods[pod.key] = pod
-        self.assembly.pod_handler.on_add(pod, initial=False)
-
-    def decide(self) -> str:
-        queued = self.assembly.queue.pop_nowait(self.clock.time())
-        assert queued is not None
-        attempt = self.assembly.scheduler.decide(queued)
+    def chosen(self) -> str:
+        attempt = self.decide()
         return attempt.node_name if attempt is not None else ""
-
-    def place_of(self, name: str) -> str:
-        found = self.assembly.queue.find(f"default/{name}")
-        return found[0] if found is not None else ""
 
 
 async def test_one_node_is_judged_anew_and_parked_pods_wake() -> None:
     cluster = Cluster()
-    cluster.add("first")
-    assert cluster.decide() == ""
-    assert cluster.place_of("first") == "unschedulable"
+    cluster.add_pod("first")
+    assert cluster.chosen() == ""
+    assert cluster.where("first") == "unschedulable"
     assert len(cluster.plugin.judged) == 1000
 
     cluster.plugin.judged.clear()
     cluster.plugin.open.add("node-7")
     cluster.plugin.handle.nodes_changed(["node-7", "unknown"])
-    assert cluster.place_of("first") == "backoff"
+    assert cluster.where("first") == "backoff"
     cluster.clock._now += 2.0
     cluster.assembly.queue.flush_backoff(cluster.clock.time())
-    assert cluster.decide() == "node-7"
+    assert cluster.chosen() == "node-7"
     assert cluster.plugin.judged == ["node-7"]
 
 
 async def test_a_change_that_nobody_was_reported_of_is_not_seen() -> None:
     """The reverse: what `nodes_changed` is for. A plugin that forgets it decides by what it knew before."""
     cluster = Cluster()
-    cluster.add("first")
-    assert cluster.decide() == ""
+    cluster.add_pod("first")
+    assert cluster.chosen() == ""
     cluster.plugin.open.add("node-7")
-    cluster.add("second")
-    assert cluster.decide() == ""
+    cluster.add_pod("second")
+    assert cluster.chosen() == ""
 
 
 async def test_data_of_another_plugin_do_not_wake_the_pod() -> None:
     cluster = Cluster()
-    cluster.add("first")
-    assert cluster.decide() == ""
+    cluster.add_pod("first")
+    assert cluster.chosen() == ""
     cluster.another.handle.nodes_changed(["node-7"])
-    assert cluster.place_of("first") == "unschedulable"
+    assert cluster.where("first") == "unschedulable"
     cluster.plugin.handle.nodes_changed(["node-7"])
-    assert cluster.place_of("first") == "backoff"
+    assert cluster.where("first") == "backoff"
 
 
 async def test_points_that_change_leave_what_is_known_of_hopeless_pods() -> None:
     cluster = Cluster()
-    cluster.add("first")
-    assert cluster.decide() == ""
+    cluster.add_pod("first")
+    assert cluster.chosen() == ""
     before = cluster.assembly.cache.generation
     cluster.points.handle.nodes_changed(["node-7"])
     assert cluster.assembly.cache.generation == before
-    assert cluster.place_of("first") == "unschedulable"
+    assert cluster.where("first") == "unschedulable"
     cluster.another.handle.nodes_changed(["node-7"])
     assert cluster.assembly.cache.generation > before
 
 
 async def test_pods_that_other_plugins_rejected_stay_where_they_are() -> None:
     cluster = Cluster()
-    pod = make_pod("large", schedulerName="red", requests={"cpu": "1000"})
-    cluster.pods[pod.key] = pod
     cluster.plugin.open.update(f"node-{number}" for number in range(1000))
-    cluster.assembly.pod_handler.on_add(pod, initial=False)
-    assert cluster.decide() == ""
+    cluster.add(make_pod("large", schedulerName="red", requests={"cpu": "1000"}))
+    assert cluster.chosen() == ""
     cluster.plugin.handle.nodes_changed(["node-7"])
-    assert cluster.place_of("large") == "unschedulable"
+    assert cluster.where("large") == "unschedulable"

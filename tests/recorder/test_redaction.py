@@ -59,7 +59,7 @@ def test_no_name_is_in_the_file(tmp_path: Path) -> None:
     names = re.findall(rb"(?<!uid-)node-\d+|(?:web|db|job|cache)-\d+|north|south|west|default/|webhook", data)
     assert names == []
     assert NAMES.text("node-1").encode() in data
-    assert cluster.pods
+    assert cluster.pods()
 
 
 def test_two_keys_have_no_pseudonym_in_common() -> None:

@@ -71,7 +71,8 @@ class ClaimStory(RandomCluster):
 
     def _ports(self, journal: Any) -> Ports:
         self.server = ClaimServer()
-        self.server.on_change, self.server.before, self.server.after = self._changed, self._before, self._after
+        self.server.on_change = self._changed
+        self.server.before, self.server.after = self._before_claim, self._after_claim
         return replace(super()._ports(journal), claim_storage=ApiClaimWriter(self.server))
 
     def populate(self) -> None:
@@ -112,7 +113,7 @@ class ClaimStory(RandomCluster):
         if event == "DELETED" or versions[1] is None or int(versions[0]) > int(versions[1]):
             informer.apply(WatchEvent(event, claim))
 
-    def _before(self, request: str) -> Awaitable[object]:
+    def _before_claim(self, request: str) -> Awaitable[object]:
         async def wait() -> None:
             for _ in range(self._random.randrange(6)):
                 await asyncio.sleep(0)
@@ -121,7 +122,7 @@ class ClaimStory(RandomCluster):
 
         return wait()
 
-    def _after(self, request: str) -> Awaitable[object]:
+    def _after_claim(self, request: str) -> Awaitable[object]:
         async def wait() -> None:
             for _ in range(self._random.randrange(4)):
                 await asyncio.sleep(0)
@@ -132,7 +133,7 @@ class ClaimStory(RandomCluster):
 
     def _delete(self, key: str) -> None:
         """The pod is gone; as the controller of claims does, so is what was made for it, and what it shared is free."""
-        pod = self.pods.get(key)
+        pod = self.pod_of(key)
         super()._delete(key)
         if pod is None:
             return
