@@ -107,11 +107,9 @@ class ServiceProxyClient:
         self._why_no_token = ""
 
     async def __aenter__(self) -> Self:
-        headers = {"Cache-Control": "no-cache"}  # who has just changed something means the cluster as it is now
         async with APIClient(self._connection) as client:
             token = await self._token(client)
-        if token:
-            headers[HEADER] = f"Bearer {token}"
+        headers = {HEADER: f"Bearer {token}"} if token else {}
         self._client = APIClient(self._connection, headers=headers)
         return self
 
