@@ -108,7 +108,7 @@ class ServiceProxyClient:
         self._why_no_token = ""
 
     async def __aenter__(self) -> Self:
-        headers = {"Cache-Control": "no-cache"}  # who has just changed something means the cluster as it is now
+        headers = {"Cache-Control": "no-cache"}  # a service of 0.1 may answer about some seconds before
         async with APIClient(self._connection) as client:
             token = await self._token(client)
         if token:
