@@ -31,7 +31,7 @@ def group_tree(decision: GroupDecision) -> Tree:
 
 
 def suggestion_trees(suggestions: Iterable[Suggestion], scenario: Scenario, situation: Situation) -> list[Tree]:
-    return [as_json(each) for each in suggestion_answers(suggestions, scenario, situation)]
+    return [msgspec.to_builtins(each) for each in suggestion_answers(suggestions, scenario, situation)]
 
 
 def outcome_tree(decision: GroupDecision) -> Tree:
