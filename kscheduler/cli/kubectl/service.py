@@ -108,11 +108,9 @@ class ServiceProxyClient:
         self._why_no_token = ""
 
     async def __aenter__(self) -> Self:
-        headers = {"Cache-Control": "no-cache"}  # a service of 0.1 may answer about some seconds before
         async with APIClient(self._connection) as client:
             token = await self._token(client)
-        if token:
-            headers[HEADER] = f"Bearer {token}"
+        headers = {HEADER: f"Bearer {token}"} if token else {}
         self._client = APIClient(self._connection, headers=headers)
         return self
 
