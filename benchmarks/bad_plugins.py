@@ -278,7 +278,7 @@ async def play(way: str, options: argparse.Namespace) -> tuple[dict[str, ColumnF
     stretches = {"before": await cluster.arrivals(options.seconds, options.rate)}
     cluster.plugin.answer = WAYS[way]
     began = time.perf_counter()
-    quarantines = cluster.assembly.quarantines
+    quarantines = cluster.assembly.circuits.quarantines
     longest = LONGEST_DURING_SECONDS if way not in CONTROLS else options.seconds
     stretches["during"] = await cluster.arrivals(longest, options.rate, until=lambda: bool(quarantines()))
     seconds = time.perf_counter() - began

@@ -11,15 +11,15 @@ What follows from the configuration is a `CompiledConfiguration`. Another one ca
 one step.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Protocol
 
-from kscheduler.aio.clock import Alarm, Clock
+from kscheduler.aio.clock import Clock
 from kscheduler.api.core import Pod
 from kscheduler.api.kinds import PODS, Kind
-from kscheduler.api.meta import KubeObject, rfc3339
+from kscheduler.api.meta import KubeObject
 from kscheduler.assembly.compiled_configuration import (
     ApplyResult,
     CompiledConfiguration,
@@ -28,6 +28,7 @@ from kscheduler.assembly.compiled_configuration import (
     group_apis,
     pod_classes,
 )
+from kscheduler.assembly.plugin_circuits import PluginCircuits
 from kscheduler.assembly.ports import Ports
 from kscheduler.assembly.profiles_over import built_profiles, handle_over
 from kscheduler.assembly.writers import claim_commits_of, evictions_of, handlers_of
@@ -52,14 +53,10 @@ from kscheduler.scheduling.plugin_reports import PluginReports
 from kscheduler.scheduling.pod_log.lines import WAKING
 from kscheduler.scheduling.profile import Profile, with_whole
 from kscheduler.scheduling.profiles import Profiles, queue_policy
-from kscheduler.scheduling.quarantined_profiles import QuarantineAnnouncements, with_quarantines
 from kscheduler.scheduling.reports import Reporter
 from kscheduler.scheduling.resizes import DeferredResizes
 from kscheduler.scheduling.stopwatch import timed_pre_enqueue
-from kscheduler.scheduling.supervision.circuit_breaker import CircuitState
-from kscheduler.scheduling.supervision.held_pods import HeldPods
-from kscheduler.scheduling.supervision.holds import SHORTEST_SECONDS, ReportedHold
-from kscheduler.scheduling.supervision.supervisor import Quarantine, Supervisor
+from kscheduler.scheduling.supervision.supervisor import CircuitObserver
 from kscheduler.state.cache import Cache
 from kscheduler.state.queue.admission import policy_before_profiles
 from kscheduler.state.queue.scheduling_queue import QueuePolicy, SchedulingQueue
@@ -79,7 +76,7 @@ def _instances(profiles: Iterable[Profile]) -> set[tuple[str, int]]:
     return {(plugin.name, id(plugin)) for profile in with_whole(profiles) for plugin in profile.instances}
 
 
-BuildProfiles = Callable[[LoadedConfig, Registry, Handle, PluginListener], Profiles]
+BuildProfiles = Callable[[LoadedConfig, Registry, Handle, PluginListener, CircuitObserver], Profiles]
 
 
 class Informers(Protocol):
@@ -135,7 +132,6 @@ class Assembly:
         self.reporter = Reporter(ports.events)
         self.observers = Observers(ports.journal, ports.observations, self.reporter, ports.log.recent, ports.log)
         """Those who hear what happens, in this order."""
-        self._announcements = QuarantineAnnouncements(self.reporter, clock.monotonic)
         self.plugin_reports = self._build_plugin_reports()
         self.evictions = evictions_of(
             self.ports,
@@ -149,11 +145,11 @@ class Assembly:
         )
         self.claims = claim_commits_of(self.ports, self.cache, self.observers, self._activate, self.clock)
         """Writes claims to devices; `None` where nothing can be written."""
-        self._on_quarantine = on_quarantine
-        self._alarms: dict[tuple[str, str], Alarm] = {}
-        """By profile and plugin: when an open circuit is tried again."""
         self.profiles: dict[str, Profile] = {}
-        self.held_pods = HeldPods(self._supervisor_of, self._supervisors, self._end_hold)
+        """The profiles in force, by scheduler name: one table for everybody who asks whose a pod is."""
+        self.circuits = PluginCircuits(
+            self.profiles, ports.observations, self.reporter, clock, self._end_hold, on_quarantine
+        )
         handle = handle_over(
             self.cache,
             ports,
@@ -164,12 +160,12 @@ class Assembly:
             claim_writer=self.claims,
             nodes_changed=self.nodes_changed,
         )
-        reports = self.plugin_reports
+        reports, circuits = self.plugin_reports, self.circuits
 
         def build_under(of: LoadedConfig, known: Registry) -> Profiles:
             gates = of.gates
             own = replace(handle, features=gates.enabled_names(), behaviours=gates.behaviours)
-            return build(of, known, own, reports)
+            return build(of, known, own, reports, circuits)
 
         self._build_profiles = build_under
         self.registry = registry
@@ -181,7 +177,6 @@ class Assembly:
         self.config = config
         """The configuration in force."""
         self.profiles.update(first.profiles)
-        """The profiles in force, by scheduler name: one table for everybody who asks whose a pod is."""
         self.classes = first.classes
         self.queue.apply(first.policy, self._is_served, clock.time())
         self.failures = FailureHandler(
@@ -192,7 +187,7 @@ class Assembly:
             self.observers,
             self._is_served,
             self.resizes,
-            self.held_pods.seconds_held,
+            self.circuits.held_pods.seconds_held,
         )
         self.scheduler = Scheduler(self._attempt_context(preemptions or self.evictions), first.evaluators)
         self.pod_handler = self._build_pod_handler()
@@ -219,11 +214,6 @@ class Assembly:
         return self._compile(config, known, self._build_profiles(config, known))
 
     def _compile(self, config: LoadedConfig, registry: Registry, profiles: Profiles) -> CompiledConfiguration:
-        for profile in profiles.values():
-            if profile.supervisor is not None:
-                profile.supervisor.on_change = partial(self._note_change, profile.supervisor)
-                profile.supervisor.on_held_back = partial(self._note_held_back, profile.name)
-                profile.supervisor.on_trial_due = partial(self._look_again, profile.supervisor)
         classes = pod_classes(profiles, self.cache.nominator) if self.has_classes else PodClasses()
         evaluators = evaluators_of(
             profiles,
@@ -237,81 +227,19 @@ class Assembly:
         policy = self._queue_policy(config.configuration, profiles, classes)
         return CompiledConfiguration(config, registry, profiles, classes, policy, evaluators)
 
-    def _note_change(self, supervisor: Supervisor, quarantine: Quarantine, pod: PodInfo | None) -> None:
-        """A plugin's circuit has changed, perhaps in the middle of a decision: profiles are exchanged after it."""
-        if not self._is_in_force(supervisor):
-            return  # an attempt that began under a configuration before this one
-        self.ports.observations.plugin_circuit_changed(quarantine.plugin, quarantine.profile, quarantine.state.value)
-        self._announcements.announce(quarantine, pod)
-        if self._on_quarantine is not None and quarantine.state is not CircuitState.HALF_OPEN:
-            self._on_quarantine()  # half-open circuits are brought about by `draft_quarantines` itself
-        if quarantine.state is CircuitState.OPEN:
-            self._look_again(supervisor, quarantine.plugin, supervisor.circuits[quarantine.plugin].seconds_to_trial())
-
-    def _note_held_back(self, profile: str, plugin: str, held: ReportedHold) -> None:
-        """A plugin took too long for a pod, or for many pods of one namespace."""
-        self.held_pods.are_any = True
-        if held.seconds <= SHORTEST_SECONDS:
-            return  # once may be chance, and `plugin_failed` has told it
-        self.ports.observations.plugin_was_held_back(plugin, profile)
-        others = "other namespaces" if held.is_of_namespace else "its namespace, too,"
-        _log.warning(
-            "plugin_held_back",
-            plugin=plugin,
-            profile=profile,
-            namespace=held.namespace,
-            pods=list(held.pods),
-            whole_namespace=held.is_of_namespace,
-            seconds=held.seconds,
-            until=rfc3339(held.until),
-            err=held.cause,
-            then=f"until then the plugin is not called for {'its pods' if held.is_of_namespace else 'it'}; "
-            f"for pods of {others} it is",
-        )
-
-    def _supervisor_of(self, scheduler_name: str) -> Supervisor | None:
-        profile = self.profiles.get(scheduler_name)
-        return None if profile is None else profile.supervisor
-
-    def _supervisors(self) -> Iterator[Supervisor]:
-        """Of the profiles in force."""
-        return (found for profile in self.profiles.values() if (found := profile.supervisor) is not None)
-
-    def _look_again(self, supervisor: Supervisor, plugin: str, seconds: float) -> None:
-        """In so many seconds, an open circuit is due to be tried."""
-        if self._on_quarantine is None or not self._is_in_force(supervisor):
-            return
-        before = self._alarms.pop((supervisor.profile, plugin), None)
-        if before is not None:
-            before.cancel()
-        self._alarms[supervisor.profile, plugin] = self.clock.call_later(seconds, self._on_quarantine)
-
-    def _is_in_force(self, supervisor: Supervisor) -> bool:
-        profile = self.profiles.get(supervisor.profile)
-        return profile is not None and profile.supervisor is supervisor
-
     def mute_reports(self) -> None:
         """In a copy of the process: plugins that fail there are reported to nobody and quarantined by nobody.
 
         The exchange of a quarantined plugin needs the event loop, which no copy has.
         """
         self.plugin_reports.mute_reports()
-        for profile in self.profiles.values():
-            if profile.supervisor is not None:
-                profile.supervisor.mute_reports()
+        self.circuits.mute_reports()
 
     def draft_quarantines(self) -> CompiledConfiguration | None:
         """The compiled configuration in force with the quarantines that have begun or are due to be tried; `None`:
         nothing is new.
         """
-        changed: dict[str, Profile] = {}
-        for profile in self.profiles.values():
-            supervisor = profile.supervisor
-            if supervisor is not None:
-                supervisor.half_open_what_is_due()
-                now = with_quarantines(profile, supervisor.quarantines.values())
-                if now is not profile:
-                    changed[profile.name] = now
+        changed = self.circuits.changed_profiles()
         return self._compile(self.config, self.registry, {**self.profiles, **changed}) if changed else None
 
     def nodes_changed(self, names: Iterable[str], *, plugin: str = "") -> None:
@@ -328,19 +256,6 @@ class Assembly:
     def own_kind_changed(self, event: ClusterEvent, old: KubeObject | None, new: KubeObject | None) -> None:
         """An object of a kind that plugins alone watch has changed; they have heard of it."""
         self.queue.move_all(event, old, new, self.clock.time())
-
-    def quarantines(self) -> Sequence[Quarantine]:
-        """The plugins that are quarantined, by profile: their circuits are open or half-open."""
-        return [each for found in self._supervisors() for each in found.quarantines.values()]
-
-    def supervised(self) -> Mapping[tuple[str, str, str], float]:
-        """By plugin that is not in-tree, its profile and policy: 1 until its circuit is closed again, otherwise 0."""
-        return {
-            (plugin, profile.name, limits.on_failure.value): float(plugin in profile.supervisor.quarantines)
-            for profile in self.profiles.values()
-            if profile.supervisor is not None
-            for plugin, limits in profile.supervisor.limits.items()
-        }
 
     def apply(self, compiled: CompiledConfiguration, pods: Iterable[Pod]) -> ApplyResult:
         """Decide by another compiled configuration from now on. `pods`: all that the watch has shown; nobody of them is
@@ -486,4 +401,6 @@ class Assembly:
 
     def _build_pod_handler(self) -> PodHandler:
         seen = self.clock, self.ports.observations, self.observers, self.ports.taken
-        return PodHandler(self.cache, self.queue, self.waiting, self.profiles, *seen, self.resizes, self.held_pods)
+        return PodHandler(
+            self.cache, self.queue, self.waiting, self.profiles, *seen, self.resizes, self.circuits.held_pods
+        )

@@ -27,6 +27,7 @@ from kscheduler.framework.registry import Registry
 from kscheduler.plugins.in_tree import registry
 from kscheduler.scheduling.extenders.addresses import unusable_extenders
 from kscheduler.scheduling.profiles import Profiles, build_profiles
+from kscheduler.scheduling.supervision.supervisor import UNOBSERVED_CIRCUITS, CircuitObserver
 from kscheduler.state.cache import Cache
 from kscheduler.state.waiting_pods import WaitingPodTable
 
@@ -48,20 +49,28 @@ def profiles_over(
 
 
 def built_profiles(
-    config: LoadedConfig, registry: Registry, handle: Handle, listener: PluginListener = NO_LISTENER
+    config: LoadedConfig,
+    registry: Registry,
+    handle: Handle,
+    listener: PluginListener = NO_LISTENER,
+    circuits: CircuitObserver = UNOBSERVED_CIRCUITS,
 ) -> Profiles:
     """The profiles of a configuration over a handle; `listener` gets the reports of failing and slow plugins.
 
     Raises `ConfigError`.
     """
-    return build_profiles(config.configuration, registry, handle, listener)
+    return build_profiles(config.configuration, registry, handle, listener, circuits)
 
 
 def that_only_decide(
-    config: LoadedConfig, registry: Registry, handle: Handle, listener: PluginListener = NO_LISTENER
+    config: LoadedConfig,
+    registry: Registry,
+    handle: Handle,
+    listener: PluginListener = NO_LISTENER,
+    circuits: CircuitObserver = UNOBSERVED_CIRCUITS,
 ) -> Profiles:
     """The same without the points that write to the world outside: PreBind and PostBind. Raises `ConfigError`."""
-    built = built_profiles(config, registry, handle, listener)
+    built = built_profiles(config, registry, handle, listener, circuits)
     return {name: dataclasses.replace(profile, pre_bind=(), post_bind=()) for name, profile in built.items()}
 
 

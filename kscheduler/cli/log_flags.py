@@ -36,7 +36,7 @@ OWN_MODULES: Final = (
     *("failures", "informer", "kscheduler", "log_flags", "loop_lag", "plugin_reports", "pods", "recorder", "reflector"),
     *("context", "run", "server", "status_writer", "drift_check", "workers"),
     *("node_cost", "plugin_listers", "refreshed_plugins", "group_attempt", "group_status_writer"),
-    *("long_waits", "shadow", "follower", "flight_recorder", "segment_thread"),
+    *("long_waits", "plugin_circuits", "shadow", "follower", "flight_recorder", "segment_thread"),
     *("quarantined_profiles", "rereading", "writes"),
 )
 

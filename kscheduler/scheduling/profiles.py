@@ -39,7 +39,14 @@ from kscheduler.scheduling.runtime.queue_calls import (
     unobserved,
 )
 from kscheduler.scheduling.supervision.supervised import SupervisedPlugin, unsupervised
-from kscheduler.scheduling.supervision.supervisor import DEFAULT_BUDGET_SECONDS, OnFailure, PluginLimits, Supervisor
+from kscheduler.scheduling.supervision.supervisor import (
+    DEFAULT_BUDGET_SECONDS,
+    UNOBSERVED_CIRCUITS,
+    CircuitObserver,
+    OnFailure,
+    PluginLimits,
+    Supervisor,
+)
 from kscheduler.state.queue.admission import OnIncoming
 from kscheduler.state.queue.backoff import BackoffPolicy
 from kscheduler.state.queue.gated_pods import Gate, HintsAlike, MayLetIn, ObjectGateCalls, no_hints_alike
@@ -67,16 +74,17 @@ def build_profiles(
     registry: Registry,
     handle: Handle,
     listener: PluginListener = NO_LISTENER,
+    circuits: CircuitObserver = UNOBSERVED_CIRCUITS,
 ) -> Profiles:
     """Build every profile. Raises `ConfigError` with all that is wrong with the first profile that cannot be built.
 
-    `listener` receives reports about plugins that fail or are slow after that.
+    `listener` receives reports about plugins that fail or are slow after that, `circuits` what follows from it.
     """
     extenders = deciding(configuration.extenders)
     profiles: dict[str, Profile] = {}
     expanded: dict[str, Expanded] = {}
     for settings in configuration.profiles:
-        profile, expanded[settings.scheduler_name] = _build(settings, registry, handle, listener)
+        profile, expanded[settings.scheduler_name] = _build(settings, registry, handle, listener, circuits)
         percentage = _percentage_of_nodes(settings, configuration)
         profiles[profile.name] = replace(profile, percentage_of_nodes_to_score=percentage, extenders=extenders)
     problems = queue_sort_problems(expanded)
@@ -184,12 +192,16 @@ def _registrations(profile: Profile) -> Registrations:
 
 
 def _build(
-    settings: KubeSchedulerProfile, registry: Registry, handle: Handle, listener: PluginListener
+    settings: KubeSchedulerProfile,
+    registry: Registry,
+    handle: Handle,
+    listener: PluginListener,
+    circuits: CircuitObserver,
 ) -> tuple[Profile, Expanded]:
     built = _build_plugins(settings, registry, handle)
     upstream_points = IN_TREE_POINTS[handle.behaviours.version]
     traits = {name: traits_of(plugin) for name, plugin in built.items()}
-    supervisor = _supervisor_of(settings, built, listener, handle)
+    supervisor = _supervisor_of(settings, built, listener, circuits, handle)
     if supervisor is not None:
         stand_ins: dict[str, Any] = {
             name: SupervisedPlugin(
@@ -255,7 +267,11 @@ def _build(
 
 
 def _supervisor_of(
-    settings: KubeSchedulerProfile, built: Mapping[str, Plugin], listener: PluginListener, handle: Handle
+    settings: KubeSchedulerProfile,
+    built: Mapping[str, Plugin],
+    listener: PluginListener,
+    circuits: CircuitObserver,
+    handle: Handle,
 ) -> Supervisor | None:
     """The supervisor of the plugins that are not in-tree; `None` if there are none. Raises `ConfigError`."""
     limits: dict[str, PluginLimits] = {}
@@ -270,7 +286,9 @@ def _supervisor_of(
             text = f'plugin "{name}" is in-tree: timeBudget and onFailure are for other plugins'
             raise config_error("pluginConfig", text, f"profile {settings.scheduler_name}")
     clock = handle.clock
-    return Supervisor(settings.scheduler_name, limits, listener, clock.time, clock.monotonic) if limits else None
+    if not limits:
+        return None
+    return Supervisor(settings.scheduler_name, limits, listener, clock.time, clock.monotonic, circuits)
 
 
 def _with_substitutes(profile: Profile, registry: Registry, handle: Handle) -> Profile:

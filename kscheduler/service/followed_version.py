@@ -40,15 +40,15 @@ class FollowedVersion:
         """The version that the configuration does not take."""
         self._reason = self._before_refusal = ""
         """Why not, as it was told, and the version that went on."""
-        self._queried = asyncio.Event()
+        self._answered = asyncio.Event()
         self._settled = asyncio.Event()
         if not is_given:
             parts.server_version.on_answer = self._learn
             reloader.wanted_version = lambda: self._refused
-            reloader.on_read = self._queried.set
+            reloader.on_read = self._answered.set
             self._wanted = followed(parts.server_version.text) or ""
             if self._wanted:  # a term before this one has been told
-                self._queried.set()
+                self._answered.set()
 
     @property
     def in_force(self) -> str:
@@ -80,13 +80,13 @@ class FollowedVersion:
 
     def _learn(self, server_version: str) -> None:
         self._wanted = followed(server_version) or self._wanted
-        self._queried.set()
+        self._answered.set()
 
     async def run(self) -> None:
         """Follow until cancelled."""
         while True:
-            await self._queried.wait()
-            self._queried.clear()
+            await self._answered.wait()
+            self._answered.clear()
             if not self._wanted:
                 continue
             if self._wanted != self.in_force:

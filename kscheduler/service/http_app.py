@@ -194,7 +194,7 @@ class HTTPApp:
             extended_resources=offered.extended_resources,
             group_members=self._group_members,
             pods_at_permit=self._parts.permit_waits.pods_by_plugin,
-            quarantined_plugins=self._parts.assembly.supervised,
+            quarantined_plugins=self._parts.assembly.circuits.supervised,
             overcommitted_nodes=self._parts.overcommit.counts,
             pending_api_calls=lambda: {"pod_status_patch": self._parts.status_writer.statistics().pending},
         )
@@ -442,8 +442,8 @@ class HTTPApp:
         """Those of the notes that begin with a warning or an error in the log, which is not repeated."""
         yield from self._reloader.notes()
         yield from self._parts.removed_profiles.notes()
-        yield from (quarantine.note for quarantine in self._parts.assembly.quarantines())
-        yield from self._parts.assembly.held_pods.notes()
+        yield from (quarantine.note for quarantine in self._parts.assembly.circuits.quarantines())
+        yield from self._parts.assembly.circuits.held_pods.notes()
         yield from self._parts.memory.notes()
         yield from self._parts.overcommit.notes()
         if self._parts.flight_recorder is not None:

@@ -262,7 +262,7 @@ class Parts:
 
     def _plugins_of_users(self) -> Sequence[str]:
         """The plugins that are not in-tree, sorted."""
-        return sorted({plugin for plugin, _, _ in self.assembly.supervised()})
+        return sorted({plugin for plugin, _, _ in self.assembly.circuits.supervised()})
 
     def _quarantine_soon(self) -> None:
         """A plugin must be called no more. The decision that found it out is under way, so it is exchanged after it."""

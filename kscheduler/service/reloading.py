@@ -92,7 +92,7 @@ class ConfigReloader:
         """The version that is to be followed and is not, or empty; set by who follows."""
         self.on_read: Callable[[], object] = bool
         """Called after each reading, whatever became of it."""
-        self._queried = asyncio.Event()
+        self._requested = asyncio.Event()
         self._results: Counter[ReloadResult] = Counter()
         self._refusal = ""
         self._digest = ""
@@ -107,7 +107,7 @@ class ConfigReloader:
 
     def ask(self) -> None:
         """Read the file as soon as possible, whether it has changed or not."""
-        self._queried.set()
+        self._requested.set()
 
     def statistics(self) -> ReloadStatistics:
         unserved = sum(self._parts.removed_profiles.waiting().values())
@@ -127,20 +127,20 @@ class ConfigReloader:
         await self._reload(source, is_first=True)
         while True:
             await self._until_due(source, files)
-            is_queried = self._queried.is_set()
-            self._queried.clear()
-            if is_queried and source.is_watched:
+            is_requested = self._requested.is_set()
+            self._requested.clear()
+            if is_requested and source.is_watched:
                 with suppress(CallHangsError):  # then the file is read twice, as one that changed meanwhile
                     await self._threads.call(files.note_reading, LOOK_SECONDS)
-            await self._reload(source, is_queried=is_queried)
+            await self._reload(source, is_requested=is_requested)
             self.on_read()
 
     async def _until_due(self, source: ConfigSource, files: FileChangeDetector) -> None:
         """Wait until somebody asks, or until a file has changed if they are watched."""
         if not source.is_watched:
-            await self._queried.wait()
+            await self._requested.wait()
             return
-        while not await finishes_within(self._wait_until_queried(), LOOK_SECONDS, self._parts.clock):
+        while not await finishes_within(self._wait_until_requested(), LOOK_SECONDS, self._parts.clock):
             with suppress(CallHangsError):  # a file system that does not answer: neither a change nor the end of us
                 if await self._threads.call(files.has_changed, LOOK_SECONDS) or self._has_hung:
                     return
@@ -153,21 +153,21 @@ class ConfigReloader:
             except CallHangsError:
                 await self._parts.clock.sleep(LOOK_SECONDS)
 
-    async def _wait_until_queried(self) -> None:
-        await self._queried.wait()
+    async def _wait_until_requested(self) -> None:
+        await self._requested.wait()
 
-    async def _reload(self, source: ConfigSource, *, is_queried: bool = False, is_first: bool = False) -> None:
+    async def _reload(self, source: ConfigSource, *, is_requested: bool = False, is_first: bool = False) -> None:
         """Read, and take over or refuse. Never raises: whatever the file makes of us, the service goes on."""
         async with self._parts.exchanging:
-            await self._exchange(source, is_queried=is_queried, is_first=is_first)
+            await self._exchange(source, is_requested=is_requested, is_first=is_first)
 
-    async def _exchange(self, source: ConfigSource, *, is_queried: bool, is_first: bool) -> None:
+    async def _exchange(self, source: ConfigSource, *, is_requested: bool, is_first: bool) -> None:
         try:
             version = self.wanted_version()
             if version and await self._exchange_under(source, version):
                 return
             found = await self._read(source, source.read)
-            changed = self._judge(source, found, is_queried=is_queried, is_first=is_first)
+            changed = self._judge(source, found, is_requested=is_requested, is_first=is_first)
             if changed is not None and found.found is not None:
                 await self._take_over_or_refuse(source, found, found.found, changed)
         except Exception as failure:  # noqa: BLE001  a boundary (`logs.caught`)
@@ -258,7 +258,7 @@ class ConfigReloader:
     # --- judging a file -----------------------------------------------------------------------------------------------
 
     def _judge(
-        self, source: ConfigSource, found: FileRead, *, is_queried: bool, is_first: bool
+        self, source: ConfigSource, found: FileRead, *, is_requested: bool, is_first: bool
     ) -> tuple[str, ...] | None:
         """What is to be taken over; `None`: nothing, because it is refused or says what is in force."""
         assembly, configured = self._parts.assembly, found.found
@@ -275,8 +275,8 @@ class ConfigReloader:
 
             unbuilt = profile_problems(configured.config, configured.registry)  # all at once: one edit can correct them
             self._refuse(source, found.refused_for((*problems, *unbuilt)))
-        elif not changed and not ((is_queried or is_edited) and assembly.quarantines()):  # both lift a quarantine
-            self._note_unchanged(source, found.digest, is_queried=is_queried, is_first=is_first)
+        elif not changed and not ((is_requested or is_edited) and assembly.circuits.quarantines()):
+            self._note_unchanged(source, found.digest, is_requested=is_requested, is_first=is_first)
         else:
             return changed
         return None
@@ -321,13 +321,13 @@ class ConfigReloader:
                 _log.warning("setting_not_honoured", setting=warning.path, reason=warning.reason)
         self._warned = frozenset(warnings)
 
-    def _note_unchanged(self, source: ConfigSource, digest: str, *, is_queried: bool, is_first: bool) -> None:
+    def _note_unchanged(self, source: ConfigSource, digest: str, *, is_requested: bool, is_first: bool) -> None:
         if is_first:
             self._digest = digest  # the file of the start, whose name was not known so far
             return
         was_refused = bool(self._refusal)
         self._succeed(ReloadResult.UNCHANGED, digest)
-        if is_queried or was_refused:
+        if is_requested or was_refused:
             _log.info("config_unchanged", file=source.path, hash=digest)
 
     def _succeed(self, result: ReloadResult, digest: str) -> None:

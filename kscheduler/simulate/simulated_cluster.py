@@ -35,6 +35,7 @@ from kscheduler.scenario.device_claims import DevicesByClass
 from kscheduler.scenario.files import ScenarioError
 from kscheduler.scenario.scenario import ClusterObjects
 from kscheduler.scheduling.profiles import Profiles
+from kscheduler.scheduling.supervision.supervisor import CircuitObserver
 from kscheduler.simulate.cluster_capacity import capacity_before, capacity_in, devices_in
 from kscheduler.simulate.simulated_claims import SimulatedClaims
 from kscheduler.simulate.simulation_plan import SimulationPlan
@@ -390,10 +391,10 @@ class _Statuses(WrittenNominations):
 
 
 def _that_write_claims_only(
-    config: LoadedConfig, known: Registry, handle: Handle, listener: PluginListener
+    config: LoadedConfig, known: Registry, handle: Handle, listener: PluginListener, circuits: CircuitObserver
 ) -> Profiles:
     """The profiles without PreBind, but for that of claims to devices."""
-    built: Any = built_profiles(config, known, handle, listener)
+    built: Any = built_profiles(config, known, handle, listener, circuits)
     return {
         name: replace(profile, pre_bind=tuple(each for each in profile.pre_bind if isinstance(each, DynamicResources)))
         for name, profile in built.items()

@@ -20,7 +20,7 @@ from kscheduler.config.extenders import decides, is_queried_about
 from kscheduler.config.loader import LoadedConfig
 from kscheduler.framework.cluster.preemption import Preemption, outbid_by
 from kscheduler.framework.handle import Handle
-from kscheduler.framework.plugin_listener import NO_LISTENER, PluginListener
+from kscheduler.framework.plugin_listener import PluginListener
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.framework.registry import Registry
@@ -58,6 +58,7 @@ from kscheduler.scheduling.extenders.extender_results import ExtenderResults
 from kscheduler.scheduling.failure import SCHEDULER_ERROR, UNSCHEDULABLE, Failure
 from kscheduler.scheduling.profiles import Profiles
 from kscheduler.scheduling.record import SchedulingRecord
+from kscheduler.scheduling.supervision.supervisor import CircuitObserver
 from kscheduler.state.cache import Cache
 from kscheduler.state.queue.queued_group import GroupOutcome, QueuedPodGroup
 
@@ -151,9 +152,14 @@ class ReplayedScheduler:
         }
 
     def _build(
-        self, config: LoadedConfig, known: Registry, handle: Handle, listener: PluginListener = NO_LISTENER
+        self,
+        config: LoadedConfig,
+        known: Registry,
+        handle: Handle,
+        listener: PluginListener,
+        circuits: CircuitObserver,
     ) -> Profiles:
-        return that_only_decide(config, known, replace(handle, claim_writer=self._claims), listener)
+        return that_only_decide(config, known, replace(handle, claim_writer=self._claims), listener, circuits)
 
     def _lister(self, kind: Kind) -> RecordedLister:
         return RecordedLister(self.stores.get(kind, Store()))

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import count
-from typing import Final
+from typing import Final, Protocol
 
 from kscheduler.api.meta import rfc3339
 from kscheduler.framework.plugin_listener import PluginListener
@@ -119,11 +119,36 @@ class Quarantine:
         return f"{self.message}; open: tried again at {rfc3339(self.tried_again_at)}"
 
 
-Changed = Callable[[Quarantine, PodInfo | None], None]
+class CircuitObserver(Protocol):
+    """Hears of a supervisor's circuits, in the middle of a decision: it must only take note."""
+
+    def circuit_changed(self, supervisor: "Supervisor", quarantine: Quarantine, pod: PodInfo | None) -> None:
+        """A circuit has changed its state. `pod`: for whom the call was made that has decided."""
+        ...
+
+    def trial_due(self, supervisor: "Supervisor", plugin: str, seconds: float) -> None:
+        """A plugin is worth a trial in so many seconds."""
+        ...
+
+    def held_back(self, supervisor: "Supervisor", plugin: str, held: ReportedHold) -> None:
+        """A hold begins."""
+        ...
 
 
-def _no_notification(quarantine: Quarantine, pod: PodInfo | None) -> None:
-    """Without an assembly nothing is exchanged: explain and what-if judge a pod once."""
+class _Unobserved:
+    """Without an assembly nothing is exchanged: explain and what-if decide a pod once."""
+
+    def circuit_changed(self, supervisor: "Supervisor", quarantine: Quarantine, pod: PodInfo | None) -> None:
+        pass
+
+    def trial_due(self, supervisor: "Supervisor", plugin: str, seconds: float) -> None:
+        pass
+
+    def held_back(self, supervisor: "Supervisor", plugin: str, held: ReportedHold) -> None:
+        pass
+
+
+UNOBSERVED_CIRCUITS: Final = _Unobserved()
 
 
 class Supervisor:
@@ -136,6 +161,7 @@ class Supervisor:
         listener: PluginListener,
         now: Callable[[], float],
         monotonic: Callable[[], float],
+        observer: CircuitObserver = UNOBSERVED_CIRCUITS,
     ) -> None:
         """`limits`: by plugin, of those that are not in-tree. `now`: wall-clock seconds; `monotonic`: for waits."""
         self.profile = profile
@@ -143,13 +169,8 @@ class Supervisor:
         self.circuits = {plugin: CircuitBreaker(monotonic, now) for plugin in limits}
         self.quarantines: dict[str, Quarantine] = {}
         """By plugin, those whose circuit is not closed."""
-        self.on_change: Changed = _no_notification
-        """Called when a circuit has changed its state, in the middle of a decision: it must only take note."""
-        self.on_trial_due: Callable[[str, float], None] = _try_nothing
-        """Called with a plugin that is worth a trial in so many seconds."""
-        self.on_held_back: Callable[[str, ReportedHold], None] = _no_hold
-        """Called with a plugin and a hold that begins."""
         self._listener = listener
+        self._observer = observer
         self._now = now
         self._numbers = count()
         self._is_silent = False
@@ -182,7 +203,7 @@ class Supervisor:
             name = late.uid if pod is None else pod.key
             held = breaker.overran(late, point, name, cause_of(failure))
             if held is not None:
-                self.on_held_back(plugin, held)
+                self._observer.held_back(self, plugin, held)
         if isinstance(failure, StatusError) or (
             isinstance(failure, PartialAnswerError) and failure.has_partial_results
         ):
@@ -242,7 +263,7 @@ class Supervisor:
         known = self.quarantines.get(plugin)
         if known is not None and breaker.tried_again_at < before:
             self.quarantines[plugin] = replace(known, tried_again_at=self._now() + seconds, brought_forward_by=pod.key)
-        self.on_trial_due(plugin, seconds)
+        self._observer.trial_due(self, plugin, seconds)
 
     def half_open_what_is_due(self) -> bool:
         """Let the plugins be called again whose backoff is over. Returns whether there were any."""
@@ -278,15 +299,7 @@ class Supervisor:
             del self.quarantines[quarantine.plugin]
         else:
             self.quarantines[quarantine.plugin] = quarantine
-        self.on_change(quarantine, pod)
-
-
-def _try_nothing(plugin: str, seconds: float) -> None:
-    """Without an assembly nothing is exchanged."""
-
-
-def _no_hold(plugin: str, held: ReportedHold) -> None:
-    """Without an assembly nobody says so."""
+        self._observer.circuit_changed(self, quarantine, pod)
 
 
 # `move_pods` is both, and its right answers have one name.

@@ -113,4 +113,6 @@ class ShadowHTTPApp:
     def _notes(self) -> Iterable[str]:
         """For `/readyz?verbose`."""
         yield from self._parts.refreshed.notes()
-        yield from (f"plugin {each.plugin} is quarantined" for each in self._parts.follower.assembly.quarantines())
+        yield from (
+            f"plugin {each.plugin} is quarantined" for each in self._parts.follower.assembly.circuits.quarantines()
+        )

@@ -93,7 +93,7 @@ async def test_a_group_that_makes_a_plugin_fail_is_the_only_one_to_suffer(method
             assert world.bound("alone")
             is_placed_by_others = method == "score_placements"
             assert bool(world.bound(EVIL)) is is_placed_by_others
-            assert world.assembly.quarantines() == []
+            assert world.assembly.circuits.quarantines() == []
             failed = {line["extension_point"] for line in lines if line["event"] == "plugin_failed"}
             assert LABELS[method] in failed
             if not is_placed_by_others:

@@ -146,7 +146,7 @@ def test_a_node_with_a_bad_value_gets_no_points_and_the_others_get_theirs(kind: 
     (line,) = [line for line in lines if line["event"] == "plugin_failed"]
     assert (line["plugin"], line["pod"]) == ("Hostile", "default/asked")
     assert BAD in line["err"]
-    assert cluster.assembly.quarantines() == []
+    assert cluster.assembly.circuits.quarantines() == []
 
 
 @pytest.mark.parametrize("kind", PLUGINS)
@@ -159,7 +159,7 @@ async def test_pods_are_placed_at_once_and_a_mended_node_has_points_again(kind: 
         async with cluster.at_work():
             await cluster.settle()
             assert len(cluster.bound) == 20
-            assert cluster.assembly.quarantines() == []
+            assert cluster.assembly.circuits.quarantines() == []
             for cost, points in (("0.5", 50), ("none of your business", 0), ("0.02", 98)):
                 cluster.cache.update_node(make_node(BAD, metadata={"annotations": {"cost": cost}}))
                 engine = cluster.assembly.scheduler.engines["kscheduler"]
@@ -307,7 +307,7 @@ async def test_a_filter_that_fails_for_a_pod_fails_that_pod_alone_and_ever_more_
             assert found[1].attempts < 15, "up to five minutes apart"
             (first, *_) = cluster.conditions_of("bad")
             assert (first.reason, "filter plugin: " in first.message) == ("SchedulerError", True)
-            assert cluster.assembly.quarantines() == []
+            assert cluster.assembly.circuits.quarantines() == []
             cluster.add(make_pod("late"))
             cluster.workers.wake()
             await cluster.settle()
@@ -415,7 +415,7 @@ async def test_a_thousand_hostile_pods_stop_no_pod_of_another_namespace(
             waiting = [pod.key for pod in sound if pod.key not in cluster.bound]
             assert waiting == [], [(cluster.queue.find(key), cluster.reported.reports[-1]) for key in waiting]
             if "two" not in order:  # else it has answered nobody since
-                assert cluster.assembly.quarantines() == []
+                assert cluster.assembly.circuits.quarantines() == []
             overruns = sum(cluster.observations.plugin_overruns.values())
             assert overruns <= 20, "the namespace is held back: its slow pods do not eat the loop"
 

@@ -130,7 +130,7 @@ async def test_who_answers_somebody_places_every_pod_that_it_answers_for(kind: s
                     await cluster.settle()
                 await cluster.advance(SOON_SECONDS)
                 assert [pod.key for pod in sound if pod.key not in cluster.bound] == []
-                assert cluster.assembly.quarantines() == [], f"in minute {number}"
+                assert cluster.assembly.circuits.quarantines() == [], f"in minute {number}"
                 await cluster.advance(pause)
     if odd == "node":
         assert [line for line in lines if line["event"] in {"plugin_quarantined", "plugin_held_back"}] == []
@@ -187,4 +187,4 @@ async def test_a_node_that_takes_too_long_holds_the_namespace_back_and_quarantin
                 await cluster.settle()
             assert len(cluster.bound) == 30
             assert sum(cluster.observations.plugin_overruns.values()) < 10
-            assert cluster.assembly.quarantines() == []
+            assert cluster.assembly.circuits.quarantines() == []

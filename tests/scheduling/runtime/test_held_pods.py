@@ -59,7 +59,7 @@ async def test_a_healthy_pod_is_bound_beside_slow_ones_of_its_namespace() -> Non
             message = [condition.message for key, condition, _ in cluster.reported.reports if key == "a/loop"][-1]
             assert 'plugin "Hostile" is held back from pod a/loop until 20' in message
             assert "(slow.py:" in message
-            notes = list(cluster.assembly.held_pods.notes())
+            notes = list(cluster.assembly.circuits.held_pods.notes())
     assert any("held back from pod a/loop until 20" in note and "(slow.py:" in note for note in notes)
     reported = [line for line in lines if line["event"] == "plugin_held_back"]
     assert {pod for line in reported for pod in line["pods"]} == {"a/slow", "a/loop"}
@@ -83,7 +83,7 @@ async def test_when_the_slow_pods_are_deleted_those_that_waited_for_the_hold_are
             delete(cluster, pod)
         await cluster.settle()
         assert "a/good" in cluster.bound, "without any time"
-        assert list(cluster.assembly.held_pods.notes()) == []
+        assert list(cluster.assembly.circuits.held_pods.notes()) == []
 
 
 async def test_when_a_slow_pod_is_edited_it_is_bound_at_once() -> None:

@@ -135,7 +135,7 @@ async def test_a_pod_that_makes_a_plugin_fail_is_the_only_one_to_suffer(method: 
             cluster.workers.wake()
             await cluster.advance(3.0)
             assert is_bound(cluster, late)
-            assert cluster.assembly.quarantines() == [], "one namespace stops nothing"
+            assert cluster.assembly.circuits.quarantines() == [], "one namespace stops nothing"
             failed = [line for line in lines if line["event"] == "plugin_failed"]
             points = {line["extension_point"] for line in failed if line["plugin"] == "Hostile"}
             assert LABELS[method] in points if way == "does-not-end" else points == {LABELS[method]}
@@ -198,7 +198,7 @@ async def test_a_hint_that_fails_for_one_pod_keeps_nobody_waiting(way: str) -> N
             await cluster.advance(11.0)
             assert is_bound(cluster, *pods)
             assert is_bound(cluster, victim()), "when in doubt it is queued"
-            assert cluster.assembly.quarantines() == []
+            assert cluster.assembly.circuits.quarantines() == []
     assert {line["extension_point"] for line in lines if line["event"] == "plugin_failed"} == {HINT}
 
 
@@ -224,7 +224,7 @@ async def test_a_nominated_pod_that_cannot_be_counted_costs_its_node_and_not_the
                 await cluster.advance(1.0)
             assert is_bound(cluster, *pods), [reported(cluster, pod) for pod in pods]
             assert "node-0" not in cluster.bound.values()
-            assert cluster.assembly.quarantines() == []
+            assert cluster.assembly.circuits.quarantines() == []
             assert "AddPod" in {line["extension_point"] for line in lines if line["event"] == "plugin_failed"}
             late = sum(cluster.observations.plugin_overruns.values())
             assert late <= 3 * 2 * len(NAMESPACES), "held back from these pods beside that one"
@@ -259,4 +259,4 @@ async def test_a_bound_pod_that_cannot_be_taken_away_in_a_trial_keeps_no_preempt
             for _ in range(3):
                 await cluster.advance(2.0)
             assert set(cluster.reported.nominations) == {"node-1", "node-2"}, [reported(cluster, pod) for pod in urgent]
-            assert cluster.assembly.quarantines() == []
+            assert cluster.assembly.circuits.quarantines() == []

@@ -43,7 +43,7 @@ def lost(cluster: PluginCluster) -> list[str]:
 
 
 def quarantined(cluster: PluginCluster) -> list[tuple[str, str]]:
-    return [(found.profile, found.plugin) for found in cluster.assembly.quarantines()]
+    return [(found.profile, found.plugin) for found in cluster.assembly.circuits.quarantines()]
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -62,7 +62,7 @@ async def test_who_answers_nobody_is_quarantined_by_its_policy_and_heals_by_itse
                     await cluster.advance(31.0)
             assert lost(cluster) == []
             assert quarantined(cluster) == [("kscheduler", "Hostile")]
-            (found,) = cluster.assembly.quarantines()
+            (found,) = cluster.assembly.circuits.quarantines()
             assert found.state is CircuitState.OPEN
             cluster.add(make_pod("theirs", schedulerName="other"), victim("n0-too", **asks_for))
             cluster.workers.wake()
@@ -199,7 +199,7 @@ async def test_wrong_points_and_endless_calls_are_failures(way: str) -> None:
     async with cluster.at_work():
         await cluster.advance(5.0)
         assert len(cluster.bound) == 10, "without the plugin"
-        (found,) = cluster.assembly.quarantines()
+        (found,) = cluster.assembly.circuits.quarantines()
         assert found.extension_point == "Score"
         assert cause in found.cause
         overruns = cluster.observations.plugin_overruns
@@ -307,7 +307,7 @@ async def test_a_quarantine_is_reported_once_and_says_when_it_is_tried() -> None
                 cluster.add(victim(f"late{number}"))
                 cluster.workers.wake()
                 await cluster.settle()
-                (found,) = cluster.assembly.quarantines()
+                (found,) = cluster.assembly.circuits.quarantines()
                 if found.state is CircuitState.OPEN:
                     assert found.brought_forward_by.endswith(f"/{VICTIM}")
                     assert found.tried_again_at == pytest.approx(cluster.clock.time() + _seconds_to_trial(cluster))

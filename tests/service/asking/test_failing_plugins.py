@@ -110,7 +110,7 @@ async def test_before_the_quarantine_the_answer_is_what_the_plugin_does_and_coun
         assert tree["outcome"] == "Error"
         assert WORDS[does] in tree["error"]
         assert supervisor_of(app).strikes("Bad") == STRIKES - 1
-        assert not app.parts.assembly.quarantines()
+        assert not app.parts.assembly.circuits.quarantines()
 
 
 async def test_every_query_is_answered_where_a_copy_sees_the_last_failure_before_the_quarantine(
@@ -132,7 +132,7 @@ async def test_of_a_quarantined_plugin_the_answer_says_so(tmp_path: Path) -> Non
         put(server, "nodes", node_tree("node"))
         for name, namespace in (("p1", "n1"), ("p2", "n2"), ("p0", "default")):
             put_pod(server, name, "raise", namespace)
-        await until_true(app.parts.assembly.quarantines)
+        await until_true(app.parts.assembly.circuits.quarantines)
         status, text = await answer(app, "/explain?pod=default/p0")
         assert status == 200
         tree = json.loads(text)

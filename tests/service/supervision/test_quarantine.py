@@ -68,7 +68,7 @@ async def test_a_plugin_that_sleeps_is_quarantined_and_a_reload_lifts_it(
                 await until_true(lambda: app.reloader.statistics().digest)
                 for number in range(3):
                     put(server, "pods", pod_tree("p", namespace=f"n{number}", uid=f"u{number}", schedulerName="mine"))
-                await until_true(app.parts.assembly.quarantines)
+                await until_true(app.parts.assembly.circuits.quarantines)
                 put(server, "pods", pod_tree("q", schedulerName="theirs"))
                 await until(server, lambda: node_of(server, "q") == "node")
                 status, text = await answer(app, "/readyz?verbose")
@@ -142,7 +142,7 @@ async def test_one_node_that_costs_free_and_one_pod_of_rank_abc_keep_nobody_wait
                 await until(server, lambda: all(node_of(server, *name) for name in names))
                 sound = [node_of(server, *name) for number, name in enumerate(names) if number % 4]
                 assert set(sound) == {"cheap"}
-                assert not app.parts.assembly.quarantines()
+                assert not app.parts.assembly.circuits.quarantines()
                 assert "quarantined" not in (await answer(app, "/readyz?verbose"))[1]
                 metrics = (await answer(app, "/metrics"))[1]
                 assert 'kscheduler_plugin_failures_total{extension_point="Score",plugin="PreferCheap"}' in metrics

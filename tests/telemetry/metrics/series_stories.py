@@ -494,7 +494,7 @@ async def a_plugin_exceeds_its_time_budget_for_three_namespaces(world: World) ->
     put(world.server, "nodes", node_tree("node"))
     for namespace in ("a", "b", "c"):
         put(world.server, "pods", pod_tree("slow", namespace=namespace, uid=namespace))
-    await world.until_true(lambda: bool(world.app.parts.assembly.quarantines()))
+    await world.until_true(lambda: bool(world.app.parts.assembly.circuits.quarantines()))
 
 
 @story("kscheduler_plugin_holds_total", options=with_a_short_budget)
