@@ -9,8 +9,8 @@ same objects, changes what it likes, and whatever it does, it has no descriptor 
                                                                                      (`answering_copy`), and is killed
 
 What bounds the cost for the service: how many questions are worked on, and how many wait (`CopyLimits`); the share of
-the loop's time that forking takes (`MAX_DUTY`), so that questions in a row wait for each other, and pods for none; the
-low priority of a copy, and the deadline, memory and size of its answer.
+the loop's time that forking takes (`DUTY`), so that questions in a row wait for each other; the low priority of a copy,
+and the deadline, memory and size of its answer.
 
 Limits: POSIX. A copy shares the cgroup's CPU and memory: where the limit is near, nobody is answered.
 """
@@ -30,12 +30,13 @@ from kscheduler.service.asking.query_errors import (
     QueryFailedError,
 )
 
-# The share of the event loop's time that forking may take.
+# The share of the event loop's time that forking may take, for each question that waits: many who ask wait no longer
+# than one who asks in a row.
 #
-# At 5,000 nodes that is a fork of 7 ms in 2.3 s. The pages that are copied after it cost as much again, so of 1,000
-# decisions 6 meet a fork: fewer than the 10 that make the p99.
-MAX_DUTY: Final = 0.003
-# After a fork, however slow it was.
+# At 5,000 nodes that is a fork of 7 ms in 2.3 s for one. The pages that are copied after it cost as much again, so of
+# 1,000 decisions 6 meet a fork: fewer than the 10 that make the p99.
+DUTY: Final = 0.003
+# After a fork, however slow it was, while one question waits.
 _LONGEST_REST_SECONDS: Final = 3.0
 # Time without questions that counts for later: the first few forks after it need not wait for each other.
 _SAVED_SECONDS: Final = 5.0
@@ -134,7 +135,7 @@ class LiveCopies:
         self._alive.add(copy)
         self.forks += 1
         self.fork_seconds += copy.fork_seconds
-        self._next_fork_at = next_fork_at(self._next_fork_at, perf_counter(), copy.fork_seconds)
+        self._next_fork_at = next_fork_at(self._next_fork_at, perf_counter(), copy.fork_seconds, self.waiting)
         return copy
 
     def _end(self, begun: "asyncio.Future[AnsweringCopy]") -> None:
@@ -144,6 +145,9 @@ class LiveCopies:
             copy.end().add_done_callback(lambda _: self._alive.discard(copy))
 
 
-def next_fork_at(allowed: float, now: float, pause: float) -> float:
-    """When to fork again after a fork that took `pause` seconds and was allowed from `allowed` on."""
-    return max(allowed, now - _SAVED_SECONDS) + min(pause / MAX_DUTY, _LONGEST_REST_SECONDS)
+def next_fork_at(allowed: float, now: float, pause: float, waiting: int) -> float:
+    """When to fork again after a fork that took `pause` seconds and was allowed from `allowed` on.
+
+    `waiting`: how many questions wait, with the one that it was for.
+    """
+    return max(allowed, now - _SAVED_SECONDS) + min(pause / DUTY, _LONGEST_REST_SECONDS) / max(waiting, 1)

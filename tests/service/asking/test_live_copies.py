@@ -128,14 +128,15 @@ def test_a_copy_that_is_killed_harms_no_other(run: Run) -> None:
 
 
 def test_forks_take_a_share_of_the_time_and_the_first_ones_after_a_rest_need_not_wait() -> None:
-    first = next_fork_at(allowed=0.0, now=100.0, pause=0.006)
+    first = next_fork_at(allowed=0.0, now=100.0, pause=0.006, waiting=1)
     assert first == pytest.approx(97.0)
-    assert next_fork_at(first, now=100.0, pause=0.006) == pytest.approx(99.0)
-    assert next_fork_at(101.0, now=101.0, pause=0.006) == pytest.approx(103.0)
+    assert next_fork_at(first, now=100.0, pause=0.006, waiting=1) == pytest.approx(99.0)
+    assert next_fork_at(101.0, now=101.0, pause=0.006, waiting=1) == pytest.approx(103.0)
 
 
-def test_a_slow_fork_does_not_close_the_door() -> None:
-    assert next_fork_at(allowed=100.0, now=100.0, pause=1.0) == 103.0
+def test_the_more_wait_the_sooner_is_the_next_fork_and_a_slow_fork_does_not_close_the_door() -> None:
+    assert next_fork_at(allowed=100.0, now=100.0, pause=0.006, waiting=4) == pytest.approx(100.5)
+    assert next_fork_at(allowed=100.0, now=100.0, pause=1.0, waiting=1) == 103.0
 
 
 def test_a_query_waits_until_the_process_may_be_forked_again(run: Run) -> None:
