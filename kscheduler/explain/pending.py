@@ -27,7 +27,7 @@ from kscheduler.scenario.owners import owners_in
 from kscheduler.scenario.scenario import ClusterObjects
 from kscheduler.scenario.serving import Serving, served_cluster
 from kscheduler.scheduling.cycle.schedule import schedule
-from kscheduler.scheduling.drift.pending import binding_timeout, waits_of
+from kscheduler.scheduling.drift.prebind_waits import binding_timeout, waits_of
 from kscheduler.scheduling.failure import SCHEDULER_ERROR
 from kscheduler.scheduling.profiles import Profiles
 from kscheduler.state.cache import Cache

@@ -17,7 +17,7 @@ from kscheduler.explain.answer import ClaimState, ConditionAnswer, DeviceWaitAns
 from kscheduler.explain.in_service import InService, service_lines
 from kscheduler.framework.cluster.volumes import claim_name
 from kscheduler.scenario.fields import nearest
-from kscheduler.scheduling.drift.pending import DeviceWait
+from kscheduler.scheduling.drift.prebind_waits import DeviceWait
 from kscheduler.scheduling.failure import SCHEDULER_ERROR
 
 __all__ = ["NO_SITUATION", "ObjectKey", "PodState", "Situation", "claim_states", "near_name", "pod_state_of"]

@@ -20,7 +20,7 @@ from kscheduler.scenario.decide_group import GroupDecision, decide_group
 from kscheduler.scenario.membership import by_itself, queried_group_of, unfollowed
 from kscheduler.scenario.scenario import ClusterObjects, GroupScenario, Scenario
 from kscheduler.scenario.serving import Serving
-from kscheduler.scheduling.drift.pending import DeviceWait, binding_timeout, device_waits
+from kscheduler.scheduling.drift.prebind_waits import DeviceWait, binding_timeout, device_waits
 from kscheduler.scheduling.profile import Profile
 from kscheduler.state.cache import Cache
 

@@ -103,7 +103,7 @@ class PageSources:
     clock: Clock
     answers: LiveQueryPort | None = None
     prebind_waits: Callable[[Pod], str] = lambda _: ""
-    """What a pod waits for on the node that it has got (`scheduling.drift.pending`)."""
+    """What a pod waits for on the node that it has got (`scheduling.drift.prebind_waits`)."""
 
 
 MAX_NOTES: Final = 20

@@ -13,7 +13,7 @@ from kscheduler.config.loader import default_configuration
 from kscheduler.config.plugin_args import DynamicResourcesArgs
 from kscheduler.config.types import PluginConfig
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.scheduling.drift.pending import ClaimsNow, binding_timeout, device_waits
+from kscheduler.scheduling.drift.prebind_waits import ClaimsNow, binding_timeout, device_waits
 from kscheduler.state.cache import Cache
 from tests.builders import make_node, make_pod
 
