@@ -166,12 +166,12 @@ async def _play(args: argparse.Namespace) -> None:
     state = ForkedService(service.parts, lambda: True)
     live = LiveCopy(state, limits=CopyLimits(seconds=60.0))
     explain = ForkedQuery(query_functions.__name__, "explain", _EXPLAIN).encoded()
-    simulate = ForkedQuery(query_functions.__name__, "simulate", {"body": _body(args.simulation_result)}).encoded()
+    simulate = ForkedQuery(query_functions.__name__, "simulate", {"body": _body(args.rehearsed)}).encoded()
     kinds: dict[str, Ask | None] = {
         "no questions": None,
         "explain": lambda: live.ask(explain, state.facts([_EXPLAIN["pod_key"]])),
         "explain, a copy each": lambda: live.ask(explain, fresh=True),
-        f"simulate {args.simulation_result} pods": lambda: live.ask(simulate),
+        f"simulate {args.rehearsed} pods": lambda: live.ask(simulate),
     }
     service.assembly.queue.begin_scheduling()
     work = [asyncio.ensure_future(each) for each in (service.workers.run(), service.workers.keep_flushing())]
