@@ -42,7 +42,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
-import msgspec
 import numpy as np
 import structlog
 
@@ -50,16 +49,17 @@ from kscheduler.aio.clock import REAL_CLOCK
 from kscheduler.aio.collector import LongLived
 from kscheduler.api.codec import convert
 from kscheduler.api.core import Node, Pod
-from kscheduler.assembly import Assembly, Ports
+from kscheduler.api.kinds import NODES, PODS
+from kscheduler.assembly import Assembly
+from kscheduler.assembly.ports import NoEviction, NoStatuses
 from kscheduler.bench.cluster import CountedEvents
 from kscheduler.config.loader import from_tree
 from kscheduler.framework.plugin import Plugin, Source
-from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.framework.status import SUCCESS, Status
+from kscheduler.framework.pods.pod_info import PodInfo, placed
+from kscheduler.in_memory.at_work import workers_over
+from kscheduler.in_memory.cluster import APIRequest, InMemoryCluster
 from kscheduler.plugins.in_tree import registry
 from kscheduler.scheduling.supervision.circuit_breaker import CircuitState
-from kscheduler.scheduling.work.concurrency import AdaptiveLimit
-from kscheduler.scheduling.work.workers import Workers
 
 API_SECONDS: Final = 0.002
 WORKERS: Final = 16
@@ -159,44 +159,37 @@ class ColumnFilters:
         return [float(np.percentile(block, 99)) for block in blocks]
 
 
-@dataclass
-class Cluster:
+class Cluster(InMemoryCluster):
     """The scheduler, and an API server that takes its time."""
 
-    nodes: int
-    on_failure: str
-    cost: Callable[[], float] = time.thread_time
-    """CPU time of the thread, in seconds; or what stands for it."""
-    plugin: Moody = field(default_factory=Moody)
-    store: dict[str, Pod] = field(default_factory=dict)
-    arrived: dict[str, tuple[float, float]] = field(default_factory=dict)
-    """By pod: wall time and CPU time of the thread, in seconds."""
-    seen: ColumnFilters = field(default_factory=ColumnFilters)
-    """Of the pods of `theirs`, since the stretch began."""
-    bound_of_mine: int = 0
-    added: int = 0
-
-    def __post_init__(self) -> None:
+    def __init__(self, nodes: int, on_failure: str, cost: Callable[[], float] = time.thread_time) -> None:
+        """`cost`: CPU time of the thread, in seconds; or what stands for it."""
+        super().__init__()
+        self.before = self._take
+        self.cost = cost
+        self.plugin = Moody()
+        self.arrived: dict[str, tuple[float, float]] = {}
+        """By pod: wall time and CPU time of the thread, in seconds."""
+        self.seen = ColumnFilters()
+        """Of the pods of `theirs`, since the stretch began."""
+        self.bound_of_mine = self.added = 0
         known = registry()
         known.register(Moody.name, lambda *_: self.plugin)
         plugins = {"score": {"enabled": [{"name": Moody.name}]}}
-        limits = {"name": Moody.name, "onFailure": self.on_failure}
+        limits = {"name": Moody.name, "onFailure": on_failure}
         mine = {"schedulerName": "mine", "plugins": plugins, "pluginConfig": [limits]}
         header = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
         config = from_tree({**header, "profiles": [mine, {"schedulerName": "theirs"}]}, "benchmark")
         events = CountedEvents()
-        ports = Ports(binder=self, events=events, pod_of=self.store.get, on_arrival=self._wake)
+        ports = self.ports(evictor=NoEviction(), statuses=NoStatuses(), events=events)
         self.assembly = Assembly(config, known, ports, REAL_CLOCK, on_quarantine=self._quarantine_soon)
-        for number in range(self.nodes):
+        self.assembly.listen_to(self.listeners)
+        for number in range(nodes):
             name = f"node-{number:05}"
             metadata = {"name": name, "uid": name}
             status = {"allocatable": {"cpu": "64", "memory": "256Gi", "pods": "10000"}}
-            self.assembly.node_handler.on_add(convert({"metadata": metadata, "status": status}, Node), initial=True)
-        limit = AdaptiveLimit(WORKERS, WORKERS)
-        self.workers = Workers(WORKERS, self.assembly.queue, self.assembly.scheduler, limit, REAL_CLOCK)
-
-    def _wake(self) -> None:
-        self.workers.wake()
+            self.put(NODES, convert({"metadata": metadata, "status": status}, Node), initial=True)
+        self.workers = workers_over(self.assembly, self, WORKERS)
 
     def _quarantine_soon(self) -> None:
         asyncio.get_running_loop().call_soon(self._quarantine)
@@ -206,11 +199,11 @@ class Cluster:
         """As `app.parts` does it."""
         compiled = self.assembly.draft_quarantines()
         if compiled is not None:
-            self.assembly.apply(compiled, list(self.store.values()))
-            self._wake()
+            self.assembly.apply(compiled, self.pods())
+            self.workers.wake()
 
-    async def bind(self, pod: Pod, node_name: str) -> Status:
-        """Take the Binding. The pod is shown on its node and gone at once: later stretches find an equal cluster."""
+    async def _take(self, _request: APIRequest, pod: Pod) -> None:
+        """A Binding takes its time."""
         if pod.spec.scheduler_name == "theirs":
             wall, cpu = self.arrived.pop(pod.key)
             self.seen.latencies.append(1000 * (time.perf_counter() - wall))
@@ -218,14 +211,14 @@ class Cluster:
         else:
             self.bound_of_mine += 1
         await asyncio.sleep(API_SECONDS)
-        bound = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=node_name))
-        asyncio.get_running_loop().call_later(API_SECONDS, self._run_and_go, pod, bound)
-        return SUCCESS
 
-    def _run_and_go(self, pod: Pod, bound: Pod) -> None:
-        del self.store[pod.key]
-        self.assembly.pod_handler.on_update(pod, bound)
-        self.assembly.pod_handler.on_delete(bound)
+    def apply_binding(self, pod: Pod, node_name: str) -> None:
+        """The pod is shown on its node and gone at once: later stretches find an equal cluster."""
+        asyncio.get_running_loop().call_later(API_SECONDS, self._run_and_go, placed(pod, node_name))
+
+    def _run_and_go(self, bound: Pod) -> None:
+        self.put(PODS, bound)
+        self.remove(PODS, bound.key)
 
     def add(self, profile: str) -> None:
         """A new pod."""
@@ -239,10 +232,9 @@ class Cluster:
             "resourceVersion": "1",
         }
         pod = convert({"metadata": metadata, "spec": {"schedulerName": profile, "containers": [container]}}, Pod)
-        self.store[pod.key] = pod
         if profile == "theirs":
             self.arrived[pod.key] = time.perf_counter(), self.cost()
-        self.assembly.pod_handler.on_add(pod, initial=False)
+        self.put(PODS, pod)
 
     async def arrivals(
         self, seconds: float, rate: float, until: Callable[[], bool] = lambda: False, *, mine: bool = True

@@ -34,30 +34,26 @@ from kscheduler.state.row_check import row_fault
 from tests.builders import Tree, make_node, make_pod, pod_tree
 from tests.effort import sampled
 from tests.scheduling.around import ReportedFailures
+from tests.scheduling.scheduler_in_memory import SchedulerInMemory
 
 NAME = "kscheduler"
 ZONE = "topology.kubernetes.io/zone"
 FOREVER = 20.0
 
 
-class World:
+class World(SchedulerInMemory):
     """A cluster of a few nodes with pods on them."""
 
     def __init__(self, nodes: int = 6) -> None:
-        self.known: dict[str, Pod] = {}
-        self.reported = ReportedFailures()
-        ports = Ports(pod_of=self.known.get, statuses=self.reported)
-        self.assembly = assembly = Assembly(default_configuration(NAME), registry(), ports, VirtualClock())
-        self.cycles = TimedCycles(REAL_CLOCK, assembly.cache, assembly.queue.costly_tried)
+        super().__init__(default_configuration(NAME))
+        self.cycles = TimedCycles(REAL_CLOCK, self.cache, self.queue.costly_tried)
         for number in range(nodes):
             labels = {ZONE: f"zone-{number % 3}", "kubernetes.io/hostname": f"node-{number}", "disk": "ssd"}
             room = {"cpu": "4", "memory": "8Gi", "pods": "9"}
-            self.assembly.node_handler.on_add(make_node(f"node-{number}", labels=labels, **room), initial=True)
+            self.add(make_node(f"node-{number}", labels=labels, **room), initial=True)
         for number in range(nodes):
-            pod = make_pod(
-                f"running-{number}", node=f"node-{number}", labels={"app": f"a{number % 2}"}, requests={"cpu": "3"}
-            )
-            self.assembly.pod_handler.on_add(pod, initial=True)
+            labels = {"app": f"a{number % 2}"}
+            self.add(make_pod(f"running-{number}", node=f"node-{number}", labels=labels, requests={"cpu": "3"}))
 
     def judge(self, pod: Pod) -> SchedulingRecord:
         """A decision as the service makes it; nothing is assumed."""
@@ -76,7 +72,7 @@ class World:
                 placed = make_pod(
                     f"placed-{number}", node=record.node_name, labels=pod.metadata.labels, requests={"cpu": "100m"}
                 )
-                self.assembly.pod_handler.on_add(placed, initial=False)
+                self.add(placed)
         return found
 
 
@@ -340,13 +336,13 @@ def test_in_virtual_time_no_decision_is_ended() -> None:
 def test_a_pod_that_was_ended_waits_longer_each_time_and_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World()
     assembly = world.assembly
-    pod = world.known["default/strange"] = make_pod("strange", nodeSelector={"disk": "ssd"})
+    pod = make_pod("strange", nodeSelector={"disk": "ssd"})
 
     def over(*given: Any, **named: Any) -> SchedulingRecord:
         return in_time._ended(assembly.profiles[NAME], PodInfo(pod), assembly.cache, "80ms")
 
     monkeypatch.setattr(TimedCycles, "schedule", over)
-    assembly.pod_handler.on_add(pod, initial=False)
+    world.add(pod)
     for overruns, seconds in ((1, 10), (2, 20), (3, 40)):
         now = assembly.clock.time()
         queued = assembly.queue.pop_nowait(now)
