@@ -60,5 +60,5 @@ async def test_members_are_pending_pods_and_their_group_is_one_entity() -> None:
         assert (await answer(app, "/explain?podGroup=default/nobody&pod=default/other"))[0] == 400
         pending = json.loads((await answer(app, "/pending"))[1])
         assert [one["message"] for one in pending["reasons"] if one["queue"] == "incomplete"] == [lacks]
-        schema = {"$ref": "#/components/schemas/Pending", "components": description()["components"]}
+        schema = {"$ref": "#/components/schemas/PendingInQueue", "components": description()["components"]}
         assert [problem.message for problem in Draft202012Validator(schema).iter_errors(pending)] == []
