@@ -1,13 +1,14 @@
 """A recording of a random cluster, made in a fraction of a second or two."""
 
 import asyncio
+import time
 from pathlib import Path
 
 from benchmarks.recorder.random_cluster import RandomCluster
 from kscheduler.config.loader import LoadedConfig, default_configuration
 from kscheduler.framework.registry import Registry
 from kscheduler.recorder.building import flight_recorder
-from kscheduler.recorder.flight_recorder import RecordSettings
+from kscheduler.recorder.flight_recorder import FlightRecorder, RecordSettings
 from kscheduler.recorder.replaying.recorded_configuration import configured_as
 from kscheduler.recorder.replaying.replay import Replay, runs_of
 from kscheduler.recorder.replaying.replayed_scheduler import Configure
@@ -42,10 +43,22 @@ def record(
         )
         recorder = cluster.recorder
         assert recorder is not None
-        await cluster.play(events, lambda turn: None if turn % TEND_EVERY else recorder.tend())
+        await cluster.play(events, lambda turn: None if turn % TEND_EVERY else tend(recorder, waits=segment_bytes > 0))
         return cluster
 
     return asyncio.run(play())
+
+
+def tend(recorder: FlightRecorder, *, waits: bool) -> None:
+    """What the service does every half second. `waits`: for the thread, since a turn takes no time here, and how many
+    segments there are must not depend on how busy the machine is.
+    """
+    recorder.tend()
+    for _ in range(200 if waits else 0):
+        recorder._thread.catch_up()
+        if recorder._thread.is_idle():
+            return
+        time.sleep(0.001)
 
 
 def replayed(path: Path, *, each_segment: bool = False, configure: Configure = configured_as) -> Replay:
