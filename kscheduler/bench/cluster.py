@@ -42,11 +42,10 @@ from kscheduler.assembly import Assembly, Ports
 from kscheduler.assembly.configured import ConfigurationReader
 from kscheduler.assembly.ports import no_waiters
 from kscheduler.bench.template import TemplateError
-from kscheduler.client.claim_writes import StoredClaim
 from kscheduler.client.watch import WatchEvent
 from kscheduler.config.feature_gates import DEFAULT_GATES, FeatureGates
 from kscheduler.framework.status import SUCCESS, Status
-from kscheduler.in_memory.claims import PROTECTED, UNPROTECTED, InMemoryClaims
+from kscheduler.in_memory.claims import InMemoryClaims
 from kscheduler.in_memory.cluster import InMemoryCluster, T
 from kscheduler.informers.informer import Informer
 from kscheduler.scheduling.failures.status_writer import StatusWriter
@@ -259,14 +258,6 @@ class StandInClaims(InMemoryClaims):
         """Accept a write."""
         changed = self._unseen[claim.key] = self._stand_in.write(RESOURCE_CLAIMS, claim, _replace(claim))
         return changed
-
-    async def protect(self, stored: StoredClaim) -> StoredClaim:
-        """Accept the finalizer."""
-        return StoredClaim(self.put(stored.claim), PROTECTED)
-
-    async def unprotect(self, stored: StoredClaim) -> StoredClaim:
-        """Accept that it goes."""
-        return StoredClaim(self.put(stored.claim), UNPROTECTED)
 
     async def delete(self, claim: ResourceClaim) -> None:
         """Accept that a claim goes."""

@@ -177,6 +177,13 @@ class InMemoryCluster:
         """Implements `scheduling.failures.status_writer.StatusPatcher`."""
         if self.before is not None:
             await self.before(APIRequest.STATUS, pod)
+        patched = self.apply_status(pod, condition, nominated_node_name)
+        if self.after is not None:
+            await self.after(APIRequest.STATUS, pod)
+        return patched
+
+    def apply_status(self, pod: Pod, condition: Condition | None, nominated_node_name: str | None) -> Pod:
+        """A condition and a nomination take effect, if they change anything."""
         current = self.current(pod)
         if current is None:
             return pod
@@ -185,11 +192,9 @@ class InMemoryCluster:
             status = msgspec.structs.replace(status, conditions=(condition,))
         if nominated_node_name is not None:
             status = msgspec.structs.replace(status, nominated_node_name=nominated_node_name)
-        if status != current.status:
-            current = self.write(PODS, current, msgspec.structs.replace(current, status=status))
-        if self.after is not None:
-            await self.after(APIRequest.STATUS, pod)
-        return current
+        if status == current.status:
+            return current
+        return self.write(PODS, current, msgspec.structs.replace(current, status=status))
 
     def current(self, pod: Pod) -> Pod | None:
         """The newest state of the pod that a request names; `None`: it is gone."""
