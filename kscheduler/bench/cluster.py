@@ -83,6 +83,17 @@ class StandIn(InMemoryCluster):
             raise TemplateError(f"{kind.name} {obj.key} is created twice")
         self.informers[kind].apply(WatchEvent("ADDED", obj))
 
+    def put(self, kind: Kind, obj: KubeObject, *, initial: bool = False) -> None:
+        """Show an object at once, or a newer version of it."""
+        del initial
+        self.informers[kind].apply(WatchEvent("MODIFIED", obj))
+
+    def remove(self, kind: Kind, key: str) -> None:
+        """Remove the object of this key, if it has been shown."""
+        found = self.stores[kind].get(key)
+        if found is not None:
+            self.delete(kind, found)
+
     def delete(self, kind: Kind, obj: KubeObject) -> None:
         """Remove an object."""
         self._events.append((kind, WatchEvent("DELETED", obj)))

@@ -38,7 +38,7 @@ class WrittenObjects(InMemoryCluster):
         return convert(self.server.put(kind, {**parts, "status": tree.get("status", {})}), type(new))
 
     def apply_eviction(self, pod: Pod, condition: Condition) -> None:
-        """A victim begins to terminate; anyone who plays the kubelet ends it."""
+        """A victim begins to terminate; the test, which plays the kubelet, ends it."""
         metadata = replace(pod.metadata, deletion_timestamp="2026-11-21T00:00:00Z")
         preempted = Condition(type=condition.type, status="True", reason=condition.reason)
         self.write(PODS, pod, replace(pod, metadata=metadata, status=replace(pod.status, conditions=(preempted,))))
@@ -51,7 +51,7 @@ class StoredClaims(InMemoryClaims):
         super().__init__(objects)
         self._server = objects.server
         self.refusal: asyncio.Future[None] | None = None
-        """Set: anyone who wants to write an allocation waits until this is done, and is refused."""
+        """Set: a write of an allocation waits until this is done, and is refused."""
 
     def find(self, key: str) -> ResourceClaim | None:
         """The claim as it is stored."""
