@@ -42,11 +42,10 @@ from kscheduler.assembly import Assembly, Ports
 from kscheduler.assembly.configured import ConfigurationReader
 from kscheduler.assembly.ports import no_waiters
 from kscheduler.bench.template import TemplateError
-from kscheduler.client.claim_writes import StoredClaim
 from kscheduler.client.watch import WatchEvent
 from kscheduler.config.feature_gates import DEFAULT_GATES, FeatureGates
 from kscheduler.framework.status import SUCCESS, Status
-from kscheduler.in_memory.claims import PROTECTED, UNPROTECTED, InMemoryClaims
+from kscheduler.in_memory.claims import InMemoryClaims
 from kscheduler.in_memory.cluster import InMemoryCluster, T
 from kscheduler.informers.informer import Informer
 from kscheduler.scheduling.failures.status_writer import StatusWriter
@@ -83,6 +82,17 @@ class StandIn(InMemoryCluster):
         if obj.key in self.informers[kind].store:
             raise TemplateError(f"{kind.name} {obj.key} is created twice")
         self.informers[kind].apply(WatchEvent("ADDED", obj))
+
+    def put(self, kind: Kind, obj: KubeObject, *, initial: bool = False) -> None:
+        """Show an object at once, or a newer version of it."""
+        del initial
+        self.informers[kind].apply(WatchEvent("MODIFIED", obj))
+
+    def remove(self, kind: Kind, key: str) -> None:
+        """Remove the object of this key, if it has been shown."""
+        found = self.stores[kind].get(key)
+        if found is not None:
+            self.delete(kind, found)
 
     def delete(self, kind: Kind, obj: KubeObject) -> None:
         """Remove an object."""
@@ -259,14 +269,6 @@ class StandInClaims(InMemoryClaims):
         """Accept a write."""
         changed = self._unseen[claim.key] = self._stand_in.write(RESOURCE_CLAIMS, claim, _replace(claim))
         return changed
-
-    async def protect(self, stored: StoredClaim) -> StoredClaim:
-        """Accept the finalizer."""
-        return StoredClaim(self.put(stored.claim), PROTECTED)
-
-    async def unprotect(self, stored: StoredClaim) -> StoredClaim:
-        """Accept that it goes."""
-        return StoredClaim(self.put(stored.claim), UNPROTECTED)
 
     async def delete(self, claim: ResourceClaim) -> None:
         """Accept that a claim goes."""

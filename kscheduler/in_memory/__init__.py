@@ -1,4 +1,4 @@
-"""A cluster in memory, for all who play a scheduler without an API server: what-if, benchmarks, replay, shadow, tests.
+"""A cluster in memory, for what runs a scheduler without an API server: what-if, benchmarks, replay, shadow, tests.
 
     cluster   objects by kind, changes that reach the handlers, and the API server's part of each request, as `Ports`
     claims    the API server's part of claims to devices

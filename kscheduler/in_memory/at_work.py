@@ -24,7 +24,7 @@ def workers_over(assembly: Assembly, cluster: InMemoryCluster, count: int = WORK
 
 @asynccontextmanager
 async def at_work(assembly: Assembly, workers: Workers, *more: Coroutine[Any, Any, object]) -> AsyncIterator[None]:
-    """With workers, flushes of the queue, and more that runs beside them; what one fails with is raised at the end."""
+    """With workers, flushes of the queue, and `more` beside them; what one of them fails with is raised at the end."""
     tasks = [asyncio.ensure_future(work) for work in (workers.run(), workers.keep_flushing(), *more)]
     try:
         async with while_running(tasks):

@@ -1,6 +1,6 @@
 """The API server's part of claims to devices, in memory: each write is accepted, and shown at once.
 
-Limits: nobody deletes a claim that is being written, so a finalizer is taken for written and protects nothing.
+Limits: a finalizer protects nothing, as nobody deletes a claim that is being written.
 """
 
 from typing import Any, Final
@@ -55,11 +55,11 @@ class InMemoryClaims:
 
     async def protect(self, stored: StoredClaim) -> StoredClaim:
         """Its finalizer comes."""
-        return StoredClaim(stored.claim, PROTECTED)
+        return StoredClaim(self.put(stored.claim), PROTECTED)
 
     async def unprotect(self, stored: StoredClaim) -> StoredClaim:
         """Its finalizer goes."""
-        return StoredClaim(stored.claim, UNPROTECTED)
+        return StoredClaim(self.put(stored.claim), UNPROTECTED)
 
     async def reserve(
         self,

@@ -9,9 +9,10 @@
                    request took effect or, as if the response was lost, after it
     ports          all of this for an `Assembly`; `reading_ports` for a scheduler that must not write
 
-Whoever makes an `Assembly` of these ports lets it `listen_to(cluster.listeners)` before the first object is put.
+An `Assembly` over these ports must `listen_to(cluster.listeners)` before the first object is put.
 
-Limits: there are no resource versions, and so no conflicts. A handler that raises is the caller's to deal with.
+Limits: there are no resource versions, and so no conflicts. What a handler raises, the caller gets. The hooks see
+requests about pods only; claims to devices (`in_memory.claims`), volumes and pod groups are a policy's to fail.
 """
 
 import asyncio
@@ -51,7 +52,7 @@ Hook = Callable[[APIRequest, Pod], Awaitable[Status | None]]
 
 
 class Listeners(list[Handler[Any]]):
-    """Who hears of the changes of a kind, in this order."""
+    """The handlers of a kind, in the order in which they hear of a change."""
 
     def add_handler(self, handler: Handler[Any]) -> None:
         """Call it for each change from now on."""
@@ -69,7 +70,7 @@ class InMemoryCluster:
         self.before: Hook | None = None
         self.after: Hook | None = None
         self.wake: Callable[[], None] = no_waiters
-        """Called on each arrival in the queue: set by whoever has workers."""
+        """Called on each arrival in the queue; `workers_over` sets it."""
 
     def store(self, kind: Kind) -> Store[Any]:
         """The objects of a kind."""
@@ -129,7 +130,7 @@ class InMemoryCluster:
             self.deliver(kind, old, None)
 
     def deliver(self, kind: Kind, old: KubeObject | None, new: KubeObject | None, *, initial: bool = False) -> None:
-        """Those who listen hear of a change: an addition without an old state, a deletion without a new one."""
+        """Tell the handlers of a change: an addition has no old state, a deletion no new one."""
         for handler in self.listeners[kind]:
             if old is None:
                 handler.on_add(new, initial)
@@ -177,6 +178,13 @@ class InMemoryCluster:
         """Implements `scheduling.failures.status_writer.StatusPatcher`."""
         if self.before is not None:
             await self.before(APIRequest.STATUS, pod)
+        patched = self.apply_status(pod, condition, nominated_node_name)
+        if self.after is not None:
+            await self.after(APIRequest.STATUS, pod)
+        return patched
+
+    def apply_status(self, pod: Pod, condition: Condition | None, nominated_node_name: str | None) -> Pod:
+        """A condition and a nomination take effect, if they change anything."""
         current = self.current(pod)
         if current is None:
             return pod
@@ -185,11 +193,9 @@ class InMemoryCluster:
             status = msgspec.structs.replace(status, conditions=(condition,))
         if nominated_node_name is not None:
             status = msgspec.structs.replace(status, nominated_node_name=nominated_node_name)
-        if status != current.status:
-            current = self.write(PODS, current, msgspec.structs.replace(current, status=status))
-        if self.after is not None:
-            await self.after(APIRequest.STATUS, pod)
-        return current
+        if status == current.status:
+            return current
+        return self.write(PODS, current, msgspec.structs.replace(current, status=status))
 
     def current(self, pod: Pod) -> Pod | None:
         """The newest state of the pod that a request names; `None`: it is gone."""

@@ -17,7 +17,7 @@ from kscheduler.api.devices import AllocationResult, ResourceClaim, ResourceClai
 from kscheduler.api.kinds import PODS, RESOURCE_CLAIMS
 from kscheduler.client.claim_writes import StoredClaim
 from kscheduler.framework.rules.device_readiness import DeviceFailedError, is_ready
-from kscheduler.in_memory.claims import FREE, InMemoryClaims, read, reserved
+from kscheduler.in_memory.claims import FREE, PROTECTED, UNPROTECTED, InMemoryClaims, read, reserved
 from kscheduler.in_memory.cluster import InMemoryCluster
 from kscheduler.scenario.device_claims import specs_of_made, with_claims
 from kscheduler.scenario.scenario import ClusterObjects
@@ -129,6 +129,14 @@ class SimulatedClaims(InMemoryClaims):
     async def get_claim(self, namespace: str, name: str) -> StoredClaim:
         """The claim with its devices ready. Raises `APIError` (404)."""
         return read(_as_if_ready((await super().get_claim(namespace, name)).claim))
+
+    async def protect(self, stored: StoredClaim) -> StoredClaim:
+        """Nothing is deleted meanwhile."""
+        return StoredClaim(stored.claim, PROTECTED)
+
+    async def unprotect(self, stored: StoredClaim) -> StoredClaim:
+        """Nothing is deleted meanwhile."""
+        return StoredClaim(stored.claim, UNPROTECTED)
 
     async def reserve(
         self,

@@ -6,13 +6,15 @@ from typing import Any
 
 from kscheduler.aio.clock import VirtualClock
 from kscheduler.api.core import Pod
+from kscheduler.api.kinds import PODS
 from kscheduler.api.meta import Condition
-from kscheduler.assembly import Assembly, Ports
+from kscheduler.assembly import Assembly
 from kscheduler.config.feature_gates import parse_feature_gates
 from kscheduler.config.loader import default_configuration
 from kscheduler.framework.cluster.preemption import Preemption
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.registry import Registry
+from kscheduler.in_memory.cluster import InMemoryCluster
 from kscheduler.scheduling.extenders.extender_results import Extenders
 from kscheduler.scheduling.foreign_bindings import ForeignBindings
 from kscheduler.scheduling.observations import Observations
@@ -85,8 +87,8 @@ class StartedPreemptions:
         self.given_back.append(pod.key)
 
 
-class SchedulerHarness:
-    """A scheduler with one given profile, and four workers by default."""
+class SchedulerHarness(InMemoryCluster):
+    """A scheduler with one given profile, and four workers by default, whom a test wakes."""
 
     def __init__(
         self,
@@ -103,22 +105,29 @@ class SchedulerHarness:
         observer: object | None = None,
     ) -> None:
         """`gates`: as in `--feature-gates`. `pod_of`: by default, the pods given to `add`. `observer` hears first."""
+        super().__init__()
         self.clock = VirtualClock() if clock is None else clock
         self.cache = cache
-        self.store: dict[str, Pod] = {}
         self.reported = ReportedFailures() if reported is None else reported
         self.recorded = RecordedEvents()
         self.started = StartedPreemptions()
         self.observations = Observations()
         self.taken = ForeignBindings(self.observations, self.clock)
-        self.wake: Callable[[], None] = lambda: None
         config = default_configuration("kscheduler", parse_feature_gates(gates))
-        self._extenders, self._observer = extenders, observer
         ready = {profile.name: profile}
+        ports = self.ports(
+            statuses=self.reported,
+            events=self.recorded,
+            pod_of=pod_of or self.pod_of,
+            observations=self.observations,
+            extenders=lambda _: extenders,
+            taken=self.taken,
+            journal=observer,
+        )
         assembly = Assembly(
             config,
             Registry(),
-            self._ports(pod_of or self.store.get),
+            ports,
             self.clock,
             cache=cache,
             build=lambda *_: ready,
@@ -131,22 +140,10 @@ class SchedulerHarness:
         self.limit = AdaptiveLimit(limit, limit)
         self.workers = Workers(workers, self.queue, self.scheduler, self.limit, self.clock)
 
-    def _ports(self, pod_of: Callable[[str], Pod | None]) -> Ports:
-        return Ports(
-            statuses=self.reported,
-            events=self.recorded,
-            pod_of=pod_of,
-            on_arrival=lambda: self.wake(),  # noqa: PLW0108  # a test sets it later
-            observations=self.observations,
-            extenders=lambda _: self._extenders,
-            taken=self.taken,
-            journal=self._observer,
-        )
-
     def add(self, *pods: Pod) -> None:
         """Put pods that need a node into the store and the queue."""
         for pod in pods:
-            self.store[pod.key] = pod
+            self.stores[PODS].put(pod.key, pod)
             self.queue.add(PodInfo(pod), self.clock.time())
 
     def where(self, key: str) -> str:

@@ -24,7 +24,7 @@ class RecordedCluster(InMemoryCluster):
     """Recorded objects. One that a handler cannot read costs that object and not the run, as with an informer."""
 
     def deliver(self, kind: Kind, old: KubeObject | None, new: KubeObject | None, *, initial: bool = False) -> None:
-        """Those who listen hear of a change."""
+        """Tell the handlers of a change."""
         with contextlib.suppress(Exception):
             super().deliver(kind, old, new, initial=initial)
 

@@ -7,6 +7,7 @@ import pytest
 
 from kscheduler.aio.clock import VirtualClock
 from kscheduler.api.core import Pod
+from kscheduler.api.kinds import PODS
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows
 from kscheduler.framework.nodes.search_budget import SearchTimeBudget
@@ -116,7 +117,7 @@ async def test_a_pod_that_goes_meanwhile_is_let_go() -> None:
     async with working(harness):
         left = searches.left
         assert 0 < left < 100
-        del harness.store["default/gone"]
+        harness.stores[PODS].remove("default/gone")
         await turns(120)
     assert (binder.bound, searches.filtered) == ([], ["gone"])
     assert searches.left == left, "nobody searches for it any more: its attempt would hold what it asks for until then"

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from kscheduler.api.core import Pod
+from kscheduler.api.kinds import PODS
 from kscheduler.config.types import Extender, ExtenderManagedResource
 from kscheduler.framework.status import SUCCESS, Status, error
 from kscheduler.scheduling.attempt.extenders import LEAST_SWEPT, TURNS_PER_LINE
@@ -134,7 +135,7 @@ async def test_a_pod_that_is_gone_when_its_turn_comes_is_not_queried_about(again
         await turns()
         harness.add(make_pod("late", labels={"asks": "yes"}, uid="first"))
         await turns()
-        del harness.store["default/late"]
+        harness.stores[PODS].remove("default/late")
         if again:
             harness.add(make_pod("late", labels={"asks": "yes"}, uid="second"))
             await turns()
@@ -152,7 +153,7 @@ async def test_a_pod_that_is_deleted_while_it_is_queried_about_is_not_bound() ->
     async with working(harness):
         harness.add(make_pod("slow", labels={"asks": "yes"}))
         await turns()
-        del harness.store["default/slow"]
+        harness.stores[PODS].remove("default/slow")
         extenders.gate.set()
         await turns()
         assert (bound.bound, harness.reported.notes) == ([], [])
@@ -169,7 +170,7 @@ async def test_pods_that_are_deleted_while_they_stand_in_line_leave_it() -> None
             harness.add(pod)
             if number >= TURNS_PER_LINE:
                 await asyncio.sleep(0)
-                del harness.store[pod.key]
+                harness.stores[PODS].remove(pod.key)
                 harness.pod_handler.on_delete(pod)
         await turns()
         assert harness.scheduler.lines.standing() <= LEAST_SWEPT
@@ -190,7 +191,7 @@ async def test_a_pod_that_names_another_scheduler_while_it_is_queried_about_is_n
         (in_line,) = names - {name for name, _ in extenders.queried}
         is_queried_about = extenders.queried[0][0]
         for name in (in_line, is_queried_about):
-            harness.store[f"default/{name}"] = make_pod(name, labels={"asks": "yes"}, schedulerName="another")
+            harness.stores[PODS].put(f"default/{name}", make_pod(name, labels={"asks": "yes"}, schedulerName="another"))
         extenders.gate.set()
         await turns(500)
         assert set(bound.bound) == names - {in_line, is_queried_about}
@@ -205,7 +206,7 @@ async def test_a_pod_that_concerns_others_when_it_fails_gives_its_turn_back_wher
     async with working(harness):
         harness.add(make_pod("slow", labels={"asks": "one"}))
         await turns()
-        harness.store["default/slow"] = make_pod("slow", labels={"asks": "another"})
+        harness.stores[PODS].put("default/slow", make_pod("slow", labels={"asks": "another"}))
         extenders.gate.set()
         await turns()
         assert harness.reported.notes == ["0/2 nodes are available: 2 busy."]

@@ -3,6 +3,7 @@
 import pytest
 import structlog
 
+from kscheduler.api.kinds import PODS
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.framework.status import Code, Fault, Status, error, unresolvable, unschedulable
@@ -106,9 +107,9 @@ def test_a_pod_that_is_no_longer_ours_is_let_go_without_a_word(now_known: object
     harness.add(make_pod("p"))
     queued = harness.queue.pop_nowait(harness.clock.time())
     assert queued is not None
-    del harness.store["default/p"]
+    harness.stores[PODS].remove("default/p")
     if now_known is not None:
-        harness.store["default/p"] = now_known  # type: ignore[assignment]  # a Pod
+        harness.stores[PODS].put("default/p", now_known)
     harness.failures.handle(queued, FAILED, harness.clock.time())
     assert harness.where("default/p") == ""
     assert harness.reported.reports == []
@@ -120,7 +121,8 @@ def test_the_newest_version_is_what_is_tried_next() -> None:
     harness.add(make_pod("p"))
     queued = harness.queue.pop_nowait(harness.clock.time())
     assert queued is not None
-    newest = harness.store["default/p"] = make_pod("p", labels={"changed": "yes"})
+    newest = make_pod("p", labels={"changed": "yes"})
+    harness.stores[PODS].put("default/p", newest)
     harness.failures.handle(queued, REJECTED, harness.clock.time())
     found = harness.queue.find("default/p")
     assert found is not None
@@ -176,7 +178,7 @@ def test_a_nomination_that_the_status_does_not_show_yet_outlives_a_silent_failur
 def test_a_nomination_of_a_pod_that_cannot_be_read_any_more_keeps_nobody_from_the_queue() -> None:
     harness = SchedulerHarness(profile(), cluster("n1"))
     queued = in_flight(harness)
-    harness.store["default/p"] = make_pod("p", requests={"cpu": "a lot"})
+    harness.stores[PODS].put("default/p", make_pod("p", requests={"cpu": "a lot"}))
     harness.failures.handle(queued, no_node_fits("n1"), harness.clock.time())
     assert harness.where("default/p") == "unschedulable"
     assert harness.cache.nominator.nominated_node(queued.pod) == ""
@@ -240,13 +242,15 @@ def test_a_changed_pod_is_forgiven_its_refusals(
         fail_again(harness, REFUSED)
     changed = make_pod("p", **fields)
     if while_in_flight:
-        harness.store["default/p"] = changed
+        harness.stores[PODS].put("default/p", changed)
         assert round(fail_again(harness, REFUSED)) == (10 if is_forgiven else 300)
         return
     found = harness.queue.find("default/p")
     assert found is not None
     now = found[1].timestamp + 1.0
-    old, harness.store["default/p"] = harness.store["default/p"], changed
+    old = harness.pod_of("default/p")
+    assert old is not None
+    harness.stores[PODS].put("default/p", changed)
     harness.queue.update(old, PodInfo(changed), now)
     assert found[1].refusals == (0 if is_forgiven else 5)
     harness.queue.flush_backoff(now + 11.0)

@@ -8,6 +8,7 @@ import pytest
 
 from kscheduler.api.codec import convert
 from kscheduler.api.core import Namespace
+from kscheduler.api.kinds import PODS
 from kscheduler.api.storage import StorageClass
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import NODE_ADD
@@ -103,8 +104,8 @@ def test_a_verdict_of_a_version_that_is_outdated_is_not_the_new_one_s(harness: S
     """The pod changes while it is tried: what was found out is true of what it was."""
     queued = harness.queue.pop_nowait(harness.clock.time())
     assert queued is not None
-    old, new = harness.store[queued.key], make_pod("p0", labels={"app": "new"})
-    harness.store[queued.key] = new
+    old, new = queued.pod.pod, make_pod("p0", labels={"app": "new"})
+    harness.stores[PODS].put(queued.key, new)
     harness.queue.update(old, PodInfo(new), harness.clock.time())
     harness.scheduler.decide(queued)
     drain(harness)

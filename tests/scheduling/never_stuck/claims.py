@@ -1,44 +1,69 @@
-"""The API server of a never-stuck run as writers of claims see it: each write is applied at once."""
+"""The API server of a never-stuck run as the scheduler's writes reach it: applied at once, unless they conflict."""
 
 import asyncio
-from copy import deepcopy
-from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from kscheduler.api.codec import convert
 from kscheduler.api.core import Pod, PodExtendedResourceClaimStatus
-from kscheduler.api.devices import (
-    DELETE_PROTECTION,
-    AllocationResult,
-    ResourceClaim,
-    ResourceClaimConsumerReference,
-)
-from kscheduler.api.kinds import RESOURCE_CLAIMS
+from kscheduler.api.devices import AllocationResult, ResourceClaim, ResourceClaimConsumerReference
+from kscheduler.api.kinds import PODS, RESOURCE_CLAIMS, Kind
+from kscheduler.api.meta import Condition, KubeObject
 from kscheduler.client.claim_writes import StoredClaim
 from kscheduler.client.errors import APIError, APIStatus
-from tests.scheduling.never_stuck.server import Server, Tree
+from kscheduler.in_memory.claims import InMemoryClaims
+from kscheduler.in_memory.cluster import InMemoryCluster, T
+from tests.scheduling.never_stuck.server import Server
 
 
-class StoredClaims:
-    """Implements `scheduling.claims.claim_storage.ClaimStorage`."""
+class WrittenObjects(InMemoryCluster):
+    """Requests of the scheduler change the server's objects; the watches show that when they are delivered."""
 
     def __init__(self, server: Server) -> None:
-        self._server = server
+        super().__init__()
+        self.server = server
+
+    def current(self, pod: Pod) -> Pod | None:
+        """The pod as the server has it."""
+        tree = self.server.objects[PODS].get(pod.key)
+        return convert(tree, Pod) if tree is not None and tree["metadata"]["uid"] == pod.metadata.uid else None
+
+    def write(self, kind: Kind, old: KubeObject, new: T) -> T:
+        """A request has changed an object."""
+        tree = msgspec.json.decode(msgspec.json.encode(new))
+        known = self.server.get(kind, new.key) or {"metadata": {}, "spec": {}}
+        # What has its default is left out of a tree: that has an effect in a status, and nothing else is reset.
+        parts = {part: {**known[part], **tree.get(part, {})} for part in ("metadata", "spec")}
+        return convert(self.server.put(kind, {**parts, "status": tree.get("status", {})}), type(new))
+
+    def apply_eviction(self, pod: Pod, condition: Condition) -> None:
+        """A victim begins to terminate; the test, which plays the kubelet, ends it."""
+        metadata = replace(pod.metadata, deletion_timestamp="2026-11-21T00:00:00Z")
+        preempted = Condition(type=condition.type, status="True", reason=condition.reason)
+        self.write(PODS, pod, replace(pod, metadata=metadata, status=replace(pod.status, conditions=(preempted,))))
+
+
+class StoredClaims(InMemoryClaims):
+    """Claims to devices of that server."""
+
+    def __init__(self, objects: WrittenObjects) -> None:
+        super().__init__(objects)
+        self._server = objects.server
         self.refusal: asyncio.Future[None] | None = None
         """Set: a write of an allocation waits until this is done, and is refused."""
 
-    async def get_claim(self, namespace: str, name: str) -> StoredClaim:
-        """The claim as it is stored. Raises `APIError` where it is gone."""
-        return self._stored(self._tree(f"{namespace}/{name}"))
+    def find(self, key: str) -> ResourceClaim | None:
+        """The claim as it is stored."""
+        tree = self._server.objects[RESOURCE_CLAIMS].get(key)
+        return None if tree is None else convert(tree, ResourceClaim)
 
-    async def protect(self, stored: StoredClaim) -> StoredClaim:
-        """With the finalizer."""
-        return self._put(stored, lambda tree: tree["metadata"].update(finalizers=[DELETE_PROTECTION]))
-
-    async def unprotect(self, stored: StoredClaim) -> StoredClaim:
-        """Without the finalizer."""
-        return self._put(stored, lambda tree: tree["metadata"].pop("finalizers", None))
+    def put(self, claim: ResourceClaim) -> ResourceClaim:
+        """A claim is written. Raises `APIError` where somebody else was faster."""
+        known = self.find(claim.key)
+        if known is not None and known.metadata.resource_version != claim.metadata.resource_version:
+            raise APIError(APIStatus(kind="Status", code=409, message="modified", reason="Conflict"))
+        return self._cluster.write(RESOURCE_CLAIMS, claim, claim)
 
     async def reserve(
         self,
@@ -48,39 +73,10 @@ class StoredClaims:
         allocated_at: str | None,
     ) -> StoredClaim:
         """With allocation and reservation. Raises `APIError` where a test refuses it."""
-        del allocated_at
         if self.refusal is not None:
             await self.refusal
             raise APIError(APIStatus(kind="Status", code=403, message="refused", reason="Forbidden"))
-
-        def change(tree: Tree) -> None:
-            status = tree.setdefault("status", {})
-            status.setdefault("reservedFor", []).append(msgspec.to_builtins(consumer))
-            if allocation is not None:
-                status["allocation"] = msgspec.to_builtins(allocation)
-
-        return self._put(stored, change)
-
-    async def free(self, stored: StoredClaim) -> StoredClaim:
-        """Without allocation and reservations."""
-        return self._put(stored, lambda tree: tree.update(status={}))
-
-    async def release(self, namespace: str, name: str, claim_uid: str, pod_uid: str) -> StoredClaim:
-        """Without the reservation of one pod."""
-        del claim_uid
-        stored = await self.get_claim(namespace, name)
-
-        def change(tree: Tree) -> None:
-            reserved = tree["status"].get("reservedFor", [])
-            tree["status"]["reservedFor"] = [entry for entry in reserved if entry["uid"] != pod_uid]
-
-        return self._put(stored, change)
-
-    async def create(self, claim: ResourceClaim, generate_name: str) -> StoredClaim:
-        """A claim with a name of its own."""
-        tree = msgspec.to_builtins(claim)
-        tree["metadata"]["name"] = f"{generate_name}{self._server.version}"
-        return self._stored(self._server.put(RESOURCE_CLAIMS, tree))
+        return await super().reserve(stored, consumer, allocation, allocated_at)
 
     async def delete(self, claim: ResourceClaim) -> None:
         """The claim is gone."""
@@ -88,19 +84,3 @@ class StoredClaims:
 
     async def report_pod(self, pod: Pod, status: PodExtendedResourceClaimStatus) -> None:
         """Nobody reads it here."""
-
-    def _tree(self, key: str) -> Tree:
-        tree = self._server.get(RESOURCE_CLAIMS, key)
-        if tree is None:
-            raise APIError(APIStatus(kind="Status", code=404, message="not found", reason="NotFound"))
-        return tree
-
-    def _put(self, stored: StoredClaim, change: Any) -> StoredClaim:
-        tree = self._tree(stored.claim.key)
-        if tree["metadata"]["resourceVersion"] != stored.claim.metadata.resource_version:
-            raise APIError(APIStatus(kind="Status", code=409, message="modified", reason="Conflict"))
-        change(tree)
-        return self._stored(self._server.put(RESOURCE_CLAIMS, tree))
-
-    def _stored(self, tree: Tree) -> StoredClaim:
-        return StoredClaim(convert(tree, ResourceClaim), deepcopy(tree))

@@ -6,7 +6,6 @@ happens meanwhile happens while it is in flight.
 """
 
 import asyncio
-from collections.abc import Collection, Hashable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -25,6 +24,7 @@ from kscheduler.api.kinds import (
 from kscheduler.api.meta import Condition
 from kscheduler.api.storage import PersistentVolume, PersistentVolumeClaim
 from kscheduler.assembly import Assembly, Ports
+from kscheduler.assembly.ports import NoStatuses
 from kscheduler.config.loader import default_configuration
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.framework.status import SUCCESS, Status, error
@@ -36,7 +36,7 @@ from kscheduler.scheduling.failure import failure_of_record
 from kscheduler.scheduling.handlers.workloads import StoredWorkloads
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.record import SchedulingRecord
-from tests.scheduling.never_stuck.claims import StoredClaims
+from tests.scheduling.never_stuck.claims import StoredClaims, WrittenObjects
 from tests.scheduling.never_stuck.server import WATCHED, Server
 
 CONFIG: Final = default_configuration("kscheduler")
@@ -75,7 +75,8 @@ class Service:
         """By UID."""
         self.held: list[ReportedHold] = []
         self.volume_writes_fail = False
-        self.claims = StoredClaims(self.server)
+        self._written = WrittenObjects(self.server)
+        self.claims = StoredClaims(self._written)
         self._tasks: set[asyncio.Task[None]] = set()
         self.observations = _HeardHints()
         assembly = Assembly(CONFIG, registry(), self._ports(), self.clock)
@@ -84,10 +85,9 @@ class Service:
         self.failures, self.evictions, self.scheduler = assembly.failures, assembly.evictions, assembly.scheduler
 
     def _ports(self) -> Ports:
-        return Ports(
+        return self._written.ports(
             binder=_Writer(self),
-            evictor=_VictimWriter(self.server),
-            statuses=_Conditions(self.server),
+            statuses=_Conditions(self._written),
             volume_writer=_VolumeWriter(self),
             claim_storage=self.claims,
             pod_of=self.informers[PODS].store.get,
@@ -233,22 +233,6 @@ class _Writer:
         return await sent.answer
 
 
-class _VictimWriter:
-    """Begins to delete victims; the player of the kubelet ends it. Implements `VictimWriter`."""
-
-    def __init__(self, server: Server) -> None:
-        self._server = server
-
-    async def evict_pod(self, pod: Pod, condition: Condition) -> bool:
-        tree = self._server.get(PODS, pod.key)
-        if tree is None or tree["metadata"]["uid"] != pod.metadata.uid:
-            return False
-        tree["metadata"]["deletionTimestamp"] = "2026-11-21T00:00:00Z"
-        tree["status"]["conditions"] = [{"type": condition.type, "status": "True", "reason": condition.reason}]
-        self._server.put(PODS, tree)
-        return True
-
-
 class _VolumeWriter:
     """Writes at once, as long as nobody else was faster. Implements `framework.cluster.volumes.VolumeWriter`."""
 
@@ -275,39 +259,22 @@ class _VolumeWriter:
         return convert(self._service.server.put(kind, tree), kind.type)
 
 
-class _Conditions:
-    """Failures become conditions, and so come back as updates. Implements `FailureSink`."""
+class _Conditions(NoStatuses):
+    """Failures become conditions, and so come back as updates; one that is there already does not."""
 
-    def __init__(self, server: Server) -> None:
-        self._server = server
+    def __init__(self, written: WrittenObjects) -> None:
+        self._written = written
 
     def report(self, pod: Pod, condition: Condition, note: str, nominated_node_name: str | None = None) -> None:
         del note
-        tree = self._server.get(PODS, pod.key)
-        if tree is None or tree["metadata"]["uid"] != pod.metadata.uid:
-            return
-        wanted = {"type": condition.type, "status": condition.status, "message": condition.message}
-        status = {**tree["status"], "conditions": [wanted]}
-        if nominated_node_name is not None:
-            status["nominatedNodeName"] = nominated_node_name
-        if status != tree["status"]:
-            self._server.put(PODS, {**tree, "status": status})
+        timeless = Condition(type=condition.type, status=condition.status, message=condition.message)
+        self._written.apply_status(pod, timeless, nominated_node_name)
 
     async def patch_pod_status(self, pod: Pod, condition: Condition | None, nominated_node_name: str) -> bool:
         """Take a nomination back."""
         del condition
-        tree = self._server.get(PODS, pod.key)
-        if tree is None or tree["status"].get("nominatedNodeName", "") == nominated_node_name:
+        current = self._written.current(pod)
+        if current is None or current.status.nominated_node_name == nominated_node_name:
             return False
-        tree["status"]["nominatedNodeName"] = nominated_node_name
-        self._server.put(PODS, tree)
+        self._written.apply_status(pod, None, nominated_node_name)
         return True
-
-    def report_class(self, name: Hashable, members: Collection[str], condition: Condition) -> None:
-        """Conditions of whole classes change nothing here."""
-
-    def withdraw(self, uid: str) -> None:
-        """Nothing is kept back."""
-
-    async def settled(self, uid: str) -> None:
-        """Nothing is under way."""
