@@ -426,7 +426,7 @@ def refreshed(tmp_path: Path, body: str) -> refreshing.Refreshed:
         ("await self.handle.client.get('/api/v1/nodes')", "GET /api/v1/nodes: there is no API server here"),
         ("await self.handle.client.post('/api/v1/pods', b'{}')", "POST /api/v1/pods: there is no API server here"),
         ("await asyncio.Event().wait()", "`refresh` has not ended after 0 s"),
-        ("time.sleep(0.3)", "computes or waits for 0.3 s without an `await`"),
+        ("time.sleep(0.3)", "s without an `await`: nothing else runs then"),
     ],
 )
 def test_a_source_that_is_away_is_reported_and_no_mistake(
