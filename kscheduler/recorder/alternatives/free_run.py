@@ -28,6 +28,7 @@ from kscheduler.scheduling.attempt.context import Attempt
 from kscheduler.scheduling.attempt_events import EvictionStep, PodNotScheduled
 from kscheduler.scheduling.eviction.evictions import RunningPreemption
 from kscheduler.scheduling.observers import hears
+from kscheduler.scheduling.pod_log import PodLog
 from kscheduler.state.queue.queued_group import QueuedPodGroup
 
 SAMPLE_SECONDS: Final = 60.0
@@ -77,7 +78,7 @@ class FreeRun:
         self.assembly = Assembly(
             configured.config,
             configured.registry,
-            self._cluster.reading_ports(journal=self._messages),
+            self._cluster.reading_ports(journal=self._messages, log=PodLog(has_errors=False)),
             self.clock,
             build=that_only_decide,
         )

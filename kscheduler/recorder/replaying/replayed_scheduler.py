@@ -56,6 +56,7 @@ from kscheduler.scheduling.attempt_events import EvictionStep
 from kscheduler.scheduling.eviction.evictions import RunningPreemption
 from kscheduler.scheduling.extenders.extender_results import ExtenderResults
 from kscheduler.scheduling.failure import SCHEDULER_ERROR, UNSCHEDULABLE, Failure
+from kscheduler.scheduling.pod_log import PodLog
 from kscheduler.scheduling.profiles import Profiles
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.scheduling.supervision.supervisor import CircuitObserver
@@ -114,7 +115,7 @@ class ReplayedScheduler:
         self.assembly = Assembly(
             configured.config,
             configured.registry,
-            self._cluster.reading_ports(journal=self._journal, lister=self._lister),
+            self._cluster.reading_ports(journal=self._journal, lister=self._lister, log=PodLog(has_errors=False)),
             self.clock,
             cache=cache,
             has_classes=description.has_classes,

@@ -73,7 +73,9 @@ def _no_awaited_events(_profile: str, _plugins: frozenset[str]) -> Sequence[str]
 class PodLog:
     """Writes the log lines about the pods of one scheduler."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, has_errors: bool = True) -> None:
+        """`has_errors`: whether failed attempts are logged as errors; not where those of the past are played again."""
+        self._has_errors = has_errors
         self.recent = RecentAttempts()
         """What happened last, kept whatever is logged."""
         self._together = RejectedPodsBatch()
@@ -251,6 +253,8 @@ class PodLog:
             self._failed(due.queued, due.queued.last_error, due.extender, fields)
 
     def _failed(self, queued: QueuedPodInfo, err: str, extender: str, fields: Mapping[str, Any]) -> None:
+        if not self._has_errors:
+            return
         by = {"extender": extender} if extender else {}
         shown = {"attempts": queued.attempts, **fields, **by}
         _log.error("attempt_failed", pod=queued.key, uid=queued.pod.uid, err=err, **shown)
