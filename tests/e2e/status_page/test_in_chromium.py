@@ -1,5 +1,6 @@
 """The status page as people meet it: in Chromium, by keyboard, in the dark, without scripts, with hostile names."""
 
+import re
 from collections.abc import Iterator
 from urllib.parse import quote
 
@@ -8,6 +9,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
 from tests.builders import node_tree, pod_tree
+from tests.controlplane.process import wait_until
 from tests.e2e.status_page import shop
 from tests.e2e.status_page.browser import looking
 from tests.e2e.status_page.watched import Watched, watched
@@ -262,6 +264,13 @@ def test_a_narrow_window_shows_reasons_whole(browser: Browser, scene: Watched) -
         assert scroller.evaluate("place => place.scrollWidth <= place.clientWidth")
 
 
+def _cells(scene: Watched) -> str:
+    """Which nodes the overview shows."""
+    found = re.search(r'data-cells="([^"]+)"', scene.page("/ui/"))
+    assert found
+    return found[1]
+
+
 def test_the_longest_names_widen_no_page(browser: Browser, scene: Watched) -> None:
     long = ".".join(letter * 62 for letter in "wxyz")
     labels = {
@@ -269,10 +278,13 @@ def test_the_longest_names_widen_no_page(browser: Browser, scene: Watched) -> No
         "a" * 253 + "/" + "b" * 63: "\u0645\u0631\u062d\u0628\u0627 \U0001f680",
     }
     taint = {"key": "t" * 253 + "/" + "u" * 63, "value": "v" * 63, "effect": "NoSchedule"}
+    before = _cells(scene)
     scene.cluster.put("nodes", [node_tree(long, cpu="4", labels=labels, spec={"taints": [taint]})])
     scene.cluster.put("pods", [pod_tree(long, namespace="n" * 63, requests={"cpu": "400"})])
     story = f"/ui/pods/{'n' * 63}/{long}"
     scene.wait_for(story, "nodes are available")
+    # A page with the cells of before would reload by itself, in the middle of a look at it.
+    wait_until("the overview has the node", lambda: _cells(scene) != before, 30.0)
     for width in (390, 1440):
         with looking(browser, viewport={"width": width, "height": 800}) as (page, _):
             for path in ("/ui/", f"/ui/nodes/{long}", story, "/ui/search?q=xxx"):
