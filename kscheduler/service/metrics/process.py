@@ -106,7 +106,7 @@ SLOW_PATH = MetricSeries(
 )
 SINCE_RENEWAL = MetricSeries(
     "kscheduler_leader_election_renewal_age_seconds",
-    "Seconds since this process, which leads, has sent its last successful renewal. At renewDeadline it ends.",
+    "Seconds since this process, which leads, has sent its last successful renewal. At renewDeadline its term ends.",
     ("name",),
 )
 TRANSITIONS = MetricSeries(
