@@ -3,9 +3,9 @@
 429 and 5xx with Retry-After are retried up to ten times after exactly the time the server asks for: such an answer
 means that nothing was applied. Reads are retried when the connection breaks; writes never are, because their outcome
 is unknown (`UnknownOutcomeError`). 401 renews the credentials once. Watches have connections of their own, so that they
-never take one from a bind. A 2xx counts as success only if it is what the verb answers (`answers`). Requests go over
-our own connections (`http.pool`); watches, and everything that needs a proxy, go over aiohttp, which is imported for
-them. Limits: HTTP/1.1; `errors` bounds how long is waited.
+never take one from a bind. A 2xx counts as success only if it is what the verb answers (`response_checks`). Requests go
+over our own connections (`http.pool`); watches, and everything that needs a proxy, go over aiohttp, which is imported
+for them. Limits: HTTP/1.1; `errors` bounds how long is waited.
 """
 
 import time

@@ -416,7 +416,7 @@ class HTTPApp:
 
     def _notes(self) -> Iterable[str]:
         """Additional lines of `/readyz?verbose`: who leads, an API server that was not tested, a refused configuration
-        or certificate, profiles that went, plugins that are quarantined or held back, overcommitted nodes,
+        or certificate, removed profiles, plugins that are quarantined or held back, overcommitted nodes,
         unreadable objects, kinds that the server does not have.
         """
         if self._parts.election is not None:

@@ -140,7 +140,7 @@ class ConfigReloader:
         if not source.is_watched:
             await self._requested.wait()
             return
-        while not await finishes_within(self._wait_until_requested(), LOOK_SECONDS, self._parts.clock):
+        while not await finishes_within(self._requested.wait(), LOOK_SECONDS, self._parts.clock):
             with suppress(CallHangsError):  # a file system that does not answer: neither a change nor the end of us
                 if await self._threads.call(files.has_changed, LOOK_SECONDS) or self._has_hung:
                     return
@@ -153,11 +153,8 @@ class ConfigReloader:
             except CallHangsError:
                 await self._parts.clock.sleep(LOOK_SECONDS)
 
-    async def _wait_until_requested(self) -> None:
-        await self._requested.wait()
-
     async def _reload(self, source: ConfigSource, *, is_requested: bool = False, is_first: bool = False) -> None:
-        """Read, and take over or refuse. Never raises: whatever the file makes of us, the service goes on."""
+        """Read, and take over or refuse. Never raises: whatever the file contains, the service goes on."""
         async with self._parts.exchanging:
             await self._exchange(source, is_requested=is_requested, is_first=is_first)
 

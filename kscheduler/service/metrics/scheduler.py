@@ -24,7 +24,8 @@ from kscheduler.telemetry.series import LabelValues, MetricSeries
 
 PENDING_PODS = MetricSeries(
     "scheduler_pending_pods",
-    "Pods without a node: active, backoff (both backoff queues), unschedulable (without the gated), gated.",
+    "Pods without a node: active, backoff (both backoff queues), unschedulable (without the gated), gated; of pod "
+    "groups (Kubernetes 1.37) also incomplete and pending.",
     ("queue",),
 )
 QUEUED_ENTITIES = MetricSeries(
@@ -229,13 +230,13 @@ def status_source(statistics: Callable[[], StatusStatistics]) -> Source:
 
 # `workqueue_*`, as in every controller of Kubernetes, for our queue of Kubernetes Events.
 #
-# In kube-scheduler these are the queues of the controllers that keep its serving certificates; they will come with TLS.
+# In kube-scheduler these are the queues of the controllers that keep its serving certificates; ours have none.
 # Pending status patches are in `scheduler_pending_async_api_calls`, pods in `scheduler_pending_pods`.
 
 _NAME = ("name",)
 DEPTH = MetricSeries("workqueue_depth", "Items waiting in the queue.", _NAME)
 ADDS = MetricSeries("workqueue_adds_total", "Items put into the queue.", _NAME)
-RETRIES = MetricSeries("workqueue_retries_total", "Tries again.", _NAME)
+RETRIES = MetricSeries("workqueue_retries_total", "Retries.", _NAME)
 WAITED = MetricSeries("workqueue_queue_duration_seconds", "Time that items waited in the queue.", _NAME)
 WORKED = MetricSeries("workqueue_work_duration_seconds", "Time to process items.", _NAME)
 UNFINISHED = MetricSeries("workqueue_unfinished_work_seconds", "Total time of work in progress so far.", _NAME)
@@ -280,7 +281,7 @@ CACHE_DRIFT = MetricSeries(
     ("kind", "what"),
 )
 UNMENDED = MetricSeries(
-    "kscheduler_cache_drift_unmended_total", "Of those, objects that still differed after the repair."
+    "kscheduler_cache_drift_unmended_total", "Drifted objects not repaired: they still differed after the repair."
 )
 AUDITS = MetricSeries(
     "kscheduler_store_audits_total",
