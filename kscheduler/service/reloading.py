@@ -300,7 +300,7 @@ class ConfigReloader:
         self, source: ConfigSource, found: FileRead, exchange: _Exchange, changed: tuple[str, ...]
     ) -> None:
         """A file is in force now."""
-        from kscheduler.config.changes import reported_changes  # rarely needed, and the start is measured
+        from kscheduler.config.reported_changes import reported_changes  # rarely needed, and the start is measured
 
         self._succeed(ReloadResult.TAKEN_OVER, found.digest)
         compiled = exchange.compiled
