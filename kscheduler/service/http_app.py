@@ -58,6 +58,8 @@ from kscheduler.service.asking.memory_headroom import MemoryHeadroom, cgroup_use
 from kscheduler.service.asking.queries_with_templates import LiveQueriesWithTemplates
 from kscheduler.service.login import Login, LoginConnections
 from kscheduler.service.metrics.api_client import event_source, informer_source, reachability_source, rest_client_source
+from kscheduler.service.metrics.background_writes import status_source, work_queue_source
+from kscheduler.service.metrics.drift import drift_source
 from kscheduler.service.metrics.loop_lag import LoopLag
 from kscheduler.service.metrics.process import (
     build_info_source,
@@ -67,14 +69,7 @@ from kscheduler.service.metrics.process import (
     process_families,
     program_samples,
 )
-from kscheduler.service.metrics.scheduler import (
-    Gauges,
-    drift_source,
-    plugin_data_source,
-    scheduler_source,
-    status_source,
-    work_queue_source,
-)
+from kscheduler.service.metrics.scheduler import Gauges, plugin_data_source, scheduler_source
 from kscheduler.service.monitors.devices import DevicePools, OfferedDevices
 from kscheduler.service.monitors.memory_watch import cgroup_limit, limit_with_alarm, resident_bytes
 from kscheduler.service.options import Options

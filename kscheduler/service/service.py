@@ -44,7 +44,7 @@ from kscheduler.service.followed_version import FollowedVersion
 from kscheduler.service.http_app import HTTPApp, token_of
 from kscheduler.service.leadership import EarlierTerm
 from kscheduler.service.login import LoginConnections, login_connections
-from kscheduler.service.monitors.api_server_monitor import OngoingProblems
+from kscheduler.service.monitors.ongoing_problems import OngoingProblems
 from kscheduler.service.options import Options
 from kscheduler.service.parts import Parts
 from kscheduler.service.reloading import ConfigReloader, log_plugins
