@@ -146,7 +146,7 @@ def _health_handler(health: Health, access: Access) -> Handler:
         excluded = frozenset(request.query.getall("exclude", []))
         verbose = "verbose" in request.query
         passes, text = health.report(
-            excluded=excluded, verbose=verbose, informs=verbose and await access.shows_names(request)
+            excluded=excluded, verbose=verbose, shows_notes=verbose and await access.shows_names(request)
         )
         return web.Response(text=text, status=200 if passes else 500)
 

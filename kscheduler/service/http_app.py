@@ -120,11 +120,11 @@ class HTTPApp:
         connection: Connection,
         parts: Parts,
         reloader: ConfigReloader,
-        connections: LoginConnections | None = None,
+        login_connections: LoginConnections | None = None,
         made: MadePair | None = None,
     ) -> None:
-        """`connections`: whom the login asks; by default the scheduler's own API server. `made`: the certificate that
-        this process serves already. Raises `ConfigError`.
+        """`login_connections`: whom the login asks; by default the scheduler's own API server. `made`: the certificate
+        that this process serves already. Raises `ConfigError`.
         """
         self._options = options
         self._parts = parts
@@ -144,8 +144,8 @@ class HTTPApp:
         self._token = token_of(options)
         self.login: Login | None = None
         if options.serving.secure_port is not None:
-            login_connections = connections or LoginConnections(connection, connection)
-            self.login = Login(options.serving, login_connections, parts.clock, self._token, made)
+            asked = login_connections or LoginConnections(connection, connection)
+            self.login = Login(options.serving, asked, parts.clock, self._token, made)
         self.exposition = self._build_exposition(connection)
         self.status_page: StatusPage | None = None
         """`None`: it is off, or there is no port that could show it."""
