@@ -30,7 +30,6 @@ from kscheduler.client.errors import (
     NetworkError,
     NotSentError,
     StalledError,
-    retry_after_of,
     status_of,
 )
 from kscheduler.client.failure_text import network_error
@@ -43,6 +42,7 @@ from kscheduler.client.reachability import APIServerReachability
 from kscheduler.client.resource_path import owner_of_request
 from kscheduler.client.response_checks import PAGES, response_problem, unexpected_response
 from kscheduler.client.rest_statistics import RESTCounters, RESTStatistics
+from kscheduler.client.retry_after import retry_after_of
 from kscheduler.client.write_failures import WriteFailures
 from kscheduler.telemetry.logs.clean import short_line
 

@@ -59,12 +59,12 @@ from kscheduler.service.asking.queries_with_templates import LiveQueriesWithTemp
 from kscheduler.service.login import Login, LoginConnections
 from kscheduler.service.metrics.api_client import event_source, informer_source, reachability_source, rest_client_source
 from kscheduler.service.metrics.background_writes import status_source, work_queue_source
+from kscheduler.service.metrics.config_reloads import config_reload_source
 from kscheduler.service.metrics.drift import drift_source
+from kscheduler.service.metrics.elections import election_source
 from kscheduler.service.metrics.loop_lag import LoopLag
 from kscheduler.service.metrics.process import (
     build_info_source,
-    config_reload_source,
-    election_source,
     feature_source,
     process_families,
     program_samples,

@@ -34,7 +34,7 @@ from kscheduler.config.unsupported_settings import SettingWarning, unhonoured
 from kscheduler.framework.plugin_time import PLUGIN_TIME
 from kscheduler.scheduling.profiles import Profiles, misspelt
 from kscheduler.service.config_file import LOOK_SECONDS, ConfigSource, FileChangeDetector, FileRead, read_source
-from kscheduler.service.metrics.process import ReloadResult, ReloadStatistics
+from kscheduler.service.metrics.config_reloads import ReloadResult, ReloadStatistics
 from kscheduler.service.options import ReadUnder
 from kscheduler.service.parts import Parts
 from kscheduler.telemetry.logs import get_logger
