@@ -292,7 +292,7 @@ class Parts:
             max_connections=self._most_workers + CONNECTIONS_BESIDE_BINDS,
             clock=self.clock,
             reachability=self.reachability,
-            guard=self.leadership.fence if self.leadership is not None else None,
+            fence=self.leadership.fence if self.leadership is not None else None,
         )
 
     def _build_plugin_client(self, connection: Connection) -> APIClient:
@@ -301,7 +301,7 @@ class Parts:
             connection,
             max_connections=CONNECTIONS_OF_PLUGINS,
             clock=self.clock,
-            guard=self.leadership.fence if self.leadership is not None else None,
+            fence=self.leadership.fence if self.leadership is not None else None,
         )
 
     @property
