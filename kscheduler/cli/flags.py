@@ -28,9 +28,9 @@ from kscheduler.cli.named_config import (
 )
 from kscheduler.cli.parser import COMMAND_LINE, StoreText, boolean, duration, text
 from kscheduler.cli.serving_flags import add_serving_flags, flag_values, serving_of, serving_warnings
-from kscheduler.config.changes import with_settings
 from kscheduler.config.errors import ConfigError, Mistakes, Problem, SeveralMistakesError, invalid
 from kscheduler.config.loader import LoadedConfig, UnusableConfigError, default_configuration, to_tree
+from kscheduler.config.overrides import with_settings
 from kscheduler.config.types import OWN_SCHEDULER_NAME, ClientConnectionConfiguration
 from kscheduler.config.validation.configuration import ABOVE_RENEW_DEADLINE, ABOVE_RETRY_PERIOD
 from kscheduler.server.serving import HTTPServing

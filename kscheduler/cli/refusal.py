@@ -18,7 +18,7 @@ INSTALL_SIMULATION: Final = (
 
 def refuse(message: object) -> int:
     """Print the problems on stderr, a line each, and return the exit code for them."""
-    from kscheduler.config.durations import escaped
+    from kscheduler.config.errors import escaped
 
     for line in str(message).split("\n"):
         print(f"kscheduler: {escaped(line)}", file=sys.stderr)

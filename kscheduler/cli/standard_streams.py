@@ -94,7 +94,7 @@ def _report_failure(_logger: Any, _method: str, event: MutableMapping[str, Any])
     """A structlog processor: a plugin's failure is one line, which names the plugin's own; the rest goes on."""
     import structlog
 
-    from kscheduler.config.durations import escaped
+    from kscheduler.config.errors import escaped
 
     if event.get("event") != "plugin_failed":
         return event

@@ -8,7 +8,8 @@ Nothing here knows scheduling.
 
     access              the API server's address and our credentials: kubeconfig, tokens, TLS
     http                HTTP/1.1 without I/O, connections that are kept, lines of a stream; aiohttp for the rest
-    rest, errors        verbs with client-go's rules for retries; what may go wrong, how long a server may make us wait
+    rest, errors        verbs with client-go's rules for retries; what may go wrong
+    retry_after         how long a server may make us wait
     watch, lists        lines of a watch, and bodies of lists, to typed values
     pod_writes, claim_writes, events    what a scheduler writes: bindings, conditions, volumes; Events
     reachability, outage_cause, failure_text    whether the API server answers, and if not, why

@@ -3,9 +3,9 @@
 429 and 5xx with Retry-After are retried up to ten times after exactly the time the server asks for: such an answer
 means that nothing was applied. Reads are retried when the connection breaks; writes never are, because their outcome
 is unknown (`UnknownOutcomeError`). 401 renews the credentials once. Watches have connections of their own, so that they
-never take one from a bind. A 2xx counts as success only if it is what the verb answers (`answers`). Requests go over
-our own connections (`http.pool`); watches, and everything that needs a proxy, go over aiohttp, which is imported for
-them. Limits: HTTP/1.1; `errors` bounds how long is waited.
+never take one from a bind. A 2xx counts as success only if it is what the verb answers (`response_checks`). Requests go
+over our own connections (`http.pool`); watches, and everything that needs a proxy, go over aiohttp, which is imported
+for them. Limits: HTTP/1.1; `errors` bounds how long is waited.
 """
 
 import time
@@ -30,7 +30,6 @@ from kscheduler.client.errors import (
     NetworkError,
     NotSentError,
     StalledError,
-    retry_after_of,
     status_of,
 )
 from kscheduler.client.failure_text import network_error
@@ -43,6 +42,7 @@ from kscheduler.client.reachability import APIServerReachability
 from kscheduler.client.resource_path import owner_of_request
 from kscheduler.client.response_checks import PAGES, response_problem, unexpected_response
 from kscheduler.client.rest_statistics import RESTCounters, RESTStatistics
+from kscheduler.client.retry_after import retry_after_of
 from kscheduler.client.write_failures import WriteFailures
 from kscheduler.telemetry.logs.clean import short_line
 
@@ -63,7 +63,7 @@ _RECONNECT_SECONDS = 1.0
 _FAILURES = (NotSentError, OSError, TimeoutError, MalformedResponseError)
 
 
-class WriteGuard(Protocol):
+class WriteFence(Protocol):
     """Who says whether writes may leave this process: `election.Fence`."""
 
     def is_open(self) -> bool:
@@ -87,7 +87,7 @@ class APIClient:
         timeout_seconds: float = 30.0,
         clock: Clock = REAL_CLOCK,
         reachability: APIServerReachability | None = None,
-        guard: WriteGuard | None = None,
+        fence: WriteFence | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> None:
         """`max_connections` bounds reads and writes in flight that are on time, not watches: what hangs goes on beside
@@ -95,7 +95,7 @@ class APIClient:
 
         Every outcome is reported to `reachability`; clients of one API server may share it.
 
-        Without a `guard` every write may leave at any time. `headers`: sent with each request, besides those that
+        Without a `fence` every write may leave at any time. `headers`: sent with each request, besides those that
         authenticate.
 
         A request's timeout starts when it has got a connection slot: a request that waits behind others has not been
@@ -107,7 +107,7 @@ class APIClient:
         self._reachability = reachability or APIServerReachability(connection.base_url, clock.monotonic())
         self._news = _News(self._reachability, clock)
         self._addresses = Addresses(self._news)
-        self._guard = guard
+        self._fence = fence
         self._headers = dict(headers or {})
         self._timeout = timeout_seconds
         self._room = FixedCapacity(max_connections)
@@ -283,9 +283,9 @@ class APIClient:
         except _FAILURES as error:
             raise self._unanswered(error, request.method, request.target) from error
         except FencedError as error:
-            if self._guard is None:
+            if self._fence is None:
                 raise
-            await self._guard.refused(str(error))
+            await self._fence.refused(str(error))
         finally:
             self._counters.count(code, request.method, time.perf_counter() - began)
         if code < 300:
@@ -317,7 +317,7 @@ class APIClient:
         return refusal
 
     def _open_transport(self) -> Transport:
-        may_write = self._guard.is_open if self._guard is not None else None
+        may_write = self._fence.is_open if self._fence is not None else None
         if HTTPPool.can_serve(self.connection):
             return HTTPPool(self.connection, may_write=may_write, addresses=self._addresses, news=self._news)
         from kscheduler.client.http.over_aiohttp import AiohttpTransport

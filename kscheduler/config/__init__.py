@@ -13,7 +13,9 @@ that the user gave, so that a setting which this service does not honour gives a
     expansion       from a profile's plugin sets to the plugins of each extension point
     feature_gates   the table of gates, and `--feature-gates`
     unsupported_settings  what was set and has no effect yet
+    overrides       values of flags over those of the file
     changes         what a changed file may change without a restart
+    reported_changes  what the log says of a changed file
     conversion      configurations and manifests of kube-scheduler and Volcano, converted to ours
 
 Limits: plugins are names here; the caller says what they implement. Nothing here does I/O but `load_file`.

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from kscheduler.config.durations import Duration, escaped
+from kscheduler.config.durations import Duration
 
 T = TypeVar("T")
 
@@ -134,3 +134,17 @@ def shown(value: Any) -> str:
     except (ValueError, TypeError, RecursionError):
         text = repr(value)
     return text if len(text) <= LONGEST_VALUE_SHOWN else f"{text[:LONGEST_VALUE_SHOWN]}..."
+
+
+def escaped(text: str) -> str:
+    """The text in one line; what a terminal would interpret is shown as an escape of a Python literal.
+
+    A plugin's error or a file's name may contain line ends and escape sequences: printed raw they forge lines of this
+    program, or worse.
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
+        for character in text
+    )

@@ -127,15 +127,16 @@ def data_of(path: str | Path) -> bytes:
             return _said_once(sys.stdin.buffer, sys.stdin.buffer.read)
         found = Path(path).stat()
         if not stat.S_ISFIFO(found.st_mode):
-            return _start_of(path)
-        return _said_once((found.st_dev, found.st_ino), lambda size: _start_of(path, size))
+            return start_of(path)
+        return _said_once((found.st_dev, found.st_ino), lambda size: start_of(path, size))
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         where = STANDARD_INPUT if str(path) == "-" else str(path)
         raise config_error("", f"cannot be read: {reason}", where) from None
 
 
-def _start_of(path: str | Path, size: int = MAX_BYTES + 1) -> bytes:
+def start_of(path: str | Path, size: int = MAX_BYTES + 1) -> bytes:
+    """A file's first bytes: by default one more than a configuration may have. Raises `OSError`."""
     with Path(path).open("rb") as file:
         return file.read(size)
 

@@ -48,7 +48,7 @@ class ClientConnectionConfiguration(Settings, frozen=True):
     content_type: str = "application/vnd.kubernetes.protobuf"
     """Body encoding that kube-scheduler uses; kscheduler always speaks JSON."""
     qps: float = 50.0
-    """Requests per second on average; 0 means 50."""
+    """Requests per second on average. Missing or negative: no limit, the client adapts to the server; 0 means 50."""
     burst: Int32 = 100
     """Requests in a burst; 0 means 100."""
 
@@ -119,7 +119,8 @@ class PluginConfig(Settings, frozen=True):
     """How long one call of the plugin may hold the scheduler, 1ms to 2s; missing means 200ms. kscheduler's own field,
     for plugins that are not in-tree."""
     on_failure: str | None = None
-    """What becomes of the profile when the plugin has failed three times: `Fail` (its pods wait), `Ignore` (it goes on
+    """What becomes of the profile when the plugin has failed for three pods of two namespaces, and answered for no pod
+    in between: `Fail` (its pods wait), `Ignore` (it goes on
     without the plugin) or `Fallback` (it goes on with in-tree plugins only); missing means `Fail`. kscheduler's own
     field, for plugins that are not in-tree."""
 
@@ -224,7 +225,8 @@ class KubeSchedulerConfiguration(Settings, frozen=True):
     client_connection: ClientConnectionConfiguration = ClientConnectionConfiguration()
     """The connection to the API server."""
     enable_profiling: bool = True
-    """Accepted; `/debug/pprof` is not served (docs/differences.md)."""
+    """Whether `/debug/cache`, `/debug/queue`, `/debug/stacks`, `/debug/profile` and `/debug/flags/v` are served; Go's
+    `/debug/pprof` is not (docs/differences.md)."""
     enable_contention_profiling: bool | None = None
     """Whether profiles include lock contention; missing means as `enableProfiling`."""
     percentage_of_nodes_to_score: Int32 = 0

@@ -1,9 +1,8 @@
 """Settings that have no effect here (yet): each gives a warning that names the field.
 
 Only settings that the user wrote give a warning. In the service, whose log is read for what is wrong, only if the value
-differs from kube-scheduler's default: a default that is written out changes nothing. `config check` tells of these, too
-(`defaults_too`): who asks what a file means here is owed the whole answer. A change that builds a feature removes its
-line from `RULES`.
+differs from kube-scheduler's default: a default that is written out changes nothing. `config check` reports everything
+(`defaults_too`). A change that builds a feature removes its line from `RULES`.
 """
 
 import re
@@ -141,9 +140,7 @@ def _from_extenders(loaded: LoadedConfig) -> Iterator[SettingWarning]:
             yield SettingWarning(f"extenders[{index}]", "it is never called: it has no verb")
         yield from _from_one_extender(f"extenders[{index}]", extender)
         if extender in loaded.as_given.extenders[:index]:
-            yield SettingWarning(
-                f"extenders[{index}]", "it stands there twice: it is asked twice, and its points add up"
-            )
+            yield SettingWarning(f"extenders[{index}]", "listed twice: it is asked twice, and its points add up")
         tls = extender.tls_config
         has_authority = tls is not None and bool(tls.ca_file or tls.ca_data or tls.insecure)
         if extender.enable_https and not has_authority:

@@ -17,7 +17,7 @@ The walk of a lease, from `service.leadership`, which builds fence, election and
                     names the version it replaces: of two that try, one gets a 409
     then leads      `informers.catch_up`: the store holds all that was written before; then the workers
     each renewal    `Election.keep`; each success moves `Fence.open_until` and `Watchdog.expect_before`
-    each write      `check_may_leave` of the transport, in the instant in which it leaves
+    each write      `check_may_leave` of the transport, just before it leaves (through a proxy, before connecting)
     not renewed     `LeaseLostError` ends all services without draining; then a new term (`Elector.next_term`) with
                     the stores as they are, or exit code 1 where the process was stopped or something does not end
     SIGTERM         workers drain, conditions are flushed, then `Election.release`

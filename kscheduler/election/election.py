@@ -130,7 +130,7 @@ class Election:
         finally:
             watching.cancel()
             await asyncio.wait({watching})
-        self._guard()
+        self._move_fence()
         if self._elector.stored is not None:
             self._announcements.acquired(self._elector.stored)
 
@@ -184,10 +184,10 @@ class Election:
                 await self._wait(step.seconds)
             else:
                 await self._send(step)
-                self._guard()
+                self._move_fence()
         await asyncio.get_running_loop().create_future()
 
-    def _guard(self) -> None:
+    def _move_fence(self) -> None:
         """Move the fence and the watchdog with the lease."""
         elector = self._elector
         if elector.role is Role.LEADING:

@@ -31,7 +31,7 @@ HELD_SECONDS: Final = 30.0
 
 
 class Fence:
-    """Implements `client.rest.WriteGuard`. Closed at first."""
+    """Implements `client.rest.WriteFence`. Closed at first."""
 
     __slots__ = ("_clock", "_now", "_until", "has_closed", "on_refusal", "refusals")
 

@@ -138,7 +138,7 @@ class Reflector(Generic[T]):
             reset_after_seconds=_RARE_LISTS_SECONDS,
             clock=clock,
         )
-        """After a watch that leads to a list. One that works for a while, again and again, does not begin it again."""
+        """After a watch that leads to a list. One that works for a while, again and again, does not reset it."""
         self._watching: asyncio.Timeout | None = None
         self._relist_reason = ""
 
@@ -251,7 +251,7 @@ class Reflector(Generic[T]):
         initial = _Initial[T]() if request.want is RequestKind.WATCH_LIST else None
         watch = _Watch(self._clock.monotonic(), initial)
         if initial is None:
-            self._informer.view.queried()
+            self._informer.view.requested()
         try:
             async with self._client.stream(self._path, request.params, inactivity_seconds=self._inactivity) as stream:
                 watch.is_open = True

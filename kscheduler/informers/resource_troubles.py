@@ -1,7 +1,7 @@
 """Log lines about resources whose list or watch fails while other requests succeed.
 
 The problem: a missing RBAC rule, a broken conversion webhook or an aggregated API without its server make a resource
-fail at each try of its reflector, and seventeen reflectors may fail for the same reason. The idea: the problems are
+fail at each try of its reflector, and many reflectors may fail for the same reason. The idea: the problems are
 examined together once a second, and one line a minute names all resources that fail for the same reason. While all
 requests fail `client.reachability` logs the reason, and nothing is logged here.
 

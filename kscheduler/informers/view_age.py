@@ -63,7 +63,7 @@ class ViewAge:
         """The last moment at which the store was known to be current; `None` before the first list."""
         self._opened_at: float | None = None
         """When the watch that is open was opened."""
-        self._queried_at: float | None = None
+        self._requested_at: float | None = None
         """When a watch that has not been answered yet was asked for."""
         self._retry_at: float | None = None
         self._in_doubt_until = float("-inf")
@@ -73,20 +73,20 @@ class ViewAge:
         """A list is complete, or the watch has brought something: the store is current."""
         self._current_at = self._clock.monotonic()
 
-    def queried(self) -> None:
+    def requested(self) -> None:
         """A watch has been asked for, from the version that the store has."""
-        self._queried_at = self._clock.monotonic()
+        self._requested_at = self._clock.monotonic()
 
     def opened(self) -> None:
         """A watch is open, from the version that the store has."""
-        self._opened_at, self._queried_at = self._clock.monotonic(), None
+        self._opened_at, self._requested_at = self._clock.monotonic(), None
 
     def closed(self, *, was_silent: bool = False) -> float:
         """The watch has ended; returns for how many seconds it was open, 0 if it was never answered.
 
         `was_silent`: nothing came for so long that it may be dead.
         """
-        self._queried_at = None
+        self._requested_at = None
         if self._opened_at is None:
             return 0.0
         now = self._clock.monotonic()
@@ -106,4 +106,4 @@ class ViewAge:
         retry = None if self._retry_at is None else max(0.0, self._retry_at - now)
         is_open = self._opened_at is not None and now - self._opened_at >= _SETTLED_SECONDS
         age = 0.0 if is_open or now < self._in_doubt_until or self._current_at is None else now - self._current_at
-        return ViewAgeStatistics(age, retry, 0.0 if self._queried_at is None else now - self._queried_at)
+        return ViewAgeStatistics(age, retry, 0.0 if self._requested_at is None else now - self._requested_at)

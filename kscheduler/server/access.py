@@ -84,7 +84,7 @@ def peer_of(request: web.Request) -> str:
     return str(peer[0]) if isinstance(peer, tuple) and peer else ""
 
 
-def is_queried_by_address(request: web.Request) -> bool:
+def is_addressed_safely(request: web.Request) -> bool:
     """Whether the Host field is an address or localhost; browsers always send one."""
     return is_named_safely(request.headers.get(hdrs.HOST, ""))
 
@@ -118,7 +118,7 @@ class LoopbackAccess:
 
     async def shows_names(self, request: web.Request) -> bool:
         """Whether the request comes from this machine or has the token."""
-        is_here = is_loopback(self.peer(request)) and is_queried_by_address(request)
+        is_here = is_loopback(self.peer(request)) and is_addressed_safely(request)
         return is_here or is_permit_token(self.token, request)
 
 
@@ -150,7 +150,7 @@ class DelegatedAccess:
         self._token = token
 
     async def refusal(self, request: web.Request) -> web.Response | None:
-        """Open paths need no login: health is told even while the API server cannot be asked who wants to know."""
+        """Open paths need no login: health is told even while the API server cannot authenticate callers."""
         if self._open_paths.has(request.path) or browser_login.is_open(request.path):
             return None
         refused = await self._refusal(request, request.method.lower(), request.path)

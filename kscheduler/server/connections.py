@@ -94,7 +94,7 @@ class ServedConnection(asyncio.Protocol):
         self.identity: object = None
         """What `access` has found out about the client's certificate, once it `is_identified`."""
         self.is_identified = False
-        self.has_been_queried = False
+        self.was_used = False
         """Whether a request has begun on it."""
         self._timer: asyncio.TimerHandle | None = None
         self._head_bytes = 0

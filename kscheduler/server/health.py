@@ -6,8 +6,8 @@ and once the process is ending (`shutdown`). A blocked event loop answers no pro
 the checks here find what can be dead while the loop is alive: see `LoopLag.problem` and `ProgressCheck`.
 
 Reasons are withheld without `?verbose`, as upstream, and shown with it, unlike upstream: an operator of a scheduler
-that is not ready wants to know why, and the texts name only kinds and the API server. Additional information names
-objects, and is for clients that `access` admits.
+that is not ready wants to know why, and the texts name only kinds and the API server. Notes name objects, and are
+for clients that `access` admits.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -19,7 +19,7 @@ from kscheduler.telemetry.logs.clean import short_line
 # `None` if the check passes, otherwise the reason in one line.
 Check = Callable[[], str | None]
 
-_MAX_INFORMATION_LINES = 100
+_MAX_NOTES = 100
 _LONGEST_LINE = 500
 
 
@@ -28,7 +28,7 @@ def ping() -> str | None:
     return None
 
 
-def _no_information() -> Iterable[str]:
+def _no_notes() -> Iterable[str]:
     return ()
 
 
@@ -39,17 +39,17 @@ class Health:
     name: str
     """`livez`, `readyz` or `healthz`: the path, and part of the text."""
     checks: Mapping[str, Check]
-    information: Callable[[], Iterable[str]] = field(default=_no_information)
-    """Further lines of verbose output: undecodable objects, kinds whose API group is absent."""
+    notes: Callable[[], Iterable[str]] = field(default=_no_notes)
+    """Further lines of verbose output: who leads, and what is wrong for a time without making the check fail."""
 
     def all_checks(self) -> dict[str, Check]:
         """The checks with `ping` first."""
         return {"ping": ping, **self.checks}
 
     def report(
-        self, *, excluded: AbstractSet[str] = frozenset(), verbose: bool = False, informs: bool = True
+        self, *, excluded: AbstractSet[str] = frozenset(), verbose: bool = False, shows_notes: bool = True
     ) -> tuple[bool, str]:
-        """Whether all checks pass, and the text of the answer. `informs`: the client may see `information`."""
+        """Whether all checks pass, and the text of the answer. `shows_notes`: the client may see `notes`."""
         lines, failed = [], False
         checks = self.all_checks()
         for name, check in checks.items():
@@ -61,7 +61,7 @@ class Health:
             quoted = ",".join(f'"{short_line(name, _LONGEST_LINE)}"' for name in unknown)
             lines.append(f"warn: some health checks cannot be excluded: no matches for {quoted}")
         if verbose:
-            lines.extend(self._information_lines() if informs else self._withheld())
+            lines.extend(self._note_lines() if shows_notes else self._withheld())
         if not failed and not verbose:
             return True, "ok"
         lines.append(f"{self.name} check {'failed' if failed else 'passed'}")
@@ -78,19 +78,19 @@ class Health:
         )
 
     def _withheld(self) -> Iterable[str]:
-        count = sum(1 for _ in self.information())
-        notes = "1 note" if count == 1 else f"{count} notes"
+        count = sum(1 for _ in self.notes())
+        text = "1 note" if count == 1 else f"{count} notes"
         return (
-            [f"[i]{notes} withheld: visible to clients that may get /configz, with a login or the permit token"]
+            [f"[i]{text} withheld: visible to clients that may get /configz, with a login or the permit token"]
             if count
             else []
         )
 
-    def _information_lines(self) -> Iterable[str]:
-        lines = list(self.information())
-        yield from (f"[i]{short_line(line, _LONGEST_LINE)}" for line in lines[:_MAX_INFORMATION_LINES])
-        if len(lines) > _MAX_INFORMATION_LINES:
-            yield f"[i]... and {len(lines) - _MAX_INFORMATION_LINES} more"
+    def _note_lines(self) -> Iterable[str]:
+        lines = list(self.notes())
+        yield from (f"[i]{short_line(line, _LONGEST_LINE)}" for line in lines[:_MAX_NOTES])
+        if len(lines) > _MAX_NOTES:
+            yield f"[i]... and {len(lines) - _MAX_NOTES} more"
 
 
 def _line(name: str, reason: str | None, *, excluded: bool, verbose: bool) -> str:

@@ -146,7 +146,7 @@ def _health_handler(health: Health, access: Access) -> Handler:
         excluded = frozenset(request.query.getall("exclude", []))
         verbose = "verbose" in request.query
         passes, text = health.report(
-            excluded=excluded, verbose=verbose, informs=verbose and await access.shows_names(request)
+            excluded=excluded, verbose=verbose, shows_notes=verbose and await access.shows_names(request)
         )
         return web.Response(text=text, status=200 if passes else 500)
 
@@ -199,8 +199,8 @@ def _guarded(
 ) -> Middleware:
     """Tell the connection's guard when a request begins and when its answer has been sent.
 
-    Only so many requests are answered at a time; until a client has taken its answer, its request counts. Health checks
-    do not count, so that there is always a connection that a probe can replace.
+    A limited number of requests is answered at a time; until a client has taken its answer, its request counts. Health
+    checks do not count, so that there is always a connection that a probe can replace.
     """
 
     @web.middleware
@@ -208,9 +208,9 @@ def _guarded(
         connection = connection_slots.of(request.transport)
         if connection is None:
             return web.Response(status=503)  # the client has gone
-        if connection.has_been_queried:  # the first request came with the turn of the handshake
+        if connection.was_used:  # the first request came with the turn of the handshake
             await _turn(rate_limiter, connection.peer)
-        connection.has_been_queried = True
+        connection.was_used = True
         connection.request_begins()
         page = pages.get(request.path, _ORDINARY)
         if page.is_long:

@@ -15,7 +15,6 @@ import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Final
 
 from kscheduler.assembly.configured import ConfigurationReader, Configured
@@ -23,9 +22,9 @@ from kscheduler.client.access.credentials import check_regular
 from kscheduler.config.changes import EXCHANGEABLE
 from kscheduler.config.errors import ConfigError, Problem, in_order_of_lines
 from kscheduler.config.feature_gates import FeatureGates
-from kscheduler.config.loader import LoadedConfig
+from kscheduler.config.loader import LoadedConfig, start_of
 from kscheduler.config.reading.lines import with_lines
-from kscheduler.config.reading.yaml_tree import MAX_BYTES, parse_yaml
+from kscheduler.config.reading.yaml_tree import parse_yaml
 from kscheduler.framework.registry import Registry
 from kscheduler.scheduling.extenders.addresses import unusable_extenders, with_unusable_extenders
 
@@ -115,13 +114,12 @@ def _stamp_of(path: str) -> _Stamp:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
-def bytes_of(path: str) -> bytes:
+def _bytes_of(path: str) -> bytes:
     """The file's content, or a byte more than a configuration may have; none without a file. Raises `OSError`."""
     if not path:
         return b""
     check_regular(path)
-    with Path(path).open("rb") as file:
-        return file.read(MAX_BYTES + 1)
+    return start_of(path)
 
 
 def digest_of(data: bytes) -> str:
@@ -153,7 +151,7 @@ class FileRead:
 def read_source(source: ConfigSource, read: Callable[[bytes], Configured]) -> FileRead:
     """Everything that takes time: reading, parsing, checking; in a thread, because the disk may not answer."""
     try:
-        data = bytes_of(source.path)
+        data = _bytes_of(source.path)
     except OSError as failure:
         return FileRead(problems=(Problem("", f"cannot be read: {failure.strerror or failure}"),))
     digest = digest_of(data)

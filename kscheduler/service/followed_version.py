@@ -39,7 +39,7 @@ class FollowedVersion:
         self._refused = ""
         """The version that the configuration does not take."""
         self._reason = self._before_refusal = ""
-        """Why not, as it was told, and the version that went on."""
+        """Why not, as it was told, and the version kept."""
         self._answered = asyncio.Event()
         self._settled = asyncio.Event()
         if not is_given:
@@ -73,10 +73,7 @@ class FollowedVersion:
         """Wait until the API server's version is followed; whether it is."""
         if self._is_given:
             return True
-        return await finishes_within(self._wait(), FIRST_ANSWER_SECONDS, self._parts.clock)
-
-    async def _wait(self) -> None:
-        await self._settled.wait()
+        return await finishes_within(self._settled.wait(), FIRST_ANSWER_SECONDS, self._parts.clock)
 
     def _learn(self, server_version: str) -> None:
         self._wanted = followed(server_version) or self._wanted
@@ -105,7 +102,9 @@ class FollowedVersion:
         except Exception as failure:  # noqa: BLE001  a boundary (`logs.caught`)
             count_caught(Boundary.CONFIG)
             _log.exception("version_not_followed", version=version, decides_as=self.in_force)
-            self._parts.server_version.not_followed = f"{version}: a bug of kscheduler: {failure}"
+            self._parts.server_version.not_followed = (
+                f"{version}, but {self.in_force}'s rules apply: a bug of kscheduler: {failure}"
+            )
         else:
             self._followed(version, before)
 
@@ -119,4 +118,4 @@ class FollowedVersion:
         self._refused, self._reason, self._before_refusal = version, reason, self.in_force
         advice = f"correct the configuration or its feature gates, or give --emulated-version {self.in_force}"
         _log.error("version_not_followed", version=version, decides_as=self.in_force, reason=reason, advice=advice)
-        self._parts.server_version.not_followed = f"{version}, decisions are as in {self.in_force}: {reason}; {advice}"
+        self._parts.server_version.not_followed = f"{version}, but {self.in_force}'s rules apply: {reason}; {advice}"

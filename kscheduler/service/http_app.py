@@ -58,23 +58,18 @@ from kscheduler.service.asking.memory_headroom import MemoryHeadroom, cgroup_use
 from kscheduler.service.asking.queries_with_templates import LiveQueriesWithTemplates
 from kscheduler.service.login import Login, LoginConnections
 from kscheduler.service.metrics.api_client import event_source, informer_source, reachability_source, rest_client_source
+from kscheduler.service.metrics.background_writes import status_source, work_queue_source
+from kscheduler.service.metrics.config_reloads import config_reload_source
+from kscheduler.service.metrics.drift import drift_source
+from kscheduler.service.metrics.elections import election_source
 from kscheduler.service.metrics.loop_lag import LoopLag
 from kscheduler.service.metrics.process import (
     build_info_source,
-    config_reload_source,
-    election_source,
     feature_source,
     process_families,
     program_samples,
 )
-from kscheduler.service.metrics.scheduler import (
-    Gauges,
-    drift_source,
-    plugin_data_source,
-    scheduler_source,
-    status_source,
-    work_queue_source,
-)
+from kscheduler.service.metrics.scheduler import Gauges, plugin_data_source, scheduler_source
 from kscheduler.service.monitors.devices import DevicePools, OfferedDevices
 from kscheduler.service.monitors.memory_watch import cgroup_limit, limit_with_alarm, resident_bytes
 from kscheduler.service.options import Options
@@ -125,11 +120,11 @@ class HTTPApp:
         connection: Connection,
         parts: Parts,
         reloader: ConfigReloader,
-        connections: LoginConnections | None = None,
+        login_connections: LoginConnections | None = None,
         made: MadePair | None = None,
     ) -> None:
-        """`connections`: whom the login asks; by default the scheduler's own API server. `made`: the certificate that
-        this process serves already. Raises `ConfigError`.
+        """`login_connections`: whom the login asks; by default the scheduler's own API server. `made`: the certificate
+        that this process serves already. Raises `ConfigError`.
         """
         self._options = options
         self._parts = parts
@@ -149,8 +144,8 @@ class HTTPApp:
         self._token = token_of(options)
         self.login: Login | None = None
         if options.serving.secure_port is not None:
-            login_connections = connections or LoginConnections(connection, connection)
-            self.login = Login(options.serving, login_connections, parts.clock, self._token, made)
+            asked = login_connections or LoginConnections(connection, connection)
+            self.login = Login(options.serving, asked, parts.clock, self._token, made)
         self.exposition = self._build_exposition(connection)
         self.status_page: StatusPage | None = None
         """`None`: it is off, or there is no port that could show it."""
@@ -416,7 +411,7 @@ class HTTPApp:
 
     def _notes(self) -> Iterable[str]:
         """Additional lines of `/readyz?verbose`: who leads, an API server that was not tested, a refused configuration
-        or certificate, profiles that went, plugins that are quarantined or held back, overcommitted nodes,
+        or certificate, removed profiles, plugins that are quarantined or held back, overcommitted nodes,
         unreadable objects, kinds that the server does not have.
         """
         if self._parts.election is not None:

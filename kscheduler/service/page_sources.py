@@ -90,7 +90,7 @@ def page_sources(
         election = parts.election
         found = ((name, check()) for name, check in readyz.checks.items())
         problems = tuple(f"{name}: {reason}" for name, reason in found if reason is not None)
-        notes = list(readyz.information())
+        notes = list(readyz.notes())
         leader = "" if election is None else _steady(election.note())
         shown = [note for note in notes if not leader or not note.startswith(leader.partition(":")[0])]
         more = [f"and {len(shown) - MAX_NOTES} more notes: /readyz?verbose"] if len(shown) > MAX_NOTES else []

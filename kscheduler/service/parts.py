@@ -86,8 +86,8 @@ QUEUED_EVENTS: Final = 10_000
 MAX_WORKERS_PER_PARALLELISM: Final = 4
 # For what plugins ask the API server by themselves.
 CONNECTIONS_OF_PLUGINS: Final = 8
+# Pods whose claim templates are kept: more than are asked about at a time.
 MAX_QUERIED_PODS: Final = 64
-# Whose claim templates are kept: more than are asked about at a time.
 _TEMPLATES_BYTES: Final = 8 * 2**20
 # For conditions, evictions, volumes and lists: a storm of such requests must not delay the binds.
 CONNECTIONS_BESIDE_BINDS: Final = 32
@@ -142,7 +142,7 @@ class Parts:
         self.claim_templates: RecentlyUsed[str, Mapping[str, ResourceClaimTemplate | None]] = RecentlyUsedByWeight(
             MAX_QUERIED_PODS, _TEMPLATES_BYTES, lambda _, templates: weight_of(templates)
         )
-        """Those that pods name which somebody has asked about, as they were then: nobody watches them."""
+        """Templates named by pods recently asked about, as they were then: nobody watches them."""
         self.exchanging = asyncio.Lock()
         """Held while another configuration is read and taken over: of two at a time one would be lost."""
         self.plugin_listers = PluginListers(self.plugin_client, self.informers, self.clock, self._own_kind_changed)
@@ -292,7 +292,7 @@ class Parts:
             max_connections=self._most_workers + CONNECTIONS_BESIDE_BINDS,
             clock=self.clock,
             reachability=self.reachability,
-            guard=self.leadership.fence if self.leadership is not None else None,
+            fence=self.leadership.fence if self.leadership is not None else None,
         )
 
     def _build_plugin_client(self, connection: Connection) -> APIClient:
@@ -301,7 +301,7 @@ class Parts:
             connection,
             max_connections=CONNECTIONS_OF_PLUGINS,
             clock=self.clock,
-            guard=self.leadership.fence if self.leadership is not None else None,
+            fence=self.leadership.fence if self.leadership is not None else None,
         )
 
     @property

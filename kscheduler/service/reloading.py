@@ -34,7 +34,7 @@ from kscheduler.config.unsupported_settings import SettingWarning, unhonoured
 from kscheduler.framework.plugin_time import PLUGIN_TIME
 from kscheduler.scheduling.profiles import Profiles, misspelt
 from kscheduler.service.config_file import LOOK_SECONDS, ConfigSource, FileChangeDetector, FileRead, read_source
-from kscheduler.service.metrics.process import ReloadResult, ReloadStatistics
+from kscheduler.service.metrics.config_reloads import ReloadResult, ReloadStatistics
 from kscheduler.service.options import ReadUnder
 from kscheduler.service.parts import Parts
 from kscheduler.telemetry.logs import get_logger
@@ -140,7 +140,7 @@ class ConfigReloader:
         if not source.is_watched:
             await self._requested.wait()
             return
-        while not await finishes_within(self._wait_until_requested(), LOOK_SECONDS, self._parts.clock):
+        while not await finishes_within(self._requested.wait(), LOOK_SECONDS, self._parts.clock):
             with suppress(CallHangsError):  # a file system that does not answer: neither a change nor the end of us
                 if await self._threads.call(files.has_changed, LOOK_SECONDS) or self._has_hung:
                     return
@@ -153,11 +153,8 @@ class ConfigReloader:
             except CallHangsError:
                 await self._parts.clock.sleep(LOOK_SECONDS)
 
-    async def _wait_until_requested(self) -> None:
-        await self._requested.wait()
-
     async def _reload(self, source: ConfigSource, *, is_requested: bool = False, is_first: bool = False) -> None:
-        """Read, and take over or refuse. Never raises: whatever the file makes of us, the service goes on."""
+        """Read, and take over or refuse. Never raises: whatever the file contains, the service goes on."""
         async with self._parts.exchanging:
             await self._exchange(source, is_requested=is_requested, is_first=is_first)
 
@@ -303,7 +300,7 @@ class ConfigReloader:
         self, source: ConfigSource, found: FileRead, exchange: _Exchange, changed: tuple[str, ...]
     ) -> None:
         """A file is in force now."""
-        from kscheduler.config.changes import reported_changes  # rarely needed, and the start is measured
+        from kscheduler.config.reported_changes import reported_changes  # rarely needed, and the start is measured
 
         self._succeed(ReloadResult.TAKEN_OVER, found.digest)
         compiled = exchange.compiled

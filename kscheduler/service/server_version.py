@@ -89,7 +89,7 @@ class ServerVersion:
     def notes(self) -> Iterable[str]:
         """Lines for `/readyz?verbose` while the version is outside of the range, or is not followed."""
         if self.not_followed:
-            yield f"the API server's version is {self.not_followed}"
+            yield f"the API server runs {self.not_followed}"
         problem = skew_of(self.text)
         if problem:
             ours = f"kscheduler {__version__} was tested on {tested()}"

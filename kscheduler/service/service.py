@@ -8,7 +8,8 @@
 
 Probes are answered from the start, and `/readyz` says what is still missing. A follower is ready: its informers fill
 cache and queue, nothing is popped and nothing is written. With `delayCacheUntilActive` the informers start after the
-lease was acquired. A process that has lost its lease ends without draining: no write of it would leave any more.
+lease was acquired. A term whose lease was lost ends without draining, since no write of it would leave any more; then
+the process follows (`service.terms`).
 """
 
 import asyncio
@@ -43,7 +44,7 @@ from kscheduler.service.followed_version import FollowedVersion
 from kscheduler.service.http_app import HTTPApp, token_of
 from kscheduler.service.leadership import EarlierTerm
 from kscheduler.service.login import LoginConnections, login_connections
-from kscheduler.service.monitors.api_server_monitor import OngoingProblems
+from kscheduler.service.monitors.ongoing_problems import OngoingProblems
 from kscheduler.service.options import Options
 from kscheduler.service.parts import Parts
 from kscheduler.service.reloading import ConfigReloader, log_plugins

@@ -40,7 +40,7 @@ def ending(stop: Stop) -> Iterator[None]:
     numbers = [number for number in ENDING if number != signal.SIGHUP or not _is_ignored(number)]
     for number in numbers:
         loop.add_signal_handler(number, _on_signal, stop, number)
-    # The program has done so in its first line; who calls `app.run` by itself has not.
+    # The program has done so in its first line; a program that calls `service.run` by itself has not.
     ignore_unused()
     show_stacks()
     try:

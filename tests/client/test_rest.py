@@ -10,7 +10,6 @@ from kscheduler.aio import TokenBucket, VirtualClock
 from kscheduler.client.access.connection import Connection, plain_connection
 from kscheduler.client.access.credentials import TokenFile
 from kscheduler.client.errors import (
-    LONGEST_RETRY_AFTER_SECONDS,
     APIError,
     NetworkError,
     NotSentError,
@@ -20,6 +19,7 @@ from kscheduler.client.errors import (
 from kscheduler.client.failure_text import network_error
 from kscheduler.client.reachability import APIServerReachability
 from kscheduler.client.rest import APIClient
+from kscheduler.client.retry_after import LONGEST_RETRY_AFTER_SECONDS
 from tests.client.scripted import lines, reply, scripted_server, stall, vanish
 
 STATUS = '{"kind":"Status","code":%d,"reason":"%s","message":"%s"}'

@@ -2,14 +2,8 @@
 
 import pytest
 
-from kscheduler.client.errors import (
-    LONGEST_RETRY_AFTER_SECONDS,
-    UNREADABLE_SECONDS,
-    APIError,
-    bounded,
-    retry_after_of,
-    status_of,
-)
+from kscheduler.client.errors import APIError, status_of
+from kscheduler.client.retry_after import LONGEST_RETRY_AFTER_SECONDS, UNREADABLE_SECONDS, bounded, retry_after_of
 
 DATE = "Sat, 28 Nov 2026 12:00:00 GMT"
 

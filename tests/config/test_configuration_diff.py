@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from kscheduler.config.changes import LONGEST_REPORTED, MAX_REPORTED, reported_changes
 from kscheduler.config.loader import LoadedConfig
+from kscheduler.config.reported_changes import LONGEST_REPORTED, MAX_REPORTED, reported_changes
 from tests.config.test_changes import loaded
 
 

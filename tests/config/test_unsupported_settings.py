@@ -131,7 +131,7 @@ def test_an_extender_that_stands_there_twice_warns() -> None:
     one = "{urlPrefix: 'https://x', filterVerb: f, tlsConfig: {caFile: /ca.crt}}"
     loaded = load_bytes((HEAD + f"extenders: [{one}, {one.replace('//x', '//y')}, {one}]").encode(), "f")
     assert [str(each) for each in unhonoured(loaded)] == [
-        "extenders[2]: it stands there twice: it is asked twice, and its points add up"
+        "extenders[2]: listed twice: it is asked twice, and its points add up"
     ]
 
 

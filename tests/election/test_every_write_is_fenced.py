@@ -1,7 +1,7 @@
 """Anyone who adds a write to the scheduler passes the fence, or a test here fails.
 
 Two walks. The first finds every client of the API server that the ports of the scheduler can reach, and asks whether it
-is guarded. The second calls each method that writes, on a process that does not lead, and nothing must change.
+is fenced. The second calls each method that writes, on a process that does not lead, and nothing must change.
 """
 
 import importlib
@@ -75,16 +75,16 @@ def slots_of(kind: type) -> tuple[str, ...]:
     return (slots,) if isinstance(slots, str) else tuple(slots)
 
 
-async def test_every_client_that_the_scheduler_can_reach_is_guarded_or_known() -> None:
+async def test_every_client_that_the_scheduler_can_reach_is_fenced_or_known() -> None:
     """Known without a fence: the one for Events, and the lease's own."""
     async with parts() as found:
         ports = found.assembly.ports
         reached = {client: way for port in fields(ports) for way, client in clients_within(getattr(ports, port.name))}
         known = {found.client, found.plugin_client, found.event_client, found.leadership.client}
         assert set(reached) <= known, reached.values()
-        assert found.plugin_client._guard is found.leadership.fence
+        assert found.plugin_client._fence is found.leadership.fence
         assert found.client in reached
-        assert found.client._guard is found.leadership.fence
+        assert found.client._fence is found.leadership.fence
         assert found.recorder._client is found.event_client
 
 
@@ -92,7 +92,7 @@ async def test_without_election_there_is_no_fence() -> None:
     from tests.service.running import alone
 
     found = Parts(Options(alone()), plain_connection("http://127.0.0.1:1"))
-    assert found.client._guard is None
+    assert found.client._fence is None
     assert found.election is None
 
 

@@ -161,8 +161,9 @@ def test_a_test_of_a_plugin_may_stop_in_it() -> None:
 WAITS: Final = re.compile(r"finishes_within\(|wait_for\(|_threads\.call\(")
 # By module, what is waited for there that runs no code of a plugin, or only after the service has ended.
 NO_PLUGINS_CODE: Final = {
-    "service/reloading.py": ("files.note_reading", "_wait_until_queried", "files.has_changed", "call(look"),
-    "service/followed_version.py": ("self._wait()",),
+    "service/reloading.py": ("files.note_reading", "self._requested.wait()", "files.has_changed", "call(look"),
+    "service/asking/live_copies.py": ("self._stopping.wait()",),
+    "service/followed_version.py": ("self._settled.wait()",),
     "service/shadowing/service.py": ("follower.begun", "wait_for_sync", "wait_for_first(FIRST_DATA_SECONDS)"),
     "service/service.py": ("wait_for_sync", "followed_version.wait_for_first()"),
     "scheduling/attempt/binding_cycle.py": ("_wait(decided)",),  # up to deadlines that were asked for

@@ -62,7 +62,7 @@ async def test_a_silent_watch_that_is_open_again_at_once_was_a_quiet_one() -> No
     view.heard()
     await clock.advance(45.0)
     view.closed(was_silent=True)
-    view.queried()
+    view.requested()
     assert view.statistics().age_seconds == 0.0
     await clock.advance(0.5)
     view.opened()

@@ -40,7 +40,7 @@ async def start_site(
         readyz=Health(
             "readyz",
             {name: condition.check(name) for name in ("shutdown", "sched-handler-sync")},
-            lambda: condition.information,
+            lambda: condition.notes,
         ),
         healthz=Health("healthz", {}),
         exposition=exposition,

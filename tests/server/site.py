@@ -21,7 +21,7 @@ class Condition:
     """What the checks say; a test changes it."""
 
     reasons: dict[str, str] = field(default_factory=dict)
-    information: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
     def check(self, name: str) -> Callable[[], str | None]:
         return lambda: self.reasons.get(name)

@@ -72,8 +72,8 @@ async def test_health_changes_with_its_checks_while_the_server_runs(site: Site) 
     assert (await site.text("/readyz"))[0] == 200
 
 
-async def test_information_is_reported_verbosely_and_fails_nothing(site: Site) -> None:
-    site.condition.information = ["undecodable pods default/odd: not a number", "resting: resource.k8s.io/v1"]
+async def test_notes_are_reported_verbosely_and_fail_nothing(site: Site) -> None:
+    site.condition.notes = ["undecodable pods default/odd: not a number", "resting: resource.k8s.io/v1"]
     status, text = await site.text("/readyz?verbose")
     assert status == 200
     assert "[i]undecodable pods default/odd: not a number\n[i]resting: resource.k8s.io/v1\n" in text

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 import aiohttp
 
 from kscheduler.client.access.connection import plain_connection
-from kscheduler.config.changes import with_settings
 from kscheduler.config.loader import LoadedConfig, default_configuration
+from kscheduler.config.overrides import with_settings
 from kscheduler.embedded.apiserver import EmbeddedAPIServer
 from kscheduler.embedded.objects.store import Change
 from kscheduler.server.serving import HTTPServing

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kscheduler.client.access.connection import plain_connection
-from kscheduler.config.changes import with_settings
 from kscheduler.config.loader import default_configuration, from_tree
+from kscheduler.config.overrides import with_settings
 from kscheduler.embedded.apiserver import EmbeddedAPIServer
 from kscheduler.embedded.apiserver.faults import InjectedFault
 from kscheduler.framework.nodes.node_info import NodeInfo

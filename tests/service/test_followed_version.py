@@ -163,7 +163,7 @@ async def test_gates_that_the_version_does_not_have_keep_the_rules_as_they_are()
             assert NOTHING_TO_DEALLOCATE in await said_of_a_large_pod(server, "after")
             status, body = await answer(app, "/readyz?verbose")
             assert status == 200
-            assert "decisions are as in 1.36: --feature-gates: unrecognized feature gate: GangScheduling" in body
+            assert "1.36's rules apply: --feature-gates: unrecognized feature gate: GangScheduling" in body
             app.parts.server_version.learn("v1.36.9")
     assert line["level"] == "error"
     assert len([each for each in log.lines() if each["msg"] == "version_not_followed"]) == 1, "once, not every time"

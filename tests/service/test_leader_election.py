@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager
 import pytest
 
 from kscheduler.client.access.connection import plain_connection
-from kscheduler.config.changes import with_settings
 from kscheduler.config.durations import seconds
 from kscheduler.config.loader import LoadedConfig, default_configuration
+from kscheduler.config.overrides import with_settings
 from kscheduler.election import LeaseLostError, Role
 from kscheduler.embedded.apiserver import EmbeddedAPIServer
 from kscheduler.embedded.apiserver.faults import InjectedFault

@@ -23,7 +23,7 @@ from kscheduler.embedded.apiserver import EmbeddedAPIServer
 from kscheduler.server.serving import HTTPServing
 from kscheduler.service import App, ConfigSource, Options, reloading, source_of
 from kscheduler.service.config_file import FileChangeDetector, FileRead, digest_of, read_source
-from kscheduler.service.metrics.process import ReloadResult
+from kscheduler.service.metrics.config_reloads import ReloadResult
 from kscheduler.service.parts import CONNECTIONS_BESIDE_BINDS
 from tests.assembly.configurations import registry
 from tests.builders import node_tree, pod_tree

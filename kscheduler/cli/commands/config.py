@@ -24,8 +24,7 @@ from kscheduler.cli.named_config import (
 from kscheduler.cli.parser import StoreText
 from kscheduler.cli.refusal import refuse
 from kscheduler.config.conversion.converting import convert
-from kscheduler.config.durations import escaped
-from kscheduler.config.errors import ConfigError, shown
+from kscheduler.config.errors import ConfigError, escaped, shown
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.loader import STANDARD_INPUT, LoadedConfig, data_of, dump_default
 from kscheduler.config.types import OWN_SCHEDULER_NAME

@@ -1,4 +1,4 @@
-"""A user, as Kubernetes knows one; and what one is told who may not: Status objects, with the API server's texts."""
+"""A user, as Kubernetes knows one; and refusals: Status objects, with the API server's texts."""
 
 from dataclasses import dataclass, replace
 from typing import Any, Final

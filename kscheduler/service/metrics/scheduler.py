@@ -3,15 +3,9 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from kscheduler.client.events.work_queue import SECONDS_BUCKETS, WorkQueueStatistics
-from kscheduler.informers.audit import AuditStatistics
 from kscheduler.scheduling.background.refreshed_plugins import DATA_AGE, REFRESHES
-from kscheduler.scheduling.drift.drift_check import DriftStatistics
-from kscheduler.scheduling.failures.status_writer import StatusStatistics
 from kscheduler.scheduling.observations import Observations
 from kscheduler.telemetry.samples import (
-    Distribution,
-    Distributions,
     Numbers,
     Sample,
     Source,
@@ -24,7 +18,8 @@ from kscheduler.telemetry.series import LabelValues, MetricSeries
 
 PENDING_PODS = MetricSeries(
     "scheduler_pending_pods",
-    "Pods without a node: active, backoff (both backoff queues), unschedulable (without the gated), gated.",
+    "Pods without a node: active, backoff (both backoff queues), unschedulable (without the gated), gated; of pod "
+    "groups (Kubernetes 1.37) also incomplete and pending.",
     ("queue",),
 )
 QUEUED_ENTITIES = MetricSeries(
@@ -192,75 +187,6 @@ def scheduler_source(observations: Observations, gauges: Gauges) -> Source:
     return copy
 
 
-# Series about the status writer.
-
-PENDING = MetricSeries(
-    "kscheduler_status_patches_pending", "Pods whose latest condition or nomination has not been sent yet."
-)
-CLASSES = MetricSeries(
-    "kscheduler_status_classes_pending", "Classes of parked pods whose latest condition has not been sent yet."
-)
-PATCHES = MetricSeries(
-    "kscheduler_status_patches_total",
-    "Patches of pod statuses: sent, unchanged (the pod showed it already), retried, dropped (refused for good).",
-    ("outcome",),
-)
-
-
-def status_source(statistics: Callable[[], StatusStatistics]) -> Source:
-    """Pending and finished status patches."""
-
-    def copy() -> Iterable[Sample]:
-        counts = statistics()
-        outcomes = {
-            "sent": counts.sent,
-            "unchanged": counts.unchanged,
-            "retried": counts.retried,
-            "dropped": counts.dropped,
-        }
-        return [
-            gauge(PENDING, {(): counts.pending + counts.sending}),
-            gauge(CLASSES, {(): counts.classes}),
-            Numbers("counter", PATCHES, {(outcome,): count for outcome, count in outcomes.items()}),
-        ]
-
-    return copy
-
-
-# `workqueue_*`, as in every controller of Kubernetes, for our queue of Kubernetes Events.
-#
-# In kube-scheduler these are the queues of the controllers that keep its serving certificates; they will come with TLS.
-# Pending status patches are in `scheduler_pending_async_api_calls`, pods in `scheduler_pending_pods`.
-
-_NAME = ("name",)
-DEPTH = MetricSeries("workqueue_depth", "Items waiting in the queue.", _NAME)
-ADDS = MetricSeries("workqueue_adds_total", "Items put into the queue.", _NAME)
-RETRIES = MetricSeries("workqueue_retries_total", "Tries again.", _NAME)
-WAITED = MetricSeries("workqueue_queue_duration_seconds", "Time that items waited in the queue.", _NAME)
-WORKED = MetricSeries("workqueue_work_duration_seconds", "Time to process items.", _NAME)
-UNFINISHED = MetricSeries("workqueue_unfinished_work_seconds", "Total time of work in progress so far.", _NAME)
-LONGEST = MetricSeries("workqueue_longest_running_processor_seconds", "The longest time of work in progress.", _NAME)
-
-
-def work_queue_source(statistics: Callable[[], WorkQueueStatistics]) -> Source:
-    """The series of a queue."""
-
-    def copy() -> Iterable[Sample]:
-        queue = statistics()
-        waited, worked = Distribution((queue.name,), *queue.waited), Distribution((queue.name,), *queue.worked)
-        return [
-            gauge_by(DEPTH, {queue.name: queue.depth}),
-            Numbers("counter", ADDS, {(queue.name,): queue.adds}),
-            Numbers("counter", RETRIES, {(queue.name,): queue.retries}),
-            Distributions(WAITED, SECONDS_BUCKETS, [waited]),
-            Distributions(WORKED, SECONDS_BUCKETS, [worked]),
-            gauge_by(UNFINISHED, {queue.name: queue.unfinished_seconds}),
-            gauge_by(LONGEST, {queue.name: queue.longest_seconds}),
-        ]
-
-    return copy
-
-
 # Plugins' own data, as `scheduling.background` fetches them.
 
 Values = Callable[[], Mapping[LabelValues, float]]
@@ -269,51 +195,3 @@ Values = Callable[[], Mapping[LabelValues, float]]
 def plugin_data_source(results: Values, ages: Values) -> Source:
     """Refreshes by result, and the age of the data; no series while no plugin has data of its own."""
     return lambda: [Numbers("counter", REFRESHES, results()), gauge(DATA_AGE, ages())]
-
-
-# Series about consistency: cache against stores, stores against the API server.
-
-CHECKS = MetricSeries("kscheduler_cache_checks_total", "Comparisons of the cache with the informers' stores.")
-CACHE_DRIFT = MetricSeries(
-    "kscheduler_cache_drift_objects_total",
-    "Objects in the cache or the queue that differed from the informers' stores, by kind of drift.",
-    ("kind", "what"),
-)
-UNMENDED = MetricSeries(
-    "kscheduler_cache_drift_unmended_total", "Of those, objects that still differed after the repair."
-)
-AUDITS = MetricSeries(
-    "kscheduler_store_audits_total",
-    "Comparisons of an informer's store with the API server, by outcome.",
-    ("resource", "outcome"),
-)
-STORE_DRIFT = MetricSeries(
-    "kscheduler_store_drift_objects_total",
-    "Objects in an informer's store that differed from the API server, by kind of drift.",
-    ("resource", "what"),
-)
-
-
-def drift_source(check: Callable[[], DriftStatistics], audits: Callable[[], Iterable[AuditStatistics]]) -> Source:
-    """The results of both checks."""
-
-    def copy() -> Iterable[Sample]:
-        checked, audited = check(), tuple(audits())
-        outcomes: dict[LabelValues, float] = {
-            (audit.resource, outcome): count for audit in audited for outcome, count in audit.audits.items()
-        }
-        drift: dict[LabelValues, float] = {
-            (audit.resource, difference): count for audit in audited for difference, count in audit.drift.items()
-        }
-        cached: dict[LabelValues, float] = {
-            (kind, difference): count for (kind, difference), count in checked.drift.items()
-        }
-        return [
-            Numbers("counter", CHECKS, {(): checked.checks}),
-            Numbers("counter", CACHE_DRIFT, cached),
-            Numbers("counter", UNMENDED, {(): checked.unmended}),
-            Numbers("counter", AUDITS, outcomes),
-            Numbers("counter", STORE_DRIFT, drift),
-        ]
-
-    return copy

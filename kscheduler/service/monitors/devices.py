@@ -8,15 +8,18 @@ from kscheduler.server.status_page.facts.devices import DeviceTotals
 from kscheduler.server.status_page.facts.heat import HeatMap, ScarceResource
 from kscheduler.state.cache import Cache
 
-# Pools of devices by driver and state, for metrics.
-
-# Told apart; drivers choose their names freely.
+# Drivers with series of their own; they choose their names freely.
 MAX_DRIVERS: Final = 32
 OTHERS: Final = "other"
+# Resources, and drivers, with series of their own: the first that were seen; further ones are `other`.
+MAX_NAMES: Final = MAX_DRIVERS
 
 
 class DevicePools:
-    """Counts pools at each scrape; drivers whose pools are gone stay at zero, so that lines in graphs fall."""
+    """Counts pools by driver and state at each scrape.
+
+    Drivers whose pools are gone stay at zero, so that lines in graphs fall.
+    """
 
     def __init__(self, profiles: Callable[[], Mapping[str, Profile]]) -> None:
         self._profiles = profiles
@@ -35,17 +38,13 @@ class DevicePools:
         return counts
 
 
-# How many devices there are and how much of extended resources, and what is taken of them: for dashboards.
-#
-# Counted at each scrape by what the status page counts with: sums of two columns for a resource, and devices by driver
-# only where anything has changed. Names come from nodes and drivers, so there is a bound for both.
-
-# Resources, and drivers, with series of their own: the first that were seen; further ones are `other`.
-MAX_NAMES: Final = MAX_DRIVERS
-
-
 class OfferedDevices:
-    """Names that are gone stay at zero, so that lines in graphs fall instead of ending."""
+    """How many devices there are and how much of extended resources, and what is taken of them: for dashboards.
+
+    Counted at each scrape by what the status page counts with: sums of two columns for a resource, and devices by
+    driver only where anything has changed. Names come from nodes and drivers, so there is a bound for both. Names that
+    are gone stay at zero, so that lines in graphs fall instead of ending.
+    """
 
     def __init__(self, cache: Cache) -> None:
         self._totals, self._heat = DeviceTotals(cache.devices), HeatMap(cache.nodes)

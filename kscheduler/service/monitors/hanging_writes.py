@@ -159,11 +159,12 @@ class HangingWritesMonitor:
             failure = self._last_failure(one, now)
             who = f"look at the admission webhook {failure.webhook}" if failure is not None and failure.webhook else ""
             behind = (
-                f"{round(one.seconds)} s, {one.waiting} wait behind them; "
+                f"{round(one.seconds)} s, {one.waiting} more {'waits' if one.waiting == 1 else 'wait'}; "
                 f"{who or 'look at its admission webhooks and quotas'}"
             )
-            writes = f"{one.unanswered} writes ({one.write})"
-            yield f"namespace {one.namespace}: {writes} hang or have been refused for {behind}"
+            writes = "1 write" if one.unanswered == 1 else f"{one.unanswered} writes"
+            hang = "hangs or has been refused" if one.unanswered == 1 else "hang or have been refused"
+            yield f"namespace {one.namespace}: {writes} ({one.write}) {hang} for {behind}"
 
     def samples(self) -> Iterable[Sample]:
         """A gauge for each namespace and kind of write, at most `MAX_REPORTED`."""

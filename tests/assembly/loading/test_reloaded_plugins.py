@@ -16,7 +16,7 @@ from kscheduler.assembly.configured import ConfigurationReader, Configured
 from kscheduler.embedded.apiserver import EmbeddedAPIServer
 from kscheduler.server.serving import HTTPServing
 from kscheduler.service import App, ConfigSource, Options
-from kscheduler.service.metrics.process import ReloadResult
+from kscheduler.service.metrics.config_reloads import ReloadResult
 from tests.builders import node_tree, pod_tree
 from tests.informers.test_audit import HastyClock
 from tests.service.running import node_of, put, running, until

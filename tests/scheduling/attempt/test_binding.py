@@ -8,7 +8,6 @@ from kscheduler.aio.clock import VirtualClock
 from kscheduler.api.codec import UndecodableError
 from kscheduler.api.core import Pod
 from kscheduler.client.errors import (
-    LONGEST_RETRY_AFTER_SECONDS,
     APIError,
     ClientError,
     CredentialsError,
@@ -17,6 +16,7 @@ from kscheduler.client.errors import (
     UnknownOutcomeError,
 )
 from kscheduler.client.errors import APIStatus as WireStatus
+from kscheduler.client.retry_after import LONGEST_RETRY_AFTER_SECONDS
 from kscheduler.framework.status import Code, Fault, Status
 from kscheduler.scheduling.attempt.binding import BindingWriter
 from kscheduler.scheduling.observations import Observations

@@ -7,8 +7,8 @@ import threading
 import aiohttp
 import pytest
 
-from kscheduler.config.changes import with_settings
 from kscheduler.config.loader import default_configuration
+from kscheduler.config.overrides import with_settings
 from kscheduler.embedded.apiserver import EmbeddedAPIServer
 from kscheduler.server.pages.debugging import sample
 from kscheduler.server.serving import HTTPServing

@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 from kscheduler.api.machinery.resources import served_kinds
-from kscheduler.config.changes import with_settings
 from kscheduler.config.loader import from_tree
+from kscheduler.config.overrides import with_settings
 from kscheduler.embedded.apiserver import EmbeddedAPIServer
 from kscheduler.service import App
 from tests.builders import Tree, node_tree, pod_tree

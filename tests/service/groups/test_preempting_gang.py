@@ -4,9 +4,9 @@ import json
 from typing import Any
 
 from kscheduler.api.machinery.resources import served_kinds
-from kscheduler.config.changes import with_settings
 from kscheduler.config.feature_gates import parse_feature_gates
 from kscheduler.config.loader import default_configuration
+from kscheduler.config.overrides import with_settings
 from kscheduler.embedded.apiserver import EmbeddedAPIServer
 from kscheduler.server.serving import HTTPServing
 from kscheduler.service import App, Options

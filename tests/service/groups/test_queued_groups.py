@@ -7,9 +7,9 @@ from jsonschema import Draft202012Validator
 
 from kscheduler.api.codec import convert
 from kscheduler.api.groups import POD_GROUPS, KubernetesPodGroup
-from kscheduler.config.changes import with_settings
 from kscheduler.config.feature_gates import parse_feature_gates
 from kscheduler.config.loader import default_configuration
+from kscheduler.config.overrides import with_settings
 from kscheduler.embedded.apiserver import EmbeddedAPIServer
 from kscheduler.server.pages.zpages import description
 from kscheduler.server.serving import HTTPServing

@@ -6,7 +6,7 @@ import structlog
 
 from kscheduler.aio.clock import VirtualClock
 from kscheduler.embedded.apiserver import EmbeddedAPIServer
-from kscheduler.service.monitors.api_server_monitor import EACH_SECONDS, MAX_LINES, OngoingProblems
+from kscheduler.service.monitors.ongoing_problems import EACH_SECONDS, MAX_LINES, OngoingProblems
 from tests.builders import node_tree
 from tests.service.running import put, running
 

@@ -23,7 +23,7 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.plugins import in_tree
 from kscheduler.server.serving import HTTPServing
 from kscheduler.service import Options, source_of
-from kscheduler.service.metrics.process import ReloadResult
+from kscheduler.service.metrics.config_reloads import ReloadResult
 from tests.builders import node_tree, pod_tree
 from tests.informers.test_audit import HastyClock
 from tests.service.plugins.test_users_plugins import message_of, options

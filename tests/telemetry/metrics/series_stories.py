@@ -36,9 +36,9 @@ from kscheduler.client.errors import FencedError
 from kscheduler.client.reachability import ReachabilityStatistics
 from kscheduler.client.rest import MERGE
 from kscheduler.client.watch import WatchEvent
-from kscheduler.config.changes import with_settings
 from kscheduler.config.feature_gates import FeatureGates, parse_feature_gates
 from kscheduler.config.loader import default_configuration, from_tree, load_file
+from kscheduler.config.overrides import with_settings
 from kscheduler.election import Role
 from kscheduler.embedded.apiserver import EmbeddedAPIServer
 from kscheduler.embedded.apiserver.faults import InjectedFault

@@ -18,9 +18,10 @@ from kscheduler.scheduling.failures.status_writer import StatusStatistics
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.observers import Observers
 from kscheduler.service.metrics.api_client import event_source, informer_source, reachability_source, rest_client_source
+from kscheduler.service.metrics.background_writes import status_source, work_queue_source
 from kscheduler.service.metrics.loop_lag import LoopLag
 from kscheduler.service.metrics.process import build_info_source, feature_source, process_families, program_samples
-from kscheduler.service.metrics.scheduler import Gauges, scheduler_source, status_source, work_queue_source
+from kscheduler.service.metrics.scheduler import Gauges, scheduler_source
 from kscheduler.telemetry.exposition import Exposition, TextFormat
 from tests.builders import pod_info
 from tests.told import CONFLICT, pod_bound, preemption_begun
