@@ -66,8 +66,8 @@ from kscheduler.telemetry.logs.caught import Boundary, count_caught
 
 _log = get_logger(__name__)
 
-EXPECTATION: Final = "NominatedNodeNameForExpectation"
 # The gate: a pod that waits for Permit or PreBind names its node, and PreBind can be called back (Q27).
+EXPECTATION: Final = "NominatedNodeNameForExpectation"
 WHY_GONE: Final = "the configuration has changed, or it is quarantined"
 
 
@@ -258,8 +258,7 @@ class Assembly:
         self.queue.move_all(event, old, new, self.clock.time())
 
     def apply(self, compiled: CompiledConfiguration, pods: Iterable[Pod]) -> ApplyResult:
-        """Decide by another compiled configuration from now on. `pods`: all that the watch has shown; nobody of them is
-        lost.
+        """Decide by another compiled configuration from now on. `pods`: all that the watch has shown; none is lost.
 
         Never awaits, so it lies between two decisions. Linear in the number of waiting pods, and of all pods if a
         profile comes or goes.

@@ -99,7 +99,7 @@ class ConfigurationReader:
         return "" if loads is None else loads.stands_at
 
     def telling_of_hangs(self) -> AbstractContextManager[None]:
-        """For a start: while this reads, an import that hangs is told of in the log."""
+        """For a start: while this reads, an import that hangs is logged."""
         return hangs_reported(lambda: self._files.being_loaded)
 
     def under(self, gates: FeatureGates, *, rereads: bool = True) -> "ConfigurationReader":

@@ -147,4 +147,4 @@ class Ports:
     journal: object | None = None
     """An observer (`scheduling.observers`) that hears of everything first: the flight recorder. By default none."""
     log: PodLog = field(default_factory=PodLog)
-    """Logs what happens to pods. The assembly connects it to the queue, which knows what a parked pod waits for."""
+    """Logs what happens to pods. What a parked pod waits for it reads from the queue in `PodRequeued`."""

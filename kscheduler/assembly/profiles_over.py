@@ -121,7 +121,7 @@ _FIELD: Final = re.compile(r"((?:plugins|pluginConfig)[\w.\[\]]*): ")
 
 
 def unusable(loaded: LoadedConfig, plugins: Registry | None = None, *, runs_here: bool = True) -> ConfigError | None:
-    """What is wrong with a configuration that could be read: plugins that cannot be built, extenders not be called.
+    """What is wrong with a configuration that could be read: plugins or extenders that cannot be used.
 
     `runs_here`: whether the files of extenders must be on this machine.
     """

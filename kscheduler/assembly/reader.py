@@ -1,9 +1,9 @@
 """All plugins that a configuration and a command line name, as a registry.
 
-A configuration is often a ConfigMap, and who may edit it may not thereby run code: files that it names must lie below
-a directory of `--plugin-directory`, which only who starts the process can give. A file of the command line (`--plugin`)
-may lie anywhere. Modules and distributions are part of what is installed. Distributions are asked last and by name
-only: a package that no profile names is never imported.
+A configuration is often a ConfigMap, and whoever may edit it may not thereby run code: files that it names must lie
+below a directory of `--plugin-directory`, which only whoever starts the process can give. A file of the command line
+(`--plugin`) may lie anywhere. Modules and distributions are part of what is installed. Distributions are asked last and
+by name only: a package that no profile names is never imported.
 """
 
 import importlib

@@ -218,7 +218,10 @@ class PreEnqueuePlugin(Protocol):
     name: str
 
     def pre_enqueue(self, pod: PodInfo) -> Status:
-        """Success lets it in; a rejection gates it until one of the plugin's events. An Error is asked about again."""
+        """Success lets it in; a rejection gates it until one of the plugin's events.
+
+        After an Error the plugin is asked again.
+        """
         ...
 
 
@@ -446,7 +449,7 @@ class RefreshPlugin(Protocol):
     """Seconds from the end of a refresh to the beginning of the next; each wait is up to a tenth shorter or longer."""
 
     async def refresh(self) -> None:
-        """Fetch, keep what was fetched, and call `Handle.nodes_changed` for the nodes whose data are others now.
+        """Fetch, keep what was fetched, and call `Handle.nodes_changed` for the nodes whose data changed.
 
         Called at once when the plugin is taken into use, then periodically until it is replaced, on every replica,
         leader or not; never twice at a time. It has `REFRESH_SECONDS`. An exception costs a line of the log: what was

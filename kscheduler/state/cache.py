@@ -130,7 +130,8 @@ class Cache:
         self.nodes.update(self.nodes.row_of(info.name), previous)
 
     def touch(self, names: Iterable[str], *, may_fit: bool = True) -> None:
-        """Count these nodes as changed: what plugins have answered about them is out of date. Unknown names are left.
+        """Count these nodes as changed: what plugins have answered about them is out of date. Unknown names
+        are ignored.
 
         For what a plugin knows about a node and the node object does not say. `may_fit`: whether a verdict may be
         another one now; otherwise it is only the points.

@@ -258,7 +258,7 @@ class Scheduler:
 
     def _failure_of(self, attempt: Attempt) -> Failure:
         """Why there is no node. It holds for the pod's whole class, unless PostFilter made room for this pod, or
-        extenders were asked: what they say is signed by nobody.
+        extenders were asked: what they say is covered by no signature.
         """
         record = attempt.record
         failure = failure_of_record(record)

@@ -1,7 +1,7 @@
 """The binding cycle: what follows once a pod has been assumed on a node, as kube-scheduler names it.
 
 Permit says whether the pod may be bound now, later or not at all; then PreBind, Bind and PostBind run plugin by plugin,
-and the result is told to the journal and the log.
+and the observers hear the result.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """Filter: on which of the nodes that PreFilter allows the pod fits.
 
     the nominated node passes? yes: only this node
-                               no:  all rows, or a sample of them (`sampling`)
+                               no:  all rows, or a sample of them (`NodeSampler`)
 
 How a row is judged is up to the evaluator.
 """

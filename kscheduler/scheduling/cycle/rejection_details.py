@@ -33,11 +33,11 @@ from kscheduler.state.cache import Cache
 # The extenders' part of a cycle: of the nodes that fit now, those that the extenders have left.
 #
 # The problem: a cycle never awaits, and an extender may take seconds. The idea: a decision that needs extenders is made
-# twice. The first time nobody has been asked: the cycle ends with `questions`, the nodes that the pod fits on. When the
+# twice. The first time nobody has been asked: the cycle ends with `queries`, the nodes that the pod fits on. When the
 # answers are there, the cycle runs again over the nodes as they are then:
 #
 #     fits now and was left by the extenders     may be chosen, with the extenders' points
-#     fits now and was rejected               is rejected, with the reason of the extender
+#     fits now and was rejected                  is rejected, with the reason of the extender
 #     fits now and nobody was asked about it     may not be chosen; if no other node is left, it is asked about next
 #     does not fit now                           is rejected as always, whatever an extender said before
 #
@@ -46,7 +46,7 @@ from kscheduler.state.cache import Cache
 
 
 def narrow(record: SchedulingRecord, answers: ExtenderResults) -> None:
-    """Take from the feasible rows what the extenders rejected, or put down which questions they must be asked."""
+    """Take from the feasible rows what the extenders rejected, or put down which nodes they must be asked about."""
     if not answers.status.is_success:
         record.status = answers.status
         return

@@ -1,6 +1,7 @@
-"""Calls of plugins by the queue: PreEnqueue, standing and object gates, queueing hints. (`queue_calls` has QueueSort.)
+"""Calls of plugins by the queue: PreEnqueue, standing and object gates, queueing hints; `sign`, and QueueSort.
 
-None of these functions raises: if a plugin fails, they answer in its place.
+If a plugin fails, these functions answer in its place; they never raise. Only an in-tree `sign` or `sort_key` is
+called without the guard.
 """
 
 from collections.abc import Callable, Collection, Sequence

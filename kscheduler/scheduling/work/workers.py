@@ -9,7 +9,7 @@ node. A pod that an extender binds leaves its worker, too: the limit follows the
 
 A place is held while a Binding is on time. One that is late, or sleeps before it is sent again, gives its place back
 (`aio.shared_slots`): its worker goes on waiting for the outcome, which stays an attempt under way, and another worker
-takes over. From then on the namespace is slow: its pods are decided and bound beside the places, a few at a time, and
+takes over. From then on the namespace is slow: its pods are decided and bound outside the slots, a few at a time, and
 the others stand in a line of their own, undecided (`concurrency`). So what hangs for one namespace delays no other.
 If nobody else is on time it may be the server: then the limit follows the late answers, and bounds the late Bindings.
 """
@@ -97,7 +97,7 @@ class Workers:
         self._waiting = TaskSet("waiting", clock)
         self._outside = TaskSet("bound outside", clock)
         """Pods that extenders bind: at the end they are waited for, as binds of workers."""
-        self._late = TaskSet("bound beside the places", clock)
+        self._late = TaskSet("bound outside the slots", clock)
         """Pods of slow namespaces that had a node already: at the end they are waited for, as binds of workers."""
         self._called = scheduler.lines.called
         self._called_back: deque[QueuedPodInfo] = deque()
@@ -265,7 +265,7 @@ class Workers:
         return True
 
     def _is_slow(self, queued: QueuedPodInfo) -> bool:
-        """Whether the pod is bound beside the places, or has begun so."""
+        """Whether the pod is bound outside the slots, or started there."""
         return self.work_slots.is_slow(_namespace_of(queued)) or self.work_slots.has_begun(queued)
 
     def _takes_place(self, queued: QueuedPodInfo) -> bool:
@@ -302,7 +302,7 @@ class Workers:
         self.wake()
 
     def _call_standing(self, namespace: Hashable) -> None:
-        """A slow namespace has a turn for a pod that stands in line, or is slow no more."""
+        """A slow namespace has a turn for a pod that stands in line, or is no longer slow."""
         while not (self._stopping or self._has_ended_run) and (queued := self.standing.first(namespace)) is not None:
             if self.work_slots.is_slow(namespace) and not self.work_slots.begin_now(queued):
                 return

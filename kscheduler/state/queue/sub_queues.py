@@ -111,7 +111,7 @@ class CostlyPodBudget:
         return self._credit > 0
 
     def goes_first(self) -> bool:
-        """Whether one is tried before the others this time. Who asks while there is no credit changes nothing."""
+        """Whether one is tried before the others this time. Asking without credit has no effect."""
         if not (self._goes_first and self.has_credit):
             return False
         self._goes_first = False
