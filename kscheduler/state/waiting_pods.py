@@ -13,7 +13,7 @@ from kscheduler.framework.status import SUCCESS, Status, error, unschedulable
 
 
 @dataclass(slots=True)
-class HeldPod:
+class PodAtPermit:
     """A waiting pod. Implements `framework.handle.WaitingPod`."""
 
     pod: PodInfo
@@ -81,12 +81,12 @@ class WaitingPodTable:
     """All waiting pods. Implements `framework.handle.WaitingPods`."""
 
     def __init__(self) -> None:
-        self._pods: dict[str, HeldPod] = {}
+        self._pods: dict[str, PodAtPermit] = {}
 
     def __len__(self) -> int:
         return len(self._pods)
 
-    def hold(self, held: HeldPod) -> None:
+    def hold(self, held: PodAtPermit) -> None:
         """Add a pod that begins to wait."""
         self._pods[held.pod.uid] = held
 
@@ -94,11 +94,11 @@ class WaitingPodTable:
         """Remove a pod that no longer waits."""
         self._pods.pop(uid, None)
 
-    def get(self, uid: str) -> HeldPod | None:
+    def get(self, uid: str) -> PodAtPermit | None:
         """The waiting pod with this UID, if there is one."""
         return self._pods.get(uid)
 
-    def find(self, key: str) -> HeldPod | None:
+    def find(self, key: str) -> PodAtPermit | None:
         """The waiting pod with this `namespace/name`, if there is one."""
         return next((held for held in self._pods.values() if held.pod.key == key), None)
 
@@ -107,7 +107,7 @@ class WaitingPodTable:
         held = self._pods.get(uid)
         return held is not None and held.reject("", "removed")
 
-    def all(self) -> tuple[HeldPod, ...]:
+    def all(self) -> tuple[PodAtPermit, ...]:
         """All waiting pods, in the order in which they began to wait."""
         return tuple(self._pods.values())
 

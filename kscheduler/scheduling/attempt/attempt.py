@@ -167,7 +167,7 @@ class Scheduler:
     def decide_group(self, group: QueuedPodGroup) -> list[Attempt] | GroupConsultation:
         """Find nodes for a group's members and reserve them. The attempts of those that have one now; maybe none.
 
-        Or what extenders must be asked before that: `ask_about_group`, and then `decide_queried_group`.
+        Or what extenders must be asked before that: `ask_about_group`, and then `decide_consulted_group`.
         """
         return self._groups.decide(group)
 
@@ -175,9 +175,9 @@ class Scheduler:
         """Ask extenders about a group's members. Never raises for their sake."""
         await self._groups.ask(consultation)
 
-    def decide_queried_group(self, consultation: GroupConsultation) -> list[Attempt] | GroupConsultation:
+    def decide_consulted_group(self, consultation: GroupConsultation) -> list[Attempt] | GroupConsultation:
         """As `decide_group`, when extenders have answered."""
-        return self._groups.decide_queried(consultation)
+        return self._groups.decide_consulted(consultation)
 
     def give_up_group(self, group: QueuedPodGroup, failure: BaseException) -> None:
         """An exception ended the decision about a group: nothing is reserved, and it is tried again later."""
@@ -361,7 +361,7 @@ class Scheduler:
         began, timeout = self._now(), max(held.timeouts.values(), default=0.0)
         self._tell(PodWaits(held.pod, held.node_name, PERMIT.label, held.pending_plugins, timeout))
         try:
-            with self.awaited.queried(attempt, held):
+            with self.awaited.permits_at_work(attempt, held):
                 verdict = await binding_cycle.verdict_of(held, self._context.clock)
         finally:
             self._end_permit(attempt)

@@ -30,7 +30,7 @@ from kscheduler.scheduling.runtime.attempt_calls import (
 )
 from kscheduler.scheduling.runtime.points import PERMIT, POST_BIND
 from kscheduler.scheduling.supervision.alarm import TimeBudgetError
-from kscheduler.state.waiting_pods import HeldPod, WaitingPodTable
+from kscheduler.state.waiting_pods import PodAtPermit, WaitingPodTable
 from kscheduler.telemetry.logs import get_logger
 
 # Permit: may the pod be bound now, later, or not at all?
@@ -61,7 +61,7 @@ def call_all_permits(
     return SUCCESS, timeouts
 
 
-async def verdict_of(held: HeldPod, clock: Clock) -> Status:
+async def verdict_of(held: PodAtPermit, clock: Clock) -> Status:
     """Wait until all plugins that hold the pod have allowed it, one has rejected it, or a time is over."""
     decided = asyncio.Event()
     held.on_verdict(decided.set)
@@ -102,7 +102,7 @@ def run_permit(attempt: Attempt, waiting: WaitingPodTable, clock: Clock) -> Stat
     if timeouts:
         now = clock.monotonic()
         deadlines = {plugin: now + seconds for plugin, seconds in timeouts.items()}
-        attempt.held = HeldPod(pod, attempt.node_name, deadlines, timeouts, since=now)
+        attempt.held = PodAtPermit(pod, attempt.node_name, deadlines, timeouts, since=now)
         waiting.hold(attempt.held)
     return status
 
@@ -146,19 +146,19 @@ class AwaitedSteps:
         return list(self._telling.values())
 
     @contextmanager
-    def queried(self, attempt: Attempt, held: HeldPod) -> Iterator[None]:
+    def permits_at_work(self, attempt: Attempt, held: PodAtPermit) -> Iterator[None]:
         """Within, plugins with `async def permit` are at work; their answers let the pod go or fail it."""
         traits, profile = attempt.profile.traits, attempt.profile
         plugins = [plugin for plugin in profile.permit if traits[plugin.name].awaits_permit]
         key = held.pod.key
-        querying = {
+        at_work = {
             self._tasks.spawn(f"permit of {plugin.name} for {key}", self._ask(plugin, attempt, held)): plugin
             for plugin in plugins
         }
         try:
             yield
         finally:
-            for task, plugin in querying.items():
+            for task, plugin in at_work.items():
                 if task.cancel():
                     self._tasks.spawn(f"end of {task.get_name()}", self._end(task, plugin.name, attempt))
 
@@ -170,7 +170,7 @@ class AwaitedSteps:
             deaf.__cause__ = TimeBudgetError("its task has not ended")
             attempt.profile.listener.failed(plugin, PERMIT.label, attempt.queued.pod, deaf, PERMIT.outcome.then)
 
-    async def _ask(self, plugin: PermitPlugin, attempt: Attempt, held: HeldPod) -> None:
+    async def _ask(self, plugin: PermitPlugin, attempt: Attempt, held: PodAtPermit) -> None:
         listener, state = attempt.profile.listener, attempt.record.state
         status = await call_awaited_permit(plugin, listener, state, held.pod, held.node_name)
         if status.is_success:

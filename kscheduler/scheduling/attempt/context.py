@@ -36,7 +36,7 @@ from kscheduler.scheduling.stopwatch import ObservedStopwatch
 from kscheduler.scheduling.supervision.supervised import unsupervised
 from kscheduler.state.cache import Cache
 from kscheduler.state.queue.scheduling_queue import SchedulingQueue
-from kscheduler.state.waiting_pods import HeldPod, PodInPreBind, PodsInPreBind, WaitingPodTable
+from kscheduler.state.waiting_pods import PodAtPermit, PodInPreBind, PodsInPreBind, WaitingPodTable
 from kscheduler.telemetry.logs import get_logger, verbose
 
 # Plugins that nobody uses any more are closed, each once.
@@ -189,7 +189,7 @@ class Attempt:
     """The extenders that have failed or rejected nodes, for the log of a failed attempt."""
     was_given_to_binder: bool = False
     """The extender that binds was asked, and left it to the plugins."""
-    held: HeldPod | None = None
+    held: PodAtPermit | None = None
     plan: PreBindPlan | None = None
     """The plugins whose PreBind has something to do; `None` before PreBindPreFlight."""
     entry: PodInPreBind | None = None

@@ -174,11 +174,11 @@ class GroupAttempts:
     def decide(self, group: QueuedPodGroup) -> list[Attempt] | GroupConsultation:
         """Find nodes for the group's members, and reserve them; the attempts of those that have one, to be bound.
 
-        Or what extenders must be asked before that: `ask`, and then `decide_queried`.
+        Or what extenders must be asked before that: `ask`, and then `decide_consulted`.
         """
         return self._decide(self._unasked(group, self._now()), self._skipping.why_skip, self._skipping.skips)
 
-    def decide_queried(self, consultation: GroupConsultation) -> list[Attempt] | GroupConsultation:
+    def decide_consulted(self, consultation: GroupConsultation) -> list[Attempt] | GroupConsultation:
         """The same when extenders have answered. If others are in force by now, they are asked from the beginning."""
         if self._evaluators().extenders is not consultation.extenders:
             searches = consultation.searches
@@ -346,7 +346,7 @@ class GroupAttempts:
         )
         tried.answers.check(record)
         seconds = tried.seconds[pod.uid] = self._now() - began
-        if search_budget is not None and search_budget.was_queried:
+        if search_budget is not None and search_budget.has_begun:
             tried.search_seconds = max(0.0, tried.search_seconds - seconds)
         if search_budget is not None and search_budget.rest is not None:
             if not tried.search_seconds or tried.consultation.searches >= MAX_SEARCHES:

@@ -14,8 +14,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-import numpy as np
-
 from kscheduler.api.core import Pod, PodSpec
 from kscheduler.api.meta import ObjectMeta
 from kscheduler.framework.cluster.claim_writing import Deallocation
@@ -24,8 +22,8 @@ from kscheduler.framework.cluster.preemption import GroupPlacement, Preemption
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.nodes.node_table import Rows
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.framework.reasons.diagnosis import Diagnosis, FitError, Rejection
 from kscheduler.framework.status import SUCCESS, Code, Status, error, unschedulable
+from kscheduler.scheduling.failure import failure_of_status
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.scheduling.runtime.attempt_calls import call_placement_feasible, call_reserve, call_unreserve
@@ -294,11 +292,8 @@ def _try_member(
 
 
 def _rejected_by_reserve(record: SchedulingRecord, status: Status) -> MemberResult:
-    plugins = frozenset((status.plugin,)) - {""}
+    failure = failure_of_status(status)
     if status.is_rejected:
-        rejection = Rejection(status.plugin, np.zeros(1, dtype=np.intp), np.ones(1, dtype=np.int64), lambda _: status)
-        message = FitError(1, Diagnosis(names=("",), rejections=[rejection])).message
-        status = replace(status, reasons=(message,))
-    else:
-        plugins = frozenset()
+        status = replace(status, reasons=(failure.message,))
+    plugins = failure.plugins | failure.pending
     return MemberResult(record.pod, status, record, plugins, nominated_node_name="")
