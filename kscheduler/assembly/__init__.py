@@ -6,9 +6,10 @@ evicts a victim and writes a condition, and which clock is used.
     ports                   what a scheduler needs from outside; each port is documented with its default
     profiles_over           a cache and ports -> a Handle -> profiles that can decide; all that explain needs
     compiled_configuration  all that follows from a configuration: drafted beside the one in force, applied in one step
-    writers                 evictions, claims and handlers, from ports and parts
+    writers                 evictions and claims, from ports and parts
     assembled               everything: the profiles together with queue, evictions, failures, scheduler and handlers
-    reader, configured      configurations and the plugins that they name, read from files
+    configured              configurations, read from files with the plugins that they name
+    plugin_loading          where the plugins of a configuration come from, as a registry
     plugin_files            plugins from files, modules and packages
 
 Limits: nothing here runs, and every task is owned by the `run` method of a part. The caller starts the parts and adds

@@ -31,7 +31,7 @@ from kscheduler.assembly.compiled_configuration import (
 from kscheduler.assembly.plugin_circuits import PluginCircuits
 from kscheduler.assembly.ports import Ports
 from kscheduler.assembly.profiles_over import built_profiles, handle_over
-from kscheduler.assembly.writers import claim_commits_of, evictions_of, handlers_of
+from kscheduler.assembly.writers import claim_commits_of, evictions_of
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.loader import LoadedConfig
 from kscheduler.config.types import KubeSchedulerConfiguration
@@ -44,9 +44,10 @@ from kscheduler.informers.informer import Handler, Informer
 from kscheduler.scheduling.attempt.attempt import Scheduler
 from kscheduler.scheduling.attempt.context import AttemptContext, PreemptionRunner, evaluators_of
 from kscheduler.scheduling.attempt_events import STEP_BEGAN, ConfigurationApplied, NodesTouched
-from kscheduler.scheduling.failures.failures import FailureHandler, failed_condition
+from kscheduler.scheduling.failures.failure_handler import FailureHandler, failed_condition
 from kscheduler.scheduling.failures.infeasible import KnownInfeasible
 from kscheduler.scheduling.groups.group_status_writer import GroupReports
+from kscheduler.scheduling.handlers.dependency_handlers import handlers_of
 from kscheduler.scheduling.handlers.event_handlers import NodeHandler, PodHandler
 from kscheduler.scheduling.observers import Observers
 from kscheduler.scheduling.plugin_reports import PluginReports

@@ -15,7 +15,7 @@ from functools import partial
 import msgspec
 
 from kscheduler.assembly.plugin_files import hangs_reported
-from kscheduler.assembly.reader import LoadedFiles, PluginLoading, PluginOrigin
+from kscheduler.assembly.plugin_loading import LoadedFiles, PluginLoading, PluginOrigin
 from kscheduler.config.errors import ConfigError, Problem
 from kscheduler.config.expansion import entry_problems, with_entry
 from kscheduler.config.feature_gates import DEFAULT_GATES, FeatureGates

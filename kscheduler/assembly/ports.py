@@ -23,7 +23,7 @@ from kscheduler.scheduling.claims.claim_storage import ClaimStorage
 from kscheduler.scheduling.eviction.evictions import NominationWriter
 from kscheduler.scheduling.eviction.victims import VictimWriter
 from kscheduler.scheduling.extenders.extender_results import Extenders
-from kscheduler.scheduling.failures.failures import FailureSink
+from kscheduler.scheduling.failures.failure_handler import FailureSink
 from kscheduler.scheduling.foreign_bindings import ForeignBindings
 from kscheduler.scheduling.groups.group_status_writer import GroupStatusSink, NoGroupStatuses
 from kscheduler.scheduling.observations import Observations

@@ -60,13 +60,13 @@ from kscheduler.scheduling.extenders.extender_results import Extenders
 from kscheduler.scheduling.failures.status_writer import StatusWriter
 from kscheduler.scheduling.foreign_bindings import ForeignBindings
 from kscheduler.scheduling.groups.group_status_writer import GroupStatusWriter
-from kscheduler.scheduling.handlers.workloads import StoredWorkloads
 from kscheduler.scheduling.long_waits import IncompleteWaits, PermitWaits
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.observers import Observers
 from kscheduler.scheduling.overcommit.repair import OvercommitKeeping
 from kscheduler.scheduling.pod_log import PodLog
 from kscheduler.scheduling.profile import Profile
+from kscheduler.scheduling.stored_workloads import StoredWorkloads
 from kscheduler.scheduling.work.concurrency import AdaptiveLimit
 from kscheduler.scheduling.work.workers import Workers
 from kscheduler.service.extender_connections import ExtenderConnections

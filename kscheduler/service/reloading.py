@@ -25,7 +25,7 @@ from kscheduler.aio.abandonable_calls import AbandonableCalls, CallHangsError
 from kscheduler.aio.clock import finishes_within
 from kscheduler.assembly import ApplyResult, CompiledConfiguration
 from kscheduler.assembly.configured import Configured
-from kscheduler.assembly.reader import PluginOrigin
+from kscheduler.assembly.plugin_loading import PluginOrigin
 from kscheduler.config.changes import changed_fields, restart_problems
 from kscheduler.config.errors import ConfigError, Problem
 from kscheduler.config.loader import LoadedConfig

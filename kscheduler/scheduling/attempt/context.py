@@ -21,7 +21,7 @@ from kscheduler.scheduling.classes.class_engine import ClassEngine
 from kscheduler.scheduling.cycle.evaluator import NodeSampler
 from kscheduler.scheduling.eviction.evictions import NominationWriter
 from kscheduler.scheduling.extenders.extender_results import Extenders
-from kscheduler.scheduling.failures.failures import FailureHandler
+from kscheduler.scheduling.failures.failure_handler import FailureHandler
 from kscheduler.scheduling.failures.infeasible import KnownInfeasible
 from kscheduler.scheduling.groups.group_status_writer import GroupReports
 from kscheduler.scheduling.observations import Observations
