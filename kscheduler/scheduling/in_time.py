@@ -50,7 +50,7 @@ from kscheduler.framework.pods.pod_weight import largest_parts
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.framework.status import Fault, error
 from kscheduler.scheduling.classes.class_engine import ClassEngine
-from kscheduler.scheduling.cycle.evaluator import NodeSampler
+from kscheduler.scheduling.cycle.sampling import NodeSampler
 from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.scheduling.extenders.extender_results import ExtenderResults
 from kscheduler.scheduling.profile import Profile

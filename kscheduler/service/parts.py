@@ -50,8 +50,9 @@ from kscheduler.informers.plugin_listers import PluginListers
 from kscheduler.informers.transform import AnnotatedPodTransform
 from kscheduler.recorder.building import connect, flight_recorder
 from kscheduler.recorder.flight_recorder import FlightRecorder, tap
-from kscheduler.scheduling.attempt.binding import BindingWriter, VolumeBindingWriter
-from kscheduler.scheduling.attempt.context import RetiredPlugins
+from kscheduler.scheduling.attempt.binding import BindingWriter
+from kscheduler.scheduling.attempt.retired_plugins import RetiredPlugins
+from kscheduler.scheduling.attempt.volume_writes import VolumeBindingWriter
 from kscheduler.scheduling.background.refreshed_plugins import RefreshedPlugins
 from kscheduler.scheduling.drift.drift_check import DriftDetection, Periods
 from kscheduler.scheduling.drift.dump import WaitsBesideQueue

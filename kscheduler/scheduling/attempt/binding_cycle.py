@@ -11,15 +11,12 @@ from typing import Final
 
 from kscheduler.aio.clock import Clock, finishes_within
 from kscheduler.aio.tasks import TaskSet
-from kscheduler.client.errors import APIError, ClientError
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.plugin import PERMIT_TIMEOUT_SECONDS, PermitPlugin, PostBindPlugin
 from kscheduler.framework.plugin_time import PLUGIN_TIME
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Code, Status, error
 from kscheduler.scheduling.attempt.context import Attempt
-from kscheduler.scheduling.eviction.evictions import NominationWriter
-from kscheduler.scheduling.groups import group_cycle
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.runtime.attempt_calls import (
     call_awaited_permit,
@@ -31,7 +28,6 @@ from kscheduler.scheduling.runtime.attempt_calls import (
 from kscheduler.scheduling.runtime.points import PERMIT, POST_BIND
 from kscheduler.scheduling.supervision.alarm import TimeBudgetError
 from kscheduler.state.waiting_pods import PodAtPermit, WaitingPodTable
-from kscheduler.telemetry.logs import get_logger
 
 # Permit: may the pod be bound now, later, or not at all?
 #
@@ -79,19 +75,14 @@ async def _wait(event: asyncio.Event) -> None:
     await event.wait()
 
 
-# The steps of an attempt in which each plugin of the profile has its turn: Reserve, Permit, Unreserve, Bind, PostBind.
+# The steps of an attempt in which each plugin of the profile has its turn: Permit, Bind, PostBind.
 #
-# PreBind is in `binding`.
+# PreBind is in `pre_bind`.
 
 # How long an `async def permit` may take to end after it was cancelled.
 END_SECONDS: Final = 5.0
 # How long an `async def post_bind` may take; then it is cancelled.
 POST_BIND_SECONDS: Final = 60.0
-
-
-def run_reserve(attempt: Attempt) -> Status:
-    """One after the other, until one does not succeed."""
-    return group_cycle.reserve(attempt.profile, attempt.record.state, attempt.queued.pod, attempt.node_name)
 
 
 def run_permit(attempt: Attempt, waiting: WaitingPodTable, clock: Clock) -> Status:
@@ -105,11 +96,6 @@ def run_permit(attempt: Attempt, waiting: WaitingPodTable, clock: Clock) -> Stat
         attempt.held = PodAtPermit(pod, attempt.node_name, deadlines, timeouts, since=now)
         waiting.hold(attempt.held)
     return status
-
-
-def run_unreserve(attempt: Attempt) -> None:
-    """All plugins with Reserve, in reverse order, whether they have reserved or not."""
-    group_cycle.unreserve(attempt.profile, attempt.record.state, attempt.queued.pod, attempt.node_name)
 
 
 async def run_bind(attempt: Attempt) -> Status:
@@ -203,20 +189,3 @@ class AwaitedSteps:
 
 async def _ended(task: asyncio.Task[object]) -> None:
     await asyncio.wait({task})
-
-
-# Writing the chosen node to a pod's status before it is bound, where a cluster autoscaler can see it.
-
-_log = get_logger("attempt")
-
-
-async def announce(attempt: Attempt, announcer: NominationWriter) -> None:
-    """Write the node. The pod is bound even if that fails."""
-    pod = attempt.queued.pod
-    announcer.withdraw(pod.uid)
-    try:
-        await announcer.patch_pod_status(pod.pod, None, attempt.node_name)
-    except ClientError as failure:
-        if isinstance(failure, APIError) and failure.is_not_found:
-            return  # the pod was deleted: the next step will find that out
-        _log.warning("pod_not_announced", pod=pod.key, node=attempt.node_name, err=str(failure))

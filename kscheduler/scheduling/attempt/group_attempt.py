@@ -29,7 +29,8 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.framework.status import Code, Fault, Status, error
 from kscheduler.scheduling.attempt.context import Attempt, Evaluators, PreemptionRunner
-from kscheduler.scheduling.attempt.skipping import SLICE_SECONDS, PodSkipping, search_budget_for
+from kscheduler.scheduling.attempt.long_searches import SLICE_SECONDS, search_budget_for
+from kscheduler.scheduling.attempt.skipping import PodSkipping
 from kscheduler.scheduling.attempt_events import (
     GroupAttempted,
     GroupCycleTimed,
@@ -37,7 +38,7 @@ from kscheduler.scheduling.attempt_events import (
     PermitGivenAtOnce,
     PlacementsTried,
 )
-from kscheduler.scheduling.cycle.node_search import TieBreakingSampler
+from kscheduler.scheduling.cycle.visiting_ties import TieBreakingSampler
 from kscheduler.scheduling.extenders.extender_results import Extenders
 from kscheduler.scheduling.failure import SCHEDULER_ERROR, UNSCHEDULABLE, Failure
 from kscheduler.scheduling.groups.composite_cycle import place_group, tree_inputs

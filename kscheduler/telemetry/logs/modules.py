@@ -24,7 +24,6 @@ FORMER_NAMES: Final = {
     "failures": "failure_handler",
     "incomplete_waits": "long_waits",
     "permit_waits": "long_waits",
-    "retired_plugins": "context",
     "taken_pods": "foreign_bindings",
     "truth_check": "drift_check",
 }
