@@ -59,9 +59,10 @@ from kscheduler.scheduling.resizes import DeferredResizes
 from kscheduler.scheduling.stopwatch import timed_pre_enqueue
 from kscheduler.scheduling.supervision.supervisor import CircuitObserver
 from kscheduler.state.cache import Cache
+from kscheduler.state.pods_in_pre_bind import PodsInPreBind
 from kscheduler.state.queue.admission import policy_before_profiles
 from kscheduler.state.queue.scheduling_queue import QueuePolicy, SchedulingQueue
-from kscheduler.state.waiting_pods import PodsInPreBind, WaitingPodTable
+from kscheduler.state.waiting_pods import WaitingPodTable
 from kscheduler.telemetry.logs import get_logger, verbose
 from kscheduler.telemetry.logs.caught import Boundary, count_caught
 

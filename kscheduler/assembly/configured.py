@@ -14,7 +14,7 @@ from functools import partial
 
 import msgspec
 
-from kscheduler.assembly.plugin_files import hangs_reported
+from kscheduler.assembly.hanging_imports import hangs_reported
 from kscheduler.assembly.plugin_loading import LoadedFiles, PluginLoading, PluginOrigin
 from kscheduler.config.errors import ConfigError, Problem
 from kscheduler.config.expansion import entry_problems, with_entry

@@ -15,17 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from kscheduler.assembly.plugin_files import (
-    BeingLoaded,
-    NoPluginsError,
-    PluginFile,
-    UnusablePluginError,
-    content_of,
-    declared_plugins,
-    digest_of,
-    factory_of,
-    run_file,
-)
+from kscheduler.assembly.declared_plugins import NoPluginsError, declared_plugins, factory_of
+from kscheduler.assembly.hanging_imports import BeingLoaded
+from kscheduler.assembly.plugin_files import PluginFile, UnusablePluginError, content_of, digest_of, run_file
 from kscheduler.config.errors import Problem
 from kscheduler.config.loader import ArgsKind
 from kscheduler.config.plugin_args import ARGS_KINDS

@@ -10,7 +10,8 @@ from kscheduler.scheduling.eviction.evictions import AsyncEvictions
 from kscheduler.scheduling.eviction.victims import Victims
 from kscheduler.scheduling.observers import Observers
 from kscheduler.state.cache import Cache
-from kscheduler.state.waiting_pods import PodsInPreBind, WaitingPodTable
+from kscheduler.state.pods_in_pre_bind import PodsInPreBind
+from kscheduler.state.waiting_pods import WaitingPodTable
 
 # Wakes pods by their keys.
 Activate = Callable[[Collection[str]], None]

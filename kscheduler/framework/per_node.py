@@ -35,6 +35,7 @@ import numpy as np
 
 from kscheduler.api.meta import KubeObject
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.decision_time import DecisionEndedError
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.nodes.node_info import NodeInfo
 from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows, Scores
@@ -48,7 +49,6 @@ from kscheduler.framework.plugin import (
     status_of_code,
 )
 from kscheduler.framework.plugin_results import PartialAnswerError, WrongAnswerError, probes, shown
-from kscheduler.framework.plugin_time import DecisionEndedError
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import Status
 

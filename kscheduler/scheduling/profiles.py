@@ -35,9 +35,9 @@ from kscheduler.scheduling.runtime.queue_calls import (
     call_changed_gating_objects,
     call_gating_objects,
     call_may_let_in,
-    sort_keys_of,
     unobserved,
 )
+from kscheduler.scheduling.runtime.sort_keys import sort_keys_of
 from kscheduler.scheduling.supervision.supervised import SupervisedPlugin, unsupervised
 from kscheduler.scheduling.supervision.supervisor import (
     DEFAULT_BUDGET_SECONDS,

@@ -271,7 +271,7 @@ class ConfigReloader:
         is_edited = not is_first and found.digest != self._digest  # even if the edit changes a comment only
         problems = restart_problems(assembly.config, configured.config)
         if problems:
-            from kscheduler.assembly.profiles_over import profile_problems  # rarely needed, and the start is measured
+            from kscheduler.assembly.configuration_checks import profile_problems
 
             unbuilt = profile_problems(configured.config, configured.registry)  # all at once: one edit can correct them
             self._refuse(source, found.refused_for((*problems, *unbuilt)))
@@ -289,10 +289,7 @@ class ConfigReloader:
 
     def _all_problems(self, configured: Configured, failure: ConfigError) -> tuple[Problem, ...]:
         """What is wrong with each profile: a draft ends at the first that cannot be built."""
-        from kscheduler.assembly.profiles_over import (  # rarely needed, and the start is measured
-            placed,
-            profile_problems,
-        )
+        from kscheduler.assembly.configuration_checks import placed, profile_problems
 
         where = f"{failure.where}: " if failure.where else ""
         config = configured.config

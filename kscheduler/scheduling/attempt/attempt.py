@@ -24,9 +24,9 @@ from dataclasses import replace
 from kscheduler.client.errors import APIError, ClientError
 from kscheduler.framework import events
 from kscheduler.framework.nodes.search_budget import SearchTimeBudget
-from kscheduler.framework.plugin_listener import PodsToActivate
 from kscheduler.framework.pods.pod_info import PodInfo, placed
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
+from kscheduler.framework.pods_to_activate import PodsToActivate
 from kscheduler.framework.status import Code, Fault, Status, error
 from kscheduler.scheduling.attempt import binding_cycle
 from kscheduler.scheduling.attempt.context import Attempt, AttemptContext, Evaluators

@@ -28,8 +28,9 @@ from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.scheduling.resizes import DeferredResizes
 from kscheduler.scheduling.stopwatch import ObservedStopwatch
 from kscheduler.state.cache import Cache
+from kscheduler.state.pods_in_pre_bind import PodInPreBind, PodsInPreBind
 from kscheduler.state.queue.scheduling_queue import SchedulingQueue
-from kscheduler.state.waiting_pods import PodAtPermit, PodInPreBind, PodsInPreBind, WaitingPodTable
+from kscheduler.state.waiting_pods import PodAtPermit, WaitingPodTable
 from kscheduler.telemetry.logs import verbose
 
 # What the scheduler keeps for each profile between two decisions, and what it knows of classes.

@@ -16,7 +16,7 @@ from kscheduler.framework.plugin_listener import NO_LISTENER, PluginListener
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Code, Status, error
 from kscheduler.scheduling.runtime.attempt_calls import call_pre_bind, call_pre_flight, pre_bind_was_cancelled
-from kscheduler.state.waiting_pods import PodInPreBind
+from kscheduler.state.pods_in_pre_bind import PodInPreBind
 
 _Call = Callable[[PreBindPlugin], Coroutine[Any, Any, Status]]
 

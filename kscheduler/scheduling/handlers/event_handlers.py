@@ -27,7 +27,7 @@ from kscheduler.scheduling.pod_log.lines import STEPS
 from kscheduler.scheduling.resizes import DeferredResizes
 from kscheduler.scheduling.supervision.held_pods import HeldPods
 from kscheduler.state.cache import Cache
-from kscheduler.state.queue.hints import pod_update_events
+from kscheduler.state.queue.pod_updates import pod_update_events
 from kscheduler.state.queue.scheduling_queue import SchedulingQueue
 from kscheduler.state.waiting_pods import WaitingPodTable
 from kscheduler.telemetry.logs import get_logger, verbose

@@ -19,9 +19,9 @@ from typing import Any, Final, Generic, TypeVar
 
 from kscheduler.aio.tasks import is_own_cancellation
 from kscheduler.client.errors import ClientError
+from kscheduler.framework.decision_time import DecisionEndedError
 from kscheduler.framework.plugin_listener import SLOW_CALL_SECONDS, PluginListener
 from kscheduler.framework.plugin_results import NotCalledError, with_place, words_of
-from kscheduler.framework.plugin_time import DecisionEndedError
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import Fault, Status, StatusError, error
 from kscheduler.scheduling.runtime.timing import CallTimer, Steps

@@ -35,8 +35,9 @@ from kscheduler.state.queue.backoff import is_backing_off
 from kscheduler.state.queue.equivalence_groups import Element, EquivalenceGroup
 from kscheduler.state.queue.gated_pods import GatedPods
 from kscheduler.state.queue.group_queue import INCOMPLETE, PENDING, GroupQueue, IncompleteGroup
-from kscheduler.state.queue.hints import QueueingStrategy, is_equal_for_plugins, is_own_write, pod_update_events
+from kscheduler.state.queue.hints import QueueingStrategy
 from kscheduler.state.queue.in_flight import InFlight, SeenEvent
+from kscheduler.state.queue.pod_updates import is_equal_for_plugins, is_own_write, pod_update_events
 from kscheduler.state.queue.queue_snapshot import (
     QueueSnapshot,
     WaitingElement,
