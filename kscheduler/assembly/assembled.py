@@ -13,7 +13,6 @@ one step.
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
-from functools import partial
 from typing import Any, Final, Protocol
 
 from kscheduler.aio.clock import Clock
@@ -56,7 +55,6 @@ from kscheduler.scheduling.profile import Profile, with_whole
 from kscheduler.scheduling.profiles import Profiles, queue_policy
 from kscheduler.scheduling.reports import Reporter
 from kscheduler.scheduling.resizes import DeferredResizes
-from kscheduler.scheduling.stopwatch import timed_pre_enqueue
 from kscheduler.scheduling.supervision.supervisor import CircuitObserver
 from kscheduler.state.cache import Cache
 from kscheduler.state.pods_in_pre_bind import PodsInPreBind
@@ -374,13 +372,13 @@ class Assembly:
             classes.class_of,
             observations.queueing_hint,
             classes.hints_alike,
+            observations.extension_point,
+            self.clock.monotonic,
         )
-        observe = observations.extension_point
-        timed = partial(timed_pre_enqueue, policy.pre_enqueue, observe, self.clock.monotonic)
         on_moved = self.ports.log.moved if verbose(WAKING) else None
         on_kept_out = self.ports.log.kept_out
         groups = self.cache.pod_groups if self.cache.pod_groups.apis else None
-        return replace(policy, pre_enqueue=timed, on_moved=on_moved, on_kept_out=on_kept_out, groups=groups)
+        return replace(policy, on_moved=on_moved, on_kept_out=on_kept_out, groups=groups)
 
     def _attempt_context(self, preemptions: PreemptionRunner) -> AttemptContext:
         return AttemptContext(
