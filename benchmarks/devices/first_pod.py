@@ -19,7 +19,7 @@ from kscheduler.config.loader import default_configuration
 from kscheduler.framework.nodes.search_budget import SearchTimeBudget
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.plugins.in_tree import registry
-from kscheduler.scheduling.attempt.skipping import SLICE_SECONDS
+from kscheduler.scheduling.attempt.long_searches import SLICE_SECONDS
 from kscheduler.scheduling.cycle.schedule import schedule
 
 NAME = "kscheduler"

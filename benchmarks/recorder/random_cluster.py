@@ -17,8 +17,8 @@ from kscheduler.api.core import Node, Pod
 from kscheduler.api.kinds import KINDS, NODES, POD_DISRUPTION_BUDGETS, PODS, WORKLOAD_KINDS, Kind
 from kscheduler.api.meta import Condition, KubeObject
 from kscheduler.assembly import Assembly, Ports
+from kscheduler.assembly.plugin_loading import PluginOrigin
 from kscheduler.assembly.ports import NoStatuses
-from kscheduler.assembly.reader import PluginOrigin
 from kscheduler.client.errors import NotSentError
 from kscheduler.client.watch import WatchEvent
 from kscheduler.config.loader import LoadedConfig
@@ -33,7 +33,7 @@ from kscheduler.recorder.building import connect
 from kscheduler.recorder.flight_recorder import FlightRecorder, tap
 from kscheduler.scheduling.attempt_events import SchedulingBegan
 from kscheduler.scheduling.eviction.disruption_budgets import StoredBudgets
-from kscheduler.scheduling.handlers.workloads import StoredWorkloads
+from kscheduler.scheduling.stored_workloads import StoredWorkloads
 
 ZONES: Final = ("north", "south", "west")
 APPS: Final = ("web", "db", "job", "cache")

@@ -181,7 +181,7 @@ class SharedSlots:
         is never late.
 
         `on_capacity`: this work was late, and has given its place back. `on_turn`: an owner may have a free turn, or is
-        slow no more, and none of those who wait here needs it.
+        no longer slow, and none of those who wait here needs it.
         """
         self.room = room
         self.on_capacity = on_capacity

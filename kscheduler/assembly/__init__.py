@@ -5,11 +5,15 @@ evicts a victim and writes a condition, and which clock is used.
 
     ports                   what a scheduler needs from outside; each port is documented with its default
     profiles_over           a cache and ports -> a Handle -> profiles that can decide; all that explain needs
+    configuration_checks    whether they can be built, before a configuration is taken
     compiled_configuration  all that follows from a configuration: drafted beside the one in force, applied in one step
-    writers                 evictions, claims and handlers, from ports and parts
+    writers                 evictions and claims, from ports and parts
     assembled               everything: the profiles together with queue, evictions, failures, scheduler and handlers
-    reader, configured      configurations and the plugins that they name, read from files
-    plugin_files            plugins from files, modules and packages
+    configured              configurations, read from files with the plugins that they name
+    plugin_loading          where the plugins of a configuration come from, as a registry
+    plugin_files            a plugin's file, checked and run
+    declared_plugins        the plugins of a module; `class_factory` builds a class by the names of its parameters
+    hanging_imports         what is logged while an import does not end
 
 Limits: nothing here runs, and every task is owned by the `run` method of a part. The caller starts the parts and adds
 its own workers, informers and clients (`service.parts` does so for the service).

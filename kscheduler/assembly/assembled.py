@@ -13,7 +13,6 @@ one step.
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
-from functools import partial
 from typing import Any, Final, Protocol
 
 from kscheduler.aio.clock import Clock
@@ -31,7 +30,7 @@ from kscheduler.assembly.compiled_configuration import (
 from kscheduler.assembly.plugin_circuits import PluginCircuits
 from kscheduler.assembly.ports import Ports
 from kscheduler.assembly.profiles_over import built_profiles, handle_over
-from kscheduler.assembly.writers import claim_commits_of, evictions_of, handlers_of
+from kscheduler.assembly.writers import claim_commits_of, evictions_of
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.loader import LoadedConfig
 from kscheduler.config.types import KubeSchedulerConfiguration
@@ -44,9 +43,10 @@ from kscheduler.informers.informer import Handler, Informer
 from kscheduler.scheduling.attempt.attempt import Scheduler
 from kscheduler.scheduling.attempt.context import AttemptContext, PreemptionRunner, evaluators_of
 from kscheduler.scheduling.attempt_events import STEP_BEGAN, ConfigurationApplied, NodesTouched
-from kscheduler.scheduling.failures.failures import FailureHandler, failed_condition
+from kscheduler.scheduling.failures.failure_handler import FailureHandler, failed_condition
 from kscheduler.scheduling.failures.infeasible import KnownInfeasible
 from kscheduler.scheduling.groups.group_status_writer import GroupReports
+from kscheduler.scheduling.handlers.dependency_handlers import handlers_of
 from kscheduler.scheduling.handlers.event_handlers import NodeHandler, PodHandler
 from kscheduler.scheduling.observers import Observers
 from kscheduler.scheduling.plugin_reports import PluginReports
@@ -55,19 +55,19 @@ from kscheduler.scheduling.profile import Profile, with_whole
 from kscheduler.scheduling.profiles import Profiles, queue_policy
 from kscheduler.scheduling.reports import Reporter
 from kscheduler.scheduling.resizes import DeferredResizes
-from kscheduler.scheduling.stopwatch import timed_pre_enqueue
 from kscheduler.scheduling.supervision.supervisor import CircuitObserver
 from kscheduler.state.cache import Cache
+from kscheduler.state.pods_in_pre_bind import PodsInPreBind
 from kscheduler.state.queue.admission import policy_before_profiles
 from kscheduler.state.queue.scheduling_queue import QueuePolicy, SchedulingQueue
-from kscheduler.state.waiting_pods import PodsInPreBind, WaitingPodTable
+from kscheduler.state.waiting_pods import WaitingPodTable
 from kscheduler.telemetry.logs import get_logger, verbose
 from kscheduler.telemetry.logs.caught import Boundary, count_caught
 
 _log = get_logger(__name__)
 
-EXPECTATION: Final = "NominatedNodeNameForExpectation"
 # The gate: a pod that waits for Permit or PreBind names its node, and PreBind can be called back (Q27).
+EXPECTATION: Final = "NominatedNodeNameForExpectation"
 WHY_GONE: Final = "the configuration has changed, or it is quarantined"
 
 
@@ -258,8 +258,7 @@ class Assembly:
         self.queue.move_all(event, old, new, self.clock.time())
 
     def apply(self, compiled: CompiledConfiguration, pods: Iterable[Pod]) -> ApplyResult:
-        """Decide by another compiled configuration from now on. `pods`: all that the watch has shown; nobody of them is
-        lost.
+        """Decide by another compiled configuration from now on. `pods`: all that the watch has shown; none is lost.
 
         Never awaits, so it lies between two decisions. Linear in the number of waiting pods, and of all pods if a
         profile comes or goes.
@@ -373,13 +372,13 @@ class Assembly:
             classes.class_of,
             observations.queueing_hint,
             classes.hints_alike,
+            observations.extension_point,
+            self.clock.monotonic,
         )
-        observe = observations.extension_point
-        timed = partial(timed_pre_enqueue, policy.pre_enqueue, observe, self.clock.monotonic)
         on_moved = self.ports.log.moved if verbose(WAKING) else None
         on_kept_out = self.ports.log.kept_out
         groups = self.cache.pod_groups if self.cache.pod_groups.apis else None
-        return replace(policy, pre_enqueue=timed, on_moved=on_moved, on_kept_out=on_kept_out, groups=groups)
+        return replace(policy, on_moved=on_moved, on_kept_out=on_kept_out, groups=groups)
 
     def _attempt_context(self, preemptions: PreemptionRunner) -> AttemptContext:
         return AttemptContext(

@@ -14,8 +14,8 @@ from functools import partial
 
 import msgspec
 
-from kscheduler.assembly.plugin_files import hangs_reported
-from kscheduler.assembly.reader import LoadedFiles, PluginLoading, PluginOrigin
+from kscheduler.assembly.hanging_imports import hangs_reported
+from kscheduler.assembly.plugin_loading import LoadedFiles, PluginLoading, PluginOrigin
 from kscheduler.config.errors import ConfigError, Problem
 from kscheduler.config.expansion import entry_problems, with_entry
 from kscheduler.config.feature_gates import DEFAULT_GATES, FeatureGates
@@ -99,7 +99,7 @@ class ConfigurationReader:
         return "" if loads is None else loads.stands_at
 
     def telling_of_hangs(self) -> AbstractContextManager[None]:
-        """For a start: while this reads, an import that hangs is told of in the log."""
+        """For a start: while this reads, an import that hangs is logged."""
         return hangs_reported(lambda: self._files.being_loaded)
 
     def under(self, gates: FeatureGates, *, rereads: bool = True) -> "ConfigurationReader":

@@ -23,7 +23,7 @@ from kscheduler.scheduling.claims.claim_storage import ClaimStorage
 from kscheduler.scheduling.eviction.evictions import NominationWriter
 from kscheduler.scheduling.eviction.victims import VictimWriter
 from kscheduler.scheduling.extenders.extender_results import Extenders
-from kscheduler.scheduling.failures.failures import FailureSink
+from kscheduler.scheduling.failures.failure_handler import FailureSink
 from kscheduler.scheduling.foreign_bindings import ForeignBindings
 from kscheduler.scheduling.groups.group_status_writer import GroupStatusSink, NoGroupStatuses
 from kscheduler.scheduling.observations import Observations
@@ -147,4 +147,4 @@ class Ports:
     journal: object | None = None
     """An observer (`scheduling.observers`) that hears of everything first: the flight recorder. By default none."""
     log: PodLog = field(default_factory=PodLog)
-    """Logs what happens to pods. The assembly connects it to the queue, which knows what a parked pod waits for."""
+    """Logs what happens to pods. What a parked pod waits for it reads from the queue in `PodRequeued`."""

@@ -1,52 +1,17 @@
 """Those who write in the background: evictions and claims. Built before the profiles, whose plugins hold them."""
 
-from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from collections.abc import Callable, Collection
 
 from kscheduler.aio.clock import Clock
-from kscheduler.api.kinds import NAMESPACES, NODES, PODS, Kind
 from kscheduler.assembly.ports import Ports
-from kscheduler.informers.informer import Handler
 from kscheduler.scheduling.attempt_events import EvictionStep, EvictionStepTaken
 from kscheduler.scheduling.claims.claim_commits import ClaimCommits
 from kscheduler.scheduling.eviction.evictions import AsyncEvictions
 from kscheduler.scheduling.eviction.victims import Victims
-from kscheduler.scheduling.handlers.dependency_handlers import (
-    NamespaceHandler,
-    PodGroupHandler,
-    device_handlers,
-    storage_handlers,
-)
-from kscheduler.scheduling.handlers.event_handlers import NodeHandler, PodHandler
-from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.observers import Observers
 from kscheduler.state.cache import Cache
-from kscheduler.state.queue.scheduling_queue import SchedulingQueue
-from kscheduler.state.waiting_pods import PodsInPreBind, WaitingPodTable
-
-# The handlers of all kinds that decide about placements.
-
-
-def handlers_of(
-    pods: PodHandler,
-    nodes: NodeHandler,
-    cache: Cache,
-    queue: SchedulingQueue,
-    clock: Clock,
-    observations: Observations,
-) -> Mapping[Kind, Handler[Any]]:
-    """The handlers, by kind, that turn watch events into changes of cache and queue."""
-    seen = queue, clock, observations
-    table = cache.pod_groups
-    return {
-        PODS: pods,
-        NODES: nodes,
-        NAMESPACES: NamespaceHandler(cache.counters, *seen),
-        **storage_handlers(cache.volumes, *seen),
-        **device_handlers(cache.devices, *seen),
-        **{api.kind: PodGroupHandler(api, table, *seen) for api in table.apis},
-    }
-
+from kscheduler.state.pods_in_pre_bind import PodsInPreBind
+from kscheduler.state.waiting_pods import WaitingPodTable
 
 # Wakes pods by their keys.
 Activate = Callable[[Collection[str]], None]

@@ -33,8 +33,8 @@ ALPHA, BETA = "LoggingAlphaOptions", "LoggingBetaOptions"
 OWN_MODULES: Final = (
     *("api-server", "assembled", "attempt", "audit", "catch_up", "claim_commits", "config", "dump", "election"),
     *("event_handlers", "evictions", "extenders", "factory", "overfill", "foreign_bindings"),
-    *("failures", "informer", "kscheduler", "log_flags", "loop_lag", "plugin_reports", "pods", "recorder", "reflector"),
-    *("context", "run", "server", "status_writer", "drift_check", "workers"),
+    *("failure_handler", "informer", "kscheduler", "log_flags", "loop_lag", "plugin_reports", "pods", "recorder"),
+    *("reflector", "retired_plugins", "run", "server", "status_writer", "drift_check", "workers"),
     *("node_cost", "plugin_listers", "refreshed_plugins", "group_attempt", "group_status_writer"),
     *("long_waits", "plugin_circuits", "shadow", "follower", "flight_recorder", "segment_thread"),
     *("quarantined_profiles", "rereading", "writes"),

@@ -127,7 +127,7 @@ def check_built(configured: "Configured", *, runs_here: bool = True) -> None:
 
     `runs_here`: whether the service runs on this machine, where the files that it reads must be.
     """
-    from kscheduler.assembly.profiles_over import unusable
+    from kscheduler.assembly.configuration_checks import unusable
 
     failure = unusable(configured.config, configured.registry, runs_here=runs_here)
     if failure is not None:

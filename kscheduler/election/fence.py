@@ -5,9 +5,12 @@ looked at before each write leaves (`client.http`; through a proxy, before its c
 request: 0.2 us. The check is in the one place that these writes pass, not with their callers, so that none can
 forget it. Events alone leave without it: they change no decision, and the end of a term is told by one.
 
-A refused write does not return to its caller: the pod has not failed, and its plugins are not to be asked to undo
-anything. The caller waits until it is cancelled with all that the process has begun as leader, or until the process
-ends; the refusal itself brings that about (`refused`). A fence that has closed stays closed: each term has its own.
+A refused write does not return to its caller as long as the process stops leading in time: the pod has not failed, and
+its plugins are not to be asked to undo anything. The caller waits until it is cancelled with all that the process has
+begun as leader, or until the process ends; the refusal itself brings that about. If neither happens within
+`HELD_SECONDS`, or if the process never led, the caller gets a `FencedError` (`refused`).
+
+Nobody opens a fence again that has closed: each term has its own.
 
 What a fence cannot do: call back a request that has been sent. It may lie in a buffer of the kernel, a proxy or the API
 server, and be applied when another process leads. Three things make that rare and mostly harmless: a leader stops

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable
 from typing import Final, NoReturn
 
-from kscheduler.framework.plugin_time import DECISION_TIME
+from kscheduler.framework.decision_time import DECISION_TIME
 from kscheduler.telemetry.logs import get_logger
 
 _log = get_logger("election")

@@ -12,6 +12,8 @@ rule: nodes live in the columns of a `NodeTable`, and a plugin judges many rows 
     plugin_contract         the checks of a plugin's shape
     plugin_results          the checks of its results
     plugin_listener         what hears of its failures; `plugin_time` how long it may take
+    decision_time           the decision under way, and the end of its time
+    pods_to_activate        the pods that a plugin wants to be tried next
 
     pods, nodes             what plugins read: a pod worked out once, the nodes in columns
     reasons                 why nodes were rejected

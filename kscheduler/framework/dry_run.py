@@ -46,7 +46,7 @@ class DryRun:
     Error. `None` if a plugin cannot do that: then each row needs a state of its own.
     """
     row_class: Callable[[], Hashable | None]
-    """Equal for pods to which the filters give the same answers about a row, with any pods on it, as long as its node
+    """Equal for pods to which the filters give the same results about a row, with any pods on it, as long as its node
     does not change. `None` if a filter reads anything else, or more of the pod than it signs."""
     expected_changes: ChangeLog
     """Rows where nominations have begun or ended: the pods expected there, of any priority, may have changed."""

@@ -155,7 +155,7 @@ def _label(resource: Resource | str, action: ActionType) -> str:
 
 
 class QueueingHint(Enum):
-    """A hint's answer."""
+    """A hint's result."""
 
     QUEUE = "Queue"
     """The pod may fit now: it is tried again."""

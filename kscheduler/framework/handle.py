@@ -155,7 +155,7 @@ class Handle:
     nodes_changed: NodesChanged = _change_nothing
     """`nodes_changed(names)`: what the plugin knows of these nodes beside their objects has changed.
 
-    Answers that were kept for these rows (`Source.ROW`) are worked out again, for no other rows; and pods wake that the
+    Results that were kept for these rows (`Source.ROW`) are worked out again, for no other rows; and pods wake that the
     plugin has rejected, if it registered `Resource.PLUGIN_DATA` or registers no events. Unknown names are ignored.
     On the event loop only, and not from within a method of a cycle."""
     pod_groups: PodGroupView = NO_POD_GROUPS

@@ -16,11 +16,11 @@ function that fails for each of the first nodes it is tried on fails for the pod
 the message blames no node then, and says at which one it was looking.
 
 The function is called once per row, which costs about a microsecond a node: fine for hundreds of nodes. With `sign` its
-answers are kept, and it is called again only for nodes that have changed:
+results are kept, and it is called again only for nodes that have changed:
 
     @plugin("PreferTier", sign=lambda pod: pod.labels.get("tier"))
 
-promises that the answer depends on the node, on the pods there, and of the pod on what `sign` returns. For tens of
+promises that the result depends on the node, on the pods there, and of the pod on what `sign` returns. For tens of
 thousands of nodes, write a columnar plugin. Pods and nodes are objects of the scheduler's own cache: read them, never
 write to them.
 """
@@ -35,6 +35,7 @@ import numpy as np
 
 from kscheduler.api.meta import KubeObject
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.decision_time import DecisionEndedError
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.nodes.node_info import NodeInfo
 from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows, Scores
@@ -48,7 +49,6 @@ from kscheduler.framework.plugin import (
     status_of_code,
 )
 from kscheduler.framework.plugin_results import PartialAnswerError, WrongAnswerError, probes, shown
-from kscheduler.framework.plugin_time import DecisionEndedError
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import Status
 
@@ -79,7 +79,7 @@ ONE_OF_MANY: Final = "node(s) didn't pass, for one of too many reasons to keep"
 
 
 class _Reasons:
-    """The texts of one cycle, or of a plugin whose answers are kept, numbered from 1."""
+    """The texts of one cycle, or of a plugin whose results are kept, numbered from 1."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []
@@ -194,7 +194,7 @@ _POINTS: Final = f"an int from {MIN_NODE_SCORE} to {MAX_NODE_SCORE}"
 
 
 class _FailedForNodeError(WrongAnswerError):
-    """The function has failed while it looked at a node. The text blames the node: others may have an answer."""
+    """The function has failed while it looked at a node. The text blames the node: others may have a result."""
 
     def __init__(self, node: NodeInfo, what: str, advice: str = "", written_at: str = "") -> None:
         """`what`: what it did, in words; `advice`: what it should have done. `written_at`: of the function."""
@@ -221,14 +221,14 @@ class _EndedCallError(WrongAnswerError):
         self.node = node
 
 
-# A user's function with the check of its answer. Raises `WrongAnswerError`.
+# A user's function with the check of its result. Raises `WrongAnswerError`.
 PerNodeFunction = Callable[[PodInfo, NodeInfo], Any]
 
 
 def _answers(
     ask: PerNodeFunction, number: Callable[[Any], int], pod: PodInfo, nodes: NodeTable, rows: Rows
 ) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """The number of each row's answer. Raises `PartialAnswerError` with those of the nodes where it did not fail.
+    """The number of each row's result. Raises `PartialAnswerError` with those of the nodes where it did not fail.
 
     Raises `WrongAnswerError` where it fails for every node that it is tried on, or was ended at its time budget: the
     text says how far it came, because the budget is for all nodes.
@@ -286,7 +286,7 @@ def _answers_for_one(ask: PerNodeFunction, pod: PodInfo, nodes: NodeTable, rows:
 
 
 def _called(function: Callable[[PodInfo, NodeInfo], object], pod: PodInfo, node: NodeInfo) -> object:
-    """The function's answer for a node; an exception goes on to the plugin runtime, with the node's name."""
+    """The function's result for a node; an exception goes on to the plugin runtime, with the node's name."""
     try:
         return function(pod, node)
     except DecisionEndedError:
@@ -362,7 +362,7 @@ _KEPT_SHAPES: Final[dict[str, type[KeptPerNodeFilter] | type[KeptPerNodeScore]]]
 def plugin(name: str, *, sign: Sign | None = None) -> Callable[[Callable[..., Any]], PerNodeFactory]:
     """Make a plugin of a function called `filter` or `score`. Raises `PluginDeclarationError` for anything else.
 
-    `sign`: from a pod to what the function reads of it (a label, say); the answers are then kept for all pods with
+    `sign`: from a pod to what the function reads of it (a label, say); the results are then kept for all pods with
     equal signatures, and the function is called again only for nodes that have changed.
     """
     if not isinstance(name, str):

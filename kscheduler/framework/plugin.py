@@ -80,16 +80,16 @@ class Point(Enum):
 
 
 class Source(Enum):
-    """What a plugin's answer about a row depends on, besides the pod.
+    """What a plugin's result about a row depends on, besides the pod.
 
-    An answer is everything that a plugin returns before points are normalised: in PreFilter, Filter, PreScore and
+    A result is everything that a plugin returns before points are normalised: in PreFilter, Filter, PreScore and
     Score. If it depends on AMOUNTS, ROW and IMAGES only, it is kept for all pods that the plugin signs alike, and the
     plugin is called again only for rows where these have changed; with any other source it is called for each pod.
     """
 
     AMOUNTS = "amounts"
     """The resources that the row's node offers and its pods use: `allocatable`, `requested`, `nonzero_requested`,
-    `allowed_pods` and `pod_count`, and nothing else of the row. Rows with equal amounts get equal answers."""
+    `allowed_pods` and `pod_count`, and nothing else of the row. Rows with equal amounts get equal results."""
     ROW = "row"
     """The node of the row itself and the pods on it, and nothing about other rows."""
     IMAGES = "images"
@@ -112,7 +112,7 @@ class _Unsignable(Enum):
 UNSIGNABLE: Final = _Unsignable.UNSIGNABLE
 
 # The part of a pod that a plugin reads: pods with equal signatures, namespaces and labels get the same verdicts, raw
-# scores and hint answers. It depends on the pod alone, never on the cluster.
+# scores and hint results. It depends on the pod alone, never on the cluster.
 Signature = Hashable
 
 
@@ -126,11 +126,11 @@ class Plugin:
     name: str
     """Unique; configuration, metrics, messages and recorded decisions use it."""
     depends_on: ClassVar[tuple[Source, ...]] = (Source.ANYTHING,)
-    """Which of its answers may be kept for other pods, and for how long: what they depend on besides the pod."""
+    """Which of its results may be kept for other pods, and for how long: what they depend on besides the pod."""
     reads_pods: ClassVar[bool] = True
-    """Whether `filter` or `score` read the pods of a node; if not, their answers hold while pods come and go."""
+    """Whether `filter` or `score` read the pods of a node; if not, their results hold while pods come and go."""
     reads_spec_only: ClassVar[bool] = False
-    """Whether the plugin's answers and signature depend on the pod's spec only (and on the resources in its status):
+    """Whether the plugin's results and signature depend on the pod's spec only (and on the resources in its status):
     neither on labels, namespace or other metadata, nor on the names of its claims."""
     normalizes_points_only: ClassVar[bool] = False
     """Whether `normalize` reads the raw points only: neither the pod nor the row numbers."""
@@ -166,13 +166,13 @@ class PreFilterResult:
     """Only these nodes can fit; `None` is no restriction."""
 
 
-# PreFilter's answer when Filter has nothing to check: one shared value, because nearly every pod gets it.
+# PreFilter's result when Filter has nothing to check: one shared value, because nearly every pod gets it.
 SKIPPED: Final = PreFilterResult(SKIP)
 
 
 @dataclass(frozen=True, slots=True)
 class PostFilterResult:
-    """PostFilter's answer for a pod that fits on no node, and the action it requests."""
+    """PostFilter's result for a pod that fits on no node, and the action it requests."""
 
     status: Status
     """Success if a node will have room; else a rejection with the reason why none will, or an error."""
@@ -218,7 +218,10 @@ class PreEnqueuePlugin(Protocol):
     name: str
 
     def pre_enqueue(self, pod: PodInfo) -> Status:
-        """Success lets it in; a rejection gates it until one of the plugin's events. An Error is asked about again."""
+        """Success lets it in; a rejection gates it until one of the plugin's events.
+
+        After an Error the plugin is asked again.
+        """
         ...
 
 
@@ -343,7 +346,7 @@ class PermitPlugin(Protocol):
     """May hold a pod back before it is bound.
 
     `permit` is plain, as here, and answers at once; or it is declared with `async def` and answers a Status: then the
-    pod waits for its answer, at most for the plugin's `permit_timeout_seconds` (`PERMIT_TIMEOUT_SECONDS` if it names
+    pod waits for its result, at most for the plugin's `permit_timeout_seconds` (`PERMIT_TIMEOUT_SECONDS` if it names
     none). It is cancelled when the pod waits no more: another plugin has rejected it, it is gone, the time is over.
     """
 
@@ -446,7 +449,7 @@ class RefreshPlugin(Protocol):
     """Seconds from the end of a refresh to the beginning of the next; each wait is up to a tenth shorter or longer."""
 
     async def refresh(self) -> None:
-        """Fetch, keep what was fetched, and call `Handle.nodes_changed` for the nodes whose data are others now.
+        """Fetch, keep what was fetched, and call `Handle.nodes_changed` for the nodes whose data changed.
 
         Called at once when the plugin is taken into use, then periodically until it is replaced, on every replica,
         leader or not; never twice at a time. It has `REFRESH_SECONDS`. An exception costs a line of the log: what was

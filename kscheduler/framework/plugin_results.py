@@ -1,7 +1,7 @@
-"""Type checks for the answers of plugins.
+"""Type checks for the results of plugins.
 
 Python checks no types when a plugin runs: `None` for a Status, a bool for a reason or a coroutine for points would
-cause an error later, with a message that names neither the plugin nor the mistake. So each answer is checked inside the
+cause an error later, with a message that names neither the plugin nor the mistake. So each result is checked inside the
 guard around the call (`scheduling.runtime`), and a wrong type is a failure of that plugin like any exception.
 """
 
@@ -26,7 +26,7 @@ _LARGEST: Final = 2**63 - 1
 
 
 class WrongAnswerError(TypeError):
-    """A plugin's answer has a type that its extension point does not allow."""
+    """A plugin's result has a type that its extension point does not allow."""
 
     written_at = ""
     """`FILE:LINE` of the function that gave it, if that is known: no line of it is in the traceback."""
@@ -57,7 +57,7 @@ class PartialAnswerError(WrongAnswerError):
 
     @property
     def has_partial_results(self) -> bool:
-        """Whether the plugin has an answer for at least one node."""
+        """Whether the plugin has a result for at least one node."""
         return self.has_kept or bool(self.is_known.any())
 
 
@@ -78,16 +78,16 @@ def probes(number: int) -> tuple[int, ...]:
     return tuple(sorted({0, number // 2, number - 1}))
 
 
-def checked(answer: Any, kind: type[T]) -> T:
-    """The answer, if it is an instance of `kind`. Raises `WrongAnswerError`."""
-    if isinstance(answer, kind):
-        return answer
-    raise WrongAnswerError(f"it returned {shown(answer)}, expected {kind.__name__}")
+def checked(result: Any, kind: type[T]) -> T:
+    """The result, if it is an instance of `kind`. Raises `WrongAnswerError`."""
+    if isinstance(result, kind):
+        return result
+    raise WrongAnswerError(f"it returned {shown(result)}, expected {kind.__name__}")
 
 
-def checked_status(answer: Any) -> Status:
-    """The answer, if it is a Status whose code and reasons can be read. Raises `WrongAnswerError`."""
-    status = checked(answer, Status)
+def checked_status(result: Any) -> Status:
+    """The result, if it is a Status whose code and reasons can be read. Raises `WrongAnswerError`."""
+    status = checked(result, Status)
     code: object = status.code
     reasons: object = status.reasons
     if not isinstance(code, Code):
@@ -97,35 +97,35 @@ def checked_status(answer: Any) -> Status:
     return status
 
 
-def checked_each(answers: Any, kind: type[T]) -> tuple[T, ...]:
-    """The answer as a tuple, if it can be iterated and holds nothing but `kind`. Raises `WrongAnswerError`."""
-    if isinstance(answers, str | bytes) or not isinstance(answers, Iterable):
-        raise WrongAnswerError(f"it returned {shown(answers)}, expected several {kind.__name__}")
-    return tuple(checked(answer, kind) for answer in answers)
+def checked_each(results: Any, kind: type[T]) -> tuple[T, ...]:
+    """The result as a tuple, if it can be iterated and holds nothing but `kind`. Raises `WrongAnswerError`."""
+    if isinstance(results, str | bytes) or not isinstance(results, Iterable):
+        raise WrongAnswerError(f"it returned {shown(results)}, expected several {kind.__name__}")
+    return tuple(checked(result, kind) for result in results)
 
 
-def checked_nothing(answer: Any) -> None:
+def checked_nothing(result: Any) -> None:
     """Check a call that should return nothing: only a coroutine, which is never awaited, raises `WrongAnswerError`."""
-    if iscoroutine(answer):
-        raise WrongAnswerError(f"it returned {shown(answer)}, which is never awaited")
+    if iscoroutine(result):
+        raise WrongAnswerError(f"it returned {shown(result)}, which is never awaited")
 
 
-def checked_column(answer: Any, rows: Rows, what: str) -> NDArray[np.int64]:
-    """The answer as int64 in the shape of `rows`, if it has an integer per row. Raises `WrongAnswerError`.
+def checked_column(result: Any, rows: Rows, what: str) -> NDArray[np.int64]:
+    """The result as int64 in the shape of `rows`, if it has an integer per row. Raises `WrongAnswerError`.
 
     `what`: `codes` or `points`, for the message.
     """
-    if type(answer) is np.ndarray and answer.dtype is _INT64 and answer.shape == rows.shape:
-        return answer
-    if not isinstance(answer, np.ndarray):
-        raise WrongAnswerError(f"it returned {shown(answer)}, expected an int64 array of {what}")
-    if answer.shape != rows.shape:
-        raise WrongAnswerError(f"it returned an array of shape {answer.shape} for {len(rows)} nodes")
-    if answer.dtype.kind not in "iu":
-        raise WrongAnswerError(f"it returned an array of {answer.dtype}, expected int64 {what}")
-    if answer.dtype.kind == "u" and answer.size and int(answer.max()) > _LARGEST:
-        raise WrongAnswerError(f"it returned {int(answer.max())} among its {what}, beyond int64")
-    return answer.astype(np.int64)  # a narrower type would overflow when it is weighted
+    if type(result) is np.ndarray and result.dtype is _INT64 and result.shape == rows.shape:
+        return result
+    if not isinstance(result, np.ndarray):
+        raise WrongAnswerError(f"it returned {shown(result)}, expected an int64 array of {what}")
+    if result.shape != rows.shape:
+        raise WrongAnswerError(f"it returned an array of shape {result.shape} for {len(rows)} nodes")
+    if result.dtype.kind not in "iu":
+        raise WrongAnswerError(f"it returned an array of {result.dtype}, expected int64 {what}")
+    if result.dtype.kind == "u" and result.size and int(result.max()) > _LARGEST:
+        raise WrongAnswerError(f"it returned {int(result.max())} among its {what}, beyond int64")
+    return result.astype(np.int64)  # a narrower type would overflow when it is weighted
 
 
 def text_of(failure: BaseException) -> str:
@@ -139,7 +139,7 @@ def text_of(failure: BaseException) -> str:
 def place_in_file(failure: BaseException) -> str:
     """`tens.py:6`, the line of a plugin's own file that the failure came from; empty for a plugin that is imported.
 
-    Of an answer of the wrong type: where the function begins that gave it.
+    Of a result of the wrong type: where the function begins that gave it.
     """
     while failure.__cause__ is not None:
         failure = failure.__cause__

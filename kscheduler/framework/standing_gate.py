@@ -40,6 +40,6 @@ class ObjectGate(PreEnqueuePlugin, Protocol):
     def changed_gating_objects(self) -> Collection[str] | None:
         """Names of the objects that have changed since the last call; `None`: perhaps all.
 
-        Asked by one queue. A name of which nobody has asked costs nothing.
+        Asked by one queue. A name that nobody asked about costs nothing.
         """
         ...

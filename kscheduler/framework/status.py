@@ -1,4 +1,4 @@
-"""The answer of an extension point: a value, never an exception."""
+"""The result of an extension point: a value, never an exception."""
 
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
@@ -55,7 +55,7 @@ class Fault(Enum):
     REFUSED = "refused"
     """The API server has refused the request: an admission webhook, a quota, a validation."""
     BUG = "bug"
-    """An exception instead of an answer."""
+    """An exception instead of a result."""
     QUARANTINED = "quarantined"
     """A plugin is no longer called, and its profile schedules no pod until another configuration or a reload."""
     HELD_BACK = "held back"
@@ -69,9 +69,9 @@ class Fault(Enum):
 
 
 class StatusError(Exception):
-    """Ends a call with an Error of this text where the answer has no room for a Status: in Filter and in Score.
+    """Ends a call with an Error of this text where the result has no room for a Status: in Filter and in Score.
 
-    It is an answer and no bug: the pod is told, and nothing else is reported.
+    It is a result and no bug: the pod is told, and nothing else is reported.
     """
 
     def __init__(self, text: str, fault: Fault = Fault.PASSING) -> None:

@@ -37,10 +37,10 @@ class PluginTraits:
     """Whether its verdict and its hints depend only on its signature and on known sources: then pods with equal
     signatures wait as one element."""
     is_keepable: bool
-    """Whether its answers about a row can be kept in a column: they depend on the pod's signature and, of the cluster,
+    """Whether its results about a row can be kept in a column: they depend on the pod's signature and, of the cluster,
     only on the row and the images."""
     reads_pods: bool
-    """Whether its answers about a row may change with the pods there."""
+    """Whether its results about a row may change with the pods there."""
     reads_spec_only: bool
     """Whether its signature depends on the pod's spec only."""
     needs_volumes: bool
@@ -82,17 +82,17 @@ class PluginTraits:
 
     @property
     def is_matter_of_row(self) -> bool:
-        """Whether its answers can be kept, and depend on the row only."""
+        """Whether its results can be kept, and depend on the row only."""
         return self.is_keepable and Source.IMAGES not in self.depends_on
 
     @property
     def reads_amounts_only(self) -> bool:
-        """Whether rows with equal amounts get equal answers."""
+        """Whether rows with equal amounts get equal results."""
         return self.depends_on == _AMOUNTS
 
     @property
     def reads_images(self) -> bool:
-        """Whether its answers change with which nodes have which images."""
+        """Whether its results change with which nodes have which images."""
         return Source.IMAGES in self.depends_on
 
 

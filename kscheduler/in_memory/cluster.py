@@ -34,7 +34,7 @@ from kscheduler.framework.status import SUCCESS, Fault, Status, error
 from kscheduler.informers.informer import Handler
 from kscheduler.informers.store import Store
 from kscheduler.scheduling.eviction.disruption_budgets import StoredBudgets
-from kscheduler.scheduling.handlers.workloads import StoredWorkloads
+from kscheduler.scheduling.stored_workloads import StoredWorkloads
 
 T = TypeVar("T", bound=KubeObject)
 

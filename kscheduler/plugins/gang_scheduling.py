@@ -25,8 +25,8 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint, Resource
 from kscheduler.framework.handle import Handle, PluginArgs
 from kscheduler.framework.plugin import PermitResult, Plugin
-from kscheduler.framework.plugin_listener import activate_later
 from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.pods_to_activate import activate_later
 from kscheduler.framework.status import SUCCESS, Code, Status, error, unresolvable, unschedulable
 
 # How long a member waits for the others.

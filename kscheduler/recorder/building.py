@@ -10,7 +10,7 @@ from typing import Any
 from kscheduler.aio.clock import Clock
 from kscheduler.api.kinds import Kind
 from kscheduler.assembly.assembled import Assembly, Informers
-from kscheduler.assembly.reader import PluginOrigin
+from kscheduler.assembly.plugin_loading import PluginOrigin
 from kscheduler.recorder.flight_recorder import Attempts, FlightRecorder, RecordSettings
 from kscheduler.recorder.redaction import NO_REDACTION, KeyedRedaction
 from kscheduler.recorder.replaying.recorded_configuration import described

@@ -20,7 +20,7 @@ from kscheduler.scheduling.eviction.evictions import RunningPreemption
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.state.queue.in_flight import SeenEvent
 from kscheduler.state.queue.queue_snapshot import FACTS, OF_GROUP, QueueSnapshot, WaitingElement, queued_from
-from kscheduler.state.waiting_pods import HeldPod
+from kscheduler.state.waiting_pods import PodAtPermit
 
 _SETS = frozenset(("unschedulable_plugins", "pending_plugins"))
 Stores = Mapping[Kind, Store[Any]]
@@ -57,7 +57,7 @@ class SnapshotRestore:
         self._assembly.queue.restore(self._queue(state), now)
         for pod, node_name, timeouts, since in state["held"]:
             deadlines = {plugin: since + seconds for plugin, seconds in timeouts.items()}
-            self._assembly.waiting.hold(HeldPod(self._info(pod), node_name, deadlines, timeouts, since))
+            self._assembly.waiting.hold(PodAtPermit(self._info(pod), node_name, deadlines, timeouts, since))
         for name, start in state["samplers"].items():
             if name in self._assembly.scheduler.samplers:
                 self._assembly.scheduler.samplers[name].next_start = start

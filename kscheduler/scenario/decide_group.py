@@ -23,8 +23,8 @@ from kscheduler.scenario.fields import nearest
 from kscheduler.scenario.files import ScenarioError
 from kscheduler.scenario.scenario import GroupScenario
 from kscheduler.scenario.unreadable import unreadable_quantity
-from kscheduler.scheduling.cycle.node_search import TieBreakingSampler
 from kscheduler.scheduling.cycle.schedule import schedule
+from kscheduler.scheduling.cycle.visiting_ties import TieBreakingSampler
 from kscheduler.scheduling.groups.composite_cycle import place_group, tree_inputs
 from kscheduler.scheduling.groups.group_cycle import GroupInputs, GroupResult, MemberResult, TriedPlacement
 from kscheduler.scheduling.groups.group_preemption import member_verdict, run_group_post_filter

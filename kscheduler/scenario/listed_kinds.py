@@ -14,7 +14,7 @@ from kscheduler.framework.cluster.lister import Changed, Lister, check_kind, che
 from kscheduler.informers.store import Store
 from kscheduler.scenario.scenario import ClusterObjects
 from kscheduler.scheduling.eviction.disruption_budgets import StoredBudgets
-from kscheduler.scheduling.handlers.workloads import StoredWorkloads
+from kscheduler.scheduling.stored_workloads import StoredWorkloads
 
 # A scenario's disruption budgets, behind the same interface as those of a live cluster.
 

@@ -15,7 +15,7 @@ number. There are three ways to notice:
 Limits: a pod is counted once as long as it is among the last `MAX_REMEMBERED`. A Binding that was given up after 5xx
 answers and was applied all the same counts, too. Only a process that schedules counts: a follower sees each pod bound
 by the leader. So does a leader that was stopped past the end of its lease: what it sees first when it goes on are the
-pods that its own replica has bound meanwhile, before it learns that it leads no more.
+pods that its own replica has bound meanwhile, before it learns that it no longer leads.
 """
 
 from collections.abc import Callable

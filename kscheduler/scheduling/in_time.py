@@ -42,15 +42,16 @@ from typing import Final
 from kscheduler.aio.clock import Clock
 from kscheduler.bounded import RecentlyUsed
 from kscheduler.framework.cluster.pod_groups import CycleOfGroup
+from kscheduler.framework.decision_time import DECISION_ENDED, DECISION_TIME, DecisionEndedError
 from kscheduler.framework.nodes.node_table import Rows
 from kscheduler.framework.nodes.search_budget import SearchTimeBudget
-from kscheduler.framework.plugin_time import DECISION_ENDED, DECISION_TIME, PLUGIN_TIME, DecisionEndedError
+from kscheduler.framework.plugin_time import PLUGIN_TIME
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.pod_weight import largest_parts
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.framework.status import Fault, error
 from kscheduler.scheduling.classes.class_engine import ClassEngine
-from kscheduler.scheduling.cycle.evaluator import NodeSampler
+from kscheduler.scheduling.cycle.sampling import NodeSampler
 from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.scheduling.extenders.extender_results import ExtenderResults
 from kscheduler.scheduling.profile import Profile

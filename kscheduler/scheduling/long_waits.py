@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from kscheduler.framework.cluster.pod_groups import GroupKey
 from kscheduler.state.queue.group_queue import IncompleteGroup
-from kscheduler.state.waiting_pods import HeldPod, WaitingPodTable
+from kscheduler.state.waiting_pods import PodAtPermit, WaitingPodTable
 from kscheduler.telemetry.logs import get_logger
 
 # Pods that wait for Permit, as the service tells about them: a log line, a note of `/readyz?verbose`, numbers.
@@ -27,7 +27,7 @@ class PluginWaits:
     """The pods that wait for one plugin."""
 
     pods: int
-    longest: HeldPod
+    longest: PodAtPermit
 
 
 class PermitWaits:

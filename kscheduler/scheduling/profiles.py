@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import starmap
 from operator import attrgetter
+from time import perf_counter
 from typing import Any, Final, cast
 
 from kscheduler.api.releases import Behaviours
@@ -22,22 +23,22 @@ from kscheduler.framework.plugin_listener import NO_LISTENER, PluginListener
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.registry import Registry
 from kscheduler.framework.standing_gate import ObjectGate, StandingGate
-from kscheduler.framework.status import Status, error
+from kscheduler.framework.status import SUCCESS, Status, error
 from kscheduler.framework.traits import PluginTraits, is_in_tree, traits_of
 from kscheduler.scheduling.profile import Profile, WeightedPlacementScore, WeightedScore
 from kscheduler.scheduling.registered_events import EVERY_EVENT
 from kscheduler.scheduling.runtime.guard import PluginFailure
 from kscheduler.scheduling.runtime.lifecycle_calls import call_factory
-from kscheduler.scheduling.runtime.points import is_right_answer
+from kscheduler.scheduling.runtime.points import PRE_ENQUEUE, is_right_answer
 from kscheduler.scheduling.runtime.queue_calls import (
     HintCalls,
     ObserveHint,
     call_changed_gating_objects,
     call_gating_objects,
     call_may_let_in,
-    sort_keys_of,
     unobserved,
 )
+from kscheduler.scheduling.runtime.sort_keys import sort_keys_of
 from kscheduler.scheduling.supervision.supervised import SupervisedPlugin, unsupervised
 from kscheduler.scheduling.supervision.supervisor import (
     DEFAULT_BUDGET_SECONDS,
@@ -67,6 +68,12 @@ DEFAULT_SORT, DEFAULT_BIND = "PrioritySort", "DefaultBinder"
 
 # By scheduler name.
 Profiles = Mapping[str, Profile]
+# Called after an extension point of a pod: point, status code, scheduler name and seconds.
+ObservePoint = Callable[[str, str, str, float], None]
+
+
+def unmeasured(point: str, status: str, profile: str, seconds: float) -> None:
+    """Measure nothing."""
 
 
 def build_profiles(
@@ -109,8 +116,14 @@ def queue_policy(
     class_of: ClassOf = no_class,
     observe_hint: ObserveHint = unobserved,
     hints_alike: HintsAlike = no_hints_alike,
+    observe_point: ObservePoint = unmeasured,
+    now: Callable[[], float] = perf_counter,
 ) -> QueuePolicy:
-    """What the one queue needs of all profiles; without `class_of` each pod is judged by itself."""
+    """What the one queue needs of all profiles; without `class_of` each pod is judged by itself.
+
+    PreEnqueue is measured by `observe_point`, in seconds of `now`. A pod that is rejected is counted under Success too:
+    kube-scheduler labels it so.
+    """
     backoff = BackoffPolicy(configuration.pod_initial_backoff_seconds, configuration.pod_max_backoff_seconds)
     of_extenders: Registrations = {EXTENDER: EVERY_EVENT} if configuration.extenders else {}
     registrations = {name: {**_registrations(profile), **of_extenders} for name, profile in profiles.items()}
@@ -118,10 +131,14 @@ def queue_policy(
     hints = HintTable(registrations, HintCalls(observe_hint, listener))
 
     def pre_enqueue(pod: PodInfo, first: str) -> Status:
-        profile = profiles.get(pod.pod.spec.scheduler_name)
+        name = pod.pod.spec.scheduler_name
+        profile = profiles.get(name)
         if profile is None:
-            return error(f"no profile is named {pod.pod.spec.scheduler_name}")
-        return profile.run_pre_enqueue(pod, first)
+            return error(f"no profile is named {name}")
+        began = now()
+        status = profile.run_pre_enqueue(pod, first)
+        observe_point(PRE_ENQUEUE.label, SUCCESS.code.label, name, now() - began)
+        return status
 
     policy = QueuePolicy(_order_of(profiles, listener), pre_enqueue, hints, backoff, on_incoming, class_of)
     first = next(iter(profiles.values()))

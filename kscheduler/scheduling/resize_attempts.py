@@ -17,7 +17,7 @@ from kscheduler.framework.cluster.preemption import Preemption
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.scheduling.attempt_events import AttemptFailed
 from kscheduler.scheduling.failure import UNSCHEDULABLE, Failure, failure_of_record, failure_of_status
-from kscheduler.scheduling.failures.failures import FailureHandler
+from kscheduler.scheduling.failures.failure_handler import FailureHandler
 from kscheduler.scheduling.in_time import TimedCycles
 from kscheduler.scheduling.observers import Observers
 from kscheduler.scheduling.profile import Profile

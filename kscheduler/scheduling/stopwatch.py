@@ -7,7 +7,7 @@ from kscheduler.framework.plugin_listener import NO_LISTENER, SLOW_CALL_SECONDS,
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Status
 from kscheduler.scheduling.observations import OF_POD, Observations
-from kscheduler.scheduling.runtime.points import FILTER, POST_FILTER, PRE_ENQUEUE, PRE_FILTER, PRE_SCORE, SCORE
+from kscheduler.scheduling.runtime.points import FILTER, POST_FILTER, PRE_FILTER, PRE_SCORE, SCORE
 from kscheduler.telemetry.series import Histogram
 
 EXTENSION_POINTS: Final = (PRE_FILTER.label, FILTER.label, PRE_SCORE.label, SCORE.label)
@@ -105,17 +105,3 @@ class ObservedStopwatch:
         self._post_filter_last = now
         if seconds > SLOW_CALL_SECONDS:
             self._listener.slow(plugin, POST_FILTER.label, self._pod, seconds)
-
-
-def timed_pre_enqueue(
-    run: Callable[[PodInfo, str], Status],
-    observe: Callable[[str, str, str, float], None],
-    now: Callable[[], float],
-    pod: PodInfo,
-    first: str,
-) -> Status:
-    """PreEnqueue, measured. A pod that is rejected is counted under Success too: kube-scheduler labels it so."""
-    began = now()
-    status = run(pod, first)
-    observe(PRE_ENQUEUE.label, SUCCESS.code.label, pod.pod.spec.scheduler_name, now() - began)
-    return status

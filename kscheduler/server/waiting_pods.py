@@ -24,7 +24,7 @@ from kscheduler.answers import Answer, Names
 from kscheduler.api.meta import rfc3339
 from kscheduler.client.access.credentials import check_regular
 from kscheduler.server.handlers import Handler
-from kscheduler.state.waiting_pods import HeldPod, WaitingPodTable
+from kscheduler.state.waiting_pods import PodAtPermit, WaitingPodTable
 from kscheduler.telemetry.logs import get_logger
 
 _log = get_logger("server")
@@ -174,7 +174,7 @@ class WaitingPodsEndpoint:
         _log.info("waiting_pod_rejected", pod=waiting_pod.pod.key, plugin=verdict.plugin, peer=request.remote)
         return _response(PermitAnswer(*_named(waiting_pod), ()))
 
-    async def _requested(self, request: web.Request) -> tuple[HeldPod, PermitVerdict]:
+    async def _requested(self, request: web.Request) -> tuple[PodAtPermit, PermitVerdict]:
         """The pod and the verdict on it. Raises `_Refusal` unless the pod still waits for the verdict's plugin."""
         verdict = _decoded(request, await request.read())
         parts = request.match_info
@@ -186,7 +186,7 @@ class WaitingPodsEndpoint:
             raise _Refusal(409, f"pod {waiting_pod.pod.key} does not wait for plugin {verdict.plugin}")
         return waiting_pod, verdict
 
-    def _shown(self, waiting_pod: HeldPod) -> WaitingPodAnswer:
+    def _shown(self, waiting_pod: PodAtPermit) -> WaitingPodAnswer:
         wall = self.clock.time() - self.clock.monotonic()
         pending = (
             AwaitedPlugin(plugin, rfc3339(wall + deadline))
@@ -207,7 +207,7 @@ def _decoded(request: web.Request, body: bytes) -> PermitVerdict:
     return verdict
 
 
-def _named(waiting_pod: HeldPod) -> tuple[str, str, str]:
+def _named(waiting_pod: PodAtPermit) -> tuple[str, str, str]:
     return waiting_pod.pod.namespace, waiting_pod.pod.name, waiting_pod.pod.uid
 
 

@@ -19,9 +19,9 @@ from kscheduler.config.loader import to_tree
 from kscheduler.informers.informer import InformerStatistics
 from kscheduler.informers.store import Store
 from kscheduler.recorder.metrics import recorder_source
-from kscheduler.scheduling.drift.pending import PendingPods
 from kscheduler.scheduling.drift.prebind_waits import ClaimsNow
 from kscheduler.scheduling.observations import OF_GROUP, SINGLE_POD
+from kscheduler.scheduling.pending_pods import PendingPods
 from kscheduler.server import (
     Address,
     Check,

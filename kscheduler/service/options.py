@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from kscheduler.aio.clock import REAL_CLOCK, Clock
 from kscheduler.assembly.configured import Configured
-from kscheduler.assembly.reader import PluginOrigin
+from kscheduler.assembly.plugin_loading import PluginOrigin
 from kscheduler.config.loader import LoadedConfig
 from kscheduler.election.watchdog import end_process
 from kscheduler.framework.registry import Registry

@@ -11,9 +11,9 @@ from kscheduler.answers.suggestions import HelpingChange
 from kscheduler.api.core import Pod
 from kscheduler.api.kinds import PODS
 from kscheduler.election.rules import Role
-from kscheduler.scheduling.drift.pending import PendingPods
 from kscheduler.scheduling.drift.prebind_waits import ClaimsNow
 from kscheduler.scheduling.overcommit.overcommit_reports import summary_of
+from kscheduler.scheduling.pending_pods import PendingPods
 from kscheduler.scheduling.profile import devices_on
 from kscheduler.server import Health
 from kscheduler.server.status_page.sources import (

@@ -50,8 +50,9 @@ from kscheduler.informers.plugin_listers import PluginListers
 from kscheduler.informers.transform import AnnotatedPodTransform
 from kscheduler.recorder.building import connect, flight_recorder
 from kscheduler.recorder.flight_recorder import FlightRecorder, tap
-from kscheduler.scheduling.attempt.binding import BindingWriter, VolumeBindingWriter
-from kscheduler.scheduling.attempt.context import RetiredPlugins
+from kscheduler.scheduling.attempt.binding import BindingWriter
+from kscheduler.scheduling.attempt.retired_plugins import RetiredPlugins
+from kscheduler.scheduling.attempt.volume_writes import VolumeBindingWriter
 from kscheduler.scheduling.background.refreshed_plugins import RefreshedPlugins
 from kscheduler.scheduling.drift.drift_check import DriftDetection, Periods
 from kscheduler.scheduling.drift.dump import WaitsBesideQueue
@@ -60,13 +61,13 @@ from kscheduler.scheduling.extenders.extender_results import Extenders
 from kscheduler.scheduling.failures.status_writer import StatusWriter
 from kscheduler.scheduling.foreign_bindings import ForeignBindings
 from kscheduler.scheduling.groups.group_status_writer import GroupStatusWriter
-from kscheduler.scheduling.handlers.workloads import StoredWorkloads
 from kscheduler.scheduling.long_waits import IncompleteWaits, PermitWaits
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.observers import Observers
 from kscheduler.scheduling.overcommit.repair import OvercommitKeeping
 from kscheduler.scheduling.pod_log import PodLog
 from kscheduler.scheduling.profile import Profile
+from kscheduler.scheduling.stored_workloads import StoredWorkloads
 from kscheduler.scheduling.work.concurrency import AdaptiveLimit
 from kscheduler.scheduling.work.workers import Workers
 from kscheduler.service.extender_connections import ExtenderConnections

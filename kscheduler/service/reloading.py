@@ -25,7 +25,7 @@ from kscheduler.aio.abandonable_calls import AbandonableCalls, CallHangsError
 from kscheduler.aio.clock import finishes_within
 from kscheduler.assembly import ApplyResult, CompiledConfiguration
 from kscheduler.assembly.configured import Configured
-from kscheduler.assembly.reader import PluginOrigin
+from kscheduler.assembly.plugin_loading import PluginOrigin
 from kscheduler.config.changes import changed_fields, restart_problems
 from kscheduler.config.errors import ConfigError, Problem
 from kscheduler.config.loader import LoadedConfig
@@ -268,7 +268,7 @@ class ConfigReloader:
         is_edited = not is_first and found.digest != self._digest  # even if the edit changes a comment only
         problems = restart_problems(assembly.config, configured.config)
         if problems:
-            from kscheduler.assembly.profiles_over import profile_problems  # rarely needed, and the start is measured
+            from kscheduler.assembly.configuration_checks import profile_problems
 
             unbuilt = profile_problems(configured.config, configured.registry)  # all at once: one edit can correct them
             self._refuse(source, found.refused_for((*problems, *unbuilt)))
@@ -286,10 +286,7 @@ class ConfigReloader:
 
     def _all_problems(self, configured: Configured, failure: ConfigError) -> tuple[Problem, ...]:
         """What is wrong with each profile: a draft ends at the first that cannot be built."""
-        from kscheduler.assembly.profiles_over import (  # rarely needed, and the start is measured
-            placed,
-            profile_problems,
-        )
+        from kscheduler.assembly.configuration_checks import placed, profile_problems
 
         where = f"{failure.where}: " if failure.where else ""
         config = configured.config

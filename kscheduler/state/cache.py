@@ -89,13 +89,15 @@ class Cache:
     # --- nodes --------------------------------------------------------------------------------------------------------
 
     def add_node(self, node: Node) -> None:
-        """Add a node; pods seen on it before count at once. Raises `QuantityError` without any change."""
+        """Add a node; pods seen on it before count at once. Of a node that is there already, it is the new version.
+
+        Raises `QuantityError` without any change.
+        """
         name = node.metadata.name
-        info = self._infos.get(name)
-        if info is not None and info.node is not None:
-            self._replace_node(info, info.node, node)
+        if self.has_node(name):
+            self.update_node(node)
             return
-        info = info or NodeInfo()
+        info = self._infos.get(name) or NodeInfo()
         info.set_node(node)
         self._infos[name] = info
         row = self.nodes.add(info)
@@ -104,8 +106,19 @@ class Cache:
             self.counters.add(row, pod)
 
     def update_node(self, node: Node) -> None:
-        """Update a node. Raises `QuantityError` without any change."""
-        self.add_node(node)
+        """Take the new version of a node that is there. Raises `QuantityError` without any change, else `KeyError`."""
+        name = node.metadata.name
+        info = self._infos[name]
+        previous = info.node
+        if previous is None:
+            raise KeyError(name)
+        info.set_node(node)
+        self._changes += 1
+        row = self.nodes.row_of(name)
+        if _shows_the_same(previous, node):
+            self.nodes.log_change(row)
+        else:
+            self.nodes.update(row, previous)
 
     def remove_node(self, name: str) -> None:
         """Remove a node; its pods are kept on a ghost until the watch reports that they are gone, too."""
@@ -121,16 +134,9 @@ class Cache:
         if not info.pods:
             del self._infos[name]
 
-    def _replace_node(self, info: NodeInfo, previous: Node, node: Node) -> None:
-        info.set_node(node)
-        self._changes += 1
-        if _shows_the_same(previous, node):
-            self.nodes.log_change(self.nodes.row_of(info.name))
-            return
-        self.nodes.update(self.nodes.row_of(info.name), previous)
-
     def touch(self, names: Iterable[str], *, may_fit: bool = True) -> None:
-        """Count these nodes as changed: what plugins have answered about them is out of date. Unknown names are left.
+        """Count these nodes as changed: what plugins have answered about them is out of date. Unknown names
+        are ignored.
 
         For what a plugin knows about a node and the node object does not say. `may_fit`: whether a verdict may be
         another one now; otherwise it is only the points.

@@ -14,7 +14,8 @@ from kscheduler.api.core import Node, Pod
 from kscheduler.api.kinds import Kind
 from kscheduler.api.meta import KubeObject
 from kscheduler.assembly.configured import ConfigurationReader, Configured
-from kscheduler.assembly.plugin_files import content_of, factory_of, run_file
+from kscheduler.assembly.declared_plugins import factory_of
+from kscheduler.assembly.plugin_files import content_of, run_file
 from kscheduler.config.types import API_VERSION, KIND, OWN_SCHEDULER_NAME
 from kscheduler.explain.pod_text import decision_text
 from kscheduler.framework.cluster.client import ClusterClient

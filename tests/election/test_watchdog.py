@@ -25,7 +25,7 @@ from kscheduler.election.watchdog import Watchdog, end_process
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import ObjectMeta
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.framework.plugin_time import DECISION_TIME
+from kscheduler.framework.decision_time import (DECISION_TIME)
 from kscheduler.telemetry.logs.pipeline import configure
 
 configure(json=True)

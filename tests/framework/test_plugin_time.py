@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 
 import kscheduler
 from kscheduler.aio.clock import REAL_CLOCK
-from kscheduler.assembly.plugin_files import FIRST_SECONDS, BeingLoaded, HangReports
+from kscheduler.assembly.hanging_imports import FIRST_SECONDS, BeingLoaded, HangReports
 from kscheduler.framework.plugin import Plugin, PreFilterResult
 from kscheduler.framework.plugin_time import PLUGIN_TIME
 from kscheduler.framework.status import SUCCESS

@@ -8,8 +8,8 @@ from kscheduler.aio.clock import VirtualClock
 from kscheduler.framework.cluster.pod_groups import GroupDefinition, GroupKey, why_incomplete
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS
-from kscheduler.scheduling.drift.pending import PendingPods
 from kscheduler.scheduling.long_waits import IncompleteWaits
+from kscheduler.scheduling.pending_pods import PendingPods
 from kscheduler.state.group_apis import SCHEDULER_PLUGINS, VOLCANO, kubernetes_apis
 from kscheduler.state.pod_groups import PodGroupTable
 from kscheduler.state.queue.admission import QueuePolicy

@@ -5,7 +5,7 @@ import structlog
 from kscheduler.aio.clock import VirtualClock
 from kscheduler.framework.status import SUCCESS
 from kscheduler.scheduling.long_waits import PermitWaits
-from kscheduler.state.waiting_pods import HeldPod, WaitingPodTable
+from kscheduler.state.waiting_pods import PodAtPermit, WaitingPodTable
 from tests.builders import pod_info
 
 
@@ -15,10 +15,10 @@ class World:
         self.table = WaitingPodTable()
         self.waits = PermitWaits(self.table, self.clock.monotonic)
 
-    def hold(self, name: str, *plugins: str, seconds: float = 60.0) -> HeldPod:
+    def hold(self, name: str, *plugins: str, seconds: float = 60.0) -> PodAtPermit:
         now = self.clock.monotonic()
         timeouts = dict.fromkeys(plugins, seconds)
-        held = HeldPod(pod_info(name), "node", dict.fromkeys(plugins, now + seconds), timeouts, since=now)
+        held = PodAtPermit(pod_info(name), "node", dict.fromkeys(plugins, now + seconds), timeouts, since=now)
         self.table.hold(held)
         return held
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from itertools import count
 from typing import Any
 
 import pytest
@@ -137,6 +138,22 @@ def test_each_profile_gates_its_own_pods_and_a_bug_gates_too() -> None:
     assert bug.message == 'running PreEnqueue plugin "Mine": it broke'
     assert policy.pre_enqueue(pod_info(schedulerName="y"), "").is_success
     assert not policy.pre_enqueue(pod_info(schedulerName="z"), "").is_success
+
+
+def test_pre_enqueue_is_measured_under_the_profile_of_the_pod() -> None:
+    plugins = {"preEnqueue": {"enabled": [{"name": "Mine"}]}}
+    profiles = build([{"schedulerName": "x", "plugins": plugins}, {"schedulerName": "y"}], ("Mine", _Gate))
+    measured: list[tuple[str, str, str, float]] = []
+    policy = queue_policy(
+        profiles,
+        default_configuration().configuration,
+        lambda *_: None,
+        observe_point=lambda *seen: measured.append(seen),
+        now=count(0.0, 2.0).__next__,
+    )
+    assert not policy.pre_enqueue(pod_info(schedulerName="x"), "").is_success
+    assert policy.pre_enqueue(pod_info(schedulerName="y"), "").is_success
+    assert measured == [("PreEnqueue", "Success", "x", 2.0), ("PreEnqueue", "Success", "y", 2.0)]
 
 
 class _OtherGate(Plugin):

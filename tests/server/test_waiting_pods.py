@@ -12,7 +12,7 @@ from kscheduler.aio import VirtualClock
 from kscheduler.api.addresses import is_loopback
 from kscheduler.framework.status import Code
 from kscheduler.server import Endpoints, Health, PermitTokenFile, Server, WaitingPodsEndpoint
-from kscheduler.state.waiting_pods import HeldPod, WaitingPodTable
+from kscheduler.state.waiting_pods import PodAtPermit, WaitingPodTable
 from kscheduler.telemetry.exposition import Exposition
 from tests.builders import pod_info
 from tests.server.site import PLAIN
@@ -27,7 +27,7 @@ def holding(clock: VirtualClock) -> WaitingPodTable:
     waiting = WaitingPodTable()
     for name, timeouts in (("a", {"Gang": 60.0, "Quota": 90.0}), ("b", {"Gang": 30.0})):
         deadlines = {plugin: clock.monotonic() + seconds for plugin, seconds in timeouts.items()}
-        waiting.hold(HeldPod(pod_info(name), "node-1", deadlines, timeouts))
+        waiting.hold(PodAtPermit(pod_info(name), "node-1", deadlines, timeouts))
     return waiting
 
 

@@ -20,7 +20,7 @@ from kscheduler.config.plugin_args import (
 )
 from kscheduler.framework.cluster.device_amounts import device_amounts
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.plugin_time import DecisionEndedError
+from kscheduler.framework.decision_time import DecisionEndedError
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
 from kscheduler.plugins.node_resources_fit import NodeResourcesFit

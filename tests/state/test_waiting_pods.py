@@ -5,22 +5,22 @@ from collections.abc import Callable
 import pytest
 
 from kscheduler.framework.status import Code
-from kscheduler.state.waiting_pods import HeldPod, WaitingPodTable
+from kscheduler.state.waiting_pods import PodAtPermit, WaitingPodTable
 from tests.builders import pod_info
 
 
-def held(name: str = "p", **timeouts: float) -> HeldPod:
+def held(name: str = "p", **timeouts: float) -> PodAtPermit:
     """A pod that waits since the clock stood at 0."""
     waits = timeouts or {"A": 10.0}
-    return HeldPod(pod_info(name), "node", dict(waits), waits)
+    return PodAtPermit(pod_info(name), "node", dict(waits), waits)
 
 
-def is_open(pod: HeldPod) -> bool:
+def is_open(pod: PodAtPermit) -> bool:
     """Whether there is no verdict yet."""
     return pod.verdict is None
 
 
-def table(*pods: HeldPod) -> WaitingPodTable:
+def table(*pods: PodAtPermit) -> WaitingPodTable:
     waiting = WaitingPodTable()
     for pod in pods:
         waiting.hold(pod)
@@ -45,7 +45,7 @@ def test_the_last_permission_decides_and_a_plugin_that_was_not_queried_decides_n
         pytest.param(lambda pod: pod.preempt("A", "no"), Code.ERROR, id="preempt"),
     ],
 )
-def test_the_first_no_counts_and_names_the_plugin(say: Callable[[HeldPod], bool], code: Code) -> None:
+def test_the_first_no_counts_and_names_the_plugin(say: Callable[[PodAtPermit], bool], code: Code) -> None:
     pod = held()
     assert say(pod)
     assert not pod.reject("B", "too late")

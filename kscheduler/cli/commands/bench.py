@@ -61,8 +61,8 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
 
 def run(args: argparse.Namespace) -> int:
     """Play the scenarios. 0: all measured pods were bound; 1: not all; 2: bad flags; 130: interrupted."""
+    from kscheduler.assembly.configuration_checks import profile_problems
     from kscheduler.assembly.configured import ConfigurationReader
-    from kscheduler.assembly.profiles_over import profile_problems
     from kscheduler.bench.catalogue import SCENARIOS
     from kscheduler.bench.template import TemplateError
 

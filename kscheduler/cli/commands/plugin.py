@@ -156,7 +156,7 @@ def _is_taken(name: str) -> bool:
     """Whether a plugin of kube-scheduler, of kscheduler or of an installed package has the name."""
     from importlib.metadata import entry_points
 
-    from kscheduler.assembly.reader import GROUP
+    from kscheduler.assembly.plugin_loading import GROUP
     from kscheduler.config.in_tree_plugins import IN_TREE_PLUGINS
     from kscheduler.plugins import in_tree
 

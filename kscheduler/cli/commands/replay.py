@@ -194,7 +194,7 @@ def _why_no_state(replay: "Replay", args: argparse.Namespace) -> str:
 
 def _compare(args: argparse.Namespace) -> int:
     """Raises as `_replayed`."""
-    from kscheduler.assembly.profiles_over import profile_problems
+    from kscheduler.assembly.configuration_checks import profile_problems
     from kscheduler.config.errors import ConfigError
     from kscheduler.recorder.alternatives.comparing import RecordedRun, compared
     from kscheduler.recorder.replaying.recorded_configuration import configured_with
@@ -223,7 +223,7 @@ def _compare(args: argparse.Namespace) -> int:
 
 def _recorded_configuration(recorded: "RecordedRun", args: argparse.Namespace) -> "Configured":
     """With the plugins of `--plugin` in place of those that cannot be loaded any more. Raises `RecordingError`."""
-    from kscheduler.assembly.profiles_over import profile_problems
+    from kscheduler.assembly.configuration_checks import profile_problems
     from kscheduler.config.errors import ConfigError
     from kscheduler.recorder.replaying.recorded_configuration import (
         changed_plugins,

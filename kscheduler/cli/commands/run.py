@@ -164,7 +164,7 @@ def _all_at_once(resolved: Resolved, failure: Exception) -> Exception:
     """All that `kscheduler config check` finds, where the start has ended at the first profile that cannot be built, or
     at the extenders.
     """
-    from kscheduler.assembly.profiles_over import unusable
+    from kscheduler.assembly.configuration_checks import unusable
     from kscheduler.config.errors import ConfigError
 
     if not isinstance(failure, ConfigError):

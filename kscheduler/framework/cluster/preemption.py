@@ -172,7 +172,7 @@ class Evictions(Protocol):
     def nearly_done(self) -> Collection[str]:
         """Keys (`namespace/name`) of preemptors whose wait may be over now.
 
-        All other waiting preemptors would get the same answer again, so asking for them is useless.
+        All other waiting preemptors would get the same result again, so asking for them is useless.
         """
         ...
 

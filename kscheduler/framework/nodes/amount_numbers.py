@@ -1,6 +1,6 @@
-"""A number for the resources that a node offers and its pods use, so that answers about amounts can be looked up.
+"""A number for the resources that a node offers and its pods use, so that results about amounts can be looked up.
 
-Nodes are bought alike and filled alike: a plugin that reads amounts only gives the same answer for all rows with the
+Nodes are bought alike and filled alike: a plugin that reads amounts only gives the same result for all rows with the
 same number. A number never stands for other amounts, not even in another table; equal amounts may get a new number
 later, because only the last `_KEPT` are remembered.
 """

@@ -33,7 +33,7 @@ class SearchTimeBudget:
         """What a plugin has left; `None`: the cycle's decision holds."""
 
     @property
-    def was_queried(self) -> bool:
+    def has_begun(self) -> bool:
         """Whether there was anything to search."""
         return self._ends_at is not None
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from kscheduler.api.core import Pod
-from kscheduler.framework.plugin_time import DECISION_ENDED
+from kscheduler.framework.decision_time import DECISION_ENDED
 from kscheduler.framework.pods.pod_info import PodInfo
 
 

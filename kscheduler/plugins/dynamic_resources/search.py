@@ -15,10 +15,10 @@ from kscheduler.api.devices import AllocationResult, ResourceClaim
 from kscheduler.devices.allocator import Allocator
 from kscheduler.devices.wanted import AllocationError, FailedOnThisNodeError
 from kscheduler.framework.cluster.devices import Devices
+from kscheduler.framework.decision_time import DECISION_TIME, DecisionEndedError
 from kscheduler.framework.nodes.node_info import NodeInfo
 from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows
 from kscheduler.framework.nodes.search_budget import SearchTimeBudget
-from kscheduler.framework.plugin_time import DECISION_TIME, DecisionEndedError
 from kscheduler.framework.status import Fault, StatusError
 from kscheduler.plugins.dynamic_resources.long_evaluations import WAIT_SECONDS, StillEvaluatingError
 from kscheduler.plugins.dynamic_resources.node_result_cache import NodeResult, NodeResultCache, OfClaims

@@ -8,7 +8,7 @@ import msgspec
 
 from kscheduler import __version__
 from kscheduler.assembly.configured import ConfigurationReader, Configured
-from kscheduler.assembly.reader import PluginOrigin
+from kscheduler.assembly.plugin_loading import PluginOrigin
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.loader import LoadedConfig, dump
 from kscheduler.config.types import KubeSchedulerProfile, PluginEntry, Plugins, PluginSet

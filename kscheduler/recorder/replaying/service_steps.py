@@ -43,7 +43,7 @@ def _decided(
     if answers is None:
         decided = scheduler.decide_group(group)
     else:
-        decided = scheduler.decide_queried_group(GroupConsultation(group, MemberExtenderResults(answers), None, 0.0))
+        decided = scheduler.decide_consulted_group(GroupConsultation(group, MemberExtenderResults(answers), None, 0.0))
     if isinstance(decided, GroupConsultation):
         raise TypeError("extenders would have to be called, and a replay calls none")
     return decided

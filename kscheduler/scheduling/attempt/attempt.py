@@ -8,7 +8,7 @@ The later steps talk to the API server.
                     a pod that concerns extenders is not evaluated yet: it gets a turn, or waits in line
     prepare         for a pod that must wait, in a task of its own:
       (ask extenders, then decide: only for a pod that concerns them, see `extenders`)
-      (search for devices, then decide: only where that takes long, see `skipping`)
+      (search for devices, then decide: only where that takes long, see `long_searches`)
       announce        write the node to the pod's status, where a cluster autoscaler can see it
       await_permit    wait for the plugins that answered Wait
       pre_bind        let plugins prepare volumes and the like
@@ -21,19 +21,20 @@ If a step after assume fails: Unreserve in reverse order, forget the pod in the 
 from collections.abc import Mapping
 from dataclasses import replace
 
+from kscheduler.client.errors import APIError, ClientError
 from kscheduler.framework import events
 from kscheduler.framework.nodes.search_budget import SearchTimeBudget
-from kscheduler.framework.plugin_listener import PodsToActivate
 from kscheduler.framework.pods.pod_info import PodInfo, placed
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
+from kscheduler.framework.pods_to_activate import PodsToActivate
 from kscheduler.framework.status import Code, Fault, Status, error
-from kscheduler.scheduling.attempt import binding, binding_cycle
-from kscheduler.scheduling.attempt.binding import PreBindPlan
-from kscheduler.scheduling.attempt.binding_cycle import announce
+from kscheduler.scheduling.attempt import binding_cycle
 from kscheduler.scheduling.attempt.context import Attempt, AttemptContext, Evaluators
 from kscheduler.scheduling.attempt.extenders import ExtenderConsultation
 from kscheduler.scheduling.attempt.group_attempt import GroupAttempts, GroupConsultation
-from kscheduler.scheduling.attempt.skipping import LongSearchRunner, PodSkipping, search_budget_for
+from kscheduler.scheduling.attempt.long_searches import LongSearchRunner, search_budget_for
+from kscheduler.scheduling.attempt.pre_bind import PreBindPlan, plan_of, run_pre_bind
+from kscheduler.scheduling.attempt.skipping import PodSkipping
 from kscheduler.scheduling.attempt_events import (
     STEP_BEGAN,
     AttemptBegun,
@@ -56,7 +57,9 @@ from kscheduler.scheduling.attempt_events import (
     UndecidedGivenUp,
 )
 from kscheduler.scheduling.classes.class_engine import ClassEngine
-from kscheduler.scheduling.cycle.evaluator import NodeSampler
+from kscheduler.scheduling.cycle.reserve import run_reserve, run_unreserve
+from kscheduler.scheduling.cycle.sampling import NodeSampler
+from kscheduler.scheduling.eviction.evictions import NominationWriter
 from kscheduler.scheduling.extenders.extender_results import Extenders
 from kscheduler.scheduling.failure import Failure, failure_of_bug, failure_of_record, failure_of_status
 from kscheduler.scheduling.in_time import TimedCycles
@@ -167,7 +170,7 @@ class Scheduler:
     def decide_group(self, group: QueuedPodGroup) -> list[Attempt] | GroupConsultation:
         """Find nodes for a group's members and reserve them. The attempts of those that have one now; maybe none.
 
-        Or what extenders must be asked before that: `ask_about_group`, and then `decide_queried_group`.
+        Or what extenders must be asked before that: `ask_about_group`, and then `decide_consulted_group`.
         """
         return self._groups.decide(group)
 
@@ -175,9 +178,9 @@ class Scheduler:
         """Ask extenders about a group's members. Never raises for their sake."""
         await self._groups.ask(consultation)
 
-    def decide_queried_group(self, consultation: GroupConsultation) -> list[Attempt] | GroupConsultation:
+    def decide_consulted_group(self, consultation: GroupConsultation) -> list[Attempt] | GroupConsultation:
         """As `decide_group`, when extenders have answered."""
-        return self._groups.decide_queried(consultation)
+        return self._groups.decide_consulted(consultation)
 
     def give_up_group(self, group: QueuedPodGroup, failure: BaseException) -> None:
         """An exception ended the decision about a group: nothing is reserved, and it is tried again later."""
@@ -258,7 +261,7 @@ class Scheduler:
 
     def _failure_of(self, attempt: Attempt) -> Failure:
         """Why there is no node. It holds for the pod's whole class, unless PostFilter made room for this pod, or
-        extenders were asked: what they say is signed by nobody.
+        extenders were asked: what they say is covered by no signature.
         """
         record = attempt.record
         failure = failure_of_record(record)
@@ -308,7 +311,7 @@ class Scheduler:
         pod = attempt.queued.pod
         self._context.cache.assume_pod(pod, attempt.node_name)
         began = self._now()
-        status = binding_cycle.run_reserve(attempt)
+        status = run_reserve(attempt.profile, attempt.record.state, attempt.queued.pod, attempt.node_name)
         began = self._measure(attempt, RESERVE.label, status.code, began)
         if status.is_success:
             status = binding_cycle.run_permit(attempt, self._context.waiting, self._context.clock)
@@ -348,10 +351,21 @@ class Scheduler:
                 self.release_and_requeue(attempt, failure)
                 return False
             if self._context.announcer is not None:
-                await announce(attempt, self._context.announcer)
+                await self._announce(attempt, self._context.announcer)
             return await self.await_permit(attempt) and await self.pre_bind(attempt)
         finally:
             self._end_permit(attempt)
+
+    async def _announce(self, attempt: Attempt, announcer: NominationWriter) -> None:
+        """Write the node. The pod is bound even if that fails."""
+        pod = attempt.queued.pod
+        announcer.withdraw(pod.uid)
+        try:
+            await announcer.patch_pod_status(pod.pod, None, attempt.node_name)
+        except ClientError as failure:
+            if isinstance(failure, APIError) and failure.is_not_found:
+                return  # the pod was deleted: the next step will find that out
+            _log.warning("pod_not_announced", pod=pod.key, node=attempt.node_name, err=str(failure))
 
     async def await_permit(self, attempt: Attempt) -> bool:
         """Wait for Permit. Returns whether to bind the pod; if not, the attempt is over."""
@@ -361,7 +375,7 @@ class Scheduler:
         began, timeout = self._now(), max(held.timeouts.values(), default=0.0)
         self._tell(PodWaits(held.pod, held.node_name, PERMIT.label, held.pending_plugins, timeout))
         try:
-            with self.awaited.queried(attempt, held):
+            with self.awaited.permits_at_work(attempt, held):
                 verdict = await binding_cycle.verdict_of(held, self._context.clock)
         finally:
             self._end_permit(attempt)
@@ -390,7 +404,7 @@ class Scheduler:
             plugins = [plugin.name for group in plan.groups for plugin in group]
             self._tell(PodWaits(pod, attempt.node_name, PRE_BIND.label, plugins))
             state, node_name, listener = attempt.record.state, attempt.node_name, attempt.profile.listener
-            status = await binding.run_pre_bind(plan, state, pod, node_name, attempt.entry, listener)
+            status = await run_pre_bind(plan, state, pod, node_name, attempt.entry, listener)
             self._tell(PodWaitEnded(pod, node_name, PRE_BIND.label, status.code.label, self._now() - began))
         self._measure(attempt, PRE_BIND.label, status.code, began)
         attempt.is_pre_bound = status.is_success
@@ -408,7 +422,7 @@ class Scheduler:
         if attempt.plan is None:
             profile, began = attempt.profile, self._now()
             state, pod = attempt.record.state, attempt.queued.pod
-            attempt.plan = binding.plan_of(profile.pre_bind, state, pod, attempt.node_name, profile.listener)
+            attempt.plan = plan_of(profile.pre_bind, state, pod, attempt.node_name, profile.listener)
             self._measure(attempt, PRE_BIND_PRE_FLIGHT.label, attempt.plan.code, began)
         return attempt.plan
 
@@ -524,7 +538,7 @@ class Scheduler:
         """Undo what was reserved and assumed for the pod."""
         began = self._now()
         self._leave_pre_bind(attempt)
-        binding_cycle.run_unreserve(attempt)
+        run_unreserve(attempt.profile, attempt.record.state, attempt.queued.pod, attempt.node_name)
         self._measure(attempt, UNRESERVE.label, Code.SUCCESS, began)
         self._forget(attempt.queued.pod)
 

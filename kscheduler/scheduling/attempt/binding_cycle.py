@@ -1,7 +1,7 @@
 """The binding cycle: what follows once a pod has been assumed on a node, as kube-scheduler names it.
 
 Permit says whether the pod may be bound now, later or not at all; then PreBind, Bind and PostBind run plugin by plugin,
-and the result is told to the journal and the log.
+and the observers hear the result.
 """
 
 import asyncio
@@ -11,15 +11,12 @@ from typing import Final
 
 from kscheduler.aio.clock import Clock, finishes_within
 from kscheduler.aio.tasks import TaskSet
-from kscheduler.client.errors import APIError, ClientError
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.plugin import PERMIT_TIMEOUT_SECONDS, PermitPlugin, PostBindPlugin
 from kscheduler.framework.plugin_time import PLUGIN_TIME
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Code, Status, error
 from kscheduler.scheduling.attempt.context import Attempt
-from kscheduler.scheduling.eviction.evictions import NominationWriter
-from kscheduler.scheduling.groups import group_cycle
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.runtime.attempt_calls import (
     call_awaited_permit,
@@ -30,8 +27,7 @@ from kscheduler.scheduling.runtime.attempt_calls import (
 )
 from kscheduler.scheduling.runtime.points import PERMIT, POST_BIND
 from kscheduler.scheduling.supervision.alarm import TimeBudgetError
-from kscheduler.state.waiting_pods import HeldPod, WaitingPodTable
-from kscheduler.telemetry.logs import get_logger
+from kscheduler.state.waiting_pods import PodAtPermit, WaitingPodTable
 
 # Permit: may the pod be bound now, later, or not at all?
 #
@@ -61,7 +57,7 @@ def call_all_permits(
     return SUCCESS, timeouts
 
 
-async def verdict_of(held: HeldPod, clock: Clock) -> Status:
+async def verdict_of(held: PodAtPermit, clock: Clock) -> Status:
     """Wait until all plugins that hold the pod have allowed it, one has rejected it, or a time is over."""
     decided = asyncio.Event()
     held.on_verdict(decided.set)
@@ -79,19 +75,14 @@ async def _wait(event: asyncio.Event) -> None:
     await event.wait()
 
 
-# The steps of an attempt in which each plugin of the profile has its turn: Reserve, Permit, Unreserve, Bind, PostBind.
+# The steps of an attempt in which each plugin of the profile has its turn: Permit, Bind, PostBind.
 #
-# PreBind is in `binding`.
+# PreBind is in `pre_bind`.
 
 # How long an `async def permit` may take to end after it was cancelled.
 END_SECONDS: Final = 5.0
 # How long an `async def post_bind` may take; then it is cancelled.
 POST_BIND_SECONDS: Final = 60.0
-
-
-def run_reserve(attempt: Attempt) -> Status:
-    """One after the other, until one does not succeed."""
-    return group_cycle.reserve(attempt.profile, attempt.record.state, attempt.queued.pod, attempt.node_name)
 
 
 def run_permit(attempt: Attempt, waiting: WaitingPodTable, clock: Clock) -> Status:
@@ -102,14 +93,9 @@ def run_permit(attempt: Attempt, waiting: WaitingPodTable, clock: Clock) -> Stat
     if timeouts:
         now = clock.monotonic()
         deadlines = {plugin: now + seconds for plugin, seconds in timeouts.items()}
-        attempt.held = HeldPod(pod, attempt.node_name, deadlines, timeouts, since=now)
+        attempt.held = PodAtPermit(pod, attempt.node_name, deadlines, timeouts, since=now)
         waiting.hold(attempt.held)
     return status
-
-
-def run_unreserve(attempt: Attempt) -> None:
-    """All plugins with Reserve, in reverse order, whether they have reserved or not."""
-    group_cycle.unreserve(attempt.profile, attempt.record.state, attempt.queued.pod, attempt.node_name)
 
 
 async def run_bind(attempt: Attempt) -> Status:
@@ -146,19 +132,19 @@ class AwaitedSteps:
         return list(self._telling.values())
 
     @contextmanager
-    def queried(self, attempt: Attempt, held: HeldPod) -> Iterator[None]:
+    def permits_at_work(self, attempt: Attempt, held: PodAtPermit) -> Iterator[None]:
         """Within, plugins with `async def permit` are at work; their answers let the pod go or fail it."""
         traits, profile = attempt.profile.traits, attempt.profile
         plugins = [plugin for plugin in profile.permit if traits[plugin.name].awaits_permit]
         key = held.pod.key
-        querying = {
+        at_work = {
             self._tasks.spawn(f"permit of {plugin.name} for {key}", self._ask(plugin, attempt, held)): plugin
             for plugin in plugins
         }
         try:
             yield
         finally:
-            for task, plugin in querying.items():
+            for task, plugin in at_work.items():
                 if task.cancel():
                     self._tasks.spawn(f"end of {task.get_name()}", self._end(task, plugin.name, attempt))
 
@@ -170,7 +156,7 @@ class AwaitedSteps:
             deaf.__cause__ = TimeBudgetError("its task has not ended")
             attempt.profile.listener.failed(plugin, PERMIT.label, attempt.queued.pod, deaf, PERMIT.outcome.then)
 
-    async def _ask(self, plugin: PermitPlugin, attempt: Attempt, held: HeldPod) -> None:
+    async def _ask(self, plugin: PermitPlugin, attempt: Attempt, held: PodAtPermit) -> None:
         listener, state = attempt.profile.listener, attempt.record.state
         status = await call_awaited_permit(plugin, listener, state, held.pod, held.node_name)
         if status.is_success:
@@ -203,20 +189,3 @@ class AwaitedSteps:
 
 async def _ended(task: asyncio.Task[object]) -> None:
     await asyncio.wait({task})
-
-
-# Writing the chosen node to a pod's status before it is bound, where a cluster autoscaler can see it.
-
-_log = get_logger("attempt")
-
-
-async def announce(attempt: Attempt, announcer: NominationWriter) -> None:
-    """Write the node. The pod is bound even if that fails."""
-    pod = attempt.queued.pod
-    announcer.withdraw(pod.uid)
-    try:
-        await announcer.patch_pod_status(pod.pod, None, attempt.node_name)
-    except ClientError as failure:
-        if isinstance(failure, APIError) and failure.is_not_found:
-            return  # the pod was deleted: the next step will find that out
-        _log.warning("pod_not_announced", pod=pod.key, node=attempt.node_name, err=str(failure))

@@ -1,123 +1,37 @@
-"""What an attempt needs around it: evaluators by profile, ports for its outcome, plugins to be closed later."""
+"""What an attempt needs around it: evaluators by profile, its own state, ports for its outcome."""
 
-import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, cast
+from typing import Protocol
 
-from kscheduler.aio.clock import Clock, finishes_within
-from kscheduler.aio.tasks import TaskSet
+from kscheduler.aio.clock import Clock
 from kscheduler.api.core import Pod
 from kscheduler.framework.cluster.claim_writing import ClaimWriter
 from kscheduler.framework.cluster.preemption import Preemption
 from kscheduler.framework.nodes.search_budget import UnfinishedSearch
-from kscheduler.framework.plugin import ClosablePlugin
-from kscheduler.framework.plugin_listener import PluginListener
-from kscheduler.framework.plugin_time import PLUGIN_TIME
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
-from kscheduler.scheduling.attempt.binding import PreBindPlan
+from kscheduler.scheduling.attempt.pre_bind import PreBindPlan
 from kscheduler.scheduling.classes.class_engine import ClassEngine
-from kscheduler.scheduling.cycle.evaluator import NodeSampler
+from kscheduler.scheduling.cycle.sampling import NodeSampler
 from kscheduler.scheduling.eviction.evictions import NominationWriter
 from kscheduler.scheduling.extenders.extender_results import Extenders
-from kscheduler.scheduling.failures.failures import FailureHandler
+from kscheduler.scheduling.failures.failure_handler import FailureHandler
 from kscheduler.scheduling.failures.infeasible import KnownInfeasible
 from kscheduler.scheduling.groups.group_status_writer import GroupReports
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.observers import Observers
 from kscheduler.scheduling.pod_log.lines import MOVES
-from kscheduler.scheduling.profile import Profile, with_whole
+from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.profiles import Profiles
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.scheduling.resizes import DeferredResizes
-from kscheduler.scheduling.runtime.lifecycle_calls import call_close
 from kscheduler.scheduling.stopwatch import ObservedStopwatch
-from kscheduler.scheduling.supervision.supervised import unsupervised
 from kscheduler.state.cache import Cache
+from kscheduler.state.pods_in_pre_bind import PodInPreBind, PodsInPreBind
 from kscheduler.state.queue.scheduling_queue import SchedulingQueue
-from kscheduler.state.waiting_pods import HeldPod, PodInPreBind, PodsInPreBind, WaitingPodTable
-from kscheduler.telemetry.logs import get_logger, verbose
-
-# Plugins that nobody uses any more are closed, each once.
-#
-# A changed configuration builds all plugins again. An attempt that has begun keeps the plugins that decided it, and may
-# wait at Permit for fifteen minutes; so a replaced plugin is looked at again whenever an attempt ends, and closed once
-# no profile in force and no attempt has it. At an orderly end all are closed, after the last attempt.
-#
-# Closing has a few seconds, in the background. A plugin that raises, or needs longer, costs a line of the log.
-# Limit:
-# a plain `close` that never returns holds the event loop, as any plain method of a plugin does.
-
-_log = get_logger(__name__)
-
-# How long a plugin may take to close.
-CLOSE_SECONDS: Final = 5.0
-_STOP_SECONDS: Final = CLOSE_SECONDS + 1.0
-
-
-class RetiredPlugins:
-    """Plugins to be closed. Owns the tasks that close them."""
-
-    def __init__(
-        self, in_force: Callable[[], Iterable[Profile]], in_use: Callable[[], Iterable[Profile]], clock: Clock
-    ) -> None:
-        """`in_force`: the profiles that decide now. `in_use`: those of the attempts under way; may repeat itself."""
-        self._in_force = in_force
-        self._in_use = in_use
-        self._clock = clock
-        self._retired: dict[int, tuple[ClosablePlugin, PluginListener]] = {}
-        """By identity: a factory may have given one plugin to several profiles."""
-        self._closing = TaskSet("closing", clock)
-
-    def __len__(self) -> int:
-        return len(self._retired)
-
-    def retire(self, profiles: Iterable[Profile]) -> None:
-        """Close the plugins of profiles that are in force no more, as soon as no attempt has them."""
-        self._retired.update(_closable(profiles))
-        self.look()
-
-    def look(self) -> None:
-        """Close those that nobody has any more. Called after each attempt while there are any."""
-        if not self._retired:
-            return
-        for number in _closable(self._in_force()):
-            self._retired.pop(number, None)  # its factory has returned it again
-        in_use = _closable(self._in_use())
-        for number in [number for number in self._retired if number not in in_use]:
-            self._begin(*self._retired.pop(number))
-
-    async def run(self) -> None:
-        """Until cancelled: what is to be done is done when attempts end."""
-        await asyncio.get_running_loop().create_future()
-
-    async def stop(self) -> None:
-        """Close all plugins: the service ends. Returns after a bounded time."""
-        self._retired.update(_closable(self._in_force()))
-        while self._retired:
-            self._begin(*self._retired.popitem()[1])
-        await self._closing.drain(PLUGIN_TIME.at_most(_STOP_SECONDS))
-
-    def _begin(self, plugin: ClosablePlugin, listener: PluginListener) -> None:
-        self._closing.spawn(plugin.name, self._close(plugin, listener))
-
-    async def _close(self, plugin: ClosablePlugin, listener: PluginListener) -> None:
-        if not await finishes_within(call_close(plugin, listener), PLUGIN_TIME.at_most(CLOSE_SECONDS), self._clock):
-            _log.warning("plugin_not_closed", plugin=plugin.name, seconds=CLOSE_SECONDS)
-
-
-def _closable(profiles: Iterable[Profile]) -> dict[int, tuple[ClosablePlugin, PluginListener]]:
-    """The plugins with a `close`, by identity, each with the listener of its profile."""
-    plugins: Iterable[tuple[Any, Profile]] = (
-        (unsupervised(plugin), profile) for profile in with_whole(profiles) for plugin in profile.instances
-    )
-    return {
-        id(plugin): (cast("ClosablePlugin", plugin), profile.listener)
-        for plugin, profile in plugins
-        if profile.traits[plugin.name].is_closable
-    }
-
+from kscheduler.state.waiting_pods import PodAtPermit, WaitingPodTable
+from kscheduler.telemetry.logs import verbose
 
 # What the scheduler keeps for each profile between two decisions, and what it knows of classes.
 #
@@ -189,7 +103,7 @@ class Attempt:
     """The extenders that have failed or rejected nodes, for the log of a failed attempt."""
     was_given_to_binder: bool = False
     """The extender that binds was asked, and left it to the plugins."""
-    held: HeldPod | None = None
+    held: PodAtPermit | None = None
     plan: PreBindPlan | None = None
     """The plugins whose PreBind has something to do; `None` before PreBindPreFlight."""
     entry: PodInPreBind | None = None

@@ -29,7 +29,8 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.framework.status import Code, Fault, Status, error
 from kscheduler.scheduling.attempt.context import Attempt, Evaluators, PreemptionRunner
-from kscheduler.scheduling.attempt.skipping import SLICE_SECONDS, PodSkipping, search_budget_for
+from kscheduler.scheduling.attempt.long_searches import SLICE_SECONDS, search_budget_for
+from kscheduler.scheduling.attempt.skipping import PodSkipping
 from kscheduler.scheduling.attempt_events import (
     GroupAttempted,
     GroupCycleTimed,
@@ -37,7 +38,7 @@ from kscheduler.scheduling.attempt_events import (
     PermitGivenAtOnce,
     PlacementsTried,
 )
-from kscheduler.scheduling.cycle.node_search import TieBreakingSampler
+from kscheduler.scheduling.cycle.visiting_ties import TieBreakingSampler
 from kscheduler.scheduling.extenders.extender_results import Extenders
 from kscheduler.scheduling.failure import SCHEDULER_ERROR, UNSCHEDULABLE, Failure
 from kscheduler.scheduling.groups.composite_cycle import place_group, tree_inputs
@@ -174,11 +175,11 @@ class GroupAttempts:
     def decide(self, group: QueuedPodGroup) -> list[Attempt] | GroupConsultation:
         """Find nodes for the group's members, and reserve them; the attempts of those that have one, to be bound.
 
-        Or what extenders must be asked before that: `ask`, and then `decide_queried`.
+        Or what extenders must be asked before that: `ask`, and then `decide_consulted`.
         """
         return self._decide(self._unasked(group, self._now()), self._skipping.why_skip, self._skipping.skips)
 
-    def decide_queried(self, consultation: GroupConsultation) -> list[Attempt] | GroupConsultation:
+    def decide_consulted(self, consultation: GroupConsultation) -> list[Attempt] | GroupConsultation:
         """The same when extenders have answered. If others are in force by now, they are asked from the beginning."""
         if self._evaluators().extenders is not consultation.extenders:
             searches = consultation.searches
@@ -346,7 +347,7 @@ class GroupAttempts:
         )
         tried.answers.check(record)
         seconds = tried.seconds[pod.uid] = self._now() - began
-        if search_budget is not None and search_budget.was_queried:
+        if search_budget is not None and search_budget.has_begun:
             tried.search_seconds = max(0.0, tried.search_seconds - seconds)
         if search_budget is not None and search_budget.rest is not None:
             if not tried.search_seconds or tried.consultation.searches >= MAX_SEARCHES:

@@ -34,12 +34,12 @@ from kscheduler.scheduling.classes.class_columns import (
     UnkeepableError,
 )
 from kscheduler.scheduling.classes.known_class import ColumnFilters, KnownClass
-from kscheduler.scheduling.classes.signatures import PodTemplates
+from kscheduler.scheduling.classes.pod_templates import PodTemplates
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.runtime.cycle_calls import call_pre_filter, call_pre_score
 from kscheduler.scheduling.runtime.guard import PluginFailure
 from kscheduler.scheduling.runtime.points import PRE_FILTER, PRE_SCORE, SIGNATURES
-from kscheduler.scheduling.runtime.queue_calls import Signer, signatures_of, signer_of
+from kscheduler.scheduling.runtime.sign_calls import Signer, signatures_of, signer_of
 from kscheduler.scheduling.runtime.timing import UNTIMED, CallTimer
 from kscheduler.state.cache import Cache
 

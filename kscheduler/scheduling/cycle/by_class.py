@@ -26,7 +26,7 @@ from kscheduler.scheduling.record import PluginScores
 from kscheduler.scheduling.runtime.cycle_calls import call_filter
 from kscheduler.scheduling.runtime.guard import PluginFailure
 from kscheduler.scheduling.runtime.points import PRE_SCORE, SCORE
-from kscheduler.scheduling.runtime.queue_calls import or_without_class, signatures_of, signer_of
+from kscheduler.scheduling.runtime.sign_calls import or_without_class, signatures_of, signer_of
 
 # Judging a pod by itself: each plugin is called for the rows that have passed so far.
 

@@ -4,12 +4,12 @@
                  |           '--> no node fits: PostFilter (preemption)
                  '--> pod rejected: PostFilter, too
 
-An `evaluator` judges the rows: plugin by plugin, or by the pod's class (`post_filter` decides which). Filter is in
-`node_search`, PostFilter in `post_filter`. Every node that passes is scored, unless `percentageOfNodesToScore` is set:
-then the caller keeps a `NodeSampler`, which says where the search starts. Among nodes with equal points, the one with
-the highest hash of pod UID and node name wins, so the same objects always give the same decision; for members of pod
-groups the order of visits decides (`node_search`). For a pod that concerns extenders the cycle runs twice:
-`rejection_details.narrow` tells how.
+An `evaluator` judges the rows: plugin by plugin, or by the pod's class (`choosing_evaluator` decides which). Filter is
+in `node_search`, PostFilter in `post_filter`. Every node that passes is scored, unless `percentageOfNodesToScore` is
+set: then the caller keeps a `NodeSampler`, which says where the search starts. Among nodes with equal points, the one
+with the highest hash of pod UID and node name wins, so the same objects always give the same decision; for members of
+pod groups the order of visits decides (`visiting_ties`). For a pod that concerns extenders the cycle runs twice:
+`with_extenders.narrow` tells how.
 """
 
 import numpy as np
@@ -25,14 +25,15 @@ from kscheduler.framework.rules.scoring import mix
 from kscheduler.framework.status import SUCCESS, Code, Fault, Status, error
 from kscheduler.scheduling.classes.class_engine import ClassEngine
 from kscheduler.scheduling.classes.leaders import Leaders
-from kscheduler.scheduling.cycle import post_filter
 from kscheduler.scheduling.cycle.by_class import PlainEvaluator
+from kscheduler.scheduling.cycle.choosing_evaluator import pre_filtered, prioritize
 from kscheduler.scheduling.cycle.dry_runs import dry_run
-from kscheduler.scheduling.cycle.evaluator import CycleInputs, Evaluator, NodeSampler, Priorities
+from kscheduler.scheduling.cycle.evaluator import CycleInputs, Evaluator, Priorities
 from kscheduler.scheduling.cycle.node_search import NodeSearch
 from kscheduler.scheduling.cycle.passes import Filters
 from kscheduler.scheduling.cycle.post_filter import run_post_filter
-from kscheduler.scheduling.cycle.rejection_details import add_points, narrow
+from kscheduler.scheduling.cycle.sampling import NodeSampler
+from kscheduler.scheduling.cycle.with_extenders import add_points, narrow
 from kscheduler.scheduling.extenders.extender_results import ExtenderResults
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.record import NO_NODES, SchedulingRecord
@@ -147,7 +148,7 @@ def _find_feasible(
     answers: ExtenderResults | None = None,
 ) -> Evaluator:
     """Run PreFilter and Filter; returns the evaluator for the rest of the cycle. Raises `PluginFailure`."""
-    evaluator, found = post_filter.pre_filtered(inputs, record.state, engine)
+    evaluator, found = pre_filtered(inputs, record.state, engine)
     record.status, record.skipped = found.status, found.skipped
     if found.narrowed_by:
         record.node_names, record.narrowed_by = found.node_names, found.narrowed_by
@@ -191,7 +192,7 @@ def _score_and_choose(
     sampler: NodeSampler | None,
 ) -> int:
     """Run PreScore and Score, and choose a row. Raises `PluginFailure`."""
-    priorities = post_filter.prioritize(evaluator, inputs, record.state, record.feasible)
+    priorities = prioritize(evaluator, inputs, record.state, record.feasible)
     _write_priorities(priorities, record, inputs)
     if answers is not None:
         add_points(record, answers)

@@ -22,7 +22,8 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.requests import resize_is_deferred
 from kscheduler.scheduling.attempt_events import VictimEvicted, VictimEvictionBegun, VictimNotEvicted, VictimStopped
 from kscheduler.scheduling.observers import Observers
-from kscheduler.state.waiting_pods import PodsInPreBind, WaitingPodTable
+from kscheduler.state.pods_in_pre_bind import PodsInPreBind
+from kscheduler.state.waiting_pods import WaitingPodTable
 
 DISRUPTION_TARGET: Final = "DisruptionTarget"
 PREEMPTION_BY_SCHEDULER: Final = "PreemptionByScheduler"

@@ -69,7 +69,7 @@ def _reviewed(candidate: Candidate, left: Victims, pods_on: Mapping[str, Mapping
     return ReviewedCandidate(proposed, Candidate(name, tuple(pods), left[name].pdb_violations))
 
 
-def _not_queried(failure: Exception) -> Status:
+def _not_asked(failure: Exception) -> Status:
     return error(f"extenders cannot be asked: {failure}", plugin=EXTENDER)
 
 
@@ -134,7 +134,7 @@ class HTTPExtenders:
         try:
             return await self._about_nodes(pod, names)
         except (ObjectReadError, CallGivenUpError) as failure:
-            return ExtenderResults(frozenset(names), status=_not_queried(failure))
+            return ExtenderResults(frozenset(names), status=_not_asked(failure))
 
     async def _about_nodes(self, pod: PodInfo, names: Sequence[str]) -> ExtenderResults:
         """Raises `ObjectReadError` and `CallGivenUpError`."""
@@ -186,7 +186,7 @@ class HTTPExtenders:
         try:
             return await self._about_victims(pod, candidates, pods_on)
         except (ObjectReadError, CallGivenUpError) as failure:
-            return ExtenderVictimResults(failure=_not_queried(failure))
+            return ExtenderVictimResults(failure=_not_asked(failure))
 
     async def _about_victims(
         self, pod: PodInfo, candidates: Sequence[Candidate], pods_on: Mapping[str, Mapping[str, PodInfo]]

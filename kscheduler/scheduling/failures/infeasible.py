@@ -43,7 +43,7 @@ class KnownInfeasible:
         self._known: RecentlyUsed[Hashable, Failure] = RecentlyUsedByWeight(MAX_KNOWN, _BUDGET_BYTES, self._weight)
         self._known_at = 0
         self._learning = 0
-        """What the pod weighs whose class is learned."""
+        """Weight of the pod whose class is being learned."""
 
     def verdict(self, pod: PodInfo) -> Failure | None:
         """Why the pod fits nowhere, if that is known already. Costs almost nothing while no class is known."""

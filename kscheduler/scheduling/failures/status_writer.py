@@ -77,7 +77,7 @@ class StatusStatistics:
 
 
 class StatusWriter:
-    """Reports failures. Implements `failures.FailureSink`."""
+    """Reports failures. Implements `failure_handler.FailureSink`."""
 
     def __init__(
         self,

@@ -14,21 +14,19 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-import numpy as np
-
 from kscheduler.api.core import Pod, PodSpec
 from kscheduler.api.meta import ObjectMeta
 from kscheduler.framework.cluster.claim_writing import Deallocation
 from kscheduler.framework.cluster.pod_groups import CycleOfGroup, GroupDefinition, PlacementProgress
 from kscheduler.framework.cluster.preemption import GroupPlacement, Preemption
-from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.nodes.node_table import Rows
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.framework.reasons.diagnosis import Diagnosis, FitError, Rejection
 from kscheduler.framework.status import SUCCESS, Code, Status, error, unschedulable
+from kscheduler.scheduling.cycle.reserve import run_reserve, run_unreserve
+from kscheduler.scheduling.failure import failure_of_status
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.record import SchedulingRecord
-from kscheduler.scheduling.runtime.attempt_calls import call_placement_feasible, call_reserve, call_unreserve
+from kscheduler.scheduling.runtime.attempt_calls import call_placement_feasible
 from kscheduler.state.cache import Cache
 from kscheduler.state.nominator import NominatedPods
 
@@ -53,24 +51,6 @@ def do_not_wait_for_each_other(nominator: NominatedPods, members: Iterable[PodIn
 def _without_requests(pod: Pod) -> PodInfo:
     meta = ObjectMeta(name=pod.metadata.name, namespace=pod.metadata.namespace, uid=pod.metadata.uid)
     return PodInfo(Pod(metadata=meta, spec=PodSpec(scheduling_group=pod.spec.scheduling_group)))
-
-
-# Reserve, and its reverse: each plugin of the profile has its turn.
-
-
-def reserve(profile: Profile, state: CycleState, pod: PodInfo, node_name: str) -> Status:
-    """One plugin after the other, until one does not succeed."""
-    for plugin in profile.reserve:
-        status = call_reserve(plugin, profile.listener, state, pod, node_name)
-        if not status.is_success:
-            return status
-    return SUCCESS
-
-
-def unreserve(profile: Profile, state: CycleState, pod: PodInfo, node_name: str) -> None:
-    """All plugins with Reserve, in reverse order, whether they have reserved or not."""
-    for plugin in reversed(profile.reserve):
-        call_unreserve(plugin, profile.listener, state, pod, node_name)
 
 
 GROUP_UNSCHEDULABLE: Final = "pod group is unschedulable"
@@ -213,7 +193,7 @@ class TentativePlacements:
         """Count the member on its node, and reserve what it needs there. Undone at once if that fails."""
         self._inputs.cache.assume_pod(record.pod, record.node_name)
         self._records.append(record)
-        status = reserve(self._inputs.profile, record.state, record.pod, record.node_name)
+        status = run_reserve(self._inputs.profile, record.state, record.pod, record.node_name)
         if not status.is_success:
             self._undo_last()
         return status
@@ -229,7 +209,7 @@ class TentativePlacements:
     def _undo_last(self) -> None:
         record = self._records.pop()
         try:
-            unreserve(self._inputs.profile, record.state, record.pod, record.node_name)
+            run_unreserve(self._inputs.profile, record.state, record.pod, record.node_name)
         finally:
             self._inputs.cache.forget_pod(record.pod.uid)
 
@@ -294,11 +274,8 @@ def _try_member(
 
 
 def _rejected_by_reserve(record: SchedulingRecord, status: Status) -> MemberResult:
-    plugins = frozenset((status.plugin,)) - {""}
+    failure = failure_of_status(status)
     if status.is_rejected:
-        rejection = Rejection(status.plugin, np.zeros(1, dtype=np.intp), np.ones(1, dtype=np.int64), lambda _: status)
-        message = FitError(1, Diagnosis(names=("",), rejections=[rejection])).message
-        status = replace(status, reasons=(message,))
-    else:
-        plugins = frozenset()
+        status = replace(status, reasons=(failure.message,))
+    plugins = failure.plugins | failure.pending
     return MemberResult(record.pod, status, record, plugins, nominated_node_name="")

@@ -29,8 +29,9 @@ from kscheduler.framework.nodes.node_table import NodeTable, Rows
 from kscheduler.framework.plugin import Source
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Status, unschedulable
+from kscheduler.scheduling.cycle.reserve import run_reserve, run_unreserve
 from kscheduler.scheduling.cycle.schedule import dry_run_of
-from kscheduler.scheduling.groups.group_cycle import GroupInputs, GroupResult, reserve, unreserve
+from kscheduler.scheduling.groups.group_cycle import GroupInputs, GroupResult
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.state.cache import Cache
 
@@ -222,11 +223,11 @@ class LiveGroupTrial:
                     return False
                 self._cache.assume_pod(assigned.pod, assigned.node_name)
                 placed.append(assigned)
-                reserve(self._inputs.profile, assigned.state, assigned.pod, assigned.node_name)
+                run_reserve(self._inputs.profile, assigned.state, assigned.pod, assigned.node_name)
             return True
         finally:
             for assigned in reversed(placed):
-                unreserve(self._inputs.profile, assigned.state, assigned.pod, assigned.node_name)
+                run_unreserve(self._inputs.profile, assigned.state, assigned.pod, assigned.node_name)
                 self._cache.forget_pod(assigned.pod.uid)
 
     def _fits(self, assigned: _Assigned) -> bool:

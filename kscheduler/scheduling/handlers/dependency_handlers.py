@@ -12,10 +12,13 @@ from kscheduler.api import kinds
 from kscheduler.api.core import Namespace
 from kscheduler.api.devices import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from kscheduler.api.groups import COMPOSITE_POD_GROUPS
-from kscheduler.api.kinds import Kind
+from kscheduler.api.kinds import NAMESPACES, NODES, PODS, Kind
 from kscheduler.api.meta import KubeObject
 from kscheduler.framework.events import ActionType, ClusterEvent, Resource
+from kscheduler.informers.informer import Handler
+from kscheduler.scheduling.handlers.event_handlers import NodeHandler, PodHandler
 from kscheduler.scheduling.observations import Observations
+from kscheduler.state.cache import Cache
 from kscheduler.state.devices.claims import ClaimTracker
 from kscheduler.state.devices.device_table import DeviceTable
 from kscheduler.state.group_apis import GroupAPI
@@ -350,3 +353,24 @@ _RESOURCES: Final = (Resource.RESOURCE_CLAIM, Resource.RESOURCE_SLICE, Resource.
 _ACTIONS: Final = (ActionType.ADD, ActionType.UPDATE, ActionType.DELETE)
 # Made once: the queue keeps what it knows of an event by its value.
 _EVENTS: Final = {(resource, action): ClusterEvent(resource, action) for resource in _RESOURCES for action in _ACTIONS}
+
+
+def handlers_of(
+    pods: PodHandler,
+    nodes: NodeHandler,
+    cache: Cache,
+    queue: SchedulingQueue,
+    clock: Clock,
+    observations: Observations,
+) -> Mapping[Kind, Handler[Any]]:
+    """The handlers, by kind, that turn watch events into changes of cache and queue."""
+    seen = queue, clock, observations
+    table = cache.pod_groups
+    return {
+        PODS: pods,
+        NODES: nodes,
+        NAMESPACES: NamespaceHandler(cache.counters, *seen),
+        **storage_handlers(cache.volumes, *seen),
+        **device_handlers(cache.devices, *seen),
+        **{api.kind: PodGroupHandler(api, table, *seen) for api in table.apis},
+    }

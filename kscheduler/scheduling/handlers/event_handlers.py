@@ -27,7 +27,7 @@ from kscheduler.scheduling.pod_log.lines import STEPS
 from kscheduler.scheduling.resizes import DeferredResizes
 from kscheduler.scheduling.supervision.held_pods import HeldPods
 from kscheduler.state.cache import Cache
-from kscheduler.state.queue.hints import pod_update_events
+from kscheduler.state.queue.pod_updates import pod_update_events
 from kscheduler.state.queue.scheduling_queue import SchedulingQueue
 from kscheduler.state.waiting_pods import WaitingPodTable
 from kscheduler.telemetry.logs import get_logger, verbose
@@ -162,7 +162,7 @@ class PodHandler(_Timed):
         self._tell(PodGone(obj, is_pending, self._clock.time()))
         expected_on = self._cache.nominator.nominated_node(info)
         self._cache.nominator.remove(uid)
-        self._let_go(uid)
+        self._waiting.reject(uid)
         node_name, counted = self._cache.node_of(uid), self._cache.pod_of(uid)
         if counted is not None:
             began = self._clock.monotonic()
@@ -237,7 +237,7 @@ class PodHandler(_Timed):
         info = PodInfo(new)
         if self._cache.is_assumed(info.uid):
             if new.metadata.deletion_timestamp is not None:
-                self._let_go(info.uid)
+                self._waiting.reject(info.uid)
             return
         if self._cache.pod_groups.apis:
             self._cache.pod_groups.add_member(info)
@@ -262,12 +262,6 @@ class PodHandler(_Timed):
         uid = pod.metadata.uid
         self._queue.move_all(events.ASSIGNED_POD_DELETE, pod, None, now, uid, pre_check=had_to_leave_room)
         self._handled(events.ASSIGNED_POD_DELETE.label, began)
-
-    def _let_go(self, uid: str) -> None:
-        """End the pod's wait for Permit, if it is waiting."""
-        held = self._waiting.get(uid)
-        if held is not None:
-            held.reject("", "removed")
 
 
 def _expects_less(old: Pod, new: Pod) -> bool:

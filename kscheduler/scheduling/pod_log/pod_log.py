@@ -107,10 +107,6 @@ class PodLog:
             fields = {"node": node, "preemptor": preemptor, "how": _how(pod), "seconds": _seconds(event.now - since)}
             self._log_line("victim_gone", pod.key, pod.metadata.uid, **fields)
 
-    def expects_end_of(self, uid: str) -> bool:
-        """Whether the pod is a victim whose end will be logged."""
-        return uid in self._victims
-
     # --- in the queue -------------------------------------------------------------------------------------------------
 
     def moved(self, element: Element | QueuedPodGroup, queue: str, event: str, now: float) -> None:

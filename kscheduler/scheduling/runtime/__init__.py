@@ -1,9 +1,12 @@
 """The plugin runtime: the only package that calls plugins, and the one that decides what happens when a plugin fails.
 
-    guard            the `try` around every call; `FailureOutcome`: what becomes of the pod after a failure
+    guard            the `try` around every call but those of in-tree `sign` and `sort_key`; `FailureOutcome`: what
+                     becomes of the pod after a failure
     points           the table of all calls: how the answer is checked, and what a failure leads to
-    lifecycle_calls  the factory, the events that a plugin registers, `sign`, and `close` at the end
-    queue_calls      PreEnqueue, standing gates, queueing hints; QueueSort, with keys that can always be compared
+    lifecycle_calls  the factory, the events that a plugin registers, and `close` at the end
+    queue_calls      PreEnqueue, standing gates, queueing hints
+    sort_keys        QueueSort, with keys that can always be compared
+    sign_calls       `sign`, which says which parts of a pod a plugin reads
     cycle_calls      PreFilter and its extensions, Filter, PostFilter, PreScore, Score, NormalizeScore
     partial_results  what becomes of a user's score that fails: nodes without points, and the report of it
     status_text      the meaning of a filter's codes, and details about rejected rows

@@ -19,9 +19,9 @@ from typing import Any, Final, Generic, TypeVar
 
 from kscheduler.aio.tasks import is_own_cancellation
 from kscheduler.client.errors import ClientError
+from kscheduler.framework.decision_time import DecisionEndedError
 from kscheduler.framework.plugin_listener import SLOW_CALL_SECONDS, PluginListener
 from kscheduler.framework.plugin_results import NotCalledError, with_place, words_of
-from kscheduler.framework.plugin_time import DecisionEndedError
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import Fault, Status, StatusError, error
 from kscheduler.scheduling.runtime.timing import CallTimer, Steps
@@ -57,7 +57,7 @@ class FailureOutcome(Enum):
     OTHERS_GIVE_BACK = "the next plugin is asked to give back", "what it has set aside for the pod may stay so"
     SAID_INSTEAD = "the text says that the plugin gives no reason"
     DATA_STAY = "the data that it has fetched before stay in use"
-    GONE = "the plugin is used no more, whatever it has kept"
+    GONE = "the plugin is no longer used, whatever it has kept"
     NO_START = "the configuration is refused with the plugin's name"
 
     def __init__(self, meaning: str, then: str = "") -> None:

@@ -194,7 +194,7 @@ def _codes_found(
 def _found_among_all(
     plugin: FilterPlugin, state: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows
 ) -> PartialResults | None:
-    """What a filter says of these rows when it is asked about all nodes; `None` if it answers for none of all.
+    """What a filter says of these rows when it is asked about all nodes; `None` if it answers for no node.
 
     Whose fault it is must not depend on which nodes earlier filters have left: a class's columns ask about all of them.
     """

@@ -262,6 +262,7 @@ PRE_FILTER: Final = PluginCall(Point.PRE_FILTER.label, _pre_filter_result, Failu
 _ON_PRE_FILTER: Final = 'running {point} on PreFilter plugin "{plugin}": {words}'
 ADD_POD: Final = PluginCall[None]("AddPod", _nothing, FailureOutcome.ATTEMPT_FAILS, text=_ON_PRE_FILTER)
 REMOVE_POD: Final = PluginCall[None]("RemovePod", _nothing, FailureOutcome.ATTEMPT_FAILS, text=_ON_PRE_FILTER)
+# A user's filter that fails for some nodes only does not end the attempt: `partial_results.codes_after`.
 FILTER: Final = PluginCall[Codes | None](
     Point.FILTER.label,
     _codes,

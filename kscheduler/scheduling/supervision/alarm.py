@@ -14,7 +14,7 @@ kscheduler's own:
 A plugin that catches the error and goes on is interrupted again after 10, 20, 40 ... ms. A call in which a debugger
 stands has no budget from then on (`framework.plugin_time` says where a debugger may).
 
-The same timer ends decisions (`framework.plugin_time`), with another error; `scheduling.in_time` says where that may
+The same timer ends decisions (`framework.decision_time`), with another error; `scheduling.in_time` says where that may
 be. The calls of plugins within it have their own budgets, and it does not pay for them. While decisions are made, the
 handler looks four times a second, and a decision that it finds twice has its time: so a decision costs no call and no
 clock.
@@ -42,7 +42,8 @@ from typing import Final
 
 from kscheduler.config.durations import format_duration
 from kscheduler.framework import per_node
-from kscheduler.framework.plugin_time import DECISION_TIME, PLUGIN_TIME, UNLIMITED_SECONDS, DecisionEndedError
+from kscheduler.framework.decision_time import DECISION_TIME, DecisionEndedError
+from kscheduler.framework.plugin_time import PLUGIN_TIME, UNLIMITED_SECONDS
 from kscheduler.scheduling.supervision.holds import Caller
 from kscheduler.unused_signals import is_free
 

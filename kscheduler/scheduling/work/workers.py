@@ -1,7 +1,7 @@
 """Workers: each pops a pod, decides, binds it, and continues with the next pod.
 
 The cycle never awaits, so N workers decide one after the other, and only their API calls overlap: correct without
-locks. `AdaptiveLimit` says how many of them may have a pod at a time; the others are parked. After the workers have
+locks. `AdaptiveLimit` says how many of them may have a pod at a time; the others are idle. After the workers have
 decided for a few milliseconds in one turn of the event loop, they wait for its next turn, so that watches, binds and
 probes never starve. A pod that must wait (for extenders, Permit or volumes) leaves its worker and waits in a task of
 its own. Then the next free worker binds it, before it decides about any other pod, because the waiting pod holds a
@@ -9,7 +9,7 @@ node. A pod that an extender binds leaves its worker, too: the limit follows the
 
 A place is held while a Binding is on time. One that is late, or sleeps before it is sent again, gives its place back
 (`aio.shared_slots`): its worker goes on waiting for the outcome, which stays an attempt under way, and another worker
-takes over. From then on the namespace is slow: its pods are decided and bound beside the places, a few at a time, and
+takes over. From then on the namespace is slow: its pods are decided and bound outside the slots, a few at a time, and
 the others stand in a line of their own, undecided (`concurrency`). So what hangs for one namespace delays no other.
 If nobody else is on time it may be the server: then the limit follows the late answers, and bounds the late Bindings.
 """
@@ -97,7 +97,7 @@ class Workers:
         self._waiting = TaskSet("waiting", clock)
         self._outside = TaskSet("bound outside", clock)
         """Pods that extenders bind: at the end they are waited for, as binds of workers."""
-        self._late = TaskSet("bound beside the places", clock)
+        self._late = TaskSet("bound outside the slots", clock)
         """Pods of slow namespaces that had a node already: at the end they are waited for, as binds of workers."""
         self._called = scheduler.lines.called
         self._called_back: deque[QueuedPodInfo] = deque()
@@ -110,7 +110,7 @@ class Workers:
         self._consulting: dict[int, GroupConsultation] = {}
         """The groups about whose members extenders are asked, by identity."""
         self.on_attempt_end = on_attempt_end
-        self._parked: deque[asyncio.Future[None]] = deque()
+        self._idle: deque[asyncio.Future[None]] = deque()
         self._slice_ends = 0.0
         self._is_renewing = False
         self._stopping = False
@@ -134,10 +134,10 @@ class Workers:
 
     def wake(self) -> None:
         """There may be something to do: the queue calls this on every arrival."""
-        while self._parked:
-            parked = self._parked.popleft()
-            if not parked.done():
-                parked.set_result(None)
+        while self._idle:
+            turn = self._idle.popleft()
+            if not turn.done():
+                turn.set_result(None)
                 return
         self.work_slots.expect_late()  # all are busy, or wait for answers
 
@@ -156,7 +156,7 @@ class Workers:
             await self._working.cancel_all()
 
     def grow_to(self, count: int) -> None:
-        """Have at least so many workers. There may be more than the limit lets work: the others are parked."""
+        """Have at least so many workers. There may be more than the limit lets work: the others are idle."""
         if self._is_running and not (self._stopping or self._has_ended_run):
             for number in range(self._count, count):
                 self._start(number)
@@ -197,7 +197,7 @@ class Workers:
     async def stop(self, drain_seconds: float) -> bool:
         """Stop popping pods, cancel the wait for Permit and volumes, and let binds finish. Returns whether all did."""
         self._stopping = True
-        while self._parked:
+        while self._idle:
             self.wake()
         await self._waiting.cancel_all()
         binding = [each.drain(drain_seconds) for each in (self._outside, self._late, self._working)]
@@ -214,7 +214,7 @@ class Workers:
                     return  # the workers that have the places bind what is left
                 if self._has_work():
                     self.work_slots.expect_late()
-                await self._park()
+                await self._idle_until_woken()
                 continue
             if self._clock.monotonic() >= self._slice_ends:
                 await self._next_turn()
@@ -234,10 +234,10 @@ class Workers:
     def _has_work(self) -> bool:
         return bool(self._released or self._called or self._called_back) or self._queue.has_ready()
 
-    async def _park(self) -> None:
-        parked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._parked.append(parked)
-        await parked
+    async def _idle_until_woken(self) -> None:
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._idle.append(turn)
+        await turn
 
     async def _work_on_next(self) -> bool:
         """Bind a pod that has waited, or decide the next one. Returns whether it kept its slot to the end, if it was
@@ -265,7 +265,7 @@ class Workers:
         return True
 
     def _is_slow(self, queued: QueuedPodInfo) -> bool:
-        """Whether the pod is bound beside the places, or has begun so."""
+        """Whether the pod is bound outside the slots, or started there."""
         return self.work_slots.is_slow(_namespace_of(queued)) or self.work_slots.has_begun(queued)
 
     def _takes_place(self, queued: QueuedPodInfo) -> bool:
@@ -295,14 +295,14 @@ class Workers:
 
     def _on_capacity(self, queued: QueuedPodInfo) -> None:
         """A late Binding has given its place back: some worker must be there to use it."""
-        is_needed = id(queued) not in self._in_turn and all(parked.done() for parked in self._parked)
+        is_needed = id(queued) not in self._in_turn and all(turn.done() for turn in self._idle)
         if is_needed and not (self._stopping or self._has_ended_run):
             self._extra += 1
             self._start(self._count + self._extra)
         self.wake()
 
     def _call_standing(self, namespace: Hashable) -> None:
-        """A slow namespace has a turn for a pod that stands in line, or is slow no more."""
+        """A slow namespace has a turn for a pod that stands in line, or is no longer slow."""
         while not (self._stopping or self._has_ended_run) and (queued := self.standing.first(namespace)) is not None:
             if self.work_slots.is_slow(namespace) and not self.work_slots.begin_now(queued):
                 return
@@ -372,7 +372,7 @@ class Workers:
             while isinstance(decided, GroupConsultation):
                 await self._scheduler.ask_about_group(decided)
                 self._tell(STEP_BEGAN)
-                consulted, decided = decided, self._scheduler.decide_queried_group(decided)
+                consulted, decided = decided, self._scheduler.decide_consulted_group(decided)
             self._tell(GroupExtendersQueried(group.key.text, consulted.answers.known()))
         except BaseException as failure:
             if self._is_shutdown(failure):

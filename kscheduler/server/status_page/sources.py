@@ -88,7 +88,7 @@ class PageSources:
     queue: SchedulingQueue
     pods: PodsStored
     pending: Callable[[Iterable[str]], Awaitable[PendingInQueue]]
-    """The pods with these keys that wait, by reason (`scheduling.drift.pending`)."""
+    """The pods with these keys that wait, by reason (`scheduling.pending_pods`)."""
     observations: Observations
     recent: RecentAttempts
     at_permit: WaitingPodTable

@@ -204,12 +204,12 @@ class GatedPods:
         if not groups[name]:
             del groups[name]
 
-    def behind(self, is_queried: Callable[[str, str], bool]) -> list[QueuedPodInfo]:
-        """The pods behind the gates (profile, plugin) for which `is_queried` is true."""
-        return [queued for gate, pods in self._behind.items() if is_queried(*gate) for queued in pods.values()]
+    def behind(self, is_registered: Callable[[str, str], bool]) -> list[QueuedPodInfo]:
+        """The pods behind the gates (profile, plugin) for which `is_registered` is true."""
+        return [queued for gate, pods in self._behind.items() if is_registered(*gate) for queued in pods.values()]
 
     def registered_for(
-        self, is_queried: Callable[[str, str], bool], spared: str
+        self, is_registered: Callable[[str, str], bool], spared: str
     ) -> tuple[list[QueuedPodInfo], list[KeptOut]]:
         """The same in two parts: the pods that the gate may let in, and by group the pods that it would reject again.
 
@@ -218,7 +218,7 @@ class GatedPods:
         found: list[QueuedPodInfo] = []
         kept_out: list[KeptOut] = []
         for gate, pods in self._behind.items():
-            if not is_queried(*gate):
+            if not is_registered(*gate):
                 continue
             keys = self._may_let_in(gate, pods)
             found += pods.values() if keys is None else [pods[key] for key in keys]

@@ -4,7 +4,7 @@ Most items arrive in the order in which they leave: pods of equal priority, by t
 in constant time; only items that must overtake an earlier one are kept in a heap.
 
 If the order function or a comparison raises, nothing changes: all items from before the call can still be found,
-iterated and removed. (Keys of pods never raise: `runtime.queue_calls`.)
+iterated and removed. (Keys of pods never raise: `runtime.sort_keys`.)
 """
 
 import heapq

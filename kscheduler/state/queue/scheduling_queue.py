@@ -35,8 +35,9 @@ from kscheduler.state.queue.backoff import is_backing_off
 from kscheduler.state.queue.equivalence_groups import Element, EquivalenceGroup
 from kscheduler.state.queue.gated_pods import GatedPods
 from kscheduler.state.queue.group_queue import INCOMPLETE, PENDING, GroupQueue, IncompleteGroup
-from kscheduler.state.queue.hints import QueueingStrategy, is_equal_for_plugins, is_own_write, pod_update_events
+from kscheduler.state.queue.hints import QueueingStrategy
 from kscheduler.state.queue.in_flight import InFlight, SeenEvent
+from kscheduler.state.queue.pod_updates import is_equal_for_plugins, is_own_write, pod_update_events
 from kscheduler.state.queue.queue_snapshot import (
     QueueSnapshot,
     WaitingElement,
@@ -588,11 +589,11 @@ class SchedulingQueue:
     def _gated_registered_for(self, event: ClusterEvent) -> list[QueuedPodInfo]:
         """Gated pods whose gating plugin registered the event; the others cost nothing."""
         is_registered = self._policy.hints.is_registered
-        return self._that_may_be_queried(
+        return self._without_failed_gates(
             self._sub_queues.gated.behind(lambda profile, plugin: is_registered(profile, plugin, event))
         )
 
-    def _that_may_be_queried(self, gated: list[QueuedPodInfo]) -> list[QueuedPodInfo]:
+    def _without_failed_gates(self, gated: list[QueuedPodInfo]) -> list[QueuedPodInfo]:
         """The pods whose PreEnqueue has not failed; the failed ones wait until `flush_unschedulable`.
 
         It is unknown what such a pod waits for, and in a busy cluster events come every second. Its own update counts.
@@ -623,7 +624,7 @@ class SchedulingQueue:
                 self._policy.on_incoming(UNSCHEDULABLE, event.label, pods, pods)
         for queued in self._sub_queues.gated.wait_for_others():
             self._admission.recheck_gate(queued)
-        return self._that_may_be_queried(found)
+        return self._without_failed_gates(found)
 
     def _move(
         self, element: Element, event: ClusterEvent, old: KubeObject | None, new: KubeObject | None, now: float

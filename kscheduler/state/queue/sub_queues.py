@@ -71,9 +71,9 @@ class Parked:
             del self._of_kind[kind]
         return element
 
-    def concerned(self, is_queried: Callable[[str, frozenset[str]], bool]) -> list[Element]:
-        """The elements for which `is_queried` is true; it gets the profile and all plugins that rejected them."""
-        kinds = {kind for kind in self._of_kind if is_queried(kind[0], kind[1] | kind[2])}
+    def concerned(self, is_registered: Callable[[str, frozenset[str]], bool]) -> list[Element]:
+        """The elements for which `is_registered` is true; it gets the profile and all plugins that rejected them."""
+        kinds = {kind for kind in self._of_kind if is_registered(kind[0], kind[1] | kind[2])}
         if len(kinds) < 2:
             return [element for kind in kinds for element in self._of_kind[kind].values()]
         return [self._of_kind[kind][key] for key, kind in self._kind_of.items() if kind in kinds]
@@ -111,7 +111,7 @@ class CostlyPodBudget:
         return self._credit > 0
 
     def goes_first(self) -> bool:
-        """Whether one is tried before the others this time. Who asks while there is no credit changes nothing."""
+        """Whether one is tried before the others this time. Asking without credit has no effect."""
         if not (self._goes_first and self.has_credit):
             return False
         self._goes_first = False

@@ -20,8 +20,8 @@ import numpy as np
 
 from kscheduler.api.core import Namespace, Pod
 from kscheduler.framework.cluster.topology import CountColumn, DomainSums, HeldTerm
+from kscheduler.framework.decision_time import DECISION_TIME, DecisionEndedError
 from kscheduler.framework.nodes.node_table import NodeTable
-from kscheduler.framework.plugin_time import DECISION_TIME, DecisionEndedError
 from kscheduler.framework.pods.affinity_terms import PodMatch
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.state.topology.columns import BUDGET_BYTES, RecentColumns

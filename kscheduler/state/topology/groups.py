@@ -12,7 +12,7 @@ from typing import Final
 from kscheduler.api.core import Namespace
 from kscheduler.api.selectors import Operator, Requirement
 from kscheduler.bounded import RecentlyUsed
-from kscheduler.framework.plugin_time import DECISION_TIME, DecisionEndedError
+from kscheduler.framework.decision_time import DECISION_TIME, DecisionEndedError
 from kscheduler.framework.pods.affinity_terms import PodMatch
 from kscheduler.framework.pods.pod_info import PodInfo
 

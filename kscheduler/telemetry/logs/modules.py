@@ -21,9 +21,9 @@ from typing import Final
 LARGEST_LEVEL: Final = 2**31 - 1
 # Modules that were renamed or joined in 0.2: their old names are understood for one version.
 FORMER_NAMES: Final = {
+    "failures": "failure_handler",
     "incomplete_waits": "long_waits",
     "permit_waits": "long_waits",
-    "retired_plugins": "context",
     "taken_pods": "foreign_bindings",
     "truth_check": "drift_check",
 }

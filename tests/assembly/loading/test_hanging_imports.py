@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from kscheduler.assembly import plugin_files
+from kscheduler.assembly import hanging_imports
 from kscheduler.assembly.configured import ConfigurationReader
-from kscheduler.assembly.plugin_files import HangReports
+from kscheduler.assembly.hanging_imports import HangReports
 from kscheduler.cli import main
 
 HANGS = """\
@@ -104,7 +104,7 @@ def test_commands_that_load_plugins_report_of_it(
                 reported.append(self)
                 may_end.set()
 
-    monkeypatch.setattr(plugin_files, "HangReports", BeingReportedOf)
-    monkeypatch.setattr(plugin_files, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(hanging_imports, "HangReports", BeingReportedOf)
+    monkeypatch.setattr(hanging_imports, "LOOK_SECONDS", 0.01)
     main([*(str(file) if word == "FILE" else word for word in words), "--plugin", str(path)])
     assert reported

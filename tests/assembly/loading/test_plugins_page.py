@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import pytest
 
+from kscheduler.assembly.configuration_checks import profile_problems
 from kscheduler.assembly.configured import ConfigurationReader
 from kscheduler.assembly.plugin_files import run_file
-from kscheduler.assembly.profiles_over import profile_problems
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.testing import Cluster, make_node, make_pod
 from tests.effort import sampled

@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from kscheduler.api.releases import VERSION
+from kscheduler.assembly.configuration_checks import profile_problems
 from kscheduler.assembly.configured import ConfigurationReader
-from kscheduler.assembly.profiles_over import profile_problems
 from kscheduler.cli.commands import run, shadow
 from kscheduler.config.errors import ConfigError
 from kscheduler.config.feature_gates import parse_feature_gates

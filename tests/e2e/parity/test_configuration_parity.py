@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from kscheduler.assembly.profiles_over import profile_problems
+from kscheduler.assembly.configuration_checks import profile_problems
 from kscheduler.config.errors import ConfigError
 from kscheduler.config.feature_gates import gates_of, parse_feature_gates
 from kscheduler.config.loader import load_bytes, to_tree

@@ -5,8 +5,8 @@ from itertools import count
 import pytest
 
 from kscheduler.api.devices import Device
+from kscheduler.framework.decision_time import DECISION_TIME, DecisionEndedError
 from kscheduler.framework.nodes.search_budget import UnfinishedSearch
-from kscheduler.framework.plugin_time import DECISION_TIME, DecisionEndedError
 from kscheduler.framework.status import StatusError
 from kscheduler.plugins.dynamic_resources.long_evaluations import PatientSelector
 from tests.builders import Tree

@@ -7,8 +7,8 @@ from typing import Any, Final
 import pytest
 import yaml
 
+from kscheduler.assembly.configuration_checks import profile_problems
 from kscheduler.assembly.configured import ConfigurationReader
-from kscheduler.assembly.profiles_over import profile_problems
 from kscheduler.cli import main
 from kscheduler.config.errors import ConfigError
 from kscheduler.config.loader import default_configuration, from_tree

@@ -15,7 +15,7 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.reasons.diagnosis import Diagnosis
 from kscheduler.framework.status import SKIP, SUCCESS, Code, Status, error, unschedulable
 from kscheduler.scheduling.attempt.context import Attempt
-from kscheduler.state.waiting_pods import HeldPod
+from kscheduler.state.waiting_pods import PodAtPermit
 from tests.builders import make_pod, pod_info
 from tests.scheduling.around import SchedulerHarness
 from tests.scheduling.plugins_for_tests import AroundBinding, Explanation, Looks, cluster, profile
@@ -204,7 +204,7 @@ def test_a_pod_that_counts_on_a_node_already_is_skipped_silently() -> None:
 # --- Permit
 
 
-def held(harness: SchedulerHarness, service_log: list[str]) -> tuple[Attempt, HeldPod, "asyncio.Task[bool]"]:
+def held(harness: SchedulerHarness, service_log: list[str]) -> tuple[Attempt, PodAtPermit, "asyncio.Task[bool]"]:
     """A pod that waits for B's permission."""
     attempt = decide(harness)
     assert attempt is not None

@@ -14,7 +14,7 @@ from kscheduler.framework.nodes.search_budget import SearchTimeBudget
 from kscheduler.framework.plugin import PASS_ALL, Plugin
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import StatusError
-from kscheduler.scheduling.attempt import skipping
+from kscheduler.scheduling.attempt import long_searches
 from tests.builders import make_pod
 from tests.scheduling.around import SchedulerHarness
 from tests.scheduling.attempt.test_waiting import open_binder
@@ -34,7 +34,7 @@ class Searches(Plugin):
         self.failure: Exception | None = None
 
     def run(self, seconds: float) -> bool:
-        assert seconds == skipping.SLICE_SECONDS
+        assert seconds == long_searches.SLICE_SECONDS
         if self.failure is not None:
             raise self.failure
         self.left -= 1
@@ -78,7 +78,7 @@ async def test_those_behind_it_find_what_it_has_found_and_keep_their_order() -> 
 async def test_where_findings_do_not_last_the_last_cycle_has_the_time_to_search_for_all() -> None:
     class Forgetful(Searches):
         def run(self, seconds: float) -> bool:
-            self.left = len(self.filtered) < skipping.MAX_CYCLES
+            self.left = len(self.filtered) < long_searches.MAX_CYCLES
             return True
 
     searches, binder = Forgetful(1), open_binder()
@@ -87,7 +87,7 @@ async def test_where_findings_do_not_last_the_last_cycle_has_the_time_to_search_
     async with working(harness):
         await turns()
     assert binder.bound == ["p"]
-    assert len(searches.filtered) == 1 + skipping.MAX_CYCLES
+    assert len(searches.filtered) == 1 + long_searches.MAX_CYCLES
 
 
 async def test_where_the_last_cycle_takes_too_long_the_pod_alone_fails() -> None:
@@ -106,8 +106,8 @@ async def test_where_the_last_cycle_takes_too_long_the_pod_alone_fails() -> None
     async with working(harness):
         await turns()
     assert binder.bound == ["other"]
-    assert harness.reported.reports[0][1].message == skipping.SEARCHED_TOO_LONG
-    assert len(searches.filtered) == 2 + skipping.MAX_CYCLES
+    assert harness.reported.reports[0][1].message == long_searches.SEARCHED_TOO_LONG
+    assert len(searches.filtered) == 2 + long_searches.MAX_CYCLES
 
 
 async def test_a_pod_that_goes_meanwhile_is_let_go() -> None:

@@ -9,8 +9,8 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.plugin import Plugin, PreFlightResult
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SKIP, SUCCESS, Fault, Status, error, unschedulable
-from kscheduler.scheduling.attempt.binding import PreBindPlan, plan_of, run_pre_bind
-from kscheduler.state.waiting_pods import PodInPreBind, PodsInPreBind
+from kscheduler.scheduling.attempt.pre_bind import PreBindPlan, plan_of, run_pre_bind
+from kscheduler.state.pods_in_pre_bind import PodInPreBind, PodsInPreBind
 from tests.builders import pod_info
 from tests.scheduling.eviction.stage import turns
 from tests.scheduling.plugins_for_tests import Explanation, given

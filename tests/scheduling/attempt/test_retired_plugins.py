@@ -12,7 +12,7 @@ from kscheduler.assembly import Assembly, Ports
 from kscheduler.config.loader import default_configuration
 from kscheduler.framework.plugin import Plugin
 from kscheduler.plugins.in_tree import registry
-from kscheduler.scheduling.attempt.context import CLOSE_SECONDS, RetiredPlugins
+from kscheduler.scheduling.attempt.retired_plugins import CLOSE_SECONDS, RetiredPlugins
 from kscheduler.scheduling.profile import Profile
 
 

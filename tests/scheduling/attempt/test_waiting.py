@@ -8,11 +8,11 @@ from kscheduler.api.meta import Condition
 from kscheduler.client.errors import NotSentError
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.plugin import PermitResult, Plugin
-from kscheduler.framework.plugin_listener import activate_later
 from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.pods_to_activate import activate_later
 from kscheduler.framework.status import SKIP, SUCCESS, Code, Status, error
 from kscheduler.scheduling.work.workers import Workers
-from kscheduler.state.waiting_pods import PodsInPreBind
+from kscheduler.state.pods_in_pre_bind import PodsInPreBind
 from tests.builders import make_pod
 from tests.scheduling.around import ReportedFailures, SchedulerHarness
 from tests.scheduling.attempt.test_workers import GatedBind, working

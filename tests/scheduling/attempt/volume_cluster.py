@@ -27,7 +27,8 @@ from kscheduler.config.loader import default_configuration
 from kscheduler.embedded.apiserver import EmbeddedAPIServer
 from kscheduler.informers import InformerFactory
 from kscheduler.plugins.in_tree import registry
-from kscheduler.scheduling.attempt.binding import BindingWriter, VolumeBindingWriter
+from kscheduler.scheduling.attempt.binding import BindingWriter
+from kscheduler.scheduling.attempt.volume_writes import VolumeBindingWriter
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.work.concurrency import AdaptiveLimit
 from kscheduler.scheduling.work.workers import Workers

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.scheduling.classes.signatures import PodTemplates
+from kscheduler.scheduling.classes.pod_templates import PodTemplates
 from tests.builders import pod_info
 
 SPREAD = {

@@ -15,7 +15,7 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.reasons.diagnosis import Rejection
 from kscheduler.framework.status import SUCCESS, Code, unresolvable, unschedulable
 from kscheduler.scheduling.classes.class_engine import ClassEngine
-from kscheduler.scheduling.cycle import post_filter
+from kscheduler.scheduling.cycle import choosing_evaluator
 from kscheduler.scheduling.cycle.by_class import ClassEvaluator, PlainEvaluator
 from kscheduler.scheduling.cycle.evaluator import CycleInputs, Evaluator, Filtered
 from kscheduler.scheduling.cycle.schedule import schedule
@@ -197,7 +197,7 @@ def test_who_gets_which_evaluator() -> None:
     kept, unsigned = profile(KeptTurnsDown("KeptNo")), profile(Unsigned("Unsigned"))
 
     def given_to(evaluators: Profile, engine: ClassEngine | None) -> type[Evaluator]:
-        evaluator, found = post_filter.pre_filtered(inputs(evaluators, view), CycleState(), engine)
+        evaluator, found = choosing_evaluator.pre_filtered(inputs(evaluators, view), CycleState(), engine)
         assert found.status.is_success
         return type(evaluator)
 
@@ -222,7 +222,7 @@ def test_a_pre_filter_that_does_not_let_all_through_is_queried_again_with_all_ot
     prepares, turns_down = KeptPrepares(), KeptTurnsDown("KeptNo", "a")
     evaluators = profile(prepares, live, turns_down)
     state, alone = CycleState(), CycleState()
-    evaluator, found = post_filter.pre_filtered(inputs(evaluators, view), state, ClassEngine(evaluators, view))
+    evaluator, found = choosing_evaluator.pre_filtered(inputs(evaluators, view), state, ClassEngine(evaluators, view))
     assert (live.looked, prepares.looked) == (2, 2)
     assert type(evaluator) is PlainEvaluator
     assert found == plain(evaluators, view).pre_filtered(alone)

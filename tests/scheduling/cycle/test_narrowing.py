@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kscheduler.framework.status import Code, Status, error, unresolvable, unschedulable
-from kscheduler.scheduling.cycle.evaluator import NodeSampler
+from kscheduler.scheduling.cycle.sampling import NodeSampler
 from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.scheduling.extenders.extender_results import UNASKED, ExtenderPoints, ExtenderResults
 from kscheduler.scheduling.record import SchedulingRecord

@@ -13,7 +13,7 @@ from kscheduler.config.loader import load_bytes
 from kscheduler.framework.plugin import Plugin
 from kscheduler.framework.status import SUCCESS
 from kscheduler.plugins.in_tree import registry
-from kscheduler.scheduling.cycle.evaluator import NodeSampler, in_turn_by_zone, nodes_to_find
+from kscheduler.scheduling.cycle.sampling import NodeSampler, in_turn_by_zone, nodes_to_find
 from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.record import SchedulingRecord

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kscheduler.api.well_known import ZONE
-from kscheduler.scheduling.cycle.evaluator import FEWEST_TO_FIND
-from kscheduler.scheduling.cycle.node_search import TieBreakingSampler
+from kscheduler.scheduling.cycle.sampling import FEWEST_TO_FIND
+from kscheduler.scheduling.cycle.visiting_ties import TieBreakingSampler
 from kscheduler.state.cache import Cache
 from tests.builders import make_node
 

@@ -17,7 +17,8 @@ from kscheduler.scheduling.observers import Observers
 from kscheduler.scheduling.pod_log import PodLog
 from kscheduler.scheduling.reports import Reporter
 from kscheduler.state.nominator import NominatedPods
-from kscheduler.state.waiting_pods import PodsInPreBind, WaitingPodTable
+from kscheduler.state.pods_in_pre_bind import PodsInPreBind
+from kscheduler.state.waiting_pods import WaitingPodTable
 from tests.builders import make_pod
 from tests.scheduling.around import RecordedEvents
 

@@ -8,7 +8,7 @@ from kscheduler.client.errors import NotSentError
 from kscheduler.framework.status import Code
 from kscheduler.scheduling.eviction.evictions import PREEMPTIONS_AT_ONCE
 from kscheduler.scheduling.eviction.pod_change_waits import LONGEST_LAG_SECONDS
-from kscheduler.state.waiting_pods import HeldPod
+from kscheduler.state.waiting_pods import PodAtPermit
 from tests.scheduling.eviction.stage import FORBIDDEN, MESSAGE, Stage, turns
 
 PREEMPTED = "Normal Preempted: Preempted by pod uid-of-big on node n"
@@ -368,9 +368,9 @@ async def test_two_preemptors_are_reported_apart() -> None:
 # --- in memory
 
 
-def held(stage: Stage, name: str) -> HeldPod:
+def held(stage: Stage, name: str) -> PodAtPermit:
     """A pod that waits for Permit on the node."""
-    one = HeldPod(stage.pod(name, node=""), "n", {"Gang": 100.0}, {"Gang": 100.0})
+    one = PodAtPermit(stage.pod(name, node=""), "n", {"Gang": 100.0}, {"Gang": 100.0})
     stage.waiting.hold(one)
     return one
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.state.waiting_pods import HeldPod
+from kscheduler.state.waiting_pods import PodAtPermit
 from tests.scheduling.eviction.stage import FORBIDDEN, Stage, turns
 
 Step = Callable[[], None]
@@ -57,7 +57,7 @@ def victims(story: Story, kinds: list[str]) -> list[str]:
     for number, kind in enumerate(kinds):
         name = f"{kind}{number}"
         if kind == "held":
-            held = HeldPod(story.stage.pod(name, node=""), "n", {"P": 1e9}, {"P": 1e9})
+            held = PodAtPermit(story.stage.pod(name, node=""), "n", {"P": 1e9}, {"P": 1e9})
             story.stage.slow_to_leave.add(held.pod.uid)
             held.on_verdict(lambda pod=held.pod: story.later.append(lambda: story.give_back(pod)))  # type: ignore[misc]
             story.stage.waiting.hold(held)

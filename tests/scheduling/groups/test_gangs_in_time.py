@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kscheduler.aio.clock import VirtualClock
-from kscheduler.framework.plugin_time import DECISION_ENDED
+from kscheduler.framework.decision_time import DECISION_ENDED
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.plugins.node_affinity import NodeAffinity

@@ -6,7 +6,7 @@ from kscheduler.api.quantity import QuantityError
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import Status
 from kscheduler.scheduling.handlers.event_handlers import NodeHandler, PodHandler, node_update_event
-from kscheduler.state.waiting_pods import HeldPod
+from kscheduler.state.waiting_pods import PodAtPermit
 from tests.builders import Tree, make_node, make_pod, pod_info
 from tests.scheduling.around import SchedulerHarness
 from tests.scheduling.plugins_for_tests import TurnsDown, cluster, profile
@@ -137,11 +137,11 @@ def test_an_assumed_pod_that_is_deleted_frees_its_node_at_once(harness: Schedule
     assert harness.cache.statistics().pods == 0
 
 
-def held(harness: SchedulerHarness) -> HeldPod:
+def held(harness: SchedulerHarness) -> PodAtPermit:
     """An assumed pod that waits for Permit."""
     pod = pod_info("p")
     harness.cache.assume_pod(pod, "a")
-    one = HeldPod(pod, "a", {"K": 100.0}, {"K": 100.0})
+    one = PodAtPermit(pod, "a", {"K": 100.0}, {"K": 100.0})
     harness.waiting.hold(one)
     return one
 

@@ -33,9 +33,9 @@ from kscheduler.plugins.in_tree import registry
 from kscheduler.scheduling.attempt.context import Attempt
 from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.scheduling.failure import failure_of_record
-from kscheduler.scheduling.handlers.workloads import StoredWorkloads
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.record import SchedulingRecord
+from kscheduler.scheduling.stored_workloads import StoredWorkloads
 from tests.scheduling.never_stuck.claims import StoredClaims, WrittenObjects
 from tests.scheduling.never_stuck.server import WATCHED, Server
 

@@ -4,11 +4,9 @@ import itertools
 
 import pytest
 
-from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.framework.status import SUCCESS, Status, unschedulable
+from kscheduler.framework.status import SUCCESS
 from kscheduler.scheduling.observations import Observations
-from kscheduler.scheduling.stopwatch import ObservedStopwatch, timed_pre_enqueue
-from tests.builders import pod_info
+from kscheduler.scheduling.stopwatch import ObservedStopwatch
 
 
 @pytest.fixture
@@ -48,17 +46,3 @@ def test_each_plugin_is_timed_by_itself_in_one_of_ten_cycles(
     assert set(timed) == {("NodePorts", "PreFilter", "Skip"), ("NodeName", "Filter", "Success")}
     # Three cycles, and a tick of the clock for each plugin: what other plugins took is not counted in.
     assert {(child.count, child.total) for child in timed.values()} == {(3, 3.0)}
-
-
-@pytest.mark.parametrize("status", [SUCCESS, unschedulable("gated")], ids=["let in", "gated"])
-def test_pre_enqueue_is_measured_under_the_profile_of_the_pod(observations: Observations, status: Status) -> None:
-    queried: list[tuple[PodInfo, str]] = []
-
-    def run(pod: PodInfo, first: str) -> Status:
-        queried.append((pod, first))
-        return status
-
-    pod = pod_info(schedulerName="mine")
-    assert timed_pre_enqueue(run, observations.extension_point, lambda: 0.0, pod, "Gate") is status
-    assert queried == [(pod, "Gate")]
-    assert observations.extension_points["PreEnqueue", "Success", "mine"].count == 1

@@ -8,7 +8,7 @@ from kscheduler.api.core import Pod
 from kscheduler.assembly import Assembly, Ports
 from kscheduler.config.loader import default_configuration
 from kscheduler.plugins.in_tree import registry
-from kscheduler.scheduling.drift.pending import PendingPods
+from kscheduler.scheduling.pending_pods import PendingPods
 from kscheduler.scheduling.profile import devices_on
 from kscheduler.server.status_page.site import StatusPage
 from kscheduler.server.status_page.sources import LiveQueryPort, PageSources, SchedulerStatus

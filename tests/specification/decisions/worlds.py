@@ -21,8 +21,8 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.informers.store import Store
 from kscheduler.scheduling.classes.class_engine import BUDGET_BYTES, ClassEngine
 from kscheduler.scheduling.eviction.disruption_budgets import StoredBudgets
-from kscheduler.scheduling.handlers.workloads import StoredWorkloads
 from kscheduler.scheduling.profiles import Profiles
+from kscheduler.scheduling.stored_workloads import StoredWorkloads
 from tests.builders import Tree
 from tests.specification.decisions.naive_decisions import NaiveCluster
 from tests.specification.decisions.objects import APPS, IMAGE_SIZES, NAMESPACES, NODES, Chance, Land

@@ -9,7 +9,7 @@ import pytest
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.reasons.diagnosis import Rejection
 from kscheduler.scheduling.classes.class_engine import BUDGET_BYTES, ClassEngine
-from kscheduler.scheduling.cycle.evaluator import NodeSampler
+from kscheduler.scheduling.cycle.sampling import NodeSampler
 from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.scheduling.runtime.timing import UNTIMED

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from kscheduler.framework.decision_time import DECISION_ENDED
 from kscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint, Resource
-from kscheduler.framework.plugin_time import DECISION_ENDED
 from kscheduler.framework.pods.pod_weight import COSTLY, largest_parts, weight_of
 from kscheduler.state.queue.backoff import BackoffPolicy
 from kscheduler.state.queue.hints import HintTable

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kscheduler.state.queue.hints import is_own_write, pod_update_events
+from kscheduler.state.queue.pod_updates import is_own_write, pod_update_events
 from tests.builders import make_pod
 
 REJECTED = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no"}

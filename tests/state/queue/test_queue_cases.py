@@ -20,7 +20,8 @@ from kscheduler.framework.status import Status, unresolvable
 from kscheduler.scheduling.runtime.queue_calls import HintCalls, unobserved
 from kscheduler.state.group_apis import KUBERNETES
 from kscheduler.state.pod_groups import PodGroupTable
-from kscheduler.state.queue.hints import HintTable, QueueingStrategy, pod_update_events
+from kscheduler.state.queue.hints import HintTable, QueueingStrategy
+from kscheduler.state.queue.pod_updates import pod_update_events
 from kscheduler.state.queue.queued_group import GroupOutcome, QueuedPodGroup
 from kscheduler.state.queue.scheduling_queue import BACKOFF, GATED, UNSCHEDULABLE, SchedulingQueue
 from tests.builders import Tree, make_pod, pod_info, queued_pod

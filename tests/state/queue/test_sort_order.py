@@ -11,7 +11,7 @@ from kscheduler.framework.plugin_listener import SLOW_CALL_SECONDS
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.scheduling.runtime import guard
-from kscheduler.scheduling.runtime.queue_calls import SortOrder
+from kscheduler.scheduling.runtime.sort_keys import SortOrder
 from kscheduler.state.queue.heap import KeyedHeap
 from kscheduler.state.queue.scheduling_queue import SchedulingQueue
 from tests.builders import make_pod

@@ -18,7 +18,7 @@ from kscheduler.scheduling.attempt_events import BindingInDoubt, PodAdded
 from kscheduler.scheduling.failure import SCHEDULER_ERROR, UNSCHEDULABLE, Failure
 from kscheduler.scheduling.pod_log import PodLog
 from kscheduler.server.health import Health
-from kscheduler.state.waiting_pods import HeldPod
+from kscheduler.state.waiting_pods import PodAtPermit
 from kscheduler.telemetry.logs import get_logger
 from kscheduler.telemetry.logs.clean import short_line
 from kscheduler.telemetry.logs.pipeline import configure
@@ -152,7 +152,7 @@ def test_an_answer_about_pods_that_wait() -> None:
     """What is no text at all cannot come out of the API server's JSON."""
     for text in TEXTS:
         name = text.encode(errors="ignore").decode()
-        held = HeldPod(pod_info("p"), name, {"Gang": 1.0}, {"Gang": 1.0})
+        held = PodAtPermit(pod_info("p"), name, {"Gang": 1.0}, {"Gang": 1.0})
         held.pod.pod.metadata.name = name
         body = msgspec.json.encode({"name": held.pod.name, "node": held.node_name})
         assert b"\n" not in body

@@ -186,7 +186,7 @@ QUERIED_AGAIN = {
     "service/asking/live_copies.py": "what making a copy raises is raised to who asks",
     "aio/abandonable_calls.py": "what a call in a thread raises is raised where the call was made",
     "framework/plugin_results.py": "how a wrong answer looks; the answer itself is told",
-    "assembly/reader.py": "a package that cannot be imported is a mistake of the configuration, and told as one",
+    "assembly/plugin_loading.py": "a package that cannot be imported is told as a mistake of the configuration",
     "telemetry/logs/pipeline.py": "a line that cannot be written is written otherwise",
     "plugins/dynamic_resources/long_evaluations.py": "what a selector raises in a thread is raised where it is awaited",
     "recorder/flight_recorder.py": "`cannot_pack` counts it",

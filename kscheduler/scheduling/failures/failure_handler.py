@@ -8,7 +8,7 @@
     the API refused the pod       the server's text                     SchedulerError    error backoff, 10 s to 5 min
     an exception, repeatedly      the exception                         SchedulerError    error backoff, 10 s to 5 min
     deciding took too long        what of the pod is too much           SchedulerError    error backoff, 10 s to 5 min
-    a plugin is held back         from whom, until when, why          SchedulerError    until then, or its end
+    a plugin is held back         from whom, until when, why            SchedulerError    until then, or its end
     a plugin is quarantined       which, since when and why             SchedulerError    the pool, until a reload
 
 If no node fits, PostFilter decides about the nominated node (it may leave an earlier nomination as it is). In all other
@@ -186,7 +186,7 @@ def _note_failure(queued: QueuedPodInfo, failure: Failure) -> None:
     queued.unschedulable_plugins = failure.plugins
     queued.pending_plugins = failure.pending
     queued.refusals = queued.refusals + 1 if failure.fault is Fault.REFUSED else 0
-    if failure.fault is not Fault.HELD_BACK:  # of the pod it says nothing: what was slow or failed has not answered
+    if failure.fault is not Fault.HELD_BACK:  # it says nothing about the pod: what was slow or failed has not answered
         queued.bugs = queued.bugs + 1 if failure.fault is Fault.BUG else 0
     queued.overruns = queued.overruns + 1 if failure.fault is Fault.OVER_BUDGET else 0
     queued.held_until = failure.held_until

@@ -1,9 +1,9 @@
 """All plugins that a configuration and a command line name, as a registry.
 
-A configuration is often a ConfigMap, and who may edit it may not thereby run code: files that it names must lie below
-a directory of `--plugin-directory`, which only who starts the process can give. A file of the command line (`--plugin`)
-may lie anywhere. Modules and distributions are part of what is installed. Distributions are asked last and by name
-only: a package that no profile names is never imported.
+A configuration is often a ConfigMap, and whoever may edit it may not thereby run code: files that it names must lie
+below a directory of `--plugin-directory`, which only whoever starts the process can give. A file of the command line
+(`--plugin`) may lie anywhere. Modules and distributions are part of what is installed. Distributions are asked last and
+by name only: a package that no profile names is never imported.
 """
 
 import importlib
@@ -15,17 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from kscheduler.assembly.plugin_files import (
-    BeingLoaded,
-    NoPluginsError,
-    PluginFile,
-    UnusablePluginError,
-    content_of,
-    declared_plugins,
-    digest_of,
-    factory_of,
-    run_file,
-)
+from kscheduler.assembly.declared_plugins import NoPluginsError, declared_plugins, factory_of
+from kscheduler.assembly.hanging_imports import BeingLoaded
+from kscheduler.assembly.plugin_files import PluginFile, UnusablePluginError, content_of, digest_of, run_file
 from kscheduler.config.errors import Problem
 from kscheduler.config.loader import ArgsKind
 from kscheduler.config.plugin_args import ARGS_KINDS

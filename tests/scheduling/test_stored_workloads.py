@@ -4,7 +4,7 @@ from kscheduler.api.codec import Decoder
 from kscheduler.api.kinds import REPLICA_SETS, REPLICATION_CONTROLLERS, SERVICES, STATEFUL_SETS, WORKLOAD_KINDS
 from kscheduler.api.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
 from kscheduler.informers.store import Store
-from kscheduler.scheduling.handlers.workloads import StoredWorkloads
+from kscheduler.scheduling.stored_workloads import StoredWorkloads
 
 SERVICE = Decoder(Service)
 
