@@ -89,7 +89,7 @@ def check(args: argparse.Namespace) -> None:
 
 
 def read_manifests(args: argparse.Namespace) -> None:
-    """Read what -f names, unless it has been read: standard input has it once. Raises `ScenarioError`."""
+    """Read what -f names, unless it has been read: standard input can be read only once. Raises `ScenarioError`."""
     if args.new_objects is None:
         args.new_objects = new_objects_of(args.filename)
 

@@ -74,6 +74,7 @@ class Op(IntEnum):
     GIVEN_UP = 9
     BACKOFF = 10
     NET = 11
+    """The safety net: the pods that are unschedulable for long were moved back, whatever events came."""
     BEGAN = 12
     EVICTION = 13
     APPLIED = 14

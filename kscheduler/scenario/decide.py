@@ -116,8 +116,8 @@ class Prepared:
     def decide(self, answers: ExtenderResults | None = None) -> Decision:
         """Judge the pod.
 
-        `answers` of HTTP extenders, as for `schedule`: then the record may have questions, see `asking`. Without them
-        it is as if no extender were configured.
+        `answers` of HTTP extenders, as for `schedule`: then the record may say that extenders must be asked first.
+        Without them it is as if no extender were configured.
         """
         profile = self.profile
         heard = _FailedFilters(NO_LISTENER if profile is None else profile.listener)
@@ -126,7 +126,7 @@ class Prepared:
         left_out += [each.message for each in decision.record.left_out] if decision.record is not None else []
         if self.data is not None:
             return replace(decision, notes=(*self.data, *left_out))
-        unread = [f"{kind} were not read, which only plugins read" for kind in self.listed.unread]
+        unread = [f"{kind} were not read: only plugins read them" for kind in self.listed.unread]
         unfetched = [f"plugin {each.name}: data of its own were not fetched" for each in _fetching(self.profile)]
         return replace(decision, notes=(*unread, *unfetched, *left_out))
 

@@ -167,7 +167,7 @@ class GroupDecision:
 def decide_group(scenario: GroupScenario, answers: MemberExtenderResults | None = None) -> GroupDecision:
     """Judge the group. Raises `ScenarioError` where an object or the configuration cannot be used.
 
-    `answers` of HTTP extenders: if they have a question afterwards, the decision is none yet. Without them it is as if
+    `answers` of HTTP extenders: if they have a question afterwards, there is no decision yet. Without them it is as if
     no extender were configured, and a note says so.
     """
     apis = group_apis(scenario.config)

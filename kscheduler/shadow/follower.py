@@ -1,6 +1,6 @@
 """Follows a cluster: plays what the watches bring on the view, and judges each decision of the other just before.
 
-Follower.begin     the first lists are there; from now on changes go by the tape
+Follower.begin     the first lists are there; from now on changes go through the change buffer
 Follower.run       plays changes when they are ripe, in the order of their writes
 _play              a binding or a nomination is judged on the view before it; then the change is applied, as it is
 """

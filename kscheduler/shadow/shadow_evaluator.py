@@ -144,7 +144,7 @@ class ShadowEvaluator:
             try:
                 score_feasible(query.profile, record, self._assembly.cache.nodes)
             except PluginFailure:
-                return record  # the only node is it without points, too
+                return record  # it is the only node even unscored
         return record
 
     def _compared(self, query: _Query, record: SchedulingRecord) -> Compared:

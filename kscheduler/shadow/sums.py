@@ -91,7 +91,7 @@ class Sums:
         return tuple(self._examples.get(kind, ()))
 
     def reasons(self, most: int) -> Sequence[ReasonCount]:
-        """The most frequent, the most frequent first."""
+        """The most frequent reasons, in descending order."""
         return sorted(self._reasons.values(), key=lambda each: (-each.count, each.reason))[:most]
 
 

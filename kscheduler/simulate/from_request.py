@@ -95,7 +95,7 @@ def read_request(body: bytes) -> SimulationRequest:
     if request.api_version != API_VERSION or request.kind != KIND:
         raise ScenarioError(f"apiVersion, kind: expected {API_VERSION}, {KIND}")
     if request.replicas is not None and not request.objects:
-        raise ScenarioError("replicas: so many pods of each of the objects, and there are none: give objects")
+        raise ScenarioError("replicas requires objects, and there are none")
     refuse_too_many_nodes(map(_more_nodes, request.add_nodes), "addNodes")
     for index, taint in enumerate(request.taints):
         if taint.effect not in _EFFECTS:

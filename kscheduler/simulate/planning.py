@@ -196,7 +196,10 @@ def _names(nodes: Iterable[KubeObject]) -> frozenset[str]:
 def _what_a_server_would_take(
     requested_changes: RequestedChanges,
 ) -> tuple[RequestedChanges, list[str]]:
-    """The wishes without what cannot be read, and a note for each. Raises `ScenarioError` for what would be refused."""
+    """The requested changes without what cannot be read, and a note for each.
+
+    Raises `ScenarioError` for what would be refused.
+    """
     named = objections({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": requested_changes.namespace}})
     if named:
         raise ScenarioError(f"namespace: {named[0].removeprefix('metadata.name: ')}")

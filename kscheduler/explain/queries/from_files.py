@@ -42,7 +42,7 @@ from kscheduler.state.pod_groups import PodGroupTable
 
 @dataclass(frozen=True, slots=True)
 class PodSelection:
-    """The pods to explain: `name`, a member of `group`, the new ones of `manifest`, or (with none) all pending pods."""
+    """The pods to explain: `name`, a member of `group`, the new ones of `manifests`, or all pending pods."""
 
     namespace: str = "default"
     name: str = ""

@@ -56,7 +56,7 @@ def _node(placed: Mapping[str, PodPlacement], uid: str) -> str:
 
 
 class RecordedRun:
-    """A run of a recording, as happenings. Read twice: the victims must be known from the beginning."""
+    """A run of a recording, as external changes. Read twice: the victims must be known from the beginning."""
 
     def __init__(self, segments: Sequence[SegmentName]) -> None:
         """Raises `RecordingError`, `SegmentError`, `OSError`."""

@@ -194,7 +194,7 @@ class Replay:
             self.report.damaged += 1
             self._was_cut = True
             return
-        except ConfigError as problem:  # before the next, which it is one of: no recording is to blame
+        except ConfigError as problem:  # must precede the next clause: it is a ValueError, and no recording is to blame
             self._cannot_build(path, problem)
             return
         except (KeyError, IndexError, TypeError, ValueError, AttributeError) as problem:
@@ -210,7 +210,7 @@ class Replay:
             self.report.stopped.append(f"{path.name}: its snapshot is not whole")
 
     def _cannot_build(self, path: Path, problem: ConfigError) -> None:
-        """What was replayed until here is told. Raises `RecordingError` where that is nothing."""
+        """Report what has been replayed so far. Raises `RecordingError` if that is nothing."""
         if not self.report.first:
             raise RecordingError(f"{path}: {not_as_recorded(problem)}") from problem
         self.report.astray.append(f"{path.name}: {not_as_recorded(problem)}")

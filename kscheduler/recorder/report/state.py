@@ -99,7 +99,7 @@ def _lines(state: ReplayedState, style: Style) -> Iterator[str]:
     yield from aligned([("NODE", "PODS", "ASSUMED", "CPU", "MEMORY"), *map(_node_row, nodes)], set())
     if queue:
         yield ""
-        head = ("POD", "PLACE", "ATTEMPTS", "SINCE", "UNTIL", "TURNED DOWN BY")
+        head = ("POD", "PLACE", "ATTEMPTS", "SINCE", "UNTIL", "REJECTED BY")
         yield from aligned([head, *map(_queue_row, queue)], set())
     if state.in_flight:
         yield f"being tried: {', '.join(map(printable, state.in_flight))}"

@@ -183,7 +183,7 @@ WRONG_REHEARSALS: list[tuple[Tree, str]] = [
     ({"addNodes": [{"count": 20000, "like": "node"}]}, "addNodes: 20000 nodes are more than 10000"),
     ({"taints": [{"node": "node", "key": "a", "effect": "Never"}]}, "taints[0].effect: 'Never' is none of NoSchedule"),
     ({"capacity": True}, "capacity counts pods like the first new one: give one"),
-    ({"replicas": 3}, "replicas: so many pods of each of the objects, and there are none: give objects"),
+    ({"replicas": 3}, "replicas requires objects, and there are none"),
     ({"replicas": 3, "objects": [{"kind": "Pod", "metadata": {}}]}, "objects[0] (Pod): metadata.name: Required value"),
     ({"objects": [{"apiVersion": "v1"}]}, "objects[0]: kind: is missing"),
     ({"objects": [_manifest(cpu="1x")]}, "objects[0] (Pod new): spec.containers[0].resources.requests.cpu"),

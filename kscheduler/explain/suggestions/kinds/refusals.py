@@ -50,7 +50,7 @@ class AskPluginOwner(SuggestionKind, frozen=True):
 class AskExtenderOwner(SuggestionKind, frozen=True):
     """The last extender that rejected nodes: those before it and the plugins had left these.
 
-    An extender before it may be in the way, too, but what the later ones think of its nodes nobody has asked them.
+    An extender before it may be in the way, too, but later extenders were not asked about its nodes.
     """
 
     kind = "extender"
