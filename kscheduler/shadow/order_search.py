@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from kscheduler.shadow.comparison import Order
 from kscheduler.shadow.moves import BoundPod, Move, Rank, Undo
-from kscheduler.shadow.verdict import Order
 from kscheduler.state.cache import Cache
 
 # Views for one pod.

@@ -4,10 +4,10 @@ from typing import Final
 
 from kscheduler.answers import Answer, Names
 from kscheduler.explain.answer import Against
+from kscheduler.shadow.comparison import Comparison, DifferenceKind, Order
 from kscheduler.shadow.follower import Follower
 from kscheduler.shadow.placements import Spread, room_of
 from kscheduler.shadow.sums import NOMINATIONS
-from kscheduler.shadow.verdict import Comparison, DifferenceKind, Order
 
 MAX_REASONS: Final = 10
 MAX_LEFT_PENDING: Final = 20
@@ -182,19 +182,19 @@ def shadow_report(follower: Follower, seconds: float) -> ShadowReport:
     )
 
 
-def _example(verdict: Comparison) -> ShadowExample:
-    compared = verdict.compared
+def _example(comparison: Comparison) -> ShadowExample:
+    compared = comparison.compared
     return ShadowExample(
-        pod=verdict.pod,
-        uid=verdict.uid,
-        scheduler=verdict.scheduler,
-        kind=verdict.kind.value,
-        theirs=verdict.theirs,
-        ours=verdict.ours or None,
-        reason=verdict.reason or None,
-        message=verdict.message or None,
-        order=None if verdict.order is None else _order(verdict.order),
-        searched=verdict.was_searched,
+        pod=comparison.pod,
+        uid=comparison.uid,
+        scheduler=comparison.scheduler,
+        kind=comparison.kind.value,
+        theirs=comparison.theirs,
+        ours=comparison.ours or None,
+        reason=comparison.reason or None,
+        message=comparison.message or None,
+        order=None if comparison.order is None else _order(comparison.order),
+        searched=comparison.was_searched,
         against=compared if isinstance(compared, Against) else None,
     )
 

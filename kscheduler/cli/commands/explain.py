@@ -114,7 +114,7 @@ async def _answered(
     answers, problems = [], []
     for query in queries:
         try:
-            answers.append((query, await query.explain_with_extenders(client, decides)))
+            answers.append((query, await query.fetch_and_decide(client, decides)))
         except ScenarioError as problem:
             problems.append(problem)
     _leave_out(problems, is_all=not answers)
@@ -127,7 +127,7 @@ def _answered_in_turn(queries: Iterable[ExplainQuery | GroupExplainQuery]) -> It
     is_all = True
     for query in queries:
         try:
-            decision = query.explanation()
+            decision = query.decide()
         except ScenarioError as problem:
             problems.append(problem)
         else:

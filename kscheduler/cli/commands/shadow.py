@@ -35,8 +35,8 @@ from kscheduler.text import printable
 
 if TYPE_CHECKING:
     from kscheduler.service.shadowing import ShadowOptions
+    from kscheduler.shadow.comparison import FollowedScheduler
     from kscheduler.shadow.report import ShadowReport
-    from kscheduler.shadow.verdict import FollowedScheduler
 
 DEFAULT_PORT: Final = 10262
 _NOTHING_READ: Final = 1
@@ -207,7 +207,7 @@ def _options(args: argparse.Namespace, served: Any) -> "ShadowOptions":
 def _followed(args: argparse.Namespace) -> "FollowedScheduler":
     from dataclasses import replace
 
-    from kscheduler.shadow.verdict import KSCHEDULER, KUBE_SCHEDULER
+    from kscheduler.shadow.comparison import KSCHEDULER, KUBE_SCHEDULER
 
     followed = KSCHEDULER if args.followed == "kscheduler" else KUBE_SCHEDULER
     given = args.followed_percentage

@@ -25,7 +25,7 @@ from kscheduler.scheduling.profile import Profile
 from kscheduler.state.cache import Cache
 
 # No scheduler will schedule such a pod.
-OVER = (PodState.FINISHED, PodState.TERMINATING)
+NEVER_SCHEDULED = (PodState.FINISHED, PodState.TERMINATING)
 
 
 class Decider(Protocol):
@@ -49,16 +49,16 @@ class ExplainQuery:
     notes: tuple[str, ...] = ()
     """Objects that could not be read, and assumptions that were made."""
 
-    def explanation(self) -> Decision:
+    def decide(self) -> Decision:
         """Decide, unless the pod has finished or is being deleted. Raises `ScenarioError`."""
-        return Decision(self.scenario) if self.situation.pod_state in OVER else decide(self.scenario)
+        return Decision(self.scenario) if self.situation.pod_state in NEVER_SCHEDULED else decide(self.scenario)
 
-    async def explain_with_extenders(self, client: ClusterClient | None, decides: Decider | None = None) -> Decision:
+    async def fetch_and_decide(self, client: ClusterClient | None, decides: Decider | None = None) -> Decision:
         """Decide after plugins have fetched data of their own, if there is an API server. Raises `ScenarioError`.
 
         `decides`: with the help of HTTP extenders.
         """
-        if self.situation.pod_state in OVER:
+        if self.situation.pod_state in NEVER_SCHEDULED:
             return Decision(self.scenario)
         prepared = prepare(self.scenario, client)
         if client is not None:
@@ -75,16 +75,14 @@ class GroupExplainQuery:
     in_service: InService | None = None
     """What the running service knows of the group; `None`: it was not asked."""
 
-    def explanation(self) -> GroupDecision:
+    def decide(self) -> GroupDecision:
         """Decide. Raises `ScenarioError`."""
         return decide_group(self.scenario)
 
-    async def explain_with_extenders(
-        self, client: ClusterClient | None, decides: Decider | None = None
-    ) -> GroupDecision:
+    async def fetch_and_decide(self, client: ClusterClient | None, decides: Decider | None = None) -> GroupDecision:
         """The same, with the help of extenders where `decides` asks them. Raises `ScenarioError`."""
         del client
-        return self.explanation() if decides is None else await decides.group(self.scenario)
+        return self.decide() if decides is None else await decides.group(self.scenario)
 
 
 AnyExplainQuery = TypeVar("AnyExplainQuery", ExplainQuery, GroupExplainQuery)
@@ -214,12 +212,12 @@ class RunningScheduler:
             of_pod, situation=dataclasses.replace(of_pod.situation, in_service=self.in_service(pod))
         )
 
-    def explanation(self, query: ExplainQuery | GroupExplainQuery) -> Decision | GroupDecision:
+    def decide(self, query: ExplainQuery | GroupExplainQuery) -> Decision | GroupDecision:
         """Judge as the service would at this moment. Raises `ScenarioError`."""
         if isinstance(query, GroupExplainQuery):
-            return query.explanation()
+            return query.decide()
         scenario = query.scenario
-        if query.situation.pod_state in OVER:
+        if query.situation.pod_state in NEVER_SCHEDULED:
             return Decision(scenario)
         profile = self.profiles.get(scenario.pod.spec.scheduler_name)
         if profile is None:  # served by nobody here: the default plugins under its name

@@ -18,7 +18,7 @@ from kscheduler.client.errors import APIError, ClientError
 from kscheduler.client.lists import ListDecoder
 from kscheduler.client.rest import APIClient
 from kscheduler.explain.queries.explain_query import (
-    OVER,
+    NEVER_SCHEDULED,
     ExplainQuery,
     GroupExplainQuery,
     query_about,
@@ -85,7 +85,7 @@ async def live_query(
         objects = await _with_all_templates(client, objects, templates.values())
         about = query_about_group(key, objects, groups, served, "cluster", tuple(notes), tuple(unserved))
         return with_claim_templates(about, templates)
-    is_over = pod_state_of(pod, served.names) in OVER
+    is_over = pod_state_of(pod, served.names) in NEVER_SCHEDULED
     objects = ClusterObjects() if is_over else await read_cluster(client, notes)
     templates = {} if is_over else await _claim_templates(client, pod)
     objects = await _with_all_templates(client, objects, templates.values())

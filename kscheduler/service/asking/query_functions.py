@@ -89,7 +89,7 @@ def explain(
         )
     try:
         explanation = answered(
-            query, running.explanation(query), against_node=against_node, with_suggestions=with_suggestions
+            query, running.decide(query), against_node=against_node, with_suggestions=with_suggestions
         )
     except ScenarioError as problem:
         return _response(_UNPROCESSABLE, str(problem))
@@ -108,7 +108,7 @@ def _explain_without_members(
             _NOT_FOUND, f"the service knows no pod group {namespace}/{group}: {no_member(namespace, group)}"
         )
     query = query_about_group(key, running.objects, running.groups, running.served, WHERE)
-    return _explained(answered(query, query.explanation()), parts, as_of, as_text=as_text)
+    return _explained(answered(query, query.decide()), parts, as_of, as_text=as_text)
 
 
 def explain_new(parts: Parts, as_of: float, *, body: bytes, leads: bool, as_text: bool) -> bytes:
@@ -122,7 +122,7 @@ def explain_new(parts: Parts, as_of: float, *, body: bytes, leads: bool, as_text
         times, answers = SharedTime(len(queries)), []
         for query in queries:
             hold(parts, running.objects, query.scenario.objects)
-            decision = running.explanation(query)
+            decision = running.decide(query)
             time = times.part()
             answers.append(
                 answered(
