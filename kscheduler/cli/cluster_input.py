@@ -5,7 +5,6 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import Any
 
-from kscheduler.api.core import Pod
 from kscheduler.cli.cluster_flags import address_of, by_the_servers_version, choose_cluster, serving_of
 from kscheduler.client.access.connection import load_connection
 from kscheduler.client.rest import APIClient
@@ -95,12 +94,7 @@ async def _live(
         served = await by_the_servers_version(client, args, served)
         objects = await read_cluster(client, notes)
         groups = await read_groups(client, served, notes) if with_groups else []
-        if with_templates or (with_groups and any(map(names_templates, objects.pods))):
+        if with_templates or (with_groups and any(pod.names_claim_templates for pod in objects.pods)):
             objects = await read_claim_templates(client, objects, notes)
         classes = await read_priority_classes(client, notes) if with_priority_classes else {}
     return ClusterInput(objects, served, "cluster", notes, groups, classes)
-
-
-def names_templates(pod: Pod) -> bool:
-    """Whether claims of the pod are made from templates."""
-    return any(entry.resource_claim_template_name for entry in pod.spec.resource_claims)

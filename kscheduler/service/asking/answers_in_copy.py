@@ -1,4 +1,4 @@
-"""The questions themselves: called in a copy of the service, imported with the first one.
+"""What a copy of the process answers to questions of HTTP: called in the copy, imported with the first question.
 
 `as_of` is when the copy was made, in seconds of the wall clock. Each returns the status of HTTP, a line end and the
 body; what is wrong with the question is a sentence of text.
@@ -31,7 +31,7 @@ from kscheduler.explain.queries.new_pods import queries_of_request, read_new_pod
 from kscheduler.explain.suggestions.search_time import SharedTime
 from kscheduler.scenario.files import ScenarioError
 from kscheduler.server.pages.query_pages import POD_GROUP
-from kscheduler.service.asking.helping_changes import helping_changes as of_reasons
+from kscheduler.service.asking.helping_changes import changes_by_reason
 from kscheduler.service.asking.live_state import hold, live_objects, live_pod, running_about, running_scheduler
 from kscheduler.service.parts import Parts
 from kscheduler.simulate.from_request import read_request, requested_changes_of, serving_of_request
@@ -166,7 +166,7 @@ def nodes(parts: Parts, as_of: float) -> bytes:
 def helping_changes(parts: Parts, as_of: float, *, reasons: Sequence[Sequence[str]]) -> bytes:
     """The change that frees most pods of each reason, by the key of its first pod: as on the status page."""
     del as_of
-    return _response(_OK, json_line(of_reasons(parts, reasons)))
+    return _response(_OK, json_line(changes_by_reason(parts, reasons)))
 
 
 def simulate(parts: Parts, as_of: float, *, body: bytes) -> bytes:
