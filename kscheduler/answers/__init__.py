@@ -1,6 +1,7 @@
 """What the typed answers of all features share.
 
     Answer, ReadAnswer   what their structs are made of
+    capacity             how much there is of a resource
     pending_in_queue     waiting pods, and why they wait
     suggestions          changes that would help, of a pod and of many
     schema               the JSON Schema that is published of all answers

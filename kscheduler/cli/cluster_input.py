@@ -5,7 +5,13 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import Any
 
-from kscheduler.cli.cluster_flags import address_of, by_the_servers_version, choose_cluster, serving_of
+from kscheduler.cli.cluster_flags import (
+    address_of,
+    by_the_servers_version,
+    choose_cluster,
+    refuse_two_clusters,
+    serving_of,
+)
 from kscheduler.client.access.connection import load_connection
 from kscheduler.client.rest import APIClient
 from kscheduler.explain.queries.live import (
@@ -15,7 +21,6 @@ from kscheduler.explain.queries.live import (
     read_priority_classes,
 )
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
-from kscheduler.scenario.files import ScenarioError
 from kscheduler.scenario.membership import unfollowed
 from kscheduler.scenario.object_files import names_of
 from kscheduler.scenario.scenario import ClusterObjects
@@ -64,8 +69,7 @@ def cluster_input(
     `with_priority_classes`: of a live cluster, too, whose pods have their priorities.
     `served`: who would schedule, where it has been read; then the cluster has been chosen, too.
     """
-    if args.source is not None and (args.kubeconfig or args.master or args.context):
-        raise ScenarioError("--kubeconfig, --context and --master go with a live cluster; --from FILE brings its own")
+    refuse_two_clusters(args)
     if served is None:
         served = serving_of(args)
         if args.source is None:

@@ -50,7 +50,7 @@ class SnapshotRestore:
         ]
         self._show_others()
         self._assume(state)
-        self._place_pods(state["nodes"], now)
+        self._place_pods(state["nodes"])
         for node_name, pod in state["nominated"]:
             self._assembly.cache.nominator.nominate(self._info(pod), node_name)
         self._resume_preemptions(state)
@@ -99,7 +99,7 @@ class SnapshotRestore:
             tuple(map(of, provisions)),
         )
 
-    def _place_pods(self, nodes: Sequence[Any], now: float) -> None:
+    def _place_pods(self, nodes: Sequence[Any]) -> None:
         cache, stored = self._assembly.cache, self._stores[NODES]
         for name, _ in nodes:
             node = stored.get(name)
@@ -114,7 +114,6 @@ class SnapshotRestore:
                 cache.assume_pod(info, name)
                 if settled is not None:
                     cache.finish_binding(info.uid, settled)
-        del now
 
     def _queue(self, state: Mapping[str, Any]) -> QueueSnapshot:
         elements = tuple(

@@ -3,10 +3,12 @@
 from typing import Final
 
 from kscheduler.answers import Answer, Names
+from kscheduler.answers.capacity import ResourceCapacity
 from kscheduler.explain.answer import Against
+from kscheduler.scenario.capacity import capacity_of, pod_capacity_of
 from kscheduler.shadow.comparison import Comparison, DifferenceKind, Order
 from kscheduler.shadow.follower import Follower
-from kscheduler.shadow.placements import Spread, room_of
+from kscheduler.shadow.placements import Spread
 from kscheduler.shadow.sums import NOMINATIONS
 
 MAX_REASONS: Final = 10
@@ -80,13 +82,6 @@ class LeftPendingAnswer(Answer, frozen=True):
     pods: tuple[LeftPendingPod, ...]
 
 
-class ShadowRoom(Answer, frozen=True):
-    """Of one resource on all nodes."""
-
-    allocatable: int
-    requested: int
-
-
 class SpreadAnswer(Answer, frozen=True):
     """How pods are spread."""
 
@@ -128,7 +123,7 @@ class ShadowReport(Answer, frozen=True, kw_only=True):
     nominations: dict[str, int]
     evictions: EvictionCounts
     left_pending: LeftPendingAnswer
-    room: dict[str, ShadowRoom]
+    room: dict[str, ResourceCapacity]
     placements: PlacementCounts
 
 
@@ -170,7 +165,7 @@ def shadow_report(follower: Follower, seconds: float) -> ShadowReport:
             ever=follower.pending.ever,
             pods=tuple(LeftPendingPod(each.pod, each.node, round(each.seconds)) for each in left[:MAX_LEFT_PENDING]),
         ),
-        room={name: ShadowRoom(room.allocatable, room.requested) for name, room in room_of(nodes).items()},
+        room={**capacity_of(nodes, nodes.rows()), "pods": pod_capacity_of(nodes, nodes.rows())},
         placements=PlacementCounts(
             pods=placed.pods,
             left_out=placed.left_out,

@@ -22,12 +22,11 @@ from kscheduler.scenario.fields import nearest_node
 from kscheduler.scenario.files import ScenarioError
 from kscheduler.scenario.object_files import Document
 from kscheduler.scenario.serving import Serving
-from kscheduler.simulate.requested_changes import MAX_NEW_PODS, RequestedChanges, new_objects, refuse_too_many
+from kscheduler.simulate.requested_changes import EFFECTS, MAX_NEW_PODS, RequestedChanges, new_objects, refuse_too_many
 from kscheduler.simulate.requested_nodes import MoreNodes, NodeEdit, refuse_too_many_nodes
 from kscheduler.simulate.simulation_result import API_VERSION
 
 KIND: Final = "SimulationRequest"
-_EFFECTS: Final = ["NoSchedule", "PreferNoSchedule", "NoExecute"]
 
 Name = Annotated[str, Meta(min_length=1)]
 Count = Annotated[int, Meta(ge=1)]
@@ -52,7 +51,7 @@ class TaintEdit(msgspec.Struct, forbid_unknown_fields=True):
 
     node: Name
     key: Name
-    effect: Annotated[str, Meta(extra_json_schema={"enum": _EFFECTS})]
+    effect: Annotated[str, Meta(extra_json_schema={"enum": list(EFFECTS)})]
     value: str = ""
     remove: bool = False
 
@@ -98,8 +97,8 @@ def read_request(body: bytes) -> SimulationRequest:
         raise ScenarioError("replicas requires objects, and there are none")
     refuse_too_many_nodes(map(_more_nodes, request.add_nodes), "addNodes")
     for index, taint in enumerate(request.taints):
-        if taint.effect not in _EFFECTS:
-            raise ScenarioError(f"taints[{index}].effect: {taint.effect!r} is none of {', '.join(_EFFECTS)}")
+        if taint.effect not in EFFECTS:
+            raise ScenarioError(f"taints[{index}].effect: {taint.effect!r} is none of {', '.join(EFFECTS)}")
     return request
 
 

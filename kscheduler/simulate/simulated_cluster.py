@@ -16,6 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from kscheduler.aio.clock import VirtualClock
+from kscheduler.answers.capacity import ResourceCapacity
 from kscheduler.api.core import Pod, PodStatus
 from kscheduler.api.kinds import KINDS, NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Kind
 from kscheduler.api.meta import Condition, KubeObject
@@ -39,7 +40,7 @@ from kscheduler.scheduling.supervision.supervisor import CircuitObserver
 from kscheduler.simulate.cluster_capacity import capacity_before, capacity_in, devices_in
 from kscheduler.simulate.simulated_claims import SimulatedClaims
 from kscheduler.simulate.simulation_plan import SimulationPlan
-from kscheduler.simulate.simulation_result import PENDING, REMOVAL, Evicted, Placed, ResourceCapacity, StillPending
+from kscheduler.simulate.simulation_result import PENDING, REMOVAL, Evicted, Placed, StillPending
 from kscheduler.state.pod_groups import PodGroupTable
 
 # Turns of the event loop in which a chain of awaits comes to its end.

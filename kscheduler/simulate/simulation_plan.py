@@ -66,8 +66,7 @@ class SimulationPlan:
         found = {node.metadata.name: node for node in self.objects.nodes}
         for edit in self.edits:
             found[edit.node] = edited(_known(found, edit.node, self.where), edit)
-        for more, copy in self._copied(found):
-            del more
+        for _, copy in self._copied(found):
             found[copy.metadata.name] = copy
         for name in (*self.cordoned, *self.drained):
             found[name] = cordoned(_known(found, name, self.where))

@@ -27,11 +27,10 @@ from kscheduler.cli.debugging import debuggers_in_service
 from kscheduler.cli.log_flags import add_log_flags, configure_logs
 from kscheduler.cli.named_config import add_feature_gates, mistakes_in_file, with_mistakes_in_file
 from kscheduler.cli.parser import duration, port, text
-from kscheduler.cli.refusal import refuse
+from kscheduler.cli.refusal import refuse, say
 from kscheduler.cli.serving_flags import address_and_port, why_not_listening
 from kscheduler.config.durations import seconds
 from kscheduler.server.serving import HTTPServing
-from kscheduler.text import printable
 
 if TYPE_CHECKING:
     from kscheduler.service.shadowing import ShadowOptions
@@ -196,7 +195,7 @@ def _options(args: argparse.Namespace, served: Any) -> "ShadowOptions":
         grace_seconds=args.grace.seconds,
         seconds=None if args.duration is None else args.duration.seconds,
         report=partial(_show, args.output),
-        say=_say,
+        say=say,
         serving=HTTPServing(
             secure_port=None, insecure_port=args.insecure_port, metrics_address=args.metrics_bind_address
         ),
@@ -214,11 +213,6 @@ def _followed(args: argparse.Namespace) -> "FollowedScheduler":
     if given is None:
         return followed
     return replace(followed, percentage=None if given == 100 else given)
-
-
-def _say(text: str) -> None:
-    """On standard error, beside the log: the report is on standard output."""
-    print(f"kscheduler: {printable(text)}", file=sys.stderr, flush=True)
 
 
 def _show(output: str, report: "ShadowReport") -> None:

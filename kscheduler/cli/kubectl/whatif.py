@@ -68,14 +68,14 @@ def _response(args: argparse.Namespace) -> int:
     return answer(args, _ask, _decide, not_of_the_service(args, {"--schema": args.schema}))
 
 
-async def _ask(args: argparse.Namespace, door: ServiceProxyClient) -> int:
+async def _ask(args: argparse.Namespace, proxy: ServiceProxyClient) -> int:
     args.namespace = namespace_of(args)
     request = _request(args)
-    besides = await objects_besides(args.new_objects, args.namespace, door)
+    besides = await objects_besides(args.new_objects, args.namespace, proxy)
     if besides:
         request["objects"] = [*request["objects"], *besides]
     try:
-        simulation = await door.post_as(Simulation, "/simulate", request)
+        simulation = await proxy.post_as(Simulation, "/simulate", request)
     except InvalidQueryError as problem:
         raise InvalidQueryError(by_its_place(by_its_flag(str(problem)), args.new_objects)) from None
     of_files = dict.fromkeys(note for given in args.new_objects for note in given.notes)
