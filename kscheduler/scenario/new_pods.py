@@ -13,10 +13,11 @@ from typing import Any, Final
 from kscheduler.api.codec import UndecodableError, convert
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.names import generated_name
-from kscheduler.scenario.fields import FIELDS, misspelt
+from kscheduler.scenario.fields import misspelt
 from kscheduler.scenario.files import ScenarioError
 from kscheduler.scenario.object_files import Document
 from kscheduler.scenario.owners import bound_to, daemon_fit, stateful_labels, tolerate_as_daemon
+from kscheduler.scenario.workload_fields import FIELDS
 
 # How many pods a workload's controller would make of a manifest, and why it may make none.
 #
