@@ -13,7 +13,7 @@ from kscheduler.framework.cluster.preemption import Preemption
 from kscheduler.framework.events import ActionType, ClusterEvent, Resource
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.informers.store import Store
-from kscheduler.recorder.entries import Reservations, hold
+from kscheduler.recorder.reservations import Reservations, release_on_failure
 from kscheduler.recorder.snapshot import FLAGS
 from kscheduler.scheduling.attempt.context import Attempt
 from kscheduler.scheduling.eviction.evictions import RunningPreemption
@@ -64,7 +64,7 @@ class SnapshotRestore:
         attempts = {number: attempt for number, attempt in self._attempts(state["attempts"]) if attempt is not None}
         for number, *reserved in state.get("reserved", ()):
             if number in attempts:
-                hold(attempts[number], self._reserved(*reserved))
+                release_on_failure(attempts[number], self._reserved(*reserved))
         return attempts
 
     def _show_others(self) -> None:

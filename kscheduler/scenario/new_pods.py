@@ -16,8 +16,8 @@ from kscheduler.api.names import generated_name
 from kscheduler.scenario.fields import misspelt
 from kscheduler.scenario.files import ScenarioError
 from kscheduler.scenario.object_files import Document
-from kscheduler.scenario.owners import bound_to, daemon_fit, stateful_labels, tolerate_as_daemon
 from kscheduler.scenario.workload_fields import FIELDS
+from kscheduler.scenario.workload_pods import bound_to, daemon_fit, stateful_labels, tolerate_as_daemon
 
 # How many pods a workload's controller would make of a manifest, and why it may make none.
 #

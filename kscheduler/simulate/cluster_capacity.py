@@ -12,7 +12,7 @@ import numpy as np
 from kscheduler.answers.capacity import ResourceCapacity
 from kscheduler.scenario.capacity import capacity_of, pod_capacity_of
 from kscheduler.scenario.decide import cluster_cache
-from kscheduler.scenario.device_claims import DevicesByClass
+from kscheduler.scenario.device_counts import DevicesByClass
 from kscheduler.scenario.scenario import ClusterObjects
 from kscheduler.simulate.simulation_plan import SimulationPlan
 from kscheduler.simulate.simulation_result import DEVICES_OF_CLASS

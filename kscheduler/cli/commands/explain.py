@@ -33,7 +33,8 @@ from kscheduler.explain.group_answer import with_commands
 from kscheduler.explain.queries.explain_query import ExplainQuery, GroupExplainQuery
 from kscheduler.explain.queries.from_files import PodSelection, queries_from
 from kscheduler.explain.queries.live import live_query, new_pod_queries
-from kscheduler.explain.queries.named import live_group_query, live_pod_of
+from kscheduler.explain.queries.named_groups import live_group_query
+from kscheduler.explain.queries.named_workloads import live_pod_of
 from kscheduler.explain.schema import schema_text
 from kscheduler.explain.suggestions.kubectl_flags import KubectlFlags
 from kscheduler.scenario.decide import Decision

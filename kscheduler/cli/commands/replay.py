@@ -86,8 +86,8 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 def run(args: argparse.Namespace) -> int:
     """Print the answer and return the exit code; a problem is a line on standard error."""
     from kscheduler.config.errors import ConfigError
+    from kscheduler.recorder.blocks import SegmentError
     from kscheduler.recorder.replaying.replay import RecordingError
-    from kscheduler.recorder.segments import SegmentError
 
     if args.schema:
         return _print_schema()

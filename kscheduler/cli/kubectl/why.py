@@ -48,7 +48,7 @@ async def _subject(args: argparse.Namespace, proxy: ServiceProxyClient) -> dict[
     if group := explain_flags.group_in(args.pod or ""):
         return {"podGroup": f"{namespace_of(args)}/{group}"}
     if workload := explain_flags.workload_in(args.pod or ""):
-        from kscheduler.explain.queries.named import live_pod_of  # most questions name the pod
+        from kscheduler.explain.queries.named_workloads import live_pod_of
 
         async with proxy.own_client() as client:
             pod, which = await live_pod_of(client, namespace_of(args), workload)

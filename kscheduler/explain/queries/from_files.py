@@ -16,15 +16,8 @@ from kscheduler.explain.queries.explain_query import (
     with_claim_templates,
     with_gate_owners,
 )
-from kscheduler.explain.queries.named import (
-    Workload,
-    member_to_explain,
-    members_of,
-    no_member,
-    no_pods,
-    pods_of,
-    which_of,
-)
+from kscheduler.explain.queries.named_groups import member_to_explain, members_of, no_member
+from kscheduler.explain.queries.named_workloads import Workload, no_pods, pods_of, which_of
 from kscheduler.explain.queries.new_pods import new_pods_of, queries_about_new
 from kscheduler.framework.cluster.pod_groups import GroupKey
 from kscheduler.scenario.files import ScenarioError, named_files

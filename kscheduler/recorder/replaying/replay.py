@@ -14,6 +14,7 @@ from typing import Any, Final
 from kscheduler.api.groups import COMPOSITE_POD_GROUPS, POD_GROUPS
 from kscheduler.api.kinds import KINDS, Kind
 from kscheduler.config.errors import ConfigError
+from kscheduler.recorder.blocks import SegmentError
 from kscheduler.recorder.entries import DECISIONS, OUTCOMES, Digest, Entry, Op, outcome
 from kscheduler.recorder.packing import ObjectUnpacker
 from kscheduler.recorder.replaying.comparing import DecisionDifference, in_words, subject_of
@@ -31,7 +32,7 @@ from kscheduler.recorder.replaying.replayed_scheduler import (
     ReplayLostError,
     UnrecordedError,
 )
-from kscheduler.recorder.segments import SegmentError, SegmentName, SegmentReader, name_of, others_in, runs_in
+from kscheduler.recorder.segments import SegmentName, SegmentReader, name_of, others_in, runs_in
 from kscheduler.state.group_apis import OTHER_APIS
 
 # Differences that are kept in words; the others are counted.

@@ -20,14 +20,14 @@ from kscheduler.explain.explanation import Explanation, answered
 from kscheduler.explain.group_answer import ExplanationList
 from kscheduler.explain.node_use import node_uses
 from kscheduler.explain.queries.explain_query import (
-    WHERE,
     ExplainQuery,
     GroupExplainQuery,
     query_about_group,
     with_claim_templates,
 )
-from kscheduler.explain.queries.named import member_to_explain, members_of, no_member
+from kscheduler.explain.queries.named_groups import member_to_explain, members_of, no_member
 from kscheduler.explain.queries.new_pods import queries_of_request, read_new_pods_request
+from kscheduler.explain.queries.running_scheduler import WHERE
 from kscheduler.explain.suggestions.search_time import SharedTime
 from kscheduler.scenario.files import ScenarioError
 from kscheduler.server.pages.query_pages import POD_GROUP

@@ -8,7 +8,7 @@ from kscheduler.api.groups import POD_GROUPS
 from kscheduler.api.kinds import KINDS, NODES, PODS
 from kscheduler.assembly import group_apis
 from kscheduler.explain.in_service import EXTENDER_LINE, NOWHERE, PERMIT, UNDER_WAY, InService
-from kscheduler.explain.queries.explain_query import WHERE, RunningScheduler
+from kscheduler.explain.queries.running_scheduler import WHERE, RunningScheduler
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.scenario.membership import waiting_group_of
 from kscheduler.scenario.scenario import ClusterObjects
