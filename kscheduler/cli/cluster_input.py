@@ -2,9 +2,11 @@
 
 import argparse
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from kscheduler.assembly import group_apis
 from kscheduler.cli.cluster_flags import (
     address_of,
     by_the_servers_version,
@@ -21,12 +23,13 @@ from kscheduler.explain.queries.live import (
     read_priority_classes,
 )
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
+from kscheduler.scenario.known_kinds import known
+from kscheduler.scenario.manifests import Manifests, sorted_out
 from kscheduler.scenario.membership import unfollowed
-from kscheduler.scenario.object_files import names_of
+from kscheduler.scenario.object_files import names_of, nothing_in, read_objects
 from kscheduler.scenario.scenario import ClusterObjects
 from kscheduler.scenario.serving import Serving
 from kscheduler.scenario.unreadable import notes_of, readable
-from kscheduler.simulate.planning import cluster_of_file
 
 
 @dataclass(slots=True)
@@ -77,9 +80,24 @@ def cluster_input(
     if args.source is None:
         live = _live(args, served, with_groups, with_templates, with_priority_classes)
         return _following(asyncio.run(live))
-    found = cluster_of_file(args.source, served)
+    found = _cluster_of_file(args.source, served)
     where = names_of(args.source)
     return _following(ClusterInput(found.cluster(), served, where, found.notes, found.groups, found.priority_classes))
+
+
+def _cluster_of_file(given: Sequence[str], served: Serving) -> Manifests:
+    """The objects that kubectl has printed into files. Raises `ScenarioError`."""
+    notes: list[str] = []
+    documents = read_objects(given, notes)
+    if not documents:
+        raise nothing_in(given)
+    documents = known(documents, notes)
+    found = sorted_out(documents, apis=group_apis(served.config))
+    found.notes[:0] = notes
+    found.note_others()
+    found.note_no_nodes(names_of(given))
+    found.note_no_devices(names_of(given))
+    return found
 
 
 def _following(cluster: ClusterInput) -> ClusterInput:

@@ -22,8 +22,8 @@ from kscheduler.scenario.fields import nearest_node
 from kscheduler.scenario.files import ScenarioError
 from kscheduler.scenario.object_files import Document
 from kscheduler.scenario.serving import Serving
-from kscheduler.simulate.requested_changes import EFFECTS, MAX_NEW_PODS, RequestedChanges, new_objects, refuse_too_many
-from kscheduler.simulate.requested_nodes import MoreNodes, NodeEdit, refuse_too_many_nodes
+from kscheduler.simulate.requested_changes import MAX_NEW_PODS, RequestedChanges, new_objects, refuse_too_many
+from kscheduler.simulate.requested_nodes import EFFECTS, MoreNodes, NodeEdit, refuse_too_many_nodes
 from kscheduler.simulate.simulation_result import API_VERSION
 
 KIND: Final = "SimulationRequest"

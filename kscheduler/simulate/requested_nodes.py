@@ -9,6 +9,8 @@ from kscheduler.scenario.files import ScenarioError
 
 # Of one question.
 MAX_NEW_NODES: Final = 10_000
+# Of taints.
+EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
 @dataclass(frozen=True, slots=True)

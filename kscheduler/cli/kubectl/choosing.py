@@ -55,7 +55,7 @@ def add_choice(parser: argparse.ArgumentParser) -> None:
 def not_of_the_service(args: argparse.Namespace, also: Mapping[str, object]) -> str:
     """Why the service cannot be asked: a flag names another cluster or another scheduler. Empty: it can.
 
-    `also`: by flag the values of those that the verb has besides, and that are not about the service either.
+    `also`: by flag the values of those of the verb's own that are not about the service.
     """
     others = {"--from": args.source, **also, "--scheduler-name": args.scheduler_name, "--plugin": args.plugin}
     given = next((flag for flag, value in others.items() if value), "")

@@ -22,7 +22,9 @@ Tree = dict[str, Any]
 MAX_QUERIED_AT_ONCE: Final = 16
 
 
-async def objects_besides(new_objects: Sequence[NewObjects], namespace: str, proxy: ServiceProxyClient) -> list[Tree]:
+async def referenced_objects(
+    new_objects: Sequence[NewObjects], namespace: str, proxy: ServiceProxyClient
+) -> list[Tree]:
     """Templates and classes that the manifests name and do not bring, and the default class."""
     return [*await _templates(new_objects, namespace, proxy), *await _priority_classes(new_objects, proxy)]
 
@@ -47,7 +49,7 @@ async def explanation_requests(
     documents: Sequence[Document], namespace: str, notes: list[str], proxy: ServiceProxyClient
 ) -> list[Tree]:
     """The bodies of `POST /explain`, each with some of the pods and all that comes with them. `notes`: gets more."""
-    besides = await objects_besides([NewObjects("", tuple(documents))], namespace, proxy)
+    referenced = await referenced_objects([NewObjects("", tuple(documents))], namespace, proxy)
     others = [document for document in documents if not makes_pods(document)]
     makers = [document for document in documents if makes_pods(document)]
     admitted: list[Tree | str | None] = []
@@ -63,7 +65,7 @@ async def explanation_requests(
     return [
         {
             "namespace": namespace,
-            "objects": _trees([*makers[begin:end], *others]) + besides,
+            "objects": _trees([*makers[begin:end], *others]) + referenced,
             "places": [document.where for document in (*makers[begin:end], *others)],
             "admitted": admitted[begin:end],
         }

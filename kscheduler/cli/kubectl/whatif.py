@@ -12,7 +12,7 @@ import msgspec
 from kscheduler.cli import simulate_flags
 from kscheduler.cli.cluster_flags import namespace_of
 from kscheduler.cli.kubectl.choosing import WHO_DECIDES, add_choice, answer, not_of_the_service
-from kscheduler.cli.kubectl.manifests import objects_besides
+from kscheduler.cli.kubectl.manifests import referenced_objects
 from kscheduler.cli.kubectl.service import InvalidQueryError, ServiceProxyClient
 from kscheduler.cli.refusal import refusing
 from kscheduler.config.reading.yaml_tree import parse_yaml
@@ -71,9 +71,9 @@ def _response(args: argparse.Namespace) -> int:
 async def _ask(args: argparse.Namespace, proxy: ServiceProxyClient) -> int:
     args.namespace = namespace_of(args)
     request = _request(args)
-    besides = await objects_besides(args.new_objects, args.namespace, proxy)
-    if besides:
-        request["objects"] = [*request["objects"], *besides]
+    referenced = await referenced_objects(args.new_objects, args.namespace, proxy)
+    if referenced:
+        request["objects"] = [*request["objects"], *referenced]
     try:
         simulation = await proxy.post_as(Simulation, "/simulate", request)
     except InvalidQueryError as problem:

@@ -166,8 +166,8 @@ def _about_new(
 ) -> Iterator[ExplainQuery]:
     """Raises `ScenarioError` if none can be answered."""
     documents, not_read = read_new_objects(selection.manifests)
-    news, besides = new_pods_of(documents, not_read, selection.namespace, found.priority_classes)
-    yield from queries_about_new(((new, None) for new in news), objects, besides, served, notes)
+    news, other_objects = new_pods_of(documents, not_read, selection.namespace, found.priority_classes)
+    yield from queries_about_new(((new, None) for new in news), objects, other_objects, served, notes)
 
 
 def _refuse_about(left_out: Iterable[LeftOut], path: str, selection: PodSelection) -> None:

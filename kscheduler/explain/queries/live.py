@@ -109,7 +109,7 @@ async def new_pod_queries(
     notes: list[str] = []
     objects = await read_cluster(client, notes)
     classes = await read_priority_classes(client, notes)
-    news, besides = new_pods_of(documents, not_read, namespace, {**classes_of(objects.pods), **classes})
+    news, other_objects = new_pods_of(documents, not_read, namespace, {**classes_of(objects.pods), **classes})
     made = [(new, await admitted_pod(client, new)) for new in news]
     read: dict[tuple[str, str], ResourceClaimTemplate | None] = {}
     for new in news:
@@ -117,7 +117,7 @@ async def new_pod_queries(
     there = tuple(template for template in read.values() if template is not None)
     objects = msgspec.structs.replace(objects, resourceclaimtemplates=there)
     objects = await _with_all_templates(client, objects, read.values())
-    queries = queries_about_new(made, objects, besides, served, notes)
+    queries = queries_about_new(made, objects, other_objects, served, notes)
     return [_with_read(query, read) for query in queries]
 
 
