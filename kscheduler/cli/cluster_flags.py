@@ -24,7 +24,8 @@ from kscheduler.cli.parser import AppendText, StoreText
 from kscheduler.cli.refusal import say
 from kscheduler.config.errors import ConfigError
 from kscheduler.config.types import OWN_SCHEDULER_NAME
-from kscheduler.scenario.files import STANDARD_INPUT, ScenarioError
+from kscheduler.scenario.errors import ScenarioError
+from kscheduler.scenario.files import STANDARD_INPUT
 
 if TYPE_CHECKING:
     from kscheduler.assembly.configured import Configured

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kscheduler.api.groups import GROUP_PREFIXES
 from kscheduler.cli.cluster_flags import add_cluster_flags, refuse_standard_input_twice, refuse_two_clusters
 from kscheduler.cli.parser import AppendText, StoreText, text
-from kscheduler.scenario.files import ScenarioError
+from kscheduler.scenario.errors import ScenarioError
 
 if TYPE_CHECKING:
     from kscheduler.scenario.object_files import Document

@@ -45,7 +45,7 @@ def refusing(answer: Callable[[argparse.Namespace], int], args: argparse.Namespa
     from kscheduler.api.codec import UndecodableError
     from kscheduler.client.errors import ClientError, ConfigurationError
     from kscheduler.config.errors import ConfigError
-    from kscheduler.scenario.files import ScenarioError
+    from kscheduler.scenario.errors import ScenarioError
 
     try:
         return answer(args)

@@ -7,7 +7,7 @@ from typing import Final
 from kscheduler.api.core import Taint
 from kscheduler.cli.cluster_flags import EXIT_CODES, add_cluster_flags, add_objects_file, refuse_standard_input_twice
 from kscheduler.cli.parser import AppendText, StoreText
-from kscheduler.scenario.files import ScenarioError
+from kscheduler.scenario.errors import ScenarioError
 from kscheduler.simulate.requested_changes import (
     MAX_NEW_PODS,
     RequestedChanges,

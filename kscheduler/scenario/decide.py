@@ -27,7 +27,7 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.registry import Registry
 from kscheduler.framework.status import Code, Fault, Status
 from kscheduler.plugins.in_tree import registry
-from kscheduler.scenario.files import ScenarioError
+from kscheduler.scenario.errors import ScenarioError
 from kscheduler.scenario.listed_kinds import ListedKinds, OwnObjects, listed_budgets, listed_workloads
 from kscheduler.scenario.scenario import ClusterObjects, Scenario
 from kscheduler.scenario.unreadable import unreadable_quantity

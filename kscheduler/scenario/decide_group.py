@@ -19,7 +19,7 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.framework.status import Status, error
 from kscheduler.scenario.decide import cluster_cache, profiles_at, scenario_ports
-from kscheduler.scenario.files import ScenarioError
+from kscheduler.scenario.errors import ScenarioError
 from kscheduler.scenario.group_facts import group_facts, none_waits, why_gated_group
 from kscheduler.scenario.scenario import GroupScenario
 from kscheduler.scenario.unreadable import unreadable_quantity

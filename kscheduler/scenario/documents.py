@@ -23,7 +23,7 @@ import msgspec
 import yaml
 
 from kscheduler.api.manifest_yaml import load_documents
-from kscheduler.scenario.files import ScenarioError
+from kscheduler.scenario.errors import ScenarioError
 
 # The longest document or line, unpacked: 100,000 pods with their nodes, as JSON, are 0.8 GiB.
 MAX_WHOLE_BYTES: Final = 1 << 30

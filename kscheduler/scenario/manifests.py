@@ -22,8 +22,8 @@ from kscheduler.api.new_objects import UncheckableObjectError, objections
 from kscheduler.api.priority import PRIORITY_CLASS, SYSTEM_PRIORITIES, default_priority_class
 from kscheduler.api.storage import PersistentVolumeClaim, StorageClass, default_class
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
+from kscheduler.scenario.errors import ScenarioError
 from kscheduler.scenario.fields import misspelt, nearest
-from kscheduler.scenario.files import ScenarioError
 from kscheduler.scenario.new_objects import place_of
 from kscheduler.scenario.object_files import Document
 from kscheduler.scenario.scenario import ClusterObjects

@@ -13,8 +13,8 @@ from typing import Any, Final
 from kscheduler.api.codec import UndecodableError, convert
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.names import generated_name
+from kscheduler.scenario.errors import ScenarioError
 from kscheduler.scenario.fields import misspelt
-from kscheduler.scenario.files import ScenarioError
 from kscheduler.scenario.object_files import Document
 from kscheduler.scenario.workload_fields import FIELDS
 from kscheduler.scenario.workload_pods import bound_to, daemon_fit, stateful_labels, tolerate_as_daemon

@@ -18,8 +18,8 @@ from kscheduler.config.reading.decode import Walk
 from kscheduler.config.types import KubeSchedulerConfiguration
 from kscheduler.explain.queries.new_pods import decoded_request, documents_of
 from kscheduler.plugins.in_tree import registry
+from kscheduler.scenario.errors import ScenarioError
 from kscheduler.scenario.fields import nearest_node
-from kscheduler.scenario.files import ScenarioError
 from kscheduler.scenario.object_files import Document
 from kscheduler.scenario.serving import Serving
 from kscheduler.simulate.requested_changes import MAX_NEW_PODS, RequestedChanges, new_objects, refuse_too_many

@@ -15,7 +15,7 @@ from kscheduler.api.new_objects import objections
 from kscheduler.api.priority import classes_of
 from kscheduler.assembly import group_apis
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
-from kscheduler.scenario.files import ScenarioError
+from kscheduler.scenario.errors import ScenarioError
 from kscheduler.scenario.manifests import (
     KIND_BY_NAME,
     NO_CLASSES,

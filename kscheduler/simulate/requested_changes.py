@@ -10,8 +10,9 @@ from typing import Any, Final
 
 from kscheduler.api.kinds import KINDS, RESOURCE_CLAIM_TEMPLATES
 from kscheduler.api.priority import PRIORITY_CLASS
+from kscheduler.scenario.errors import ScenarioError
 from kscheduler.scenario.fields import nearest
-from kscheduler.scenario.files import ScenarioError, named_files, source_name
+from kscheduler.scenario.files import named_files, source_name
 from kscheduler.scenario.known_kinds import known
 from kscheduler.scenario.new_objects import called
 from kscheduler.scenario.new_pods import WORKLOADS, counts_in, pods_wanted, why_none

@@ -33,7 +33,7 @@ from kscheduler.plugins.dynamic_resources.plugin import DynamicResources
 from kscheduler.plugins.in_tree import registry
 from kscheduler.scenario.decide import scenario_ports
 from kscheduler.scenario.device_counts import DevicesByClass
-from kscheduler.scenario.files import ScenarioError
+from kscheduler.scenario.errors import ScenarioError
 from kscheduler.scenario.scenario import ClusterObjects
 from kscheduler.scheduling.profiles import Profiles
 from kscheduler.scheduling.supervision.supervisor import CircuitObserver

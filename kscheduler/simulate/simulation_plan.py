@@ -13,8 +13,8 @@ from kscheduler.config.loader import LoadedConfig
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.framework.registry import Registry
 from kscheduler.scenario.device_claims import slices_like
+from kscheduler.scenario.errors import ScenarioError
 from kscheduler.scenario.fields import nearest_node
-from kscheduler.scenario.files import ScenarioError
 from kscheduler.scenario.scenario import ClusterObjects
 from kscheduler.simulate.requested_nodes import MoreNodes, NodeEdit
 from kscheduler.state.cache import Cache

@@ -39,7 +39,7 @@ from kscheduler.explain.schema import schema_text
 from kscheduler.explain.suggestions.kubectl_flags import KubectlFlags
 from kscheduler.scenario.decide import Decision
 from kscheduler.scenario.decide_group import GroupDecision
-from kscheduler.scenario.files import ScenarioError
+from kscheduler.scenario.errors import ScenarioError
 from kscheduler.scenario.serving import Serving
 from kscheduler.text import Style, json_line, printable, style_of
 

@@ -11,7 +11,7 @@ from urllib.parse import quote
 from kscheduler.api.kinds import RESOURCE_CLAIM_TEMPLATES
 from kscheduler.api.priority import PRIORITY_CLASSES_PATH, listed_classes
 from kscheduler.cli.kubectl.service import ServiceProxyClient
-from kscheduler.scenario.files import ScenarioError
+from kscheduler.scenario.errors import ScenarioError
 from kscheduler.scenario.new_objects import admitted_pod, makes_pods
 from kscheduler.scenario.new_pods import new_pods
 from kscheduler.scenario.object_files import Document

@@ -16,7 +16,7 @@ from kscheduler.cli.kubectl.manifests import referenced_objects
 from kscheduler.cli.kubectl.service import InvalidQueryError, ServiceProxyClient
 from kscheduler.cli.refusal import refusing
 from kscheduler.config.reading.yaml_tree import parse_yaml
-from kscheduler.scenario.files import ScenarioError
+from kscheduler.scenario.errors import ScenarioError
 from kscheduler.simulate.in_text import simulation_text
 from kscheduler.simulate.requested_changes import NewObjects, RequestedChanges
 from kscheduler.simulate.simulation_result import Simulation

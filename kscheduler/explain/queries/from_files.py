@@ -20,7 +20,8 @@ from kscheduler.explain.queries.named_groups import member_to_explain, members_o
 from kscheduler.explain.queries.named_workloads import Workload, no_pods, pods_of, which_of
 from kscheduler.explain.queries.new_pods import new_pods_of, queries_about_new
 from kscheduler.framework.cluster.pod_groups import GroupKey
-from kscheduler.scenario.files import ScenarioError, named_files
+from kscheduler.scenario.errors import ScenarioError
+from kscheduler.scenario.files import named_files
 from kscheduler.scenario.known_kinds import known
 from kscheduler.scenario.manifests import MAX_REPORTED, Manifests, sorted_out
 from kscheduler.scenario.membership import queried_group_of, waiting_group_of

@@ -30,7 +30,7 @@ from kscheduler.explain.queries.new_pods import new_pods_of, queries_about_new
 from kscheduler.explain.situation import pod_state_of
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.informers.progress import PAGE_SIZE
-from kscheduler.scenario.files import ScenarioError
+from kscheduler.scenario.errors import ScenarioError
 from kscheduler.scenario.membership import queried_group_of, waiting_group_of
 from kscheduler.scenario.new_objects import admitted_pod
 from kscheduler.scenario.new_pods import NewPod

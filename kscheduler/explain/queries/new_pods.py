@@ -21,8 +21,8 @@ from kscheduler.explain.answer import API_VERSION
 from kscheduler.explain.queries.explain_query import ExplainQuery, query_about, with_claim_templates
 from kscheduler.explain.situation import ObjectKey
 from kscheduler.scenario.device_claims import specs_of_made, with_claims
+from kscheduler.scenario.errors import ScenarioError
 from kscheduler.scenario.fields import nearest
-from kscheduler.scenario.files import ScenarioError
 from kscheduler.scenario.known_kinds import known
 from kscheduler.scenario.manifests import (
     KIND_BY_NAME,

@@ -29,7 +29,7 @@ from kscheduler.explain.queries.named_groups import member_to_explain, members_o
 from kscheduler.explain.queries.new_pods import queries_of_request, read_new_pods_request
 from kscheduler.explain.queries.running_scheduler import WHERE
 from kscheduler.explain.suggestions.search_time import SharedTime
-from kscheduler.scenario.files import ScenarioError
+from kscheduler.scenario.errors import ScenarioError
 from kscheduler.server.pages.query_pages import POD_GROUP
 from kscheduler.service.asking.helping_changes import changes_by_reason
 from kscheduler.service.asking.live_state import hold, live_objects, live_pod, running_about, running_scheduler
