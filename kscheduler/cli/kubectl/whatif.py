@@ -17,7 +17,7 @@ from kscheduler.cli.kubectl.service import InvalidQueryError, ServiceProxyClient
 from kscheduler.cli.refusal import refusing
 from kscheduler.config.reading.yaml_tree import parse_yaml
 from kscheduler.scenario.errors import ScenarioError
-from kscheduler.simulate.in_text import simulation_text
+from kscheduler.simulate.as_text import simulation_text
 from kscheduler.simulate.requested_changes import NewObjects, RequestedChanges
 from kscheduler.simulate.simulation_result import Simulation
 from kscheduler.text import json_line, printable, style_of
