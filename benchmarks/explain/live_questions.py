@@ -33,7 +33,7 @@ from kscheduler.in_memory.at_work import workers_over
 from kscheduler.in_memory.cluster import ShownSoon
 from kscheduler.plugins.in_tree import registry
 from kscheduler.scenario.scenario import parse_scenario
-from kscheduler.service.asking import query_functions
+from kscheduler.service.asking import answers_in_copy
 from kscheduler.service.asking.live_copies import LiveCopies
 from kscheduler.service.asking.query_errors import CopyLimits
 from kscheduler.service.parts import Parts
@@ -167,9 +167,9 @@ async def _play(args: argparse.Namespace) -> None:
     parts, body = service.parts, _body(args.rehearsed)
     kinds: dict[str, Ask | None] = {
         "no questions": None,
-        "explain": lambda: live.ask(lambda: query_functions.explain(parts, REAL_CLOCK.time(), **_EXPLAIN)),
+        "explain": lambda: live.ask(lambda: answers_in_copy.explain(parts, REAL_CLOCK.time(), **_EXPLAIN)),
         f"simulate {args.rehearsed} pods": lambda: live.ask(
-            lambda: query_functions.simulate(parts, REAL_CLOCK.time(), body=body)
+            lambda: answers_in_copy.simulate(parts, REAL_CLOCK.time(), body=body)
         ),
     }
     service.assembly.queue.begin_scheduling()

@@ -1,7 +1,10 @@
 """What the typed answers of all features share.
 
     Answer, ReadAnswer   what their structs are made of
-    schema               the JSON Schema that is published of them
+    capacity             how much there is of a resource
+    pending_in_queue     waiting pods, and why they wait
+    suggestions          changes that would help, of a pod and of many
+    schema               the JSON Schema that is published of all answers
 
 JSON is msgspec's encoding of the structs, a key for each field in their order; schemas and a part of the OpenAPI page
 are made from them (`python -m kscheduler.server.pages.published`), and text and HTML render them.
@@ -15,8 +18,8 @@ class Answer(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=
 
 
 class ReadAnswer(Answer, frozen=True, forbid_unknown_fields=False):
-    """An answer that kubectl's plugin reads from a service of another version: what a later one says besides is passed
-    over, and a key that an earlier one does not have has a default. In schemas every key is there.
+    """An answer that kubectl's plugin reads from a service of another version: what a later one adds is passed over,
+    and a key that an earlier one does not have has a default. In schemas every key is there.
     """
 
 

@@ -52,7 +52,7 @@ class SuggestionAnswer(ReadAnswer, frozen=True):
         str,
         Meta(
             description="What to know before running the command, such as that it deletes the pod and creates it "
-            "again, or why there is none: a Job would make the pod anew without the change; mostly empty."
+            "again, or why there is none: a Job would make the pod anew without the change; usually empty."
         ),
     ]
     changes: Annotated[

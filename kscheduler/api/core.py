@@ -356,6 +356,11 @@ class Pod(KubeObject):
         """Whether the pod has ended; the scheduler treats it as deleted."""
         return self.status.phase in ("Succeeded", "Failed")
 
+    @property
+    def names_claim_templates(self) -> bool:
+        """Whether a claim of the pod is made from a template."""
+        return any(entry.resource_claim_template_name for entry in self.spec.resource_claims)
+
 
 # --- node and namespace -----------------------------------------------------------------------------------------------
 

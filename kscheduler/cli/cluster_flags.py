@@ -21,9 +21,11 @@ from kscheduler.cli.named_config import (
     with_mistakes_in_file,
 )
 from kscheduler.cli.parser import AppendText, StoreText
+from kscheduler.cli.refusal import say
 from kscheduler.config.errors import ConfigError
 from kscheduler.config.types import OWN_SCHEDULER_NAME
-from kscheduler.scenario.files import STANDARD_INPUT, ScenarioError
+from kscheduler.scenario.errors import ScenarioError
+from kscheduler.scenario.files import STANDARD_INPUT
 
 if TYPE_CHECKING:
     from kscheduler.assembly.configured import Configured
@@ -93,6 +95,12 @@ def add_cluster(cluster: "argparse._ArgumentGroup") -> None:
     )
 
 
+def refuse_two_clusters(args: argparse.Namespace) -> None:
+    """A file brings its own cluster. Raises `ScenarioError`."""
+    if args.source is not None and (args.kubeconfig or args.master or args.context):
+        raise ScenarioError("--kubeconfig, --context and --master go with a live cluster; --from FILE brings its own")
+
+
 def refuse_standard_input_twice(args: argparse.Namespace) -> None:
     """Standard input can be read only once. Raises `ScenarioError`."""
     if STANDARD_INPUT in (args.source or ()) and STANDARD_INPUT in args.filename:
@@ -116,23 +124,17 @@ def choose_cluster(args: argparse.Namespace, served: "Serving") -> None:
         if args.kubeconfig and _is_same_file(args.kubeconfig, of_file):
             return
         flag = f"--kubeconfig {args.kubeconfig}" if args.kubeconfig else f"--master {args.master}"
-        _say(f"the cluster is that of {flag}, and not of {of_file}, which {field} names")
+        say(f"the cluster is that of {flag}, and not of {of_file}, which {field} names")
         return
     who, found = kubeconfigs_found()
     if found and not (len(found) == 1 and _is_same_file(found[0], of_file)):
         others = f"{who} ({os.pathsep.join(found)})" if who.startswith("$") else who
-        _say(f"the cluster is that of {of_file}, which {field} names, and not of {others}; --kubeconfig takes another")
+        say(f"the cluster is that of {of_file}, which {field} names, and not of {others}; --kubeconfig takes another")
     args.kubeconfig, args.kubeconfig_named_by = of_file, field
 
 
 def _is_same_file(one: str, other: str) -> bool:
     return Path(one).expanduser().absolute() == Path(other).expanduser().absolute()
-
-
-def _say(text: str) -> None:
-    from kscheduler.text import printable
-
-    print(f"kscheduler: {printable(text)}", file=sys.stderr, flush=True)
 
 
 class ClusterAddress(TypedDict):

@@ -2,11 +2,18 @@
 
 import argparse
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kscheduler.api.core import Pod
-from kscheduler.cli.cluster_flags import address_of, by_the_servers_version, choose_cluster, serving_of
+from kscheduler.assembly import group_apis
+from kscheduler.cli.cluster_flags import (
+    address_of,
+    by_the_servers_version,
+    choose_cluster,
+    refuse_two_clusters,
+    serving_of,
+)
 from kscheduler.client.access.connection import load_connection
 from kscheduler.client.rest import APIClient
 from kscheduler.explain.queries.live import (
@@ -16,13 +23,13 @@ from kscheduler.explain.queries.live import (
     read_priority_classes,
 )
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
-from kscheduler.scenario.files import ScenarioError
+from kscheduler.scenario.known_kinds import known
+from kscheduler.scenario.manifests import Manifests, sorted_out
 from kscheduler.scenario.membership import unfollowed
-from kscheduler.scenario.object_files import names_of
+from kscheduler.scenario.object_files import names_of, nothing_in, read_objects
 from kscheduler.scenario.scenario import ClusterObjects
 from kscheduler.scenario.serving import Serving
 from kscheduler.scenario.unreadable import notes_of, readable
-from kscheduler.simulate.planning import cluster_of_file
 
 
 @dataclass(slots=True)
@@ -65,8 +72,7 @@ def cluster_input(
     `with_priority_classes`: of a live cluster, too, whose pods have their priorities.
     `served`: who would schedule, where it has been read; then the cluster has been chosen, too.
     """
-    if args.source is not None and (args.kubeconfig or args.master or args.context):
-        raise ScenarioError("--kubeconfig, --context and --master go with a live cluster; --from FILE brings its own")
+    refuse_two_clusters(args)
     if served is None:
         served = serving_of(args)
         if args.source is None:
@@ -74,9 +80,24 @@ def cluster_input(
     if args.source is None:
         live = _live(args, served, with_groups, with_templates, with_priority_classes)
         return _following(asyncio.run(live))
-    found = cluster_of_file(args.source, served)
+    found = _cluster_of_file(args.source, served)
     where = names_of(args.source)
     return _following(ClusterInput(found.cluster(), served, where, found.notes, found.groups, found.priority_classes))
+
+
+def _cluster_of_file(given: Sequence[str], served: Serving) -> Manifests:
+    """The objects that kubectl has printed into files. Raises `ScenarioError`."""
+    notes: list[str] = []
+    documents = read_objects(given, notes)
+    if not documents:
+        raise nothing_in(given)
+    documents = known(documents, notes)
+    found = sorted_out(documents, apis=group_apis(served.config))
+    found.notes[:0] = notes
+    found.note_others()
+    found.note_no_nodes(names_of(given))
+    found.note_no_devices(names_of(given))
+    return found
 
 
 def _following(cluster: ClusterInput) -> ClusterInput:
@@ -95,12 +116,7 @@ async def _live(
         served = await by_the_servers_version(client, args, served)
         objects = await read_cluster(client, notes)
         groups = await read_groups(client, served, notes) if with_groups else []
-        if with_templates or (with_groups and any(map(names_templates, objects.pods))):
+        if with_templates or (with_groups and any(pod.names_claim_templates for pod in objects.pods)):
             objects = await read_claim_templates(client, objects, notes)
         classes = await read_priority_classes(client, notes) if with_priority_classes else {}
     return ClusterInput(objects, served, "cluster", notes, groups, classes)
-
-
-def names_templates(pod: Pod) -> bool:
-    """Whether claims of the pod are made from templates."""
-    return any(entry.resource_claim_template_name for entry in pod.spec.resource_claims)

@@ -7,9 +7,9 @@ import argparse
 from typing import TYPE_CHECKING
 
 from kscheduler.api.groups import GROUP_PREFIXES
-from kscheduler.cli.cluster_flags import add_cluster_flags, refuse_standard_input_twice
+from kscheduler.cli.cluster_flags import add_cluster_flags, refuse_standard_input_twice, refuse_two_clusters
 from kscheduler.cli.parser import AppendText, StoreText, text
-from kscheduler.scenario.files import ScenarioError
+from kscheduler.scenario.errors import ScenarioError
 
 if TYPE_CHECKING:
     from kscheduler.scenario.object_files import Document
@@ -122,8 +122,7 @@ def check(args: argparse.Namespace) -> None:
         )
     if args.pod and args.filename:
         raise ScenarioError("a POD exists and -f FILE is one that does not: give one of them")
-    if args.source is not None and (args.kubeconfig or args.master or args.context):
-        raise ScenarioError("--kubeconfig, --context and --master go with a live cluster; --from FILE brings its own")
+    refuse_two_clusters(args)
     refuse_standard_input_twice(args)
     if args.config and args.scheduler_name is not None:
         raise ScenarioError("--scheduler-name goes without --config: a file names its profiles")

@@ -27,7 +27,7 @@ from kscheduler.cli.named_config import (
     sound_gates,
 )
 from kscheduler.cli.parser import COMMAND_LINE, StoreText, boolean, duration, text
-from kscheduler.cli.serving_flags import add_serving_flags, flag_values, serving_of, serving_warnings
+from kscheduler.cli.serving_flags import add_serving_flags, flag_values, http_serving_of, serving_warnings
 from kscheduler.config.errors import ConfigError, Mistakes, Problem, SeveralMistakesError, invalid
 from kscheduler.config.loader import LoadedConfig, UnusableConfigError, default_configuration, to_tree
 from kscheduler.config.overrides import with_settings
@@ -210,7 +210,7 @@ def _resolve(args: argparse.Namespace, version: str) -> Resolved:
     reader = configuration_reader(args, gates)
     with reader.telling_of_hangs():
         configured = mistakes.of(lambda: _of_file(given, reader) if args.config else _by_flags(given, reader))
-    serving = mistakes.of(lambda: serving_of(given))
+    serving = mistakes.of(lambda: http_serving_of(given))
     if args.no_kubeconfig and (not args.master or given.get("kubeconfig")):
         mistakes.of(_refuse_no_kubeconfig)
     if args.debug_plugins and given.get("leader_elect"):

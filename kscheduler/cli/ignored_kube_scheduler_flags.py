@@ -12,7 +12,7 @@ from typing import Final, NoReturn
 from kscheduler.api.releases import BEHAVIOURS, SEE_OTHER_VERSION
 from kscheduler.cli.flags import DEPRECATED, add_flags, ignored_flags, mistaken_settings
 from kscheduler.cli.log_flags import add_log_flags, without_effect
-from kscheduler.cli.serving_flags import serving_of, serving_warnings
+from kscheduler.cli.serving_flags import http_serving_of, serving_warnings
 from kscheduler.config.errors import ConfigError
 from kscheduler.config.feature_gates import gate_refusals
 from kscheduler.config.unsupported_settings import RULES
@@ -69,7 +69,7 @@ def _ignored(found: argparse.Namespace) -> dict[str, str]:
     warnings = ignored_flags(given, given.get("kubeconfig", ""))
     ignored |= {warning.flag: warning.reason for warning in warnings}
     try:
-        of_port = dict(serving_warnings(given, serving_of(given)))
+        of_port = dict(serving_warnings(given, http_serving_of(given)))
     except ConfigError as failure:
         named = ((re.match(r"--[\w-]+", str(problem)), problem.message) for problem in failure.problems)
         ignored |= {match[0]: message for match, message in named if match}

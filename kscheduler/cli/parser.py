@@ -60,7 +60,7 @@ class Parser(argparse.ArgumentParser):
         return parsed, unknown
 
     def note(self, mistake: argparse.ArgumentError) -> None:
-        """A flag has a wrong value: it is told once all flags have been read."""
+        """A flag has a wrong value: it is reported after all flags are parsed."""
         self._mistakes.append(str(mistake))
 
     def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:

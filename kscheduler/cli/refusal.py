@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
-FAILED, BAD_INPUT = 1, 2
+FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
 
 # Packages of the extra `simulation`.
 _OPTIONAL: Final = frozenset({"jsonpatch", "jsonpointer", "rich"})
@@ -16,13 +16,20 @@ INSTALL_SIMULATION: Final = (
 )
 
 
+def say(text: str) -> None:
+    """Print a line on stderr: the answer is on stdout."""
+    from kscheduler.text import printable
+
+    print(f"kscheduler: {printable(text)}", file=sys.stderr, flush=True)
+
+
 def refuse(message: object) -> int:
     """Print the problems on stderr, a line each, and return the exit code for them."""
     from kscheduler.config.errors import escaped
 
     for line in str(message).split("\n"):
         print(f"kscheduler: {escaped(line)}", file=sys.stderr)
-    return 2
+    return BAD_INPUT
 
 
 def missing_extra(verb: str, error: ModuleNotFoundError) -> int:
@@ -38,7 +45,7 @@ def refusing(answer: Callable[[argparse.Namespace], int], args: argparse.Namespa
     from kscheduler.api.codec import UndecodableError
     from kscheduler.client.errors import ClientError, ConfigurationError
     from kscheduler.config.errors import ConfigError
-    from kscheduler.scenario.files import ScenarioError
+    from kscheduler.scenario.errors import ScenarioError
 
     try:
         return answer(args)

@@ -217,7 +217,7 @@ def _add(group: Any, flags: Iterable[ServingFlag]) -> None:
         group.add_argument(f"--{flag.name}", type=flag.read, default=argparse.SUPPRESS, help=flag.help, **settings)
 
 
-def serving_of(given: Mapping[str, Any]) -> HTTPServing:
+def http_serving_of(given: Mapping[str, Any]) -> HTTPServing:
     """The settings. Raises `ConfigError`."""
     address, mistakes = given.get("bind_address", "0.0.0.0"), Mistakes()
     secure_port = mistakes.of(lambda: _secure_port(given))

@@ -1,19 +1,22 @@
 """The flags of `kscheduler simulate` and `kubectl kscheduler whatif`, and what they ask for; not what answers it."""
 
 import argparse
+import re
+from typing import Final
 
+from kscheduler.api.core import Taint
 from kscheduler.cli.cluster_flags import EXIT_CODES, add_cluster_flags, add_objects_file, refuse_standard_input_twice
 from kscheduler.cli.parser import AppendText, StoreText
-from kscheduler.scenario.files import ScenarioError
+from kscheduler.scenario.errors import ScenarioError
 from kscheduler.simulate.requested_changes import (
     MAX_NEW_PODS,
     RequestedChanges,
-    labelled,
-    more_nodes,
     new_objects_of,
-    tainted,
 )
-from kscheduler.simulate.requested_nodes import refuse_too_many_nodes
+from kscheduler.simulate.requested_nodes import EFFECTS, MoreNodes, NodeEdit, refuse_too_many_nodes
+
+_COUNT: Final = re.compile(r"[0-9]{1,100}")
+_TAINT: Final = re.compile(r"(?P<key>[^=:-][^=:]*?)(=(?P<value>[^:]*))?:(?P<effect>[A-Za-z]+)(?P<removes>-?)")
 
 _DESCRIPTION = """\
 Show what would happen if pods of -f came, or nodes came, went, were changed, cordoned or drained: the scheduler's own
@@ -82,14 +85,14 @@ def check(args: argparse.Namespace) -> None:
     if args.capacity and not args.filename:
         raise ScenarioError("--capacity counts pods like the first of -f FILE: give one")
     refuse_standard_input_twice(args)
-    refuse_too_many_nodes([more_nodes(text) for text in args.add_nodes], "--add-nodes")
-    for read, given in ((labelled, args.label_node), (tainted, args.taint_node)):
+    refuse_too_many_nodes([_more_nodes(text) for text in args.add_nodes], "--add-nodes")
+    for read, given in ((_label_edit, args.label_node), (_taint_edit, args.taint_node)):
         for text in given:
             read(text)
 
 
 def read_manifests(args: argparse.Namespace) -> None:
-    """Read what -f names, unless it has been read: standard input has it once. Raises `ScenarioError`."""
+    """Read what -f names, unless it has been read: standard input can be read only once. Raises `ScenarioError`."""
     if args.new_objects is None:
         args.new_objects = new_objects_of(args.filename)
 
@@ -100,10 +103,41 @@ def requested_changes_of(args: argparse.Namespace) -> RequestedChanges:
         new_objects=args.new_objects,
         replicas=args.replicas,
         namespace=args.namespace or "default",
-        more_nodes=tuple(map(more_nodes, args.add_nodes)),
+        more_nodes=tuple(map(_more_nodes, args.add_nodes)),
         gone_nodes=tuple(args.remove_node),
         cordoned=tuple(args.cordon),
         drained=tuple(args.drain),
-        edits=(*map(labelled, args.label_node), *map(tainted, args.taint_node)),
+        edits=(*map(_label_edit, args.label_node), *map(_taint_edit, args.taint_node)),
         capacity=args.capacity,
     )
+
+
+# Changes of nodes as flags spell them. Each function raises `ScenarioError` for a text that it cannot read.
+
+
+def _more_nodes(text: str) -> MoreNodes:
+    """`COUNT:NODE`."""
+    count, colon, like = text.partition(":")
+    if not (colon and like and _COUNT.fullmatch(count) and int(count)):
+        raise ScenarioError(f"--add-nodes {text}: COUNT:NODE was expected, such as 3:node-7")
+    return MoreNodes(int(count), like)
+
+
+def _label_edit(text: str) -> NodeEdit:
+    """`NODE:KEY=VALUE` or `NODE:KEY-`."""
+    node, colon, label = text.partition(":")
+    key, equals, value = label.partition("=")
+    if not (node and colon and key) or (not equals and not key.endswith("-")):
+        raise ScenarioError(f"--label-node {text}: NODE:KEY=VALUE or NODE:KEY- was expected")
+    return NodeEdit(node, labels={key: value} if equals else {key.removesuffix("-"): None})
+
+
+def _taint_edit(text: str) -> NodeEdit:
+    """`NODE:KEY=VALUE:EFFECT`, with a minus sign at its end to take it away."""
+    node, colon, taint = text.partition(":")
+    found = _TAINT.fullmatch(taint)
+    if not (node and colon) or found is None or found["effect"] not in EFFECTS:
+        effects = ", ".join(EFFECTS)
+        raise ScenarioError(f"--taint-node {text}: NODE:KEY=VALUE:EFFECT was expected, with one of {effects}")
+    chosen = Taint(key=found["key"], value=found["value"] or "", effect=found["effect"])
+    return NodeEdit(node, taint=chosen, removes_taint=bool(found["removes"]))

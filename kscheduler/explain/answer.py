@@ -346,7 +346,7 @@ class ClaimState(Answer, frozen=True):
     binding_mode: str = field(default="", name="volumeBindingMode")
     provisioner: str = ""
     selected_node: Annotated[
-        str, Meta(description="The node for which a scheduler has requested the volume; mostly empty.")
+        str, Meta(description="The node for which a scheduler has requested the volume; usually empty.")
     ] = ""
 
 

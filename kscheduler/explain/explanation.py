@@ -14,7 +14,7 @@ from kscheduler.explain.pod_explanation import pod_explanation
 from kscheduler.explain.pod_text import decision_text
 from kscheduler.explain.queries.explain_query import ExplainQuery, GroupExplainQuery
 from kscheduler.explain.situation import NO_SITUATION, Situation
-from kscheduler.explain.suggestions.as_lines import suggestions_text
+from kscheduler.explain.suggestions.as_text import suggestions_text
 from kscheduler.explain.suggestions.of_group import suggested_for_group
 from kscheduler.explain.suggestions.search_time import SearchTime
 from kscheduler.explain.suggestions.suggestion import Suggestion

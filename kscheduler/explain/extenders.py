@@ -18,27 +18,27 @@ def extender_roles(decision: Decision) -> tuple[ExtenderRole, ...]:
 
 
 def _role(extender: Extender, decision: Decision) -> ExtenderRole:
-    name, answers = extender_name(extender), decision.answers
-    by = answers.rejected_by.values() if answers is not None else ()
-    called_extenders = answers.called_extenders if answers is not None else frozenset[str]()
-    if answers is not None and answers.victims is not None:
-        called_extenders |= answers.victims.called_extenders
+    name, results = extender_name(extender), decision.extender_results
+    by = results.rejected_by.values() if results is not None else ()
+    called_extenders = results.called_extenders if results is not None else frozenset[str]()
+    if results is not None and results.victims is not None:
+        called_extenders |= results.victims.called_extenders
     return ExtenderRole(
         name,
         tuple(_verbs(extender)),
         extender.ignorable,
         was_queried=name in called_extenders,
         rejected=sum(each == name for each in by),
-        failure=_failure(answers, name) or None,
+        failure=_failure(results, name) or None,
     )
 
 
-def _failure(answers: ExtenderResults | None, name: str) -> str:
+def _failure(results: ExtenderResults | None, name: str) -> str:
     """What was ignored, about nodes or about victims."""
-    if answers is None:
+    if results is None:
         return ""
-    about_victims = answers.victims.passed_over if answers.victims is not None else {}
-    return answers.passed_over.get(name, "") or about_victims.get(name, "")
+    about_victims = results.victims.passed_over if results.victims is not None else {}
+    return results.passed_over.get(name, "") or about_victims.get(name, "")
 
 
 def _verbs(extender: Extender) -> Iterator[Literal["filter", "prioritize", "preempt"]]:

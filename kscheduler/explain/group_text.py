@@ -13,7 +13,8 @@ from kscheduler.explain.suggestions.of_group import group_suggestion_lines
 from kscheduler.explain.suggestions.suggestion import Suggestion
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.framework.status import Status
-from kscheduler.scenario.decide_group import GroupDecision, foreign_text
+from kscheduler.scenario.decide_group import GroupDecision
+from kscheduler.scenario.group_facts import foreign_text
 from kscheduler.scheduling.groups.group_cycle import MemberResult, TriedPlacement
 from kscheduler.scheduling.groups.group_preemption import group_condition
 

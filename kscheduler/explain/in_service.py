@@ -22,7 +22,7 @@ class InService:
     """A pod as the service knows it. Times are wall-clock seconds."""
 
     at: float
-    """As of when all this is."""
+    """When this was observed."""
     place: str
     """`active`, `backoff`, `unschedulable`, `gated`, or one of the constants above."""
     leads: bool

@@ -132,7 +132,7 @@ def _extender_lines(decision: Decision) -> Iterator[str]:
     for role in extender_roles(decision):
         tasks = ", ".join(_TASKS[verb] for verb in role.verbs)
         if not role.was_queried:
-            why = "--ask-extenders calls it" if decision.answers is None else "no node was left"
+            why = "--ask-extenders calls it" if decision.extender_results is None else "no node was left"
             yield f"extender {printable(role.url)} takes part ({tasks}) and was not called: {why}"
         elif role.failure:
             failure = printable(role.failure)

@@ -215,6 +215,6 @@ def _why_not_bound(situation: Situation) -> Iterator[str]:
     elif situation.condition is None:
         yield f"no scheduler has reported anything about it yet (no PodScheduled condition); {waits}"
     elif situation.condition.status == "False" and situation.condition.reason == SCHEDULER_ERROR:
-        yield f"by the rules known here it would fit now; what the condition says has failed is not asked here; {waits}"
+        yield f"by the rules known here it would fit now; the failure in the condition is not rechecked here; {waits}"
     elif situation.condition.status == "False":
         yield f"it would fit now, so the condition is from an earlier attempt; {waits}"

@@ -15,7 +15,7 @@ WORKERS: Final = 4
 
 
 def workers_over(assembly: Assembly, cluster: InMemoryCluster, count: int = WORKERS) -> Workers:
-    """So many workers, whom each arrival in the queue wakes."""
+    """Create `count` workers, woken by each arrival in the queue."""
     limit = AdaptiveLimit(count, count)
     workers = Workers(count, assembly.queue, assembly.scheduler, limit, assembly.clock, assembly.observers)
     cluster.wake = workers.wake

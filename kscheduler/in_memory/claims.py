@@ -54,11 +54,11 @@ class InMemoryClaims:
         return read(claim)
 
     async def protect(self, stored: StoredClaim) -> StoredClaim:
-        """Its finalizer comes."""
+        """Add its finalizer."""
         return StoredClaim(self.put(stored.claim), PROTECTED)
 
     async def unprotect(self, stored: StoredClaim) -> StoredClaim:
-        """Its finalizer goes."""
+        """Remove its finalizer."""
         return StoredClaim(self.put(stored.claim), UNPROTECTED)
 
     async def reserve(

@@ -2,7 +2,7 @@
 
     flight_recorder  hears each step on the event loop (`scheduling.attempt_events`) and keeps a tuple of it (`entries`)
     segment_thread   compresses and writes them in a thread; rotates, and keeps within the directory's size
-    segments         the file: blocks with checksums; each segment begins with a snapshot and can be read alone
+    segments         the files: each begins with a snapshot and can be read alone; made of `blocks` with checksums
     snapshot         cache, queue and preemptions as they are at one moment; `restored_state` is the way back
     redaction        names and values replaced by pseudonyms, for a recording that leaves the house
     replaying        the same `Assembly` takes the same steps; its decisions are compared with the recorded ones

@@ -16,7 +16,7 @@ from kscheduler.recorder.redaction import NO_REDACTION, KeyedRedaction
 from kscheduler.recorder.replaying.recorded_configuration import described
 from kscheduler.recorder.segment_thread import SegmentThread, WriteSettings
 from kscheduler.recorder.segments import new_run
-from kscheduler.recorder.snapshot import take
+from kscheduler.recorder.snapshot import snapshot_of
 
 LARGEST_SEGMENT = 64 << 20
 # A segment is at most this part of all: so much of the past is lost when the oldest goes.
@@ -57,7 +57,7 @@ def connect(
 
     def snapshot(micros: int, attempts: Attempts, number: int) -> Callable[[], Iterable[Sequence[Any]]]:
         objects = {kind: informers[kind].store.list() for kind in kinds}
-        return take(assembly, objects, describe(assembly.config), micros, attempts, number).entries
+        return snapshot_of(assembly, objects, describe(assembly.config), micros, attempts, number).entries
 
     if recorder.redaction.is_on:
         assembly.cache.nodes.tie_name = recorder.redaction.text

@@ -33,25 +33,12 @@ pod, message, nominated node, plugins, pending, fault, is error], [LET_GO, pod],
 [CONTINUES_IN_BACKGROUND, pod, node].
 """
 
-import contextlib
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from enum import IntEnum
 from typing import Any, Final
 
 import msgspec
-
-from kscheduler.api.devices import ResourceClaim
-from kscheduler.api.storage import PersistentVolume, PersistentVolumeClaim
-from kscheduler.framework.cluster.claim_writing import ClaimRules, Deallocation, PodReservation, ReservedClaim
-from kscheduler.framework.cluster.devices import Claims
-from kscheduler.framework.status import Code, Fault, Status
-from kscheduler.plugins.storage.volume_binding.claims import Undertaking
-from kscheduler.scheduling.attempt.context import Attempt
-from kscheduler.scheduling.attempt_events import Decided
-from kscheduler.scheduling.extenders.extender_results import ExtenderPoints, ExtenderResults
-from kscheduler.state.cache import Cache
 
 Entry = Sequence[Any]
 # Of a batch: an entry without its time, or the microseconds since the step before.
@@ -74,6 +61,7 @@ class Op(IntEnum):
     GIVEN_UP = 9
     BACKOFF = 10
     NET = 11
+    """The safety net: the pods that are unschedulable for long were moved back, whatever events came."""
     BEGAN = 12
     EVICTION = 13
     APPLIED = 14
@@ -185,152 +173,3 @@ class Digest:
             self.value = hashlib.blake2b(self.value + _encode(outcomes), digest_size=16).digest()
             self.decisions += sum(outcome[0] in DECISIONS for outcome in outcomes)
         return self.value
-
-
-# What extenders have said about a member of a pod group, as plain values in an entry, and back.
-
-# [pod, is about nodes, asked, left, [[node, status], ...], [[extender, weight, [[node, points], ...]], ...], status,
-# who objects]; a status is [code, reasons, plugin, fault].
-PackedAnswers = Sequence[Any]
-
-
-def pack_answers(known: Mapping[str, ExtenderResults]) -> list[PackedAnswers]:
-    """By key of the member."""
-    return [
-        (
-            key,
-            answers.is_about_nodes,
-            sorted(answers.asked_nodes),
-            sorted(answers.left),
-            [(node, _packed(status)) for node, status in answers.rejected.items()],
-            [(each.extender, each.weight, list(each.by_node.items())) for each in answers.points],
-            _packed(answers.status),
-            answers.objectors,
-        )
-        for key, answers in known.items()
-    ]
-
-
-def unpack_answers(packed: Sequence[PackedAnswers]) -> dict[str, ExtenderResults]:
-    """Raises `ValueError` or `TypeError` for what `pack_answers` has not written."""
-    found = {}
-    for key, is_about_nodes, asked_nodes, left, rejected, points, status, objectors in packed:
-        found[key] = ExtenderResults(
-            frozenset(asked_nodes),
-            frozenset(left),
-            {node: _status(each) for node, each in rejected},
-            tuple(ExtenderPoints(extender, weight, dict(by_node)) for extender, weight, by_node in points),
-            _status(status),
-            is_about_nodes,
-            failed_by=", ".join(objectors),
-        )
-    return found
-
-
-def _packed(status: Status) -> tuple[int, Sequence[str], str, str]:
-    return int(status.code), status.reasons, status.plugin, status.fault.value
-
-
-def _status(packed: Sequence[Any]) -> Status:
-    code, reasons, plugin, fault = packed
-    return Status(Code(code), tuple(reasons), plugin, Fault(fault))
-
-
-# What an attempt has reserved besides its node: devices that are pending, volumes and claims that are assumed.
-#
-# A decision that is made again in a replay reserves the same by itself. One that is only followed (extenders, a long
-# search) does not, nor does an attempt that a snapshot puts back: there the recording says what was reserved. Without
-# it the next pod would be given the same devices or volumes again.
-
-
-@dataclass(frozen=True, slots=True)
-class Reservations:
-    """Of one attempt."""
-
-    claims: tuple[tuple[str, ResourceClaim], ...] = ()
-    """The UID under which the devices are pending, and the claim with them."""
-    bindings: tuple[tuple[PersistentVolume, PersistentVolumeClaim], ...] = ()
-    """Volumes as they are assumed, each with its claim."""
-    provisions: tuple[PersistentVolumeClaim, ...] = ()
-    """Claims as they are assumed."""
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether there is nothing but the node."""
-        return not (self.claims or self.bindings or self.provisions)
-
-
-def reserved_by(attempt: Decided) -> Reservations:
-    """What the attempt has reserved and not given back."""
-    if not isinstance(attempt, Attempt):
-        return Reservations()
-    devices, volumes = attempt.record.state.find(PodReservation), attempt.record.state.find(Undertaking)
-    return Reservations(
-        () if devices is None else tuple(_pending(devices.claims)),
-        () if volumes is None else tuple(volumes.bindings),
-        () if volumes is None else tuple(volumes.provisions),
-    )
-
-
-def _pending(claims: Iterable[ReservedClaim]) -> Iterable[tuple[str, ResourceClaim]]:
-    for each in claims:
-        if each.pending_uid:
-            status = msgspec.structs.replace(each.claim.status, allocation=each.allocation)
-            yield each.pending_uid, msgspec.structs.replace(each.claim, status=status)
-
-
-def hold(attempt: Attempt, reserved: Reservations) -> None:
-    """Let the attempt give this back when it fails. Nothing is taken: `take` does that."""
-    pod, node_name, state = attempt.queued.pod, attempt.node_name, attempt.record.state
-    if reserved.claims:
-        claims = [ReservedClaim(claim, claim.status.allocation, uid) for uid, claim in reserved.claims]
-        state.write(PodReservation(pod, node_name, claims))
-    if reserved.bindings or reserved.provisions:
-        state.write(Undertaking(pod, node_name, list(reserved.bindings), list(reserved.provisions)))
-
-
-def take(cache: Cache, reserved: Reservations) -> None:
-    """Let decisions see it."""
-    for uid, claim in reserved.claims:
-        cache.devices.claims.signal_pending(uid, claim)
-    with contextlib.suppress(ValueError):  # the watch was faster
-        for volume, _ in reserved.bindings:
-            cache.volumes.assume_volume(volume)
-        for claim_of_volume in reserved.provisions:
-            cache.volumes.assume_claim(claim_of_volume)
-
-
-class RecordedClaimWriter:
-    """Gives back what was pending, when the recorded scheduler did. Implements `claim_writing.ClaimWriter`.
-
-    A write that is under way when its pod is given up keeps its devices until it has ended: then the recording says of
-    them first that they stay pending, and later when they no longer are.
-    """
-
-    def __init__(self, claims: Claims) -> None:
-        self._claims = claims
-        self._stay: set[str] = set()
-        """UIDs of claims that the attempt which is about to be given up does not give back yet."""
-
-    def stays_pending(self, uid: str) -> None:
-        """The claim's write goes on."""
-        self._stay.add(uid)
-
-    def no_longer_pending(self, uid: str, *, force: bool) -> None:
-        """The claim's write has ended."""
-        self._claims.remove_pending(uid, force=force)
-
-    async def pre_bind(self, _reservation: PodReservation, _rules: ClaimRules) -> Status:
-        """Raises `RuntimeError`: nothing is written in a replay."""
-        raise RuntimeError("a replay writes no claims")
-
-    def unreserve(self, reservation: PodReservation) -> None:
-        """What was written stays, until the recording shows what became of it."""
-        for reserved in reservation.claims:
-            uid, reserved.pending_uid = reserved.pending_uid, ""
-            if uid and uid not in self._stay:
-                self._claims.remove_pending(uid, force=False)
-        self._stay.clear()
-
-    def free(self, _deallocation: Deallocation) -> None:
-        """The recording shows what became of it."""

@@ -21,20 +21,11 @@ from kscheduler.api.meta import KubeObject
 from kscheduler.assembly.assembled import Informers
 from kscheduler.framework.cluster.preemption import Preemption
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
-from kscheduler.recorder.entries import (
-    DecisionEnd,
-    Digest,
-    Entry,
-    Item,
-    Op,
-    Output,
-    Verb,
-    batch_of,
-    pack_answers,
-    reserved_by,
-)
+from kscheduler.recorder.entries import DecisionEnd, Digest, Entry, Item, Op, Output, Verb, batch_of
+from kscheduler.recorder.packed_answers import pack_answers
 from kscheduler.recorder.packing import ObjectPacker
 from kscheduler.recorder.redaction import NO_REDACTION, Redaction
+from kscheduler.recorder.reservations import reserved_by
 from kscheduler.recorder.segment_thread import Batch, NewSegment, SegmentThread, ThreadStatistics
 from kscheduler.recorder.step_clock import StepClock
 from kscheduler.scheduling.attempt_events import (

@@ -13,7 +13,7 @@ from kscheduler.framework.cluster.preemption import Preemption
 from kscheduler.framework.events import ActionType, ClusterEvent, Resource
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.informers.store import Store
-from kscheduler.recorder.entries import Reservations, hold
+from kscheduler.recorder.reservations import Reservations, release_on_failure
 from kscheduler.recorder.snapshot import FLAGS
 from kscheduler.scheduling.attempt.context import Attempt
 from kscheduler.scheduling.eviction.evictions import RunningPreemption
@@ -50,7 +50,7 @@ class SnapshotRestore:
         ]
         self._show_others()
         self._assume(state)
-        self._place_pods(state["nodes"], now)
+        self._place_pods(state["nodes"])
         for node_name, pod in state["nominated"]:
             self._assembly.cache.nominator.nominate(self._info(pod), node_name)
         self._resume_preemptions(state)
@@ -64,7 +64,7 @@ class SnapshotRestore:
         attempts = {number: attempt for number, attempt in self._attempts(state["attempts"]) if attempt is not None}
         for number, *reserved in state.get("reserved", ()):
             if number in attempts:
-                hold(attempts[number], self._reserved(*reserved))
+                release_on_failure(attempts[number], self._reserved(*reserved))
         return attempts
 
     def _show_others(self) -> None:
@@ -99,7 +99,7 @@ class SnapshotRestore:
             tuple(map(of, provisions)),
         )
 
-    def _place_pods(self, nodes: Sequence[Any], now: float) -> None:
+    def _place_pods(self, nodes: Sequence[Any]) -> None:
         cache, stored = self._assembly.cache, self._stores[NODES]
         for name, _ in nodes:
             node = stored.get(name)
@@ -114,7 +114,6 @@ class SnapshotRestore:
                 cache.assume_pod(info, name)
                 if settled is not None:
                     cache.finish_binding(info.uid, settled)
-        del now
 
     def _queue(self, state: Mapping[str, Any]) -> QueueSnapshot:
         elements = tuple(

@@ -23,10 +23,11 @@ from typing import IO, Any, Final
 
 import msgspec
 
+from kscheduler.recorder.blocks import HEADER, BlockPacker
 from kscheduler.recorder.entries import Digest, Entry, Item, Op, array_of, batch_of
 from kscheduler.recorder.packing import ObjectPacker
 from kscheduler.recorder.redaction import NO_REDACTION, Redaction
-from kscheduler.recorder.segments import HEADER, BlockPacker, is_writable, make_room, room_for, segment_path
+from kscheduler.recorder.segments import is_writable, make_room, room_for, segment_path
 from kscheduler.telemetry.logs import get_logger
 from kscheduler.telemetry.logs.caught import Boundary, count_caught
 

@@ -20,7 +20,8 @@ from kscheduler.assembly import Assembly
 from kscheduler.framework.events import Resource
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
-from kscheduler.recorder.entries import Op, Reservations, reserved_by
+from kscheduler.recorder.entries import Op
+from kscheduler.recorder.reservations import Reservations, reserved_by
 from kscheduler.scheduling.attempt_events import Decided
 from kscheduler.scheduling.eviction.evictions import RunningPreemption
 from kscheduler.state.queue.in_flight import SeenEvent
@@ -214,7 +215,7 @@ def _flags(entry: RunningPreemption) -> tuple[Any, ...]:
     return *(tuple(getattr(entry, name)) for name in _LISTS), *(getattr(entry, name) for name in FLAGS)
 
 
-def take(
+def snapshot_of(
     assembly: Assembly,
     objects: Stored,
     configuration: Any,

@@ -27,7 +27,7 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.registry import Registry
 from kscheduler.framework.status import Code, Fault, Status
 from kscheduler.plugins.in_tree import registry
-from kscheduler.scenario.files import ScenarioError
+from kscheduler.scenario.errors import ScenarioError
 from kscheduler.scenario.listed_kinds import ListedKinds, OwnObjects, listed_budgets, listed_workloads
 from kscheduler.scenario.scenario import ClusterObjects, Scenario
 from kscheduler.scenario.unreadable import unreadable_quantity
@@ -61,7 +61,7 @@ class Decision:
     """The profile that decided."""
     cache: Cache | None = None
     """The state cache of the scenario's cluster, unchanged since the decision, for questions about the record."""
-    answers: ExtenderResults | None = None
+    extender_results: ExtenderResults | None = None
     """What HTTP extenders have said; `None`: they were not asked, or the pod concerns none."""
     notes: tuple[str, ...] = ()
     """What the decision lacks: data of plugins' own that were not fetched, what filters that failed for some nodes
@@ -113,24 +113,24 @@ class Prepared:
         """Whether a plugin has data of its own."""
         return bool(self.listed.unread or _fetching(self.profile))
 
-    def decide(self, answers: ExtenderResults | None = None) -> Decision:
+    def decide(self, extender_results: ExtenderResults | None = None) -> Decision:
         """Judge the pod.
 
-        `answers` of HTTP extenders, as for `schedule`: then the record may have questions, see `asking`. Without them
-        it is as if no extender were configured.
+        `extender_results` as for `schedule`: then the record may say that extenders must be asked first.
+        Without them it is as if no extender were configured.
         """
         profile = self.profile
         heard = _FailedFilters(NO_LISTENER if profile is None else profile.listener)
-        decision = self._decide(answers, profile and replace(profile, listener=heard))
+        decision = self._decide(extender_results, profile and replace(profile, listener=heard))
         left_out = [*heard.texts.values()]
         left_out += [each.message for each in decision.record.left_out] if decision.record is not None else []
         if self.data is not None:
             return replace(decision, notes=(*self.data, *left_out))
-        unread = [f"{kind} were not read, which only plugins read" for kind in self.listed.unread]
+        unread = [f"{kind} were not read: only plugins read them" for kind in self.listed.unread]
         unfetched = [f"plugin {each.name}: data of its own were not fetched" for each in _fetching(self.profile)]
         return replace(decision, notes=(*unread, *unfetched, *left_out))
 
-    def _decide(self, answers: ExtenderResults | None, profile: Profile | None) -> Decision:
+    def _decide(self, extender_results: ExtenderResults | None, profile: Profile | None) -> Decision:
         scenario, cache, pod = self.scenario, self.cache, self.pod
         if profile is None:
             name = scenario.pod.spec.scheduler_name
@@ -142,13 +142,13 @@ class Prepared:
             return Decision(scenario, error=gate.message, profile=profile, cache=cache)
         if pod.node_name:
             profile = replace(profile, post_filter=())  # the pod is on a node already: only judge that node
-        record = schedule(profile, pod, cache, answers=answers)
+        record = schedule(profile, pod, cache, answers=extender_results)
         if record.status.code is Code.ERROR:
             error, is_held = record.status.message, record.status.fault is Fault.HELD_BACK
-            return Decision(scenario, error, is_held, profile=profile, cache=cache, answers=answers)
+            return Decision(scenario, error, is_held, profile=profile, cache=cache, extender_results=extender_results)
         if record.node_name and not len(record.totals):
             _score_only_node(profile, record, cache)
-        return Decision(scenario, record=record, profile=profile, cache=cache, answers=answers)
+        return Decision(scenario, record=record, profile=profile, cache=cache, extender_results=extender_results)
 
 
 def prepare(scenario: Scenario, client: ClusterClient | None = None, own: OwnObjects | None = None) -> Prepared:

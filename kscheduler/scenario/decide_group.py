@@ -5,22 +5,22 @@ answered with its whole tree, for that is what the service tries.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
-from typing import Any, Final
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 from kscheduler.api.core import Pod
 from kscheduler.api.quantity import QuantityError
 from kscheduler.assembly import group_apis
 from kscheduler.config.extenders import extender_name, is_queried_about
-from kscheduler.framework.cluster.pod_groups import NOT_THERE, CycleOfGroup, GroupDefinition, GroupKey, why_incomplete
+from kscheduler.framework.cluster.pod_groups import CycleOfGroup, GroupDefinition, GroupKey
 from kscheduler.framework.cluster.preemption import Preemption
 from kscheduler.framework.nodes.node_table import Rows
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.framework.status import Status, error
 from kscheduler.scenario.decide import cluster_cache, profiles_at, scenario_ports
-from kscheduler.scenario.fields import nearest
-from kscheduler.scenario.files import ScenarioError
+from kscheduler.scenario.errors import ScenarioError
+from kscheduler.scenario.group_facts import group_facts, none_waits, why_gated_group
 from kscheduler.scenario.scenario import GroupScenario
 from kscheduler.scenario.unreadable import unreadable_quantity
 from kscheduler.scheduling.cycle.schedule import schedule
@@ -33,96 +33,7 @@ from kscheduler.scheduling.groups.member_extender_results import MemberExtenderR
 from kscheduler.scheduling.profiles import Profiles
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.state.cache import Cache
-from kscheduler.state.pod_groups import PodGroupTable
 from kscheduler.state.queue.queued_group import member_order
-
-# What is known of a pod group beside the decision about it: who is on a node, who is missing, who counts nowhere.
-
-_MAX_NAMED: Final = 3
-
-
-@dataclass(frozen=True, slots=True)
-class GroupFacts:
-    """The group that is asked about. The fields are those of `GroupDecision` with these names."""
-
-    definition: GroupDefinition | None
-    on_nodes: Mapping[str, str]
-    foreign: tuple[Pod, ...]
-    ended: tuple[Pod, ...]
-
-    @property
-    def known(self) -> dict[str, Any]:
-        """The fields by name."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
-
-
-def group_facts(scenario: GroupScenario, cache: Cache, served: Collection[str]) -> GroupFacts:
-    """The facts, from a cache that holds the cluster and its groups."""
-    table = cache.pod_groups
-    named = [(pod, key) for pod in scenario.objects.pods if (key := table.key_of(pod)) and key.text == scenario.group]
-    # Of a group whose members are gone its own object is left.
-    keys = dict.fromkeys(key for _, key in named)
-    keys |= dict.fromkeys(group.key for group in scenario.definitions if group.key.text == scenario.group)
-    placed = {pod.name: node for key in keys for pod, node in table.assignments(key)}
-    foreign = tuple(
-        pod for pod, _ in named if not (pod.spec.node_name or pod.is_terminal) and pod.spec.scheduler_name not in served
-    )
-    known = (table.definition(key) for key in keys)
-    ended = tuple(pod for pod, _ in named if pod.is_terminal)
-    return GroupFacts(next((each for each in known if each is not None), None), placed, foreign, ended)
-
-
-def why_gated_group(group: GroupFacts, table: PodGroupTable, key: GroupKey) -> str:
-    """Why the group is not tried, in one sentence; empty: its members' gates say it.
-
-    `key`: of the group that a waiting member names.
-    """
-    if lacks := why_incomplete(table.definition, key, lambda missing: _absence(table, missing)):
-        return lacks
-    definition = table.definition(key)
-    there = table.count_all(key)
-    if definition is None or definition.parent is not None or there >= definition.least:
-        return ""
-    return f"{there} of {definition.least} members are there{foreign_text(group.foreign)}"
-
-
-def none_waits(group: GroupFacts) -> str:
-    """That no member waits for a node, and whether the group has as many as it needs at least.
-
-    A group whose members have ended lacks none. The service keeps no pods that have ended, so it may know of none.
-    """
-    count, least = len(group.on_nodes), 1 if group.definition is None else group.definition.least
-    said = [f"{count} {'member is on a node' if count == 1 else 'members are on nodes'}"] if count else []
-    for phase, verb in (("Succeeded", "succeeded"), ("Failed", "failed")):
-        if number := sum(pod.status.phase == phase for pod in group.ended):
-            said.append(f"{number} {'has' if number == 1 else 'have'} {verb}")
-    if not said:
-        said = ["its members have ended or been deleted, or are not made yet"]
-    minimum = f"its minimum is {least}" if group.definition is not None else "the group itself does not exist"
-    is_short = 0 < count < least and not group.ended
-    missing = f", so {least - count} more would have to be created" if is_short else ""
-    return f"no member waits: {', '.join(said)}, and {minimum}{missing}{foreign_text(group.foreign)}"
-
-
-def foreign_text(foreign: Collection[Pod]) -> str:
-    """Who names the group and does not count, as the end of a sentence; empty for nobody."""
-    if not foreign:
-        return ""
-    first = [f"{pod.metadata.name} names scheduler {pod.spec.scheduler_name}" for pod in foreign][:_MAX_NAMED]
-    more = f", and {len(foreign) - _MAX_NAMED} more name another" if len(foreign) > _MAX_NAMED else ""
-    counts = "does not count before it has a node" if len(foreign) == 1 else "do not count before they have a node"
-    return f"; {', '.join(first)}{more}, which is not served here, and {counts}"
-
-
-def _absence(table: PodGroupTable, missing: GroupKey) -> str:
-    """With a group of nearly the same name, which only somebody who asks is told: it is looked for among all."""
-    absence = table.absence(missing)
-    if absence != NOT_THERE:
-        return absence
-    kind = missing._replace(name="")
-    near = nearest(missing.name, [key.name for group in table.groups() if (key := group.key)._replace(name="") == kind])
-    return f"{absence}; do you mean {near}?" if near else absence
-
 
 # As if no extender were configured.
 NO_RESULTS: Final = MemberExtenderResults({})
@@ -167,7 +78,7 @@ class GroupDecision:
 def decide_group(scenario: GroupScenario, answers: MemberExtenderResults | None = None) -> GroupDecision:
     """Judge the group. Raises `ScenarioError` where an object or the configuration cannot be used.
 
-    `answers` of HTTP extenders: if they have a question afterwards, the decision is none yet. Without them it is as if
+    `answers` of HTTP extenders: if they have a question afterwards, there is no decision yet. Without them it is as if
     no extender were configured, and a note says so.
     """
     apis = group_apis(scenario.config)

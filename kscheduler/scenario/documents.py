@@ -23,7 +23,7 @@ import msgspec
 import yaml
 
 from kscheduler.api.manifest_yaml import load_documents
-from kscheduler.scenario.files import ScenarioError
+from kscheduler.scenario.errors import ScenarioError
 
 # The longest document or line, unpacked: 100,000 pods with their nodes, as JSON, are 0.8 GiB.
 MAX_WHOLE_BYTES: Final = 1 << 30
@@ -96,7 +96,9 @@ def _of_whole(whole: bytes, name: str, notes: list[str], number: int = 0) -> Ite
     if begins[:1] in _BRACKETS:
         yield from _flow(whole, start, name, count or max(number - 1, 0))
     elif count and not _looks_like_yaml(begins):
-        raise ScenarioError(f"{name}:{_line_of(whole, start)}: neither JSON nor YAML stands behind the last document")
+        raise ScenarioError(
+            f"{name}:{_line_of(whole, start)}: the text after the last document is neither JSON nor YAML"
+        )
     elif number and not _looks_like_yaml(begins):
         yield number, whole[start:].partition(b"\n")[0]  # the reader of the line says what is wrong with it
     else:

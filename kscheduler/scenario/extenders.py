@@ -22,8 +22,6 @@ from kscheduler.scheduling.extenders.rounds import decide_in_rounds
 from kscheduler.scheduling.groups.member_extender_results import AT_A_TIME, first_answers
 from kscheduler.scheduling.record import SchedulingRecord
 
-# Deciding a scenario with its HTTP extenders, as far as somebody asks them: they are never given a pod to bind.
-
 
 async def decide_with_extenders(prepared: Prepared, extenders: Extenders) -> Decision:
     """Judge the scenario's pod, and ask extenders what the service would ask."""
@@ -59,8 +57,6 @@ async def decide_group_with_extenders(scenario: GroupScenario, extenders: Extend
         await answers.ask(extenders, members, turns)
     return decision
 
-
-# Questions answered with the help of HTTP extenders (`--ask-extenders`), which are never given a pod to bind.
 
 _ENCODER = msgspec.json.Encoder()
 

@@ -19,6 +19,8 @@ from io import BufferedReader, RawIOBase
 from pathlib import Path
 from typing import IO, Any, Final, cast
 
+from kscheduler.scenario.errors import ScenarioError
+
 STANDARD_INPUT: Final = "-"
 # Of a folder's files that are read: kubectl's, and these gzipped.
 EXTENSIONS: Final = (".json", ".yaml", ".yml", ".json.gz", ".yaml.gz", ".yml.gz")
@@ -33,10 +35,6 @@ _MAX_NAMED: Final = 5
 _UTF_32: Final = (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)
 _MARKS: Final = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _LONGEST_MARK: Final = 4
-
-
-class ScenarioError(ValueError):
-    """A scenario cannot be read. The text is a line, `FILE:LINE: field: what is wrong`; of new objects one for each."""
 
 
 def source_name(path: str) -> str:

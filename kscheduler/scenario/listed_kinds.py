@@ -78,7 +78,8 @@ class ListedObjects:
             call(None, listed)
 
     def take(self, objects: Iterable[KubeObject]) -> Sequence[str]:
-        """The objects have been read. Returns a note for each plugin that failed when it was told: it is told no more.
+        """The objects have been read. Returns a note for each plugin that fails when it is notified: it gets no further
+        notifications.
 
         As in the service, one plugin's bug keeps no other from hearing of an object, and no object from being listed.
         """
@@ -155,7 +156,10 @@ class ListedKinds:
 
 
 def _reported(call: Changed, objects: Iterable[KubeObject]) -> str:
-    """Tell a plugin of each object; returns a note if it fails."""
+    """Notify a plugin of each object; returns a note if it fails.
+
+    A subscriber is no extension point: it has no pod whose attempt could fail, so `PluginCall` is not for it.
+    """
     for listed in objects:
         try:
             call(None, listed)

@@ -22,8 +22,8 @@ from kscheduler.api.new_objects import UncheckableObjectError, objections
 from kscheduler.api.priority import PRIORITY_CLASS, SYSTEM_PRIORITIES, default_priority_class
 from kscheduler.api.storage import PersistentVolumeClaim, StorageClass, default_class
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
+from kscheduler.scenario.errors import ScenarioError
 from kscheduler.scenario.fields import misspelt, nearest
-from kscheduler.scenario.files import ScenarioError
 from kscheduler.scenario.new_objects import place_of
 from kscheduler.scenario.object_files import Document
 from kscheduler.scenario.scenario import ClusterObjects
@@ -90,9 +90,9 @@ class Manifests:
         fields: dict[str, Any] = {plural: tuple(found) for plural, found in self.objects.items()}
         return ClusterObjects(**fields, resourceclaimtemplates=tuple(self.claim_templates))
 
-    def note_others(self, besides: Container[str] = ()) -> None:
-        """Add a note with the kinds that were not read. `besides`: those that are read elsewhere, such as Jobs."""
-        counts = Counter(kind for each in self.others if (kind := str(each.tree.get("kind"))) not in besides)
+    def note_others(self, read_elsewhere: Container[str] = ()) -> None:
+        """Add a note with the kinds that were not read. `read_elsewhere`: kinds to leave out of it, such as Jobs."""
+        counts = Counter(kind for each in self.others if (kind := str(each.tree.get("kind"))) not in read_elsewhere)
         if counts:
             listed = ", ".join(f"{kind} ({count})" for kind, count in sorted(counts.items()))
             self.notes.append(f"kinds that no scheduling rule reads are skipped: {listed}")
@@ -125,7 +125,7 @@ def sorted_out(
     """The objects of some documents. One that cannot be read is left out and noted: the others are read.
 
     `namespace`: of objects that name none. `apis`: of groups, those that are followed, as their gates have them.
-    `classes`: the PriorityClasses that are known besides, by name. Raises `ScenarioError` if none can be read.
+    `classes`: the PriorityClasses that are known already, by name. Raises `ScenarioError` if none can be read.
     """
     found = Manifests(namespace=namespace, priority_classes=dict(classes))
     group_apis = {**_GROUP_APIS, **{(api.kind.group_version, api.kind.name): api for api in apis}}

@@ -17,8 +17,8 @@ from kscheduler.api.core import Pod
 from kscheduler.api.kinds import PODS
 from kscheduler.client.errors import APIError
 from kscheduler.client.rest import APIClient
+from kscheduler.scenario.errors import ScenarioError
 from kscheduler.scenario.fields import misspelt
-from kscheduler.scenario.files import ScenarioError
 from kscheduler.scenario.known_kinds import known
 from kscheduler.scenario.new_pods import WORKLOADS, NewPod
 from kscheduler.scenario.object_files import Document, names_of, read_objects

@@ -13,10 +13,11 @@ from typing import Any, Final
 from kscheduler.api.codec import UndecodableError, convert
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.names import generated_name
-from kscheduler.scenario.fields import FIELDS, misspelt
-from kscheduler.scenario.files import ScenarioError
+from kscheduler.scenario.errors import ScenarioError
+from kscheduler.scenario.fields import misspelt
 from kscheduler.scenario.object_files import Document
-from kscheduler.scenario.owners import bound_to, daemon_fit, stateful_labels, tolerate_as_daemon
+from kscheduler.scenario.workload_fields import FIELDS
+from kscheduler.scenario.workload_pods import bound_to, daemon_fit, stateful_labels, tolerate_as_daemon
 
 # How many pods a workload's controller would make of a manifest, and why it may make none.
 #
@@ -120,7 +121,7 @@ class NewPod:
     origin: str
     """The object it comes from: `Deployment default/web (the first of 3 pods)`."""
     where: str
-    besides: list[Document] = field(default_factory=list)
+    accompanying: list[Document] = field(default_factory=list)
     """Objects that would be created with it: its owner, its claims."""
     notes: list[str] = field(default_factory=list)
     copies: list[str] = field(default_factory=list)
@@ -190,7 +191,7 @@ def on_each_node(new: NewPod, nodes: Sequence[Node]) -> Iterator[NewPod]:
         tree = deepcopy(new.tree)
         tree["metadata"]["name"] = f"{new.tree['metadata']['name']}-{name}"
         tree["spec"]["affinity"] = bound_to(name, tree["spec"].get("affinity") or {})
-        yield NewPod(tree, new.origin, new.where, new.besides, new.notes, workload=new.workload, node=name)
+        yield NewPod(tree, new.origin, new.where, new.accompanying, new.notes, workload=new.workload, node=name)
 
 
 def _pods_of_workload(document: Document, kind: str, namespace: str, count: int) -> Iterator[NewPod]:
@@ -267,7 +268,7 @@ def _add_owner(new: NewPod, api_version: str, kind: str, meta: Tree, spec: Tree)
     new.tree["metadata"]["ownerReferences"] = [owner]
     owner_meta = {"name": name, "namespace": meta["namespace"], "uid": uid}
     body = {"apiVersion": api_version, "kind": kind, "metadata": owner_meta, "spec": {"selector": spec.get("selector")}}
-    new.besides.append(Document(body, new.where))
+    new.accompanying.append(Document(body, new.where))
 
 
 def _add_claims(new: NewPod, templates: Any) -> None:
@@ -280,7 +281,7 @@ def _add_claims(new: NewPod, templates: Any) -> None:
         namespace = new.tree["metadata"]["namespace"]
         claim_meta = {**(body.get("metadata") or {}), "name": claim_name, "namespace": namespace}
         body |= {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": claim_meta}
-        new.besides.append(Document(body, new.where))
+        new.accompanying.append(Document(body, new.where))
         volumes = [volume for volume in volumes if volume.get("name") != name]
         volumes.append({"name": name, "persistentVolumeClaim": {"claimName": claim_name}})
     new.tree["spec"]["volumes"] = volumes

@@ -12,7 +12,8 @@ import msgspec
 
 from kscheduler.api.codec import Decoder, UndecodableError
 from kscheduler.scenario.documents import documents, doubled_key
-from kscheduler.scenario.files import ScenarioError, named_files, opened, source_name
+from kscheduler.scenario.errors import ScenarioError
+from kscheduler.scenario.files import named_files, opened, source_name
 
 T = TypeVar("T")
 

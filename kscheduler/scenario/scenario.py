@@ -47,8 +47,8 @@ from kscheduler.config.feature_gates import DEFAULT_GATES, FeatureGates, parse_f
 from kscheduler.config.loader import LoadedConfig, default_configuration, from_tree
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.framework.registry import Registry
+from kscheduler.scenario.errors import ScenarioError
 from kscheduler.scenario.fields import misspelt, nearest
-from kscheduler.scenario.files import ScenarioError
 from kscheduler.scenario.object_files import Document, OtherDocument, decoded_line, read_documents, whole_tree
 from kscheduler.scenario.owners import gate_owners
 

@@ -54,8 +54,8 @@ from kscheduler.server.serving import LOOPBACK
 from kscheduler.server.status_page.site import StatusPage
 from kscheduler.server.tls.serving_contexts import MadePair
 from kscheduler.service.asking.live_copies import LiveCopies
+from kscheduler.service.asking.live_queries import LiveQueries
 from kscheduler.service.asking.memory_headroom import MemoryHeadroom, cgroup_used
-from kscheduler.service.asking.queries_with_templates import LiveQueriesWithTemplates
 from kscheduler.service.login import Login, LoginConnections
 from kscheduler.service.metrics.api_client import event_source, informer_source, reachability_source, rest_client_source
 from kscheduler.service.metrics.background_writes import status_source, work_queue_source
@@ -140,7 +140,7 @@ class HTTPApp:
         room = MemoryHeadroom(limit, partial(cgroup_used, resident_bytes))
         self.copies = LiveCopies(room)
         """Answer questions about the state as it is."""
-        self.queries = LiveQueriesWithTemplates(parts, self.copies, self._has_synced, lambda: self.is_scheduling)
+        self.queries = LiveQueries(parts, self.copies, self._has_synced, lambda: self.is_scheduling)
         self._token = token_of(options)
         self.login: Login | None = None
         if options.serving.secure_port is not None:

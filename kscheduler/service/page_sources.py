@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 # What the status page asks about pods, answered by a copy of the process (`service.asking`).
 
-_CODE: Final = "kscheduler.service.asking.page_queries"
+_CODE: Final = "kscheduler.service.asking.page_answers_in_copy"
 _VERDICTS = msgspec.json.Decoder(list[NodeVerdict])
 _CHANGES = msgspec.json.Decoder(dict[str, HelpingChange])
 
@@ -61,7 +61,7 @@ class StatusPageQueries:
 
     async def helping_changes(self, reasons: Sequence[Sequence[str]]) -> dict[str, HelpingChange] | Unavailable:
         """For each reason, by the key of its first pod, the change that frees most of its pods."""
-        body = await self._ask(lambda code, parts, as_of: code.helping_changes(parts, as_of, reasons=reasons))
+        body = await self._ask(lambda code, parts, as_of: code.changes_or_gates(parts, as_of, reasons=reasons))
         return body if isinstance(body, Unavailable) else _CHANGES.decode(body)
 
     async def _ask(self, query: StateQuery) -> bytes | Unavailable:

@@ -57,21 +57,21 @@ def _reasons(report: ShadowReport) -> Iterator[str]:
 
 def _examples(report: ShadowReport) -> Iterator[str]:
     for kind in KINDS:
-        verdicts = report.examples.get(kind, ())
-        if not verdicts:
+        examples = report.examples.get(kind, ())
+        if not examples:
             continue
-        yield f"<h2>{kind}: the last {len(verdicts)}</h2><table><thead><tr><th>pod</th><th>theirs</th><th>ours</th>"
+        yield f"<h2>{kind}: the last {len(examples)}</h2><table><thead><tr><th>pod</th><th>theirs</th><th>ours</th>"
         yield "<th>why</th></tr></thead><tbody>"
-        for verdict in reversed(verdicts):
-            cells = (verdict.pod, verdict.theirs, verdict.ours or "no node")
-            yield f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}<td>{_why(verdict)}</td></tr>"
+        for example in reversed(examples):
+            cells = (example.pod, example.theirs, example.ours or "no node")
+            yield f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}<td>{_why(example)}</td></tr>"
         yield "</tbody></table>"
 
 
-def _why(verdict: ShadowExample) -> str:
-    if verdict.order is not None:
-        return escape(f"{verdict.order.text} (view {verdict.order.tries})")
-    parts = [escape(verdict.reason or verdict.message or "")]
-    if verdict.against is not None and (table := points_table(verdict.against)):
+def _why(example: ShadowExample) -> str:
+    if example.order is not None:
+        return escape(f"{example.order.text} (view {example.order.tries})")
+    parts = [escape(example.reason or example.message or "")]
+    if example.against is not None and (table := points_table(example.against)):
         parts.append(f"<pre>{escape(chr(10).join(table))}</pre>")
     return "".join(parts)

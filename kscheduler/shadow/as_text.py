@@ -93,18 +93,18 @@ def _examples(examples: Mapping[str, Sequence[ShadowExample]], style: Style) -> 
         if shown:
             yield ""
             yield f"{INDENT}{style.paint(f'{kind}: the last of them', BOLD)}"
-        for verdict in shown:
-            yield from (f"{INDENT}{INDENT}{line}" for line in _example(verdict))
+        for example in shown:
+            yield from (f"{INDENT}{INDENT}{line}" for line in _example(example))
 
 
-def _example(verdict: ShadowExample) -> Iterator[str]:
-    theirs, ours = printable(verdict.theirs), printable(verdict.ours or "no node")
-    yield f"{printable(verdict.pod)}: it went to {theirs}; ours: {ours}"
-    if verdict.order is not None:
-        yield f"{INDENT}{printable(verdict.order.text)} (found at try {verdict.order.tries})"
-    if verdict.ours is None and verdict.message:
-        yield f"{INDENT}{printable(verdict.message)}"
-    against = verdict.against
+def _example(example: ShadowExample) -> Iterator[str]:
+    theirs, ours = printable(example.theirs), printable(example.ours or "no node")
+    yield f"{printable(example.pod)}: it went to {theirs}; ours: {ours}"
+    if example.order is not None:
+        yield f"{INDENT}{printable(example.order.text)} (found at try {example.order.tries})"
+    if example.ours is None and example.message:
+        yield f"{INDENT}{printable(example.message)}"
+    against = example.against
     if against is None:
         return
     rejected = against.status

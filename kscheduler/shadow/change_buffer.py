@@ -35,6 +35,12 @@ class BufferedChange:
     arrived: float
     """Monotonic seconds."""
 
+    @property
+    def key(self) -> str:
+        """Of the object."""
+        found = self.new if self.new is not None else self.old
+        return "" if found is None else found.key
+
 
 class ChangeBuffer:
     """Changes in order, the oldest first."""

@@ -1,6 +1,6 @@
 """Follows a cluster: plays what the watches bring on the view, and judges each decision of the other just before.
 
-Follower.begin     the first lists are there; from now on changes go by the tape
+Follower.begin     the first lists are there; from now on changes go through the change buffer
 Follower.run       plays changes when they are ripe, in the order of their writes
 _play              a binding or a nomination is judged on the view before it; then the change is applied, as it is
 """
@@ -24,13 +24,13 @@ from kscheduler.framework.registry import Registry
 from kscheduler.in_memory.cluster import InMemoryCluster
 from kscheduler.informers.informer import Informer
 from kscheduler.shadow.change_buffer import BufferedChange, ChangeBuffer
+from kscheduler.shadow.comparison import Comparison, DifferenceKind, FollowedScheduler
 from kscheduler.shadow.left_pending import PendingReview
 from kscheduler.shadow.order_search import SearchEconomy
 from kscheduler.shadow.placements import Placements
 from kscheduler.shadow.played_moves import PlayedMoves, was_rejected
 from kscheduler.shadow.shadow_evaluator import Compare, ShadowEvaluator
 from kscheduler.shadow.sums import Sums
-from kscheduler.shadow.verdict import Comparison, DifferenceKind, FollowedScheduler
 from kscheduler.telemetry.logs import get_logger
 from kscheduler.telemetry.logs.caught import Boundary, count_caught
 
@@ -56,7 +56,7 @@ class ShadowSettings:
     """How long the other may leave a pod pending that we would place, before that counts."""
 
 
-def no_report(_verdict: Comparison) -> None:
+def no_report(_comparison: Comparison) -> None:
     """Nobody listens."""
 
 
@@ -87,7 +87,7 @@ class Follower:
         self.sums = Sums(settings.followed)
         self.placements = Placements()
         self.pending = PendingReview(settings.grace_seconds)
-        self.on_verdict: Callable[[Comparison], None] = no_report
+        self.on_comparison: Callable[[Comparison], None] = no_report
         """Called with each comparison."""
         self.begun = asyncio.Event()
         """Set once all first lists are there."""
@@ -217,20 +217,20 @@ class Follower:
         clues = None
         if len(self.change_buffer) <= SEARCHES_STOP_AT:
             clues = self._played.clues_of(change, old, self.change_buffer, self._seen, self._economy.most_tries())
-        verdict = self._judge.judge(old, new.spec.node_name, clues)
-        if clues is not None and verdict.kind not in (DifferenceKind.SAME, DifferenceKind.UNKNOWN_RULE):
-            self._economy.ended(found=verdict.order is not None)
-        if verdict.order is not None:
-            self._seen = change.version if verdict.order.seen is None else verdict.order.seen - 1
-        self.sums.add(verdict)
-        if verdict.kind is not DifferenceKind.UNKNOWN_RULE:
-            is_theirs = verdict.kind is DifferenceKind.ORDER or (
+        comparison = self._judge.judge(old, new.spec.node_name, clues)
+        if clues is not None and comparison.kind not in (DifferenceKind.SAME, DifferenceKind.UNKNOWN_RULE):
+            self._economy.ended(found=comparison.order is not None)
+        if comparison.order is not None:
+            self._seen = change.version if comparison.order.seen is None else comparison.order.seen - 1
+        self.sums.add(comparison)
+        if comparison.kind is not DifferenceKind.UNKNOWN_RULE:
+            is_theirs = comparison.kind is DifferenceKind.ORDER or (
                 # Any of the best would do for the other: ours is one of them, which node it is says nothing.
-                verdict.kind is DifferenceKind.TIE and self.sums.followed.ties_by_chance
+                comparison.kind is DifferenceKind.TIE and self.sums.followed.ties_by_chance
             )
-            ours = new.spec.node_name if is_theirs else verdict.ours
+            ours = new.spec.node_name if is_theirs else comparison.ours
             self.placements.add(new.metadata.uid, new.spec.node_name, ours)
-        self.on_verdict(verdict)
+        self.on_comparison(comparison)
 
     def _nominated(self, old: Pod, node: str) -> None:
         """The other makes room for a pod: would we, and where?"""

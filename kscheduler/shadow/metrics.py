@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from kscheduler.shadow.comparison import DifferenceKind
 from kscheduler.shadow.follower import Follower
 from kscheduler.shadow.placements import PlacementSums
 from kscheduler.shadow.sums import NOMINATIONS
-from kscheduler.shadow.verdict import DifferenceKind
 from kscheduler.telemetry.samples import Numbers, Sample, Source, gauge
 from kscheduler.telemetry.series import LabelValues, MetricSeries
 

@@ -26,7 +26,7 @@ class Move:
     @property
     def text(self) -> str:
         """For the order that is told."""
-        return f"change of {self.change.kind.plural} {(self.change.new or self.change.old or _NO_POD).key}"
+        return f"change of {self.change.kind.plural} {self.change.key}"
 
     def take_back(self, cache: Cache, absent: set[str]) -> Undo | None:
         """Undo it in the view. `absent`: UIDs of pods that the trial keeps off their nodes."""
@@ -159,7 +159,7 @@ class NodeMove(Move):
     def text(self) -> str:
         """For the order that is told."""
         verb = "arrival" if self.old is None else "removal" if self.new is None else "update"
-        return f"{verb} of node {(self.new or self.old or _NO_POD).key}"
+        return f"{verb} of node {self.change.key}"
 
     def take_back(self, cache: Cache, absent: set[str]) -> Undo | None:
         """The node as it was before."""
@@ -195,6 +195,3 @@ class Nomination(Move):
         now = cache.nominator.nominated_node(info)
         cache.nominator.nominate(PodInfo(self.old), self.old.status.nominated_node_name)
         return lambda: cache.nominator.nominate(info, now)
-
-
-_NO_POD = Pod()

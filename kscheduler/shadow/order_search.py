@@ -10,16 +10,16 @@ before that binding in two ways only:
 Which bindings those are follows from the order of its decisions. A scheduler takes pods by priority and then by
 arrival, and that order is known for pods that were never rejected: so this is tried first, with more and more of the
 last changes unseen. Then the order of bindings as it is, shifted back and forth. Then single bindings, one after the
-other. The search is bounded. What it finds is told together with the number of tries: with many tries chance explains,
-too.
+other. The search is bounded. What it finds is reported with the number of tries: after many, a match may be
+coincidence.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from kscheduler.shadow.comparison import Order
 from kscheduler.shadow.moves import BoundPod, Move, Rank, Undo
-from kscheduler.shadow.verdict import Order
 from kscheduler.state.cache import Cache
 
 # Views for one pod.

@@ -17,14 +17,6 @@ MAX_PODS: Final = 200_000
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterResource:
-    """An amount of all nodes together."""
-
-    allocatable: int
-    requested: int
-
-
-@dataclass(frozen=True, slots=True)
 class Spread:
     """How the judged pods lie."""
 
@@ -101,16 +93,3 @@ def zones_of(nodes: NodeTable) -> dict[str, str]:
     return {
         nodes.name_of(row): values[number] or "" for row, number in zip(rows.tolist(), numbers.tolist(), strict=True)
     }
-
-
-def room_of(nodes: NodeTable) -> dict[str, ClusterResource]:
-    """What all nodes have and what the pods on them request, by resource; pods are counted like one."""
-    rows = nodes.rows()
-    found = {
-        name: ClusterResource(
-            int(nodes.amounts(nodes.allocatable, name, rows).sum()),
-            int(nodes.amounts(nodes.requested, name, rows).sum()),
-        )
-        for name in sorted(nodes.resources)
-    }
-    return {**found, "pods": ClusterResource(int(nodes.allowed_pods[rows].sum()), int(nodes.pod_count[rows].sum()))}

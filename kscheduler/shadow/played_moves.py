@@ -45,7 +45,7 @@ class PlayedMoves:
             self._ranks[pod.metadata.uid] = -(pod.spec.priority or 0), self._arrivals
 
     def lost_rank(self, uid: str) -> None:
-        """The pod was rejected: it comes back to the other's queue, nobody knows when."""
+        """The pod was rejected: it comes back to the other's queue at an unknown time."""
         self._ranks.pop(uid, None)
 
     def forget(self, uid: str) -> None:

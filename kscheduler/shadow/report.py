@@ -3,11 +3,13 @@
 from typing import Final
 
 from kscheduler.answers import Answer, Names
+from kscheduler.answers.capacity import ResourceCapacity
 from kscheduler.explain.answer import Against
+from kscheduler.scenario.capacity import capacity_of, pod_capacity_of
+from kscheduler.shadow.comparison import Comparison, DifferenceKind, Order
 from kscheduler.shadow.follower import Follower
-from kscheduler.shadow.placements import Spread, room_of
+from kscheduler.shadow.placements import Spread
 from kscheduler.shadow.sums import NOMINATIONS
-from kscheduler.shadow.verdict import Comparison, DifferenceKind, Order
 
 MAX_REASONS: Final = 10
 MAX_LEFT_PENDING: Final = 20
@@ -80,13 +82,6 @@ class LeftPendingAnswer(Answer, frozen=True):
     pods: tuple[LeftPendingPod, ...]
 
 
-class ShadowRoom(Answer, frozen=True):
-    """Of one resource on all nodes."""
-
-    allocatable: int
-    requested: int
-
-
 class SpreadAnswer(Answer, frozen=True):
     """How pods are spread."""
 
@@ -128,7 +123,7 @@ class ShadowReport(Answer, frozen=True, kw_only=True):
     nominations: dict[str, int]
     evictions: EvictionCounts
     left_pending: LeftPendingAnswer
-    room: dict[str, ShadowRoom]
+    room: dict[str, ResourceCapacity]
     placements: PlacementCounts
 
 
@@ -170,7 +165,7 @@ def shadow_report(follower: Follower, seconds: float) -> ShadowReport:
             ever=follower.pending.ever,
             pods=tuple(LeftPendingPod(each.pod, each.node, round(each.seconds)) for each in left[:MAX_LEFT_PENDING]),
         ),
-        room={name: ShadowRoom(room.allocatable, room.requested) for name, room in room_of(nodes).items()},
+        room={**capacity_of(nodes, nodes.rows()), "pods": pod_capacity_of(nodes, nodes.rows())},
         placements=PlacementCounts(
             pods=placed.pods,
             left_out=placed.left_out,
@@ -182,19 +177,19 @@ def shadow_report(follower: Follower, seconds: float) -> ShadowReport:
     )
 
 
-def _example(verdict: Comparison) -> ShadowExample:
-    compared = verdict.compared
+def _example(comparison: Comparison) -> ShadowExample:
+    compared = comparison.compared
     return ShadowExample(
-        pod=verdict.pod,
-        uid=verdict.uid,
-        scheduler=verdict.scheduler,
-        kind=verdict.kind.value,
-        theirs=verdict.theirs,
-        ours=verdict.ours or None,
-        reason=verdict.reason or None,
-        message=verdict.message or None,
-        order=None if verdict.order is None else _order(verdict.order),
-        searched=verdict.was_searched,
+        pod=comparison.pod,
+        uid=comparison.uid,
+        scheduler=comparison.scheduler,
+        kind=comparison.kind.value,
+        theirs=comparison.theirs,
+        ours=comparison.ours or None,
+        reason=comparison.reason or None,
+        message=comparison.message or None,
+        order=None if comparison.order is None else _order(comparison.order),
+        searched=comparison.was_searched,
         against=compared if isinstance(compared, Against) else None,
     )
 

@@ -20,8 +20,7 @@ from kscheduler.scheduling.cycle.schedule import schedule, score_feasible
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.scheduling.runtime.guard import PluginFailure
-from kscheduler.shadow.order_search import MAX_TRIES, OrderClues, find_order
-from kscheduler.shadow.verdict import (
+from kscheduler.shadow.comparison import (
     Compared,
     Comparison,
     DifferenceKind,
@@ -31,6 +30,7 @@ from kscheduler.shadow.verdict import (
     kind_of,
     reason_of,
 )
+from kscheduler.shadow.order_search import MAX_TRIES, OrderClues, find_order
 
 # Puts a node beside the one that was decided: `explain.against.against`.
 Compare = Callable[[Decision, str], Compared]
@@ -74,14 +74,14 @@ class ShadowEvaluator:
         """
         profile, unplayed = self._profile(pod), self.unplayed(pod)
         if profile is None or unplayed:
-            return _verdict(pod, theirs, "", DifferenceKind.UNKNOWN_RULE, unplayed or "no profile has its name")
+            return _comparison(pod, theirs, "", DifferenceKind.UNKNOWN_RULE, unplayed or "no profile has its name")
         query = _Query(PodInfo(pod), profile, theirs)
         record = self._decided(profile, query.pod)
         if record.status.code is Code.ERROR:
             reason = f"{record.status.plugin or 'the cycle'} failed: {record.status.message}"
-            return _verdict(pod, theirs, "", DifferenceKind.UNKNOWN_RULE, reason)
+            return _comparison(pod, theirs, "", DifferenceKind.UNKNOWN_RULE, reason)
         if record.node_name == theirs:
-            return _verdict(pod, theirs, theirs, DifferenceKind.SAME)
+            return _comparison(pod, theirs, theirs, DifferenceKind.SAME)
         return self._differs(query, clues)
 
     def unplayed(self, pod: Pod) -> str:
@@ -118,9 +118,9 @@ class ShadowEvaluator:
             order = find_order(self._assembly.cache, clues, lambda: self._agrees(query))
         kind = kind_of(facts, self._followed, order)
         compared = self._compared(query, record) if kind is not DifferenceKind.ORDER else None
-        verdict = _verdict(query.pod.pod, query.theirs, record.node_name, kind, reason_of(kind, compared))
+        comparison = _comparison(query.pod.pod, query.theirs, record.node_name, kind, reason_of(kind, compared))
         return replace(
-            verdict,
+            comparison,
             message=record.message,
             order=order,
             compared=compared,
@@ -144,7 +144,7 @@ class ShadowEvaluator:
             try:
                 score_feasible(query.profile, record, self._assembly.cache.nodes)
             except PluginFailure:
-                return record  # the only node is it without points, too
+                return record  # it is the only node even unscored
         return record
 
     def _compared(self, query: _Query, record: SchedulingRecord) -> Compared:
@@ -166,5 +166,5 @@ def facts_of(record: SchedulingRecord, theirs: str) -> Facts:
     return Facts(is_feasible=True, behind=behind, feasible=len(names), better=better, searched=searched)
 
 
-def _verdict(pod: Pod, theirs: str, ours: str, kind: DifferenceKind, reason: str = "") -> Comparison:
+def _comparison(pod: Pod, theirs: str, ours: str, kind: DifferenceKind, reason: str = "") -> Comparison:
     return Comparison(pod.key, pod.metadata.uid, pod.spec.scheduler_name, theirs, ours, kind, reason)

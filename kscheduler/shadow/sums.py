@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from kscheduler.bounded import RecentlyUsed
-from kscheduler.shadow.verdict import Comparison, DifferenceKind, FollowedScheduler
+from kscheduler.shadow.comparison import Comparison, DifferenceKind, FollowedScheduler
 
 # Of each kind, the newest.
 MAX_EXAMPLES: Final = 20
@@ -45,20 +45,20 @@ class Sums:
         self._examples: dict[DifferenceKind, deque[Comparison]] = {}
         self._reasons: RecentlyUsed[tuple[DifferenceKind, str], ReasonCount] = RecentlyUsed(MAX_REASONS)
 
-    def add(self, verdict: Comparison) -> None:
+    def add(self, comparison: Comparison) -> None:
         """Count a comparison."""
-        kind = verdict.kind
-        self.counts[kind, verdict.scheduler] += 1
+        kind = comparison.kind
+        self.counts[kind, comparison.scheduler] += 1
         if kind is DifferenceKind.SAME:
             return
-        self.without_search += not verdict.was_searched
-        self.order_tries += verdict.order.tries if verdict.order is not None else 0
-        self._examples.setdefault(kind, deque(maxlen=MAX_EXAMPLES)).append(verdict)
-        if verdict.reason:
-            key = kind, verdict.reason
+        self.without_search += not comparison.was_searched
+        self.order_tries += comparison.order.tries if comparison.order is not None else 0
+        self._examples.setdefault(kind, deque(maxlen=MAX_EXAMPLES)).append(comparison)
+        if comparison.reason:
+            key = kind, comparison.reason
             count = self._reasons.use(key) or ReasonCount(*key)
             count.count += 1
-            count.pods.append(verdict.pod)
+            count.pods.append(comparison.pod)
             self._reasons.put(key, count)
 
     # --- reading ------------------------------------------------------------------------------------------------------
@@ -91,7 +91,7 @@ class Sums:
         return tuple(self._examples.get(kind, ()))
 
     def reasons(self, most: int) -> Sequence[ReasonCount]:
-        """The most frequent, the most frequent first."""
+        """The most frequent reasons, in descending order."""
         return sorted(self._reasons.values(), key=lambda each: (-each.count, each.reason))[:most]
 
 

@@ -9,11 +9,13 @@ from itertools import chain
 
 import numpy as np
 
+from kscheduler.answers.capacity import ResourceCapacity
+from kscheduler.scenario.capacity import capacity_of, pod_capacity_of
 from kscheduler.scenario.decide import cluster_cache
-from kscheduler.scenario.device_claims import DevicesByClass
+from kscheduler.scenario.device_counts import DevicesByClass
 from kscheduler.scenario.scenario import ClusterObjects
 from kscheduler.simulate.simulation_plan import SimulationPlan
-from kscheduler.simulate.simulation_result import DEVICES_OF_CLASS, ResourceCapacity
+from kscheduler.simulate.simulation_result import DEVICES_OF_CLASS
 from kscheduler.state.cache import Cache
 
 
@@ -22,17 +24,11 @@ def capacity_in(cache: Cache, without: Collection[str] = ()) -> dict[str, Resour
     nodes = cache.nodes
     rows = np.setdiff1d(nodes.rows(), nodes.rows_of(without)) if without else nodes.rows()
     found = {
-        name: ResourceCapacity(
-            int(nodes.amounts(nodes.allocatable, name, rows).sum()),
-            int(nodes.amounts(nodes.requested, name, rows).sum()),
-        )
-        for name in sorted(nodes.resources)
+        name: capacity
+        for name, capacity in capacity_of(nodes, rows).items()
+        if capacity.allocatable or cache.devices.class_of_resource(name) is None
     }
-    found = {
-        name: room for name, room in found.items() if room.allocatable or cache.devices.class_of_resource(name) is None
-    }
-    allowed, count = int(nodes.allowed_pods[rows].sum()), int(nodes.pod_count[rows].sum())
-    return {**found, "pods": ResourceCapacity(allowed, count)}
+    return {**found, "pods": pod_capacity_of(nodes, rows)}
 
 
 def devices_in(cache: Cache, by_class: DevicesByClass, nodes: Iterable[str]) -> dict[str, ResourceCapacity]:

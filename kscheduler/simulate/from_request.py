@@ -18,16 +18,15 @@ from kscheduler.config.reading.decode import Walk
 from kscheduler.config.types import KubeSchedulerConfiguration
 from kscheduler.explain.queries.new_pods import decoded_request, documents_of
 from kscheduler.plugins.in_tree import registry
+from kscheduler.scenario.errors import ScenarioError
 from kscheduler.scenario.fields import nearest_node
-from kscheduler.scenario.files import ScenarioError
 from kscheduler.scenario.object_files import Document
 from kscheduler.scenario.serving import Serving
 from kscheduler.simulate.requested_changes import MAX_NEW_PODS, RequestedChanges, new_objects, refuse_too_many
-from kscheduler.simulate.requested_nodes import MoreNodes, NodeEdit, refuse_too_many_nodes
+from kscheduler.simulate.requested_nodes import EFFECTS, MoreNodes, NodeEdit, refuse_too_many_nodes
 from kscheduler.simulate.simulation_result import API_VERSION
 
 KIND: Final = "SimulationRequest"
-_EFFECTS: Final = ["NoSchedule", "PreferNoSchedule", "NoExecute"]
 
 Name = Annotated[str, Meta(min_length=1)]
 Count = Annotated[int, Meta(ge=1)]
@@ -52,7 +51,7 @@ class TaintEdit(msgspec.Struct, forbid_unknown_fields=True):
 
     node: Name
     key: Name
-    effect: Annotated[str, Meta(extra_json_schema={"enum": _EFFECTS})]
+    effect: Annotated[str, Meta(extra_json_schema={"enum": list(EFFECTS)})]
     value: str = ""
     remove: bool = False
 
@@ -95,11 +94,11 @@ def read_request(body: bytes) -> SimulationRequest:
     if request.api_version != API_VERSION or request.kind != KIND:
         raise ScenarioError(f"apiVersion, kind: expected {API_VERSION}, {KIND}")
     if request.replicas is not None and not request.objects:
-        raise ScenarioError("replicas: so many pods of each of the objects, and there are none: give objects")
+        raise ScenarioError("replicas requires objects, and there are none")
     refuse_too_many_nodes(map(_more_nodes, request.add_nodes), "addNodes")
     for index, taint in enumerate(request.taints):
-        if taint.effect not in _EFFECTS:
-            raise ScenarioError(f"taints[{index}].effect: {taint.effect!r} is none of {', '.join(_EFFECTS)}")
+        if taint.effect not in EFFECTS:
+            raise ScenarioError(f"taints[{index}].effect: {taint.effect!r} is none of {', '.join(EFFECTS)}")
     return request
 
 

@@ -15,8 +15,7 @@ from kscheduler.api.new_objects import objections
 from kscheduler.api.priority import classes_of
 from kscheduler.assembly import group_apis
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
-from kscheduler.scenario.files import ScenarioError
-from kscheduler.scenario.known_kinds import known
+from kscheduler.scenario.errors import ScenarioError
 from kscheduler.scenario.manifests import (
     KIND_BY_NAME,
     NO_CLASSES,
@@ -29,7 +28,6 @@ from kscheduler.scenario.manifests import (
 )
 from kscheduler.scenario.membership import groups_not_followed, unfollowed
 from kscheduler.scenario.new_pods import WORKLOADS, NewPod, all_new_pods, misspelt_in_new, on_each_node
-from kscheduler.scenario.object_files import names_of, nothing_in, read_objects
 from kscheduler.scenario.scenario import ClusterObjects
 from kscheduler.scenario.serving import Serving
 from kscheduler.scenario.unreadable import LeftOut, notes_of, readable, unreadable_quantity
@@ -49,21 +47,6 @@ from kscheduler.state.group_apis import GroupAPI
 Tree = dict[str, Any]
 # Problems of new objects that are reported, a line each.
 MAX_PROBLEMS: Final = 20
-
-
-def cluster_of_file(given: Sequence[str], served: Serving) -> Manifests:
-    """The objects that kubectl has printed into files. Raises `ScenarioError`."""
-    notes: list[str] = []
-    documents = read_objects(given, notes)
-    if not documents:
-        raise nothing_in(given)
-    documents = known(documents, notes)
-    found = sorted_out(documents, apis=group_apis(served.config))
-    found.notes[:0] = notes
-    found.note_others()
-    found.note_no_nodes(names_of(given))
-    found.note_no_devices(names_of(given))
-    return found
 
 
 def planned(
@@ -196,7 +179,10 @@ def _names(nodes: Iterable[KubeObject]) -> frozenset[str]:
 def _what_a_server_would_take(
     requested_changes: RequestedChanges,
 ) -> tuple[RequestedChanges, list[str]]:
-    """The wishes without what cannot be read, and a note for each. Raises `ScenarioError` for what would be refused."""
+    """The requested changes without what cannot be read, and a note for each.
+
+    Raises `ScenarioError` for what would be refused.
+    """
     named = objections({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": requested_changes.namespace}})
     if named:
         raise ScenarioError(f"namespace: {named[0].removeprefix('metadata.name: ')}")
@@ -258,8 +244,8 @@ def _new_of(
         added.notes.extend(misspelt_in_new(document))
         if requested_changes.replicas is None and (note := makes_no_pods(document)):
             added.notes.append(note)
-    besides = [each for each in documents if each.tree.get("kind") != PODS.name]
-    others = sorted_out(besides, namespace=requested_changes.namespace, apis=apis, classes=added.priority_classes)
+    not_pods = [each for each in documents if each.tree.get("kind") != PODS.name]
+    others = sorted_out(not_pods, namespace=requested_changes.namespace, apis=apis, classes=added.priority_classes)
     others.note_others(WORKLOADS)
     added.notes.extend(others.notes)
     added.priority_classes |= others.priority_classes
@@ -272,7 +258,7 @@ def _new_of(
     for new in all_new_pods(documents, requested_changes.namespace, requested_changes.replicas):
         if running.is_there(new):  # before its claims, which are there, too
             continue
-        for document in new.besides:
+        for document in new.accompanying:
             kind = KIND_BY_NAME[str(document.tree["kind"])]
             added.objects[kind.plural].append(read_object(document, kind, added))
         is_daemon = new.workload is not None and new.workload[0] == "DaemonSet"

@@ -4,16 +4,15 @@ Nothing here knows a scheduler's rules: a command that the running service answe
 them.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from kscheduler.api.core import Taint
 from kscheduler.api.kinds import KINDS, RESOURCE_CLAIM_TEMPLATES
 from kscheduler.api.priority import PRIORITY_CLASS
+from kscheduler.scenario.errors import ScenarioError
 from kscheduler.scenario.fields import nearest
-from kscheduler.scenario.files import ScenarioError, named_files, source_name
+from kscheduler.scenario.files import named_files, source_name
 from kscheduler.scenario.known_kinds import known
 from kscheduler.scenario.new_objects import called
 from kscheduler.scenario.new_pods import WORKLOADS, counts_in, pods_wanted, why_none
@@ -161,38 +160,3 @@ def why_no_pods(documents: Sequence[Document], replicas: int | None) -> str:
             found.append(f"{called(document)}{f' (do you mean {near}?)' if near else ''}")
     named = f": {', '.join(found)}" if found else ""
     return f"no pod and nothing that makes pods{named}"
-
-
-# Changes of a cluster as flags spell them. Each function raises `ScenarioError` for a text that it cannot read.
-
-_COUNT: Final = re.compile(r"[0-9]{1,100}")
-_TAINT: Final = re.compile(r"(?P<key>[^=:-][^=:]*?)(=(?P<value>[^:]*))?:(?P<effect>[A-Za-z]+)(?P<removes>-?)")
-EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
-
-
-def more_nodes(text: str) -> MoreNodes:
-    """`COUNT:NODE`."""
-    count, colon, like = text.partition(":")
-    if not (colon and like and _COUNT.fullmatch(count) and int(count)):
-        raise ScenarioError(f"--add-nodes {text}: COUNT:NODE was expected, such as 3:node-7")
-    return MoreNodes(int(count), like)
-
-
-def labelled(text: str) -> NodeEdit:
-    """`NODE:KEY=VALUE` or `NODE:KEY-`."""
-    node, colon, label = text.partition(":")
-    key, equals, value = label.partition("=")
-    if not (node and colon and key) or (not equals and not key.endswith("-")):
-        raise ScenarioError(f"--label-node {text}: NODE:KEY=VALUE or NODE:KEY- was expected")
-    return NodeEdit(node, labels={key: value} if equals else {key.removesuffix("-"): None})
-
-
-def tainted(text: str) -> NodeEdit:
-    """`NODE:KEY=VALUE:EFFECT`, with a minus sign at its end to take it away."""
-    node, colon, taint = text.partition(":")
-    found = _TAINT.fullmatch(taint)
-    if not (node and colon) or found is None or found["effect"] not in EFFECTS:
-        effects = ", ".join(EFFECTS)
-        raise ScenarioError(f"--taint-node {text}: NODE:KEY=VALUE:EFFECT was expected, with one of {effects}")
-    chosen = Taint(key=found["key"], value=found["value"] or "", effect=found["effect"])
-    return NodeEdit(node, taint=chosen, removes_taint=bool(found["removes"]))

@@ -5,10 +5,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from kscheduler.api.core import Taint
-from kscheduler.scenario.files import ScenarioError
+from kscheduler.scenario.errors import ScenarioError
 
 # Of one question.
 MAX_NEW_NODES: Final = 10_000
+# Of taints.
+EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Workloads that run in the cluster already.
 
 The problem: the manifest of a Deployment that has 40 pods and now asks for 50 is meant as "10 more", that of a
-DaemonSet that runs on all nodes as "is there room on the new ones"; but new pods come besides those that there are. The
+DaemonSet that runs on all nodes as "is there room on the new ones"; but new pods come beside those there are. The
 idea: a note with the numbers, wherever a pod of the cluster has such a controller. Pods that can be there once only, of
 a StatefulSet one per ordinal and of a DaemonSet one per node, are not made again.
 """
@@ -13,9 +13,9 @@ from typing import Final
 
 from kscheduler.api.core import Pod
 from kscheduler.scenario.new_pods import NewPod
+from kscheduler.scenario.owners import owners_in
 from kscheduler.scenario.scenario import ClusterObjects
 
-_HASH: Final = "pod-template-hash"
 # Kinds whose new pods have names that no pod has.
 _ALIKE: Final = ("Deployment", "ReplicaSet", "ReplicationController", "Job")
 
@@ -100,11 +100,7 @@ def _them(count: int) -> str:
 
 def _running(objects: ClusterObjects) -> Counter[Workload]:
     """How many pods each workload has; those of a Deployment count for its ReplicaSet, too."""
-    deployments: dict[tuple[str, str], str] = {}
-    for found in objects.replicasets:
-        owner = found.metadata.controller
-        if owner is not None and owner.kind == "Deployment":
-            deployments[found.metadata.namespace, found.metadata.name] = owner.name
+    owner_of = owners_in(objects.replicasets)
     running = Counter[Workload]()
     for pod in objects.pods:
         owner = pod.metadata.controller
@@ -112,14 +108,7 @@ def _running(objects: ClusterObjects) -> Counter[Workload]:
             continue
         namespace = pod.metadata.namespace
         running[owner.kind, namespace, owner.name] += 1
-        if owner.kind == "ReplicaSet":
-            deployment = deployments.get((namespace, owner.name)) or _deployment_of(pod, owner.name)
-            if deployment:
-                running["Deployment", namespace, deployment] += 1
+        top = owner_of(pod)
+        if top is not None and top != (owner.kind, owner.name):
+            running[top[0], namespace, top[1]] += 1
     return running
-
-
-def _deployment_of(pod: Pod, replica_set: str) -> str:
-    """By its name, where the ReplicaSets are not among the objects: `web-5d9c` with the hash `5d9c` is of `web`."""
-    end = f"-{pod.metadata.labels.get(_HASH, '')}"
-    return replica_set.removesuffix(end) if end != "-" and replica_set.endswith(end) else ""

@@ -16,6 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from kscheduler.aio.clock import VirtualClock
+from kscheduler.answers.capacity import ResourceCapacity
 from kscheduler.api.core import Pod, PodStatus
 from kscheduler.api.kinds import KINDS, NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Kind
 from kscheduler.api.meta import Condition, KubeObject
@@ -31,15 +32,15 @@ from kscheduler.in_memory.cluster import ShownSoon, WrittenNominations
 from kscheduler.plugins.dynamic_resources.plugin import DynamicResources
 from kscheduler.plugins.in_tree import registry
 from kscheduler.scenario.decide import scenario_ports
-from kscheduler.scenario.device_claims import DevicesByClass
-from kscheduler.scenario.files import ScenarioError
+from kscheduler.scenario.device_counts import DevicesByClass
+from kscheduler.scenario.errors import ScenarioError
 from kscheduler.scenario.scenario import ClusterObjects
 from kscheduler.scheduling.profiles import Profiles
 from kscheduler.scheduling.supervision.supervisor import CircuitObserver
 from kscheduler.simulate.cluster_capacity import capacity_before, capacity_in, devices_in
 from kscheduler.simulate.simulated_claims import SimulatedClaims
 from kscheduler.simulate.simulation_plan import SimulationPlan
-from kscheduler.simulate.simulation_result import PENDING, REMOVAL, Evicted, Placed, ResourceCapacity, StillPending
+from kscheduler.simulate.simulation_result import PENDING, REMOVAL, Evicted, Placed, StillPending
 from kscheduler.state.pod_groups import PodGroupTable
 
 # Turns of the event loop in which a chain of awaits comes to its end.

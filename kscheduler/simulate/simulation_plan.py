@@ -13,8 +13,8 @@ from kscheduler.config.loader import LoadedConfig
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.framework.registry import Registry
 from kscheduler.scenario.device_claims import slices_like
+from kscheduler.scenario.errors import ScenarioError
 from kscheduler.scenario.fields import nearest_node
-from kscheduler.scenario.files import ScenarioError
 from kscheduler.scenario.scenario import ClusterObjects
 from kscheduler.simulate.requested_nodes import MoreNodes, NodeEdit
 from kscheduler.state.cache import Cache
@@ -66,8 +66,7 @@ class SimulationPlan:
         found = {node.metadata.name: node for node in self.objects.nodes}
         for edit in self.edits:
             found[edit.node] = edited(_known(found, edit.node, self.where), edit)
-        for more, copy in self._copied(found):
-            del more
+        for _, copy in self._copied(found):
             found[copy.metadata.name] = copy
         for name in (*self.cordoned, *self.drained):
             found[name] = cordoned(_known(found, name, self.where))

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final, Literal
 from msgspec import Meta, field
 
 from kscheduler.answers import Names, ReadAnswer
+from kscheduler.answers.capacity import ResourceCapacity
 from kscheduler.answers.schema import IN_SCHEMA, definitions, root_schema
 
 API_VERSION: Final = "simulate.kscheduler.io/v1"
@@ -80,13 +81,6 @@ class Drained(ReadAnswer, frozen=True):
         Names, Meta(description="Evicted pods that no controller makes anew: kubectl drain wants --force for them.")
     ]
     staying: Annotated[Names, Meta(description="Pods of DaemonSets and of the node itself.")]
-
-
-class ResourceCapacity(ReadAnswer, frozen=True):
-    """Of one resource on all nodes, in the scheduler's units (cpu in thousandths)."""
-
-    allocatable: int
-    requested: int
 
 
 class RoomOfNodes(ReadAnswer, frozen=True):

@@ -7,7 +7,7 @@ import pytest
 from kscheduler.cli import VERBS as COMMANDS
 from kscheduler.cli.kubectl_plugin import VERBS, complete, main
 from kscheduler.cli.refusal import OF_KSCHEDULER, OF_KUBECTL
-from kscheduler.service.asking.query_functions import PLAY_SECONDS
+from kscheduler.service.asking.answers_in_copy import PLAY_SECONDS
 
 
 def test_each_verb_has_its_help_and_may_ask_the_service(capsys: pytest.CaptureFixture[str]) -> None:

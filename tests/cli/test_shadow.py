@@ -11,8 +11,8 @@ from kscheduler.cli import main
 from kscheduler.cli.commands import shadow
 from kscheduler.shadow.as_page import shadow_page
 from kscheduler.shadow.as_text import shadow_text
+from kscheduler.shadow.comparison import KSCHEDULER, KUBE_SCHEDULER
 from kscheduler.shadow.report import ShadowReport
-from kscheduler.shadow.verdict import KSCHEDULER, KUBE_SCHEDULER
 
 
 def parsed(*words: str) -> argparse.Namespace:

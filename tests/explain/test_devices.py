@@ -123,7 +123,7 @@ def test_the_claim_for_extended_resources_of_a_running_pod_is_its_own(is_in_serv
         profile = profile_of(read, cache, None, Ports())
         decision = prepare_over(query.scenario, cache, profile).decide()
     else:
-        decision = query.explanation()
+        decision = query.decide()
     assert decision.record is not None
     assert decision.record.node_name == "a"
 

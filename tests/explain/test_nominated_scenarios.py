@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from kscheduler.scenario.decide import decide
-from kscheduler.scenario.files import ScenarioError
+from kscheduler.scenario.errors import ScenarioError
 from kscheduler.scenario.scenario import parse_scenario
 from tests.explain.as_json import decision_tree
 from tests.explain.scenarios import Tree, node_tree, pod_tree, scenario_line

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from kscheduler.explain.pod_text import decision_text
 from kscheduler.scenario.decide import Decision, decide
-from kscheduler.scenario.files import ScenarioError
+from kscheduler.scenario.errors import ScenarioError
 from kscheduler.scenario.scenario import parse_scenario, read_scenarios
 from tests.effort import example_count
 from tests.explain.as_json import decision_tree

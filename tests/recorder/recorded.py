@@ -7,12 +7,13 @@ from pathlib import Path
 from benchmarks.recorder.random_cluster import RandomCluster
 from kscheduler.config.loader import LoadedConfig, default_configuration
 from kscheduler.framework.registry import Registry
+from kscheduler.recorder.blocks import BlockReader
 from kscheduler.recorder.building import flight_recorder
 from kscheduler.recorder.flight_recorder import FlightRecorder, RecordSettings
 from kscheduler.recorder.replaying.recorded_configuration import configured_as
 from kscheduler.recorder.replaying.replay import Replay, runs_of
 from kscheduler.recorder.replaying.replayed_scheduler import Configure
-from kscheduler.recorder.segments import BlockReader, segments_in
+from kscheduler.recorder.segments import segments_in
 
 # Turns after which the recorder does what is due: the half seconds of a service.
 TEND_EVERY = 50

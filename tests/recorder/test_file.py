@@ -7,19 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kscheduler.recorder.segments import (
-    HEADER,
-    MAGIC,
-    BlockPacker,
-    BlockReader,
-    SegmentError,
-    is_writable,
-    make_room,
-    name_of,
-    new_run,
-    segment_path,
-    segments_in,
-)
+from kscheduler.recorder.blocks import HEADER, MAGIC, BlockPacker, BlockReader, SegmentError
+from kscheduler.recorder.segments import is_writable, make_room, name_of, new_run, segment_path, segments_in
 
 DATA = st.lists(st.binary(max_size=200), max_size=8)
 

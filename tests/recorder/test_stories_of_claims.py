@@ -25,7 +25,7 @@ from kscheduler.recorder.entries import Op
 from kscheduler.recorder.replaying.replay import Report
 from kscheduler.recorder.restored_state import SnapshotRestore
 from kscheduler.recorder.segments import SegmentReader, segments_in
-from kscheduler.recorder.snapshot import SchedulerSnapshot, take
+from kscheduler.recorder.snapshot import SchedulerSnapshot, snapshot_of
 from tests.effort import sampled
 from tests.plugins.dynamic_resources.stage import allocation, claim, device_class, devices_of
 from tests.recorder.recorded import record, replayed
@@ -213,7 +213,7 @@ def test_what_a_followed_decision_has_reserved_is_not_given_to_the_next_pod(
 def state_of(assembly: Assembly) -> tuple[SchedulerSnapshot, dict[str, Any]]:
     """A snapshot, and what it says of the state."""
     objects: dict[Kind, list[Any]] = {RESOURCE_CLAIMS: [], DEVICE_CLASSES: []}
-    taken = take(assembly, objects, {}, 0, {}, 0)
+    taken = snapshot_of(assembly, objects, {}, 0, {}, 0)
     *_, (_, _, state) = taken.entries()
     return taken, state
 

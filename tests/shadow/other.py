@@ -18,8 +18,8 @@ from kscheduler.explain.against import against
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.plugins.in_tree import registry
 from kscheduler.scheduling.cycle.schedule import schedule
+from kscheduler.shadow.comparison import KSCHEDULER, Comparison, DifferenceKind, FollowedScheduler
 from kscheduler.shadow.follower import Follower, ShadowSettings
-from kscheduler.shadow.verdict import KSCHEDULER, Comparison, DifferenceKind, FollowedScheduler
 from kscheduler.state.cache import Cache
 
 NAME = "kscheduler"
@@ -28,8 +28,8 @@ NAME = "kscheduler"
 def followed_by(
     config: LoadedConfig | None = None, followed: FollowedScheduler = KSCHEDULER, **settings: Any
 ) -> tuple[Follower, list[Comparison], VirtualClock]:
-    """A follower that has begun, and the verdicts that it reaches. Needs a running loop."""
-    clock, verdicts = VirtualClock(), list[Comparison]()
+    """A follower that has begun, and the comparisons that it reaches. Needs a running loop."""
+    clock, comparisons = VirtualClock(), list[Comparison]()
     follower = Follower(
         config or default_configuration(),
         registry(),
@@ -37,9 +37,9 @@ def followed_by(
         against,
         clock,
     )
-    follower.on_verdict = verdicts.append
+    follower.on_comparison = comparisons.append
     follower.begin()
-    return follower, verdicts, clock
+    return follower, comparisons, clock
 
 
 def versioned(obj: Any, version: int) -> Any:
@@ -158,5 +158,5 @@ class OtherScheduler:
             self.write(0)
 
 
-def kinds(verdicts: list[Comparison]) -> list[DifferenceKind]:
-    return [verdict.kind for verdict in verdicts]
+def kinds(comparisons: list[Comparison]) -> list[DifferenceKind]:
+    return [comparison.kind for comparison in comparisons]

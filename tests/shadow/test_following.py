@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kscheduler.api.core import Node
 from kscheduler.api.kinds import NODES, PODS
 from kscheduler.framework.nodes.node_table import NodeTable
-from kscheduler.shadow.verdict import (
+from kscheduler.shadow.comparison import (
     KSCHEDULER,
     KUBE_SCHEDULER,
     Comparison,
@@ -66,23 +66,23 @@ def play(other: OtherScheduler, steps: Steps, priority: Callable[[int], int] = l
 
 
 async def followed(steps: Steps, priority: Callable[[int], int] = lambda _: 0) -> list[Comparison]:
-    follower, verdicts, clock = followed_by()
+    follower, comparisons, clock = followed_by()
     other = OtherScheduler(Written(follower), four_nodes())
     play(other, steps, priority)
     await clock.advance(10.0)
     await follower.play_ripe()
     assert not len(follower.change_buffer)
-    return verdicts
+    return comparisons
 
 
 @settings(deadline=None, max_examples=25)
 @given(st.lists(STEPS, max_size=60))
 def test_equal_rules_differ_by_order_at_most(steps: Steps) -> None:
     """The other decides in the order of arrival; its bindings are written in any order, its watch is late."""
-    verdicts = asyncio.run(followed(steps))
-    assert set(kinds(verdicts)) <= EXPLAINED, [v for v in verdicts if v.kind not in EXPLAINED]
-    for verdict in verdicts:
-        assert (verdict.order is not None) is (verdict.kind is DifferenceKind.ORDER), (
+    comparisons = asyncio.run(followed(steps))
+    assert set(kinds(comparisons)) <= EXPLAINED, [v for v in comparisons if v.kind not in EXPLAINED]
+    for comparison in comparisons:
+        assert (comparison.order is not None) is (comparison.kind is DifferenceKind.ORDER), (
             "an order is shown, or not claimed"
         )
 
@@ -124,7 +124,7 @@ def summary(nodes: NodeTable) -> list[tuple[str, int, int, list[str]]]:
 
 async def test_a_real_difference_is_not_called_an_order() -> None:
     """The other binds each pod to the fullest node that fits: no order of bindings makes that ours."""
-    follower, verdicts, clock = followed_by()
+    follower, comparisons, clock = followed_by()
     written = Written(follower)
     for number in range(4):
         written.put(NODES, make_node(f"n{number}", cpu="8", pods="110"))
@@ -133,17 +133,19 @@ async def test_a_real_difference_is_not_called_an_order() -> None:
         written.put(PODS, on_node(pod, "n0"))
     await clock.advance(10.0)
     await follower.play_ripe()
-    found = kinds(verdicts)
+    found = kinds(comparisons)
     assert found.count(DifferenceKind.DIFFERENT_SCORE) >= 15
     reasons = follower.sums.reasons(3)
     assert reasons[0].reason == "NodeResourcesFit gives our node more points"
-    compared = next(verdict.compared for verdict in verdicts if verdict.kind is DifferenceKind.DIFFERENT_SCORE)
+    compared = next(
+        comparison.compared for comparison in comparisons if comparison.kind is DifferenceKind.DIFFERENT_SCORE
+    )
     assert compared is not None
     assert {each.plugin for each in compared.points} >= {"NodeResourcesFit", "TaintToleration"}
 
 
 async def test_a_node_that_we_reject_names_plugin_and_reason() -> None:
-    follower, verdicts, clock = followed_by()
+    follower, comparisons, clock = followed_by()
     written = Written(follower)
     written.put(NODES, make_node("small", cpu="1"))
     written.put(NODES, make_node("tainted", spec={"taints": [{"key": "gpu", "effect": "NoSchedule"}]}))
@@ -151,23 +153,23 @@ async def test_a_node_that_we_reject_names_plugin_and_reason() -> None:
     written.put(PODS, on_node(pod, "tainted"))
     await clock.advance(10.0)
     await follower.play_ripe()
-    (verdict,) = verdicts
-    assert verdict.kind is DifferenceKind.NOT_FEASIBLE
-    assert verdict.reason == "TaintToleration: node(s) had untolerated taint(s)"
-    assert (verdict.theirs, verdict.ours) == ("tainted", "small")
+    (comparison,) = comparisons
+    assert comparison.kind is DifferenceKind.NOT_FEASIBLE
+    assert comparison.reason == "TaintToleration: node(s) had untolerated taint(s)"
+    assert (comparison.theirs, comparison.ours) == ("tainted", "small")
 
 
 async def test_a_pod_for_which_we_have_no_node_says_so() -> None:
-    follower, verdicts, clock = followed_by()
+    follower, comparisons, clock = followed_by()
     written = Written(follower)
     written.put(NODES, make_node("small", cpu="1"))
     pod = written.put(PODS, make_pod("web", requests={"cpu": "2"}))
     written.put(PODS, on_node(pod, "small"))
     await clock.advance(10.0)
     await follower.play_ripe()
-    (verdict,) = verdicts
-    assert (verdict.kind, verdict.ours) == (DifferenceKind.NOT_FEASIBLE, "")
-    assert "Insufficient cpu" in verdict.message
+    (comparison,) = comparisons
+    assert (comparison.kind, comparison.ours) == (DifferenceKind.NOT_FEASIBLE, "")
+    assert "Insufficient cpu" in comparison.message
     assert follower.placements.sums(follower.assembly.cache.nodes).unplaced == 1
 
 
@@ -189,7 +191,7 @@ async def test_reality_is_applied_and_never_our_own_choice() -> None:
     ("program", "real"), [pytest.param(KUBE_SCHEDULER, 0, id="by-chance"), pytest.param(KSCHEDULER, 1, id="fixed-rule")]
 )
 async def test_a_tie_is_excused_for_who_takes_any_of_the_best_only(program: FollowedScheduler, real: int) -> None:
-    follower, verdicts, clock = followed_by(followed=program)
+    follower, comparisons, clock = followed_by(followed=program)
     written = Written(follower)
     for number in range(8):
         written.put(NODES, make_node(f"n{number}"))
@@ -201,8 +203,8 @@ async def test_a_tie_is_excused_for_who_takes_any_of_the_best_only(program: Foll
     written.put(PODS, on_node(pod, "n0" if decided.node_name != "n0" else "n1"))
     await clock.advance(10.0)
     await follower.play_ripe()
-    (verdict,) = verdicts
-    assert verdict.kind is DifferenceKind.TIE
+    (comparison,) = comparisons
+    assert comparison.kind is DifferenceKind.TIE
     assert follower.sums.real_differences == real
     assert follower.placements.sums(follower.assembly.cache.nodes).elsewhere == real
 
@@ -255,7 +257,7 @@ async def test_nominations_are_compared_with_our_preemption() -> None:
 
 
 async def test_what_a_shadow_does_not_play_is_an_unknown_rule() -> None:
-    follower, verdicts, clock = followed_by()
+    follower, comparisons, clock = followed_by()
     written = Written(follower)
     written.put(NODES, make_node("a"))
     claims = [{"name": "gpu", "resourceClaimName": "gpu"}]
@@ -263,13 +265,13 @@ async def test_what_a_shadow_does_not_play_is_an_unknown_rule() -> None:
     written.put(PODS, on_node(pod, "a"))
     await clock.advance(10.0)
     await follower.play_ripe()
-    (verdict,) = verdicts
-    assert verdict.kind is DifferenceKind.UNKNOWN_RULE
-    assert "device claims" in verdict.reason
+    (comparison,) = comparisons
+    assert comparison.kind is DifferenceKind.UNKNOWN_RULE
+    assert "device claims" in comparison.reason
 
 
 async def test_pods_of_other_names_and_pods_made_with_a_node_are_not_judged() -> None:
-    follower, verdicts, clock = followed_by()
+    follower, comparisons, clock = followed_by()
     written = Written(follower)
     written.put(NODES, make_node("a"))
     foreign = written.put(PODS, make_pod("foreign", schedulerName="somebody"))
@@ -277,13 +279,13 @@ async def test_pods_of_other_names_and_pods_made_with_a_node_are_not_judged() ->
     written.put(PODS, make_pod("static", node="a"))
     await clock.advance(10.0)
     await follower.play_ripe()
-    assert verdicts == []
+    assert comparisons == []
     assert follower.sums.not_evaluated == 1
     assert follower.assembly.cache.statistics().pods == 2, "they take their room all the same"
 
 
 async def test_an_unreadable_object_costs_itself_only() -> None:
-    follower, verdicts, clock = followed_by()
+    follower, comparisons, clock = followed_by()
     written = Written(follower)
     written.put(NODES, make_node("a"))
     broken = written.put(PODS, make_pod("broken", requests={"cpu": "a lot"}))
@@ -292,4 +294,4 @@ async def test_an_unreadable_object_costs_itself_only() -> None:
     written.put(PODS, on_node(pod, "a"))
     await clock.advance(10.0)
     await follower.play_ripe()
-    assert [verdict.pod for verdict in verdicts if verdict.kind is DifferenceKind.SAME] == ["default/web"]
+    assert [comparison.pod for comparison in comparisons if comparison.kind is DifferenceKind.SAME] == ["default/web"]

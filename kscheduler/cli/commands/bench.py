@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from kscheduler.cli.interruption import signals_as_usual
 from kscheduler.cli.parser import text
-from kscheduler.cli.refusal import refuse
+from kscheduler.cli.refusal import FAILED, INTERRUPTED, refuse
 from kscheduler.config.errors import ConfigError
 
 if TYPE_CHECKING:
     from kscheduler.bench.figures import Figures
     from kscheduler.bench.scenario import BenchmarkScenario
 
-_FAILED, _INTERRUPTED = 1, 130
 _DESCRIPTION = """\
 Play scheduler_perf's scenarios, and some of our own, in process: the real queue, cache, handlers and all default
 plugins, every node scored, metrics and records on; a stand-in for the API server answers at once. Each scenario has a
@@ -83,9 +82,9 @@ def run(args: argparse.Namespace) -> int:
         return _play(chosen, args.plugin, as_json=args.json)
     except TemplateError as error:
         print(f"kscheduler bench: {error}", file=sys.stderr)
-        return _FAILED
+        return FAILED
     except KeyboardInterrupt:
-        return _INTERRUPTED
+        return INTERRUPTED
 
 
 def _chosen(scenarios: "Mapping[str, BenchmarkScenario]", names: Sequence[str]) -> "list[BenchmarkScenario]":
@@ -120,4 +119,4 @@ def _play(chosen: "Sequence[BenchmarkScenario]", plugins: Sequence[str], *, as_j
             print(figures.row(result), flush=True)
     if as_json:
         print(figures.as_json(results))
-    return 0 if all(result.is_complete for result in results) else _FAILED
+    return 0 if all(result.is_complete for result in results) else FAILED

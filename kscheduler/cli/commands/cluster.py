@@ -14,13 +14,12 @@ from kscheduler.cli.log_flags import add_log_flags, configure_logs
 from kscheduler.cli.named_config import add_feature_gates, add_plugin_flags, configuration_reader, feature_gates
 from kscheduler.cli.parser import port, text
 from kscheduler.cli.record_flags import RedactionKeyError, add_record_flags, redaction_key
-from kscheduler.cli.refusal import missing_extra, refuse
+from kscheduler.cli.refusal import FAILED, INTERRUPTED, missing_extra, refuse
 from kscheduler.config.errors import ConfigError
 
 if TYPE_CHECKING:
     from kscheduler.embedded.demo.cluster import ClusterOptions
 
-_FAILED, _INTERRUPTED = 1, 130
 _DESCRIPTION = """\
 Serve a whole cluster from one process: an API server that kubectl can talk to, nodes of mixed sizes in three zones, and
 hollow kubelets that run pods and reject those that do not fit. Controllers turn Deployments, Jobs and the like into
@@ -123,10 +122,10 @@ def run(args: argparse.Namespace) -> int:
     try:
         asyncio.run(serve_cluster(_options(args, scheduling), sys.stdout))
     except (asyncio.CancelledError, KeyboardInterrupt):
-        return _INTERRUPTED
+        return INTERRUPTED
     except DemoFailedError as error:
         print(f"kscheduler cluster: {error}", file=sys.stderr)
-        return _FAILED
+        return FAILED
     except OSError as error:
         where = error.filename or f"--host {args.host} --port {args.port}"
         return refuse(f"cannot serve the cluster: {where}: {error.strerror or error}")

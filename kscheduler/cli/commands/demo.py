@@ -8,9 +8,8 @@ from typing import Any
 from kscheduler.cli.embedded_flags import taken_port, wrong_count
 from kscheduler.cli.interruption import signals_as_usual
 from kscheduler.cli.parser import port
-from kscheduler.cli.refusal import missing_extra, refuse
+from kscheduler.cli.refusal import FAILED, INTERRUPTED, missing_extra, refuse
 
-_FAILED, _INTERRUPTED = 1, 130
 _DESCRIPTION = """\
 Start an embedded cluster with hollow nodes and, over HTTP, the scheduler as a process of its own; create mixed nodes
 and pods; watch them being bound; check the result independently. Exit code 0 only if every pod that could be bound is
@@ -54,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
         return asyncio.run(play(options, sys.stdout))
     except (asyncio.CancelledError, KeyboardInterrupt):
         print("\ninterrupted; all processes have ended", file=sys.stderr)
-        return _INTERRUPTED
+        return INTERRUPTED
     except DemoFailedError as error:
         print(f"kscheduler demo: {error}", file=sys.stderr)
-        return _FAILED
+        return FAILED

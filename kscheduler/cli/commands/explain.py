@@ -33,12 +33,13 @@ from kscheduler.explain.group_answer import with_commands
 from kscheduler.explain.queries.explain_query import ExplainQuery, GroupExplainQuery
 from kscheduler.explain.queries.from_files import PodSelection, queries_from
 from kscheduler.explain.queries.live import live_query, new_pod_queries
-from kscheduler.explain.queries.named import live_group_query, live_pod_of
+from kscheduler.explain.queries.named_groups import live_group_query
+from kscheduler.explain.queries.named_workloads import live_pod_of
 from kscheduler.explain.schema import schema_text
 from kscheduler.explain.suggestions.kubectl_flags import KubectlFlags
 from kscheduler.scenario.decide import Decision
 from kscheduler.scenario.decide_group import GroupDecision
-from kscheduler.scenario.files import ScenarioError
+from kscheduler.scenario.errors import ScenarioError
 from kscheduler.scenario.serving import Serving
 from kscheduler.text import Style, json_line, printable, style_of
 
@@ -114,7 +115,7 @@ async def _answered(
     answers, problems = [], []
     for query in queries:
         try:
-            answers.append((query, await query.explain_with_extenders(client, decides)))
+            answers.append((query, await query.fetch_and_decide(client, decides)))
         except ScenarioError as problem:
             problems.append(problem)
     _leave_out(problems, is_all=not answers)
@@ -127,7 +128,7 @@ def _answered_in_turn(queries: Iterable[ExplainQuery | GroupExplainQuery]) -> It
     is_all = True
     for query in queries:
         try:
-            decision = query.explanation()
+            decision = query.decide()
         except ScenarioError as problem:
             problems.append(problem)
         else:

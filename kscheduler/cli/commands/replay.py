@@ -23,7 +23,7 @@ from kscheduler.cli.named_config import (
     misspelt_in,
 )
 from kscheduler.cli.parser import StoreText
-from kscheduler.cli.refusal import refuse
+from kscheduler.cli.refusal import BAD_INPUT, refuse
 
 if TYPE_CHECKING:
     from kscheduler.assembly.configured import Configured
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from kscheduler.recorder.alternatives.comparing import RecordedRun
     from kscheduler.recorder.replaying.replay import Replay
 
-_EQUAL, _DIFFERENT, _BAD_INPUT = 0, 1, 2
+_EQUAL, _DIFFERENT = 0, 1
 
 _DESCRIPTION = """\
 Decide a recording again with the same configuration and the same code, and compare each decision: node, victims,
@@ -86,8 +86,8 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 def run(args: argparse.Namespace) -> int:
     """Print the answer and return the exit code; a problem is a line on standard error."""
     from kscheduler.config.errors import ConfigError
+    from kscheduler.recorder.blocks import SegmentError
     from kscheduler.recorder.replaying.replay import RecordingError
-    from kscheduler.recorder.segments import SegmentError
 
     if args.schema:
         return _print_schema()
@@ -103,7 +103,7 @@ def run(args: argparse.Namespace) -> int:
         raise  # the reader of our output has gone: no file of the recording is to blame
     except OSError as problem:
         refuse(f"{problem.filename or args.recording}: {problem.strerror or problem}")
-    return _BAD_INPUT
+    return BAD_INPUT
 
 
 def _print_schema() -> int:

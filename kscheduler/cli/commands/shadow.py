@@ -27,16 +27,15 @@ from kscheduler.cli.debugging import debuggers_in_service
 from kscheduler.cli.log_flags import add_log_flags, configure_logs
 from kscheduler.cli.named_config import add_feature_gates, mistakes_in_file, with_mistakes_in_file
 from kscheduler.cli.parser import duration, port, text
-from kscheduler.cli.refusal import refuse
+from kscheduler.cli.refusal import refuse, say
 from kscheduler.cli.serving_flags import address_and_port, why_not_listening
 from kscheduler.config.durations import seconds
 from kscheduler.server.serving import HTTPServing
-from kscheduler.text import printable
 
 if TYPE_CHECKING:
     from kscheduler.service.shadowing import ShadowOptions
+    from kscheduler.shadow.comparison import FollowedScheduler
     from kscheduler.shadow.report import ShadowReport
-    from kscheduler.shadow.verdict import FollowedScheduler
 
 DEFAULT_PORT: Final = 10262
 _NOTHING_READ: Final = 1
@@ -196,7 +195,7 @@ def _options(args: argparse.Namespace, served: Any) -> "ShadowOptions":
         grace_seconds=args.grace.seconds,
         seconds=None if args.duration is None else args.duration.seconds,
         report=partial(_show, args.output),
-        say=_say,
+        say=say,
         serving=HTTPServing(
             secure_port=None, insecure_port=args.insecure_port, metrics_address=args.metrics_bind_address
         ),
@@ -207,18 +206,13 @@ def _options(args: argparse.Namespace, served: Any) -> "ShadowOptions":
 def _followed(args: argparse.Namespace) -> "FollowedScheduler":
     from dataclasses import replace
 
-    from kscheduler.shadow.verdict import KSCHEDULER, KUBE_SCHEDULER
+    from kscheduler.shadow.comparison import KSCHEDULER, KUBE_SCHEDULER
 
     followed = KSCHEDULER if args.followed == "kscheduler" else KUBE_SCHEDULER
     given = args.followed_percentage
     if given is None:
         return followed
     return replace(followed, percentage=None if given == 100 else given)
-
-
-def _say(text: str) -> None:
-    """On standard error, beside the log: the report is on standard output."""
-    print(f"kscheduler: {printable(text)}", file=sys.stderr, flush=True)
 
 
 def _show(output: str, report: "ShadowReport") -> None:

@@ -16,7 +16,7 @@ from kscheduler.cli.cluster_flags import choose_cluster, namespace_of, serving_o
 from kscheduler.cli.cluster_input import cluster_input
 from kscheduler.cli.refusal import refusing
 from kscheduler.cli.simulate_flags import add_parser, check, read_manifests, requested_changes_of
-from kscheduler.simulate.in_text import simulation_text
+from kscheduler.simulate.as_text import simulation_text
 from kscheduler.simulate.planning import planned
 from kscheduler.simulate.requested_changes import templates_in
 from kscheduler.simulate.run_simulation import run_simulation

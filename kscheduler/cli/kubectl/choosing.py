@@ -3,7 +3,6 @@
 import argparse
 import asyncio
 import os
-import sys
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
@@ -17,14 +16,13 @@ from kscheduler.cli.kubectl.service import (
     UnknownToServiceError,
     service_address,
 )
-from kscheduler.cli.refusal import refuse
+from kscheduler.cli.refusal import BAD_INPUT, FAILED, refuse, say
 from kscheduler.client.access.connection import load_connection
 from kscheduler.client.errors import ClientError, ConfigurationError
 from kscheduler.text import printable, printable_lines
 
 ENVIRONMENT: Final = "KSCHEDULER_SERVICE"
 WHO_DECIDES: Final = "the running service is asked first; where it cannot be asked, this process decides by itself"
-_FAILED, _BAD_INPUT = 1, 2
 
 # Asks and prints; returns the exit code.
 Asks = Callable[[argparse.Namespace, ServiceProxyClient], Awaitable[int]]
@@ -57,7 +55,7 @@ def add_choice(parser: argparse.ArgumentParser) -> None:
 def not_of_the_service(args: argparse.Namespace, also: Mapping[str, object]) -> str:
     """Why the service cannot be asked: a flag names another cluster or another scheduler. Empty: it can.
 
-    `also`: by flag the values of those that the verb has besides, and that are not about the service either.
+    `also`: by flag the values of those of the verb's own that are not about the service.
     """
     others = {"--from": args.source, **also, "--scheduler-name": args.scheduler_name, "--plugin": args.plugin}
     given = next((flag for flag, value in others.items() if value), "")
@@ -80,16 +78,16 @@ def answer(args: argparse.Namespace, asks: Asks, decides: Decider, why_here: str
         code = asyncio.run(_queried(args, asks, address))
     except InvalidQueryError as problem:
         refuse(printable_lines(str(problem)))
-        return _FAILED if isinstance(problem, UnknownToServiceError) else _BAD_INPUT
+        return FAILED if isinstance(problem, UnknownToServiceError) else BAD_INPUT
     except ServiceQueryError as problem:
         if args.service is not None:
             refuse(printable(str(problem)))
-            return _FAILED
-        _say(f"decided here, {_without_own_plugins(args)}from the objects that you may read: {problem.short}")
+            return FAILED
+        say(f"decided here, {_without_own_plugins(args)}from the objects that you may read: {problem.short}")
         return _decided(args, decides)
     except (ClientError, ConfigurationError) as problem:
         refuse(printable(str(problem)))
-        return _BAD_INPUT if isinstance(problem, ConfigurationError) else _FAILED
+        return BAD_INPUT if isinstance(problem, ConfigurationError) else FAILED
     return code
 
 
@@ -103,19 +101,15 @@ def _decided(args: argparse.Namespace, decides: Decider) -> int:
 
 async def _queried(args: argparse.Namespace, asks: Asks, address: ServiceAddress) -> int:
     connection = await load_connection(master=args.master, kubeconfig=args.kubeconfig, context=args.context)
-    async with ServiceProxyClient(connection, address, args.asker) as door:
-        code = await asks(args, door)
-    _say(f"answered by the service {address.text}")
+    async with ServiceProxyClient(connection, address, args.asker) as proxy:
+        code = await asks(args, proxy)
+    say(f"answered by the service {address.text}")
     return code
 
 
 def _without_own_plugins(args: argparse.Namespace) -> str:
     """The service's configuration is not known here, so neither are plugins of its own: the answer may differ."""
     return "" if getattr(args, "config", None) else "without plugins that only the service has, "
-
-
-def _say(text: str) -> None:
-    print(f"kscheduler: {printable(text)}", file=sys.stderr)
 
 
 def _default() -> ServiceAddress:

@@ -11,7 +11,7 @@ from urllib.parse import quote
 from kscheduler.api.kinds import RESOURCE_CLAIM_TEMPLATES
 from kscheduler.api.priority import PRIORITY_CLASSES_PATH, listed_classes
 from kscheduler.cli.kubectl.service import ServiceProxyClient
-from kscheduler.scenario.files import ScenarioError
+from kscheduler.scenario.errors import ScenarioError
 from kscheduler.scenario.new_objects import admitted_pod, makes_pods
 from kscheduler.scenario.new_pods import new_pods
 from kscheduler.scenario.object_files import Document
@@ -22,36 +22,38 @@ Tree = dict[str, Any]
 MAX_QUERIED_AT_ONCE: Final = 16
 
 
-async def objects_besides(new_objects: Sequence[NewObjects], namespace: str, door: ServiceProxyClient) -> list[Tree]:
+async def referenced_objects(
+    new_objects: Sequence[NewObjects], namespace: str, proxy: ServiceProxyClient
+) -> list[Tree]:
     """Templates and classes that the manifests name and do not bring, and the default class."""
-    return [*await _templates(new_objects, namespace, door), *await _priority_classes(new_objects, door)]
+    return [*await _templates(new_objects, namespace, proxy), *await _priority_classes(new_objects, proxy)]
 
 
-async def _templates(new_objects: Sequence[NewObjects], namespace: str, door: ServiceProxyClient) -> list[Tree]:
+async def _templates(new_objects: Sequence[NewObjects], namespace: str, proxy: ServiceProxyClient) -> list[Tree]:
     found = []
     for place, name in templates_in(new_objects, namespace):
-        tree = await door.read(RESOURCE_CLAIM_TEMPLATES.object_path(quote(name, safe=""), quote(place, safe="")))
+        tree = await proxy.read(RESOURCE_CLAIM_TEMPLATES.object_path(quote(name, safe=""), quote(place, safe="")))
         if tree is not None and tree.get("kind") == RESOURCE_CLAIM_TEMPLATES.name:
             tree.get("metadata", {}).pop("managedFields", None)
             found.append(tree)
     return found
 
 
-async def _priority_classes(new_objects: Sequence[NewObjects], door: ServiceProxyClient) -> list[Tree]:
+async def _priority_classes(new_objects: Sequence[NewObjects], proxy: ServiceProxyClient) -> list[Tree]:
     if not new_objects:
         return []
-    return [*classes_for(new_objects, listed_classes(await door.read(PRIORITY_CLASSES_PATH)))]
+    return [*classes_for(new_objects, listed_classes(await proxy.read(PRIORITY_CLASSES_PATH)))]
 
 
 async def explanation_requests(
-    documents: Sequence[Document], namespace: str, notes: list[str], door: ServiceProxyClient
+    documents: Sequence[Document], namespace: str, notes: list[str], proxy: ServiceProxyClient
 ) -> list[Tree]:
     """The bodies of `POST /explain`, each with some of the pods and all that comes with them. `notes`: gets more."""
-    besides = await objects_besides([NewObjects("", tuple(documents))], namespace, door)
+    referenced = await referenced_objects([NewObjects("", tuple(documents))], namespace, proxy)
     others = [document for document in documents if not makes_pods(document)]
     makers = [document for document in documents if makes_pods(document)]
     admitted: list[Tree | str | None] = []
-    async with door.own_client() as client:
+    async with proxy.own_client() as client:
         for document in makers:
             try:
                 new = next(new_pods([document], namespace))
@@ -63,7 +65,7 @@ async def explanation_requests(
     return [
         {
             "namespace": namespace,
-            "objects": _trees([*makers[begin:end], *others]) + besides,
+            "objects": _trees([*makers[begin:end], *others]) + referenced,
             "places": [document.where for document in (*makers[begin:end], *others)],
             "admitted": admitted[begin:end],
         }

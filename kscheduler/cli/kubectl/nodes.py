@@ -43,8 +43,8 @@ def run(args: argparse.Namespace) -> int:
     return answer(args, _ask, _decide, not_of_the_service(args, {"--config": args.config}))
 
 
-async def _ask(args: argparse.Namespace, door: ServiceProxyClient) -> int:
-    return _print(await door.get_as(NodeUses, "/nodes"), args)
+async def _ask(args: argparse.Namespace, proxy: ServiceProxyClient) -> int:
+    return _print(await proxy.get_as(NodeUses, "/nodes"), args)
 
 
 def _decide(args: argparse.Namespace) -> int:

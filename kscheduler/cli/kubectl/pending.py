@@ -55,14 +55,14 @@ def _decide(args: argparse.Namespace) -> int:
     return decide(args)
 
 
-async def _ask(args: argparse.Namespace, door: ServiceProxyClient) -> int:
+async def _ask(args: argparse.Namespace, proxy: ServiceProxyClient) -> int:
     namespace = namespace_queried(args)
     params = {"namespace": namespace} if namespace else {}
     if not args.no_suggestions:
         params["suggestions"] = "true"
-    pending = await door.get_as(PendingInQueue, "/pending", **params)
+    pending = await proxy.get_as(PendingInQueue, "/pending", **params)
     if not args.no_suggestions:
-        pending = await _with_changes_of_groups(pending, door)
+        pending = await _with_changes_of_groups(pending, proxy)
     pending = KubectlFlags.of(args).in_pending(pending)  # the service does not know how its users reach the cluster
     if args.output == "json":
         print(json_line(pending))
@@ -72,13 +72,13 @@ async def _ask(args: argparse.Namespace, door: ServiceProxyClient) -> int:
     return 0
 
 
-async def _with_changes_of_groups(pending: PendingInQueue, door: ServiceProxyClient) -> PendingInQueue:
+async def _with_changes_of_groups(pending: PendingInQueue, proxy: ServiceProxyClient) -> PendingInQueue:
     """With what would help a pod group, where nothing was found for pods one by one."""
     reasons = list(pending.reasons)
     for alike in _paragraphs(pending.reasons)[:MAX_EXPLAINED]:
         first = alike[0]
         if not (first.suggestion or first.left_off):  # left off: it is asked about alone, and more is too much
-            change = await _of_its_group(first, door)
+            change = await _of_its_group(first, proxy)
             reasons[reasons.index(first)] = msgspec.structs.replace(first, suggestion=change)
     return msgspec.structs.replace(pending, reasons=tuple(reasons))
 
@@ -90,7 +90,7 @@ class _Explained(ReadAnswer, frozen=True):
     suggestions: tuple[SuggestionAnswer, ...] | None = None
 
 
-async def _of_its_group(reason: ReasonInQueue, door: ServiceProxyClient) -> CommonSuggestion | None:
+async def _of_its_group(reason: ReasonInQueue, proxy: ServiceProxyClient) -> CommonSuggestion | None:
     """The smallest change for the pod group of a reason's oldest pod: what is not found for pods one by one."""
     # A group that was rejected is never parked: it backs off until it is tried again.
     places = ("unschedulable", "gated", "backoff") if reason.pod_group else ("unschedulable", "gated")
@@ -98,7 +98,7 @@ async def _of_its_group(reason: ReasonInQueue, door: ServiceProxyClient) -> Comm
         return None
     pod = reason.pods[0].key
     try:
-        explained = await door.get_as(_Explained, "/explain", pod=pod)
+        explained = await proxy.get_as(_Explained, "/explain", pod=pod)
     except InvalidQueryError:
         return None  # it is gone meanwhile
     found = explained.suggestions if explained.kind == _OF_A_GROUP else None

@@ -190,7 +190,7 @@ class ServiceProxyClient:
 
     def _open(self) -> APIClient:
         if self._client is None:
-            message = "the door is not open: use it in `async with`"
+            message = "the client is not open: use it in `async with`"
             raise RuntimeError(message)
         return self._client
 

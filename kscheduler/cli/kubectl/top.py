@@ -21,12 +21,11 @@ from kscheduler.answers.pending_in_queue import PendingInQueue, ReasonInQueue
 from kscheduler.cli.cluster_flags import add_cluster
 from kscheduler.cli.kubectl.choosing import add_choice, answer
 from kscheduler.cli.kubectl.service import ServiceProxyClient, ServiceQueryError
-from kscheduler.cli.refusal import refuse
+from kscheduler.cli.refusal import FAILED, refuse
 from kscheduler.text import BOLD, RED, Style, age_of, aligned, printable, style_of
 
 Labels = tuple[tuple[str, str], ...]
 
-_FAILED: Final = 1
 _LEAST_SECONDS: Final = 1.0
 _SAMPLE: Final = re.compile(r"(?P<name>[a-zA-Z_:][\w:]*)(\{(?P<labels>.*)\})? (?P<value>\S+)")
 _LABEL: Final = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
@@ -76,19 +75,19 @@ def run(args: argparse.Namespace) -> int:
 
 def _not_here(_args: argparse.Namespace) -> int:
     refuse("top shows a running scheduler, and none has answered; `kubectl kscheduler pending` works without")
-    return _FAILED
+    return FAILED
 
 
-async def _show(args: argparse.Namespace, door: ServiceProxyClient) -> int:
+async def _show(args: argparse.Namespace, proxy: ServiceProxyClient) -> int:
     if args.once or not sys.stdout.isatty():
         height = get_terminal_size()[1] if sys.stdout.isatty() else None
-        print("\n".join(screen(await _read(door), None, datetime.now(UTC), style_of(sys.stdout), height)))
+        print("\n".join(screen(await _read(proxy), None, datetime.now(UTC), style_of(sys.stdout), height)))
         return 0
     before: TopReading | None = None
     with _whole_screen(), suppress(asyncio.CancelledError, KeyboardInterrupt):
         while True:
             try:
-                now = await _read(door)
+                now = await _read(proxy)
                 shown = list(screen(now, before, datetime.now(UTC), style_of(sys.stdout), get_terminal_size()[1]))
                 before = now
             except ServiceQueryError as problem:
@@ -110,9 +109,9 @@ def _whole_screen() -> Iterator[None]:
         sys.stdout.flush()
 
 
-async def _read(door: ServiceProxyClient) -> TopReading:
-    text = (await door.get("/metrics", accept="text/plain")).decode(errors="replace")
-    return TopReading(time.monotonic(), samples_in(text), await door.get_as(PendingInQueue, "/pending"))
+async def _read(proxy: ServiceProxyClient) -> TopReading:
+    text = (await proxy.get("/metrics", accept="text/plain")).decode(errors="replace")
+    return TopReading(time.monotonic(), samples_in(text), await proxy.get_as(PendingInQueue, "/pending"))
 
 
 def samples_in(text: str) -> dict[tuple[str, Labels], float]:

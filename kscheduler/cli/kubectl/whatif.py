@@ -12,12 +12,12 @@ import msgspec
 from kscheduler.cli import simulate_flags
 from kscheduler.cli.cluster_flags import namespace_of
 from kscheduler.cli.kubectl.choosing import WHO_DECIDES, add_choice, answer, not_of_the_service
-from kscheduler.cli.kubectl.manifests import objects_besides
+from kscheduler.cli.kubectl.manifests import referenced_objects
 from kscheduler.cli.kubectl.service import InvalidQueryError, ServiceProxyClient
 from kscheduler.cli.refusal import refusing
 from kscheduler.config.reading.yaml_tree import parse_yaml
-from kscheduler.scenario.files import ScenarioError
-from kscheduler.simulate.in_text import simulation_text
+from kscheduler.scenario.errors import ScenarioError
+from kscheduler.simulate.as_text import simulation_text
 from kscheduler.simulate.requested_changes import NewObjects, RequestedChanges
 from kscheduler.simulate.simulation_result import Simulation
 from kscheduler.text import json_line, printable, style_of
@@ -68,14 +68,14 @@ def _response(args: argparse.Namespace) -> int:
     return answer(args, _ask, _decide, not_of_the_service(args, {"--schema": args.schema}))
 
 
-async def _ask(args: argparse.Namespace, door: ServiceProxyClient) -> int:
+async def _ask(args: argparse.Namespace, proxy: ServiceProxyClient) -> int:
     args.namespace = namespace_of(args)
     request = _request(args)
-    besides = await objects_besides(args.new_objects, args.namespace, door)
-    if besides:
-        request["objects"] = [*request["objects"], *besides]
+    referenced = await referenced_objects(args.new_objects, args.namespace, proxy)
+    if referenced:
+        request["objects"] = [*request["objects"], *referenced]
     try:
-        simulation = await door.post_as(Simulation, "/simulate", request)
+        simulation = await proxy.post_as(Simulation, "/simulate", request)
     except InvalidQueryError as problem:
         raise InvalidQueryError(by_its_place(by_its_flag(str(problem)), args.new_objects)) from None
     of_files = dict.fromkeys(note for given in args.new_objects for note in given.notes)

@@ -43,14 +43,14 @@ def _response(args: argparse.Namespace) -> int:
     return answer(args, _ask, _decide, not_of_the_service(args, also))
 
 
-async def _subject(args: argparse.Namespace, door: ServiceProxyClient) -> dict[str, str]:
+async def _subject(args: argparse.Namespace, proxy: ServiceProxyClient) -> dict[str, str]:
     """The parameter that says whom the question is about: of a workload one of its pods, which is read in your name."""
     if group := explain_flags.group_in(args.pod or ""):
         return {"podGroup": f"{namespace_of(args)}/{group}"}
     if workload := explain_flags.workload_in(args.pod or ""):
-        from kscheduler.explain.queries.named import live_pod_of  # most questions name the pod
+        from kscheduler.explain.queries.named_workloads import live_pod_of
 
-        async with door.own_client() as client:
+        async with proxy.own_client() as client:
             pod, which = await live_pod_of(client, namespace_of(args), workload)
         print(f"kscheduler: {printable(which)}", file=sys.stderr)
         return {"pod": pod.key}
@@ -58,43 +58,43 @@ async def _subject(args: argparse.Namespace, door: ServiceProxyClient) -> dict[s
     return {"pod": f"{namespace}/{name}"}
 
 
-async def _ask(args: argparse.Namespace, door: ServiceProxyClient) -> int:
+async def _ask(args: argparse.Namespace, proxy: ServiceProxyClient) -> int:
     if args.filename:
-        return await _ask_about_new(args, door)
-    params = await _subject(args, door)
+        return await _ask_about_new(args, proxy)
+    params = await _subject(args, proxy)
     if args.against:
         params["against"] = args.against
     if args.no_suggestions:
         params["suggestions"] = "false"
     kubectl = KubectlFlags.of(args)  # the service does not know how its users reach the cluster
     if args.output == "json":
-        print(json_line(kubectl.in_explanation(await door.explained(**params))))
+        print(json_line(kubectl.in_explanation(await proxy.explained(**params))))
     else:
-        text = (await door.get("/explain", accept="text/plain", **params)).decode()
+        text = (await proxy.get("/explain", accept="text/plain", **params)).decode()
         print(kubectl.in_text("\n".join(printable(line) for line in text.splitlines())))
     sys.stdout.flush()
     return 0
 
 
-async def _ask_about_new(args: argparse.Namespace, door: ServiceProxyClient) -> int:
+async def _ask_about_new(args: argparse.Namespace, proxy: ServiceProxyClient) -> int:
     """Pods that do not exist yet: their manifests go to the service."""
     from kscheduler.cli.kubectl.manifests import explanation_requests  # most questions have no manifests
 
     documents, not_read = explain_flags.new_objects_of(args)
     notes = [*not_read]
-    requests = await explanation_requests(documents, namespace_of(args), notes, door)
+    requests = await explanation_requests(documents, namespace_of(args), notes, proxy)
     options = {"against": args.against or "", "suggestions": not args.no_suggestions}
     kubectl = KubectlFlags.of(args)
     answers: list[str] = []
     for request in requests:
         body = {**request, **options}
         if args.output == "json":
-            items = (await door.post_json("/explain", body))["items"]
+            items = (await proxy.post_json("/explain", body))["items"]
             answers += [
                 json_line(kubectl.in_explanation({**item, "notes": [*notes, *item["notes"]]})) for item in items
             ]
         else:
-            text = (await door.post("/explain", body, accept="text/plain")).decode()
+            text = (await proxy.post("/explain", body, accept="text/plain")).decode()
             answers.append(kubectl.in_text("\n".join(printable(line) for line in text.splitlines())))
     for note in dict.fromkeys(notes):
         print(f"kscheduler: {printable(note)}", file=sys.stderr)

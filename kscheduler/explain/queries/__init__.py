@@ -1,1 +1,7 @@
-"""Questions: a pod, and the cluster that the question is about, live or from files."""
+"""Questions: a pod, and the cluster that the question is about, live or from files.
+
+explain_query                  the question itself, and how it is decided
+live, from_files, new_pods     read from an API server or from files; about pods that do not exist yet
+named_groups, named_workloads  a group or a workload that is named in place of a pod
+running_scheduler              the same over the cache of a running service
+"""

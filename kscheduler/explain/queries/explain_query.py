@@ -1,7 +1,7 @@
 """A question: a pod, a cluster, a configuration, and what else is known of the pod."""
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -10,22 +10,19 @@ import msgspec
 from kscheduler.api.core import Pod
 from kscheduler.api.devices import ResourceClaimTemplate
 from kscheduler.api.names import honored
-from kscheduler.assembly import Ports
 from kscheduler.explain.in_service import InService
 from kscheduler.explain.situation import NO_SITUATION, PodState, Situation, claim_states, pod_state_of
 from kscheduler.framework.cluster.client import ClusterClient
 from kscheduler.framework.cluster.pod_groups import GroupDefinition, GroupKey
-from kscheduler.scenario.decide import Decision, Prepared, decide, prepare, prepare_over, profile_of
+from kscheduler.scenario.decide import Decision, Prepared, decide, prepare
 from kscheduler.scenario.decide_group import GroupDecision, decide_group
-from kscheduler.scenario.membership import by_itself, queried_group_of, unfollowed
+from kscheduler.scenario.membership import by_itself, unfollowed
 from kscheduler.scenario.scenario import ClusterObjects, GroupScenario, Scenario
 from kscheduler.scenario.serving import Serving
 from kscheduler.scheduling.drift.prebind_waits import DeviceWait, binding_timeout, device_waits
-from kscheduler.scheduling.profile import Profile
-from kscheduler.state.cache import Cache
 
 # No scheduler will schedule such a pod.
-OVER = (PodState.FINISHED, PodState.TERMINATING)
+NEVER_SCHEDULED = (PodState.FINISHED, PodState.TERMINATING)
 
 
 class Decider(Protocol):
@@ -49,16 +46,16 @@ class ExplainQuery:
     notes: tuple[str, ...] = ()
     """Objects that could not be read, and assumptions that were made."""
 
-    def explanation(self) -> Decision:
+    def decide(self) -> Decision:
         """Decide, unless the pod has finished or is being deleted. Raises `ScenarioError`."""
-        return Decision(self.scenario) if self.situation.pod_state in OVER else decide(self.scenario)
+        return Decision(self.scenario) if self.situation.pod_state in NEVER_SCHEDULED else decide(self.scenario)
 
-    async def explain_with_extenders(self, client: ClusterClient | None, decides: Decider | None = None) -> Decision:
+    async def fetch_and_decide(self, client: ClusterClient | None, decides: Decider | None = None) -> Decision:
         """Decide after plugins have fetched data of their own, if there is an API server. Raises `ScenarioError`.
 
         `decides`: with the help of HTTP extenders.
         """
-        if self.situation.pod_state in OVER:
+        if self.situation.pod_state in NEVER_SCHEDULED:
             return Decision(self.scenario)
         prepared = prepare(self.scenario, client)
         if client is not None:
@@ -75,16 +72,14 @@ class GroupExplainQuery:
     in_service: InService | None = None
     """What the running service knows of the group; `None`: it was not asked."""
 
-    def explanation(self) -> GroupDecision:
+    def decide(self) -> GroupDecision:
         """Decide. Raises `ScenarioError`."""
         return decide_group(self.scenario)
 
-    async def explain_with_extenders(
-        self, client: ClusterClient | None, decides: Decider | None = None
-    ) -> GroupDecision:
+    async def fetch_and_decide(self, client: ClusterClient | None, decides: Decider | None = None) -> GroupDecision:
         """The same, with the help of extenders where `decides` asks them. Raises `ScenarioError`."""
         del client
-        return self.explanation() if decides is None else await decides.group(self.scenario)
+        return self.decide() if decides is None else await decides.group(self.scenario)
 
 
 AnyExplainQuery = TypeVar("AnyExplainQuery", ExplainQuery, GroupExplainQuery)
@@ -178,50 +173,3 @@ def query_about_group(
         unserved=unserved,
     )
     return GroupExplainQuery(scenario, (*notes, note))
-
-
-# Questions about the pods of a running service, answered over its own cache, profiles and queue.
-#
-# Asked in a copy of the service: the cache is changed on the way.
-
-WHERE = "the running service"
-
-
-@dataclass(frozen=True, slots=True)
-class RunningScheduler:
-    """A service at one moment."""
-
-    objects: ClusterObjects
-    """What the watches have shown."""
-    cache: Cache
-    profiles: Mapping[str, Profile]
-    """Those in force, by scheduler name."""
-    served: Serving
-    groups: tuple[GroupDefinition, ...]
-    ports: Ports
-    in_service: Callable[[Pod], InService]
-    unserved_groups: tuple[str, ...] = ()
-    """Kinds of groups that are followed and that the API server does not have."""
-
-    def query(self, pod: Pod, *, of_group: bool = False) -> ExplainQuery | GroupExplainQuery:
-        """About one of its pods; one that waits with its group is explained with it; with `of_group`, any member."""
-        key = queried_group_of(pod, self.served, is_named=of_group)
-        if key is not None:
-            query = query_about_group(key, self.objects, self.groups, self.served, WHERE, unserved=self.unserved_groups)
-            return dataclasses.replace(query, in_service=self.in_service(pod))
-        of_pod = query_about(pod, self.objects, self.served, WHERE)
-        return dataclasses.replace(
-            of_pod, situation=dataclasses.replace(of_pod.situation, in_service=self.in_service(pod))
-        )
-
-    def explanation(self, query: ExplainQuery | GroupExplainQuery) -> Decision | GroupDecision:
-        """Judge as the service would at this moment. Raises `ScenarioError`."""
-        if isinstance(query, GroupExplainQuery):
-            return query.explanation()
-        scenario = query.scenario
-        if query.situation.pod_state in OVER:
-            return Decision(scenario)
-        profile = self.profiles.get(scenario.pod.spec.scheduler_name)
-        if profile is None:  # served by nobody here: the default plugins under its name
-            profile = profile_of(scenario, self.cache, self.served.registry, self.ports)
-        return prepare_over(scenario, self.cache, profile).decide()

@@ -16,18 +16,12 @@ from kscheduler.explain.queries.explain_query import (
     with_claim_templates,
     with_gate_owners,
 )
-from kscheduler.explain.queries.named import (
-    Workload,
-    member_to_explain,
-    members_of,
-    no_member,
-    no_pods,
-    pods_of,
-    which_of,
-)
+from kscheduler.explain.queries.named_groups import member_to_explain, members_of, no_member
+from kscheduler.explain.queries.named_workloads import Workload, no_pods, pods_of, which_of
 from kscheduler.explain.queries.new_pods import new_pods_of, queries_about_new
 from kscheduler.framework.cluster.pod_groups import GroupKey
-from kscheduler.scenario.files import ScenarioError, named_files
+from kscheduler.scenario.errors import ScenarioError
+from kscheduler.scenario.files import named_files
 from kscheduler.scenario.known_kinds import known
 from kscheduler.scenario.manifests import MAX_REPORTED, Manifests, sorted_out
 from kscheduler.scenario.membership import queried_group_of, waiting_group_of
@@ -42,7 +36,7 @@ from kscheduler.state.pod_groups import PodGroupTable
 
 @dataclass(frozen=True, slots=True)
 class PodSelection:
-    """The pods to explain: `name`, a member of `group`, the new ones of `manifest`, or (with none) all pending pods."""
+    """The pods to explain: `name`, a member of `group`, the new ones of `manifests`, or all pending pods."""
 
     namespace: str = "default"
     name: str = ""
@@ -173,8 +167,8 @@ def _about_new(
 ) -> Iterator[ExplainQuery]:
     """Raises `ScenarioError` if none can be answered."""
     documents, not_read = read_new_objects(selection.manifests)
-    news, besides = new_pods_of(documents, not_read, selection.namespace, found.priority_classes)
-    yield from queries_about_new(((new, None) for new in news), objects, besides, served, notes)
+    news, other_objects = new_pods_of(documents, not_read, selection.namespace, found.priority_classes)
+    yield from queries_about_new(((new, None) for new in news), objects, other_objects, served, notes)
 
 
 def _refuse_about(left_out: Iterable[LeftOut], path: str, selection: PodSelection) -> None:

@@ -18,7 +18,7 @@ from kscheduler.client.errors import APIError, ClientError
 from kscheduler.client.lists import ListDecoder
 from kscheduler.client.rest import APIClient
 from kscheduler.explain.queries.explain_query import (
-    OVER,
+    NEVER_SCHEDULED,
     ExplainQuery,
     GroupExplainQuery,
     query_about,
@@ -30,7 +30,7 @@ from kscheduler.explain.queries.new_pods import new_pods_of, queries_about_new
 from kscheduler.explain.situation import pod_state_of
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.informers.progress import PAGE_SIZE
-from kscheduler.scenario.files import ScenarioError
+from kscheduler.scenario.errors import ScenarioError
 from kscheduler.scenario.membership import queried_group_of, waiting_group_of
 from kscheduler.scenario.new_objects import admitted_pod
 from kscheduler.scenario.new_pods import NewPod
@@ -85,7 +85,7 @@ async def live_query(
         objects = await _with_all_templates(client, objects, templates.values())
         about = query_about_group(key, objects, groups, served, "cluster", tuple(notes), tuple(unserved))
         return with_claim_templates(about, templates)
-    is_over = pod_state_of(pod, served.names) in OVER
+    is_over = pod_state_of(pod, served.names) in NEVER_SCHEDULED
     objects = ClusterObjects() if is_over else await read_cluster(client, notes)
     templates = {} if is_over else await _claim_templates(client, pod)
     objects = await _with_all_templates(client, objects, templates.values())
@@ -109,7 +109,7 @@ async def new_pod_queries(
     notes: list[str] = []
     objects = await read_cluster(client, notes)
     classes = await read_priority_classes(client, notes)
-    news, besides = new_pods_of(documents, not_read, namespace, {**classes_of(objects.pods), **classes})
+    news, other_objects = new_pods_of(documents, not_read, namespace, {**classes_of(objects.pods), **classes})
     made = [(new, await admitted_pod(client, new)) for new in news]
     read: dict[tuple[str, str], ResourceClaimTemplate | None] = {}
     for new in news:
@@ -117,7 +117,7 @@ async def new_pod_queries(
     there = tuple(template for template in read.values() if template is not None)
     objects = msgspec.structs.replace(objects, resourceclaimtemplates=there)
     objects = await _with_all_templates(client, objects, read.values())
-    queries = queries_about_new(made, objects, besides, served, notes)
+    queries = queries_about_new(made, objects, other_objects, served, notes)
     return [_with_read(query, read) for query in queries]
 
 

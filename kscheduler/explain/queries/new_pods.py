@@ -21,8 +21,8 @@ from kscheduler.explain.answer import API_VERSION
 from kscheduler.explain.queries.explain_query import ExplainQuery, query_about, with_claim_templates
 from kscheduler.explain.situation import ObjectKey
 from kscheduler.scenario.device_claims import specs_of_made, with_claims
+from kscheduler.scenario.errors import ScenarioError
 from kscheduler.scenario.fields import nearest
-from kscheduler.scenario.files import ScenarioError
 from kscheduler.scenario.known_kinds import known
 from kscheduler.scenario.manifests import (
     KIND_BY_NAME,
@@ -68,11 +68,11 @@ def new_pods_of(
     if not news:
         raise ScenarioError("\n".join([*problems, *notes]))
     others = [document for document in sound if document.tree.get("kind") != PODS.name]
-    besides = sorted_out(others, namespace=namespace, classes=classes)
-    besides.notes[:0] = [*notes, *(f"{problem}: it is left out" for problem in problems)]
-    besides.note_others(WORKLOADS)
-    besides.notes.extend(note for document in sound for note in misspelt_in_new(document))
-    return news, besides
+    other_objects = sorted_out(others, namespace=namespace, classes=classes)
+    other_objects.notes[:0] = [*notes, *(f"{problem}: it is left out" for problem in problems)]
+    other_objects.note_others(WORKLOADS)
+    other_objects.notes.extend(note for document in sound for note in misspelt_in_new(document))
+    return news, other_objects
 
 
 # A new pod as the API server would store it, or why it would not create it; `None`: nobody has asked.
@@ -82,7 +82,7 @@ Made = Tree | str | None
 def queries_about_new(
     news: Iterable[tuple[NewPod, Made]],
     objects: ClusterObjects,
-    besides: Manifests,
+    other_objects: Manifests,
     served: Serving,
     notes: Iterable[str] = (),
 ) -> list[ExplainQuery]:
@@ -94,23 +94,23 @@ def queries_about_new(
     problems: list[str] = []
     for new, admitted in news:
         try:
-            made.append((new, _made(new, admitted, besides)))
+            made.append((new, _made(new, admitted, other_objects)))
         except ScenarioError as problem:
             problems.append(str(problem))
     if not made:
         raise ScenarioError("\n".join(problems))
     reported = (*notes, *(f"{problem}: it is left out" for problem in problems))
-    queries = (query_about_new(new, pod, objects, besides, served) for new, pod in made)
+    queries = (query_about_new(new, pod, objects, other_objects, served) for new, pod in made)
     return [replace(each, notes=tuple(dict.fromkeys((*reported, *each.notes)))) for each in queries]
 
 
-def _made(new: NewPod, admitted: Made, besides: Manifests) -> Pod:
+def _made(new: NewPod, admitted: Made, other_objects: Manifests) -> Pod:
     """Raises `ScenarioError`."""
     match admitted:
         case str():
             raise ScenarioError(f"{new.where}: the API server would not create it: {admitted}")
         case None:
-            pod = new_pod(new.tree, besides, new.where)
+            pod = new_pod(new.tree, other_objects, new.where)
         case tree:
             try:
                 pod = convert(tree, Pod)
@@ -123,22 +123,22 @@ def _made(new: NewPod, admitted: Made, besides: Manifests) -> Pod:
 
 
 def query_about_new(
-    new: NewPod, pod: Pod, objects: ClusterObjects, besides: Manifests, served: Serving
+    new: NewPod, pod: Pod, objects: ClusterObjects, other_objects: Manifests, served: Serving
 ) -> ExplainQuery:
-    """Where a new pod would go; `besides` are the other objects of its file, which are assumed to exist.
+    """Where a new pod would go; `other_objects` are the other objects of its file, which are assumed to exist.
 
     The pod gets no UID: the random UID of a dry run would break ties by chance.
     """
     added = Manifests(
-        objects={plural: list(found) for plural, found in besides.objects.items() if plural != PODS.plural},
-        claim_templates=besides.claim_templates,
+        objects={plural: list(found) for plural, found in other_objects.objects.items() if plural != PODS.plural},
+        claim_templates=other_objects.claim_templates,
     )
-    for document in new.besides:
+    for document in new.accompanying:
         kind = KIND_BY_NAME[str(document.tree["kind"])]
         added.objects[kind.plural].append(read_object(document, kind, added))
     cluster = merged(objects, added)
     exists = any(existing.key == pod.key for existing in objects.pods)
-    notes = [*new.notes, *besides.notes, *added.notes]
+    notes = [*new.notes, *other_objects.notes, *added.notes]
     if exists:
         notes.append(f"a pod {pod.key} exists already; this explains the pod of {new.where}")
     nameless = msgspec.structs.replace(pod.metadata, uid="", deletion_timestamp=None)
@@ -242,13 +242,13 @@ def queries_of_request(
     if request.admitted and len(documents) != len(request.objects):
         raise ScenarioError("admitted: with it each member of a list has to be one of the objects")
     notes: list[str] = []
-    news, besides = new_pods_of(known(documents, notes, are_new=True), notes, request.namespace, classes)
+    news, other_objects = new_pods_of(known(documents, notes, are_new=True), notes, request.namespace, classes)
     if len(news) > MAX_EXPLAINED:
         raise ScenarioError(f"objects: {len(news)} new pods are more than {MAX_EXPLAINED}: ask for some of them")
     # A manifest that makes pods is of one version alone, so it is still the tree that was sent.
     admitted = {id(document.tree): pod for document, pod in zip(documents, request.admitted, strict=False)}
     made = [(new, None if new.source is None else admitted.get(id(new.source.tree))) for new in news]
-    return queries_about_new(made, objects, besides, served)
+    return queries_about_new(made, objects, other_objects, served)
 
 
 def documents_of(objects: Sequence[dict[str, Any]], places: Sequence[str] = ()) -> Iterator[Document]:

@@ -5,5 +5,5 @@ search, pairs         try what is proposed, and show what helps
 group_search          the same for a pod group as a whole, by the group's cycle
 for_many              of what helps one pod, what helps most of those like it
 trials                how a change is tried, on `object_changes`
-as_answer, as_lines   how suggestions are said; `commands` how they are made with kubectl
+as_answer, as_text    how suggestions are said; `commands` how they are made with kubectl
 """

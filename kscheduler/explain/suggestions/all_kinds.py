@@ -1,7 +1,6 @@
 """All kinds of suggestions. Their order is that in which changes of equal weight are shown (`order`).
 
-A new kind is a class in a new file of `kinds`, and a line here. Tests then ask for its name in
-`explanation.schema.json` and in docs/explain.md.
+How a new kind is added: "Where to look" in CONTRIBUTING.md.
 """
 
 from collections.abc import Iterator

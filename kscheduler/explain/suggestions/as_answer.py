@@ -7,7 +7,7 @@ import msgspec
 from kscheduler.answers.suggestions import ChangeAnswer, CommonSuggestion, StepAnswer, SuggestionAnswer
 from kscheduler.config.loader import LoadedConfig
 from kscheduler.explain.situation import NO_SITUATION, PodState, Situation
-from kscheduler.explain.suggestions.as_lines import suggestion_text
+from kscheduler.explain.suggestions.as_text import suggestion_text
 from kscheduler.explain.suggestions.commands import command_note, command_of
 from kscheduler.explain.suggestions.for_many import CommonChange
 from kscheduler.explain.suggestions.suggestion import Suggestion

@@ -14,7 +14,7 @@ from kscheduler.answers.suggestions import SuggestionAnswer
 from kscheduler.api.core import Pod
 from kscheduler.explain.situation import NO_SITUATION
 from kscheduler.explain.suggestions.as_answer import suggestion_answer
-from kscheduler.explain.suggestions.as_lines import suggestion_text
+from kscheduler.explain.suggestions.as_text import suggestion_text
 from kscheduler.explain.suggestions.commands import (
     MAX_NAMED,
     command_note,

@@ -7,7 +7,7 @@ its nodeSelector has 3,000 labels to drop, and 3,000 to write otherwise. So a se
              each trial of it costs about as much as the decision, and nobody reads a list of a thousand changes
     time     any other has some seconds of processor time; what was found until then is what there is
 
-Both are told of the pod, which alone pays: its verdict is given as ever, and so are the changes for all others. Of many
+Both are reported for that pod only: its verdict is given as ever, and so are the changes for all others. Of many
 searches for one answer each has its part of the time (`SharedTime`), whatever those before it have taken.
 """
 

@@ -10,8 +10,8 @@ How a change is applied to a scenario are its `ObjectChange`s: patches, which a 
 program in its own JSON. What the search has to know of a kind stands in the class, too: which plugins' verdicts it may
 change, what it is paired with, whether kubectl can make it.
 
-`all_kinds.KINDS` lists the kinds in the order in which changes of one size are shown. A new kind is a class in a new
-file of `kinds`, and a line in that list. The search, the pairs, groups and commands name no kind.
+`all_kinds.KINDS` lists the kinds in the order in which changes of one size are shown. The search, the pairs, groups and
+commands name no kind.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -18,14 +18,14 @@ from kscheduler.scenario.scenario import Scenario
 from kscheduler.state.cache import Cache
 
 _WITHOUT = (Outcome.PLACED, None)
-_OVER = (PodState.BOUND, PodState.FINISHED, PodState.TERMINATING)
+_NEEDS_NO_NODE = (PodState.BOUND, PodState.FINISHED, PodState.TERMINATING)
 
 
 def suggested(
     decision: Decision, situation: Situation = NO_SITUATION, time: SearchTime | None = None
 ) -> Sequence[Suggestion] | None:
     """The suggestions for a pod that has no node, the smallest first; `None` for any other."""
-    if cycle_outcome(decision) in _WITHOUT or situation.pod_state in _OVER:
+    if cycle_outcome(decision) in _WITHOUT or situation.pod_state in _NEEDS_NO_NODE:
         return None
     if decision.profile is None or decision.cache is None or not len(decision.cache.nodes):
         return None

@@ -133,7 +133,7 @@ class SearchInputs:
     claim_templates: ClaimTemplates = field(default_factory=lambda: NO_TEMPLATES)
     """Of the pod's claims."""
     time: SearchTime = field(default_factory=lambda: SearchTime(inf))
-    """For how long changes may be tried."""
+    """The budget for trying changes."""
 
 
 class Trials:

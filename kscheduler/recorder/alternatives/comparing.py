@@ -56,7 +56,7 @@ def _node(placed: Mapping[str, PodPlacement], uid: str) -> str:
 
 
 class RecordedRun:
-    """A run of a recording, as happenings. Read twice: the victims must be known from the beginning."""
+    """A run of a recording, as external changes. Read twice: the victims must be known from the beginning."""
 
     def __init__(self, segments: Sequence[SegmentName]) -> None:
         """Raises `RecordingError`, `SegmentError`, `OSError`."""
@@ -163,11 +163,11 @@ def compared(recorded: RecordedRun, other: Configured, own: Configured | None = 
     own, measured, came = own or configured_as(description), [], dict[str, str]()
     for configured in (own, other):
         run = FreeRun(configured, recorded.beginning.kinds, recorded.victims)
-        for happening in recorded.external_changes():
-            run.apply_external(happening)
-            last = happening.micros
-            if happening.kind is PODS and isinstance(happening.new, Pod) and not happening.new.is_terminal:
-                came.setdefault(happening.new.metadata.uid, _to_decide(happening.new))
+        for change in recorded.external_changes():
+            run.apply_external(change)
+            last = change.micros
+            if change.kind is PODS and isinstance(change.new, Pod) and not change.new.is_terminal:
+                came.setdefault(change.new.metadata.uid, _to_decide(change.new))
         measured.append(run.end())
     before, after = measured
     rules = rules_apart(description.feature_gates, other.config.gates)

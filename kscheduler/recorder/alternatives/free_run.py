@@ -88,25 +88,25 @@ class FreeRun:
 
     # --- what happens -------------------------------------------------------------------------------------------------
 
-    def apply_external(self, happening: ExternalChange) -> None:
-        """Let it happen, and let the scheduler do what it can."""
-        self.clock.set(max(happening.micros, self.clock.micros))
-        if happening.micros >= self._next_sample:
+    def apply_external(self, change: ExternalChange) -> None:
+        """Apply it, and let the scheduler do what it can."""
+        self.clock.set(max(change.micros, self.clock.micros))
+        if change.micros >= self._next_sample:
             if self._next_sample:
                 self.measured.samples.append(nodes_in_use(self.assembly.cache))
-            self._next_sample = happening.micros + int(SAMPLE_SECONDS * MICROS)
+            self._next_sample = change.micros + int(SAMPLE_SECONDS * MICROS)
         queue, now = self.assembly.queue, self.clock.time()
-        if happening.kind is None:
+        if change.kind is None:
             queue.flush_backoff(now)
-            if happening.is_net:
+            if change.is_net:
                 queue.flush_unschedulable(now)
             self._look_at_held()
-        elif happening.kind is PODS:
-            self._pod_happens(happening.old, happening.new)
-        elif happening.new is not None:
-            self._cluster.put(happening.kind, happening.new, initial=happening.kind is NODES)
-        elif happening.old is not None:
-            self._cluster.remove(happening.kind, happening.old.key)
+        elif change.kind is PODS:
+            self._apply_to_pod(change.old, change.new)
+        elif change.new is not None:
+            self._cluster.put(change.kind, change.new, initial=change.kind is NODES)
+        elif change.old is not None:
+            self._cluster.remove(change.kind, change.old.key)
         self._decide_all()
 
     def end(self) -> RunMeasurements:
@@ -118,7 +118,7 @@ class FreeRun:
                 self.measured.pending[pod.key] = self._messages.by_pod.get(pod.key, "it was not tried")
         return self.measured
 
-    def _pod_happens(self, old: KubeObject | None, new: KubeObject | None) -> None:
+    def _apply_to_pod(self, old: KubeObject | None, new: KubeObject | None) -> None:
         about: Any = new or old
         uid = about.metadata.uid
         if uid in self._gone:

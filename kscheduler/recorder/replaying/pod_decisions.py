@@ -9,8 +9,9 @@ from typing import Any
 
 import yaml
 
+from kscheduler.recorder.blocks import SegmentError
 from kscheduler.recorder.entries import OUTCOMES, UNTIMED, DecisionEnd, Entry, Op, Output
-from kscheduler.recorder.segments import SegmentError, SegmentName, SegmentReader
+from kscheduler.recorder.segments import SegmentName, SegmentReader
 
 _QUERIED, _SEARCHED = "extenders are asked", "a search for devices goes on"
 _EITHER = "extenders are asked, or a search goes on"

@@ -14,6 +14,7 @@ from typing import Any, Final
 from kscheduler.api.groups import COMPOSITE_POD_GROUPS, POD_GROUPS
 from kscheduler.api.kinds import KINDS, Kind
 from kscheduler.config.errors import ConfigError
+from kscheduler.recorder.blocks import SegmentError
 from kscheduler.recorder.entries import DECISIONS, OUTCOMES, Digest, Entry, Op, outcome
 from kscheduler.recorder.packing import ObjectUnpacker
 from kscheduler.recorder.replaying.comparing import DecisionDifference, in_words, subject_of
@@ -31,7 +32,7 @@ from kscheduler.recorder.replaying.replayed_scheduler import (
     ReplayLostError,
     UnrecordedError,
 )
-from kscheduler.recorder.segments import SegmentError, SegmentName, SegmentReader, name_of, others_in, runs_in
+from kscheduler.recorder.segments import SegmentName, SegmentReader, name_of, others_in, runs_in
 from kscheduler.state.group_apis import OTHER_APIS
 
 # Differences that are kept in words; the others are counted.
@@ -194,7 +195,7 @@ class Replay:
             self.report.damaged += 1
             self._was_cut = True
             return
-        except ConfigError as problem:  # before the next, which it is one of: no recording is to blame
+        except ConfigError as problem:  # must precede the next clause: it is a ValueError, and no recording is to blame
             self._cannot_build(path, problem)
             return
         except (KeyError, IndexError, TypeError, ValueError, AttributeError) as problem:
@@ -210,7 +211,7 @@ class Replay:
             self.report.stopped.append(f"{path.name}: its snapshot is not whole")
 
     def _cannot_build(self, path: Path, problem: ConfigError) -> None:
-        """What was replayed until here is told. Raises `RecordingError` where that is nothing."""
+        """Report what has been replayed so far. Raises `RecordingError` if that is nothing."""
         if not self.report.first:
             raise RecordingError(f"{path}: {not_as_recorded(problem)}") from problem
         self.report.astray.append(f"{path.name}: {not_as_recorded(problem)}")

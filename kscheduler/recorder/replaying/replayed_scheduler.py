@@ -27,19 +27,8 @@ from kscheduler.framework.registry import Registry
 from kscheduler.framework.status import Code, Fault, Status
 from kscheduler.informers.store import Store
 from kscheduler.plugins.default_preemption import DefaultPreemption
-from kscheduler.recorder.entries import (
-    DecisionEnd,
-    Digest,
-    Entry,
-    Op,
-    Output,
-    RecordedClaimWriter,
-    Reservations,
-    Verb,
-    hold,
-    take,
-    unpack_answers,
-)
+from kscheduler.recorder.entries import DecisionEnd, Digest, Entry, Op, Output, Verb
+from kscheduler.recorder.packed_answers import unpack_answers
 from kscheduler.recorder.packing import ObjectUnpacker
 from kscheduler.recorder.replaying.ports_of_replay import OutputJournal, RecordedCluster, RecordedLister
 from kscheduler.recorder.replaying.recorded_configuration import (
@@ -49,6 +38,7 @@ from kscheduler.recorder.replaying.recorded_configuration import (
     read_description,
 )
 from kscheduler.recorder.replaying.service_steps import decide, decide_group
+from kscheduler.recorder.reservations import RecordedClaimWriter, Reservations, release_on_failure, reserve_again
 from kscheduler.recorder.restored_state import SnapshotRestore
 from kscheduler.recorder.step_clock import ReplayedClock
 from kscheduler.scheduling.attempt.context import Attempt
@@ -447,8 +437,8 @@ class ReplayedScheduler:
             tuple(whole(PERSISTENT_VOLUME_CLAIMS, claim) for claim in provisions),
         )
         if attempt is not None:
-            take(self.assembly.cache, found)
-            hold(attempt, found)
+            reserve_again(self.assembly.cache, found)
+            release_on_failure(attempt, found)
 
     def _repaired(self, what: str) -> None:
         self.notes.append(f"cache or queue were corrected: {what}")

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Final, Literal
 from msgspec import Meta, field
 
 from kscheduler.answers import Answer, Names
+from kscheduler.answers.capacity import ResourceCapacity
 from kscheduler.answers.schema import IN_SCHEMA, definitions, root_schema
 
 API_VERSION: Final = "replay.kscheduler.io/v1"
@@ -88,13 +89,6 @@ class ReplayAnswer(Answer, frozen=True, kw_only=True):
 # --- cache and queue at a time ----------------------------------------------------------------------------------------
 
 
-class ReplayedAmounts(Answer, frozen=True):
-    """Of one resource on a node."""
-
-    allocatable: Count
-    requested: Count
-
-
 class ReplayedPod(Answer, frozen=True):
     """A pod on a node."""
 
@@ -108,7 +102,7 @@ class ReplayedNode(Answer, frozen=True):
     name: str
     is_there: Annotated[bool, Meta(description="Whether there is such a node; pods may be on one that has gone.")]
     resources: Annotated[
-        dict[str, ReplayedAmounts], Meta(description="By name: cpu in thousandths, all else in units.")
+        dict[str, ResourceCapacity], Meta(description="By name: cpu in thousandths, all else in units.")
     ]
     pods: tuple[ReplayedPod, ...]
 

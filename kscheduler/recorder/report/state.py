@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from kscheduler.answers.capacity import ResourceCapacity
 from kscheduler.assembly import Assembly
 from kscheduler.framework.reasons.wording import share_texts
 from kscheduler.recorder.report.answers import (
-    ReplayedAmounts,
     ReplayedNode,
     ReplayedNomination,
     ReplayedPermit,
@@ -18,6 +18,7 @@ from kscheduler.recorder.report.answers import (
 from kscheduler.recorder.report.of_replay import number_of
 from kscheduler.recorder.report.times import time_text
 from kscheduler.recorder.step_clock import MICROS
+from kscheduler.scenario.capacity import capacity_of
 from kscheduler.state.queue.queue_snapshot import FACTS
 from kscheduler.text import BOLD, PLAIN, Style, aligned, printable
 
@@ -74,16 +75,10 @@ def _node(assembly: Assembly, name: str) -> ReplayedNode:
     info = cache.node_info(name)
     pods = [] if info is None else list(info.pods.values())
     row = cache.nodes.row_of(name)
-    resources = {}
+    resources: dict[str, ResourceCapacity] = {}
     if row >= 0:
         rows = cache.nodes.rows()[cache.nodes.rows() == row]
-        resources = {
-            resource: ReplayedAmounts(
-                int(cache.nodes.amounts(cache.nodes.allocatable, resource, rows)[0]),
-                int(cache.nodes.amounts(cache.nodes.requested, resource, rows)[0]),
-            )
-            for resource in sorted(cache.nodes.resources)
-        }
+        resources = capacity_of(cache.nodes, rows)
     on_it = tuple(ReplayedPod(pod.key, cache.is_assumed(pod.uid)) for pod in pods)
     return ReplayedNode(name, row >= 0, resources, on_it)
 
@@ -99,7 +94,7 @@ def _lines(state: ReplayedState, style: Style) -> Iterator[str]:
     yield from aligned([("NODE", "PODS", "ASSUMED", "CPU", "MEMORY"), *map(_node_row, nodes)], set())
     if queue:
         yield ""
-        head = ("POD", "PLACE", "ATTEMPTS", "SINCE", "UNTIL", "TURNED DOWN BY")
+        head = ("POD", "PLACE", "ATTEMPTS", "SINCE", "UNTIL", "REJECTED BY")
         yield from aligned([head, *map(_queue_row, queue)], set())
     if state.in_flight:
         yield f"being tried: {', '.join(map(printable, state.in_flight))}"
@@ -125,7 +120,7 @@ def _queue_row(waiting: ReplayedWait) -> tuple[str, ...]:
     return printable(waiting.pod), waiting.place, str(waiting.attempts), waiting.since, backoff, rejectors
 
 
-def _used(amounts: ReplayedAmounts | None, name: str) -> str:
+def _used(amounts: ResourceCapacity | None, name: str) -> str:
     if amounts is None:
         return ""
     used, all_of_it = share_texts(name, amounts.requested, amounts.allocatable)

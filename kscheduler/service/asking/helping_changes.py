@@ -32,7 +32,7 @@ def pending_of(parts: Parts, keys: Iterable[str]) -> Iterable[tuple[PodInfo, Pro
         yield PodInfo(msgspec.structs.replace(pod, status=status)), profile
 
 
-def helping_changes(parts: Parts, reasons: Iterable[Sequence[str]]) -> dict[str, HelpingChange]:
+def changes_by_reason(parts: Parts, reasons: Iterable[Sequence[str]]) -> dict[str, HelpingChange]:
     """The change that frees most pods of each reason, by the key of the reason's first pod.
 
     Each reason has its part of the time, so that others are answered whatever its pods are.

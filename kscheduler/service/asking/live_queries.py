@@ -1,4 +1,10 @@
-"""Answers questions of HTTP with a copy of the service; counts them, and says each in the log."""
+"""Answers questions of HTTP with a copy of the service; counts them, and says each in the log.
+
+Templates of claims are read before the fork, since the copy may open no connection and nobody watches them: no decision
+reads them. But a claim that was made from a template comes back as the template says when its pod is made again, so
+what would help such a pod is a change of the template. They are fetched when somebody asks about a pod that names one;
+what may not be read, or does not come in time, counts as unknown, and no change of a template is suggested.
+"""
 
 import asyncio
 import importlib
@@ -6,6 +12,8 @@ from collections.abc import Callable, Iterable, Sequence
 from http import HTTPStatus
 from typing import Any, Final
 
+from kscheduler.api.core import Pod
+from kscheduler.api.kinds import PODS
 from kscheduler.server.pages.query_pages import QueryResponse
 from kscheduler.service.asking.live_copies import LiveCopies
 from kscheduler.service.asking.query_errors import CopyBusyError, QueryFailedError
@@ -33,7 +41,11 @@ COPIES: Final = MetricSeries(
 )
 WAITING: Final = MetricSeries("kscheduler_questions_waiting", "Questions that wait for their turn or their answer.")
 _LEFT: Final = "left"
-_CODE: Final = "kscheduler.service.asking.query_functions"
+_CODE: Final = "kscheduler.service.asking.answers_in_copy"
+_TEMPLATES_CODE: Final = "kscheduler.explain.queries.live"
+# Of a pod, that are fetched.
+MAX_TEMPLATES: Final = 8
+FETCH_SECONDS: Final = 2.0
 _NOT_YET: Final = "the service has not read the cluster yet"
 
 # Called in a copy with the module of the answers, the parts of the service, and the time of the fork as the wall clock
@@ -54,6 +66,8 @@ class LiveQueries:
 
     async def explain(self, pod_key: str, against_node: str, *, as_text: bool, with_suggestions: bool) -> QueryResponse:
         """Where a pod or a pod group goes and why."""
+        if with_suggestions:
+            await self._fetch_claim_templates(pod_key)
 
         def query(code: Any, parts: Parts, as_of: float) -> bytes:
             form = {"as_text": as_text, "with_suggestions": with_suggestions}
@@ -63,6 +77,16 @@ class LiveQueries:
             return answer
 
         return await self._answered("explain", query, pod=pod_key)
+
+    async def _fetch_claim_templates(self, pod_key: str) -> None:
+        """Keep those of a waiting pod, by name: `None` does not exist, unreadable ones are left out."""
+        pod: Pod | None = self._parts.informers.informer(PODS).store.get(pod_key)
+        if pod is None or pod.spec.node_name or not pod.names_claim_templates:
+            return
+        code = await asyncio.to_thread(importlib.import_module, _TEMPLATES_CODE)  # rarely needed, and large
+        self._parts.claim_templates[pod_key] = await code.known_claim_templates(
+            self._parts.client, pod, MAX_TEMPLATES, FETCH_SECONDS
+        )
 
     async def explain_new(self, body: bytes, *, as_text: bool) -> QueryResponse:
         """Where pods that do not exist yet would go."""

@@ -8,7 +8,7 @@ from kscheduler.api.groups import POD_GROUPS
 from kscheduler.api.kinds import KINDS, NODES, PODS
 from kscheduler.assembly import group_apis
 from kscheduler.explain.in_service import EXTENDER_LINE, NOWHERE, PERMIT, UNDER_WAY, InService
-from kscheduler.explain.queries.explain_query import WHERE, RunningScheduler
+from kscheduler.explain.queries.running_scheduler import WHERE, RunningScheduler
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.scenario.membership import waiting_group_of
 from kscheduler.scenario.scenario import ClusterObjects
@@ -21,15 +21,15 @@ _PARKED: Final = "unschedulable"
 _MANY: Final = frozenset((NODES.plural, PODS.plural))
 
 
-def live_objects(parts: Parts, *, in_order: bool = False, besides: Collection[str] = ()) -> ClusterObjects:
-    """Everything that the informers hold, without the kinds `besides`. The objects are shared, not copied.
+def live_objects(parts: Parts, *, in_order: bool = False, without: Collection[str] = ()) -> ClusterObjects:
+    """Everything that the informers hold, without the kinds `without`. The objects are shared, not copied.
 
     `in_order`: pods that wait stand in the order in which they came to the queue.
     """
     objects: dict[str, Any] = {
         plural: tuple(parts.informers.informer(kind).store.list())
         for plural, kind in KINDS.items()
-        if plural not in besides
+        if plural not in without
     }
     if in_order:
         objects["pods"] = _in_order(objects["pods"], parts)
@@ -89,16 +89,16 @@ def running_about(parts: Parts, pod: Pod, as_of: float, *, leads: bool, of_group
     reference to each, and so copy every page that one of them is on: 1,500 pages at 5,000 nodes, a few us each.
     """
     is_by_itself = not of_group and waiting_group_of(pod, serving_now(parts)) is None
-    return running_scheduler(parts, as_of, leads=leads, besides=_MANY if is_by_itself else ())
+    return running_scheduler(parts, as_of, leads=leads, without=_MANY if is_by_itself else ())
 
 
 def running_scheduler(
-    parts: Parts, as_of: float, *, leads: bool, in_order: bool = False, besides: Collection[str] = ()
+    parts: Parts, as_of: float, *, leads: bool, in_order: bool = False, without: Collection[str] = ()
 ) -> RunningScheduler:
-    """The service as of a moment; `besides` as for `live_objects`."""
+    """The service as of a moment; `without` as for `live_objects`."""
     assembly = parts.assembly
     return RunningScheduler(
-        objects=live_objects(parts, in_order=in_order, besides=besides),
+        objects=live_objects(parts, in_order=in_order, without=without),
         cache=assembly.cache,
         profiles=assembly.profiles,
         served=serving_now(parts),

@@ -11,8 +11,8 @@ from kscheduler.config.loader import LoadedConfig
 from kscheduler.framework.registry import Registry
 from kscheduler.plugins import in_tree
 from kscheduler.server.serving import HTTPServing
+from kscheduler.shadow.comparison import KUBE_SCHEDULER, FollowedScheduler
 from kscheduler.shadow.report import ShadowReport
-from kscheduler.shadow.verdict import KUBE_SCHEDULER, FollowedScheduler
 
 Report = Callable[[ShadowReport], None]
 

@@ -23,9 +23,9 @@ from kscheduler.service import signals
 from kscheduler.service.shadowing.connected import ConnectedShadow
 from kscheduler.service.shadowing.http_app import ShadowHTTPApp
 from kscheduler.service.shadowing.options import ShadowOptions
+from kscheduler.shadow.comparison import Comparison
 from kscheduler.shadow.report import ShadowReport, shadow_report
 from kscheduler.shadow.sums import Sums
-from kscheduler.shadow.verdict import Comparison
 from kscheduler.telemetry.logs import get_logger, verbose
 from kscheduler.telemetry.logs.pipeline import configure as configure_logs
 
@@ -48,7 +48,7 @@ class ShadowApp:
         """Raises `ConfigError`."""
         self._options = options
         self.parts = ConnectedShadow(options, connection)
-        self.parts.follower.on_verdict = self._log_verdict
+        self.parts.follower.on_comparison = self._log_verdict
         self._began = self.parts.clock.monotonic()
         self.answers = ShadowHTTPApp(options, connection, self.parts, self.report)
         self._summed_up = 0

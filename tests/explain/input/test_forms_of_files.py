@@ -114,7 +114,10 @@ REFUSED: dict[str, tuple[bytes, str]] = {
     "a joined separator": (f"{NODE_YAML}---{POD_YAML}".encode(), ":5: invalid document separator: 'apiVersion: v1'"),
     "something behind a separator": (b"--- {kind: Pod}\n", ":1: invalid document separator: '{kind: Pod}'"),
     "half a JSON document": (f"{printed(node())}\n{printed(pod())[:-9]}".encode(), ":1"),
-    "text behind JSON": (f"{printed(node())}\nthe end\n".encode(), ":15: neither JSON nor YAML stands behind"),
+    "text behind JSON": (
+        f"{printed(node())}\nthe end\n".encode(),
+        ":15: the text after the last document is neither JSON nor YAML",
+    ),
     "logs without an end": (
         f"{printed(node())}\n{LOGS[:-30]}".encode(),
         ":15: logs for container c of pod kube-system/x:",

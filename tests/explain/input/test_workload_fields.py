@@ -6,9 +6,9 @@ import pytest
 from msgspec import Struct
 
 from kscheduler.api.typed.api_types import ApiType, type_of_kind
-from kscheduler.scenario.fields import FIELDS
 from kscheduler.scenario.new_pods import misspelt_in_new
 from kscheduler.scenario.object_files import Document
+from kscheduler.scenario.workload_fields import FIELDS
 
 Tree = dict[str, Any]
 

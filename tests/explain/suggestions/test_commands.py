@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kscheduler.explain.situation import NO_SITUATION, PodState, Situation
-from kscheduler.explain.suggestions.as_lines import suggestions_text
+from kscheduler.explain.suggestions.as_text import suggestions_text
 from kscheduler.explain.suggestions.suggestion_rules import suggested
 from kscheduler.scenario.decide import decide
 from kscheduler.scenario.scenario import parse_scenario

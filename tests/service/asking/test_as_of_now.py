@@ -88,7 +88,7 @@ async def test_after_a_reload_or_another_leader_the_answer_says_so() -> None:
 
 
 async def test_an_answer_says_as_of_when_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kscheduler.service.asking.query_functions._REPORTED_AGE_SECONDS", -1.0)
+    monkeypatch.setattr("kscheduler.service.asking.answers_in_copy._REPORTED_AGE_SECONDS", -1.0)
     async with EmbeddedAPIServer(seed=1) as server, running(server) as (app, _, _):
         put(server, "nodes", node_tree("node", cpu="2"))
         await parked(server, app)

@@ -7,7 +7,7 @@ import pytest
 
 from kscheduler.embedded.apiserver import EmbeddedAPIServer
 from kscheduler.embedded.apiserver.faults import InjectedFault
-from kscheduler.service.asking import queries_with_templates
+from kscheduler.service.asking import live_queries
 from tests.builders import Tree
 from tests.explain.suggestions.test_every_kind import template_scenario
 from tests.service.running import answer, put, running, until
@@ -69,7 +69,7 @@ async def test_a_template_that_was_changed_is_known_to_the_service_as_to_a_file(
 async def test_what_cannot_be_read_is_unknown_and_the_pod_is_explained_all_the_same(
     fault: InjectedFault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(queries_with_templates, "FETCH_SECONDS", 0.2)
+    monkeypatch.setattr(live_queries, "FETCH_SECONDS", 0.2)
     async with EmbeddedAPIServer(seed=1) as server:
         found = await suggested(server, count=1, fault=fault)
         assert "deviceCount" in found

@@ -183,7 +183,7 @@ WRONG_REHEARSALS: list[tuple[Tree, str]] = [
     ({"addNodes": [{"count": 20000, "like": "node"}]}, "addNodes: 20000 nodes are more than 10000"),
     ({"taints": [{"node": "node", "key": "a", "effect": "Never"}]}, "taints[0].effect: 'Never' is none of NoSchedule"),
     ({"capacity": True}, "capacity counts pods like the first new one: give one"),
-    ({"replicas": 3}, "replicas: so many pods of each of the objects, and there are none: give objects"),
+    ({"replicas": 3}, "replicas requires objects, and there are none"),
     ({"replicas": 3, "objects": [{"kind": "Pod", "metadata": {}}]}, "objects[0] (Pod): metadata.name: Required value"),
     ({"objects": [{"apiVersion": "v1"}]}, "objects[0]: kind: is missing"),
     ({"objects": [_manifest(cpu="1x")]}, "objects[0] (Pod new): spec.containers[0].resources.requests.cpu"),
@@ -439,7 +439,7 @@ async def test_too_many_questions_and_those_that_take_too_long_are_reported_when
 
 async def test_the_end_of_the_service_does_not_wait_for_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """The two that are worked on and the one that waits for its turn are told, and nobody after them is asked."""
-    monkeypatch.setattr("kscheduler.service.asking.query_functions.nodes", lambda *_: time.sleep(60))
+    monkeypatch.setattr("kscheduler.service.asking.answers_in_copy.nodes", lambda *_: time.sleep(60))
     async with EmbeddedAPIServer(seed=1) as server, running(server) as (app, _, _):
         await until_true(lambda: app.http_app.is_scheduling)
         queries, live = app.http_app.queries, app.http_app.copies
@@ -454,7 +454,7 @@ async def test_the_end_of_the_service_does_not_wait_for_an_answer(monkeypatch: p
 
 
 async def test_a_client_that_leaves_takes_its_query_along(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kscheduler.service.asking.query_functions.nodes", lambda *_: time.sleep(60))
+    monkeypatch.setattr("kscheduler.service.asking.answers_in_copy.nodes", lambda *_: time.sleep(60))
     async with EmbeddedAPIServer(seed=1) as server, running(server) as (app, _, _):
         put(server, "nodes", node_tree("node"))
         await until_true(lambda: app.http_app.is_scheduling and len(app.parts.assembly.cache.nodes) == 1)

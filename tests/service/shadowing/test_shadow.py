@@ -18,8 +18,8 @@ from kscheduler.config.loader import LoadedConfig, default_configuration, from_t
 from kscheduler.embedded.apiserver import EmbeddedAPIServer
 from kscheduler.service.shadowing import ShadowApp, ShadowOptions, service
 from kscheduler.service.shadowing.options import following
+from kscheduler.shadow.comparison import KSCHEDULER, KUBE_SCHEDULER, Comparison, DifferenceKind
 from kscheduler.shadow.report import LeftPendingPod, ShadowReport
-from kscheduler.shadow.verdict import KSCHEDULER, KUBE_SCHEDULER, Comparison, DifferenceKind
 from tests.builders import node_tree, pod_tree
 from tests.service.running import SECONDS, node_of, put, running, until
 
@@ -62,13 +62,13 @@ async def shadowing(
 async def compared(app: ShadowApp, count: int) -> None:
     """Wait until so many bindings have been compared."""
     follower, changed = app.parts.follower, asyncio.Event()
-    log = follower.on_verdict
+    log = follower.on_comparison
 
     def heard(verdict: Comparison) -> None:
         log(verdict)
         changed.set()
 
-    follower.on_verdict = heard
+    follower.on_comparison = heard
     async with asyncio.timeout(4 * SECONDS + count):
         while follower.sums.judged < count:
             changed.clear()

@@ -14,7 +14,7 @@ from kscheduler.embedded.controllers.reading import (
     phase_of,
     scaled,
 )
-from kscheduler.scenario.owners import DaemonFit
+from kscheduler.scenario.workload_pods import DaemonFit
 
 
 @dataclass(slots=True)

@@ -31,7 +31,7 @@ from kscheduler.embedded.controllers.workloads.daemon_nodes import (
 )
 from kscheduler.embedded.controllers.workloads.pod_changes import BURST, create_pod, delete_pod, text_of
 from kscheduler.embedded.objects.store import Change, ChangeType, Key
-from kscheduler.scenario.owners import DaemonFit, bound_to, daemon_fit, tolerate_as_daemon
+from kscheduler.scenario.workload_pods import DaemonFit, bound_to, daemon_fit, tolerate_as_daemon
 
 _COMPONENT = "daemonset-controller"
 _FIRST_PAUSE_SECONDS, _LAST_PAUSE_SECONDS = 1.0, 900.0

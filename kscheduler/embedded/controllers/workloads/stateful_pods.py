@@ -8,7 +8,7 @@ from kscheduler.embedded.controllers.engine.plan import Create, Delete, News, Up
 from kscheduler.embedded.controllers.engine.view import View
 from kscheduler.embedded.controllers.reading import REVISION_LABEL, key_of, pod_of, reference_to
 from kscheduler.embedded.controllers.workloads.pod_changes import name_of, template_of
-from kscheduler.scenario.owners import stateful_labels
+from kscheduler.scenario.workload_pods import stateful_labels
 
 COMPONENT = "statefulset-controller"
 _NAME = re.compile(r"(?P<set>.+)-(?P<ordinal>[0-9]+)")

@@ -91,7 +91,7 @@ class DeleteOtherPods(SuggestionKind, frozen=True):
         if not trials.objections.may_help(cls.touched):
             return
         seen: set[frozenset[str]] = set()
-        for step in _Room(trials).proposals():
+        for step in _DeletionProposals(trials).proposals():
             uids = frozenset(pod.uid for pod in step.gone)
             if uids not in seen:
                 seen.add(uids)
@@ -150,8 +150,8 @@ def _budgets_of(pods: Iterable[PodInfo], budgets: DisruptionBudgets | None) -> l
     return [found[key] for key in sorted(found)]
 
 
-class _Room:
-    """Proposes pods."""
+class _DeletionProposals:
+    """Proposes which pods to delete for one pod."""
 
     def __init__(self, trials: Trials) -> None:
         self._trials, self._cache = trials, trials.cache

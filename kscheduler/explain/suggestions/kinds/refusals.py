@@ -50,7 +50,7 @@ class AskPluginOwner(SuggestionKind, frozen=True):
 class AskExtenderOwner(SuggestionKind, frozen=True):
     """The last extender that rejected nodes: those before it and the plugins had left these.
 
-    An extender before it may be in the way, too, but what the later ones think of its nodes nobody has asked them.
+    An extender before it may be in the way, too, but later extenders were not asked about its nodes.
     """
 
     kind = "extender"
@@ -64,14 +64,14 @@ class AskExtenderOwner(SuggestionKind, frozen=True):
 
     @classmethod
     def of_decision(cls, decision: Decision) -> Iterator[Suggestion]:
-        answers = decision.answers
-        if answers is None or decision.record is None or len(decision.record.feasible):
+        results = decision.extender_results
+        if results is None or decision.record is None or len(decision.record.feasible):
             return
         filtering = [role for role in extender_roles(decision) if "filter" in role.verbs]
         last = next((role.url for role in reversed(filtering) if role.rejected), "")
-        nodes = [node for node, extender in answers.rejected_by.items() if extender == last]
+        nodes = [node for node, extender in results.rejected_by.items() if extender == last]
         if nodes:
-            messages = dict.fromkeys(answers.rejected[node].message for node in nodes if node in answers.rejected)
+            messages = dict.fromkeys(results.rejected[node].message for node in nodes if node in results.rejected)
             unasked = [role.url for role in filtering if not role.was_queried]
             facts = cls(last, len(nodes), list(messages)[:_MAX_MESSAGES], unasked)
             yield Suggestion((Step(facts, (), 1.0),), (), len(nodes))

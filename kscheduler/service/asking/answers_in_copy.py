@@ -1,4 +1,4 @@
-"""The questions themselves: called in a copy of the service, imported with the first one.
+"""What a copy of the process answers to questions of HTTP: called in the copy, imported with the first question.
 
 `as_of` is when the copy was made, in seconds of the wall clock. Each returns the status of HTTP, a line end and the
 body; what is wrong with the question is a sentence of text.
@@ -20,18 +20,18 @@ from kscheduler.explain.explanation import Explanation, answered
 from kscheduler.explain.group_answer import ExplanationList
 from kscheduler.explain.node_use import node_uses
 from kscheduler.explain.queries.explain_query import (
-    WHERE,
     ExplainQuery,
     GroupExplainQuery,
     query_about_group,
     with_claim_templates,
 )
-from kscheduler.explain.queries.named import member_to_explain, members_of, no_member
+from kscheduler.explain.queries.named_groups import member_to_explain, members_of, no_member
 from kscheduler.explain.queries.new_pods import queries_of_request, read_new_pods_request
+from kscheduler.explain.queries.running_scheduler import WHERE
 from kscheduler.explain.suggestions.search_time import SharedTime
-from kscheduler.scenario.files import ScenarioError
+from kscheduler.scenario.errors import ScenarioError
 from kscheduler.server.pages.query_pages import POD_GROUP
-from kscheduler.service.asking.helping_changes import helping_changes as of_reasons
+from kscheduler.service.asking.helping_changes import changes_by_reason
 from kscheduler.service.asking.live_state import hold, live_objects, live_pod, running_about, running_scheduler
 from kscheduler.service.parts import Parts
 from kscheduler.simulate.from_request import read_request, requested_changes_of, serving_of_request
@@ -89,7 +89,7 @@ def explain(
         )
     try:
         explanation = answered(
-            query, running.explanation(query), against_node=against_node, with_suggestions=with_suggestions
+            query, running.decide(query), against_node=against_node, with_suggestions=with_suggestions
         )
     except ScenarioError as problem:
         return _response(_UNPROCESSABLE, str(problem))
@@ -108,7 +108,7 @@ def _explain_without_members(
             _NOT_FOUND, f"the service knows no pod group {namespace}/{group}: {no_member(namespace, group)}"
         )
     query = query_about_group(key, running.objects, running.groups, running.served, WHERE)
-    return _explained(answered(query, query.explanation()), parts, as_of, as_text=as_text)
+    return _explained(answered(query, query.decide()), parts, as_of, as_text=as_text)
 
 
 def explain_new(parts: Parts, as_of: float, *, body: bytes, leads: bool, as_text: bool) -> bytes:
@@ -122,7 +122,7 @@ def explain_new(parts: Parts, as_of: float, *, body: bytes, leads: bool, as_text
         times, answers = SharedTime(len(queries)), []
         for query in queries:
             hold(parts, running.objects, query.scenario.objects)
-            decision = running.explanation(query)
+            decision = running.decide(query)
             time = times.part()
             answers.append(
                 answered(
@@ -166,7 +166,7 @@ def nodes(parts: Parts, as_of: float) -> bytes:
 def helping_changes(parts: Parts, as_of: float, *, reasons: Sequence[Sequence[str]]) -> bytes:
     """The change that frees most pods of each reason, by the key of its first pod: as on the status page."""
     del as_of
-    return _response(_OK, json_line(of_reasons(parts, reasons)))
+    return _response(_OK, json_line(changes_by_reason(parts, reasons)))
 
 
 def simulate(parts: Parts, as_of: float, *, body: bytes) -> bytes:

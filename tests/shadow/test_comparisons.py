@@ -2,8 +2,7 @@
 
 import pytest
 
-from kscheduler.shadow.sums import Sums
-from kscheduler.shadow.verdict import (
+from kscheduler.shadow.comparison import (
     KSCHEDULER,
     KUBE_SCHEDULER,
     Comparison,
@@ -14,6 +13,7 @@ from kscheduler.shadow.verdict import (
     kind_of,
     sample_size,
 )
+from kscheduler.shadow.sums import Sums
 
 REJECTED = Facts(is_feasible=False, feasible=3, searched=5)
 EQUAL = Facts(is_feasible=True, behind=0, feasible=5, better=0, searched=5)
@@ -59,7 +59,7 @@ def test_the_sample_is_as_large_as_kube_schedulers(percentage: int, nodes: int, 
     assert sample_size(percentage, nodes) == found
 
 
-def verdict(kind: DifferenceKind, reason: str = "", pod: str = "shop/web") -> Comparison:
+def comparison(kind: DifferenceKind, reason: str = "", pod: str = "shop/web") -> Comparison:
     return Comparison(pod, f"uid-of-{pod}", "kscheduler", "a", "b", kind, reason)
 
 
@@ -69,7 +69,7 @@ def verdict(kind: DifferenceKind, reason: str = "", pod: str = "shop/web") -> Co
 def test_what_is_a_difference_depends_on_who_decides(followed: FollowedScheduler, real: int) -> None:
     sums = Sums(followed)
     for kind in DifferenceKind:
-        sums.add(verdict(kind))
+        sums.add(comparison(kind))
     assert sums.judged == len(DifferenceKind)
     assert sums.real_differences == real
     assert sums.agreement == pytest.approx(1 - real / (len(DifferenceKind) - 1)), "an unknown rule counts for no side"
@@ -77,17 +77,17 @@ def test_what_is_a_difference_depends_on_who_decides(followed: FollowedScheduler
 
 def test_an_unknown_rule_is_neither_agreement_nor_difference() -> None:
     sums = Sums(KUBE_SCHEDULER)
-    sums.add(verdict(DifferenceKind.UNKNOWN_RULE))
+    sums.add(comparison(DifferenceKind.UNKNOWN_RULE))
     assert (sums.real_differences, sums.agreement) == (0, None)
 
 
 def test_reasons_are_counted_and_bounded() -> None:
     sums = Sums(KUBE_SCHEDULER)
     for number in range(2000):
-        sums.add(verdict(DifferenceKind.NOT_FEASIBLE, f"NodePorts: reason {number % 700}", f"shop/web-{number}"))
+        sums.add(comparison(DifferenceKind.NOT_FEASIBLE, f"NodePorts: reason {number % 700}", f"shop/web-{number}"))
     for number in range(50):
         sums.add(
-            verdict(DifferenceKind.DIFFERENT_SCORE, "ImageLocality gives our node more points", f"shop/b-{number}")
+            comparison(DifferenceKind.DIFFERENT_SCORE, "ImageLocality gives our node more points", f"shop/b-{number}")
         )
     first, *others = sums.reasons(1000)
     assert (first.reason, first.count, [*first.pods]) == (

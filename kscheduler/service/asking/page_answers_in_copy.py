@@ -1,4 +1,4 @@
-"""What a copy of the process works out for the status page: imported with the first question.
+"""What a copy of the process answers to the status page: called in the copy, imported with the first question.
 
 It runs in the copy, and may change what it likes.
 """
@@ -11,18 +11,17 @@ from kscheduler.answers.suggestions import HelpingChange
 from kscheduler.framework.cluster.preemption import PreemptionSearch
 from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.server.status_page.sources import NodeVerdict
-from kscheduler.service.asking.helping_changes import gates_to_remove, pending_of
-from kscheduler.service.asking.helping_changes import helping_changes as of_reasons
+from kscheduler.service.asking.helping_changes import changes_by_reason, gates_to_remove, pending_of
 from kscheduler.service.parts import Parts
 
 
-def helping_changes(parts: Parts, as_of: float, *, reasons: Sequence[Sequence[str]]) -> bytes:
+def changes_or_gates(parts: Parts, as_of: float, *, reasons: Sequence[Sequence[str]]) -> bytes:
     """The change that frees most pods of each reason, as JSON by the key of the reason's first pod.
 
     Where none does and pods are gated, that the gates must go first.
     """
     del as_of
-    found = of_reasons(parts, reasons)
+    found = changes_by_reason(parts, reasons)
     for keys in reasons:
         if not keys or ((known := found.get(keys[0])) is not None and known.change is not None):
             continue

@@ -1,0 +1,20 @@
+"""How much the nodes of a table have, and how much of it the pods on them request."""
+
+from kscheduler.answers.capacity import ResourceCapacity
+from kscheduler.framework.nodes.node_table import NodeTable, Rows
+
+
+def capacity_of(nodes: NodeTable, rows: Rows) -> dict[str, ResourceCapacity]:
+    """By resource, of these nodes together; pods are no resource here."""
+    return {
+        name: ResourceCapacity(
+            int(nodes.amounts(nodes.allocatable, name, rows).sum()),
+            int(nodes.amounts(nodes.requested, name, rows).sum()),
+        )
+        for name in sorted(nodes.resources)
+    }
+
+
+def pod_capacity_of(nodes: NodeTable, rows: Rows) -> ResourceCapacity:
+    """How many pods these nodes may have together, and how many they have."""
+    return ResourceCapacity(int(nodes.allowed_pods[rows].sum()), int(nodes.pod_count[rows].sum()))
