@@ -91,7 +91,7 @@ class Follower:
         """Called with each comparison."""
         self.begun = asyncio.Event()
         """Set once all first lists are there."""
-        self._judge = ShadowEvaluator(self.assembly, settings.followed, compare, self._claim)
+        self._evaluator = ShadowEvaluator(self.assembly, settings.followed, compare, self._claim)
         self._played = PlayedMoves(self.assembly, settings.settle_seconds, self._is_followed)
         self._seen: int | None = None
         """Up to which version the other had seen changes at the last decision that told it."""
@@ -217,7 +217,7 @@ class Follower:
         clues = None
         if len(self.change_buffer) <= SEARCHES_STOP_AT:
             clues = self._played.clues_of(change, old, self.change_buffer, self._seen, self._economy.most_tries())
-        comparison = self._judge.judge(old, new.spec.node_name, clues)
+        comparison = self._evaluator.judge(old, new.spec.node_name, clues)
         if clues is not None and comparison.kind not in (DifferenceKind.SAME, DifferenceKind.UNKNOWN_RULE):
             self._economy.ended(found=comparison.order is not None)
         if comparison.order is not None:
@@ -234,7 +234,7 @@ class Follower:
 
     def _nominated(self, old: Pod, node: str) -> None:
         """The other makes room for a pod: would we, and where?"""
-        record = self._judge.would_go(old)
+        record = self._evaluator.would_go(old)
         preemption = record.preemption if record is not None else None
         if record is not None and record.node_name:
             self.sums.nominations["placed at once"] += 1
@@ -249,7 +249,7 @@ class Follower:
         self._looked_at = self._clock.monotonic()
 
         def would_go(pod: Pod) -> str:
-            record = self._judge.would_go(pod)
+            record = self._evaluator.would_go(pod)
             return record.node_name if record is not None else ""
 
         waiting = (pod for pod in self._cluster.pods() if self._is_followed(pod))

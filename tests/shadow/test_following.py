@@ -198,7 +198,7 @@ async def test_a_tie_is_excused_for_who_takes_any_of_the_best_only(program: Foll
     pod = written.put(PODS, make_pod("web"))
     await clock.advance(10.0)
     await follower.play_ripe()
-    decided = follower._judge.would_go(pod)
+    decided = follower._evaluator.would_go(pod)
     assert decided is not None
     written.put(PODS, on_node(pod, "n0" if decided.node_name != "n0" else "n1"))
     await clock.advance(10.0)
