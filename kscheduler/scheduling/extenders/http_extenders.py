@@ -34,6 +34,7 @@ from kscheduler.framework.nodes.pod_columns import started_at
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import Status, error
 from kscheduler.scheduling.extenders.addresses import address_of
+from kscheduler.scheduling.extenders.bind_outcomes import UNKNOWN_PLACE, BindOutcomes, PodPlace, not_seen
 from kscheduler.scheduling.extenders.call_reports import CallReports
 from kscheduler.scheduling.extenders.extender_results import (
     UNASKED,
@@ -43,15 +44,11 @@ from kscheduler.scheduling.extenders.extender_results import (
     Victims,
 )
 from kscheduler.scheduling.extenders.http_extender import (
-    UNKNOWN_PLACE,
     BindFailure,
-    BindOutcomes,
     ExtenderFailure,
     HTTPExtender,
     ObjectSource,
-    PodPlace,
     SentPod,
-    not_seen,
 )
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.observers import NO_OBSERVERS, Observers
