@@ -22,7 +22,7 @@ from kscheduler.scheduling.observers import NO_OBSERVERS, Observers
 if TYPE_CHECKING:
     from kscheduler.client.extenders.whole_objects import ObjectReader
     from kscheduler.scheduling.extenders.bind_outcomes import PodPlace
-    from kscheduler.scheduling.extenders.http_extenders import ExtenderSet
+    from kscheduler.scheduling.extenders.extender_set import ExtenderSet
 
 CLOSE_SECONDS: Final = 2.0
 
@@ -78,7 +78,7 @@ class ExtenderConnections:
             return self._in_force.http_extenders
         # These bring the client, and the start is measured.
         from kscheduler.client.extenders.whole_objects import WholeObjects
-        from kscheduler.scheduling.extenders.http_extenders import ExtenderSet
+        from kscheduler.scheduling.extenders.extender_set import ExtenderSet
 
         drafted = ExtenderSet(
             extenders,
