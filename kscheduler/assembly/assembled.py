@@ -41,7 +41,8 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.registry import Registry
 from kscheduler.informers.informer import Handler, Informer
 from kscheduler.scheduling.attempt.attempt import Scheduler
-from kscheduler.scheduling.attempt.context import AttemptContext, PreemptionRunner, evaluators_of
+from kscheduler.scheduling.attempt.context import AttemptContext, PreemptionRunner
+from kscheduler.scheduling.attempt.evaluators import evaluators_of
 from kscheduler.scheduling.attempt_events import STEP_BEGAN, ConfigurationApplied, NodesTouched
 from kscheduler.scheduling.failures.failure_handler import FailureHandler, failed_condition
 from kscheduler.scheduling.failures.infeasible import KnownInfeasible

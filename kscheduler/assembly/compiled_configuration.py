@@ -18,7 +18,7 @@ from typing import Final
 
 from kscheduler.config.loader import LoadedConfig
 from kscheduler.framework.registry import Registry
-from kscheduler.scheduling.attempt.context import Evaluators
+from kscheduler.scheduling.attempt.evaluators import Evaluators
 from kscheduler.scheduling.classes.signatures import Signatures
 from kscheduler.scheduling.profiles import Profiles
 from kscheduler.state.group_apis import OTHER_APIS, GroupAPI, kubernetes_apis

@@ -15,9 +15,9 @@ from kscheduler.framework.status import Code
 from kscheduler.scenario.decide import Decision, Prepared
 from kscheduler.scenario.decide_group import GroupDecision, decide_group
 from kscheduler.scenario.scenario import ClusterObjects, GroupScenario
+from kscheduler.scheduling.extenders.bind_outcomes import UNKNOWN_PLACE, PodPlace
 from kscheduler.scheduling.extenders.extender_results import ExtenderResults, Extenders
-from kscheduler.scheduling.extenders.http_extender import UNKNOWN_PLACE, PodPlace
-from kscheduler.scheduling.extenders.http_extenders import ExtenderSet
+from kscheduler.scheduling.extenders.extender_set import ExtenderSet
 from kscheduler.scheduling.extenders.rounds import decide_in_rounds
 from kscheduler.scheduling.groups.member_extender_results import AT_A_TIME, first_answers
 from kscheduler.scheduling.record import SchedulingRecord

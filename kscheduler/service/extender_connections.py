@@ -21,8 +21,8 @@ from kscheduler.scheduling.observers import NO_OBSERVERS, Observers
 
 if TYPE_CHECKING:
     from kscheduler.client.extenders.whole_objects import ObjectReader
-    from kscheduler.scheduling.extenders.http_extender import PodPlace
-    from kscheduler.scheduling.extenders.http_extenders import ExtenderSet
+    from kscheduler.scheduling.extenders.bind_outcomes import PodPlace
+    from kscheduler.scheduling.extenders.extender_set import ExtenderSet
 
 CLOSE_SECONDS: Final = 2.0
 
@@ -78,7 +78,7 @@ class ExtenderConnections:
             return self._in_force.http_extenders
         # These bring the client, and the start is measured.
         from kscheduler.client.extenders.whole_objects import WholeObjects
-        from kscheduler.scheduling.extenders.http_extenders import ExtenderSet
+        from kscheduler.scheduling.extenders.extender_set import ExtenderSet
 
         drafted = ExtenderSet(
             extenders,
@@ -125,7 +125,7 @@ class ExtenderConnections:
 
     async def place_of(self, pod: Pod) -> "PodPlace":
         """Where the pod is: as the watch has it, or, if that shows no node, as the API server has it now."""
-        from kscheduler.scheduling.extenders.http_extender import UNKNOWN_PLACE, PodPlace
+        from kscheduler.scheduling.extenders.bind_outcomes import UNKNOWN_PLACE, PodPlace
 
         meta = pod.metadata
         found = self._pod_of(pod.key)

@@ -29,7 +29,8 @@ from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.framework.pods_to_activate import PodsToActivate
 from kscheduler.framework.status import Code, Fault, Status, error
 from kscheduler.scheduling.attempt import binding_cycle
-from kscheduler.scheduling.attempt.context import Attempt, AttemptContext, Evaluators
+from kscheduler.scheduling.attempt.context import Attempt, AttemptContext
+from kscheduler.scheduling.attempt.evaluators import Evaluators
 from kscheduler.scheduling.attempt.extenders import ExtenderConsultation
 from kscheduler.scheduling.attempt.group_attempt import GroupAttempts, GroupConsultation
 from kscheduler.scheduling.attempt.long_searches import LongSearchRunner, search_budget_for

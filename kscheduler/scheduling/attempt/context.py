@@ -1,6 +1,6 @@
-"""What an attempt needs around it: evaluators by profile, its own state, ports for its outcome."""
+"""The state of an attempt, which goes from step to step, and the parts of the scheduler that attempts work on."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -12,74 +12,19 @@ from kscheduler.framework.nodes.search_budget import UnfinishedSearch
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.scheduling.attempt.pre_bind import PreBindPlan
-from kscheduler.scheduling.classes.class_engine import ClassEngine
-from kscheduler.scheduling.cycle.sampling import NodeSampler
 from kscheduler.scheduling.eviction.evictions import NominationWriter
 from kscheduler.scheduling.extenders.extender_results import Extenders
 from kscheduler.scheduling.failures.failure_handler import FailureHandler
-from kscheduler.scheduling.failures.infeasible import KnownInfeasible
 from kscheduler.scheduling.groups.group_status_writer import GroupReports
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.observers import Observers
-from kscheduler.scheduling.pod_log.lines import MOVES
 from kscheduler.scheduling.profile import Profile
-from kscheduler.scheduling.profiles import Profiles
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.scheduling.resizes import DeferredResizes
-from kscheduler.scheduling.stopwatch import ObservedStopwatch
 from kscheduler.state.cache import Cache
 from kscheduler.state.pods_in_pre_bind import PodInPreBind, PodsInPreBind
 from kscheduler.state.queue.scheduling_queue import SchedulingQueue
 from kscheduler.state.waiting_pods import PodAtPermit, WaitingPodTable
-from kscheduler.telemetry.logs import verbose
-
-# What the scheduler keeps for each profile between two decisions, and what it knows of classes.
-#
-# All of it follows from the profiles and is worthless under others. So it is one value: made ready beside the one in
-# use, then exchanged as a whole (`Scheduler.apply`), and what was learned under the profiles before goes with it.
-
-
-@dataclass(frozen=True, slots=True)
-class Evaluators:
-    """The profiles, and by profile what judges pods."""
-
-    profiles: Profiles
-    stopwatches: Mapping[str, ObservedStopwatch]
-    engines: Mapping[str, ClassEngine]
-    """What plugins answered for the pods of a class; empty if classes are not kept."""
-    samplers: Mapping[str, NodeSampler]
-    """Where the next search for nodes starts."""
-    infeasible: KnownInfeasible
-    """Classes of pods that fit nowhere, as earlier attempts found out; always empty without classes."""
-    extenders: Extenders | None = None
-    """`None`: the configuration has none."""
-
-
-def evaluators_of(
-    profiles: Profiles,
-    infeasible: KnownInfeasible,
-    cache: Cache,
-    observations: Observations,
-    clock: Clock,
-    *,
-    keeps_classes: bool,
-    extenders: Extenders | None = None,
-) -> Evaluators:
-    """Fresh evaluators, which have kept nothing yet."""
-    stopwatches = {
-        name: ObservedStopwatch(name, observations, clock.monotonic, profile.listener)
-        for name, profile in profiles.items()
-    }
-    engines = {
-        name: ClassEngine(profile, cache, engines=len(profiles), reports_all=verbose(MOVES))
-        for name, profile in profiles.items()
-        if keeps_classes
-    }
-    samplers = {name: NodeSampler() for name in profiles}
-    return Evaluators(profiles, stopwatches, engines, samplers, infeasible, extenders)
-
-
-# The state of an attempt, which goes from step to step, and the parts of the scheduler that attempts work on.
 
 
 @dataclass(slots=True)

@@ -28,7 +28,8 @@ from kscheduler.framework.nodes.search_budget import UnfinishedSearch
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.framework.status import Code, Fault, Status, error
-from kscheduler.scheduling.attempt.context import Attempt, Evaluators, PreemptionRunner
+from kscheduler.scheduling.attempt.context import Attempt, PreemptionRunner
+from kscheduler.scheduling.attempt.evaluators import Evaluators
 from kscheduler.scheduling.attempt.long_searches import SLICE_SECONDS, search_budget_for
 from kscheduler.scheduling.attempt.skipping import PodSkipping
 from kscheduler.scheduling.attempt_events import (

@@ -16,25 +16,21 @@ The answers hold for the nodes and the pod as they were sent. The caller decides
 that the pod fits on *then*, as far as the answers allow them.
 """
 
-import os
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from kscheduler.aio.clock import REAL_CLOCK, Clock
 from kscheduler.aio.tasks import all_of
 from kscheduler.api.core import Pod
-from kscheduler.client.extenders.caller import CallGivenUpError, ExtenderCaller
+from kscheduler.client.extenders.caller import CallGivenUpError
 from kscheduler.client.extenders.messages import VictimsOnNode
 from kscheduler.client.extenders.whole_objects import ObjectReadError
-from kscheduler.config.extenders import EXTENDER, extender_name
-from kscheduler.config.types import Extender
+from kscheduler.config.extenders import EXTENDER
 from kscheduler.framework.cluster.preemption import Candidate, ReviewedCandidate
 from kscheduler.framework.nodes.pod_columns import started_at
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import Status, error
-from kscheduler.scheduling.extenders.addresses import address_of
-from kscheduler.scheduling.extenders.call_reports import CallReports
+from kscheduler.scheduling.extenders.bind_outcomes import UNKNOWN_PLACE, BindOutcomes, PodPlace, not_seen
 from kscheduler.scheduling.extenders.extender_results import (
     UNASKED,
     ExtenderPoints,
@@ -43,19 +39,12 @@ from kscheduler.scheduling.extenders.extender_results import (
     Victims,
 )
 from kscheduler.scheduling.extenders.http_extender import (
-    UNKNOWN_PLACE,
     BindFailure,
-    BindOutcomes,
     ExtenderFailure,
     HTTPExtender,
     ObjectSource,
-    PodPlace,
     SentPod,
-    not_seen,
 )
-from kscheduler.scheduling.observations import Observations
-from kscheduler.scheduling.observers import NO_OBSERVERS, Observers
-from kscheduler.telemetry.logs import get_logger
 
 
 def _reviewed(candidate: Candidate, left: Victims, pods_on: Mapping[str, Mapping[str, PodInfo]]) -> ReviewedCandidate:
@@ -263,61 +252,3 @@ class HTTPExtenders:
 
     def _interested(self, pod: PodInfo) -> tuple[HTTPExtender, ...]:
         return tuple(each for each in self._extenders if each.is_interested(pod.pod))
-
-
-# From the configuration to extenders that can be asked; to be imported only if there are any: it brings aiohttp.
-
-_log = get_logger("extenders")
-
-
-class ExtenderSet:
-    """The extenders of one configuration, with their connections."""
-
-    def __init__(
-        self,
-        extenders: Sequence[Extender],
-        objects: ObjectSource,
-        *,
-        may_bind: Callable[[], bool],
-        place_of: Callable[[Pod], Awaitable[PodPlace]],
-        observations: Observations | None = None,
-        clock: Clock = REAL_CLOCK,
-        observers: Observers = NO_OBSERVERS,
-        logs: bool = True,
-        environ: Mapping[str, str] = os.environ,
-    ) -> None:
-        """Opens nothing. `may_bind` and `place_of` are those of `BindOutcomes`. `logs`: whether an outage is logged."""
-        self.settings = tuple(extenders)
-        self._callers = [ExtenderCaller(address_of(each, index)) for index, each in enumerate(extenders)]
-        self._environ = environ
-        self._reports = [_reports_of(each, observations, clock.monotonic, logs=logs) for each in extenders]
-        self.http_extenders = HTTPExtenders(
-            list(map(HTTPExtender, extenders, self._callers, self._reports)),
-            objects,
-            may_bind=may_bind,
-            outcomes=BindOutcomes(place_of, may_bind, clock, observers),
-        )
-
-    def notes(self) -> Iterable[str]:
-        """A line for each extender that fails."""
-        return [note for reports in self._reports for note in reports.notes()]
-
-    def announce(self) -> None:
-        """Log where kube-scheduler would use a proxy and kscheduler does not."""
-        for caller in self._callers:
-            variable = caller.unused_proxy(self._environ)
-            if variable:
-                reason = "extenders are called directly, never through a proxy of the environment"
-                _log.warning("extender_proxy_not_used", extender=caller.address.shown, variable=variable, reason=reason)
-
-    async def close(self) -> None:
-        """Close all connections: calls under way fail."""
-        for caller in self._callers:
-            await caller.close()
-
-
-def _reports_of(
-    extender: Extender, observations: Observations | None, now: Callable[[], float], *, logs: bool
-) -> CallReports:
-    seconds = observations.extender_seconds if observations is not None else None
-    return CallReports(extender_name(extender), now, seconds, is_ignorable=extender.ignorable, logs=logs)

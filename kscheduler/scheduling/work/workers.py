@@ -10,8 +10,9 @@ node. A pod that an extender binds leaves its worker, too: the limit follows the
 A place is held while a Binding is on time. One that is late, or sleeps before it is sent again, gives its place back
 (`aio.shared_slots`): its worker goes on waiting for the outcome, which stays an attempt under way, and another worker
 takes over. From then on the namespace is slow: its pods are decided and bound outside the slots, a few at a time, and
-the others stand in a line of their own, undecided (`concurrency`). So what hangs for one namespace delays no other.
-If nobody else is on time it may be the server: then the limit follows the late answers, and bounds the late Bindings.
+the others stand in a line of their own, undecided (`namespace_backlog`). So what hangs for one namespace delays no
+other. If nobody else is on time it may be the server: then the limit follows the late answers, and bounds the late
+Bindings.
 """
 
 import asyncio
@@ -40,7 +41,8 @@ from kscheduler.scheduling.attempt_events import (
 from kscheduler.scheduling.extenders.extender_results import Extenders
 from kscheduler.scheduling.observers import NO_OBSERVERS, Observers
 from kscheduler.scheduling.profile import Profile
-from kscheduler.scheduling.work.concurrency import AdaptiveLimit, NamespaceBacklog
+from kscheduler.scheduling.work.concurrency import AdaptiveLimit
+from kscheduler.scheduling.work.namespace_backlog import NamespaceBacklog
 from kscheduler.state.queue.queued_group import QueuedPodGroup
 from kscheduler.state.queue.scheduling_queue import FLUSH_UNSCHEDULABLE_SECONDS, SchedulingQueue
 from kscheduler.telemetry.logs import get_logger

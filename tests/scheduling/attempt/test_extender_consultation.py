@@ -10,7 +10,7 @@ from kscheduler.api.core import Pod
 from kscheduler.framework.cluster.preemption import Candidate, ReviewedCandidate
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Status, error, unschedulable
-from kscheduler.scheduling.attempt.extenders import TURNS_PER_LINE
+from kscheduler.scheduling.attempt.extender_lines import TURNS_PER_LINE
 from kscheduler.scheduling.extenders.extender_results import UNASKED, ExtenderResults, Extenders, ExtenderVictimResults
 from kscheduler.scheduling.extenders.rounds import MAX_ROUNDS, MOVED_ON
 from kscheduler.scheduling.pod_log.lines import OUTCOMES

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
-from kscheduler.scheduling.attempt.extenders import (
+from kscheduler.scheduling.attempt.extender_lines import (
     LEAST_SWEPT,
     LONG_SECONDS,
     ExtenderQueueStatistics,

@@ -10,7 +10,7 @@ from kscheduler.api.core import Pod
 from kscheduler.api.kinds import PODS
 from kscheduler.config.types import Extender, ExtenderManagedResource
 from kscheduler.framework.status import SUCCESS, Status, error
-from kscheduler.scheduling.attempt.extenders import LEAST_SWEPT, TURNS_PER_LINE
+from kscheduler.scheduling.attempt.extender_lines import LEAST_SWEPT, TURNS_PER_LINE
 from kscheduler.scheduling.extenders.http_extender import HTTPExtender
 from kscheduler.scheduling.extenders.http_extenders import HTTPExtenders
 from tests.builders import make_pod

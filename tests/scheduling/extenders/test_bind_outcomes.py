@@ -15,7 +15,7 @@ from kscheduler.client.extenders.caller import (
     ExtenderTimeoutError,
 )
 from kscheduler.framework.status import Fault, Status
-from kscheduler.scheduling.extenders.http_extender import MAX_SECONDS, UNKNOWN_PLACE, BindOutcomes, PodPlace
+from kscheduler.scheduling.extenders.bind_outcomes import MAX_SECONDS, UNKNOWN_PLACE, BindOutcomes, PodPlace
 from kscheduler.scheduling.extenders.http_extenders import HTTPExtenders
 from tests.builders import make_pod
 from tests.scheduling.extenders.fake_extenders import NamedObjects, fake_extender

@@ -11,8 +11,8 @@ from kscheduler.client.access.tls import TLSFiles
 from kscheduler.config.durations import seconds
 from kscheduler.config.types import Extender, ExtenderTLSConfig
 from kscheduler.scheduling.extenders.addresses import address_of
-from kscheduler.scheduling.extenders.http_extender import UNKNOWN_PLACE, PodPlace
-from kscheduler.scheduling.extenders.http_extenders import ExtenderSet
+from kscheduler.scheduling.extenders.bind_outcomes import UNKNOWN_PLACE, PodPlace
+from kscheduler.scheduling.extenders.extender_set import ExtenderSet
 from tests.builders import pod_info
 from tests.client.http.raw_server import Peer, raw_server
 from tests.scheduling.extenders.fake_extenders import NamedObjects

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kscheduler.scheduling.failures.pending_patches import LEAST_SHARE, RECOVERY_SECONDS, PatchRate
+from kscheduler.scheduling.failures.patch_rate import LEAST_SHARE, RECOVERY_SECONDS, PatchRate
 
 
 def gone_by(rate: PatchRate, began: float, seconds: float) -> int:

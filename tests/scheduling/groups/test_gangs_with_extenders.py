@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import error, unschedulable
-from kscheduler.scheduling.attempt.extenders import TURNS_PER_LINE
+from kscheduler.scheduling.attempt.extender_lines import TURNS_PER_LINE
 from kscheduler.scheduling.extenders.extender_results import ExtenderPoints, ExtenderResults
 from kscheduler.scheduling.groups.member_extender_results import MAX_QUERIES, MemberExtenderResults, merged
 from kscheduler.scheduling.record import SchedulingRecord

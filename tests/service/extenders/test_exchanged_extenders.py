@@ -11,7 +11,7 @@ from kscheduler.config.loader import from_tree
 from kscheduler.config.types import API_VERSION, KIND
 from kscheduler.election import LeaseLostError, Role
 from kscheduler.embedded.apiserver import EmbeddedAPIServer
-from kscheduler.scheduling.attempt.extenders import TURNS_PER_LINE
+from kscheduler.scheduling.attempt.extender_lines import TURNS_PER_LINE
 from kscheduler.service.metrics.config_reloads import ReloadResult
 from tests.builders import Tree, node_tree, pod_tree
 from tests.extender_program import extender_program, leaves

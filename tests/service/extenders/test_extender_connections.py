@@ -10,8 +10,8 @@ import pytest
 from kscheduler.api.core import Pod
 from kscheduler.client.errors import APIError, APIStatus, NetworkError
 from kscheduler.config.types import Extender
+from kscheduler.scheduling.extenders.bind_outcomes import UNKNOWN_PLACE, PodPlace
 from kscheduler.scheduling.extenders.extender_results import Extenders
-from kscheduler.scheduling.extenders.http_extender import UNKNOWN_PLACE, PodPlace
 from kscheduler.service.extender_connections import ExtenderConnections
 from tests.builders import make_pod, pod_info
 from tests.client.http.raw_server import Peer, raw_server
