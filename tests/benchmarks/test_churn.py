@@ -22,7 +22,7 @@ from kscheduler.framework.pods import affinity_terms, requests
 from kscheduler.informers import shared
 from kscheduler.plugins.default_preemption import remembered
 from kscheduler.plugins.pod_topology_spread import default_selector, layout
-from kscheduler.scheduling.classes import class_columns, class_engine, signatures
+from kscheduler.scheduling.classes import class_columns, class_engine, pod_templates
 from kscheduler.scheduling.pod_log import recent_attempts
 from kscheduler.state.storage import attached_volumes
 from kscheduler.state.topology import counters as topology
@@ -45,7 +45,7 @@ BOUNDS = (
     (event_series, "FINISH_SECONDS"),
     (layout, "_MOST"),
     (per_taint_set, "KEPT_TABLES"),
-    (signatures, "_KEPT_DRAWERS"),
+    (pod_templates, "_KEPT_DRAWERS"),
     (recent_attempts, "MAX_ATTEMPTS"),
     (recent_attempts, "MAX_PREEMPTIONS"),
     (remembered, "_MAX_SEEN"),

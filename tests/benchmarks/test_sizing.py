@@ -129,7 +129,7 @@ def test_the_page_has_the_table_of_the_file() -> None:
 
 
 def test_the_chart_asks_for_what_the_size_needs_that_the_page_names() -> None:
-    carried, requests = named_size("The chart's defaults ask for what"), VALUES["resources"]["requests"]
+    carried, requests = named_size("The chart's defaults are enough for"), VALUES["resources"]["requests"]
     assert mebibytes(requests["memory"]) == carried.memory_request
     assert int(requests["cpu"].removesuffix("m")) >= carried.cpu_request
 
@@ -137,7 +137,9 @@ def test_the_chart_asks_for_what_the_size_needs_that_the_page_names() -> None:
 def test_the_charts_limit_is_enough_for_the_size_that_the_page_names() -> None:
     limits = VALUES["resources"]["limits"]
     assert set(limits) == {"memory"}
-    assert table.read().largest_within(mebibytes(limits["memory"])) == named_size("Their memory limit is enough for")
+    assert table.read().largest_within(mebibytes(limits["memory"])) == named_size(
+        "The chart's default memory limit (2 GiB) is enough for"
+    )
 
 
 def test_the_page_reports_how_many_pods_are_replaced_at_rest() -> None:

@@ -238,11 +238,3 @@ def test_damage_ends_with_1_and_is_reported(
 def test_a_time_before_the_recording_is_reported_as_such(recording: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["replay", str(recording), "--until", "1969-12-31T00:00:00Z"]) == 2
     assert "the recording begins at" in capsys.readouterr().err
-
-
-def test_errors_of_the_past_are_not_logged_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A Binding that was refused then is no line of the log now."""
-    record(tmp_path, 400, seed=21, nodes=4)
-    assert "attempt_failed" in (logged := capsys.readouterr()).out + logged.err
-    assert main(["replay", str(tmp_path)]) == 0
-    assert capsys.readouterr().err == ""

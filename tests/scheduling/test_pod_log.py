@@ -80,6 +80,15 @@ async def test_a_bind_that_is_lost_is_reported_as_settled() -> None:
     assert lines[-1]["outcome"] == "lost"
 
 
+def test_a_log_of_what_is_past_has_no_errors() -> None:
+    """As in a replay: what failed then does not fail now."""
+    log, one = PodLog(has_errors=False), queued()
+    with at(0) as lines:
+        log.not_scheduled(one, Failure("etcd was away", SCHEDULER_ERROR), (BACKOFF, one), 10.0, is_news=True)
+        log.repeat_errors(100.0, lambda _key: (BACKOFF, one))
+    assert lines == []
+
+
 def test_an_error_that_repeats_is_an_error_once_and_part_of_the_pods_story_afterwards() -> None:
     log, one = PodLog(), queued()
     failure = Failure("etcd is away", SCHEDULER_ERROR)
