@@ -46,7 +46,7 @@ demo: $(RUN) ## Watch 1,000 pods being scheduled on an embedded cluster (NODES=,
 # A file's tests stay in one process: they share what its fixtures made.
 PYTEST := $(BIN)/pytest --numprocesses $(WORKERS) --dist loadfile
 
-test: $(DEV) ## Run the tests but the slow ones: six and a half minutes on two cores (WORKERS=: in how many processes)
+test: $(DEV) ## Run the tests but the slow ones: five minutes on two cores (WORKERS=: in how many processes)
 	$(PYTEST) -m 'not slow'
 
 test-fast: $(DEV) ## Run the unit tests, which start no processes and draw nothing at random: two minutes
