@@ -1,7 +1,6 @@
 """What the typed answers of all features share.
 
     Answer, ReadAnswer   what their structs are made of
-    capacity             how much there is of a resource
     pending_in_queue     waiting pods, and why they wait
     suggestions          changes that would help, of a pod and of many
     schema               the JSON Schema that is published of all answers
@@ -21,6 +20,13 @@ class ReadAnswer(Answer, frozen=True, forbid_unknown_fields=False):
     """An answer that kubectl's plugin reads from a service of another version: what a later one adds is passed over,
     and a key that an earlier one does not have has a default. In schemas every key is there.
     """
+
+
+class ResourceCapacity(ReadAnswer, frozen=True):
+    """Of one resource on one or more nodes, in the scheduler's units (cpu in thousandths)."""
+
+    allocatable: int
+    requested: int
 
 
 Names = tuple[str, ...]

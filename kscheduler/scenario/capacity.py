@@ -1,6 +1,6 @@
 """How much the nodes of a table have, and how much of it the pods on them request."""
 
-from kscheduler.answers.capacity import ResourceCapacity
+from kscheduler.answers import ResourceCapacity
 from kscheduler.framework.nodes.node_table import NodeTable, Rows
 
 

@@ -2,8 +2,7 @@
 
 from typing import Final
 
-from kscheduler.answers import Answer, Names
-from kscheduler.answers.capacity import ResourceCapacity
+from kscheduler.answers import Answer, Names, ResourceCapacity
 from kscheduler.explain.answer import Against
 from kscheduler.scenario.capacity import capacity_of, pod_capacity_of
 from kscheduler.shadow.comparison import Comparison, DifferenceKind, Order

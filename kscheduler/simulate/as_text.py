@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from kscheduler.answers.capacity import ResourceCapacity
+from kscheduler.answers import ResourceCapacity
 from kscheduler.framework.reasons.wording import amounts_text
 from kscheduler.simulate.simulation_result import (
     DEVICES_OF_CLASS,

@@ -9,7 +9,7 @@ from itertools import chain
 
 import numpy as np
 
-from kscheduler.answers.capacity import ResourceCapacity
+from kscheduler.answers import ResourceCapacity
 from kscheduler.scenario.capacity import capacity_of, pod_capacity_of
 from kscheduler.scenario.decide import cluster_cache
 from kscheduler.scenario.device_counts import DevicesByClass

@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from kscheduler.aio.clock import VirtualClock
-from kscheduler.answers.capacity import ResourceCapacity
+from kscheduler.answers import ResourceCapacity
 from kscheduler.api.core import Pod, PodStatus
 from kscheduler.api.kinds import KINDS, NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Kind
 from kscheduler.api.meta import Condition, KubeObject

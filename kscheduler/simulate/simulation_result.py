@@ -8,8 +8,7 @@ from typing import Annotated, Any, Final, Literal
 
 from msgspec import Meta, field
 
-from kscheduler.answers import Names, ReadAnswer
-from kscheduler.answers.capacity import ResourceCapacity
+from kscheduler.answers import Names, ReadAnswer, ResourceCapacity
 from kscheduler.answers.schema import IN_SCHEMA, definitions, root_schema
 
 API_VERSION: Final = "simulate.kscheduler.io/v1"

@@ -105,13 +105,6 @@ def _print_policies(names: Sequence[str]) -> int:
     unknown = [name for name in names if name not in ready]
     if unknown:
         return refuse(f"{unknown[0]!r} is no ready policy: there are {', '.join(ready)}")
-    if names:
-        of_all = re.compile(
-            r"# kube-scheduler's own profile .*\n.*such as `cheapest`; pods without \(default-scheduler\) are"
-        )
-        chosen = ", ".join(name for name in ready if name in names)
-        of_these = f"# Of the profiles of docs/policies.md: {chosen}. A pod\n# chooses one by its `spec.schedulerName`"
-        head = of_all.sub(f"{of_these}; pods without (default-scheduler) are", head)
     print(head + "".join(item for name, item in ready.items() if not names or name in names), end="")
     return 0
 

@@ -13,8 +13,7 @@ from typing import Annotated, Any, Final, Literal
 
 from msgspec import Meta, field
 
-from kscheduler.answers import Answer, Names
-from kscheduler.answers.capacity import ResourceCapacity
+from kscheduler.answers import Answer, Names, ResourceCapacity
 from kscheduler.answers.schema import IN_SCHEMA, definitions, root_schema
 
 API_VERSION: Final = "replay.kscheduler.io/v1"

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kscheduler.answers.capacity import ResourceCapacity
+from kscheduler.answers import ResourceCapacity
 from kscheduler.assembly import Assembly
 from kscheduler.framework.reasons.wording import share_texts
 from kscheduler.recorder.report.answers import (

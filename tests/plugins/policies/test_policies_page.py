@@ -64,8 +64,9 @@ def test_the_command_prints_the_example(capsys: pytest.CaptureFixture[str]) -> N
 def test_the_command_prints_those_that_are_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["config", "policies", "cheapest", "external"]) == 0
     text = capsys.readouterr().out
-    assert "# Of the profiles of docs/policies.md: cheapest, external. A pod" in text
-    assert "kube-scheduler's own" not in text
+    assert "# Each profile below is a policy of docs/policies.md, but `kscheduler`" in text, (
+        "true of any choice of them"
+    )
     tree = yaml.safe_load(text)
     assert tree["profiles"] == [one for one in ready() if one["schedulerName"] in {"cheapest", "external"}]
     assert main(["config", "policies", "cheap"]) == 2
