@@ -29,7 +29,7 @@ from kscheduler.in_memory.at_work import workers_over
 from kscheduler.in_memory.cluster import APIRequest, InMemoryCluster, T
 from kscheduler.informers.informer import Informer
 from kscheduler.plugins.in_tree import registry
-from kscheduler.recorder.building import connect
+from kscheduler.recorder.building import recorded_state_of
 from kscheduler.recorder.flight_recorder import FlightRecorder, tap
 from kscheduler.scheduling.attempt_events import SchedulingBegan
 from kscheduler.scheduling.eviction.disruption_budgets import StoredBudgets
@@ -97,8 +97,6 @@ class RandomCluster(InMemoryCluster):
         self._tasks: set[asyncio.Task[None]] = set()
         self.assembly = Assembly(config, known or registry(), self._ports(self.recorder), self.clock)
         self.assembly.listen_to(self.informers)
-        if self.recorder is not None:
-            connect(self.recorder, self.assembly, self.informers, self.kinds, lambda: self.origins)
         self.workers = workers_over(self.assembly, self, WORKERS)
 
     def _ports(self, journal: Any) -> Ports:
@@ -108,6 +106,7 @@ class RandomCluster(InMemoryCluster):
             workloads=StoredWorkloads(*(self.informers[kind].store for kind in WORKLOAD_KINDS)),
             budgets=StoredBudgets(self.informers[POD_DISRUPTION_BUDGETS].store),
             journal=journal,
+            tie_name=str if self.recorder is None else self.recorder.redaction.text,
         )
 
     # --- the API server's part ----------------------------------------------------------------------------------------
@@ -333,7 +332,7 @@ class RandomCluster(InMemoryCluster):
     async def play(self, turns: int, on_turn: Callable[[int], object] | None = None) -> None:
         """Let things happen in so many turns, at most until `on_turn` says true, while the scheduler works."""
         if self.recorder is not None:
-            self.recorder.start()
+            self.recorder.start(recorded_state_of(self.assembly, self.informers, self.kinds, lambda: self.origins))
         self.populate()
         self.assembly.queue.begin_scheduling()
         if self.recorder is not None:

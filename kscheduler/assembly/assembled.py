@@ -44,6 +44,7 @@ from kscheduler.scheduling.attempt.attempt import Scheduler
 from kscheduler.scheduling.attempt.context import AttemptContext, PreemptionRunner
 from kscheduler.scheduling.attempt.evaluators import evaluators_of
 from kscheduler.scheduling.attempt_events import STEP_BEGAN, ConfigurationApplied, NodesTouched
+from kscheduler.scheduling.eviction.evictions import RunningPreemption
 from kscheduler.scheduling.failures.failure_handler import FailureHandler, failed_condition
 from kscheduler.scheduling.failures.infeasible import KnownInfeasible
 from kscheduler.scheduling.groups.group_status_writer import GroupReports
@@ -113,6 +114,7 @@ class Assembly:
         build: BuildProfiles = built_profiles,
         preemptions: PreemptionRunner | None = None,
         on_quarantine: Callable[[], None] | None = None,
+        carry_out: Callable[[RunningPreemption], None] | None = None,
     ) -> None:
         """Raises `ConfigError` where a profile cannot be built.
 
@@ -120,11 +122,12 @@ class Assembly:
         default as the environment says. `build`: for tests that bring ready profiles. `preemptions`: who carries out
         what PostFilter wants done, for tests that only look at it; by default `evictions`. `on_quarantine` is called,
         perhaps in the middle of a decision, when `draft_quarantines` may have something to draft, to be applied after
-        that decision; `None`: nobody exchanges profiles, so a quarantined plugin stays in them.
+        that decision; `None`: nobody exchanges profiles, so a quarantined plugin stays in them. `carry_out`: what
+        follows when a preemption has begun, in a replay; by default `evictions` evicts the victims.
         """
         self.ports = ports
         self.clock = clock
-        self.cache = Cache() if cache is None else cache
+        self.cache = Cache(serves_group=ports.serves_group, tie_name=ports.tie_name) if cache is None else cache
         self.cache.pod_groups.follow(group_apis(config))
         self.queue = SchedulingQueue(policy_before_profiles())
         self.waiting = WaitingPodTable()
@@ -143,6 +146,7 @@ class Assembly:
             self._activate,
             self._retry,
             self.clock,
+            carry_out,
         )
         self.claims = claim_commits_of(self.ports, self.cache, self.observers, self._activate, self.clock)
         """Writes claims to devices; `None` where nothing can be written."""
@@ -395,6 +399,7 @@ class Assembly:
             announcer=self.ports.statuses if self.in_pre_bind is not None else None,
             in_pre_bind=self.in_pre_bind,
             pod_of=self.ports.pod_of,
+            wake_worker=self.ports.on_arrival,
             resizes=self.resizes,
             group_reports=GroupReports(self.ports.group_statuses, self.cache.pod_groups),
         )

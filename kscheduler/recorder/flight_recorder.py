@@ -113,6 +113,21 @@ def nothing(_micros: int, _attempts: Attempts, _number: int) -> Callable[[], Ite
     return tuple
 
 
+@dataclass(frozen=True, slots=True)
+class RecordedState:
+    """Where a recorder finds what a segment begins with. The scheduler that it describes hears the recorder itself, so
+    it is there only when the recorder starts.
+    """
+
+    describe: Callable[[Any], Any]
+    """From a `LoadedConfig` to what is written of it, or to a function that makes that in the thread."""
+    snapshot: Snapshot
+    """What a new segment begins with."""
+
+
+NO_STATE: Final = RecordedState(str, nothing)
+
+
 class FlightRecorder:
     """Records what the event loop does: an observer of steps, each of which begins with `StepBegan`."""
 
@@ -125,10 +140,7 @@ class FlightRecorder:
         self.clock = StepClock(clock, self._note)
         """For the scheduler: stands still within a step."""
         self._step = self.clock.step
-        self.describe: Callable[[Any], Any] = str
-        """From a `LoadedConfig` to what is written of it, or to a function that makes that in the thread."""
-        self.snapshot: Snapshot = nothing
-        """What a new segment begins with; given once all parts are there."""
+        self._state = NO_STATE
         self.redaction = redaction
         self._thread = thread
         self._real = clock
@@ -152,8 +164,9 @@ class FlightRecorder:
 
     # --- its life -----------------------------------------------------------------------------------------------------
 
-    def start(self) -> None:
+    def start(self, state: RecordedState) -> None:
         """Begin the first segment. Nothing was decided yet."""
+        self._state = state
         self._thread.start()
         self._begin_segment()
 
@@ -200,7 +213,7 @@ class FlightRecorder:
         self._outputs, self._is_repaired = [], False
         self._queried.clear()
         self.objects = ObjectPacker(self.redaction)
-        entries = self.snapshot(self.clock.micros, dict(self._under_way), self._attempts)
+        entries = self._state.snapshot(self.clock.micros, dict(self._under_way), self._attempts)
         self._thread.begin(NewSegment(entries, missing, self._digest.value, self._digest.decisions))
 
     # --- keeping ------------------------------------------------------------------------------------------------------
@@ -448,7 +461,7 @@ class FlightRecorder:
     @hears(ConfigurationApplied)
     def applied(self, event: ConfigurationApplied) -> None:
         """Keep the configuration that decides from now on."""
-        described = self.describe(event.config)
+        described = self._state.describe(event.config)
         settings = self.redaction.settings(described() if callable(described) else described)
         self.keep((Op.APPLIED, settings, tuple(event.quarantined)))
 

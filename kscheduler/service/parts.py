@@ -29,7 +29,6 @@ from kscheduler.api.kinds import (
     PODS,
     STORAGE_KINDS,
     WORKLOAD_KINDS,
-    Kind,
 )
 from kscheduler.api.meta import KubeObject
 from kscheduler.assembly import ApplyResult, Assembly, CompiledConfiguration, Ports, group_apis
@@ -48,8 +47,8 @@ from kscheduler.informers.factory import InformerFactory
 from kscheduler.informers.informer import InformerStatistics
 from kscheduler.informers.plugin_listers import PluginListers
 from kscheduler.informers.transform import AnnotatedPodTransform
-from kscheduler.recorder.building import connect, flight_recorder
-from kscheduler.recorder.flight_recorder import FlightRecorder, tap
+from kscheduler.recorder.building import flight_recorder, recorded_state_of
+from kscheduler.recorder.flight_recorder import FlightRecorder, RecordedState, tap
 from kscheduler.scheduling.attempt.binding import BindingWriter
 from kscheduler.scheduling.attempt.retired_plugins import RetiredPlugins
 from kscheduler.scheduling.attempt.volume_writes import VolumeBindingWriter
@@ -147,7 +146,8 @@ class Parts:
         self.exchanging = asyncio.Lock()
         """Held while another configuration is read and taken over: of two at a time one would be lost."""
         self.plugin_listers = PluginListers(self.plugin_client, self.informers, self.clock, self._own_kind_changed)
-        self.flight_recorder = self._build_flight_recorder(options, kinds)
+        self._kinds = kinds
+        self.flight_recorder = self._build_flight_recorder(options)
         """`None`: nothing is recorded."""
         self.extenders = ExtenderConnections(
             PodWriter(self.client, self.clock),
@@ -165,8 +165,6 @@ class Parts:
             options.config, options.registry, self._ports(), deciding_clock, on_quarantine=self._quarantine_soon
         )
         self.assembly.listen_to(self.informers)
-        if self.flight_recorder is not None:
-            connect(self.flight_recorder, self.assembly, self.informers, kinds, lambda: self.origins)
         queue, scheduler = self.assembly.queue, self.assembly.scheduler
         self.workers = Workers(
             self._most_workers,
@@ -185,7 +183,6 @@ class Parts:
         self.incomplete_waits = IncompleteWaits(
             self.assembly.queue.incomplete_groups, self._groups_version, self.clock.monotonic
         )
-        self.assembly.cache.pod_groups.is_served = self._serves_group
         pods = self.informers.informer(PODS).store.list
         self.removed_profiles = RemovedProfiles(self.assembly.profiles, pods, self.clock.monotonic)
         self.overcommit = self._build_overcommit_keeping(repairs=options.repairs_overcommitted_nodes)
@@ -353,13 +350,19 @@ class Parts:
             taken=self.taken,
             log=self.pod_log,
             journal=self.flight_recorder,
+            serves_group=self._serves_group,
+            tie_name=str if self.flight_recorder is None else self.flight_recorder.redaction.text,
         )
 
-    def _build_flight_recorder(self, options: Options, kinds: Sequence[Kind]) -> FlightRecorder | None:
+    def recorded_state(self) -> RecordedState:
+        """Where the flight recorder finds what a segment begins with."""
+        return recorded_state_of(self.assembly, self.informers, self._kinds, lambda: self.origins)
+
+    def _build_flight_recorder(self, options: Options) -> FlightRecorder | None:
         if options.record is None:
             return None
         recorder = flight_recorder(options.record, self.clock)
-        tap(recorder, self.informers, kinds)  # before the handlers that change the state
+        tap(recorder, self.informers, self._kinds)  # before the handlers that change the state
         return recorder
 
     def _wake_worker(self) -> None:

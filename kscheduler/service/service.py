@@ -265,7 +265,7 @@ class App:
         recorder = self.parts.flight_recorder
         if recorder is None:
             return ()
-        recorder.start()
+        recorder.start(self.parts.recorded_state())
         return (BackgroundService("flight recorder", recorder.run, recorder.stop),)
 
     def _claims_service(self) -> tuple[BackgroundService, ...]:
