@@ -131,8 +131,8 @@ class APIServerReachability:
         """`server`: its host and port, for messages."""
         self.server = server
         self._last_success = now
-        self._last_sign = now
-        """Of life: a success, data on a watch, or a refusal of our credentials."""
+        self.last_sign = now
+        """Of life, in monotonic seconds: a success, data on a watch, or an answer that refuses to serve us."""
         self._first_given_up: float | None = None
         """When the first request was sent that was given up since the last sign of life."""
         self._away = _Trouble()
@@ -191,11 +191,11 @@ class APIServerReachability:
     def given_up(self, sent_at: float) -> None:
         """Its sender no longer waits for a request. That is no failure; if others fail, the outage began by then."""
         if self._first_given_up is None:
-            self._first_given_up = max(sent_at, self._last_sign)
+            self._first_given_up = max(sent_at, self.last_sign)
 
     def _silent_since(self, sent_at: float | None, now: float) -> float:
         """Since when requests have had no answer, now that one has failed which was sent then."""
-        began = now if sent_at is None else max(sent_at, self._last_sign)
+        began = now if sent_at is None else max(sent_at, self.last_sign)
         return began if self._first_given_up is None else min(began, self._first_given_up)
 
     def connected(self, now: float) -> None:
@@ -220,7 +220,7 @@ class APIServerReachability:
         self._alive(now)
 
     def _alive(self, now: float) -> None:
-        self._last_sign, self._first_given_up = now, None
+        self.last_sign, self._first_given_up = now, None
         if self._away.since is not None:
             self._back(now)
 

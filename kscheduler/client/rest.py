@@ -300,9 +300,7 @@ class APIClient:
             return response.body
         raise self._refusal(code, response.headers, response.body, request.method, request.target, sent_at)
 
-    def _unanswered(
-        self, error: BaseException, method: str, target: str, sent_at: float | None = None
-    ) -> NetworkError:
+    def _unanswered(self, error: BaseException, method: str, target: str, sent_at: float | None = None) -> NetworkError:
         failure = network_error(error, method, target)
         if not self._is_closed:
             self._reachability.failed(error, self._clock.monotonic(), str(failure), sent_at)

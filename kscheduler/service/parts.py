@@ -203,7 +203,8 @@ class Parts:
             work_slots,
             self.clock,
             senders,
-            is_outage=lambda: self.reachability.is_outage(self.clock.monotonic()),
+            is_suspended=lambda: self.has_lost or self.reachability.is_outage(self.clock.monotonic()),
+            last_sign=lambda: self.reachability.last_sign,
             failures=[client.write_failures for client in clients],
         )
         self.memory = MemoryWatch(resident_bytes, limit, self._plugins_of_users, self.clock)

@@ -247,7 +247,9 @@ def test_an_outage_begins_after_the_last_sign_of_life(api_server: APIServerReach
     assert api_server.statistics(47.0).unreachable_seconds == 7.0
 
 
-def test_a_request_that_its_sender_gave_up_is_no_failure_and_dates_the_outage(api_server: APIServerReachability) -> None:
+def test_a_request_that_its_sender_gave_up_is_no_failure_and_dates_the_outage(
+    api_server: APIServerReachability,
+) -> None:
     """A lease is renewed every two seconds; each renewal is given up before any other request fails."""
     api_server.given_up(sent_at=1.0)
     api_server.given_up(sent_at=6.0)
