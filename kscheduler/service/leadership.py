@@ -35,6 +35,8 @@ class EarlierTerm:
     """By resource; the others are listed again."""
     reachability: APIServerReachability
     """An outage goes on."""
+    process_began: float
+    """When the first term began, in monotonic seconds."""
     server_version: str
     """What the API server told last; empty or `unknown`: nothing."""
     certificate: MadePair | None = None

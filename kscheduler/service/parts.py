@@ -109,6 +109,8 @@ class Parts:
         self.taken = ForeignBindings(self.observations, self.clock, self._may_write)
         self.limit = AdaptiveLimit(self._configuration.parallelism, self._most_workers)
         host, now = host_of(connection.base_url), self.clock.monotonic()
+        self.process_began = earlier.process_began if earlier is not None else now
+        """In monotonic seconds: with the first term."""
         self.reachability = earlier.reachability if earlier is not None else APIServerReachability(host, now)
         fence = fence_of(options)
         elector = earlier.elector if earlier is not None else None
@@ -216,7 +218,14 @@ class Parts:
         options = replace(self._options, config=config, registry=registry, origins=self.origins)
         # A follower that is to hold no cache would hold these objects until it leads.
         views = {} if config.configuration.delay_cache_until_active else self.informers.views()
-        return EarlierTerm(options, self.election.next_term(), views, self.reachability, self.server_version.text)
+        return EarlierTerm(
+            options,
+            self.election.next_term(),
+            views,
+            self.reachability,
+            self.process_began,
+            self.server_version.text,
+        )
 
     def unserved_groups(self) -> tuple[str, ...]:
         """Kinds of pod groups that are followed and that the API server does not have."""

@@ -102,7 +102,7 @@ class ServiceLog:
             "stopped",
             reason=reason,
             seconds=round(now - (self._stopping_at or now), 3),
-            uptime_seconds=round(now - self._began, 3),
+            uptime_seconds=round(now - self._parts.process_began, 3),
             bound=counts_of(self._parts.observations).bound,
         )
 

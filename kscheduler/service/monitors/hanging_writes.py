@@ -8,7 +8,7 @@ one.
 
 Why they hang is told as far as the API server has said it; its first answer may come after the first line, when it has
 given up on a webhook, and then that is told at once. Where nothing at all has been answered since the writes were sent,
-no webhook is blamed, and writes that their sender gives up hang as before: their end is told when something is answered.
+no webhook is blamed, and the end is told once something is answered: writes that were given up may hang as before.
 
 Limits: at most `MAX_REPORTED` at a time, those with the most writes; the others are counted.
 """
