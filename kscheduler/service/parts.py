@@ -53,7 +53,7 @@ from kscheduler.recorder.flight_recorder import FlightRecorder, tap
 from kscheduler.scheduling.attempt.binding import BindingWriter
 from kscheduler.scheduling.attempt.retired_plugins import RetiredPlugins
 from kscheduler.scheduling.attempt.volume_writes import VolumeBindingWriter
-from kscheduler.scheduling.background.refreshed_plugins import RefreshedPlugins
+from kscheduler.scheduling.background.refreshed_plugins import CONNECTIONS_OF_PLUGINS, RefreshedPlugins
 from kscheduler.scheduling.drift.drift_check import DriftDetection, Periods
 from kscheduler.scheduling.drift.dump import WaitsBesideQueue
 from kscheduler.scheduling.eviction.disruption_budgets import StoredBudgets
@@ -85,8 +85,6 @@ WATCHED: Final = (NODES, PODS, NAMESPACES, *WORKLOAD_KINDS, *STORAGE_KINDS, POD_
 QUEUED_EVENTS: Final = 10_000
 # The workers adapt between 1 and this many times `parallelism`.
 MAX_WORKERS_PER_PARALLELISM: Final = 4
-# For what plugins ask the API server by themselves.
-CONNECTIONS_OF_PLUGINS: Final = 8
 # Pods whose claim templates are kept: more than are asked about at a time.
 MAX_QUERIED_PODS: Final = 64
 _TEMPLATES_BYTES: Final = 8 * 2**20

@@ -36,6 +36,7 @@ from kscheduler.config.unsupported_settings import unhonoured
 from kscheduler.election import LeaseLostError
 from kscheduler.framework.plugin_time import PLUGIN_TIME
 from kscheduler.scheduling.attempt_events import SchedulingBegan
+from kscheduler.scheduling.background.refreshed_plugins import FIRST_DATA_SECONDS
 from kscheduler.scheduling.extenders.addresses import unusable_extenders
 from kscheduler.server import Server
 from kscheduler.server.serving import LOOPBACK
@@ -63,8 +64,6 @@ _Phase = Callable[[asyncio.Event], Awaitable[None]]
 DRAIN_SECONDS: Final = 10.0
 FLUSH_EVENTS_SECONDS: Final = 2.0
 FLUSH_PATCHES_SECONDS: Final = 2.0
-# How long the first decision waits for plugins that fetch data of their own.
-FIRST_DATA_SECONDS: Final = 5.0
 # When the first line about a slow sync is logged; further lines come each minute.
 SYNC_WARNING_SECONDS: Final = 10.0
 SYNC_REPEAT_SECONDS: Final = 60.0
