@@ -64,9 +64,9 @@ class WriteFailures:
         return max(found, key=lambda failure: failure.at, default=None)
 
 
-def advice_on_hanging(write: str, failure: WriteFailure | None, *, is_silent: bool = False) -> str:
+def advice_on_hanging(write: str, failure: WriteFailure | None, *, silent_seconds: float = 0.0) -> str:
     """Where to look for who does not answer. `write`: the verb and the resource, as in `create pods/binding`.
-    `is_silent`: since then nothing at all has come from the API server.
+    `silent_seconds`: for how long nothing at all has come from the API server; 0: something has.
     """
     if failure is not None and failure.webhook:
         return (
@@ -81,9 +81,10 @@ def advice_on_hanging(write: str, failure: WriteFailure | None, *, is_silent: bo
         "(kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations -o yaml), then at its quotas, at "
         "the API server's log, which names who does not answer, and at etcd"
     )
-    if not is_silent:
+    if not silent_seconds:
         return look
     return (
-        "nothing else has been answered since then either, and no watch has brought anything, so the API server itself "
-        f"may hang or be away: api_server_unreachable tells within half a minute; only if it does not, {look}"
+        f"for {silent_seconds:.0f} s nothing else has been answered either, and no watch has brought anything, so the "
+        f"API server itself may hang or be away: api_server_unreachable tells within half a minute; only if it does "
+        f"not, {look}"
     )

@@ -7,7 +7,7 @@ who sends many of them, as workers do, knows what waits before it is sent, too. 
 one.
 
 Why they hang is told as far as the API server has said it; its first answer may come after the first line, when it has
-given up on a webhook, and then that is told at once. Where nothing at all has been answered since the writes were sent,
+given up on a webhook, and then that is told at once. Where nothing at all has been answered for `SILENT_SECONDS`,
 no webhook is blamed, and the end is told once something is answered: writes that were given up may hang as before.
 
 Limits: at most `MAX_REPORTED` at a time, those with the most writes; the others are counted.
@@ -34,6 +34,8 @@ _log = get_logger("writes")
 LOOK_SECONDS: Final = 1.0
 LONG_SECONDS: Final = 5.0
 LINE_SECONDS: Final = 60.0
+# A leader renews its lease each two seconds: longer silence is more than a quiet time.
+SILENT_SECONDS: Final = 4.0
 MAX_REPORTED: Final = 10
 _MAX_KEPT: Final = 1024
 BINDING: Final = "create pods/binding"
@@ -143,21 +145,20 @@ class HangingWritesMonitor:
                     seconds=round(one.seconds, 3),
                     namespaces=len({each.namespace for each in hanging}),
                     err=failure.text if failure is not None else f"no answer for {one.seconds:.0f} s",
-                    advice=advice_on_hanging(one.write, failure, is_silent=self._is_silent_since(now - one.seconds)),
+                    advice=advice_on_hanging(one.write, failure, silent_seconds=self._silent_seconds()),
                     **trouble.take_untold(),
                 )
         still = {(one.namespace, one.write) for one in hanging}
-        for namespace, write in self._since.keys() - still:
-            if self._is_silent_since(self._since[namespace, write]):
-                continue
+        for namespace, write in () if self._silent_seconds() else self._since.keys() - still:
             since, trouble = self._since.pop((namespace, write)), self._troubles.get((namespace, write))
             self._webhooks.pop((namespace, write), None)
             if trouble is not None and trouble.ends():
                 _log.info("writes_hang_no_more", namespace=namespace, write=write, seconds=round(now - since, 3))
 
-    def _is_silent_since(self, sent_at: float) -> bool:
-        """Whether nothing at all has come from the API server since writes were sent that hang."""
-        return self._last_sign() < sent_at
+    def _silent_seconds(self) -> float:
+        """For how long nothing at all has come from the API server; 0: that is not worth a word."""
+        seconds = self._clock.monotonic() - self._last_sign()
+        return seconds if seconds >= SILENT_SECONDS else 0.0
 
     def _last_failure(self, hanging: HangingWrites, now: float) -> WriteFailure | None:
         """What the API server has said of them since they hang. A preemption writes several kinds."""
@@ -174,8 +175,8 @@ class HangingWritesMonitor:
             who = "look at its admission webhooks and quotas"
             if failure is not None and failure.webhook:
                 who = f"look at the admission webhook {failure.webhook}"
-            elif self._is_silent_since(now - one.seconds):
-                who = "nothing else has been answered since then either, so look at the API server first"
+            elif silent := self._silent_seconds():
+                who = f"for {silent:.0f} s nothing else has been answered either, so look at the API server first"
             behind = f"{round(one.seconds)} s, {one.waiting} more {'waits' if one.waiting == 1 else 'wait'}; {who}"
             writes = "1 write" if one.unanswered == 1 else f"{one.unanswered} writes"
             hang = "hangs or has been refused" if one.unanswered == 1 else "hang or have been refused"
