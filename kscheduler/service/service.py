@@ -89,7 +89,7 @@ class App:
         self._is_first_term = earlier is None
         certificate = earlier.certificate if earlier is not None else None
         self.http_app = HTTPApp(options, connection, self.parts, self.reloader, of_login, certificate)
-        self.service_log = ServiceLog(self.parts)
+        self.service_log = ServiceLog(self.parts, earlier.bound if earlier is not None else 0)
 
     @property
     def server(self) -> Server:
@@ -99,7 +99,8 @@ class App:
     def end_of_term(self) -> EarlierTerm:
         """What the next term of this process begins with; after `run` has lost the lease."""
         login = self.http_app.login
-        return replace(self.parts.end_of_term(), certificate=login.contexts.made if login is not None else None)
+        certificate = login.contexts.made if login is not None else None
+        return replace(self.parts.end_of_term(), certificate=certificate, bound=self.service_log.bound)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve and schedule until `stop` is set; then end in order. Raises `LeaseLostError` after a lost election."""
