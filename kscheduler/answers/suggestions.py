@@ -113,15 +113,12 @@ class CommonSuggestion(ReadAnswer, frozen=True):
             return f"; helps this one of {among}, and no other is like it"
         helped = f"{frees} of them" if frees < tried else "both" if tried == 2 else f"all {tried}"
         if alike == looked:
-            which = "" if looked == count else ", which are alike"
+            which = "" if looked == count else ", which have the same spec"
             return f"; tried for {tried} of {among}{which}, helps {helped}"
+        which = "" if tried == alike else f"tried for {tried} of them, "
         others = looked - alike
-        are = "is" if others == 1 else "are"
-        if tried == alike:
-            which, rest = f"the {tried} of {among}", f"{others}"
-        else:
-            which, rest = f"{tried} of the {alike}", f"{others} of {among}"
-        return f"; tried for {which} that are alike, helps {helped}; {rest} {are} not like them"
+        rest = "the other one differs and was" if others == 1 else f"the other {others} differ and were"
+        return f"; {alike} of {among} have the same spec: {which}helps {helped}; {rest} not tried"
 
 
 class HelpingChange(ReadAnswer, frozen=True):

@@ -64,8 +64,10 @@ class WriteFailures:
         return max(found, key=lambda failure: failure.at, default=None)
 
 
-def advice_on_hanging(write: str, failure: WriteFailure | None) -> str:
-    """Where to look for who does not answer. `write`: the verb and the resource, as in `create pods/binding`."""
+def advice_on_hanging(write: str, failure: WriteFailure | None, *, silent_seconds: float = 0.0) -> str:
+    """Where to look for who does not answer. `write`: the verb and the resource, as in `create pods/binding`.
+    `silent_seconds`: for how long nothing at all has come from the API server; 0: something has.
+    """
     if failure is not None and failure.webhook:
         return (
             f"the admission webhook {failure.webhook} does not answer: mend its service or remove it, or let its "
@@ -74,8 +76,15 @@ def advice_on_hanging(write: str, failure: WriteFailure | None) -> str:
         )
     if failure is not None and _ETCD.search(failure.text):
         return "etcd is slow or has no quorum: look at its log, its disks and the API server's /readyz?verbose"
-    return (
+    look = (
         f"look for an admission webhook that matches {write.partition(' ')[2] or 'these writes'} in this namespace "
         "(kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations -o yaml), then at its quotas, at "
         "the API server's log, which names who does not answer, and at etcd"
+    )
+    if not silent_seconds:
+        return look
+    return (
+        f"for {silent_seconds:.0f} s nothing else has been answered either, and no watch has brought anything, so the "
+        f"API server itself may hang or be away: api_server_unreachable tells within half a minute; only if it does "
+        f"not, {look}"
     )

@@ -48,7 +48,7 @@ from kscheduler.framework.plugin import (
     Source,
     status_of_code,
 )
-from kscheduler.framework.plugin_results import PartialAnswerError, WrongAnswerError, probes, shown
+from kscheduler.framework.plugin_results import CallEndedError, PartialAnswerError, WrongAnswerError, probes, shown
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import Status
 
@@ -214,7 +214,7 @@ class _FailedForNodeError(WrongAnswerError):
 
 
 class _EndedCallError(WrongAnswerError):
-    """The function did not fail by an `Exception`: mostly, it was ended at its time budget."""
+    """The function did not fail by an `Exception`: it has called `sys.exit()`, for example."""
 
     def __init__(self, node: str, failure: BaseException) -> None:
         super().__init__(f"it raised {type(failure).__name__}: {failure}, while looking at node {node}")
@@ -230,21 +230,31 @@ def _answers(
 ) -> np.ndarray[Any, np.dtype[np.int64]]:
     """The number of each row's result. Raises `PartialAnswerError` with those of the nodes where it did not fail.
 
-    Raises `WrongAnswerError` where it fails for every node that it is tried on, or was ended at its time budget: the
-    text says how far it came, because the budget is for all nodes.
+    Raises `WrongAnswerError` where it fails for every node that it is tried on, or by no `Exception`, and
+    `CallEndedError` where it was ended at its time budget: the text says how far it came, because the budget is for all
+    nodes.
     """
     failures: dict[int, _FailedForNodeError | None] = {}
     try:
         numbers = np.fromiter(_each(ask, number, pod, nodes, rows, failures), dtype=np.int64, count=len(rows))
     except _EndedCallError as ended:
-        answered = [nodes.name_of(row) for row in rows.tolist()].index(ended.node)
-        raise WrongAnswerError(f"{ended}; it had answered for {answered} of {len(rows)} nodes") from ended.__cause__
+        raise WrongAnswerError(f"{ended}; {_progress(ended.node, nodes, rows)}") from ended.__cause__
+    except CallEndedError as ended:
+        if ended.node and not ended.has_progress:
+            progress = _progress(ended.node, nodes, rows)
+            ended.args, ended.has_progress = (f"{ended}, while looking at node {ended.node}; {progress}",), True
+        raise
     if not failures:
         return numbers
     is_known = np.ones(len(rows), dtype=np.bool_)
     is_known[list(failures)] = False
     first = next(iter(failures.values()))
     raise PartialAnswerError(str(first), numbers, is_known) from first
+
+
+def _progress(node: str, nodes: NodeTable, rows: Rows) -> str:
+    answered = [nodes.name_of(row) for row in rows.tolist()].index(node)
+    return f"it had answered for {answered} of {len(rows)} nodes"
 
 
 def _each(
@@ -290,6 +300,9 @@ def _called(function: Callable[[PodInfo, NodeInfo], object], pod: PodInfo, node:
     try:
         return function(pod, node)
     except DecisionEndedError:
+        raise
+    except CallEndedError as ended:
+        ended.node = node.name
         raise
     except BaseException as failure:
         failure.add_note(f"asked about node {node.name}")

@@ -5,8 +5,11 @@ and not a minute later from the first pod.
 """
 
 import inspect
+import linecache
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import CodeType
 from typing import Any, Final
 
 import msgspec
@@ -64,7 +67,16 @@ def declared(name: Any, function: Any, sign: Any = None) -> Declaration:
 def place_of(function: Any) -> str:
     """`file:line` of a function; for anything else its repr."""
     code = getattr(inspect.unwrap(function) if callable(function) else function, "__code__", None)
-    return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else repr(function)
+    return f"{code.co_filename}:{_line_of(code)}" if code is not None else repr(function)
+
+
+def _line_of(code: CodeType) -> int:
+    """The line of `def`, where it can be read. The code itself says that of the first decorator, further up."""
+    head = re.compile(rf"\s*(async\s+)?def\s+{re.escape(code.co_name)}\b")
+    linecache.checkcache(code.co_filename)
+    last = max((line for _, _, line in code.co_lines() if line is not None), default=code.co_firstlineno)
+    lines = range(code.co_firstlineno, last + 1)
+    return next((line for line in lines if head.match(linecache.getline(code.co_filename, line))), lines[0])
 
 
 def _problem(name: Any, function: Any) -> str:

@@ -70,6 +70,18 @@ class NotCalledError(Exception):
         self.is_hold = is_hold
 
 
+class CallEndedError(BaseException):
+    """A plugin's call was ended from outside. The text is a sentence about the plugin: it has raised nothing.
+
+    No `Exception`: an `except Exception` in the plugin must not swallow it.
+    """
+
+    node = ""
+    """The node that a function was looking at, which is called once per node."""
+    has_progress = False
+    """Whether the text says how far the call came."""
+
+
 def probes(number: int) -> tuple[int, ...]:
     """Where to try a plugin again that has failed for this many nodes: the first of them, the middle one, the last.
 
@@ -162,7 +174,7 @@ def with_place(text: str, failure: BaseException) -> str:
 def words_of(failure: BaseException) -> str:
     """What a plugin raised, for a message: the text; for a non-error such as `sys.exit()` also the type."""
     text = text_of(failure)
-    if isinstance(failure, Exception):
+    if isinstance(failure, Exception | CallEndedError):
         return text
     return f"it raised {type(failure).__name__}{': ' if text else ''}{text}"
 

@@ -61,6 +61,8 @@ class KnownState:
     resource_version: str
     is_absent: bool = False
     """The API server does not serve the resource: discovery is asked again, beside everything else."""
+    current_at: float | None = None
+    """When that was last known to be current, in monotonic seconds."""
 
 
 class InformerFactory:
@@ -147,6 +149,7 @@ class InformerFactory:
         elif view is not None:
             await informer.replace(view.objects, ())
             informer.resource_version = view.resource_version
+            informer.view.goes_on_from(view.current_at)
             reflector.progress.resume(view.resource_version)
         elif not await self._exists(informer.kind):
             await self._rest(informer)
@@ -234,7 +237,7 @@ class InformerFactory:
             version = reflector.progress.resumes_at if reflector is not None else ""
             known = informer.statistics()
             if version and known.synced and not known.resting and not known.undecodable:
-                found[resource] = KnownState(informer.store.list(), version)
+                found[resource] = KnownState(informer.store.list(), version, current_at=informer.view.current_at)
             elif known.resting:
                 found[resource] = KnownState((), "", is_absent=True)
         return found

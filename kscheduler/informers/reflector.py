@@ -266,6 +266,10 @@ class Reflector(Generic[T]):
         except ClientError as error:
             self._closed(was_silent=isinstance(error, StalledError))
             return self._failed(watch, error)
+        except asyncio.CancelledError:
+            # We end it, so its end does not say that it was alive. A list that was asked for follows soon.
+            self._closed(was_silent=not self._relist_reason)
+            raise
         finally:
             self._closed()
         if watch.initial is not None:

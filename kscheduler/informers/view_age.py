@@ -7,6 +7,8 @@ while a watch is open:
 
     list, or data on a watch: current --watch ends--> its age grows --watch open again, or another list--> current
 
+An informer that goes on from what an earlier one knew has the age of that one's view.
+
 A watch counts as open after a second, or once it has brought something: one that is opened and ends at once, again and
 again, brings nothing. After a watch that fell silent the age is counted from the last thing it brought, but only
 if it is not open again at once: most often it was quiet.
@@ -60,7 +62,6 @@ class ViewAge:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._current_at: float | None = None
-        """The last moment at which the store was known to be current; `None` before the first list."""
         self._opened_at: float | None = None
         """When the watch that is open was opened."""
         self._requested_at: float | None = None
@@ -73,6 +74,15 @@ class ViewAge:
         """A list is complete, or the watch has brought something: the store is current."""
         self._current_at = self._clock.monotonic()
 
+    @property
+    def current_at(self) -> float | None:
+        """The last moment at which the store was known to be current; `None` before the first list."""
+        return self._current_at
+
+    def goes_on_from(self, current_at: float | None) -> None:
+        """The store is that of an earlier informer, whose view was current then; most often it soon is again."""
+        self._current_at, self._in_doubt_until = current_at, self._clock.monotonic() + _UNANSWERED_SECONDS
+
     def requested(self) -> None:
         """A watch has been asked for, from the version that the store has."""
         self._requested_at = self._clock.monotonic()
@@ -84,7 +94,7 @@ class ViewAge:
     def closed(self, *, was_silent: bool = False) -> float:
         """The watch has ended; returns for how many seconds it was open, 0 if it was never answered.
 
-        `was_silent`: nothing came for so long that it may be dead.
+        `was_silent`: nothing came for so long that it may be dead, or nobody waited for its end.
         """
         self._requested_at = None
         if self._opened_at is None:

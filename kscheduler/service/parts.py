@@ -52,7 +52,7 @@ from kscheduler.recorder.flight_recorder import FlightRecorder, RecordedState, t
 from kscheduler.scheduling.attempt.binding import BindingWriter
 from kscheduler.scheduling.attempt.retired_plugins import RetiredPlugins
 from kscheduler.scheduling.attempt.volume_writes import VolumeBindingWriter
-from kscheduler.scheduling.background.refreshed_plugins import RefreshedPlugins
+from kscheduler.scheduling.background.refreshed_plugins import CONNECTIONS_OF_PLUGINS, RefreshedPlugins
 from kscheduler.scheduling.drift.drift_check import DriftDetection, Periods
 from kscheduler.scheduling.drift.dump import WaitsBesideQueue
 from kscheduler.scheduling.eviction.disruption_budgets import StoredBudgets
@@ -84,8 +84,6 @@ WATCHED: Final = (NODES, PODS, NAMESPACES, *WORKLOAD_KINDS, *STORAGE_KINDS, POD_
 QUEUED_EVENTS: Final = 10_000
 # The workers adapt between 1 and this many times `parallelism`.
 MAX_WORKERS_PER_PARALLELISM: Final = 4
-# For what plugins ask the API server by themselves.
-CONNECTIONS_OF_PLUGINS: Final = 8
 # Pods whose claim templates are kept: more than are asked about at a time.
 MAX_QUERIED_PODS: Final = 64
 _TEMPLATES_BYTES: Final = 8 * 2**20
@@ -108,6 +106,8 @@ class Parts:
         self.taken = ForeignBindings(self.observations, self.clock, self._may_write)
         self.limit = AdaptiveLimit(self._configuration.parallelism, self._most_workers)
         host, now = host_of(connection.base_url), self.clock.monotonic()
+        self.process_began = earlier.process_began if earlier is not None else now
+        """In monotonic seconds: with the first term."""
         self.reachability = earlier.reachability if earlier is not None else APIServerReachability(host, now)
         fence = fence_of(options)
         elector = earlier.elector if earlier is not None else None
@@ -200,7 +200,8 @@ class Parts:
             work_slots,
             self.clock,
             senders,
-            is_outage=lambda: self.reachability.is_outage(self.clock.monotonic()),
+            is_suspended=lambda: self.has_lost or self.reachability.is_outage(self.clock.monotonic()),
+            last_sign=lambda: self.reachability.last_sign,
             failures=[client.write_failures for client in clients],
         )
         self.memory = MemoryWatch(resident_bytes, limit, self._plugins_of_users, self.clock)
@@ -212,7 +213,14 @@ class Parts:
         options = replace(self._options, config=config, registry=registry, origins=self.origins)
         # A follower that is to hold no cache would hold these objects until it leads.
         views = {} if config.configuration.delay_cache_until_active else self.informers.views()
-        return EarlierTerm(options, self.election.next_term(), views, self.reachability, self.server_version.text)
+        return EarlierTerm(
+            options,
+            self.election.next_term(),
+            views,
+            self.reachability,
+            self.process_began,
+            self.server_version.text,
+        )
 
     def unserved_groups(self) -> tuple[str, ...]:
         """Kinds of pod groups that are followed and that the API server does not have."""

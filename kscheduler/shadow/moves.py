@@ -53,7 +53,7 @@ class BoundPod(Move):
         """The pod does not count yet."""
         uid = self.uid
         absent.add(uid)
-        return _lifted(cache, uid) if cache.node_of(uid) else None
+        return cache.lift_pod_in_order(uid) if cache.node_of(uid) else None
 
     def bring_forward(self, cache: Cache) -> Undo | None:
         """The pod counts already, as after the decision."""
@@ -69,19 +69,6 @@ class BoundPod(Move):
                 cache.nominator.nominate(nomination[1], nomination[0])
 
         return undo
-
-
-def _lifted(cache: Cache, uid: str) -> Undo:
-    node_name = cache.node_of(uid)
-    info = cache.node_info(node_name)
-    order = list(info.pods) if info is not None else []
-    put_back = cache.lift_pod(uid)
-
-    def undo() -> None:
-        put_back()
-        cache.restore_order(node_name, order)
-
-    return undo
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,7 +88,7 @@ class Arrival(Move):
         """The pod does not count yet."""
         uid = PodInfo(self.pod).uid
         absent.add(uid)
-        return _lifted(cache, uid) if cache.node_of(uid) else None
+        return cache.lift_pod_in_order(uid) if cache.node_of(uid) else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -302,6 +302,19 @@ class Cache:
 
         return put_back
 
+    def lift_pod_in_order(self, uid: str) -> Callable[[], None]:
+        """As `lift_pod`; what puts it back restores the order of the node's pods, which breaks ties."""
+        node_name = self.node_of(uid)
+        info = self._infos.get(node_name)
+        order = list(info.pods) if info is not None else []
+        put_back = self.lift_pod(uid)
+
+        def put_in_order() -> None:
+            put_back()
+            self.restore_order(node_name, order)
+
+        return put_in_order
+
     def restore_order(self, node_name: str, uids: Sequence[str]) -> None:
         """The pods of a node in this order again, after a trial: it decides between victims that are equal."""
         info = self._infos.get(node_name)

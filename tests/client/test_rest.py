@@ -275,6 +275,24 @@ async def test_a_silent_stream_is_no_outage() -> None:
     assert [*reachability.lines(clock.monotonic() + 5.0)] == []
 
 
+async def test_an_outage_is_as_long_as_the_first_request_has_had_no_answer() -> None:
+    clock = VirtualClock()
+    reachability = APIServerReachability("api.example:6443", clock.monotonic())
+    async with (
+        scripted_server(stall, stall) as server,
+        APIClient(plain_connection(server.url), clock=clock, reachability=reachability) as client,
+    ):
+        renewal = asyncio.create_task(client.put("/lease", b"{}"))
+        await asyncio.sleep(0.1)
+        await clock.advance(5.0)
+        renewal.cancel()
+        await asyncio.wait({renewal})
+        with pytest.raises(StalledError):
+            await client.get("/readyz", retries=0, timeout_seconds=0.1)
+    await clock.advance(2.0)
+    assert reachability.statistics(clock.monotonic()).unreachable_seconds == 7.0
+
+
 async def test_a_stream_that_is_cut_is_a_network_error() -> None:
     async with scripted_server(lines("{}\n{", cut=True)) as server, APIClient(plain_connection(server.url)) as client:
         with pytest.raises(NetworkError):

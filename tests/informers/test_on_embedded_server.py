@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from kscheduler.aio import BackgroundService, RealClock, running
+from kscheduler.aio import BackgroundService, RealClock, VirtualClock, running
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.kinds import NODES, PODS
 from kscheduler.api.meta import Condition
@@ -176,3 +176,24 @@ async def test_events_reach_the_server_and_repetitions_are_a_series() -> None:
         (event,) = [one for one in events if one["regarding"]["name"] == "a"]
         assert (event["note"], event["series"]["count"]) == ("0/1 nodes are available", 2)
         assert recorder.statistics().failed == 0
+
+
+async def test_what_goes_on_from_an_earlier_informer_is_as_old_as_that_one_until_its_watch_is_open() -> None:
+    """A leader that loses its lease to a frozen API server: no watch of the next term would be down otherwise."""
+    clock = VirtualClock()
+    async with EmbeddedAPIServer(seed=1) as server, APIClient(plain_connection(server.url)) as client:
+        earlier = InformerFactory(client, (NODES,), clock=clock)
+        async with running(BackgroundService("informers", earlier.run)):
+            assert await earlier.wait_for_sync(10) == ()
+            heard = clock.monotonic()
+            await clock.advance(20.0)  # of a quiet watch, or of one whose server is frozen
+        server.faults.add(InjectedFault("delay", seconds=600.0))
+        later = InformerFactory(client, (NODES,), clock=clock, views=earlier.views())
+        async with running(BackgroundService("informers", later.run)):
+            assert await later.wait_for_sync(10) == ()
+            assert later[NODES].statistics().view.age_seconds == 0.0, "it may be open again at once"
+            await clock.advance(50.0)
+            (found,) = later.statistics()
+            assert found.view.age_seconds == clock.monotonic() - heard == 70.0
+            assert found.down_text.startswith("no watch for 70 s: no answer")
+            assert later.old_views() is not None

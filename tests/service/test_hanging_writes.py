@@ -104,7 +104,7 @@ async def test_writes_that_hang_and_go_on_in_turn_are_reported_once_a_minute_wit
 async def test_while_the_api_server_is_away_no_namespace_is_blamed() -> None:
     harness = SchedulerHarness(profile(GatedBind()), cluster("node"), workers=1, limit=1)
     requests, is_away = SharedSlots(FixedCapacity(8), harness.clock, owner_of_request), True
-    monitor = HangingWritesMonitor(harness.workers, [requests], harness.clock, is_outage=lambda: is_away)
+    monitor = HangingWritesMonitor(harness.workers, [requests], harness.clock, is_suspended=lambda: is_away)
     requests.begin_now(event_of("quiet"))
     with structlog.testing.capture_logs() as lines:
         for _ in range(20):
@@ -114,6 +114,34 @@ async def test_while_the_api_server_is_away_no_namespace_is_blamed() -> None:
         is_away = False
         monitor.look()
     assert [line["event"] for line in lines] == ["writes_hang"]
+
+
+async def test_where_nothing_at_all_is_answered_no_webhook_is_blamed_and_no_end_is_told() -> None:
+    """An API server that is frozen: the term of its leader ends, and with it what it has sent."""
+    clock = VirtualClock()
+    harness = SchedulerHarness(profile(GatedBind()), cluster("node"), clock=clock)
+    requests, heard, is_away, event = SharedSlots(FixedCapacity(8), clock, owner_of_request), 0.0, False, event_of("a")
+    monitor = HangingWritesMonitor(
+        harness.workers, [requests], clock, is_suspended=lambda: is_away, last_sign=lambda: heard
+    )
+    requests.begin_now(event)
+    await clock.advance(0.3)
+    heard = clock.monotonic()  # the last renewal of the lease
+    with structlog.testing.capture_logs() as lines:
+        for second in range(20):
+            await clock.advance(1.0)
+            monitor.look()
+            if second == 9:
+                assert all("look at the API server first" in note for note in monitor.notes())
+                requests.end(event)  # its sender has given up
+            is_away = 13 <= second < 17
+    (line,) = lines
+    assert line["event"] == "writes_hang"
+    assert line["advice"].startswith("for 5 s nothing else has been answered either")
+    with structlog.testing.capture_logs() as lines:
+        heard = clock.monotonic()
+        monitor.look()
+    assert [(line["event"], line["seconds"]) for line in lines] == [("writes_hang_no_more", 20.3)]
 
 
 async def test_a_line_says_where_to_look_and_names_the_webhook_as_soon_as_the_api_server_has() -> None:

@@ -157,22 +157,8 @@ def changed_meanwhile(cache: Cache, changes: Iterable[ObjectChange], gone: Itera
             if not (change.delete and change.resource == "pods"):
                 undoing.callback(changed(cache, change))
         for other in gone:
-            undoing.callback(without_pod(cache, other))
+            undoing.callback(cache.lift_pod_in_order(other.uid))
         yield
-
-
-def without_pod(cache: Cache, pod: PodInfo) -> Undo:
-    """Take a pod off its node; what puts it back restores the order of the node's pods, which breaks ties."""
-    node_name = cache.node_of(pod.uid)
-    info = cache.node_info(node_name)
-    order = list(info.pods) if info is not None else []
-    put_back = cache.lift_pod(pod.uid)
-
-    def undo() -> None:
-        put_back()
-        cache.restore_order(node_name, order)
-
-    return undo
 
 
 def _node(cache: Cache, change: ObjectChange) -> Undo:

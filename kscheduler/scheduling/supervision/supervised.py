@@ -127,7 +127,8 @@ class BudgetedCall:
         try:
             answer = self._method(*arguments)
         except TimeBudgetError as ended:
-            ended.args = (f"{ended}{_nodes_among(arguments)}",)
+            if not ended.has_progress:
+                ended.args = (f"{ended}{_nodes_among(arguments)}",)
             ended.caller = self._caller or caller_among(arguments)
             raise
         except StatusError:  # an Error that is given as the answer

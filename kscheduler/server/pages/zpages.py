@@ -112,10 +112,17 @@ def answer(request: web.Request, kind: str, text: str, fields: dict[str, Any]) -
 
 
 def statusz(
-    version: str, kubernetes: Callable[[], str], paths: Callable[[], Sequence[str]], clock: Clock = REAL_CLOCK
+    version: str,
+    kubernetes: Callable[[], str],
+    paths: Callable[[], Sequence[str]],
+    clock: Clock = REAL_CLOCK,
+    *,
+    up_seconds: float = 0.0,
 ) -> Handler:
-    """Since when what runs. `kubernetes`: the minor version whose rules are followed now. The process starts now."""
-    started = clock.time()
+    """Since when what runs. `kubernetes`: the minor version whose rules are followed now. `up_seconds`: for how long
+    the process has run until now.
+    """
+    started = clock.time() - up_seconds
 
     async def handle(request: web.Request) -> web.StreamResponse:
         seconds = max(0, int(clock.time() - started))

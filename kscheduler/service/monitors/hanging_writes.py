@@ -7,13 +7,15 @@ who sends many of them, as workers do, knows what waits before it is sent, too. 
 one.
 
 Why they hang is told as far as the API server has said it; its first answer may come after the first line, when it has
-given up on a webhook, and then that is told at once.
+given up on a webhook, and then that is told at once. Where nothing at all has been answered for `SILENT_SECONDS`,
+no webhook is blamed, and the end is told once something is answered: writes that were given up may hang as before.
 
 Limits: at most `MAX_REPORTED` at a time, those with the most writes; the others are counted.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
+from math import inf
 from typing import Final
 
 from kscheduler.aio.clock import Clock
@@ -32,6 +34,8 @@ _log = get_logger("writes")
 LOOK_SECONDS: Final = 1.0
 LONG_SECONDS: Final = 5.0
 LINE_SECONDS: Final = 60.0
+# A leader renews its lease each two seconds: longer silence is more than a quiet time.
+SILENT_SECONDS: Final = 4.0
 MAX_REPORTED: Final = 10
 _MAX_KEPT: Final = 1024
 BINDING: Final = "create pods/binding"
@@ -70,15 +74,19 @@ class HangingWritesMonitor:
         clock: Clock,
         senders: Mapping[str, tuple[SharedSlots, Callable[[Hashable], int]]] | None = None,
         *,
-        is_outage: Callable[[], bool] = bool,
+        is_suspended: Callable[[], bool] = bool,
+        last_sign: Callable[[], float] = lambda: inf,
         failures: Iterable[WriteFailures] = (),
     ) -> None:
         """`clients`: the places of the clients. `senders`: by kind of write, the places of those who send it, by
-        namespace, and how many wait there before they ask for a place. `is_outage`: whether all requests fail, which
-        is told by others and is no namespace's doing. `failures`: what the clients were answered.
+        namespace, and how many wait there before they ask for a place. `is_suspended`: whether nothing is to be told:
+        all requests fail, which is told by others and is no namespace's doing, or all writes are being given up.
+        `last_sign`: when the API server was last known to be alive, in monotonic seconds. `failures`: what the clients
+        were answered.
         """
         self._failures = tuple(failures)
-        self._is_outage = is_outage
+        self._is_suspended = is_suspended
+        self._last_sign = last_sign
         self._senders = {BINDING: (workers.work_slots, workers.standing.waiting), **(senders or {})}
         self._clients = tuple(clients)
         self._clock = clock
@@ -115,8 +123,10 @@ class HangingWritesMonitor:
             work_slots.look()
         for work_slots in self._clients:
             work_slots.look()
+        if self._is_suspended():
+            return
         now, hanging = self._clock.monotonic(), self.hanging()
-        for one in () if self._is_outage() else hanging[:MAX_REPORTED]:
+        for one in hanging[:MAX_REPORTED]:
             key = one.namespace, one.write
             self._since.setdefault(key, now - one.seconds)
             trouble = self._troubles.use(key)
@@ -135,15 +145,20 @@ class HangingWritesMonitor:
                     seconds=round(one.seconds, 3),
                     namespaces=len({each.namespace for each in hanging}),
                     err=failure.text if failure is not None else f"no answer for {one.seconds:.0f} s",
-                    advice=advice_on_hanging(one.write, failure),
+                    advice=advice_on_hanging(one.write, failure, silent_seconds=self._silent_seconds()),
                     **trouble.take_untold(),
                 )
         still = {(one.namespace, one.write) for one in hanging}
-        for namespace, write in self._since.keys() - still:
+        for namespace, write in () if self._silent_seconds() else self._since.keys() - still:
             since, trouble = self._since.pop((namespace, write)), self._troubles.get((namespace, write))
             self._webhooks.pop((namespace, write), None)
             if trouble is not None and trouble.ends():
                 _log.info("writes_hang_no_more", namespace=namespace, write=write, seconds=round(now - since, 3))
+
+    def _silent_seconds(self) -> float:
+        """For how long nothing at all has come from the API server; 0: that is not worth a word."""
+        seconds = self._clock.monotonic() - self._last_sign()
+        return seconds if seconds >= SILENT_SECONDS else 0.0
 
     def _last_failure(self, hanging: HangingWrites, now: float) -> WriteFailure | None:
         """What the API server has said of them since they hang. A preemption writes several kinds."""
@@ -157,11 +172,12 @@ class HangingWritesMonitor:
         now = self._clock.monotonic()
         for one in self.hanging()[:MAX_REPORTED]:
             failure = self._last_failure(one, now)
-            who = f"look at the admission webhook {failure.webhook}" if failure is not None and failure.webhook else ""
-            behind = (
-                f"{round(one.seconds)} s, {one.waiting} more {'waits' if one.waiting == 1 else 'wait'}; "
-                f"{who or 'look at its admission webhooks and quotas'}"
-            )
+            who = "look at its admission webhooks and quotas"
+            if failure is not None and failure.webhook:
+                who = f"look at the admission webhook {failure.webhook}"
+            elif silent := self._silent_seconds():
+                who = f"for {silent:.0f} s nothing else has been answered either, so look at the API server first"
+            behind = f"{round(one.seconds)} s, {one.waiting} more {'waits' if one.waiting == 1 else 'wait'}; {who}"
             writes = "1 write" if one.unanswered == 1 else f"{one.unanswered} writes"
             hang = "hangs or has been refused" if one.unanswered == 1 else "hang or have been refused"
             yield f"namespace {one.namespace}: {writes} ({one.write}) {hang} for {behind}"

@@ -11,14 +11,13 @@ from kscheduler.explain.against import against
 from kscheduler.informers.factory import InformerFactory
 from kscheduler.informers.plugin_listers import PluginListers
 from kscheduler.informers.transform import AnnotatedPodTransform
-from kscheduler.scheduling.background.refreshed_plugins import RefreshedPlugins
+from kscheduler.scheduling.background.refreshed_plugins import CONNECTIONS_OF_PLUGINS, RefreshedPlugins
 from kscheduler.service.monitors.api_server_monitor import APIServerMonitor
 from kscheduler.service.shadowing.options import ShadowOptions
 from kscheduler.shadow.follower import Follower, ShadowSettings
 
 # For lists; watches have connections of their own.
 CONNECTIONS: Final = 32
-CONNECTIONS_OF_PLUGINS: Final = 8
 
 
 class ConnectedShadow:

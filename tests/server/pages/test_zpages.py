@@ -50,6 +50,15 @@ async def test_text_is_for_people(accept: str) -> None:
     assert flags[3:] == ["bind-address=0.0.0.0", "v=2"]
 
 
+async def test_a_process_may_have_run_for_some_time() -> None:
+    """A process that has lost its lease and leads again."""
+    app = web.Application()
+    app.router.add_get("/statusz", statusz("0.1.0", lambda: "1.36", list, CLOCK, up_seconds=3665.0))
+    async with TestClient(TestServer(app)) as client, client.get("/statusz") as response:
+        lines = (await response.text()).splitlines()
+    assert lines[4:6] == ["Started: Mon Sep 21 13:12:15 UTC 2026", "Up: 1 hr 01 min 05 sec"]
+
+
 @pytest.mark.parametrize("version", ["v1beta1", "v1alpha1"])
 @pytest.mark.parametrize("media", ["application/json", "application/yaml"])
 @pytest.mark.parametrize("path", KIND)

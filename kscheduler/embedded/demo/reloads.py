@@ -1,0 +1,99 @@
+"""Tells at the terminal when the scheduler of `kscheduler cluster --schedule` refuses a file that was changed.
+
+The problem: the author of a plugin edits its file while the cluster runs, and a mistake in it stands in the scheduler's
+log alone, which nobody has open. The idea: the lines about reloads are read from that log, and each refusal is one line
+of the terminal; so is the end of it.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final, TextIO
+
+import msgspec
+
+from kscheduler.aio import BackgroundService, running
+from kscheduler.text import printable
+
+_LOOK_SECONDS: Final = 0.5
+# What every line about a reload has (`service.reloading`).
+_MARK: Final = b'"msg":"config_'
+
+
+class ReloadLines:
+    """Makes a line for the terminal of what the log says about reloads."""
+
+    def __init__(self) -> None:
+        self._problems: list[str] = []
+        """Of the refusal whose lines are being read."""
+        self._was_refused = False
+
+    def of(self, line: bytes) -> str:
+        """What to tell after this line of the log; empty: nothing."""
+        entry = _entry(line) if _MARK in line else {}
+        match entry.get("msg"):
+            case "config_refused":
+                self._problems.append(_placed(entry))
+            case "config_kept":
+                first, self._problems, self._was_refused = next(iter(self._problems), "see its log"), [], True
+                more = int(entry.get("problems", 1)) - 1
+                rest = f" (and {more} more, in its log)" if more > 0 else ""
+                return f"a changed file was refused, and the scheduler goes on as before: {first}{rest}"
+            case "config_taken_over" | "config_unchanged" if self._was_refused:
+                self._was_refused = False
+                changed = ", ".join(map(str, entry.get("changed", ()))) or "nothing differs from before"
+                return f"the changed file is accepted again: {changed}"
+        return ""
+
+
+def _entry(line: bytes) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(line, type=dict[str, Any])
+    except msgspec.DecodeError:
+        return {}
+
+
+def _placed(entry: dict[str, Any]) -> str:
+    """The reason with its place in the file, where it has one; of a plugin's file the reason itself has it."""
+    place = ":".join(str(entry[name]) for name in ("file", "line", "column") if name in entry)
+    field = f"{entry['field']}: " if entry.get("field") else ""
+    reason = f"{field}{entry.get('reason', '')}"
+    return f"{place}: {reason}" if "line" in entry or field else reason
+
+
+class _LogTail:
+    """The complete lines that a file has got since the last look."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._read = 0
+        self._rest = b""
+
+    def lines(self) -> Iterator[bytes]:
+        try:
+            with self._path.open("rb") as file:
+                file.seek(self._read)
+                new = file.read()
+        except OSError:  # it was removed: no reason to end the cluster
+            return
+        self._read += len(new)
+        *complete, self._rest = (self._rest + new).split(b"\n")
+        yield from complete
+
+
+@asynccontextmanager
+async def telling_reloads(log: Path, out: TextIO) -> AsyncIterator[None]:
+    """While the body runs, write to `out` what the log says about reloads."""
+    reloads, tail = ReloadLines(), _LogTail(log)
+
+    async def look() -> None:
+        while True:
+            for line in tail.lines():
+                if told := reloads.of(line):
+                    out.write(f"{printable(told)}\n")
+                    out.flush()
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    async with running(BackgroundService("reloads", look)):
+        yield

@@ -1,0 +1,63 @@
+"""A changed file that is refused is a line of the terminal, not of the log alone; so is the end of that."""
+
+import asyncio
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+from kscheduler.embedded.demo.reloads import ReloadLines, telling_reloads
+
+FILE = "/tmp/kscheduler-scheduler-x/config.yaml"
+SYNTAX = "--plugin: /home/me/tens.py:5: SyntaxError: invalid syntax"
+
+
+def entry(message: str, **fields: Any) -> bytes:
+    return json.dumps({"level": "error", "msg": message, "logger": "config", **fields}, separators=(",", ":")).encode()
+
+
+def told(*lines: bytes) -> list[str]:
+    reloads = ReloadLines()
+    return [text for line in lines if (text := reloads.of(line))]
+
+
+def test_a_refusal_and_its_end_are_a_line_each() -> None:
+    lines = told(
+        entry("config_taken_over", file=FILE, changed=["plugin Tens"]),
+        entry("config_refused", file=FILE, reason=SYNTAX),
+        entry("config_kept", file=FILE, problems=1),
+        entry("plugin_failed", err='"msg":"config_kept"'),
+        b'"msg":"config_kept" is no JSON',
+        entry("config_taken_over", file=FILE, changed=["plugin Tens"]),
+        entry("config_taken_over", file=FILE, changed=["plugin Tens"]),
+        entry("config_refused", file=FILE, reason=SYNTAX),
+        entry("config_kept", file=FILE, problems=1),
+        entry("config_unchanged", file=FILE),
+    )
+    refused = f"a changed file was refused, and the scheduler goes on as before: {SYNTAX}"
+    again = "the changed file is accepted again: "
+    assert lines == [refused, f"{again}plugin Tens", refused, f"{again}nothing differs from before"]
+
+
+def test_of_several_mistakes_the_first_is_named_with_its_place() -> None:
+    (line,) = told(
+        entry("config_refused", file="my.yaml", line=7, field="profiles[0].plugins", reason="no such plugin"),
+        entry("config_refused", file="my.yaml", line=9, reason="another"),
+        entry("config_kept", file="my.yaml", problems=2),
+    )
+    assert line.endswith("as before: my.yaml:7: profiles[0].plugins: no such plugin (and 1 more, in its log)")
+
+
+async def test_lines_are_told_once_they_are_complete(tmp_path: Path) -> None:
+    log, out = tmp_path / "scheduler.log", io.StringIO()
+    refusal = entry("config_refused", file=FILE, reason=SYNTAX) + b"\n" + entry("config_kept", file=FILE, problems=1)
+    log.write_bytes(refusal[:-5])
+    async with telling_reloads(log, out):
+        await asyncio.sleep(0.05)
+        assert out.getvalue() == ""
+        log.write_bytes(refusal + b"\n")
+        async with asyncio.timeout(10):
+            while not out.getvalue():  # noqa: ASYNC110  a file tells nobody
+                await asyncio.sleep(0.01)
+    assert out.getvalue().startswith("a changed file was refused")
+    assert out.getvalue().count("\n") == 1
