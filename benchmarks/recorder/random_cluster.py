@@ -29,11 +29,12 @@ from kscheduler.in_memory.at_work import workers_over
 from kscheduler.in_memory.cluster import APIRequest, InMemoryCluster, T
 from kscheduler.informers.informer import Informer
 from kscheduler.plugins.in_tree import registry
-from kscheduler.recorder.building import recorded_state_of
+from kscheduler.recorder.building import recorded_state_of, tie_name_of
 from kscheduler.recorder.flight_recorder import FlightRecorder, tap
 from kscheduler.scheduling.attempt_events import SchedulingBegan
 from kscheduler.scheduling.eviction.disruption_budgets import StoredBudgets
 from kscheduler.scheduling.stored_workloads import StoredWorkloads
+from kscheduler.state.cache import Cache
 
 ZONES: Final = ("north", "south", "west")
 APPS: Final = ("web", "db", "job", "cache")
@@ -95,7 +96,8 @@ class RandomCluster(InMemoryCluster):
         self._most_pods = most_pods or 12 * nodes
         self.decided = 0
         self._tasks: set[asyncio.Task[None]] = set()
-        self.assembly = Assembly(config, known or registry(), self._ports(self.recorder), self.clock)
+        cache = Cache(tie_name=tie_name_of(self.recorder))
+        self.assembly = Assembly(config, known or registry(), self._ports(self.recorder), self.clock, cache=cache)
         self.assembly.listen_to(self.informers)
         self.workers = workers_over(self.assembly, self, WORKERS)
 
@@ -106,7 +108,6 @@ class RandomCluster(InMemoryCluster):
             workloads=StoredWorkloads(*(self.informers[kind].store for kind in WORKLOAD_KINDS)),
             budgets=StoredBudgets(self.informers[POD_DISRUPTION_BUDGETS].store),
             journal=journal,
-            tie_name=str if self.recorder is None else self.recorder.redaction.text,
         )
 
     # --- the API server's part ----------------------------------------------------------------------------------------

@@ -118,16 +118,17 @@ class Assembly:
     ) -> None:
         """Raises `ConfigError` where a profile cannot be built.
 
-        `cache`: one that holds a cluster already. `has_classes`: whether pods that are alike are judged together; by
-        default as the environment says. `build`: for tests that bring ready profiles. `preemptions`: who carries out
-        what PostFilter wants done, for tests that only look at it; by default `evictions`. `on_quarantine` is called,
-        perhaps in the middle of a decision, when `draft_quarantines` may have something to draft, to be applied after
-        that decision; `None`: nobody exchanges profiles, so a quarantined plugin stays in them. `carry_out`: what
-        follows when a preemption has begun, in a replay; by default `evictions` evicts the victims.
+        `cache`: one that holds a cluster already, or differs in what breaks ties or in the groups that are served.
+        `has_classes`: whether pods that are alike are judged together; by default as the environment says. `build`: for
+        tests that bring ready profiles. `preemptions`: who carries out what PostFilter wants done, for tests that only
+        look at it; by default `evictions`. `on_quarantine` is called, perhaps in the middle of a decision, when
+        `draft_quarantines` may have something to draft, to be applied after that decision; `None`: nobody exchanges
+        profiles, so a quarantined plugin stays in them. `carry_out`: what follows once `evictions` has noted a
+        preemption, in a replay; by default the victims are evicted.
         """
         self.ports = ports
         self.clock = clock
-        self.cache = Cache(serves_group=ports.serves_group, tie_name=ports.tie_name) if cache is None else cache
+        self.cache = Cache() if cache is None else cache
         self.cache.pod_groups.follow(group_apis(config))
         self.queue = SchedulingQueue(policy_before_profiles())
         self.waiting = WaitingPodTable()
@@ -364,11 +365,11 @@ class Assembly:
     def _queue_policy(
         self, configuration: KubeSchedulerConfiguration, profiles: Profiles, classes: PodClasses
     ) -> QueuePolicy:
-        observations, on_arrival = self.ports.observations, self.ports.on_arrival
+        observations, wake_worker = self.ports.observations, self.ports.wake_worker
 
         def on_incoming(queue: str, event: str, pods: int, unasked: int) -> None:
             observations.queue_incoming_many(queue, event, pods, unasked)
-            on_arrival()
+            wake_worker()
 
         policy = queue_policy(
             profiles,
@@ -399,7 +400,7 @@ class Assembly:
             announcer=self.ports.statuses if self.in_pre_bind is not None else None,
             in_pre_bind=self.in_pre_bind,
             pod_of=self.ports.pod_of,
-            wake_worker=self.ports.on_arrival,
+            wake_worker=self.ports.wake_worker,
             resizes=self.resizes,
             group_reports=GroupReports(self.ports.group_statuses, self.cache.pod_groups),
         )

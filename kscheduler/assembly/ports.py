@@ -15,7 +15,6 @@ from kscheduler.api.meta import Condition
 from kscheduler.config.types import Extender
 from kscheduler.framework.cluster.client import ClusterClient
 from kscheduler.framework.cluster.lister import NO_WORKLOADS, ListerOf, WorkloadListers, nothing_listed
-from kscheduler.framework.cluster.pod_groups import GroupKey
 from kscheduler.framework.cluster.preemption import DisruptionBudgets
 from kscheduler.framework.cluster.volumes import VolumeWriter
 from kscheduler.framework.handle import Writer
@@ -30,7 +29,6 @@ from kscheduler.scheduling.groups.group_status_writer import GroupStatusSink, No
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.pod_log import PodLog
 from kscheduler.scheduling.reports import EventSink
-from kscheduler.state.pod_groups import every_group_served
 
 # Ports without effect: nothing is written, nothing is notified, and there is nothing to read.
 #
@@ -138,15 +136,11 @@ class Ports:
     """Makes the extenders of a configuration. Where it returns `None`, nobody is called, and pods are decided without
     them; resources that are `ignoredByScheduler` are left to them all the same."""
 
-    serves_group: Callable[[GroupKey], bool] = every_group_served
-    """Whether the API server has the kind of a pod group."""
-    tie_name: Callable[[str], str] = str
-    """The name of a node or pod that breaks ties: a recording without names needs another."""
-
     # --- what is notified ---------------------------------------------------------------------------------------------
 
-    on_arrival: Callable[[], None] = no_waiters
-    """Called on each arrival in the active queue or in backoff, to wake a worker."""
+    wake_worker: Callable[[], None] = no_waiters
+    """Called when there is work for a worker: a pod has come into the active queue or into backoff, or one that stood
+    in an extender wait queue has a turn."""
     observations: Observations = field(default_factory=Observations)
     """Counts events for metrics."""
     taken: ForeignBindings = field(default_factory=lambda: ForeignBindings(Observations(), REAL_CLOCK))

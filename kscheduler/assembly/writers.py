@@ -28,7 +28,7 @@ def evictions_of(
     clock: Clock,
     carry_out: Callable[[RunningPreemption], None] | None,
 ) -> AsyncEvictions:
-    """Who deletes the victims of preemptions; with `carry_out`, who else does."""
+    """Notes preemptions and evicts their victims; with `carry_out` that is called instead of evicting."""
     victims = Victims(
         pods=ports.evictor,
         waiting=waiting,

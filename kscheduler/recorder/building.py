@@ -34,6 +34,11 @@ def flight_recorder(settings: RecordSettings, clock: Clock) -> FlightRecorder:
     return FlightRecorder(SegmentThread(write, of_thread), clock, of_loop)
 
 
+def tie_name_of(recorder: FlightRecorder | None) -> Callable[[str], str]:
+    """The names that break ties while it records: a recording without names has pseudonyms only, also for a replay."""
+    return str if recorder is None else recorder.redaction.text
+
+
 def _process() -> int:
     """The process's number; in a container, where each is 1, one that is made of the pod's name.
 

@@ -109,10 +109,6 @@ Attempts = Mapping[str, tuple[int, Decided]]
 Snapshot = Callable[[int, Attempts, int], Callable[[], Iterable[Sequence[Any]]]]
 
 
-def nothing(_micros: int, _attempts: Attempts, _number: int) -> Callable[[], Iterable[Sequence[Any]]]:
-    return tuple
-
-
 @dataclass(frozen=True, slots=True)
 class RecordedState:
     """Where a recorder finds what a segment begins with. The scheduler that it describes hears the recorder itself, so
@@ -123,9 +119,6 @@ class RecordedState:
     """From a `LoadedConfig` to what is written of it, or to a function that makes that in the thread."""
     snapshot: Snapshot
     """What a new segment begins with."""
-
-
-NO_STATE: Final = RecordedState(str, nothing)
 
 
 class FlightRecorder:
@@ -140,7 +133,7 @@ class FlightRecorder:
         self.clock = StepClock(clock, self._note)
         """For the scheduler: stands still within a step."""
         self._step = self.clock.step
-        self._state = NO_STATE
+        self._state: RecordedState | None = None
         self.redaction = redaction
         self._thread = thread
         self._real = clock
@@ -213,6 +206,7 @@ class FlightRecorder:
         self._outputs, self._is_repaired = [], False
         self._queried.clear()
         self.objects = ObjectPacker(self.redaction)
+        assert self._state is not None  # noqa: S101  # it has been started
         entries = self._state.snapshot(self.clock.micros, dict(self._under_way), self._attempts)
         self._thread.begin(NewSegment(entries, missing, self._digest.value, self._digest.decisions))
 
@@ -461,6 +455,7 @@ class FlightRecorder:
     @hears(ConfigurationApplied)
     def applied(self, event: ConfigurationApplied) -> None:
         """Keep the configuration that decides from now on."""
+        assert self._state is not None  # noqa: S101  # it has been started
         described = self._state.describe(event.config)
         settings = self.redaction.settings(described() if callable(described) else described)
         self.keep((Op.APPLIED, settings, tuple(event.quarantined)))

@@ -69,16 +69,14 @@ class FollowedVersion:
         """Follow until cancelled."""
         if self._is_given:
             await asyncio.get_running_loop().create_future()
-        to_follow = self._to_follow
         while True:
-            await to_follow.is_due.wait()
-            to_follow.is_due.clear()
-            if not to_follow.wanted:
+            wanted = await self._to_follow.until_due()
+            if not wanted:
                 continue
-            if to_follow.wanted != self.in_force:
-                await self._follow(to_follow.wanted)
-            elif to_follow.refused:
-                self._followed(to_follow.wanted, self._before_refusal)
+            if wanted != self.in_force:
+                await self._follow(wanted)
+            elif self._to_follow.refused:
+                self._followed(wanted, self._before_refusal)
             self._settled.set()
 
     async def _follow(self, version: str) -> None:

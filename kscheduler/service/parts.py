@@ -45,14 +45,14 @@ from kscheduler.framework.events import ClusterEvent
 from kscheduler.informers.catch_up import CatchUp
 from kscheduler.informers.factory import InformerFactory
 from kscheduler.informers.informer import InformerStatistics
-from kscheduler.informers.plugin_listers import PluginListers
+from kscheduler.informers.plugin_listers import CONNECTIONS_OF_PLUGINS, PluginListers
 from kscheduler.informers.transform import AnnotatedPodTransform
-from kscheduler.recorder.building import flight_recorder, recorded_state_of
+from kscheduler.recorder.building import flight_recorder, recorded_state_of, tie_name_of
 from kscheduler.recorder.flight_recorder import FlightRecorder, RecordedState, tap
 from kscheduler.scheduling.attempt.binding import BindingWriter
 from kscheduler.scheduling.attempt.retired_plugins import RetiredPlugins
 from kscheduler.scheduling.attempt.volume_writes import VolumeBindingWriter
-from kscheduler.scheduling.background.refreshed_plugins import CONNECTIONS_OF_PLUGINS, RefreshedPlugins
+from kscheduler.scheduling.background.refreshed_plugins import RefreshedPlugins
 from kscheduler.scheduling.drift.drift_check import DriftDetection, Periods
 from kscheduler.scheduling.drift.dump import WaitsBesideQueue
 from kscheduler.scheduling.eviction.disruption_budgets import StoredBudgets
@@ -77,6 +77,7 @@ from kscheduler.service.monitors.memory_watch import MemoryWatch, cgroup_limit, 
 from kscheduler.service.options import Options
 from kscheduler.service.removed_profiles import RemovedProfiles
 from kscheduler.service.server_version import ServerVersion
+from kscheduler.state.cache import Cache
 
 # The resources that the plugins read.
 WATCHED: Final = (NODES, PODS, NAMESPACES, *WORKLOAD_KINDS, *STORAGE_KINDS, POD_DISRUPTION_BUDGETS, *DEVICE_KINDS)
@@ -162,7 +163,12 @@ class Parts:
         )
         deciding_clock = self.clock if self.flight_recorder is None else self.flight_recorder.clock
         self.assembly = Assembly(
-            options.config, options.registry, self._ports(), deciding_clock, on_quarantine=self._quarantine_soon
+            options.config,
+            options.registry,
+            self._ports(),
+            deciding_clock,
+            cache=Cache(serves_group=self._serves_group, tie_name=tie_name_of(self.flight_recorder)),
+            on_quarantine=self._quarantine_soon,
         )
         self.assembly.listen_to(self.informers)
         queue, scheduler = self.assembly.queue, self.assembly.scheduler
@@ -353,13 +359,11 @@ class Parts:
             lister=self.plugin_listers.lister,
             client=self.plugin_client,
             extenders=self.extenders,
-            on_arrival=self._wake_worker,
+            wake_worker=self._wake_worker,
             observations=self.observations,
             taken=self.taken,
             log=self.pod_log,
             journal=self.flight_recorder,
-            serves_group=self._serves_group,
-            tie_name=str if self.flight_recorder is None else self.flight_recorder.redaction.text,
         )
 
     def recorded_state(self) -> RecordedState:

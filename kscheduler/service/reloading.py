@@ -130,7 +130,7 @@ class ConfigReloader:
                 with suppress(CallHangsError):  # then the file is read twice, as one that changed meanwhile
                     await self._threads.call(files.note_reading, LOOK_SECONDS)
             await self._reload(source, is_requested=is_requested)
-            self._to_follow.is_due.set()  # the version that was refused may be taken now
+            self._to_follow.try_again()
 
     async def _until_due(self, source: ConfigSource, files: FileChangeDetector) -> None:
         """Wait until somebody asks, or until a file has changed if they are watched."""

@@ -29,9 +29,9 @@ def _do_nothing() -> None:
 
 
 class VersionToFollow:
-    """The version of kube-scheduler that the API server's calls for, as far as is known, and whether it was refused.
+    """The kube-scheduler version to follow, given the API server's version, and whether the configuration refuses it.
 
-    `ServerVersion` tells it, `FollowedVersion` takes it over, and a configuration is read again for its sake.
+    `ServerVersion` learns of it, `FollowedVersion` puts it in force, and `ConfigReloader` has it tried again.
     """
 
     def __init__(self, server_version: str) -> None:
@@ -39,15 +39,24 @@ class VersionToFollow:
         """Empty: it is not known yet."""
         self.refused = ""
         """The version that the configuration does not take."""
-        self.is_due = asyncio.Event()
-        """Set when there is something to follow, or to try again."""
-        if self.wanted:  # a term before this one has been told
-            self.is_due.set()
+        self._is_due = asyncio.Event()
+        if self.wanted:  # an earlier term has learned it
+            self._is_due.set()
 
     def learn(self, server_version: str) -> None:
         """The API server has told its version."""
         self.wanted = followed(server_version) or self.wanted
-        self.is_due.set()
+        self._is_due.set()
+
+    def try_again(self) -> None:
+        """A configuration was read: it may take the version that was refused."""
+        self._is_due.set()
+
+    async def until_due(self) -> str:
+        """Wait until there is something to follow, or to try again; the version that is wanted, or empty."""
+        await self._is_due.wait()
+        self._is_due.clear()
+        return self.wanted
 
 
 class ServerVersion:

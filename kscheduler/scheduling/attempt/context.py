@@ -113,7 +113,7 @@ class AttemptContext:
     pod_of: Callable[[str], Pod | None]
     """The newest version of a pod that the watch has shown, by key."""
     wake_worker: Callable[[], None]
-    """Called when a pod that stood in line for its extenders has a turn."""
+    """Called when a pod that stood in an extender wait queue has a turn."""
     resizes: DeferredResizes
     group_reports: GroupReports
     """Conditions of pod groups."""

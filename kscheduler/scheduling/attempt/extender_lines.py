@@ -78,7 +78,7 @@ class ExtenderWaitQueues:
         wake_worker: Callable[[], None] = _no_workers,
     ) -> None:
         """`now`: monotonic seconds. `let_go` ends the attempt of a pod that is gone, or needs no node any more; whether
-        it was so. `wake_worker` is called when a pod is called.
+        it was so. `wake_worker`: for each pod that has a turn now.
         """
         self._turns = turns
         self._now = now

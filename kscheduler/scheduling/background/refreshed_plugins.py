@@ -37,8 +37,6 @@ _log = get_logger(__name__)
 
 # How long the first decision waits for plugins that fetch data of their own.
 FIRST_DATA_SECONDS: Final = 5.0
-# Connections for what plugins ask the API server by themselves.
-CONNECTIONS_OF_PLUGINS: Final = 8
 # How long after a line about an outage the next one follows.
 QUIET_SECONDS: Final = 60.0
 # How long after a line about an outage one with another cause may follow.

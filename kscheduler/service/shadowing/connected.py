@@ -9,9 +9,9 @@ from kscheduler.client.reachability import APIServerReachability
 from kscheduler.client.rest import ReadingClient
 from kscheduler.explain.against import against
 from kscheduler.informers.factory import InformerFactory
-from kscheduler.informers.plugin_listers import PluginListers
+from kscheduler.informers.plugin_listers import CONNECTIONS_OF_PLUGINS, PluginListers
 from kscheduler.informers.transform import AnnotatedPodTransform
-from kscheduler.scheduling.background.refreshed_plugins import CONNECTIONS_OF_PLUGINS, RefreshedPlugins
+from kscheduler.scheduling.background.refreshed_plugins import RefreshedPlugins
 from kscheduler.service.monitors.api_server_monitor import APIServerMonitor
 from kscheduler.service.shadowing.options import ShadowOptions
 from kscheduler.shadow.follower import Follower, ShadowSettings
