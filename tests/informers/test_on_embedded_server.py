@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
+import structlog
 
 from kscheduler.aio import BackgroundService, RealClock, VirtualClock, running
 from kscheduler.api.core import Node, Pod
@@ -197,3 +198,31 @@ async def test_what_goes_on_from_an_earlier_informer_is_as_old_as_that_one_until
             assert found.view.age_seconds == clock.monotonic() - heard == 70.0
             assert found.down_text.startswith("no watch for 70 s: no answer")
             assert later.old_views() is not None
+
+
+async def test_all_kinds_are_listed_again_where_one_shows_that_the_store_went_back_in_time() -> None:
+    """Etcd was restored: the watch of pods goes on at a version that the new history has used for something else."""
+    async with EmbeddedAPIServer(seed=1) as first, APIClient(plain_connection(first.url)) as client:
+        harness = Stack(first, client, watch_list=False)
+        await harness.create_pod("lost")
+        async with running(BackgroundService("informers", harness.factory.run)):
+            assert await harness.factory.wait_for_sync(10) == ()
+            for number in range(30):
+                await harness.create_node(f"n{number}")
+            async with asyncio.timeout(10):
+                while len(harness.factory[NODES].store) < 30:  # noqa: ASYNC110  of nodes nobody tells here
+                    await asyncio.sleep(0.01)
+            port = int(first.url.rpartition(":")[2])
+            second = EmbeddedAPIServer(seed=2)
+            await first.aclose()
+            await second.start(port=port)
+            try:
+                with structlog.testing.capture_logs() as lines:
+                    for name in ("a", "b"):
+                        await harness.create_pod(name)
+                    await harness.seen.until(harness.factory, {"a": "", "b": ""})
+                    assert harness.factory[NODES].store.list() == []
+                (told,) = [line for line in lines if line["event"] == "api_server_store_older"]
+                assert (told["resource"], int(told["version"]) < int(told["before"])) == ("nodes", True)
+            finally:
+                await second.aclose()

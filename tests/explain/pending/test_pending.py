@@ -84,9 +84,7 @@ def test_a_pod_whose_scheduler_has_failed_is_not_said_to_fit_only(
     text = "its last attempt failed (SchedulerError): extender x: timeout; by the rules known here it would fit now"
     assert (reason["verdict"], reason["message"]) == ("Error", text)
     assert main(["explain", "--from", str(path), "shop/asks"]) == 0
-    assert "it would fit now, so the condition is from an earlier attempt" not in " ".join(
-        capsys.readouterr().out.split()
-    )
+    assert "it would fit now: the condition is from an earlier attempt" not in " ".join(capsys.readouterr().out.split())
 
 
 def test_of_one_namespace_and_without_suggestions(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
