@@ -72,7 +72,13 @@ from kscheduler.scheduling.work.workers import Workers
 from kscheduler.service.extender_connections import ExtenderConnections
 from kscheduler.service.leadership import EarlierTerm, Leadership, fence_of
 from kscheduler.service.monitors.api_server_monitor import APIServerMonitor
-from kscheduler.service.monitors.hanging_writes import EVENT, PREEMPTION, STATUS_PATCH, HangingWritesMonitor
+from kscheduler.service.monitors.hanging_writes import (
+    EVENT,
+    PREEMPTION,
+    STATUS_PATCH,
+    HangingWritesMonitor,
+    normal_silence,
+)
 from kscheduler.service.monitors.memory_watch import MemoryWatch, cgroup_limit, limit_with_alarm, resident_bytes
 from kscheduler.service.options import Options
 from kscheduler.service.removed_profiles import RemovedProfiles
@@ -201,7 +207,8 @@ class Parts:
             self.clock,
             senders,
             is_suspended=lambda: self.has_lost or self.reachability.is_outage(self.clock.monotonic()),
-            last_sign=lambda: self.reachability.last_sign,
+            last_heard_at=lambda: self.reachability.last_heard_at,
+            normal_silence_seconds=normal_silence(self._configuration.leader_election),
             failures=[client.write_failures for client in clients],
         )
         self.memory = MemoryWatch(resident_bytes, limit, self._plugins_of_users, self.clock)
