@@ -14,6 +14,7 @@ from typing import Any, Final, TextIO
 import msgspec
 
 from kscheduler.aio import BackgroundService, running
+from kscheduler.embedded.demo.report import tell
 from kscheduler.text import printable
 
 _LOOK_SECONDS: Final = 0.5
@@ -29,12 +30,12 @@ class ReloadLines:
         """Of the refusal whose lines are being read."""
         self._was_refused = False
 
-    def of(self, line: bytes) -> str:
-        """What to tell after this line of the log; empty: nothing."""
+    def message_for(self, line: bytes) -> str:
+        """What to print for this line of the log; empty: nothing."""
         entry = _entry(line) if _MARK in line else {}
         match entry.get("msg"):
             case "config_refused":
-                self._problems.append(_placed(entry))
+                self._problems.append(_with_place(entry))
             case "config_kept":
                 first, self._problems, self._was_refused = next(iter(self._problems), "see its log"), [], True
                 more = int(entry.get("problems", 1)) - 1
@@ -54,7 +55,7 @@ def _entry(line: bytes) -> dict[str, Any]:
         return {}
 
 
-def _placed(entry: dict[str, Any]) -> str:
+def _with_place(entry: dict[str, Any]) -> str:
     """The reason with its place in the file, where it has one; of a plugin's file the reason itself has it."""
     place = ":".join(str(entry[name]) for name in ("file", "line", "column") if name in entry)
     field = f"{entry['field']}: " if entry.get("field") else ""
@@ -90,9 +91,8 @@ async def telling_reloads(log: Path, out: TextIO) -> AsyncIterator[None]:
     async def look() -> None:
         while True:
             for line in tail.lines():
-                if told := reloads.of(line):
-                    out.write(f"{printable(told)}\n")
-                    out.flush()
+                if message := reloads.message_for(line):
+                    tell(printable(message), out)
             await asyncio.sleep(_LOOK_SECONDS)
 
     async with running(BackgroundService("reloads", look)):

@@ -18,7 +18,7 @@ def entry(message: str, **fields: Any) -> bytes:
 
 def told(*lines: bytes) -> list[str]:
     reloads = ReloadLines()
-    return [text for line in lines if (text := reloads.of(line))]
+    return [text for line in lines if (text := reloads.message_for(line))]
 
 
 def test_a_refusal_and_its_end_are_a_line_each() -> None:
@@ -61,3 +61,23 @@ async def test_lines_are_told_once_they_are_complete(tmp_path: Path) -> None:
                 await asyncio.sleep(0.01)
     assert out.getvalue().startswith("a changed file was refused")
     assert out.getvalue().count("\n") == 1
+
+
+async def test_a_terminal_that_is_gone_does_not_end_the_cluster(tmp_path: Path) -> None:
+    """`kscheduler cluster --schedule | head`."""
+
+    class Gone(io.StringIO):
+        tries = 0
+
+        def flush(self) -> None:
+            self.tries += 1
+            raise BrokenPipeError(32, "Broken pipe")
+
+    log, out = tmp_path / "scheduler.log", Gone()
+    refusal = entry("config_refused", file=FILE, reason=SYNTAX) + b"\n" + entry("config_kept", file=FILE, problems=1)
+    log.write_bytes(refusal + b"\n")
+    async with telling_reloads(log, out):
+        async with asyncio.timeout(10):
+            while not out.tries:  # noqa: ASYNC110  a file tells nobody
+                await asyncio.sleep(0.01)
+        await asyncio.sleep(0.05)
