@@ -44,7 +44,7 @@ class ReloadLines:
             case "config_taken_over" | "config_unchanged" if self._was_refused:
                 self._was_refused = False
                 changed = ", ".join(map(str, entry.get("changed", ()))) or "nothing differs from before"
-                return f"the changed file is accepted again: {changed}"
+                return f"the changed file is taken over: {changed}"
         return ""
 
 

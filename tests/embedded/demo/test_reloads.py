@@ -35,7 +35,7 @@ def test_a_refusal_and_its_end_are_a_line_each() -> None:
         entry("config_unchanged", file=FILE),
     )
     refused = f"a changed file was refused, and the scheduler goes on as before: {SYNTAX}"
-    again = "the changed file is accepted again: "
+    again = "the changed file is taken over: "
     assert lines == [refused, f"{again}plugin Tens", refused, f"{again}nothing differs from before"]
 
 
