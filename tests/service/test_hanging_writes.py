@@ -5,19 +5,24 @@ import structlog
 
 from kscheduler.aio import VirtualClock
 from kscheduler.aio.shared_slots import FixedCapacity, SharedSlots
+from kscheduler.client.access.connection import plain_connection
 from kscheduler.client.errors import ClientError, UnknownOutcomeError
 from kscheduler.client.http.http1 import HttpRequest
 from kscheduler.client.reachability import QUIET_SECONDS
 from kscheduler.client.resource_path import RequestOwner, owner_of_request
 from kscheduler.client.write_failures import WriteFailures, advice_on_hanging
 from kscheduler.config.durations import Duration
+from kscheduler.config.loader import LoadedConfig, default_configuration
 from kscheduler.config.types import LeaderElectionConfiguration
 from kscheduler.service.monitors.hanging_writes import EVENT, MAX_REPORTED, HangingWritesMonitor, normal_silence
+from kscheduler.service.options import Options
+from kscheduler.service.parts import Parts
 from tests.builders import make_pod
 from tests.election.stand_ins import refusal
 from tests.scheduling.around import SchedulerHarness
 from tests.scheduling.attempt.test_workers import GatedBind, turns, working
 from tests.scheduling.plugins_for_tests import cluster, profile
+from tests.service.running import alone
 
 
 def event_of(namespace: str) -> HttpRequest:
@@ -185,6 +190,26 @@ async def test_in_a_quiet_cluster_the_silence_between_two_signs_of_life_is_not_b
             assert all("look at its admission webhooks" in note for note in monitor.notes())
     assert len(lines) == 3
     assert all(line["advice"].startswith("look for an admission webhook") for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("config", "first_words"),
+    [
+        pytest.param(alone(), "look for an admission webhook", id="no lease"),
+        pytest.param(default_configuration(), "for 8 s none of the scheduler's own requests", id="a lease"),
+    ],
+)
+async def test_eight_seconds_without_a_sign_of_life_are_long_only_for_a_process_with_a_lease(
+    config: LoadedConfig, first_words: str
+) -> None:
+    clock = VirtualClock()
+    parts = Parts(Options(config, clock=clock), plain_connection("http://127.0.0.1:1"))
+    parts.client.work_slots.begin_now(event_of("hook"))
+    parts.hanging_writes.look()
+    await clock.advance(8.0)
+    with structlog.testing.capture_logs() as lines:
+        parts.hanging_writes.look()
+    assert [line["advice"][: len(first_words)] for line in lines] == [first_words]
 
 
 async def test_a_line_says_where_to_look_and_names_the_webhook_as_soon_as_the_api_server_has() -> None:

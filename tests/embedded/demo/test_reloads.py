@@ -6,7 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+from kscheduler.api.machinery.resources import PODS
+from kscheduler.embedded.apiserver.server import EmbeddedAPIServer
 from kscheduler.embedded.demo.reloads import ReloadLines, telling_reloads
+from kscheduler.embedded.demo.report import telling_unserved
+from tests.builders import pod_tree
 
 FILE = "/tmp/kscheduler-scheduler-x/config.yaml"
 SYNTAX = "--plugin: /home/me/tens.py:5: SyntaxError: invalid syntax"
@@ -63,16 +67,25 @@ async def test_lines_are_told_once_they_are_complete(tmp_path: Path) -> None:
     assert out.getvalue().count("\n") == 1
 
 
+class Gone(io.StringIO):
+    """A terminal that nobody reads any more."""
+
+    tries = 0
+
+    def flush(self) -> None:
+        self.tries += 1
+        raise BrokenPipeError(32, "Broken pipe")
+
+
+def test_a_pod_can_be_created_that_no_profile_serves_though_the_terminal_is_gone() -> None:
+    server, out = EmbeddedAPIServer(seed=1), Gone()
+    with telling_unserved(server.registry.store, ("mine",), out):
+        server.registry.create(PODS, "default", pod_tree("p", schedulerName="other"))
+    assert out.tries == 1
+
+
 async def test_a_terminal_that_is_gone_does_not_end_the_cluster(tmp_path: Path) -> None:
     """`kscheduler cluster --schedule | head`."""
-
-    class Gone(io.StringIO):
-        tries = 0
-
-        def flush(self) -> None:
-            self.tries += 1
-            raise BrokenPipeError(32, "Broken pipe")
-
     log, out = tmp_path / "scheduler.log", Gone()
     refusal = entry("config_refused", file=FILE, reason=SYNTAX) + b"\n" + entry("config_kept", file=FILE, problems=1)
     log.write_bytes(refusal + b"\n")
