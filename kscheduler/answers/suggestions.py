@@ -109,15 +109,15 @@ class CommonSuggestion(ReadAnswer, frozen=True):
         among = f"the {count}" if looked == count else f"the {looked} oldest of {count}"
         if looked == 1:
             return f"; helps this one of the {count}, the only one that was looked at"
+        others = looked - alike
+        rest = f"{others} others have another spec and were" if others > 1 else "1 other has another spec and was"
         if alike == 1:
-            return f"; helps this one of {among}, and no other is like it"
+            return f"; helps this one of {among}; {rest} not tried"
         helped = f"{frees} of them" if frees < tried else "both" if tried == 2 else f"all {tried}"
         if alike == looked:
             which = "" if looked == count else ", which have the same spec"
             return f"; tried for {tried} of {among}{which}, helps {helped}"
         which = "" if tried == alike else f"tried for {tried} of them, "
-        others = looked - alike
-        rest = "the other one differs and was" if others == 1 else f"the other {others} differ and were"
         return f"; {alike} of {among} have the same spec: {which}helps {helped}; {rest} not tried"
 
 

@@ -11,9 +11,9 @@ Any answer of the API server itself counts as a success, refusals included, and 
 a trouble of its own, which events on old watches do not end; so is a storm of 429. The first few outages are logged at
 once; a trouble that keeps coming and going is logged once a minute, with how often it came and went untold.
 
-An outage is noticed when a request fails, and began with that request, or with the last sign of life if that came
-later; so did one whose requests were given up by their senders before (a renewal of the lease). Whether it is beyond
-doubt depends on the notice alone.
+An outage is noticed when a request fails. It is dated back to the moment when that request was sent, or to the last
+sign of life if that came later. Requests that their senders gave up after `DOUBT_SECONDS` or more without an answer (a
+renewal of the lease) date it back as well. The two seconds of doubt always count from the moment of notice.
 
 Open connections say nothing about new ones: without DNS, file descriptors or a valid certificate requests succeed over
 the former, and no watch that ends can be opened again. So that is a trouble of its own, which ends when a connection is
@@ -131,10 +131,9 @@ class APIServerReachability:
         """`server`: its host and port, for messages."""
         self.server = server
         self._last_success = now
-        self.last_sign = now
-        """Of life, in monotonic seconds: a success, data on a watch, or an answer that refuses to serve us."""
-        self._first_given_up: float | None = None
-        """When the first request was sent that was given up since the last sign of life."""
+        self._last_heard_at = now
+        self._given_up_since: float | None = None
+        """When the oldest of the requests was sent that were given up without an answer since the last sign of life."""
         self._away = _Trouble()
         self._unauthorized = _Trouble()
         self._connecting = _Trouble()
@@ -153,14 +152,14 @@ class APIServerReachability:
     def succeeded(self, now: float) -> None:
         """The API server has answered a request."""
         self._last_success = now
-        self._alive(now)
+        self._heard_from(now)
         if self._unauthorized.since is not None:
             self._accepted(now)
 
     def heard(self, now: float) -> None:
         """A watch has brought data: the API server is up, whatever happens to our requests."""
         self._last_success = now
-        self._alive(now)
+        self._heard_from(now)
 
     def refused(self, error: APIError, now: float, sent_at: float | None = None) -> None:
         """A request was refused. Usually that counts as a success: the server is up and has judged the request."""
@@ -188,15 +187,18 @@ class APIServerReachability:
         if is_about_new_connections(failure):
             self._connecting.begin(diagnosed, now)
 
-    def given_up(self, sent_at: float) -> None:
-        """Its sender no longer waits for a request. That is no failure; if others fail, the outage began by then."""
-        if self._first_given_up is None:
-            self._first_given_up = max(sent_at, self.last_sign)
+    def given_up(self, sent_at: float, now: float) -> None:
+        """The sender of a request no longer waits for its answer. That is no failure, but dates the next one back.
+
+        Most cancelled requests have waited for a moment only, which says nothing about the API server.
+        """
+        if now - sent_at >= DOUBT_SECONDS:
+            self._given_up_since = self._silent_since(sent_at, now)
 
     def _silent_since(self, sent_at: float | None, now: float) -> float:
-        """Since when requests have had no answer, now that one has failed which was sent then."""
-        began = now if sent_at is None else max(sent_at, self.last_sign)
-        return began if self._first_given_up is None else min(began, self._first_given_up)
+        """When the silence began in which a request that was sent at `sent_at` has had no answer."""
+        began = now if sent_at is None else max(sent_at, self._last_heard_at)
+        return began if self._given_up_since is None else min(began, self._given_up_since)
 
     def connected(self, now: float) -> None:
         """A connection was made."""
@@ -217,14 +219,22 @@ class APIServerReachability:
     def _answered(self, refusal: Diagnosed, now: float) -> None:
         """The server answers but does not serve us: neither a success nor an outage."""
         self._refusal, self._refusal_at = refusal, now
-        self._alive(now)
+        self._heard_from(now)
 
-    def _alive(self, now: float) -> None:
-        self.last_sign, self._first_given_up = now, None
+    def _heard_from(self, now: float) -> None:
+        self._last_heard_at, self._given_up_since = now, None
         if self._away.since is not None:
             self._back(now)
 
     # --- queries ------------------------------------------------------------------------------------------------------
+
+    @property
+    def last_heard_at(self) -> float:
+        """When the last sign of life came, in monotonic seconds: a success, data on a watch, or a 401 or 429.
+
+        `_last_success`, which readiness goes by, does not count these two, which refuse to serve us.
+        """
+        return self._last_heard_at
 
     def problem(self, now: float) -> str | None:
         """Why the scheduler is not ready, or `None`."""

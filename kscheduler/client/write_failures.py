@@ -66,7 +66,7 @@ class WriteFailures:
 
 def advice_on_hanging(write: str, failure: WriteFailure | None, *, silent_seconds: float = 0.0) -> str:
     """Where to look for who does not answer. `write`: the verb and the resource, as in `create pods/binding`.
-    `silent_seconds`: for how long nothing at all has come from the API server; 0: something has.
+    `silent_seconds`: for how long the API server has sent nothing to the scheduler itself; 0: not for unusually long.
     """
     if failure is not None and failure.webhook:
         return (
@@ -84,7 +84,14 @@ def advice_on_hanging(write: str, failure: WriteFailure | None, *, silent_second
     if not silent_seconds:
         return look
     return (
-        f"for {silent_seconds:.0f} s nothing else has been answered either, and no watch has brought anything, so the "
-        f"API server itself may hang or be away: api_server_unreachable tells within half a minute; only if it does "
-        f"not, {look}"
+        f"{silence(silent_seconds)}: the API server itself may hang or be away. If so, the log line "
+        f"api_server_unreachable follows within half a minute; if not, {look}"
+    )
+
+
+def silence(seconds: float) -> str:
+    """What has not come for so long. Plugins have a client of their own, whose requests may still be answered."""
+    return (
+        f"for {seconds:.0f} s none of the scheduler's own requests has been answered and none of its watches has "
+        "brought anything"
     )

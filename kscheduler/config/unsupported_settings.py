@@ -125,8 +125,8 @@ def _from_the_lease(loaded: LoadedConfig) -> Iterator[SettingWarning]:
     lease = election.resource_namespace, election.resource_name
     if election.leader_elect and lease == (usual.resource_namespace, usual.resource_name) and not is_its_own:
         reason = (
-            "this is kube-scheduler's Lease, and no profile is default-scheduler: while kube-scheduler holds it nothing "
-            "is scheduled here, and kube-scheduler waits while it is held here; name another one, such as kscheduler"
+            "this is kube-scheduler's Lease, and no profile is default-scheduler: nothing is scheduled here while "
+            "kube-scheduler holds it, and kube-scheduler waits while it is held here; name another one"
         )
         yield SettingWarning("leaderElection.resourceName", reason)
 

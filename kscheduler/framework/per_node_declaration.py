@@ -53,6 +53,8 @@ class Declaration:
     """Whether it takes the arguments of its `pluginConfig`."""
     args_kind: type[msgspec.Struct] | None = None
     """The struct that its `args` is annotated with."""
+    written_at: str = ""
+    """`FILE:LINE` of the function: read from its file now, which may be changed later."""
 
 
 def declared(name: Any, function: Any, sign: Any = None) -> Declaration:
@@ -61,11 +63,12 @@ def declared(name: Any, function: Any, sign: Any = None) -> Declaration:
     if problem:
         raise PluginDeclarationError(f"@plugin({name!r}), {place_of(function)}: {problem}")
     takes_args = _takes_args(inspect.signature(function))
-    return Declaration(function.__name__, takes_args, _args_kind(function) if takes_args else None)
+    args_kind = _args_kind(function) if takes_args else None
+    return Declaration(function.__name__, takes_args, args_kind, place_of(function))
 
 
 def place_of(function: Any) -> str:
-    """`file:line` of a function; for anything else its repr."""
+    """`file:line` of a function, for anything else its repr. Reads the file, unless `linecache` has it."""
     code = getattr(inspect.unwrap(function) if callable(function) else function, "__code__", None)
     return f"{code.co_filename}:{_line_of(code)}" if code is not None else repr(function)
 

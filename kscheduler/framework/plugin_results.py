@@ -76,10 +76,25 @@ class CallEndedError(BaseException):
     No `Exception`: an `except Exception` in the plugin must not swallow it.
     """
 
-    node = ""
-    """The node that a function was looking at, which is called once per node."""
-    has_progress = False
-    """Whether the text says how far the call came."""
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.nodes = 0
+        """How many nodes the plugin was asked about; 0: about none, or it is not known."""
+        self.node = ""
+        """The node that a function was looking at which is called once per node."""
+        self.answered = 0
+        """For how many nodes that function had answered."""
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        if self.node:
+            return f"{text}{progress(self.node, self.answered, self.nodes)}"
+        return f"{text} for {self.nodes} nodes" if self.nodes else text
+
+
+def progress(node: str, answered: int, nodes: int) -> str:
+    """How far a function came that is called once per node, for the end of a sentence about it."""
+    return f", while looking at node {node}; it had answered for {answered} of {nodes} nodes"
 
 
 def probes(number: int) -> tuple[int, ...]:

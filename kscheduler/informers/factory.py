@@ -167,7 +167,7 @@ class InformerFactory:
         elif view is not None:
             await informer.replace(view.objects, ())
             informer.resource_version = view.resource_version
-            informer.view.goes_on_from(view.current_at)
+            informer.view.resume_from(view.current_at)
             reflector.progress.resume(view.resource_version)
         elif not await self._exists(informer.kind):
             await self._rest(informer)

@@ -368,9 +368,8 @@ class HTTPApp:
             pages["/flagz"] = ServedPage(flagz(self._options.flags))
         if config.gates.enabled("ComponentStatusz"):
             listed = [*pages, "/configz", "/healthz", "/livez", "/metrics", "/readyz", "/statusz", "/version"]
-            clock = self._parts.clock
-            up = clock.monotonic() - self._parts.process_began
-            status = statusz(__version__, self._followed, lambda: listed, clock, up_seconds=up)
+            clock, began = self._parts.clock, self._parts.process_began
+            status = statusz(__version__, self._followed, lambda: listed, clock, began)
             pages["/statusz"] = ServedPage(status)
         return pages
 

@@ -39,9 +39,9 @@ class EarlierTerm:
     """When the first term began, in monotonic seconds."""
     server_version: str
     """What the API server told last; empty or `unknown`: nothing."""
-    bound: int = 0
+    bound: int
     """How many pods the process has bound so far."""
-    certificate: MadePair | None = None
+    certificate: MadePair | None
     """What the HTTPS port serves where no files are given: it stays the same for clients that have noted it."""
 
 

@@ -69,10 +69,17 @@ from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.stored_workloads import StoredWorkloads
 from kscheduler.scheduling.work.concurrency import AdaptiveLimit
 from kscheduler.scheduling.work.workers import Workers
+from kscheduler.server.tls.serving_contexts import MadePair
 from kscheduler.service.extender_connections import ExtenderConnections
 from kscheduler.service.leadership import EarlierTerm, Leadership, fence_of
 from kscheduler.service.monitors.api_server_monitor import APIServerMonitor
-from kscheduler.service.monitors.hanging_writes import EVENT, PREEMPTION, STATUS_PATCH, HangingWritesMonitor
+from kscheduler.service.monitors.hanging_writes import (
+    EVENT,
+    PREEMPTION,
+    STATUS_PATCH,
+    HangingWritesMonitor,
+    normal_silence,
+)
 from kscheduler.service.monitors.memory_watch import MemoryWatch, cgroup_limit, limit_with_alarm, resident_bytes
 from kscheduler.service.options import Options
 from kscheduler.service.removed_profiles import RemovedProfiles
@@ -108,7 +115,7 @@ class Parts:
         self.limit = AdaptiveLimit(self._configuration.parallelism, self._most_workers)
         host, now = host_of(connection.base_url), self.clock.monotonic()
         self.process_began = earlier.process_began if earlier is not None else now
-        """In monotonic seconds: with the first term."""
+        """When its first term began, in monotonic seconds."""
         self.reachability = earlier.reachability if earlier is not None else APIServerReachability(host, now)
         fence = fence_of(options)
         elector = earlier.elector if earlier is not None else None
@@ -207,13 +214,17 @@ class Parts:
             self.clock,
             senders,
             is_suspended=lambda: self.has_lost or self.reachability.is_outage(self.clock.monotonic()),
-            last_sign=lambda: self.reachability.last_sign,
+            last_heard_at=lambda: self.reachability.last_heard_at,
+            normal_silence_seconds=normal_silence(self._configuration.leader_election),
             failures=[client.write_failures for client in clients],
         )
         self.memory = MemoryWatch(resident_bytes, limit, self._plugins_of_users, self.clock)
 
-    def end_of_term(self) -> EarlierTerm:
-        """What the next term begins with. To be called after a lost lease, when everything has ended."""
+    def end_of_term(self, bound: int, certificate: MadePair | None) -> EarlierTerm:
+        """What the next term begins with. To be called after a lost lease, when everything has ended.
+
+        `bound`: pods, by the process; `certificate`: of its HTTPS port.
+        """
         assert self.election is not None  # noqa: S101  # it has lost its lease
         config, registry = self.assembly.config, self.assembly.registry
         options = replace(self._options, config=config, registry=registry, origins=self.origins)
@@ -226,6 +237,8 @@ class Parts:
             self.reachability,
             self.process_began,
             self.server_version.text,
+            bound,
+            certificate,
         )
 
     def unserved_groups(self) -> tuple[str, ...]:

@@ -16,7 +16,6 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack
-from dataclasses import replace
 from typing import Any, Final
 
 import structlog
@@ -100,7 +99,7 @@ class App:
         """What the next term of this process begins with; after `run` has lost the lease."""
         login = self.http_app.login
         certificate = login.contexts.made if login is not None else None
-        return replace(self.parts.end_of_term(), certificate=certificate, bound=self.service_log.bound)
+        return self.parts.end_of_term(self.service_log.bound, certificate)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve and schedule until `stop` is set; then end in order. Raises `LeaseLostError` after a lost election."""

@@ -4,15 +4,13 @@ Each method changes the cache and returns what undoes it, or `None` where there 
 before anybody awaits.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from kscheduler.api.core import Node, Pod
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.shadow.change_buffer import BufferedChange
-from kscheduler.state.cache import Cache
+from kscheduler.state.cache import Cache, Undo
 
-Undo = Callable[[], None]
 # Where a pod stood in the other's queue: its priority below zero, and its number in the order of arrival.
 Rank = tuple[int, int]
 

@@ -31,6 +31,9 @@ from kscheduler.state.pod_groups import PodGroupTable, every_group_served
 from kscheduler.state.storage.volumes import VolumeTable
 from kscheduler.state.topology.counters import TopologyCounts
 
+# What takes a change of the cache back that was made for a trial. To be called before anybody awaits.
+Undo = Callable[[], None]
+
 
 @dataclass(slots=True)
 class _PodState:
@@ -286,7 +289,7 @@ class Cache:
 
     # --- trials -------------------------------------------------------------------------------------------------------
 
-    def lift_pod(self, uid: str) -> Callable[[], None]:
+    def lift_pod(self, uid: str) -> Undo:
         """Take a pod off its node for a trial that ends before anybody awaits. Returns what puts it back, once.
 
         Its group still counts it. Raises `KeyError` if the pod counts nowhere.
@@ -302,7 +305,7 @@ class Cache:
 
         return put_back
 
-    def lift_pod_in_order(self, uid: str) -> Callable[[], None]:
+    def lift_pod_in_order(self, uid: str) -> Undo:
         """As `lift_pod`; what puts it back restores the order of the node's pods, which breaks ties."""
         node_name = self.node_of(uid)
         info = self._infos.get(node_name)

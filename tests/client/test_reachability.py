@@ -251,11 +251,26 @@ def test_a_request_that_its_sender_gave_up_is_no_failure_and_dates_the_outage(
     api_server: APIServerReachability,
 ) -> None:
     """A lease is renewed every two seconds; each renewal is given up before any other request fails."""
-    api_server.given_up(sent_at=1.0)
-    api_server.given_up(sent_at=6.0)
+    api_server.given_up(sent_at=1.0, now=6.0)
+    api_server.given_up(sent_at=6.0, now=11.0)
     assert not api_server.is_in_trouble(11.0)
     api_server.failed(TimeoutError("no answer in time"), 15.0, sent_at=10.0)
     assert api_server.statistics(17.0).unreachable_seconds == 16.0
     api_server.succeeded(18.0)
     api_server.failed(TimeoutError("no answer in time"), 35.0, sent_at=30.0)
     assert api_server.statistics(37.0).unreachable_seconds == 7.0, "of the outage before it says nothing"
+
+
+def test_of_the_requests_given_up_the_one_sent_first_dates_the_outage(api_server: APIServerReachability) -> None:
+    api_server.given_up(sent_at=6.0, now=9.0)
+    api_server.given_up(sent_at=4.0, now=14.0)
+    api_server.failed(TimeoutError("no answer in time"), 15.0, sent_at=10.0)
+    assert api_server.statistics(17.0).unreachable_seconds == 13.0
+
+
+def test_a_request_that_was_cancelled_at_once_says_nothing_about_the_api_server(
+    api_server: APIServerReachability,
+) -> None:
+    api_server.given_up(sent_at=1.0, now=2.9)
+    api_server.failed(ConnectionRefusedError("refused"), 60.0, sent_at=60.0)
+    assert api_server.statistics(62.0).unreachable_seconds == 2.0

@@ -281,6 +281,21 @@ def test_what_builds_nothing_is_not_registered() -> None:
         Registry().register("Mine", None)  # type: ignore[arg-type]
 
 
+def test_the_place_of_a_function_is_that_of_the_text_which_was_loaded(tmp_path: Path) -> None:
+    """Its file may be changed before a profile is built with it."""
+    path = tmp_path / "mine.py"
+    path.write_text(
+        "from kscheduler.framework.per_node import plugin\n\n"
+        "@plugin(\n    'Mine',\n)\ndef score(pod, node):\n    return 1\n"
+    )
+    names: dict[str, Any] = {}
+    exec(compile(path.read_text(), str(path), "exec"), names)
+    path.write_text("# nothing\n" * 20)
+    mine = names["score"]
+    assert mine(None, ANY_HANDLE).written_at == f"{path}:6"
+    assert f"{path}:6" in repr(mine)
+
+
 @pytest.mark.parametrize("returned", [None, math.nan])
 def test_a_wrong_result_is_located_at_the_function_and_not_at_its_decorator(returned: Any) -> None:
     @plugin(

@@ -19,7 +19,7 @@ from kscheduler.api.kinds import RESOURCE_SLICES
 from kscheduler.api.meta import KubeObject
 from kscheduler.framework.cluster.pod_groups import GroupKey
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.state.cache import Cache
+from kscheduler.state.cache import Cache, Undo
 from kscheduler.state.group_apis import OTHER_APIS
 
 Tree = dict[str, Any]
@@ -135,8 +135,6 @@ def _position(operation: Operation) -> tuple[tuple[bool, int, str], ...]:
 
 
 # --- in the state cache -----------------------------------------------------------------------------------------------
-
-Undo = Callable[[], None]
 
 
 def changed(cache: Cache, change: ObjectChange) -> Undo:

@@ -70,6 +70,14 @@ class TimeBudgetError(CallEndedError):
         """Who the call was made for."""
 
 
+def overrun_of(failure: BaseException) -> TimeBudgetError | None:
+    """The overrun of the time budget behind a failure: another error may have been raised from it."""
+    cause: BaseException | None = failure
+    while cause is not None and not isinstance(cause, TimeBudgetError):
+        cause = cause.__cause__
+    return cause
+
+
 class RunningCall:
     """A call of a plugin that has not returned."""
 

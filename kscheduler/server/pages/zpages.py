@@ -21,7 +21,7 @@ import msgspec
 from aiohttp import hdrs, web
 
 from kscheduler import __version__
-from kscheduler.aio.clock import REAL_CLOCK, Clock
+from kscheduler.aio.clock import Clock
 from kscheduler.answers import Answer, Names
 from kscheduler.api.meta import rfc3339
 from kscheduler.server.handlers import Handler
@@ -115,17 +115,16 @@ def statusz(
     version: str,
     kubernetes: Callable[[], str],
     paths: Callable[[], Sequence[str]],
-    clock: Clock = REAL_CLOCK,
-    *,
-    up_seconds: float = 0.0,
+    clock: Clock,
+    began: float,
 ) -> Handler:
-    """Since when what runs. `kubernetes`: the minor version whose rules are followed now. `up_seconds`: for how long
-    the process has run until now.
+    """Since when what runs. `kubernetes`: the minor version whose rules are followed now. `began`: when the process
+    did, in monotonic seconds.
     """
-    started = clock.time() - up_seconds
+    started = clock.time() - (clock.monotonic() - began)
 
     async def handle(request: web.Request) -> web.StreamResponse:
-        seconds = max(0, int(clock.time() - started))
+        seconds = int(clock.monotonic() - began)
         begins = datetime.fromtimestamp(started, UTC)
         folders = _folders(paths())
         lines = [

@@ -489,7 +489,7 @@ async def test_pending_names_the_change_for_most_pods_though_an_older_pod_asks_f
             await _has_condition(front, name)
         said = (
             "default/web-0 would fit: drop dedicated=x from the nodeSelector (1 node; "
-            "2 of the 3 have the same spec: helps both; the other one differs and was not tried)"
+            "2 of the 3 have the same spec: helps both; 1 other has another spec and was not tried)"
         )
         for flags in ((), ("--direct",)):
             assert await plugin(front, "pending", *flags) == 0

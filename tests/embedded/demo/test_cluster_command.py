@@ -182,7 +182,7 @@ async def test_a_policy_of_ones_own_decides_for_both_names(tmp_path: Path) -> No
         policy.write_text(right.replace("return", "retrun"))
         await cluster.until(f"goes on as before: --plugin: {policy}:4: SyntaxError")
         policy.write_text(right.replace("002", "001"))
-        await cluster.until("is accepted again: plugin Only")
+        await cluster.until("is taken over: plugin Only")
 
 
 @PROCESSES

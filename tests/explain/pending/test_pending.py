@@ -99,10 +99,10 @@ def test_of_one_namespace_and_without_suggestions(dump: str, capsys: pytest.Capt
         (1, 1, 1, ""),
         (3, 3, 3, "; helps all 3"),
         (2, 3, 3, "; helps 2 of the 3"),
-        (2, 2, 4, "; 2 of the 4 have the same spec: helps both; the other 2 differ and were not tried"),
-        (3, 3, 4, "; 3 of the 4 have the same spec: helps all 3; the other one differs and was not tried"),
-        (1, 3, 4, "; 3 of the 4 have the same spec: helps 1 of them; the other one differs and was not tried"),
-        (1, 1, 4, "; helps this one of the 4, and no other is like it"),
+        (2, 2, 4, "; 2 of the 4 have the same spec: helps both; 2 others have another spec and were not tried"),
+        (3, 3, 4, "; 3 of the 4 have the same spec: helps all 3; 1 other has another spec and was not tried"),
+        (1, 3, 4, "; 3 of the 4 have the same spec: helps 1 of them; 1 other has another spec and was not tried"),
+        (1, 1, 4, "; helps this one of the 4; 3 others have another spec and were not tried"),
     ],
 )
 def test_how_many_of_the_pods_a_change_frees_is_said_of_all_of_them(
@@ -111,7 +111,7 @@ def test_how_many_of_the_pods_a_change_frees_is_said_of_all_of_them(
     assert freed_text(count, frees=frees, tried=tried) == text
 
 
-TWENTY = "tried for 20 of them, helps all 20; the other 20 differ and were not tried"
+TWENTY = "tried for 20 of them, helps all 20; 20 others have another spec and were not tried"
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_the_change_is_for_the_largest_set_of_pods_that_are_alike_not_for_the_ol
     assert main(["pending", "--from", str(path)]) == 0
     text = " ".join(capsys.readouterr().out.split())
     said = "shop/web-0 would fit: drop dedicated=x from the nodeSelector (1 node; 2 of the 3 have the same spec:"
-    assert f"{said} helps both; the other one differs and was not tried)" in text
+    assert f"{said} helps both; 1 other has another spec and was not tried)" in text
 
 
 def test_the_text(dump: str, capsys: pytest.CaptureFixture[str]) -> None:

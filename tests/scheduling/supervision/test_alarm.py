@@ -332,6 +332,28 @@ def test_a_function_that_is_ended_says_how_many_nodes_it_had_answered_for() -> N
     assert (str(ended.value), words_of(ended.value)) == (words, words), "it has raised nothing"
 
 
+def test_a_function_that_is_ended_while_it_is_tried_again_says_how_many_nodes_it_had_answered_for() -> None:
+    """After a failure it is tried on the first, the middle and the last node."""
+    asked: list[str] = []
+
+    @plugin("Mine")
+    def score(pod: PodInfo, node: NodeInfo) -> int:
+        asked.append(node.name)
+        if asked.count(node.name) > 1:
+            busy()
+        if node.name == "n3":
+            raise ValueError("not this one")
+        return 1
+
+    cache = Cache()
+    for number in range(20):
+        cache.add_node(make_node(f"n{number}"))
+    mine: Any = score(None, None)  # type: ignore[arg-type]  # it needs no handle
+    call = BudgetedCall("Mine", "Score", mine.score, BUDGET, Noted())
+    with pytest.raises(TimeBudgetError, match="while looking at node n0; it had answered for 3 of 20 nodes"):
+        call(CycleState(), pod_info("p"), cache.nodes, cache.nodes.rows())
+
+
 def test_a_column_that_is_ended_says_how_many_nodes_it_was_queried_about() -> None:
     def ended(rows: Any) -> str:
         return busy()
