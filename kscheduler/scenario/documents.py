@@ -39,6 +39,8 @@ NumberedDocument = tuple[int, "bytes | msgspec.Raw | dict[str, Any]"]
 # documents, and would be a key of the first. An empty document is none: Python's YAML writes `--- null`.
 _SEPARATOR: Final = re.compile(rb"^---(?![ \t]*(?:[\r\n#]|null[ \t]*[\r\n]|\Z))[ \t]*([^\r\n]*)", re.MULTILINE)
 _LOGS: Final = re.compile(rb"^==== START (logs for container [^\r\n]*) ====[ \t]*\r?$", re.MULTILINE)
+# What is no UTF-8 was replaced by this when the file was opened, as kubectl does.
+_NO_CHARACTER: Final = "\ufffd".encode()
 _BRACKETS: Final = (b"{", b"[")
 _NEXT: Final = re.compile(rb"[^ \t\r\n]")
 _LOOKED_AT: Final = 1 << 12
@@ -100,7 +102,10 @@ def _of_whole(whole: bytes, name: str, notes: list[str], number: int = 0) -> Ite
             f"{name}:{_line_of(whole, start)}: the text after the last document is neither JSON nor YAML"
         )
     elif number and not _looks_like_yaml(begins):
-        yield number, whole[start:].partition(b"\n")[0]  # the reader of the line says what is wrong with it
+        line_text = whole[start:].partition(b"\n")[0]
+        if _NO_CHARACTER in line_text:
+            raise ScenarioError(f"{name}:{number}: not UTF-8 text")
+        yield number, line_text  # the reader of the line says what is wrong with it
     else:
         yield from enumerate(yaml_documents(_with_its_lines(whole, start), name), count + 1)
 
