@@ -48,7 +48,14 @@ from kscheduler.framework.plugin import (
     Source,
     status_of_code,
 )
-from kscheduler.framework.plugin_results import CallEndedError, PartialAnswerError, WrongAnswerError, probes, shown
+from kscheduler.framework.plugin_results import (
+    CallEndedError,
+    PartialAnswerError,
+    WrongAnswerError,
+    kind_and_text,
+    probes,
+    shown,
+)
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import Status
 
@@ -217,7 +224,7 @@ class _EndedCallError(WrongAnswerError):
     """The function did not fail by an `Exception`: it has called `sys.exit()`, for example."""
 
     def __init__(self, node: str, failure: BaseException) -> None:
-        super().__init__(f"it raised {type(failure).__name__}: {failure}, while looking at node {node}")
+        super().__init__(f"it raised {kind_and_text(failure)}, while looking at node {node}")
         self.node = node
 
 
@@ -308,7 +315,7 @@ def _called(function: Callable[[PodInfo, NodeInfo], object], pod: PodInfo, node:
         failure.add_note(f"asked about node {node.name}")
         if not isinstance(failure, Exception):
             raise _EndedCallError(node.name, failure) from failure
-        raise _FailedForNodeError(node, f"it raised {type(failure).__name__}: {failure}") from failure
+        raise _FailedForNodeError(node, f"it raised {kind_and_text(failure)}") from failure
 
 
 # Where this module calls a user's function: what runs below it is the plugin's own code.
