@@ -22,7 +22,7 @@ from typing import Any, Final
 import msgspec
 import yaml
 
-from kscheduler.api.manifest_yaml import load_documents
+from kscheduler.api.manifest_yaml import load_documents, problem_text
 from kscheduler.scenario.errors import ScenarioError
 
 # The longest document or line, unpacked: 100,000 pods with their nodes, as JSON, are 0.8 GiB.
@@ -164,7 +164,7 @@ def yaml_documents(text: bytes, name: str) -> Iterator[Any]:
         yield from (tree for tree in load_documents(text) if tree is not None)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark is not None else 1
-        raise ScenarioError(f"{name}:{line}: not YAML: {error.problem}") from None
+        raise ScenarioError(f"{name}:{line}: not YAML: {problem_text(error)}") from None
     except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
         raise ScenarioError(f"{name}: not YAML: {' '.join(str(error).split())}") from None
 

@@ -115,6 +115,10 @@ REFUSED: dict[str, tuple[bytes, str]] = {
         b'{"kind": "List", "apiVersion": "v1"}\n\xff',
         ":2: not UTF-8 text\n",
     ),
+    "a quote without an end": (
+        b'kind: Pod\nmetadata:\n  name: "p\n\n',
+        ":5: not YAML: found unexpected end of stream while scanning a quoted scalar that begins in line 3",
+    ),
     "a tab": (POD_YAML.replace("metadata: {", "metadata:\n\tx: {").encode(), ":4: not YAML: "),
     "a joined separator": (f"{NODE_YAML}---{POD_YAML}".encode(), ":5: invalid document separator: 'apiVersion: v1'"),
     "something behind a separator": (b"--- {kind: Pod}\n", ":1: invalid document separator: '{kind: Pod}'"),
