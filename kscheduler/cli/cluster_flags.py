@@ -159,14 +159,14 @@ def address_of(args: argparse.Namespace) -> ClusterAddress:
 async def live_client(args: argparse.Namespace) -> "AsyncIterator[APIClient]":
     """A client of the live cluster; after `choose_cluster`. An error without an answer says which cluster that is."""
     from kscheduler.client.access.connection import load_connection
-    from kscheduler.client.errors import NetworkError
+    from kscheduler.client.errors import NetworkError, NotSentError, StalledError
     from kscheduler.client.rest import APIClient
 
     connection = await load_connection(**address_of(args))
     try:
         async with APIClient(connection) as client:
             yield client
-    except NetworkError as failure:
+    except (NotSentError, StalledError) as failure:
         advice = "--kubeconfig, --context or --master takes another"
         raise NetworkError(f"{failure}; the cluster is that of {connection.description}: {advice}") from failure
 
