@@ -89,6 +89,15 @@ def text_of(data: bytes) -> str:
     return data.decode("utf-16" if is_utf_16 else "utf-8-sig")
 
 
+def problem_text(error: yaml.MarkedYAMLError) -> str:
+    """What is wrong, and where that began: a quote that is never closed is noticed at the end of the file."""
+    problem = error.problem or error.context or ""
+    began, noticed = error.context_mark, error.problem_mark
+    if not (error.problem and error.context and began and noticed) or began.line == noticed.line:
+        return problem
+    return f"{problem} {error.context} that begins in line {began.line + 1}"
+
+
 def load_documents(text: bytes) -> Iterator[Any]:
     """The documents of a text; `None` for an empty one. Raises `yaml.YAMLError`, `ValueError`, `RecursionError`."""
     for tree in yaml.load_all(text, Loader=_DistinctKeysLoader):

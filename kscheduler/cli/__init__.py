@@ -1,11 +1,11 @@
 """The command line: the verbs, a file each in `commands`, over flags, refusals and what starts a process.
 
 Exit codes: 0 done, 1 failed while running, 2 the request is invalid (a bad flag, file or field, named in a line on
-stderr), 141 the reader of the output (head, less) has gone. Only the requested verb is imported, so that `--version`
-and `--help` answer at once.
+stderr), 141 the reader of the output (head, less) has gone, as a shell tells of SIGPIPE. Only the requested verb is
+imported, so that `--version` and `--help` answer at once.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -58,14 +58,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         from kscheduler.cli.refusal import OF_KSCHEDULER, unknown_verb
 
         parser.error(unknown_verb(verb, VERBS, OF_KSCHEDULER))
-    try:
+
+    def run() -> int:
         args = parser.parse_args(words)
         with _plugins_apart(verb):
             code: int = args.run(args)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        return reader_has_gone()
-    return code
+        return code
+
+    return answering(run)
 
 
 def _plugins_apart(verb: str) -> "AbstractContextManager[object]":
@@ -79,13 +79,31 @@ def _plugins_apart(verb: str) -> "AbstractContextManager[object]":
     return plugins_apart(are_logs_shown=_CALL_PLUGINS[verb])
 
 
-def reader_has_gone() -> int:
-    """Nothing may be flushed into the closed pipe at exit. Returns the exit code, as a shell tells of SIGPIPE."""
+def answering(run: Callable[[], int]) -> int:
+    """The exit code of a command, also where its answer cannot be written."""
+    from kscheduler.cli.standard_streams import UnwritableAnswerError, open_missing, unwritable_told
+
+    open_missing()
+    try:
+        with unwritable_told():
+            return run()
+    except BrokenPipeError:
+        _drop_output()
+        return _BROKEN_PIPE
+    except UnwritableAnswerError as failure:
+        from kscheduler.cli.refusal import FAILED, say
+
+        _drop_output()
+        say(f"standard output cannot be written: {failure}")
+        return FAILED
+
+
+def _drop_output() -> None:
+    """What is left of the answer may not be flushed at exit: that would fail again."""
     import os
     import sys
 
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return _BROKEN_PIPE
 
 
 def build_parser(verbs: Sequence[str]) -> "Parser":

@@ -7,6 +7,7 @@ needed, since it would be most of the command's time.
 import argparse
 import os
 import sys
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypedDict
 
@@ -28,6 +29,8 @@ from kscheduler.scenario.errors import ScenarioError
 from kscheduler.scenario.files import STANDARD_INPUT
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from kscheduler.assembly.configured import Configured
     from kscheduler.client.rest import APIClient
     from kscheduler.scenario.serving import Serving
@@ -150,6 +153,22 @@ def address_of(args: argparse.Namespace) -> ClusterAddress:
     """Where the live cluster is; after `choose_cluster`."""
     named_by = getattr(args, "kubeconfig_named_by", "--kubeconfig")
     return ClusterAddress(master=args.master, kubeconfig=args.kubeconfig, context=args.context, named_by=named_by)
+
+
+@asynccontextmanager
+async def live_client(args: argparse.Namespace) -> "AsyncIterator[APIClient]":
+    """A client of the live cluster; after `choose_cluster`. An error without an answer says which cluster that is."""
+    from kscheduler.client.access.connection import load_connection
+    from kscheduler.client.errors import NetworkError, NotSentError, StalledError
+    from kscheduler.client.rest import APIClient
+
+    connection = await load_connection(**address_of(args))
+    try:
+        async with APIClient(connection) as client:
+            yield client
+    except (NotSentError, StalledError) as failure:
+        advice = "--kubeconfig, --context or --master takes another"
+        raise NetworkError(f"{failure}; the cluster is that of {connection.description}: {advice}") from failure
 
 
 def namespace_of(args: argparse.Namespace) -> str:

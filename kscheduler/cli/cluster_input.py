@@ -8,14 +8,12 @@ from typing import Any
 
 from kscheduler.assembly import group_apis
 from kscheduler.cli.cluster_flags import (
-    address_of,
     by_the_servers_version,
     choose_cluster,
+    live_client,
     refuse_two_clusters,
     serving_of,
 )
-from kscheduler.client.access.connection import load_connection
-from kscheduler.client.rest import APIClient
 from kscheduler.explain.queries.live import (
     read_claim_templates,
     read_cluster,
@@ -111,8 +109,7 @@ async def _live(
     args: argparse.Namespace, served: Serving, with_groups: bool, with_templates: bool, with_priority_classes: bool
 ) -> ClusterInput:
     notes: list[str] = []
-    connection = await load_connection(**address_of(args))
-    async with APIClient(connection) as client:
+    async with live_client(args) as client:
         served = await by_the_servers_version(client, args, served)
         objects = await read_cluster(client, notes)
         groups = await read_groups(client, served, notes) if with_groups else []

@@ -23,7 +23,8 @@ def taken_port(host: str, port: int) -> Iterator[str]:
 def _why_not_listening(failure: OSError, host: str, port: int) -> str:
     from kscheduler.server.listener import Address, CannotListenError  # only where it fails: it takes a while
 
-    advice = CannotListenError(failure, Address(host, port), "https").advice
+    likely = "kubectl proxy, or another `kscheduler cluster`"
+    advice = CannotListenError(failure, Address(host, port), "https", likely).advice
     free = ", or --port 0 takes any that is free" if failure.errno == errno.EADDRINUSE else ""
     return f"--port {port} on {host}: {failure.strerror or failure}; {advice}{free}"
 

@@ -45,17 +45,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         elsewhere = {**{command: f"`kscheduler {command}`" for command in COMMANDS}, **OF_KUBECTL}
         sys.stderr.write(f"kubectl kscheduler: {unknown_verb(words[0], VERBS, elsewhere)}\n{_help()}")
         return 2
-    from kscheduler.cli import reader_has_gone
+    from kscheduler.cli import answering
 
-    try:
+    def run() -> int:
         args = build_parser(words[0]).parse_args(words)
         code: int = args.run(args)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        return reader_has_gone()
+        return code
+
+    try:
+        return answering(run)
     except KeyboardInterrupt:
         return _INTERRUPTED
-    return code
 
 
 def build_parser(verb: str) -> "Parser":

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kscheduler.cli.named_config import by_first_that_takes_it, feature_gates
 from kscheduler.cli.parser import COMMAND_LINE, boolean, duration
+from kscheduler.cli.standard_streams import standard_output
 from kscheduler.config.errors import ConfigError, Problem
 from kscheduler.config.feature_gates import FeatureGates
 
@@ -147,7 +148,8 @@ def configure_logs(args: argparse.Namespace) -> None:
     if as_json is None:
         as_json = not pipeline.is_on_terminal()
     split = _split(args, "json" if as_json else "text")
-    pipeline.configure(verbosity=args.v, json=as_json, modules=args.vmodule, split=split)
+    information = None if split is None else standard_output()
+    pipeline.configure(information=information, verbosity=args.v, json=as_json, modules=args.vmodule, split=split)
     _warn(args, "json" if as_json else "text")
 
 

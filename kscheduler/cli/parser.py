@@ -6,6 +6,7 @@ first mistake. The idea: print only a line for each flag that has a wrong value,
 """
 
 import argparse
+import sys
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, Final, NoReturn
@@ -42,6 +43,10 @@ class Parser(argparse.ArgumentParser):
         for text in ("\n".join(lines), *further):
             refuse(text)
         self.exit(2)
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """As argparse, which keeps silent where it cannot be written: help in a file on a full disk."""
+        (file or sys.stderr).write(message)
 
     def parse_known_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # type: ignore[override]  # argparse overloads it by the namespace's type
         """As argparse, but wrong values and unknown flags are refused together, and here, where the subcommand's flags

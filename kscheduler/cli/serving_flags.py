@@ -56,7 +56,9 @@ def why_not_listening(failure: "CannotListenError", https: str) -> str:
         "metrics-bind-address": f"--metrics-bind-address {shown}:{number}",
         "insecure-port": f"--insecure-port {number} (of {host})",
     }.get(flag, f"--bind-address {host} --{https} {number}")
-    takes_any = f"{'--insecure-port' if flag == 'insecure-port' else '--port'}=0 takes any that is free"
+    zero = {"insecure-port": "--insecure-port=0", "port": "--port=0"}
+    # --secure-port=0 is kube-scheduler's way to switch HTTPS off
+    takes_any = f"{zero.get(flag, '--port=0 in place of --secure-port')} takes any that is free"
     free = f", or {takes_any}" if failure.errno == errno.EADDRINUSE and flag != "metrics-bind-address" else ""
     return f"{given}: {failure.strerror}; {failure.advice}{free}"
 

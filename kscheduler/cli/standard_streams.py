@@ -1,4 +1,5 @@
-"""Makes sure that standard input, output and error are open, and that only answers go to standard output.
+"""Makes sure that standard input, output and error are open, that only answers go to standard output, and that one
+which cannot be written there is told as that.
 
 A daemon may be started with them closed. Python then has `None` for them, and the next three files that are opened get
 their numbers, so that output to standard error would go into the API server's connection.
@@ -22,6 +23,65 @@ def open_missing() -> None:
     sys.stdin = sys.stdin or open(0, closefd=False)  # noqa: SIM115  # for the life of the process
     sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: SIM115
     sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115
+
+
+class UnwritableAnswerError(Exception):
+    """Standard output takes no more: its disk is full, say. No `OSError`, which commands take for their own files'."""
+
+
+@contextmanager
+def unwritable_told() -> Iterator[None]:
+    """In the body, and at its end, what cannot be written to standard output raises `UnwritableAnswerError`.
+
+    A pipe without a reader remains a `BrokenPipeError`.
+    """
+    before = sys.stdout
+    sys.stdout = cast("TextIO", _Answers(before))
+    try:
+        yield
+        sys.stdout.flush()
+    except SystemExit:  # of --help
+        sys.stdout.flush()
+        raise
+    finally:
+        sys.stdout = before
+
+
+def standard_output() -> TextIO:
+    """Itself, for logs: a line that cannot be written ends no command."""
+    return sys.stdout.stream if isinstance(sys.stdout, _Answers) else sys.stdout
+
+
+class _Answers:
+    """Standard output whose failures are told apart from those of other files."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+
+    def write(self, text: str) -> int:
+        with _unwritable():
+            return self.stream.write(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        with _unwritable():
+            self.stream.writelines(lines)
+
+    def flush(self) -> None:
+        with _unwritable():
+            self.stream.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+
+@contextmanager
+def _unwritable() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as failure:
+        raise UnwritableAnswerError(failure.strerror or str(failure)) from failure
 
 
 @contextmanager

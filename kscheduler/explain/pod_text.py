@@ -81,9 +81,22 @@ def _lines(decision: Decision, style: Style, situation: Situation) -> Iterator[s
         case _:
             # In the first line: what is said of one pod must not be taken for the gang's answer.
             alone = f" ALONE, {style.paint('NOT JUDGED WITH ITS GROUP', YELLOW)}" if situation.not_evaluated else ""
-            yield f"{title}: {_outcome(decision, style, error)}{alone}"
+            goes_to = "by the plugins known here it would go to" if fits and _was_rejected(situation) else "goes to"
+            yield f"{title}: {_outcome(decision, style, error, goes_to=goes_to)}{alone}"
             yield from facts
             yield from _body(decision, style)
+
+
+def _was_rejected(situation: Situation) -> bool:
+    """Whether the pod's scheduler, perhaps with other plugins than are known here, has said that it fits nowhere.
+
+    A nomination or a volume on its way says that it has decided otherwise since.
+    """
+    if situation.in_service is not None or situation.nominated_node:
+        return False
+    condition = situation.condition
+    is_on_its_way = bool(situation.waits_for_volumes or situation.device_waits)
+    return condition is not None and condition.status == "False" and not is_on_its_way
 
 
 def _node_line(situation: Situation, relation: str) -> Iterator[str]:
@@ -112,11 +125,11 @@ def _error(decision: Decision, situation: Situation) -> str:
     return condition.message
 
 
-def _outcome(decision: Decision, style: Style, error: str = "") -> str:
+def _outcome(decision: Decision, style: Style, error: str = "", *, goes_to: str = "goes to") -> str:
     record = decision.record
     match cycle_outcome(decision):
         case Outcome.PLACED if record is not None:
-            return f"goes to {style.paint(printable(record.node_name), GREEN)}"
+            return f"{goes_to} {style.paint(printable(record.node_name), GREEN)}"
         case Outcome.PREEMPTING if record is not None:
             room = printable(record.nominated_node_name or "")
             return f"{style.paint('fits on no node', RED)}; preemption would make room on {room}"

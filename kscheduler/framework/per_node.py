@@ -52,6 +52,7 @@ from kscheduler.framework.plugin_results import (
     CallEndedError,
     PartialAnswerError,
     WrongAnswerError,
+    kind_and_text,
     probes,
     progress,
     shown,
@@ -224,7 +225,7 @@ class _EndedCallError(WrongAnswerError):
     """The function did not fail by an `Exception`: it has called `sys.exit()`, for example."""
 
     def __init__(self, node: str, failure: BaseException) -> None:
-        super().__init__(f"it raised {type(failure).__name__}: {failure}")
+        super().__init__(f"it raised {kind_and_text(failure)}")
         self.node = node
 
 
@@ -309,7 +310,7 @@ def _called(function: Callable[[PodInfo, NodeInfo], object], pod: PodInfo, node:
         failure.add_note(f"asked about node {node.name}")
         if not isinstance(failure, Exception):
             raise _EndedCallError(node.name, failure) from failure
-        raise _FailedForNodeError(node, f"it raised {type(failure).__name__}: {failure}") from failure
+        raise _FailedForNodeError(node, f"it raised {kind_and_text(failure)}") from failure
 
 
 # Where this module calls a user's function: what runs below it is the plugin's own code.

@@ -163,6 +163,12 @@ def text_of(failure: BaseException) -> str:
         return f"(its text cannot be made: {type(bug).__name__})"
 
 
+def kind_and_text(failure: BaseException) -> str:
+    """`ValueError: boom`, or `MemoryError` of one without a text. Never raises."""
+    text = text_of(failure)
+    return f"{type(failure).__name__}: {text}" if text else type(failure).__name__
+
+
 def place_in_file(failure: BaseException) -> str:
     """`tens.py:6`, the line of a plugin's own file that the failure came from; empty for a plugin that is imported.
 
@@ -188,10 +194,9 @@ def with_place(text: str, failure: BaseException) -> str:
 
 def words_of(failure: BaseException) -> str:
     """What a plugin raised, for a message: the text; for a non-error such as `sys.exit()` also the type."""
-    text = text_of(failure)
     if isinstance(failure, Exception | CallEndedError):
-        return text
-    return f"it raised {type(failure).__name__}{': ' if text else ''}{text}"
+        return text_of(failure)
+    return f"it raised {kind_and_text(failure)}"
 
 
 def shown(value: Any) -> str:

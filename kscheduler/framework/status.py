@@ -60,6 +60,8 @@ class Fault(Enum):
     """A plugin is no longer called, and its profile schedules no pod until another configuration or a reload."""
     HELD_BACK = "held back"
     """A plugin is not called for the pod for a while, because its calls took too long. It says nothing of this pod."""
+    ON_TRIAL = "on trial"
+    """A plugin that failed is called again, and not for this pod first. It says nothing of this pod, either."""
     GONE = "gone"
     """No fault: the object to be written is gone; the API server says so before the watch does."""
     OVER_BUDGET = "over budget"

@@ -22,7 +22,7 @@ from typing import Any, Final
 import msgspec
 import yaml
 
-from kscheduler.api.manifest_yaml import load_documents
+from kscheduler.api.manifest_yaml import load_documents, problem_text
 from kscheduler.scenario.errors import ScenarioError
 
 # The longest document or line, unpacked: 100,000 pods with their nodes, as JSON, are 0.8 GiB.
@@ -39,6 +39,8 @@ NumberedDocument = tuple[int, "bytes | msgspec.Raw | dict[str, Any]"]
 # documents, and would be a key of the first. An empty document is none: Python's YAML writes `--- null`.
 _SEPARATOR: Final = re.compile(rb"^---(?![ \t]*(?:[\r\n#]|null[ \t]*[\r\n]|\Z))[ \t]*([^\r\n]*)", re.MULTILINE)
 _LOGS: Final = re.compile(rb"^==== START (logs for container [^\r\n]*) ====[ \t]*\r?$", re.MULTILINE)
+# What is no UTF-8 was replaced by this when the file was opened, as kubectl does.
+_NO_CHARACTER: Final = "\ufffd".encode()
 _BRACKETS: Final = (b"{", b"[")
 _NEXT: Final = re.compile(rb"[^ \t\r\n]")
 _LOOKED_AT: Final = 1 << 12
@@ -100,7 +102,10 @@ def _of_whole(whole: bytes, name: str, notes: list[str], number: int = 0) -> Ite
             f"{name}:{_line_of(whole, start)}: the text after the last document is neither JSON nor YAML"
         )
     elif number and not _looks_like_yaml(begins):
-        yield number, whole[start:].partition(b"\n")[0]  # the reader of the line says what is wrong with it
+        line_text = whole[start:].partition(b"\n")[0]
+        if _NO_CHARACTER in line_text:
+            raise ScenarioError(f"{name}:{number}: not UTF-8 text")
+        yield number, line_text  # the reader of the line says what is wrong with it
     else:
         yield from enumerate(yaml_documents(_with_its_lines(whole, start), name), count + 1)
 
@@ -159,7 +164,7 @@ def yaml_documents(text: bytes, name: str) -> Iterator[Any]:
         yield from (tree for tree in load_documents(text) if tree is not None)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark is not None else 1
-        raise ScenarioError(f"{name}:{line}: not YAML: {error.problem}") from None
+        raise ScenarioError(f"{name}:{line}: not YAML: {problem_text(error)}") from None
     except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
         raise ScenarioError(f"{name}: not YAML: {' '.join(str(error).split())}") from None
 

@@ -19,7 +19,7 @@ from typing import Final
 from kscheduler.api.core import Pod
 from kscheduler.bounded import RecentlyUsed
 from kscheduler.framework.plugin import Point
-from kscheduler.framework.plugin_results import text_of, with_place
+from kscheduler.framework.plugin_results import kind_and_text, text_of, with_place
 from kscheduler.framework.plugin_time import PLUGIN_TIME
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.scheduling.observations import Observations
@@ -117,14 +117,14 @@ class PluginReports:
                 plugin=plugin,
                 extension_point=point,
                 pod=_key(pod),
-                err=with_place(_text(failure), failure),
+                err=with_place(kind_and_text(failure), failure),
                 **({"then": then} if then else {}),
                 **({"times_since": times} if times else {}),
                 exc_info=failure,
             )
         if then and pod is not None:
             report = self._report_held if point == Point.PRE_ENQUEUE.label else self._record_event
-            reported = with_place(_text(failure), failure)
+            reported = with_place(kind_and_text(failure), failure)
             report(pod.pod, f'running {point} plugin "{plugin}": {reported}; {then}')
 
     def slow(self, plugin: str, point: str, pod: PodInfo | None, seconds: float, nodes: int = 0) -> None:
@@ -173,11 +173,6 @@ class PluginReports:
 
 def _key(pod: PodInfo | None) -> str:
     return "" if pod is None else pod.key
-
-
-def _text(failure: BaseException) -> str:
-    text = text_of(failure)
-    return f"{type(failure).__name__}: {text}" if text else type(failure).__name__
 
 
 def _first_of(failure: BaseException) -> BaseException:

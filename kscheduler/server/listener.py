@@ -32,8 +32,7 @@ _NO_DESCRIPTOR_SECONDS: Final = 1.0
 _GONE: Final = (ConnectionAbortedError, ConnectionResetError, InterruptedError)
 
 _LISTENING_ADVICE: Final = {
-    errno.EADDRINUSE: "another program listens there (a kube-scheduler, or another kscheduler?): "
-    "`ss -ltnp 'sport = :{port}'` names it",
+    errno.EADDRINUSE: "another program listens there ({likely}?): `ss -ltnp 'sport = :{port}'` names it",
     errno.EACCES: "only root or a process with CAP_NET_BIND_SERVICE may listen at ports as low as {port}: take a "
     "higher one",
     errno.EADDRNOTAVAIL: "no interface of this machine has the address {host} (`ip addr` lists those it has)",
@@ -88,17 +87,20 @@ class Address:
 class CannotListenError(OSError):
     """A port that cannot be opened; number and text of the error are the system's."""
 
-    def __init__(self, failure: OSError, address: Address, name: str) -> None:
-        """`name`: the port's, as in `http_server_listening`."""
+    def __init__(
+        self, failure: OSError, address: Address, name: str, likely: str = "a kube-scheduler, or another kscheduler"
+    ) -> None:
+        """`name`: the port's, as in `http_server_listening`. `likely`: the programs that use such ports."""
         super().__init__(failure.errno, failure.strerror or str(failure))
         self.address = address
         self.name = name
+        self._likely = likely
 
     @property
     def advice(self) -> str:
         """Where to look."""
         text = _LISTENING_ADVICE.get(self.errno or 0, "take another address or port")
-        return text.format(host=self.address.host, port=self.address.port)
+        return text.format(host=self.address.host, port=self.address.port, likely=self._likely)
 
 
 class Listener:

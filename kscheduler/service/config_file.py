@@ -60,6 +60,11 @@ class ConfigSource:
     stands_at: Callable[[], str] = str
     """The line at which that import stands, as `FILE:LINE`."""
 
+    @property
+    def name(self) -> str:
+        """For messages: the file, or without one what `--plugin` names."""
+        return self.path or ", ".join(self.plugin_files()) or "--plugin"
+
 
 def source_of(path: str, *, is_watched: bool = True, registry: Registry | None = None) -> ConfigSource:
     """The source for programs that take no flags. `registry`: with the plugins that your program has registered."""

@@ -166,7 +166,7 @@ class ConfigReloader:
                 await self._take_over_or_refuse(source, found, found.found, changed)
         except Exception as failure:  # noqa: BLE001  a boundary (`logs.caught`)
             count_caught(Boundary.CONFIG)
-            _log.exception("config_reload_failed", file=source.path)
+            _log.exception("config_reload_failed", file=source.name)
             self._refuse(source, FileRead(problems=(Problem("", f"a bug of kscheduler: {failure}"),)))
 
     async def _read(self, source: ConfigSource, read: Callable[[bytes], Configured]) -> FileRead:
@@ -302,7 +302,7 @@ class ConfigReloader:
         fields = {name: value for name, value in {"changes": changes, **asdict(exchange.apply_result)}.items() if value}
         profiles, seconds = sorted(compiled.profiles), round(exchange.seconds, 3)
         _log.info(
-            "config_taken_over", file=source.path, hash=found.digest, changed=changed, profiles=profiles, **fields,
+            "config_taken_over", file=source.name, hash=found.digest, changed=changed, profiles=profiles, **fields,
             seconds=seconds,
         )  # fmt: skip
         log_plugins(exchange.configured, compiled.profiles)
@@ -319,7 +319,7 @@ class ConfigReloader:
         was_refused = bool(self._refusal)
         self._succeed(ReloadResult.UNCHANGED, digest)
         if is_requested or was_refused:
-            _log.info("config_unchanged", file=source.path, hash=digest)
+            _log.info("config_unchanged", file=source.name, hash=digest)
 
     def _succeed(self, result: ReloadResult, digest: str) -> None:
         self._results[result] += 1
@@ -337,11 +337,11 @@ class ConfigReloader:
                 {"line": problem.line, "field": problem.path} if mark is None else {"line": mark[0], "column": mark[1]}
             )
             given = {name: value for name, value in place.items() if value}
-            _log.error("config_refused", file=source.path, **given, reason=problem.message)
+            _log.error("config_refused", file=source.name, **given, reason=problem.message)
         in_force = self._digest or "as at the start"
-        _log.error("config_kept", file=source.path, problems=len(problems), hash=found.digest, in_force=in_force)
+        _log.error("config_kept", file=source.name, problems=len(problems), hash=found.digest, in_force=in_force)
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-        self._refusal = f"configuration: {source.path} was refused, the one before goes on: {problems[0]}{more}"
+        self._refusal = f"configuration: {source.name} was refused, the one before goes on: {problems[0]}{more}"
 
 
 def log_plugins(configured: Configured, profiles: Profiles) -> None:

@@ -236,7 +236,11 @@ def test_a_token_file_that_is_missing_is_reported_before_anybody_is_asked(capsys
 
 PORTS = {
     "https": ("--port={port}", "--bind-address 127.0.0.1 --port {port}", "or --port=0 takes any that is free"),
-    "secure": ("--secure-port={port}", "--bind-address 127.0.0.1 --secure-port {port}", "or --port=0"),
+    "secure": (
+        "--secure-port={port}",
+        "--bind-address 127.0.0.1 --secure-port {port}",
+        "or --port=0 in place of --secure-port takes",
+    ),
     "metrics": ("--metrics-bind-address=127.0.0.1:{port}", "--metrics-bind-address 127.0.0.1:{port}", "names it"),
     "insecure": ("--insecure-port={port}", "--insecure-port {port} (of 127.0.0.1)", "or --insecure-port=0"),
 }

@@ -3,12 +3,13 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from kscheduler import __version__
 from kscheduler.api.releases import RELEASE
-from kscheduler.cli import main
+from kscheduler.cli import kubectl_plugin, main
 from tests.effort import sampled
 
 
@@ -32,3 +33,25 @@ def test_a_reader_that_goes_costs_no_traceback(words: tuple[str, ...]) -> None:
         process.stdout.close()
         _, reported = process.communicate(timeout=60)
     assert (process.returncode, reported) == (141, b"")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("version",), ("config", "default"), ("--version",), ("run", "--help"), ("replay", "--schema")],
+    ids=" ".join,
+)
+def test_a_full_disk_costs_a_line_and_no_traceback(
+    words: tuple[str, ...], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Path("/dev/full").open("w") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        assert main(words) == 1
+        full.flush()  # nothing is left for the end of the process, where it would fail again
+    assert capsys.readouterr().err == "kscheduler: standard output cannot be written: No space left on device\n"
+
+
+def test_so_does_one_of_kubectls_plugin(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    with Path("/dev/full").open("w") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        assert kubectl_plugin.main(["why", "--help"]) == 1
+    assert capsys.readouterr().err == "kscheduler: standard output cannot be written: No space left on device\n"

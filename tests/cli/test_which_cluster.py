@@ -100,3 +100,27 @@ def test_run_takes_the_files_before_the_flags_as_kube_scheduler_and_says_who_nam
     monkeypatch.setenv("KUBECONFIG", "c.conf")
     *_, refused = reported(capsys, "run", *words, "--secure-port", "0")
     assert refused.startswith(f"kubeconfig {named_by.format(MISSING)}")
+
+
+KUBECONFIG = """\
+apiVersion: v1
+kind: Config
+current-context: dev
+clusters: [{name: c, cluster: {server: "http://127.0.0.1:1"}}]
+users: [{name: u, user: {}}]
+contexts: [{name: dev, context: {cluster: c, user: u}}, {name: other, context: {cluster: c, user: u}}]
+"""
+
+
+@pytest.mark.parametrize("name", ["explain", "explain -f", "explain podgroup", "pending", "simulate"])
+@pytest.mark.parametrize("context", ["dev", "other"])
+def test_where_nobody_answers_the_kubeconfig_and_context_in_use_are_named(
+    name: str, context: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, folder: Path
+) -> None:
+    file = folder / "kubeconfig"
+    file.write_text(KUBECONFIG)
+    monkeypatch.setenv("KUBECONFIG", str(file))
+    assert main([*QUERYING[name], *([] if context == "dev" else ["--context", context])]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "no connection to 127.0.0.1:1: connection refused" in line
+    assert f"; the cluster is that of http://127.0.0.1:1 (kubeconfig {file}: context {context}): --kubeconfig" in line

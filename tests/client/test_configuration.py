@@ -167,6 +167,7 @@ BROKEN = [
         id="authority is no PEM",
     ),
     pytest.param("clusters:\n- a: b: c", "line 2: mapping values are not allowed", id="no YAML, and where"),
+    pytest.param('clusters:\n- name: "a\n\n', "scanning a quoted scalar that begins in line 2", id="an open quote"),
     pytest.param("clusters: \0", "not YAML: unacceptable character #x0000", id="no text"),
     pytest.param(
         GOOD.replace("token: secret-token", "token: 5"),

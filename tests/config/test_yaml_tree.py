@@ -112,6 +112,11 @@ def test_a_byte_order_mark_and_a_trailing_separator_are_harmless(loader: Any) ->
         (b"a: .inf", "not a number that JSON knows"),
         (b"a: -.NaN", "not a number that JSON knows"),
         (b"a: [1", "not YAML"),
+        (
+            b'a:\n- b: "c\n- d: 1\n\n',
+            "column 1: not YAML: found unexpected end of stream while scanning a quoted scalar that begins in line 2",
+        ),
+        (b"a: 'b", "not YAML: found unexpected end of stream"),
         (b"a: \x01", "not YAML"),
         (b"\t- a", "not YAML"),
         (b'"\\ud800"', "line 1, column "),

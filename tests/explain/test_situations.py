@@ -203,6 +203,8 @@ async def test_a_condition_that_no_longer_holds_is_reported_as_an_earlier_try(
     words = " ".join(explanation.text.split())
     assert "condition PodScheduled=False (Unschedulable) since 2026-11-22T10:00:00Z: 0/1 nodes are" in words
     assert "it would fit now: the condition is from an earlier attempt, or from a scheduler with other plugins" in words
+    assert words.startswith("default/web: by the plugins known here it would go to node-1 condition")
+    assert explanation.tree["best"] == ["node-1"]
 
 
 async def test_a_pod_that_is_expected_on_a_node_may_wait_for_permit(capsys: pytest.CaptureFixture[str]) -> None:
@@ -255,7 +257,8 @@ async def test_a_claim_that_does_not_exist_is_named(capsys: pytest.CaptureFixtur
 async def test_only_the_nominated_node_was_tried_and_what_holds_without_it(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    pod = with_status(pod_tree(), nominatedNodeName="node-0")
+    rejected = condition("False", "Unschedulable", "0/1 nodes are available")
+    pod = with_status(pod_tree(), nominatedNodeName="node-0", conditions=rejected)
     explanation = await explained(capsys, pod, *OURS, nodes=3)
     lines = [line.strip() for line in explanation.text.splitlines()]
     assert lines[0] == "default/web: goes to node-0"

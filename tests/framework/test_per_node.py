@@ -111,6 +111,16 @@ def test_an_exception_names_the_node_and_keeps_its_traceback() -> None:
     assert isinstance(failure.value.__cause__, ValueError)
 
 
+@pytest.mark.parametrize("kind", [MemoryError, SystemExit])
+def test_an_exception_without_a_text_is_named_by_its_kind_alone(kind: type[BaseException]) -> None:
+    def score(*_: object) -> int:
+        raise kind
+
+    nodes = table("a")
+    with pytest.raises(WrongAnswerError, match=rf"it raised {kind.__name__}, while looking at node a"):
+        PerNodeScore("Mine", score).score(CycleState(), pod_info(), nodes, nodes.rows())
+
+
 def test_a_node_cannot_be_written_to() -> None:
     def judge(pod: PodInfo, node: NodeInfo) -> None:
         node.labels["seen"] = "yes"  # type: ignore[index]  # that is the mistake

@@ -54,6 +54,20 @@ def test_a_pod_that_was_assumed_elsewhere_is_counted_too() -> None:
     assert serving.count == 1
 
 
+def test_pods_that_were_assumed_elsewhere_are_warned_of_once_a_minute_with_their_number() -> None:
+    serving = Serving()
+    with structlog.testing.capture_logs() as lines:
+        for number in range(36):
+            serving.cache.assume_pod(pod_info(f"p{number}"), "b")
+            serving.placed(f"p{number}", "a")
+        serving.clock._now += SECONDS_BETWEEN_LINES
+        serving.cache.assume_pod(pod_info("late"), "b")
+        serving.placed("late", "a")
+    reported = [line for line in lines if line["event"] == "pod_bound_elsewhere"]
+    assert [(line["pod"], line["pods"]) for line in reported] == [("default/p0", 1), ("default/late", 36)]
+    assert (reported[0]["node"], reported[0]["assumed_on"]) == ("a", "b")
+
+
 @pytest.mark.parametrize("whose", ["assumed", "another", "follower", "made with a node", "listed"])
 def test_what_is_as_it_should_be_is_not_counted(whose: str) -> None:
     serving = Serving()

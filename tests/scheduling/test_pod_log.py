@@ -9,6 +9,7 @@ from kscheduler.client.errors import NotSentError
 from kscheduler.framework.cluster.preemption import Preemption
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
+from kscheduler.framework.status import Fault
 from kscheduler.scheduling.attempt_events import ClassRejected, PodGone, PodRequeued, VictimEvictionBegun, VictimSpared
 from kscheduler.scheduling.failure import SCHEDULER_ERROR, UNSCHEDULABLE, Failure
 from kscheduler.scheduling.pod_log import PodLog
@@ -100,6 +101,29 @@ def test_an_error_that_repeats_is_an_error_once_and_part_of_the_pods_story_after
         ("pod_not_scheduled", "info"),
     ]
     assert [line["next_try_seconds"] for line in lines] == [2.5, 1.5]
+
+
+def test_a_quarantined_plugin_is_an_error_once_a_minute_not_one_for_each_pod() -> None:
+    log, pods = PodLog(), [queued(f"web-{number}") for number in range(50)]
+    text = 'plugin "Gate" of profile "red" is quarantined at Filter: it raised KeyError'
+    failure = Failure(text, SCHEDULER_ERROR, fault=Fault.QUARANTINED)
+    for one in pods:
+        one.last_error = text
+    with at(0) as lines:
+        for second, one in enumerate(pods):
+            log.not_scheduled(one, failure, (BACKOFF, one), float(second), is_news=True)
+            log.repeat_errors(float(second), lambda _key: (BACKOFF, pods[0]))
+        log.repeat_errors(60.0, lambda _key: (BACKOFF, pods[0]))
+    assert [line["event"] for line in lines] == ["attempt_failed", "attempt_failed"]
+    assert lines[1]["times_since"] == 49
+
+
+def test_a_pod_that_a_plugin_on_trial_is_not_called_for_is_no_error() -> None:
+    log, one = PodLog(), queued()
+    text = 'plugin "Gate" is tried again, with a pod of another namespace than n1 first'
+    with at(2) as lines:
+        log.not_scheduled(one, Failure(text, SCHEDULER_ERROR, fault=Fault.ON_TRIAL), (BACKOFF, one), 10.0)
+    assert [(line["event"], line["log_level"]) for line in lines] == [("pod_not_scheduled", "info")]
 
 
 class Outage:

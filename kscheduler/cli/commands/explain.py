@@ -15,7 +15,7 @@ import asyncio
 import sys
 from collections.abc import Iterable, Iterator
 
-from kscheduler.cli.cluster_flags import address_of, by_the_servers_version, choose_cluster, serving_of
+from kscheduler.cli.cluster_flags import address_of, by_the_servers_version, choose_cluster, live_client, serving_of
 from kscheduler.cli.explain_flags import (
     add_parser,
     check,
@@ -26,7 +26,7 @@ from kscheduler.cli.explain_flags import (
     workload_in,
 )
 from kscheduler.cli.refusal import FAILED, refusing
-from kscheduler.client.access.connection import current_namespace, load_connection
+from kscheduler.client.access.connection import current_namespace
 from kscheduler.client.rest import APIClient
 from kscheduler.explain.explanation import Explanation, answered
 from kscheduler.explain.group_answer import with_commands
@@ -89,7 +89,7 @@ async def _ask_cluster(args: argparse.Namespace, served: Serving) -> list[Answer
     namespace, name = (namespace, "") if group or workload else pod_of(args, namespace)
     if args.filename:
         documents, not_read = new_objects_of(args)
-    async with APIClient(await load_connection(**address)) as client:
+    async with live_client(args) as client:
         served = await by_the_servers_version(client, args, served)
         if args.filename:
             return await _answered(await new_pod_queries(client, documents, not_read, namespace, served), client, args)

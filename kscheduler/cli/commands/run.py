@@ -17,7 +17,6 @@ from kscheduler.cli.quick_imports import collector_pauses
 from kscheduler.cli.record_flags import RedactionKeyError, add_record_flags, lacking_key, record_settings
 from kscheduler.cli.refusal import refuse
 from kscheduler.cli.serving_flags import why_not_listening
-from kscheduler.cli.standard_streams import open_missing
 from kscheduler.config.durations import seconds
 
 if TYPE_CHECKING:
@@ -142,7 +141,6 @@ def _run(args: argparse.Namespace) -> int:
     from kscheduler.client.errors import ConfigurationError
     from kscheduler.config.errors import ConfigError, Mistakes
 
-    open_missing()
     mistakes = Mistakes()
     mistakes.of(lambda: configure_logs(args))
     resolved = mistakes.of(lambda: resolve(args))

@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from kscheduler.api.manifest_yaml import LOADER, load_document
+from kscheduler.api.manifest_yaml import LOADER, load_document, problem_text
 from kscheduler.client.access.kubeconfig_rules import check_cluster, check_user, kind_of, server_url, string
 from kscheduler.client.access.proxies import Proxy
 from kscheduler.client.errors import ConfigurationError
@@ -133,7 +133,7 @@ def _refuse_deep(body: bytes) -> None:
 
 def _yaml_problem(error: Exception) -> str:
     mark = getattr(error, "problem_mark", None)
-    problem = str(getattr(error, "problem", None) or error).splitlines()[0]
+    problem = (problem_text(error) if isinstance(error, yaml.MarkedYAMLError) else str(error)).splitlines()[0]
     if problem == _TOO_DEEP:
         problem = f"nested more than {_MAX_NESTED} deep"
     return f"line {mark.line + 1}: {problem}" if mark is not None else f"not YAML: {problem}"

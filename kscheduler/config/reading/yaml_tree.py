@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import yaml
 
-from kscheduler.api.manifest_yaml import LOADER, plain_scalar, text_of
+from kscheduler.api.manifest_yaml import LOADER, plain_scalar, problem_text, text_of
 from kscheduler.config.errors import ConfigError, config_error
 
 MAX_BYTES = 2**20
@@ -82,7 +82,7 @@ def _syntax_error(error: yaml.MarkedYAMLError, where: str) -> ConfigError:
     place = _place_of(error.problem_mark or error.context_mark)
     if error.problem == _TOO_DEEP:
         return config_error(place, f"nested more than {MAX_DEPTH} deep", where)
-    return config_error(place, f"not YAML: {error.problem or error.context}", where)
+    return config_error(place, f"not YAML: {problem_text(error)}", where)
 
 
 def _place_of(mark: Any) -> str:

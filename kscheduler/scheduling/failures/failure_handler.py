@@ -187,7 +187,7 @@ def _note_failure(queued: QueuedPodInfo, failure: Failure) -> None:
     queued.pending_plugins = failure.pending
     queued.refusals = queued.refusals + 1 if failure.fault is Fault.REFUSED else 0
     if failure.fault is not Fault.HELD_BACK:  # it says nothing about the pod: what was slow or failed has not answered
-        queued.bugs = queued.bugs + 1 if failure.fault is Fault.BUG else 0
+        queued.bugs = queued.bugs + 1 if failure.fault in (Fault.BUG, Fault.ON_TRIAL) else 0
     queued.overruns = queued.overruns + 1 if failure.fault is Fault.OVER_BUDGET else 0
     queued.held_until = failure.held_until
     queued.last_error = failure.message if failure.is_error else ""

@@ -20,7 +20,7 @@ from kscheduler.framework.nodes.node_info import MAX_RESOURCES
 from kscheduler.framework.pods.pod_info import PodInfo, placed
 from kscheduler.framework.pods.queued_pod import is_edited
 from kscheduler.scheduling.attempt_events import PodAdded, PodGone
-from kscheduler.scheduling.foreign_bindings import ForeignBindings
+from kscheduler.scheduling.foreign_bindings import SECONDS_BETWEEN_LINES, ForeignBindings
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.observers import Observers
 from kscheduler.scheduling.pod_log.lines import STEPS
@@ -31,6 +31,7 @@ from kscheduler.state.queue.pod_updates import pod_update_events
 from kscheduler.state.queue.scheduling_queue import SchedulingQueue
 from kscheduler.state.waiting_pods import WaitingPodTable
 from kscheduler.telemetry.logs import get_logger, verbose
+from kscheduler.telemetry.logs.storms import Throttle
 
 # From two versions of a node to one cluster event, with a bit per changed property.
 
@@ -113,6 +114,8 @@ class PodHandler(_Timed):
         self._profiles = profiles
         self._tell = observers.tell
         self._taken = taken
+        self._elsewhere = Throttle(SECONDS_BETWEEN_LINES)
+        """Lines about pods that another client has bound while they were assumed."""
         self._resizes = resizes
 
     def on_add(self, obj: Pod, initial: bool) -> None:
@@ -181,12 +184,19 @@ class PodHandler(_Timed):
         self._queue.delete(pod.key)
         assumed_on = self._cache.add_pod(pod)
         if assumed_on:
-            _log.warning("pod_bound_elsewhere", pod=pod.key, node=pod.spec.node_name, assumed_on=assumed_on)
+            self._warn_of_binding(pod, assumed_on)
             self._taken.bound(pod, pod.spec.node_name)
         self._queue.move_all(events.ASSIGNED_POD_ADD, None, pod, self._clock.time())
         self._handled(events.ASSIGNED_POD_ADD.label, began)
         if self._resizes.concerns(pod) and self._is_ours(pod):
             self._queue.add(PodInfo(pod), self._clock.time())
+
+    def _warn_of_binding(self, pod: Pod, assumed_on: str) -> None:
+        """Two schedulers of one name meet at each pod: a line a minute has one of them, and their number."""
+        if self._elsewhere.admits(self._clock.monotonic()):
+            fields = {"node": pod.spec.node_name, "assumed_on": assumed_on}
+            pods = 1 + self._elsewhere.take_left_out()
+            _log.warning("pod_bound_elsewhere", pod=pod.key, **fields, pods=pods)
 
     def _was_placed(self, old: Pod, new: Pod) -> None:
         if self._is_ours(new) and not self._cache.node_of(new.metadata.uid):  # what we bind counts before it is bound

@@ -229,7 +229,9 @@ class PodLog:
     ) -> None:
         """An attempt failed; the pod waits where `found` says. `is_news`: the last attempt did not fail like this."""
         was_stopped = self._stopped.pop(queued.pod.uid, False)
-        is_expected = was_stopped or verdict.fault is Fault.GONE
+        is_expected = was_stopped or verdict.fault in (Fault.GONE, Fault.ON_TRIAL)
+        if verdict.fault is Fault.QUARANTINED:  # an error of the plugin: each pod of the profile has it
+            is_news = is_news and not self._repeated.is_reported(queued, verdict.message, now)
         if verdict.is_error and not is_expected:
             self._repeated.failed(queued, verdict.message, verdict.extender, now, is_reported=is_news)
         if verdict.is_error and is_news and not is_expected:

@@ -80,6 +80,11 @@ class RepeatedErrors:
         else:
             cause.times += 1
 
+    def is_reported(self, queued: QueuedPodInfo, message: str, now: float) -> bool:
+        """Whether a line has told of this cause within the last minute, of this pod or of another."""
+        cause = self._causes.get(_cause_of(queued, message))
+        return cause is not None and abs(now - cause.reported_at) < QUIET_SECONDS
+
     def due(self, now: float, find: Callable[[str], FoundPod | None]) -> list[Repeated]:
         """The lines to be written now. `find`: where a pod waits, by its key; `None`: it is being tried, or is gone."""
         if not self._causes:

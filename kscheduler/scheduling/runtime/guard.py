@@ -84,8 +84,8 @@ class PluginFailure(Exception):  # noqa: N818  the field's word: a plugin failed
     def status(self) -> Status:
         """The Error that ends the attempt. It counts as a bug if the plugin raised, not if it returned an Error."""
         cause = self.__cause__
-        if isinstance(cause, NotCalledError) and cause.is_hold:
-            return error(str(self), fault=Fault.HELD_BACK)
+        if isinstance(cause, NotCalledError):
+            return error(str(self), fault=Fault.HELD_BACK if cause.is_hold else Fault.ON_TRIAL)
         return error(str(self), fault=self._answered if cause is None else self._call.fault)
 
     def report(self, listener: PluginListener, pod: PodInfo | None) -> None:

@@ -35,8 +35,8 @@ from kscheduler.framework.plugin_results import (
     checked_each,
     checked_nothing,
     checked_status,
+    kind_and_text,
     shown,
-    text_of,
     words_of,
 )
 from kscheduler.framework.pods.pod_info import PodInfo
@@ -209,11 +209,6 @@ def _holds_nan(key: Any) -> bool:
     if isinstance(key, tuple | list):
         return any(map(_holds_nan, key))
     return isinstance(key, float) and key != key
-
-
-def kind_and_text(failure: BaseException) -> str:
-    """`ValueError: boom`."""
-    return f"{type(failure).__name__}: {text_of(failure)}"
 
 
 def _where_it_raised(failure: BaseException) -> str:

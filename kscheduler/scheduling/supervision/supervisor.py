@@ -17,7 +17,7 @@ from typing import Final, Protocol
 
 from kscheduler.api.meta import rfc3339
 from kscheduler.framework.plugin_listener import PluginListener
-from kscheduler.framework.plugin_results import NotCalledError, PartialAnswerError, text_of, with_place
+from kscheduler.framework.plugin_results import NotCalledError, PartialAnswerError, kind_and_text, with_place
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import StatusError
 from kscheduler.scheduling.supervision.alarm import TimeBudgetError, overrun_of
@@ -334,5 +334,5 @@ def _is(failure: BaseException, kind: type[BaseException]) -> bool:
 
 def cause_of(failure: BaseException) -> str:
     """The failure in one line of bounded length: a plugin may put anything into its exceptions."""
-    text = " ".join(f"{type(failure).__name__}: {text_of(failure)}".removesuffix(": ").split())
+    text = " ".join(kind_and_text(failure).split())
     return with_place(text if len(text) <= _LONGEST_CAUSE else f"{text[:_LONGEST_CAUSE]}...", failure)

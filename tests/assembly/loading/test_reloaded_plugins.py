@@ -152,6 +152,16 @@ async def test_a_plugin_of_the_command_line_is_read_again_without_a_configuratio
         assert await world.goes_to("second") == "b"
 
 
+async def test_a_broken_plugin_of_the_command_line_is_named_without_a_configuration(tmp_path: Path) -> None:
+    async with following(tmp_path, "", only=ONLY.format("a")) as world:
+        await world.write(world.policy, "def filter(:", ReloadResult.REFUSED)
+        (note,) = world.app.reloader.notes()
+        name = world.policy
+        refused = f"configuration: {name} was refused, the one before goes on: --plugin: {name}:1: SyntaxError"
+        assert str(note).startswith(refused), note
+        assert [line["file"] for line in world.said("config_refused")] == [str(name)]
+
+
 async def test_a_plugin_that_no_profile_enables_is_reported(tmp_path: Path) -> None:
     config = CONFIG.replace(", plugins: {multiPoint: {enabled: [{name: Only}]}}", "")
     async with following(tmp_path, config, only=ONLY.format("a")) as world:

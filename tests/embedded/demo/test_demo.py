@@ -277,6 +277,7 @@ async def test_a_taken_port_is_one_clear_line(taken_port: str) -> None:
         assert await cluster.end() == 2
     assert len(cluster.output.splitlines()) == 1
     assert taken_port in cluster.output
+    assert "another program listens there (kubectl proxy, or another `kscheduler cluster`?): " in cluster.output
 
 
 async def test_a_demo_on_a_taken_port_is_refused_before_anything_starts(taken_port: str) -> None:

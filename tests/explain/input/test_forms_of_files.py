@@ -110,6 +110,15 @@ REFUSED: dict[str, tuple[bytes, str]] = {
     "a key twice in a scenario": (b'{"pod": {}, "objects": {}, "pod": {}}', ":1: an object has the key 'pod' twice"),
     "UTF-32": (BOTH.encode("utf-32"), ": it is written in UTF-32"),
     "UTF-16 without a mark": (BOTH.encode("utf-16-le"), ": no text in UTF-8, nor in UTF-16 with a byte order mark"),
+    "bytes of a program": (bytes(range(128, 256)), ":1: not UTF-8 text\n"),
+    "bytes behind JSON": (
+        b'{"kind": "List", "apiVersion": "v1"}\n\xff',
+        ":2: not UTF-8 text\n",
+    ),
+    "a quote without an end": (
+        b'kind: Pod\nmetadata:\n  name: "p\n\n',
+        ":5: not YAML: found unexpected end of stream while scanning a quoted scalar that begins in line 3",
+    ),
     "a tab": (POD_YAML.replace("metadata: {", "metadata:\n\tx: {").encode(), ":4: not YAML: "),
     "a joined separator": (f"{NODE_YAML}---{POD_YAML}".encode(), ":5: invalid document separator: 'apiVersion: v1'"),
     "something behind a separator": (b"--- {kind: Pod}\n", ":1: invalid document separator: '{kind: Pod}'"),

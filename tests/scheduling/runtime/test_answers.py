@@ -7,7 +7,8 @@ import pytest
 
 from kscheduler.framework.cluster.preemption import Preemption
 from kscheduler.framework.plugin import PermitResult, PostFilterResult, PreFilterResult
-from kscheduler.framework.status import SUCCESS, Code, Status, unschedulable
+from kscheduler.framework.plugin_results import NotCalledError
+from kscheduler.framework.status import SUCCESS, Code, Fault, Status, unschedulable
 from kscheduler.scheduling.runtime import points
 from kscheduler.scheduling.runtime.guard import PluginCall, PluginFailure
 from tests.builders import pod_info
@@ -80,3 +81,15 @@ def test_answers_that_can_be_used_pass() -> None:
     assert points.RESERVE.call("Mine", lambda: unschedulable("x")) == unschedulable("x")
     assert points.POST_FILTER.call("Mine", preemption) == preemption()
     assert points.MAY_LET_IN.call("Mine", lambda: (key for key in ["default/p"])) == ("default/p",)
+
+
+@pytest.mark.parametrize(
+    ("is_hold", "fault"), [(True, Fault.HELD_BACK), (False, Fault.ON_TRIAL)], ids=["hold", "trial"]
+)
+def test_a_plugin_that_is_not_called_for_a_pod_has_not_failed_for_it(is_hold: bool, fault: Fault) -> None:
+    def not_called() -> Status:
+        raise NotCalledError("it is tried with another pod first", is_hold=is_hold)
+
+    with pytest.raises(PluginFailure) as failure:
+        points.PRE_ENQUEUE.call("Gate", not_called)
+    assert failure.value.status.fault is fault
