@@ -107,7 +107,7 @@ e2e-real: $(DEV)
 controlplane: $(DEV)
 	$(BIN)/python -m tests.controlplane.binaries
 
-e2e-versions: $(DEV) ## The suite on real API servers of each release in docs/compatibility.md (VERSIONS='1.37.1'; 10 min to build each)
+e2e-versions: $(DEV) ## The suite on real API servers of each release in docs/compatibility.md (VERSIONS='1.37.2'; 10 min to build each)
 	$(BIN)/python -m tests.controlplane.releases.every_release $(VERSIONS)
 
 bench: $(DEV) ## Measure in process: scheduler_perf's scenarios, then counters, decoding, exposition, hopeless pods

@@ -31,7 +31,7 @@ from kscheduler.cel.values.converting import unconvertible
 from kscheduler.cel.values.kinds import Optional, StringMap
 from kscheduler.cel.values.typing import type_name
 
-Release = Literal["1.36", "1.37"]
+Release = Literal["1.36", "1.37", "1.38"]
 
 # What one evaluation may cost, `CELSelectorExpressionMaxCost` of resource.k8s.io.
 COST_LIMIT = 1_000_000
@@ -102,6 +102,21 @@ _RULES: dict[Release, _Rules] = {
         hints_at_optionals=False,
     ),
     "1.37": _Rules(
+        LanguageRules(
+            qualified_locals=False,
+            old_positions=False,
+            shared_decimals=False,
+            bounded_ranges=True,
+            short_includes=False,
+            quoted_fields=True,
+            duration_of_int=False,
+            evaluation=EvaluationRules(optionals_through_go=False, lenient_or=False, old_costs=False),
+        ),
+        always_reads_lists=True,
+        wants_the_type_of_attributes=True,
+        hints_at_optionals=True,
+    ),
+    "1.38": _Rules(
         LanguageRules(
             qualified_locals=False,
             old_positions=False,

@@ -133,6 +133,26 @@ BEHAVIOURS: Final = MappingProxyType(
                 gated_pods_wait_for_the_flush=True,
                 nominates_gated_pods=True,
             ),
+            Behaviours(
+                version="1.38",
+                sums_whole_resizes=True,
+                scales_by_image_volumes=True,
+                budgets_stop_at_the_first_broken=True,
+                has_pod_group_post_filter=True,
+                node_name_narrows=True,
+                knows_bind_mount_options=True,
+                allocates_as_1_37=True,
+                names_claims_to_deallocate=False,
+                reports_of_preemption=True,
+                pod_events_are_narrow=True,
+                event_names=_EVENT_NAMES_OF_1_37,
+                handled_event_names=_HANDLED_NAMES_OF_1_37,
+                counts_victims_at_once=True,
+                counts_entities=True,
+                claims_stay_pending=True,
+                gated_pods_wait_for_the_flush=True,
+                nominates_gated_pods=True,
+            ),
         )
     }
 )

@@ -42,7 +42,9 @@ def _own(config: LoadedConfig) -> tuple[GroupAPI, ...]:
     if not config.gates.enabled(GATE):
         return ()
     enabled = config.gates.enabled
-    return kubernetes_apis(has_policy=enabled(POLICY_GATE), has_composites=enabled(COMPOSITE_GATE))
+    # From 1.38 on there is no gate any more: groups have policies.
+    has_policy = POLICY_GATE not in config.gates.known or enabled(POLICY_GATE)
+    return kubernetes_apis(has_policy=has_policy, has_composites=enabled(COMPOSITE_GATE))
 
 
 # Whether pods that all plugins treat alike share a place in the queue, a verdict and the results of a cycle.

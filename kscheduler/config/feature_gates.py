@@ -156,6 +156,13 @@ NOT_BUILT: Final[Mapping[str, Mapping[str, str]]] = {
         "DRAPartitionableDevicesType": "the type of a partition would not be seen",
         "DRAWorkloadResourceClaims": "claims that the pods of a group share would be taken for those of one pod",
     },
+    "1.38": {
+        "DRADerivedAttributes": "device requests would be judged without the values that they derive",
+        "DRANodeAllocatableResources": "what devices take of a node's cpu and memory would not be counted",
+        "DRAOptionalNodeOperations": "devices would be allocated on nodes that cannot leave out their preparation",
+        "DRAPartitionableDevicesType": "the type of a partition would not be seen",
+        "DRAWorkloadResourceClaims": "claims that the pods of a group share would be taken for those of one pod",
+    },
 }
 
 _TRUE: Final = frozenset(("1", "t", "T", "true", "TRUE", "True"))

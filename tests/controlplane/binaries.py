@@ -24,7 +24,7 @@ from pathlib import Path
 
 from tests.controlplane.releases import pinned
 from tests.controlplane.releases.pinned import MODULE, Release
-from tests.controlplane.toolchain import GO_ENVIRONMENT, ToolchainError, find_go
+from tests.controlplane.toolchain import GO_ENVIRONMENT, ToolchainError, find_go, needed_by
 
 NAMES = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
 BUILD_SECONDS = 3600.0
@@ -126,7 +126,7 @@ def locked(path: Path) -> Iterator[None]:
 
 def compile_into(folder: Path, release: Release) -> None:
     """Compiles beside `folder` and renames at the end, so a folder that exists is complete."""
-    go = find_go(cache_folder())
+    go = find_go(cache_folder(), needed_by(release.module_file))
     print(f"building etcd and Kubernetes {release} with {go}, once; about five minutes on two cores", file=sys.stderr)  # noqa: T201
     unfinished = Path(tempfile.mkdtemp(prefix="build-", dir=folder.parent))
     log = folder.with_suffix(".log")

@@ -45,7 +45,7 @@ from tests.explain.as_json import decision_tree
 from tests.explain.schema import assert_valid, untold, weighed
 
 HERE = Path(__file__).parent
-FOLDERS = {"1.36": HERE, "1.37": HERE / "1.37"}
+FOLDERS = {"1.36": HERE, "1.37": HERE / "1.37", "1.38": HERE / "1.38"}
 FAMILIES = sorted(path.name.removesuffix(".jsonl.gz") for path in HERE.glob("*.jsonl.gz"))
 SAME = ("error", "preEnqueue", "preFilter", "preFilterNodes", "filter", "feasible", "scores", "best")
 

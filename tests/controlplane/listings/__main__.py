@@ -17,7 +17,7 @@ from typing import Any
 from tests.controlplane.binaries import cache_folder
 from tests.controlplane.releases import pinned
 from tests.controlplane.releases.pinned import MODULE
-from tests.controlplane.toolchain import find_go, run_go
+from tests.controlplane.toolchain import find_go, needed_by, run_go
 
 PROGRAMS = {"gates": "feature_gates.go", "points": "plugin_points.go", "events": "registered_events.go"}
 COMPILE_SECONDS = 1800.0
@@ -26,8 +26,9 @@ WHOLE_STAGES = ("AllAlpha", "AllBeta")
 
 def listed(name: str) -> Any:
     """What the program prints. Raises `GoError`."""
-    go, program = find_go(cache_folder()), Path(__file__).parent / PROGRAMS[name]
-    command = ("run", "-mod=readonly", f"-modfile={pinned.chosen().module_file}", program)
+    module_file, program = pinned.chosen().module_file, Path(__file__).parent / PROGRAMS[name]
+    go = find_go(cache_folder(), needed_by(module_file))
+    command = ("run", "-mod=readonly", f"-modfile={module_file}", program)
     return json.loads(run_go(go, *command, folder=MODULE, seconds=COMPILE_SECONDS))
 
 

@@ -75,7 +75,7 @@ def test_the_default_release_is_the_one_whose_rules_are_followed() -> None:
 def test_a_release_is_chosen_by_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(pinned.VARIABLE, raising=False)
     assert str(pinned.chosen()) == pinned.DEFAULT
-    monkeypatch.setenv(pinned.VARIABLE, "v1.37.1")
+    monkeypatch.setenv(pinned.VARIABLE, "v1.37.2")
     assert pinned.chosen() == Release(1, 37, 1)
 
 
@@ -172,7 +172,7 @@ def test_the_suite_is_run_with_the_release_and_not_with_somebody_elses_programs(
     monkeypatch.setenv("KUBEBUILDER_ASSETS", "/elsewhere")
     (tmp_path / "test_it.py").write_text(
         "import os\n"
-        "def test_release(): assert os.environ['KUBERNETES_VERSION'] == '1.37.1'\n"
+        "def test_release(): assert os.environ['KUBERNETES_VERSION'] == '1.37.2'\n"
         "def test_assets(): assert 'KUBEBUILDER_ASSETS' not in os.environ\n"
         "def test_before(): assert os.environ['KUBERNETES_UPGRADED_FROM'] == '1.36.3'\n"
         "def test_failing(): assert False\n"

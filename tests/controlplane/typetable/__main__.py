@@ -11,7 +11,7 @@ from kscheduler.api.typed import api_types
 from kscheduler.api.typed.api_types import TypeTable
 from tests.controlplane.binaries import cache_folder
 from tests.controlplane.releases.pinned import FOLDER, MODULE
-from tests.controlplane.toolchain import find_go, run_go
+from tests.controlplane.toolchain import find_go, needed_by, run_go
 
 COMPILE_SECONDS = 1800.0
 USUAL_TABLE = Path(api_types.__file__).with_name("api_types.txt")
@@ -27,7 +27,7 @@ ONLY_IN_REQUESTS = (
 
 
 # Whose modules have the types of the later kinds.
-LATER_RELEASE = "1.37.1"
+LATER_RELEASE = "1.37.2"
 
 
 def main() -> None:
@@ -63,7 +63,8 @@ def table_of(kinds: Iterable[str], *module_files: Path) -> str:
             shutil.copy(path, Path(folder, name))
         shutil.copy(Path(__file__).with_name("main.go.txt"), Path(folder, "main.go"))
         command = ("run", "-mod=mod", "-trimpath", ".", *sorted(kinds))
-        return run_go(find_go(cache_folder()), *command, folder=Path(folder), seconds=COMPILE_SECONDS)
+        go = find_go(cache_folder(), needed_by(Path(folder, "go.mod")))
+        return run_go(go, *command, folder=Path(folder), seconds=COMPILE_SECONDS)
 
 
 if __name__ == "__main__":
