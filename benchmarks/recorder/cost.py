@@ -26,7 +26,7 @@ from kscheduler.bench.catalogue import SCENARIOS
 from kscheduler.bench.cluster import StandIn
 from kscheduler.bench.figures import Figures
 from kscheduler.bench.player import Player
-from kscheduler.recorder.building import connect, flight_recorder
+from kscheduler.recorder.building import flight_recorder, recorded_state_of
 from kscheduler.recorder.flight_recorder import FlightRecorder, RecordSettings, tap
 
 USUAL = ("SchedulingBasic", "SchedulingPodAffinity", "TopologySpreading")
@@ -63,8 +63,8 @@ async def play(name: str, nodes: int | None, pods: int | None, directory: Path |
     player = Player(scenario, recorded_by=None if directory is None else recorder_of)
     recorder, tending = player.recorder, None
     if recorder is not None:
-        connect(recorder, player.service, player.cluster.informers, tuple(player.cluster.informers), tuple)
-        recorder.start()
+        informers = player.cluster.informers
+        recorder.start(recorded_state_of(player.service, informers, tuple(informers), tuple))
         tending = asyncio.ensure_future(recorder.run())
     figures: Figures = await player.play()
     result = Round(figures.decisions_per_second, figures.cpu_us_per_decision)

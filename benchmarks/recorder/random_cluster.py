@@ -29,11 +29,12 @@ from kscheduler.in_memory.at_work import workers_over
 from kscheduler.in_memory.cluster import APIRequest, InMemoryCluster, T
 from kscheduler.informers.informer import Informer
 from kscheduler.plugins.in_tree import registry
-from kscheduler.recorder.building import connect
+from kscheduler.recorder.building import recorded_state_of, tie_name_of
 from kscheduler.recorder.flight_recorder import FlightRecorder, tap
 from kscheduler.scheduling.attempt_events import SchedulingBegan
 from kscheduler.scheduling.eviction.disruption_budgets import StoredBudgets
 from kscheduler.scheduling.stored_workloads import StoredWorkloads
+from kscheduler.state.cache import Cache
 
 ZONES: Final = ("north", "south", "west")
 APPS: Final = ("web", "db", "job", "cache")
@@ -95,10 +96,9 @@ class RandomCluster(InMemoryCluster):
         self._most_pods = most_pods or 12 * nodes
         self.decided = 0
         self._tasks: set[asyncio.Task[None]] = set()
-        self.assembly = Assembly(config, known or registry(), self._ports(self.recorder), self.clock)
+        cache = Cache(tie_name=tie_name_of(self.recorder))
+        self.assembly = Assembly(config, known or registry(), self._ports(self.recorder), self.clock, cache=cache)
         self.assembly.listen_to(self.informers)
-        if self.recorder is not None:
-            connect(self.recorder, self.assembly, self.informers, self.kinds, lambda: self.origins)
         self.workers = workers_over(self.assembly, self, WORKERS)
 
     def _ports(self, journal: Any) -> Ports:
@@ -333,7 +333,7 @@ class RandomCluster(InMemoryCluster):
     async def play(self, turns: int, on_turn: Callable[[int], object] | None = None) -> None:
         """Let things happen in so many turns, at most until `on_turn` says true, while the scheduler works."""
         if self.recorder is not None:
-            self.recorder.start()
+            self.recorder.start(recorded_state_of(self.assembly, self.informers, self.kinds, lambda: self.origins))
         self.populate()
         self.assembly.queue.begin_scheduling()
         if self.recorder is not None:

@@ -109,19 +109,16 @@ class CommonSuggestion(ReadAnswer, frozen=True):
         among = f"the {count}" if looked == count else f"the {looked} oldest of {count}"
         if looked == 1:
             return f"; helps this one of the {count}, the only one that was looked at"
+        others = looked - alike
+        rest = f"{others} others have another spec and were" if others > 1 else "1 other has another spec and was"
         if alike == 1:
-            return f"; helps this one of {among}, and no other is like it"
+            return f"; helps this one of {among}; {rest} not tried"
         helped = f"{frees} of them" if frees < tried else "both" if tried == 2 else f"all {tried}"
         if alike == looked:
-            which = "" if looked == count else ", which are alike"
+            which = "" if looked == count else ", which have the same spec"
             return f"; tried for {tried} of {among}{which}, helps {helped}"
-        others = looked - alike
-        are = "is" if others == 1 else "are"
-        if tried == alike:
-            which, rest = f"the {tried} of {among}", f"{others}"
-        else:
-            which, rest = f"{tried} of the {alike}", f"{others} of {among}"
-        return f"; tried for {which} that are alike, helps {helped}; {rest} {are} not like them"
+        which = "" if tried == alike else f"tried for {tried} of them, "
+        return f"; {alike} of {among} have the same spec: {which}helps {helped}; {rest} not tried"
 
 
 class HelpingChange(ReadAnswer, frozen=True):

@@ -44,6 +44,7 @@ from kscheduler.scheduling.attempt.attempt import Scheduler
 from kscheduler.scheduling.attempt.context import AttemptContext, PreemptionRunner
 from kscheduler.scheduling.attempt.evaluators import evaluators_of
 from kscheduler.scheduling.attempt_events import STEP_BEGAN, ConfigurationApplied, NodesTouched
+from kscheduler.scheduling.eviction.evictions import RunningPreemption
 from kscheduler.scheduling.failures.failure_handler import FailureHandler, failed_condition
 from kscheduler.scheduling.failures.infeasible import KnownInfeasible
 from kscheduler.scheduling.groups.group_status_writer import GroupReports
@@ -113,14 +114,17 @@ class Assembly:
         build: BuildProfiles = built_profiles,
         preemptions: PreemptionRunner | None = None,
         on_quarantine: Callable[[], None] | None = None,
+        carry_out: Callable[[RunningPreemption], None] | None = None,
     ) -> None:
         """Raises `ConfigError` where a profile cannot be built.
 
-        `cache`: one that holds a cluster already. `has_classes`: whether pods that are alike are judged together; by
-        default as the environment says. `build`: for tests that bring ready profiles. `preemptions`: who carries out
-        what PostFilter wants done, for tests that only look at it; by default `evictions`. `on_quarantine` is called,
-        perhaps in the middle of a decision, when `draft_quarantines` may have something to draft, to be applied after
-        that decision; `None`: nobody exchanges profiles, so a quarantined plugin stays in them.
+        `cache`: one that holds a cluster already, or differs in what breaks ties or in the groups that are served.
+        `has_classes`: whether pods that are alike are judged together; by default as the environment says. `build`: for
+        tests that bring ready profiles. `preemptions`: who carries out what PostFilter wants done, for tests that only
+        look at it; by default `evictions`. `on_quarantine` is called, perhaps in the middle of a decision, when
+        `draft_quarantines` may have something to draft, to be applied after that decision; `None`: nobody exchanges
+        profiles, so a quarantined plugin stays in them. `carry_out`: what follows once `evictions` has noted a
+        preemption, in a replay; by default the victims are evicted.
         """
         self.ports = ports
         self.clock = clock
@@ -143,6 +147,7 @@ class Assembly:
             self._activate,
             self._retry,
             self.clock,
+            carry_out,
         )
         self.claims = claim_commits_of(self.ports, self.cache, self.observers, self._activate, self.clock)
         """Writes claims to devices; `None` where nothing can be written."""
@@ -360,11 +365,11 @@ class Assembly:
     def _queue_policy(
         self, configuration: KubeSchedulerConfiguration, profiles: Profiles, classes: PodClasses
     ) -> QueuePolicy:
-        observations, on_arrival = self.ports.observations, self.ports.on_arrival
+        observations, wake_worker = self.ports.observations, self.ports.wake_worker
 
         def on_incoming(queue: str, event: str, pods: int, unasked: int) -> None:
             observations.queue_incoming_many(queue, event, pods, unasked)
-            on_arrival()
+            wake_worker()
 
         policy = queue_policy(
             profiles,
@@ -395,6 +400,7 @@ class Assembly:
             announcer=self.ports.statuses if self.in_pre_bind is not None else None,
             in_pre_bind=self.in_pre_bind,
             pod_of=self.ports.pod_of,
+            wake_worker=self.ports.wake_worker,
             resizes=self.resizes,
             group_reports=GroupReports(self.ports.group_statuses, self.cache.pod_groups),
         )

@@ -138,8 +138,9 @@ class Ports:
 
     # --- what is notified ---------------------------------------------------------------------------------------------
 
-    on_arrival: Callable[[], None] = no_waiters
-    """Called on each arrival in the active queue or in backoff, to wake a worker."""
+    wake_worker: Callable[[], None] = no_waiters
+    """Called when there is work for a worker: a pod has come into the active queue or into backoff, or one that stood
+    in an extender wait queue has a turn."""
     observations: Observations = field(default_factory=Observations)
     """Counts events for metrics."""
     taken: ForeignBindings = field(default_factory=lambda: ForeignBindings(Observations(), REAL_CLOCK))

@@ -6,7 +6,7 @@ from kscheduler.aio.clock import Clock
 from kscheduler.assembly.ports import Ports
 from kscheduler.scheduling.attempt_events import EvictionStep, EvictionStepTaken
 from kscheduler.scheduling.claims.claim_commits import ClaimCommits
-from kscheduler.scheduling.eviction.evictions import AsyncEvictions
+from kscheduler.scheduling.eviction.evictions import AsyncEvictions, RunningPreemption
 from kscheduler.scheduling.eviction.victims import Victims
 from kscheduler.scheduling.observers import Observers
 from kscheduler.state.cache import Cache
@@ -26,8 +26,9 @@ def evictions_of(
     activate: Activate,
     retry: Activate,
     clock: Clock,
+    carry_out: Callable[[RunningPreemption], None] | None,
 ) -> AsyncEvictions:
-    """Who deletes the victims of preemptions."""
+    """Notes preemptions and evicts their victims; with `carry_out` that is called instead of evicting."""
     victims = Victims(
         pods=ports.evictor,
         waiting=waiting,
@@ -37,7 +38,7 @@ def evictions_of(
         node_of=cache.node_of,
         clock=clock,
     )
-    return AsyncEvictions(victims, cache.nominator, ports.statuses, activate, retry, observers, clock)
+    return AsyncEvictions(victims, cache.nominator, ports.statuses, activate, retry, observers, clock, carry_out)
 
 
 def claim_commits_of(

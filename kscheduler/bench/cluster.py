@@ -242,7 +242,7 @@ class ServiceInProcess(Assembly):
             events=self.events,
             volume_writer=self.cluster,
             claim_storage=StandInClaims(self.cluster),
-            on_arrival=no_waiters,
+            wake_worker=no_waiters,
             journal=journal,
         )
 

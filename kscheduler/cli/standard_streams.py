@@ -100,7 +100,8 @@ def _report_failure(_logger: Any, _method: str, event: MutableMapping[str, Any])
         return event
     about = f", pod {event['pod']}" if event.get("pod") else ""
     then = f"; {event['then']}" if event.get("then") else ""
-    cause = str(event["err"]).removeprefix("WrongAnswerError: ")  # our name for what the plugin did
+    # Our names for what the plugin did.
+    cause = str(event["err"]).removeprefix("WrongAnswerError: ").removeprefix("TimeBudgetError: ")
     line = f"plugin {event['plugin']} failed ({event['extension_point']}{about}): {cause}{then}"
     print(f"kscheduler: {escaped(line)}", file=sys.stderr)
     raise structlog.DropEvent

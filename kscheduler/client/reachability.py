@@ -11,6 +11,10 @@ Any answer of the API server itself counts as a success, refusals included, and 
 a trouble of its own, which events on old watches do not end; so is a storm of 429. The first few outages are logged at
 once; a trouble that keeps coming and going is logged once a minute, with how often it came and went untold.
 
+An outage is noticed when a request fails. It is dated back to the moment when that request was sent, or to the last
+sign of life if that came later. Requests that their senders gave up after `DOUBT_SECONDS` or more without an answer (a
+renewal of the lease) date it back as well. The two seconds of doubt always count from the moment of notice.
+
 Open connections say nothing about new ones: without DNS, file descriptors or a valid certificate requests succeed over
 the former, and no watch that ends can be opened again. So that is a trouble of its own, which ends when a connection is
 made; so are look-ups of the host's name that fail while the addresses found before still serve.
@@ -71,6 +75,7 @@ class _Trouble:
     """One kind of trouble, from its first failure to the next success."""
 
     since: float | None = None
+    noticed_at: float = 0.0
     diagnosed: Diagnosed | None = None
     is_logged: bool = False
     untold: int = 0
@@ -81,9 +86,12 @@ class _Trouble:
     """How many beginnings may be logged at once; it grows by one a minute."""
     _counted_at: float = 0.0
 
-    def begin(self, diagnosed: Diagnosed, now: float) -> None:
+    def begin(self, diagnosed: Diagnosed, now: float, since: float | None = None) -> None:
+        """It is noticed now. `since`: when it began, if that was earlier; of several moments the first."""
+        began = now if since is None else since
         if self.since is None:
-            self.since = now
+            self.since, self.noticed_at = began, now
+        self.since = min(self.since, began)
         self.diagnosed = diagnosed
 
     def end(self) -> None:
@@ -91,8 +99,7 @@ class _Trouble:
 
     def seconds(self, now: float) -> float:
         """How long the trouble has lasted; 0 while it is in doubt."""
-        standing = 0.0 if self.since is None else now - self.since
-        return standing if standing >= DOUBT_SECONDS else 0.0
+        return 0.0 if self.since is None or now - self.noticed_at < DOUBT_SECONDS else now - self.since
 
     def is_due(self, now: float) -> bool:
         return self.seconds(now) > 0 and (now >= self.silent_until if self.is_logged else self._prompt_at(now) >= 1)
@@ -124,6 +131,9 @@ class APIServerReachability:
         """`server`: its host and port, for messages."""
         self.server = server
         self._last_success = now
+        self._last_heard_at = now
+        self._given_up_since: float | None = None
+        """When the oldest of the requests was sent that were given up without an answer since the last sign of life."""
         self._away = _Trouble()
         self._unauthorized = _Trouble()
         self._connecting = _Trouble()
@@ -142,18 +152,16 @@ class APIServerReachability:
     def succeeded(self, now: float) -> None:
         """The API server has answered a request."""
         self._last_success = now
-        if self._away.since is not None:
-            self._back(now)
+        self._heard_from(now)
         if self._unauthorized.since is not None:
             self._accepted(now)
 
     def heard(self, now: float) -> None:
         """A watch has brought data: the API server is up, whatever happens to our requests."""
         self._last_success = now
-        if self._away.since is not None:
-            self._back(now)
+        self._heard_from(now)
 
-    def refused(self, error: APIError, now: float) -> None:
+    def refused(self, error: APIError, now: float, sent_at: float | None = None) -> None:
         """A request was refused. Usually that counts as a success: the server is up and has judged the request."""
         diagnosed = cause_of_refusal(error)
         if diagnosed is None:
@@ -167,15 +175,30 @@ class APIServerReachability:
                 self._throttled, self._throttled_since = 0, now
             self._throttled += 1
         else:
-            self._away.begin(diagnosed, now)
+            self._away.begin(diagnosed, now, self._silent_since(sent_at, now))
 
-    def failed(self, failure: BaseException, now: float, text: str = "") -> None:
-        """No answer came; `text` is the error as the caller sees it."""
+    def failed(self, failure: BaseException, now: float, text: str = "", sent_at: float | None = None) -> None:
+        """No answer came; `text` is the error as the caller sees it. `sent_at`: when it was asked for."""
         diagnosed = cause_of_failure(failure, text)
-        trouble = self._unauthorized if diagnosed.cause is Cause.CREDENTIALS else self._away
-        trouble.begin(diagnosed, now)
+        if diagnosed.cause is Cause.CREDENTIALS:
+            self._unauthorized.begin(diagnosed, now)
+        else:
+            self._away.begin(diagnosed, now, self._silent_since(sent_at, now))
         if is_about_new_connections(failure):
             self._connecting.begin(diagnosed, now)
+
+    def given_up(self, sent_at: float, now: float) -> None:
+        """The sender of a request no longer waits for its answer. That is no failure, but dates the next one back.
+
+        Most cancelled requests have waited for a moment only, which says nothing about the API server.
+        """
+        if now - sent_at >= DOUBT_SECONDS:
+            self._given_up_since = self._silent_since(sent_at, now)
+
+    def _silent_since(self, sent_at: float | None, now: float) -> float:
+        """When the silence began in which a request that was sent at `sent_at` has had no answer."""
+        began = now if sent_at is None else max(sent_at, self._last_heard_at)
+        return began if self._given_up_since is None else min(began, self._given_up_since)
 
     def connected(self, now: float) -> None:
         """A connection was made."""
@@ -196,10 +219,22 @@ class APIServerReachability:
     def _answered(self, refusal: Diagnosed, now: float) -> None:
         """The server answers but does not serve us: neither a success nor an outage."""
         self._refusal, self._refusal_at = refusal, now
+        self._heard_from(now)
+
+    def _heard_from(self, now: float) -> None:
+        self._last_heard_at, self._given_up_since = now, None
         if self._away.since is not None:
             self._back(now)
 
     # --- queries ------------------------------------------------------------------------------------------------------
+
+    @property
+    def last_heard_at(self) -> float:
+        """When the last sign of life came, in monotonic seconds: a success, data on a watch, or a 401 or 429.
+
+        `_last_success`, which readiness goes by, does not count these two, which refuse to serve us.
+        """
+        return self._last_heard_at
 
     def problem(self, now: float) -> str | None:
         """Why the scheduler is not ready, or `None`."""

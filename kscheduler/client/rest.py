@@ -8,6 +8,7 @@ over our own connections (`http.pool`); watches, and everything that needs a pro
 for them. Limits: HTTP/1.1; `errors` bounds how long is waited.
 """
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import ExitStack, asynccontextmanager
@@ -272,7 +273,7 @@ class APIClient:
         transport = self._transport
         if transport is None:
             transport = self._transport = self._open_transport()
-        began = time.perf_counter()
+        began, sent_at = time.perf_counter(), self._clock.monotonic()
         code = 0
         try:
             sent = {**identity, **self._headers} if self._headers else identity
@@ -281,7 +282,10 @@ class APIClient:
             self._counters.count_bytes(request.method, len(request.body), len(response.body))
             check_encoding(code, response.headers)
         except _FAILURES as error:
-            raise self._unanswered(error, request.method, request.target) from error
+            raise self._unanswered(error, request.method, request.target, sent_at) from error
+        except asyncio.CancelledError:
+            self._reachability.given_up(sent_at, self._clock.monotonic())
+            raise
         except FencedError as error:
             if self._fence is None:
                 raise
@@ -291,29 +295,35 @@ class APIClient:
         if code < 300:
             wrong = response_problem(request, code, response.body)
             if wrong is not None:
-                raise self._wrong_answer(wrong, request.method, request.target)
+                raise self._wrong_answer(wrong, request.method, request.target, sent_at)
             self._reachability.succeeded(self._clock.monotonic())
             return response.body
-        raise self._refusal(code, response.headers, response.body, request.method, request.target)
+        raise self._refusal(code, response.headers, response.body, request.method, request.target, sent_at)
 
-    def _unanswered(self, error: BaseException, method: str, target: str) -> NetworkError:
+    def _unanswered(self, error: BaseException, method: str, target: str, sent_at: float) -> NetworkError:
         failure = network_error(error, method, target)
         if not self._is_closed:
-            self._reachability.failed(error, self._clock.monotonic(), str(failure))
+            self._reachability.failed(error, self._clock.monotonic(), str(failure), sent_at)
         return failure
 
-    def _wrong_answer(self, wrong: str, method: str, target: str) -> ForeignResponseError:
+    def _broken(self, error: BaseException, method: str, target: str) -> NetworkError:
+        """An open watch has ended with an error. It may have been quiet before: that is no silence."""
+        return self._unanswered(error, method, target, self._clock.monotonic())
+
+    def _wrong_answer(self, wrong: str, method: str, target: str, sent_at: float) -> ForeignResponseError:
         text = f"{method} {target.partition('?')[0]}: {wrong}"
         failure = ForeignResponseError(text)
-        self._reachability.failed(failure, self._clock.monotonic(), text)
+        self._reachability.failed(failure, self._clock.monotonic(), text, sent_at)
         return failure
 
-    def _refusal(self, code: int, headers: Mapping[str, str], body: bytes, method: str, target: str) -> APIError:
+    def _refusal(
+        self, code: int, headers: Mapping[str, str], body: bytes, method: str, target: str, sent_at: float
+    ) -> APIError:
         status, retry_after = status_of(code, body), retry_after_of(headers)
         if 300 <= code < 400:
             status.message = f"a redirect to {_without_secrets(headers.get('location', 'nowhere'))}"
         refusal = APIError(status, method=method, path=target, retry_after_seconds=retry_after)
-        self._reachability.refused(refusal, self._clock.monotonic())
+        self._reachability.refused(refusal, self._clock.monotonic(), sent_at)
         return refusal
 
     def _open_transport(self) -> Transport:
@@ -336,7 +346,7 @@ class APIClient:
         answer = await self._open_watch(target, inactivity_seconds)
         self._counters.watches += 1
         try:
-            yield LineStream(answer.next_bytes, path, self._heard, self._unanswered)
+            yield LineStream(answer.next_bytes, path, self._heard, self._broken)
         finally:
             self._counters.watches -= 1
             answer.close()
@@ -346,10 +356,10 @@ class APIClient:
 
     async def _open_watch(self, target: str, inactivity_seconds: float) -> "WatchAnswer":
         identity = await self._identity()
-        answer = await self._try_to_watch(target, identity, inactivity_seconds)
+        answer, sent_at = await self._try_to_watch(target, identity, inactivity_seconds)
         if answer.status == 401 and await self.connection.refresh(identity):
             answer.close()
-            answer = await self._try_to_watch(target, await self._identity(), inactivity_seconds)
+            answer, sent_at = await self._try_to_watch(target, await self._identity(), inactivity_seconds)
         with ExitStack() as unless_it_is_a_watch:
             unless_it_is_a_watch.callback(answer.close)
             try:
@@ -360,22 +370,28 @@ class APIClient:
                     return answer
                 body = await answer.beginning()
             except _FAILURES as error:
-                raise self._unanswered(error, "GET", target) from error
+                raise self._unanswered(error, "GET", target, sent_at) from error
         if answer.status == 200:
-            raise self._wrong_answer(unexpected_response(200, body), "GET", target)
-        raise self._refusal(answer.status, answer.headers, body, "GET", target)
+            raise self._wrong_answer(unexpected_response(200, body), "GET", target, sent_at)
+        raise self._refusal(answer.status, answer.headers, body, "GET", target, sent_at)
 
-    async def _try_to_watch(self, target: str, identity: Mapping[str, str], inactivity_seconds: float) -> "WatchAnswer":
-        began = time.perf_counter()
+    async def _try_to_watch(
+        self, target: str, identity: Mapping[str, str], inactivity_seconds: float
+    ) -> "tuple[WatchAnswer, float]":
+        """The answer, and when it was asked for."""
+        began, sent_at = time.perf_counter(), self._clock.monotonic()
         code = 0
         try:
             answer = await self._watch_transport().open(target, identity, inactivity_seconds)
             code = answer.status
         except _FAILURES as error:
-            raise self._unanswered(error, "GET", target) from error
+            raise self._unanswered(error, "GET", target, sent_at) from error
+        except asyncio.CancelledError:
+            self._reachability.given_up(sent_at, self._clock.monotonic())
+            raise
         finally:
             self._counters.count(code, "GET", time.perf_counter() - began)
-        return answer
+        return answer, sent_at
 
     def _watch_transport(self) -> "WatchTransport":
         if self._watches is None:

@@ -64,8 +64,10 @@ class WriteFailures:
         return max(found, key=lambda failure: failure.at, default=None)
 
 
-def advice_on_hanging(write: str, failure: WriteFailure | None) -> str:
-    """Where to look for who does not answer. `write`: the verb and the resource, as in `create pods/binding`."""
+def advice_on_hanging(write: str, failure: WriteFailure | None, *, silent_seconds: float = 0.0) -> str:
+    """Where to look for who does not answer. `write`: the verb and the resource, as in `create pods/binding`.
+    `silent_seconds`: for how long the API server has sent nothing to the scheduler itself; 0: not for unusually long.
+    """
     if failure is not None and failure.webhook:
         return (
             f"the admission webhook {failure.webhook} does not answer: mend its service or remove it, or let its "
@@ -74,8 +76,22 @@ def advice_on_hanging(write: str, failure: WriteFailure | None) -> str:
         )
     if failure is not None and _ETCD.search(failure.text):
         return "etcd is slow or has no quorum: look at its log, its disks and the API server's /readyz?verbose"
-    return (
+    look = (
         f"look for an admission webhook that matches {write.partition(' ')[2] or 'these writes'} in this namespace "
         "(kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations -o yaml), then at its quotas, at "
         "the API server's log, which names who does not answer, and at etcd"
+    )
+    if not silent_seconds:
+        return look
+    return (
+        f"{silence(silent_seconds)}: the API server itself may hang or be away. If so, the log line "
+        f"api_server_unreachable follows within half a minute; if not, {look}"
+    )
+
+
+def silence(seconds: float) -> str:
+    """What has not come for so long. Plugins have a client of their own, whose requests may still be answered."""
+    return (
+        f"for {seconds:.0f} s none of the scheduler's own requests has been answered and none of its watches has "
+        "brought anything"
     )

@@ -10,12 +10,13 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+from kscheduler.api.well_known import DEFAULT_SCHEDULER_NAME
 from kscheduler.config.errors import shown
 from kscheduler.config.extenders import decides
 from kscheduler.config.loader import LoadedConfig, default_configuration
 from kscheduler.config.other_projects import near_plugin, of_others
 from kscheduler.config.plugin_args import HTTPSource, LoadAwareArgs
-from kscheduler.config.types import Extender, Plugins, PluginSet
+from kscheduler.config.types import Extender, LeaderElectionConfiguration, Plugins, PluginSet
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +89,7 @@ def unhonoured(
         *_from_extenders(loaded),
         *_from_unencrypted_sources(loaded),
         *_from_empty_names(loaded),
+        *_from_the_lease(loaded),
         *(_from_unknown_names(loaded, plugins) if plugins else ()),
     ]
     return tuple(sorted(warnings, key=lambda warning: warning.path))
@@ -113,6 +115,20 @@ def _value_at(configuration: Any, path: str) -> Any:
         value = getattr(value, fields[name])
         value = value[int(index.removesuffix("]"))] if index else value
     return value
+
+
+def _from_the_lease(loaded: LoadedConfig) -> Iterator[SettingWarning]:
+    """A file that names no Lease has kube-scheduler's, which only one of the two can hold."""
+    election = loaded.configuration.leader_election
+    usual = LeaderElectionConfiguration()
+    is_its_own = any(profile.scheduler_name == DEFAULT_SCHEDULER_NAME for profile in loaded.configuration.profiles)
+    lease = election.resource_namespace, election.resource_name
+    if election.leader_elect and lease == (usual.resource_namespace, usual.resource_name) and not is_its_own:
+        reason = (
+            "this is kube-scheduler's Lease, and no profile is default-scheduler: nothing is scheduled here while "
+            "kube-scheduler holds it, and kube-scheduler waits while it is held here; name another one"
+        )
+        yield SettingWarning("leaderElection.resourceName", reason)
 
 
 def _from_points_of_pod_groups(loaded: LoadedConfig) -> Iterator[SettingWarning]:

@@ -103,7 +103,7 @@ class Announcements:
         self._last_failure = failure
         if self._not_renewed.is_due(self._now(), at_once=self._failed_renewals > 1):
             times = self._not_renewed.take_untold()
-            seconds = round(seconds_left, 1)
+            seconds = max(0.0, round(seconds_left, 1))
             _log.warning("lease_not_renewed", lease=self.lease, err=str(failure), seconds_left=seconds, **times)
 
     def renewed(self) -> None:

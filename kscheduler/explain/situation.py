@@ -217,4 +217,7 @@ def _why_not_bound(situation: Situation) -> Iterator[str]:
     elif situation.condition.status == "False" and situation.condition.reason == SCHEDULER_ERROR:
         yield f"by the rules known here it would fit now; the failure in the condition is not rechecked here; {waits}"
     elif situation.condition.status == "False":
-        yield f"it would fit now, so the condition is from an earlier attempt; {waits}"
+        yield (
+            "by the plugins known here it would fit now: the condition is from an earlier attempt, or from a scheduler "
+            f"with other plugins (--config, --plugin); {waits}"
+        )

@@ -39,7 +39,7 @@ from kscheduler.framework.decision_time import DecisionEndedError
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.nodes.node_info import NodeInfo
 from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows, Scores
-from kscheduler.framework.per_node_declaration import PluginDeclarationError, declared, place_of
+from kscheduler.framework.per_node_declaration import PluginDeclarationError, declared
 from kscheduler.framework.plugin import (
     MAX_NODE_SCORE,
     MIN_NODE_SCORE,
@@ -48,7 +48,14 @@ from kscheduler.framework.plugin import (
     Source,
     status_of_code,
 )
-from kscheduler.framework.plugin_results import PartialAnswerError, WrongAnswerError, probes, shown
+from kscheduler.framework.plugin_results import (
+    CallEndedError,
+    PartialAnswerError,
+    WrongAnswerError,
+    probes,
+    progress,
+    shown,
+)
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import Status
 
@@ -214,10 +221,10 @@ class _FailedForNodeError(WrongAnswerError):
 
 
 class _EndedCallError(WrongAnswerError):
-    """The function did not fail by an `Exception`: mostly, it was ended at its time budget."""
+    """The function did not fail by an `Exception`: it has called `sys.exit()`, for example."""
 
     def __init__(self, node: str, failure: BaseException) -> None:
-        super().__init__(f"it raised {type(failure).__name__}: {failure}, while looking at node {node}")
+        super().__init__(f"it raised {type(failure).__name__}: {failure}")
         self.node = node
 
 
@@ -230,15 +237,11 @@ def _answers(
 ) -> np.ndarray[Any, np.dtype[np.int64]]:
     """The number of each row's result. Raises `PartialAnswerError` with those of the nodes where it did not fail.
 
-    Raises `WrongAnswerError` where it fails for every node that it is tried on, or was ended at its time budget: the
-    text says how far it came, because the budget is for all nodes.
+    Raises `WrongAnswerError` where it fails for every node that it is tried on, or by no `Exception`, and
+    `CallEndedError` where it was ended at its time budget.
     """
     failures: dict[int, _FailedForNodeError | None] = {}
-    try:
-        numbers = np.fromiter(_each(ask, number, pod, nodes, rows, failures), dtype=np.int64, count=len(rows))
-    except _EndedCallError as ended:
-        answered = [nodes.name_of(row) for row in rows.tolist()].index(ended.node)
-        raise WrongAnswerError(f"{ended}; it had answered for {answered} of {len(rows)} nodes") from ended.__cause__
+    numbers = np.fromiter(_each(ask, number, pod, nodes, rows, failures), dtype=np.int64, count=len(rows))
     if not failures:
         return numbers
     is_known = np.ones(len(rows), dtype=np.bool_)
@@ -257,18 +260,26 @@ def _each(
 ) -> Iterator[int]:
     """The numbers, row by row; 0 where the function fails.
 
-    The places of these rows become keys of `failures`, the first one with what was raised.
+    The places of these rows become keys of `failures`, the first one with what was raised. What ends the whole call
+    says how far it came: the time budget is for all nodes.
     """
-    info = nodes.info
-    for place, row in enumerate(rows.tolist()):
-        try:
-            yield number(ask(pod, info(row)))
-        except _FailedForNodeError as failure:
-            if not (failures or _answers_for_one(ask, pod, nodes, rows)):
-                raise failure.for_the_pod(len(rows)) from failure.__cause__
-            failure.__traceback__ = None  # it refers to this frame, and this frame to it
-            failures[place] = None if failures else failure
-            yield 0
+    info, place = nodes.info, 0
+    try:
+        for place, row in enumerate(rows.tolist()):
+            try:
+                yield number(ask(pod, info(row)))
+            except _FailedForNodeError as failure:
+                if not (failures or _answers_for_one(ask, pod, nodes, rows)):
+                    raise failure.for_the_pod(len(rows)) from failure.__cause__
+                failure.__traceback__ = None  # it refers to this frame, and this frame to it
+                failures[place] = None if failures else failure
+                yield 0
+    except CallEndedError as ended:
+        ended.answered, ended.nodes = place - len(failures), len(rows)
+        raise
+    except _EndedCallError as ended:
+        came = progress(ended.node, place - len(failures), len(rows))
+        raise WrongAnswerError(f"{ended}{came}") from ended.__cause__
 
 
 def _answers_for_one(ask: PerNodeFunction, pod: PodInfo, nodes: NodeTable, rows: Rows) -> bool:
@@ -290,6 +301,9 @@ def _called(function: Callable[[PodInfo, NodeInfo], object], pod: PodInfo, node:
     try:
         return function(pod, node)
     except DecisionEndedError:
+        raise
+    except CallEndedError as ended:
+        ended.node = node.name
         raise
     except BaseException as failure:
         failure.add_note(f"asked about node {node.name}")
@@ -313,13 +327,14 @@ class PerNodeFactory:
         """The struct that the function's `args` is annotated with; `None`: it gets a plain mapping."""
         self._takes_args = declaration.takes_args
         self._kind = declaration.kind
+        self._written_at = declaration.written_at
         self._function = function
         self._sign = sign
         self.__name__ = function.__name__
         self.__doc__ = function.__doc__
 
     def __repr__(self) -> str:
-        return f"@plugin({self.name!r}) {self._function.__name__} ({place_of(self._function)})"
+        return f"@plugin({self.name!r}) {self._function.__name__} ({self._written_at})"
 
     def __call__(self, args: Any, handle: Handle) -> Plugin:
         """Build the plugin. Raises `ValueError` for arguments if the function has no parameter for them.
@@ -336,7 +351,7 @@ class PerNodeFactory:
         del handle
         if not self._takes_args:
             if args:
-                where = f"`{self._function.__name__}` ({place_of(self._function)})"
+                where = f"`{self._function.__name__}` ({self._written_at})"
                 raise ValueError(f"it takes no arguments: give {where} a third parameter `args` to get {shown(args)}")
             return self._built(self._function)
         if self.args_kind is not None:
@@ -348,8 +363,8 @@ class PerNodeFactory:
 
     def _built(self, function: Callable[..., Any]) -> Plugin:
         if self._sign is None:
-            return _SHAPES[self._kind](self.name, function, place_of(self._function))
-        return _KEPT_SHAPES[self._kind](self.name, function, self._sign, place_of(self._function))
+            return _SHAPES[self._kind](self.name, function, self._written_at)
+        return _KEPT_SHAPES[self._kind](self.name, function, self._sign, self._written_at)
 
 
 _SHAPES: Final[dict[str, type[PerNodeFilter] | type[PerNodeScore]]] = {"filter": PerNodeFilter, "score": PerNodeScore}

@@ -5,8 +5,11 @@ and not a minute later from the first pod.
 """
 
 import inspect
+import linecache
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import CodeType
 from typing import Any, Final
 
 import msgspec
@@ -50,6 +53,8 @@ class Declaration:
     """Whether it takes the arguments of its `pluginConfig`."""
     args_kind: type[msgspec.Struct] | None = None
     """The struct that its `args` is annotated with."""
+    written_at: str = ""
+    """`FILE:LINE` of the function: read from its file now, which may be changed later."""
 
 
 def declared(name: Any, function: Any, sign: Any = None) -> Declaration:
@@ -58,13 +63,23 @@ def declared(name: Any, function: Any, sign: Any = None) -> Declaration:
     if problem:
         raise PluginDeclarationError(f"@plugin({name!r}), {place_of(function)}: {problem}")
     takes_args = _takes_args(inspect.signature(function))
-    return Declaration(function.__name__, takes_args, _args_kind(function) if takes_args else None)
+    args_kind = _args_kind(function) if takes_args else None
+    return Declaration(function.__name__, takes_args, args_kind, place_of(function))
 
 
 def place_of(function: Any) -> str:
-    """`file:line` of a function; for anything else its repr."""
+    """`file:line` of a function, for anything else its repr. Reads the file, unless `linecache` has it."""
     code = getattr(inspect.unwrap(function) if callable(function) else function, "__code__", None)
-    return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else repr(function)
+    return f"{code.co_filename}:{_line_of(code)}" if code is not None else repr(function)
+
+
+def _line_of(code: CodeType) -> int:
+    """The line of `def`, where it can be read. The code itself says that of the first decorator, further up."""
+    head = re.compile(rf"\s*(async\s+)?def\s+{re.escape(code.co_name)}\b")
+    linecache.checkcache(code.co_filename)
+    last = max((line for _, _, line in code.co_lines() if line is not None), default=code.co_firstlineno)
+    lines = range(code.co_firstlineno, last + 1)
+    return next((line for line in lines if head.match(linecache.getline(code.co_filename, line))), lines[0])
 
 
 def _problem(name: Any, function: Any) -> str:

@@ -70,6 +70,33 @@ class NotCalledError(Exception):
         self.is_hold = is_hold
 
 
+class CallEndedError(BaseException):
+    """A plugin's call was ended from outside. The text is a sentence about the plugin: it has raised nothing.
+
+    No `Exception`: an `except Exception` in the plugin must not swallow it.
+    """
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.nodes = 0
+        """How many nodes the plugin was asked about; 0: about none, or it is not known."""
+        self.node = ""
+        """The node that a function was looking at which is called once per node."""
+        self.answered = 0
+        """For how many nodes that function had answered."""
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        if self.node:
+            return f"{text}{progress(self.node, self.answered, self.nodes)}"
+        return f"{text} for {self.nodes} nodes" if self.nodes else text
+
+
+def progress(node: str, answered: int, nodes: int) -> str:
+    """How far a function came that is called once per node, for the end of a sentence about it."""
+    return f", while looking at node {node}; it had answered for {answered} of {nodes} nodes"
+
+
 def probes(number: int) -> tuple[int, ...]:
     """Where to try a plugin again that has failed for this many nodes: the first of them, the middle one, the last.
 
@@ -162,7 +189,7 @@ def with_place(text: str, failure: BaseException) -> str:
 def words_of(failure: BaseException) -> str:
     """What a plugin raised, for a message: the text; for a non-error such as `sys.exit()` also the type."""
     text = text_of(failure)
-    if isinstance(failure, Exception):
+    if isinstance(failure, Exception | CallEndedError):
         return text
     return f"it raised {type(failure).__name__}{': ' if text else ''}{text}"
 

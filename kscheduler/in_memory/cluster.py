@@ -103,7 +103,7 @@ class InMemoryCluster:
 
     def ports(self, **more: Any) -> Ports:
         """The same, with this as the API server: Bindings, evictions and nominations. `more`: other ports, by name."""
-        mine = {"binder": self, "evictor": self, "statuses": WrittenNominations(self), "on_arrival": self._wake}
+        mine = {"binder": self, "evictor": self, "statuses": WrittenNominations(self), "wake_worker": self._wake}
         return self.reading_ports(**(mine | more))
 
     def _wake(self) -> None:

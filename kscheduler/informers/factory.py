@@ -38,6 +38,9 @@ FIRST_DISCOVERY_SECONDS = 30.0
 # For how long a resource that had objects must be absent before they are given up.
 SURE_SECONDS = 30.0
 _DOUBT_SECONDS = 5.0
+OLDER_STORE = "older store"
+# What the kinds find of one restore of the API server's store.
+_ONE_RESTORE_SECONDS = 60.0
 
 
 class _Resource(msgspec.Struct):
@@ -61,6 +64,8 @@ class KnownState:
     resource_version: str
     is_absent: bool = False
     """The API server does not serve the resource: discovery is asked again, beside everything else."""
+    current_at: float | None = None
+    """When that was last known to be current, in monotonic seconds."""
 
 
 class InformerFactory:
@@ -95,6 +100,8 @@ class InformerFactory:
         self._watch_list = watch_list
         self._informers: dict[str, Informer[Any]] = {}
         self._reflectors: dict[str, Reflector[Any]] = {}
+        self._older_at: float | None = None
+        """When the API server's store was last found to be older than what was seen before."""
         self._absent: dict[str, WakeupEvent] = {}
         """By resource, who waits until the API server serves it."""
         for kind in kinds:
@@ -138,7 +145,20 @@ class InformerFactory:
             rng=self._rng,
             consistent=self._consistent,
             watch_list=self._watch_list,
+            on_older_store=self._store_is_older,
         )
+
+    def _store_is_older(self, found: Kind, before: str, now: str) -> None:
+        """List all other kinds again; once for what each of them may report meanwhile."""
+        at = self._clock.monotonic()
+        if self._older_at is not None and at - self._older_at < _ONE_RESTORE_SECONDS:
+            return
+        self._older_at = at
+        advice = "all kinds are listed again; look whether etcd was restored from a backup, or the cluster replaced"
+        log.warning("api_server_store_older", resource=found.resource, version=now, before=before, advice=advice)
+        for resource, reflector in self._reflectors.items():
+            if resource != found.resource:
+                reflector.relist(OLDER_STORE)
 
     async def _keep(self, informer: Informer[Any], reflector: Reflector[Any]) -> None:
         view = self._views.pop(informer.kind.resource, None)
@@ -147,6 +167,7 @@ class InformerFactory:
         elif view is not None:
             await informer.replace(view.objects, ())
             informer.resource_version = view.resource_version
+            informer.view.resume_from(view.current_at)
             reflector.progress.resume(view.resource_version)
         elif not await self._exists(informer.kind):
             await self._rest(informer)
@@ -234,7 +255,7 @@ class InformerFactory:
             version = reflector.progress.resumes_at if reflector is not None else ""
             known = informer.statistics()
             if version and known.synced and not known.resting and not known.undecodable:
-                found[resource] = KnownState(informer.store.list(), version)
+                found[resource] = KnownState(informer.store.list(), version, current_at=informer.view.current_at)
             elif known.resting:
                 found[resource] = KnownState((), "", is_absent=True)
         return found

@@ -30,6 +30,8 @@ _log = get_logger(__name__)
 
 # How often informers are looked for that no plugin uses any more.
 LOOK_SECONDS: Final = 60.0
+# Connections of the client for what plugins ask the API server by themselves.
+CONNECTIONS_OF_PLUGINS: Final = 8
 
 # `on_event(event, old, new)`: pods may wake.
 OnEvent = Callable[[ClusterEvent, Any, Any], None]

@@ -9,11 +9,15 @@ a fault comes within `LONGEST_WAIT_SECONDS`, however long the fault or the Retry
 meanwhile is bound within a minute.
 
 A list is bounded in time, silence, bytes and pages, as whatever answers may never end it.
+
+A list at an older version than the last one seen shows that the API server's store went back in time: etcd was restored
+from a backup, or this is another server. Watches of other kinds may have been opened at versions that the new history
+has used again, and then show nothing of what differs; so all kinds are listed again (`InformerFactory`).
 """
 
 import asyncio
 import random
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -21,6 +25,7 @@ import msgspec
 
 from kscheduler.aio import REAL_CLOCK, Backoff, Clock, Slicer
 from kscheduler.api.codec import UndecodableError
+from kscheduler.api.kinds import Kind
 from kscheduler.api.meta import KubeObject
 from kscheduler.client.errors import APIError, ClientError, LineTooLongError, NetworkError, StalledError
 from kscheduler.client.lists import ListDecoder, collector_paused
@@ -60,6 +65,15 @@ _RETRY_AFTER_JITTER = 0.2
 _RARE_LISTS_SECONDS = 60.0
 # Between two tries: twice the cap, or the longest Retry-After or pause after a 403, with their jitter.
 LONGEST_WAIT_SECONDS = 36.0
+
+
+def is_older(version: str, than: str) -> bool:
+    """Whether a version is older than another one of the same kind: numbers that grow (promised since 1.35)."""
+    return version.isdecimal() and than.isdecimal() and (len(version), version) < (len(than), than)
+
+
+def _do_nothing(_kind: Kind, _before: str, _now: str) -> None:
+    """No other kind has to be listed."""
 
 
 class AbsentError(Exception):
@@ -113,8 +127,12 @@ class Reflector(Generic[T]):
         consistent: bool = True,
         watch_list: bool = True,
         inactivity_seconds: float = INACTIVITY_SECONDS,
+        on_older_store: Callable[[Kind, str, str], None] = _do_nothing,
     ) -> None:
-        """`consistent` and `watch_list` as in `Progress`; the generator spreads delays and timeouts."""
+        """`consistent` and `watch_list` as in `Progress`; the generator spreads delays and timeouts.
+
+        `on_older_store` gets the kind, the last version seen and the older one of the list.
+        """
         rng = rng or random.Random()  # noqa: S311  # spreads load, protects nothing
         kind = informer.kind
         self.progress = Progress(rng, field_selector=kind.field_selector, consistent=consistent, watch_list=watch_list)
@@ -140,7 +158,9 @@ class Reflector(Generic[T]):
         )
         """After a watch that leads to a list. One that works for a while, again and again, does not reset it."""
         self._watching: asyncio.Timeout | None = None
+        self._is_listing = False
         self._relist_reason = ""
+        self._on_older_store = on_older_store
 
     async def run(self) -> None:
         """List and watch until cancelled. Raises `AbsentError` after a 404 or 403 and its delay; may be run again."""
@@ -155,7 +175,11 @@ class Reflector(Generic[T]):
         """Make one request; returns what its outcome means."""
         request = self.progress.next_request()
         if request.want is RequestKind.LIST:
-            verdict = await self._list(request)
+            self._is_listing = True
+            try:
+                verdict = await self._list(request)
+            finally:
+                self._is_listing = False
         else:
             verdict = await self._watch_until_relist(request)
             restarts = self._informer.restarts
@@ -165,7 +189,10 @@ class Reflector(Generic[T]):
 
     def relist(self, reason: str) -> None:
         """End the watch and list again, consistently; nothing to do while a list is already in progress."""
-        if self._watching is not None and not self._watching.expired():
+        if self._watching is None:
+            if not self._is_listing and self._informer.has_synced:
+                self.progress.list_again(reason)  # in a pause between two requests
+        elif not self._watching.expired():
             self._relist_reason = reason
             self._watching.reschedule(asyncio.get_running_loop().time())
 
@@ -228,11 +255,14 @@ class Reflector(Generic[T]):
 
     async def _replace(self, objects: Iterable[T], unreadable: list[Undecodable], version: str) -> None:
         reason, relists = self.progress.list_reason, self._informer.relists
+        before = self.progress.resource_version
         await self._informer.replace(objects, unreadable)
         self.progress.listed(version)
         self._informer.resource_version = version
         relists[reason] = relists.get(reason, 0) + 1  # last: who counts lists may take the store for what was listed
         self._informer.heard()
+        if is_older(version, before):
+            self._on_older_store(self._informer.kind, before, version)
 
     # --- watch --------------------------------------------------------------------------------------------------------
 
@@ -266,6 +296,10 @@ class Reflector(Generic[T]):
         except ClientError as error:
             self._closed(was_silent=isinstance(error, StalledError))
             return self._failed(watch, error)
+        except asyncio.CancelledError:
+            # We end it, so its end does not say that it was alive. A list that was asked for follows soon.
+            self._closed(was_silent=not self._relist_reason)
+            raise
         finally:
             self._closed()
         if watch.initial is not None:

@@ -7,6 +7,8 @@ while a watch is open:
 
     list, or data on a watch: current --watch ends--> its age grows --watch open again, or another list--> current
 
+An informer that takes over the store of an earlier one takes over its age.
+
 A watch counts as open after a second, or once it has brought something: one that is opened and ends at once, again and
 again, brings nothing. After a watch that fell silent the age is counted from the last thing it brought, but only
 if it is not open again at once: most often it was quiet.
@@ -29,6 +31,8 @@ OLD_VIEW_SECONDS: Final = 60.0
 _SETTLED_SECONDS: Final = 1.0
 # A watch that has no answer for so long is in trouble: kube-apiserver answers at once, before the first event.
 _UNANSWERED_SECONDS: Final = 2.0
+# How long a watch may take until it counts as open again, if nothing is wrong.
+_REOPENED_SECONDS: Final = _UNANSWERED_SECONDS + _SETTLED_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,18 +64,29 @@ class ViewAge:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._current_at: float | None = None
-        """The last moment at which the store was known to be current; `None` before the first list."""
         self._opened_at: float | None = None
         """When the watch that is open was opened."""
         self._requested_at: float | None = None
         """When a watch that has not been answered yet was asked for."""
         self._retry_at: float | None = None
         self._in_doubt_until = float("-inf")
-        """Until then a watch that fell silent may be open again, as if nothing had been."""
+        """Until then the age counts as 0: a watch that fell silent, or is the next term's, may soon be open again."""
 
     def heard(self) -> None:
         """A list is complete, or the watch has brought something: the store is current."""
         self._current_at = self._clock.monotonic()
+
+    @property
+    def current_at(self) -> float | None:
+        """The last moment at which the store was known to be current; `None` before the first list."""
+        return self._current_at
+
+    def resume_from(self, current_at: float | None) -> None:
+        """The store is that of an earlier informer, and was last known to be current at that time.
+
+        Most often a watch is soon open again, and nothing was missed.
+        """
+        self._current_at, self._in_doubt_until = current_at, self._clock.monotonic() + _REOPENED_SECONDS
 
     def requested(self) -> None:
         """A watch has been asked for, from the version that the store has."""
@@ -84,7 +99,7 @@ class ViewAge:
     def closed(self, *, was_silent: bool = False) -> float:
         """The watch has ended; returns for how many seconds it was open, 0 if it was never answered.
 
-        `was_silent`: nothing came for so long that it may be dead.
+        `was_silent`: nothing came for so long that it may be dead, or we closed it ourselves.
         """
         self._requested_at = None
         if self._opened_at is None:
@@ -94,7 +109,7 @@ class ViewAge:
         if not was_silent and seconds >= _SETTLED_SECONDS:
             self._current_at = now
         if was_silent:
-            self._in_doubt_until = now + _UNANSWERED_SECONDS
+            self._in_doubt_until = now + _REOPENED_SECONDS
         return seconds
 
     def retries_in(self, seconds: float | None) -> None:

@@ -1,4 +1,4 @@
-"""A recorder from settings, and its connection to the parts of a scheduler."""
+"""A recorder from settings, and the state that it records, of the parts of a scheduler."""
 
 import os
 import socket
@@ -11,7 +11,7 @@ from kscheduler.aio.clock import Clock
 from kscheduler.api.kinds import Kind
 from kscheduler.assembly.assembled import Assembly, Informers
 from kscheduler.assembly.plugin_loading import PluginOrigin
-from kscheduler.recorder.flight_recorder import Attempts, FlightRecorder, RecordSettings
+from kscheduler.recorder.flight_recorder import Attempts, FlightRecorder, RecordedState, RecordSettings
 from kscheduler.recorder.redaction import NO_REDACTION, KeyedRedaction
 from kscheduler.recorder.replaying.recorded_configuration import described
 from kscheduler.recorder.segment_thread import SegmentThread, WriteSettings
@@ -34,6 +34,11 @@ def flight_recorder(settings: RecordSettings, clock: Clock) -> FlightRecorder:
     return FlightRecorder(SegmentThread(write, of_thread), clock, of_loop)
 
 
+def tie_name_of(recorder: FlightRecorder | None) -> Callable[[str], str]:
+    """The names that break ties while it records: a recording without names has pseudonyms only, also for a replay."""
+    return str if recorder is None else recorder.redaction.text
+
+
 def _process() -> int:
     """The process's number; in a container, where each is 1, one that is made of the pod's name.
 
@@ -43,14 +48,13 @@ def _process() -> int:
     return process if process > 1 else zlib.crc32(socket.gethostname().encode())
 
 
-def connect(
-    recorder: FlightRecorder,
+def recorded_state_of(
     assembly: Assembly,
     informers: Informers,
     kinds: Sequence[Kind],
     origins: Callable[[], Sequence[PluginOrigin]],
-) -> None:
-    """Let the recorder take snapshots of these parts. `kinds`: those that it hears, in the order of their numbers."""
+) -> RecordedState:
+    """Snapshots of these parts. `kinds`: those that the recorder hears, in the order of their numbers."""
 
     def describe(config: Any) -> Callable[[], Mapping[str, Any]]:
         return partial(described, config, tuple(origins()), has_classes=assembly.has_classes)
@@ -59,7 +63,4 @@ def connect(
         objects = {kind: informers[kind].store.list() for kind in kinds}
         return snapshot_of(assembly, objects, describe(assembly.config), micros, attempts, number).entries
 
-    if recorder.redaction.is_on:
-        assembly.cache.nodes.tie_name = recorder.redaction.text
-    recorder.describe = describe
-    recorder.snapshot = snapshot
+    return RecordedState(describe, snapshot)

@@ -109,8 +109,16 @@ Attempts = Mapping[str, tuple[int, Decided]]
 Snapshot = Callable[[int, Attempts, int], Callable[[], Iterable[Sequence[Any]]]]
 
 
-def nothing(_micros: int, _attempts: Attempts, _number: int) -> Callable[[], Iterable[Sequence[Any]]]:
-    return tuple
+@dataclass(frozen=True, slots=True)
+class RecordedState:
+    """Where a recorder finds what a segment begins with. The scheduler that it describes hears the recorder itself, so
+    it is there only when the recorder starts.
+    """
+
+    describe: Callable[[Any], Any]
+    """From a `LoadedConfig` to what is written of it, or to a function that makes that in the thread."""
+    snapshot: Snapshot
+    """What a new segment begins with."""
 
 
 class FlightRecorder:
@@ -125,10 +133,7 @@ class FlightRecorder:
         self.clock = StepClock(clock, self._note)
         """For the scheduler: stands still within a step."""
         self._step = self.clock.step
-        self.describe: Callable[[Any], Any] = str
-        """From a `LoadedConfig` to what is written of it, or to a function that makes that in the thread."""
-        self.snapshot: Snapshot = nothing
-        """What a new segment begins with; given once all parts are there."""
+        self._state: RecordedState | None = None
         self.redaction = redaction
         self._thread = thread
         self._real = clock
@@ -152,8 +157,9 @@ class FlightRecorder:
 
     # --- its life -----------------------------------------------------------------------------------------------------
 
-    def start(self) -> None:
+    def start(self, state: RecordedState) -> None:
         """Begin the first segment. Nothing was decided yet."""
+        self._state = state
         self._thread.start()
         self._begin_segment()
 
@@ -200,7 +206,8 @@ class FlightRecorder:
         self._outputs, self._is_repaired = [], False
         self._queried.clear()
         self.objects = ObjectPacker(self.redaction)
-        entries = self.snapshot(self.clock.micros, dict(self._under_way), self._attempts)
+        assert self._state is not None  # noqa: S101  # it has been started
+        entries = self._state.snapshot(self.clock.micros, dict(self._under_way), self._attempts)
         self._thread.begin(NewSegment(entries, missing, self._digest.value, self._digest.decisions))
 
     # --- keeping ------------------------------------------------------------------------------------------------------
@@ -448,7 +455,8 @@ class FlightRecorder:
     @hears(ConfigurationApplied)
     def applied(self, event: ConfigurationApplied) -> None:
         """Keep the configuration that decides from now on."""
-        described = self.describe(event.config)
+        assert self._state is not None  # noqa: S101  # it has been started
+        described = self._state.describe(event.config)
         settings = self.redaction.settings(described() if callable(described) else described)
         self.keep((Op.APPLIED, settings, tuple(event.quarantined)))
 

@@ -240,12 +240,14 @@ def cluster_cache(
     where: str = "",
     apis: Sequence[GroupAPI] = (),
     serves: Collection[str] | None = None,
+    unserved: Collection[str] = (),
 ) -> Cache:
     """The cluster in a state cache as the scheduler would fill it, without the judged pod. Raises `ScenarioError`.
 
     `serves`: the scheduler names of its profiles; other schedulers' pods are members of a group once they have a node.
+    `unserved`: the resources of groups that the API server does not have.
     """
-    cache = Cache(gates.behaviours, apis)
+    cache = Cache(gates.behaviours, apis, lambda key: key.resource not in unserved)
     judged = "" if pod is None else pod.key
     for namespace in objects.namespaces:
         cache.counters.set_namespace(namespace)

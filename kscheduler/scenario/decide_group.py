@@ -85,10 +85,11 @@ def decide_group(scenario: GroupScenario, answers: MemberExtenderResults | None 
     if not apis:
         raise ScenarioError(f"{scenario.where}: podGroup: pod groups are off: set the feature gate GenericWorkload")
     served = [profile.scheduler_name for profile in scenario.config.configuration.profiles]
-    cache = cluster_cache(scenario.objects, None, scenario.config.gates, scenario.where, apis, served)
+    cache = cluster_cache(
+        scenario.objects, None, scenario.config.gates, scenario.where, apis, served, scenario.unserved
+    )
     for known in scenario.definitions:
         cache.pod_groups.put(known)
-    cache.pod_groups.is_served = lambda key: key.resource not in scenario.unserved
     ports = scenario_ports(scenario.objects)
     profiles = profiles_at(scenario.where, cache, scenario.config, scenario.plugins, ports)
     members = _members(scenario, cache, profiles)

@@ -66,10 +66,10 @@ class PermitWaits:
         for plugin, waits in self._by_plugin().items():
             held, seconds = waits.longest, self._now() - waits.longest.since
             if seconds >= LONG_SECONDS:
-                yield (
-                    f"{waits.pods} pods wait at Permit for plugin {plugin}, pod {held.pod.key} on node "
-                    f"{held.node_name} longest: {round(seconds)} s"
-                )
+                pods = "1 pod waits" if waits.pods == 1 else f"{waits.pods} pods wait"
+                which = f"pod {held.pod.key} on node {held.node_name}"
+                longest = "" if waits.pods == 1 else " longest"
+                yield f"{pods} at Permit for plugin {plugin}, {which}{longest}: {round(seconds)} s"
 
     def look(self) -> None:
         """Log for which plugins pods have been waiting for long, and where that is over. Called each second."""

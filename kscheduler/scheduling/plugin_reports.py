@@ -23,7 +23,7 @@ from kscheduler.framework.plugin_results import text_of, with_place
 from kscheduler.framework.plugin_time import PLUGIN_TIME
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.scheduling.observations import Observations
-from kscheduler.scheduling.supervision.alarm import TimeBudgetError
+from kscheduler.scheduling.supervision.alarm import overrun_of
 from kscheduler.telemetry.logs import get_logger
 from kscheduler.telemetry.logs.caught import Boundary, count_caught
 from kscheduler.telemetry.logs.storms import Throttle, cause_in, without_values
@@ -104,7 +104,7 @@ class PluginReports:
             return
         count_caught(Boundary.PLUGIN)
         self._observations.plugin_failed(plugin, point)
-        if _is_overrun(failure):
+        if overrun_of(failure) is not None:
             self._observations.plugin_overran(plugin, point)
         first = _first_of(failure)
         own = () if pod is None else (pod.key, pod.uid, pod.name, pod.namespace)
@@ -178,11 +178,6 @@ def _key(pod: PodInfo | None) -> str:
 def _text(failure: BaseException) -> str:
     text = text_of(failure)
     return f"{type(failure).__name__}: {text}" if text else type(failure).__name__
-
-
-def _is_overrun(failure: BaseException) -> bool:
-    """Whether the time budget ended the call; a per-node function's failure is wrapped."""
-    return isinstance(failure, TimeBudgetError) or isinstance(failure.__cause__, TimeBudgetError)
 
 
 def _first_of(failure: BaseException) -> BaseException:

@@ -35,20 +35,10 @@ class FollowedVersion:
         self._parts = parts
         self._reloader = reloader
         self._is_given = is_given
-        self._wanted = ""
-        self._refused = ""
-        """The version that the configuration does not take."""
+        self._to_follow = parts.server_version.to_follow
         self._reason = self._before_refusal = ""
-        """Why not, as it was told, and the version kept."""
-        self._answered = asyncio.Event()
+        """Why a version is not followed, as it was told, and the version kept."""
         self._settled = asyncio.Event()
-        if not is_given:
-            parts.server_version.on_answer = self._learn
-            reloader.wanted_version = lambda: self._refused
-            reloader.on_read = self._answered.set
-            self._wanted = followed(parts.server_version.text) or ""
-            if self._wanted:  # a term before this one has been told
-                self._answered.set()
 
     @property
     def in_force(self) -> str:
@@ -61,11 +51,11 @@ class FollowedVersion:
         reported = self._parts.server_version.text
         if self._is_given:
             return "it was given: --emulated-version, or a program's own configuration"
-        if self._refused:
-            return f"the configuration does not fit Kubernetes {self._refused}: see version_not_followed"
+        if self._to_follow.refused:
+            return f"the configuration does not fit Kubernetes {self._to_follow.refused}: see version_not_followed"
         if followed(reported) is None:
             return "the API server has not reported its version: this is the default"
-        if self._wanted == self.in_force:
+        if self._to_follow.wanted == self.in_force:
             return f"the API server is {reported}"
         return f"the API server is {reported}, and its rules are about to be taken over"
 
@@ -75,21 +65,18 @@ class FollowedVersion:
             return True
         return await finishes_within(self._settled.wait(), FIRST_ANSWER_SECONDS, self._parts.clock)
 
-    def _learn(self, server_version: str) -> None:
-        self._wanted = followed(server_version) or self._wanted
-        self._answered.set()
-
     async def run(self) -> None:
         """Follow until cancelled."""
+        if self._is_given:
+            await asyncio.get_running_loop().create_future()
         while True:
-            await self._answered.wait()
-            self._answered.clear()
-            if not self._wanted:
+            wanted = await self._to_follow.until_due()
+            if not wanted:
                 continue
-            if self._wanted != self.in_force:
-                await self._follow(self._wanted)
-            elif self._refused:
-                self._followed(self._wanted, self._before_refusal)
+            if wanted != self.in_force:
+                await self._follow(wanted)
+            elif self._to_follow.refused:
+                self._followed(wanted, self._before_refusal)
             self._settled.set()
 
     async def _follow(self, version: str) -> None:
@@ -109,13 +96,13 @@ class FollowedVersion:
             self._followed(version, before)
 
     def _followed(self, version: str, before: str) -> None:
-        self._refused = self._reason = self._parts.server_version.not_followed = ""
+        self._to_follow.refused = self._reason = self._parts.server_version.not_followed = ""
         _log.info("version_followed", decides_as=version, before=before)
 
     def _refuse(self, version: str, reason: str) -> None:
-        if (self._refused, self._reason) == (version, reason):
+        if (self._to_follow.refused, self._reason) == (version, reason):
             return  # it was told
-        self._refused, self._reason, self._before_refusal = version, reason, self.in_force
+        self._to_follow.refused, self._reason, self._before_refusal = version, reason, self.in_force
         advice = f"correct the configuration or its feature gates, or give --emulated-version {self.in_force}"
         _log.error("version_not_followed", version=version, decides_as=self.in_force, reason=reason, advice=advice)
         self._parts.server_version.not_followed = f"{version}, but {self.in_force}'s rules apply: {reason}; {advice}"

@@ -368,7 +368,9 @@ class HTTPApp:
             pages["/flagz"] = ServedPage(flagz(self._options.flags))
         if config.gates.enabled("ComponentStatusz"):
             listed = [*pages, "/configz", "/healthz", "/livez", "/metrics", "/readyz", "/statusz", "/version"]
-            pages["/statusz"] = ServedPage(statusz(__version__, self._followed, lambda: listed, self._parts.clock))
+            clock, began = self._parts.clock, self._parts.process_began
+            status = statusz(__version__, self._followed, lambda: listed, clock, began)
+            pages["/statusz"] = ServedPage(status)
         return pages
 
     def _component_config(self) -> bytes:

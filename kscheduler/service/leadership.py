@@ -35,9 +35,13 @@ class EarlierTerm:
     """By resource; the others are listed again."""
     reachability: APIServerReachability
     """An outage goes on."""
+    process_began: float
+    """When the first term began, in monotonic seconds."""
     server_version: str
     """What the API server told last; empty or `unknown`: nothing."""
-    certificate: MadePair | None = None
+    bound: int
+    """How many pods the process has bound so far."""
+    certificate: MadePair | None
     """What the HTTPS port serves where no files are given: it stays the same for clients that have noted it."""
 
 

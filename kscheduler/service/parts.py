@@ -29,7 +29,6 @@ from kscheduler.api.kinds import (
     PODS,
     STORAGE_KINDS,
     WORKLOAD_KINDS,
-    Kind,
 )
 from kscheduler.api.meta import KubeObject
 from kscheduler.assembly import ApplyResult, Assembly, CompiledConfiguration, Ports, group_apis
@@ -46,10 +45,10 @@ from kscheduler.framework.events import ClusterEvent
 from kscheduler.informers.catch_up import CatchUp
 from kscheduler.informers.factory import InformerFactory
 from kscheduler.informers.informer import InformerStatistics
-from kscheduler.informers.plugin_listers import PluginListers
+from kscheduler.informers.plugin_listers import CONNECTIONS_OF_PLUGINS, PluginListers
 from kscheduler.informers.transform import AnnotatedPodTransform
-from kscheduler.recorder.building import connect, flight_recorder
-from kscheduler.recorder.flight_recorder import FlightRecorder, tap
+from kscheduler.recorder.building import flight_recorder, recorded_state_of, tie_name_of
+from kscheduler.recorder.flight_recorder import FlightRecorder, RecordedState, tap
 from kscheduler.scheduling.attempt.binding import BindingWriter
 from kscheduler.scheduling.attempt.retired_plugins import RetiredPlugins
 from kscheduler.scheduling.attempt.volume_writes import VolumeBindingWriter
@@ -70,14 +69,22 @@ from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.stored_workloads import StoredWorkloads
 from kscheduler.scheduling.work.concurrency import AdaptiveLimit
 from kscheduler.scheduling.work.workers import Workers
+from kscheduler.server.tls.serving_contexts import MadePair
 from kscheduler.service.extender_connections import ExtenderConnections
 from kscheduler.service.leadership import EarlierTerm, Leadership, fence_of
 from kscheduler.service.monitors.api_server_monitor import APIServerMonitor
-from kscheduler.service.monitors.hanging_writes import EVENT, PREEMPTION, STATUS_PATCH, HangingWritesMonitor
+from kscheduler.service.monitors.hanging_writes import (
+    EVENT,
+    PREEMPTION,
+    STATUS_PATCH,
+    HangingWritesMonitor,
+    normal_silence,
+)
 from kscheduler.service.monitors.memory_watch import MemoryWatch, cgroup_limit, limit_with_alarm, resident_bytes
 from kscheduler.service.options import Options
 from kscheduler.service.removed_profiles import RemovedProfiles
 from kscheduler.service.server_version import ServerVersion
+from kscheduler.state.cache import Cache
 
 # The resources that the plugins read.
 WATCHED: Final = (NODES, PODS, NAMESPACES, *WORKLOAD_KINDS, *STORAGE_KINDS, POD_DISRUPTION_BUDGETS, *DEVICE_KINDS)
@@ -85,8 +92,6 @@ WATCHED: Final = (NODES, PODS, NAMESPACES, *WORKLOAD_KINDS, *STORAGE_KINDS, POD_
 QUEUED_EVENTS: Final = 10_000
 # The workers adapt between 1 and this many times `parallelism`.
 MAX_WORKERS_PER_PARALLELISM: Final = 4
-# For what plugins ask the API server by themselves.
-CONNECTIONS_OF_PLUGINS: Final = 8
 # Pods whose claim templates are kept: more than are asked about at a time.
 MAX_QUERIED_PODS: Final = 64
 _TEMPLATES_BYTES: Final = 8 * 2**20
@@ -109,6 +114,8 @@ class Parts:
         self.taken = ForeignBindings(self.observations, self.clock, self._may_write)
         self.limit = AdaptiveLimit(self._configuration.parallelism, self._most_workers)
         host, now = host_of(connection.base_url), self.clock.monotonic()
+        self.process_began = earlier.process_began if earlier is not None else now
+        """When its first term began, in monotonic seconds."""
         self.reachability = earlier.reachability if earlier is not None else APIServerReachability(host, now)
         fence = fence_of(options)
         elector = earlier.elector if earlier is not None else None
@@ -147,7 +154,8 @@ class Parts:
         self.exchanging = asyncio.Lock()
         """Held while another configuration is read and taken over: of two at a time one would be lost."""
         self.plugin_listers = PluginListers(self.plugin_client, self.informers, self.clock, self._own_kind_changed)
-        self.flight_recorder = self._build_flight_recorder(options, kinds)
+        self._kinds = kinds
+        self.flight_recorder = self._build_flight_recorder(options)
         """`None`: nothing is recorded."""
         self.extenders = ExtenderConnections(
             PodWriter(self.client, self.clock),
@@ -162,11 +170,14 @@ class Parts:
         )
         deciding_clock = self.clock if self.flight_recorder is None else self.flight_recorder.clock
         self.assembly = Assembly(
-            options.config, options.registry, self._ports(), deciding_clock, on_quarantine=self._quarantine_soon
+            options.config,
+            options.registry,
+            self._ports(),
+            deciding_clock,
+            cache=Cache(serves_group=self._serves_group, tie_name=tie_name_of(self.flight_recorder)),
+            on_quarantine=self._quarantine_soon,
         )
         self.assembly.listen_to(self.informers)
-        if self.flight_recorder is not None:
-            connect(self.flight_recorder, self.assembly, self.informers, kinds, lambda: self.origins)
         queue, scheduler = self.assembly.queue, self.assembly.scheduler
         self.workers = Workers(
             self._most_workers,
@@ -185,7 +196,6 @@ class Parts:
         self.incomplete_waits = IncompleteWaits(
             self.assembly.queue.incomplete_groups, self._groups_version, self.clock.monotonic
         )
-        self.assembly.cache.pod_groups.is_served = self._serves_group
         pods = self.informers.informer(PODS).store.list
         self.removed_profiles = RemovedProfiles(self.assembly.profiles, pods, self.clock.monotonic)
         self.overcommit = self._build_overcommit_keeping(repairs=options.repairs_overcommitted_nodes)
@@ -203,19 +213,33 @@ class Parts:
             work_slots,
             self.clock,
             senders,
-            is_outage=lambda: self.reachability.is_outage(self.clock.monotonic()),
+            is_suspended=lambda: self.has_lost or self.reachability.is_outage(self.clock.monotonic()),
+            last_heard_at=lambda: self.reachability.last_heard_at,
+            normal_silence_seconds=normal_silence(self._configuration.leader_election),
             failures=[client.write_failures for client in clients],
         )
         self.memory = MemoryWatch(resident_bytes, limit, self._plugins_of_users, self.clock)
 
-    def end_of_term(self) -> EarlierTerm:
-        """What the next term begins with. To be called after a lost lease, when everything has ended."""
+    def end_of_term(self, bound: int, certificate: MadePair | None) -> EarlierTerm:
+        """What the next term begins with. To be called after a lost lease, when everything has ended.
+
+        `bound`: pods, by the process; `certificate`: of its HTTPS port.
+        """
         assert self.election is not None  # noqa: S101  # it has lost its lease
         config, registry = self.assembly.config, self.assembly.registry
         options = replace(self._options, config=config, registry=registry, origins=self.origins)
         # A follower that is to hold no cache would hold these objects until it leads.
         views = {} if config.configuration.delay_cache_until_active else self.informers.views()
-        return EarlierTerm(options, self.election.next_term(), views, self.reachability, self.server_version.text)
+        return EarlierTerm(
+            options,
+            self.election.next_term(),
+            views,
+            self.reachability,
+            self.process_began,
+            self.server_version.text,
+            bound,
+            certificate,
+        )
 
     def unserved_groups(self) -> tuple[str, ...]:
         """Kinds of pod groups that are followed and that the API server does not have."""
@@ -348,18 +372,22 @@ class Parts:
             lister=self.plugin_listers.lister,
             client=self.plugin_client,
             extenders=self.extenders,
-            on_arrival=self._wake_worker,
+            wake_worker=self._wake_worker,
             observations=self.observations,
             taken=self.taken,
             log=self.pod_log,
             journal=self.flight_recorder,
         )
 
-    def _build_flight_recorder(self, options: Options, kinds: Sequence[Kind]) -> FlightRecorder | None:
+    def recorded_state(self) -> RecordedState:
+        """Where the flight recorder finds what a segment begins with."""
+        return recorded_state_of(self.assembly, self.informers, self._kinds, lambda: self.origins)
+
+    def _build_flight_recorder(self, options: Options) -> FlightRecorder | None:
         if options.record is None:
             return None
         recorder = flight_recorder(options.record, self.clock)
-        tap(recorder, self.informers, kinds)  # before the handlers that change the state
+        tap(recorder, self.informers, self._kinds)  # before the handlers that change the state
         return recorder
 
     def _wake_worker(self) -> None:

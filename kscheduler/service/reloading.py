@@ -88,10 +88,7 @@ class ConfigReloader:
         self._threads = AbandonableCalls()
         self._has_hung = False
         """The last reading was given up: another is due, whether the files have changed or not."""
-        self.wanted_version: Callable[[], str] = str
-        """The version that is to be followed and is not, or empty; set by who follows."""
-        self.on_read: Callable[[], object] = bool
-        """Called after each reading, whatever became of it."""
+        self._to_follow = parts.server_version.to_follow
         self._requested = asyncio.Event()
         self._results: Counter[ReloadResult] = Counter()
         self._refusal = ""
@@ -133,7 +130,7 @@ class ConfigReloader:
                 with suppress(CallHangsError):  # then the file is read twice, as one that changed meanwhile
                     await self._threads.call(files.note_reading, LOOK_SECONDS)
             await self._reload(source, is_requested=is_requested)
-            self.on_read()
+            self._to_follow.try_again()
 
     async def _until_due(self, source: ConfigSource, files: FileChangeDetector) -> None:
         """Wait until somebody asks, or until a file has changed if they are watched."""
@@ -160,7 +157,7 @@ class ConfigReloader:
 
     async def _exchange(self, source: ConfigSource, *, is_requested: bool, is_first: bool) -> None:
         try:
-            version = self.wanted_version()
+            version = self._to_follow.refused
             if version and await self._exchange_under(source, version):
                 return
             found = await self._read(source, source.read)

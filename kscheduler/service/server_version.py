@@ -7,6 +7,7 @@ a scheduler that refuses to start after an upgrade of the cluster is worse than 
 In a control plane whose API servers are upgraded one by one the answer may go back and forth; each change is one line.
 """
 
+import asyncio
 from collections.abc import Callable, Iterable
 from typing import Final
 
@@ -27,8 +28,35 @@ def _do_nothing() -> None:
     """Nothing depends on it."""
 
 
-def _no_report(_version: str) -> None:
-    """The version is not of interest."""
+class VersionToFollow:
+    """The kube-scheduler version to follow, given the API server's version, and whether the configuration refuses it.
+
+    `ServerVersion` learns of it, `FollowedVersion` puts it in force, and `ConfigReloader` has it tried again.
+    """
+
+    def __init__(self, server_version: str) -> None:
+        self.wanted = followed(server_version) or ""
+        """Empty: it is not known yet."""
+        self.refused = ""
+        """The version that the configuration does not take."""
+        self._is_due = asyncio.Event()
+        if self.wanted:  # an earlier term has learned it
+            self._is_due.set()
+
+    def learn(self, server_version: str) -> None:
+        """The API server has told its version."""
+        self.wanted = followed(server_version) or self.wanted
+        self._is_due.set()
+
+    def try_again(self) -> None:
+        """A configuration was read: it may take the version that was refused."""
+        self._is_due.set()
+
+    async def until_due(self) -> str:
+        """Wait until there is something to follow, or to try again; the version that is wanted, or empty."""
+        await self._is_due.wait()
+        self._is_due.clear()
+        return self.wanted
 
 
 class ServerVersion:
@@ -38,7 +66,7 @@ class ServerVersion:
         self, client: APIClient, clock: Clock, known: str = "", on_change: Callable[[], None] = _do_nothing
     ) -> None:
         """`known`: what this process was told before. `on_change` is called when the answer is another one than before,
-        before `on_answer`.
+        before `to_follow` learns it.
         """
         self._client = client
         self._clock = clock
@@ -47,8 +75,7 @@ class ServerVersion:
         self._warned_of: set[str] = set()
         self.not_followed = ""
         """The version whose rules are not followed although the API server has it, and why; empty: all is well."""
-        self.on_answer: Callable[[str], None] = _no_report
-        """Called with each answer."""
+        self.to_follow = VersionToFollow(known)
         self._on_change = on_change
 
     async def run(self) -> None:
@@ -64,7 +91,7 @@ class ServerVersion:
             self.text = self.text or UNKNOWN_VERSION
             return
         self._take(answer)
-        self.on_answer(answer)
+        self.to_follow.learn(answer)
 
     def _take(self, answer: str) -> None:
         before, self.text = self.text, answer

@@ -16,7 +16,6 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack
-from dataclasses import replace
 from typing import Any, Final
 
 import structlog
@@ -36,6 +35,7 @@ from kscheduler.config.unsupported_settings import unhonoured
 from kscheduler.election import LeaseLostError
 from kscheduler.framework.plugin_time import PLUGIN_TIME
 from kscheduler.scheduling.attempt_events import SchedulingBegan
+from kscheduler.scheduling.background.refreshed_plugins import FIRST_DATA_SECONDS
 from kscheduler.scheduling.extenders.addresses import unusable_extenders
 from kscheduler.server import Server
 from kscheduler.server.serving import LOOPBACK
@@ -63,8 +63,6 @@ _Phase = Callable[[asyncio.Event], Awaitable[None]]
 DRAIN_SECONDS: Final = 10.0
 FLUSH_EVENTS_SECONDS: Final = 2.0
 FLUSH_PATCHES_SECONDS: Final = 2.0
-# How long the first decision waits for plugins that fetch data of their own.
-FIRST_DATA_SECONDS: Final = 5.0
 # When the first line about a slow sync is logged; further lines come each minute.
 SYNC_WARNING_SECONDS: Final = 10.0
 SYNC_REPEAT_SECONDS: Final = 60.0
@@ -90,7 +88,7 @@ class App:
         self._is_first_term = earlier is None
         certificate = earlier.certificate if earlier is not None else None
         self.http_app = HTTPApp(options, connection, self.parts, self.reloader, of_login, certificate)
-        self.service_log = ServiceLog(self.parts)
+        self.service_log = ServiceLog(self.parts, earlier.bound if earlier is not None else 0)
 
     @property
     def server(self) -> Server:
@@ -100,7 +98,8 @@ class App:
     def end_of_term(self) -> EarlierTerm:
         """What the next term of this process begins with; after `run` has lost the lease."""
         login = self.http_app.login
-        return replace(self.parts.end_of_term(), certificate=login.contexts.made if login is not None else None)
+        certificate = login.contexts.made if login is not None else None
+        return self.parts.end_of_term(self.service_log.bound, certificate)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve and schedule until `stop` is set; then end in order. Raises `LeaseLostError` after a lost election."""
@@ -265,7 +264,7 @@ class App:
         recorder = self.parts.flight_recorder
         if recorder is None:
             return ()
-        recorder.start()
+        recorder.start(self.parts.recorded_state())
         return (BackgroundService("flight recorder", recorder.run, recorder.stop),)
 
     def _claims_service(self) -> tuple[BackgroundService, ...]:

@@ -61,8 +61,10 @@ def counts_of(observations: Observations) -> Counts:
 class ServiceLog:
     """Writes the lines of a service."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Parts, bound_before: int = 0) -> None:
+        """`bound_before`: in earlier terms of the process."""
         self._parts = parts
+        self._bound_before = bound_before
         self._clock: Clock = parts.clock
         self._began = parts.clock.monotonic()
         self._stopping_at: float | None = None
@@ -102,9 +104,14 @@ class ServiceLog:
             "stopped",
             reason=reason,
             seconds=round(now - (self._stopping_at or now), 3),
-            uptime_seconds=round(now - self._began, 3),
-            bound=counts_of(self._parts.observations).bound,
+            uptime_seconds=round(now - self._parts.process_began, 3),
+            bound=self.bound,
         )
+
+    @property
+    def bound(self) -> int:
+        """How many pods the process has bound."""
+        return self._bound_before + counts_of(self._parts.observations).bound
 
     def term_ended(self, reason: str) -> None:
         """Log that all that a lost lease has ended has ended, and that the process goes on."""

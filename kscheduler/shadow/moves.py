@@ -4,15 +4,13 @@ Each method changes the cache and returns what undoes it, or `None` where there 
 before anybody awaits.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from kscheduler.api.core import Node, Pod
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.shadow.change_buffer import BufferedChange
-from kscheduler.state.cache import Cache
+from kscheduler.state.cache import Cache, Undo
 
-Undo = Callable[[], None]
 # Where a pod stood in the other's queue: its priority below zero, and its number in the order of arrival.
 Rank = tuple[int, int]
 
@@ -53,7 +51,7 @@ class BoundPod(Move):
         """The pod does not count yet."""
         uid = self.uid
         absent.add(uid)
-        return _lifted(cache, uid) if cache.node_of(uid) else None
+        return cache.lift_pod_in_order(uid) if cache.node_of(uid) else None
 
     def bring_forward(self, cache: Cache) -> Undo | None:
         """The pod counts already, as after the decision."""
@@ -69,19 +67,6 @@ class BoundPod(Move):
                 cache.nominator.nominate(nomination[1], nomination[0])
 
         return undo
-
-
-def _lifted(cache: Cache, uid: str) -> Undo:
-    node_name = cache.node_of(uid)
-    info = cache.node_info(node_name)
-    order = list(info.pods) if info is not None else []
-    put_back = cache.lift_pod(uid)
-
-    def undo() -> None:
-        put_back()
-        cache.restore_order(node_name, order)
-
-    return undo
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,7 +86,7 @@ class Arrival(Move):
         """The pod does not count yet."""
         uid = PodInfo(self.pod).uid
         absent.add(uid)
-        return _lifted(cache, uid) if cache.node_of(uid) else None
+        return cache.lift_pod_in_order(uid) if cache.node_of(uid) else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

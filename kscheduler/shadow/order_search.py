@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from kscheduler.shadow.comparison import Order
-from kscheduler.shadow.moves import BoundPod, Move, Rank, Undo
-from kscheduler.state.cache import Cache
+from kscheduler.shadow.moves import BoundPod, Move, Rank
+from kscheduler.state.cache import Cache, Undo
 
 # Views for one pod.
 MAX_TRIES: Final = 800

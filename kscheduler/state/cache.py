@@ -20,15 +20,19 @@ from dataclasses import dataclass
 
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.releases import BEHAVIOURS, VERSION, Behaviours
+from kscheduler.framework.cluster.pod_groups import GroupKey
 from kscheduler.framework.nodes.node_info import NodeInfo
 from kscheduler.framework.nodes.node_table import NodeTable
 from kscheduler.framework.pods.pod_info import PodInfo, WholeResizePodInfo
 from kscheduler.state.devices.device_table import DeviceTable
 from kscheduler.state.group_apis import GroupAPI
 from kscheduler.state.nominator import NominatedColumns, NominatedPods
-from kscheduler.state.pod_groups import PodGroupTable
+from kscheduler.state.pod_groups import PodGroupTable, every_group_served
 from kscheduler.state.storage.volumes import VolumeTable
 from kscheduler.state.topology.counters import TopologyCounts
+
+# What takes a change of the cache back that was made for a trial. To be called before anybody awaits.
+Undo = Callable[[], None]
 
 
 @dataclass(slots=True)
@@ -54,9 +58,16 @@ class CacheStatistics:
 class Cache:
     """Nodes, pods and the columns made of them. Implements `framework.handle.ClusterView`."""
 
-    def __init__(self, behaviours: Behaviours = BEHAVIOURS[VERSION], group_apis: Sequence[GroupAPI] = ()) -> None:
+    def __init__(
+        self,
+        behaviours: Behaviours = BEHAVIOURS[VERSION],
+        group_apis: Sequence[GroupAPI] = (),
+        serves_group: Callable[[GroupKey], bool] = every_group_served,
+        tie_name: Callable[[str], str] = str,
+    ) -> None:
+        """`serves_group`: whether the API server has the kind of a group. `tie_name`: the name that breaks ties."""
         self._pod_info = _pod_info_of(behaviours)
-        self.nodes = NodeTable()
+        self.nodes = NodeTable(tie_name)
         self.counters = TopologyCounts(self.nodes)
         """Counts of pods per row. The cache updates the pods, the handler of namespaces their labels."""
         self.volumes = VolumeTable(self.nodes)
@@ -68,7 +79,7 @@ class Cache:
         self.nominator.nominates_gated_pods = behaviours.nominates_gated_pods
         self.nominated = NominatedColumns(self.nodes, self.nominator)
         """The nominated pods by row, for cycles that must leave room for them."""
-        self.pod_groups = PodGroupTable(group_apis)
+        self.pod_groups = PodGroupTable(group_apis, serves_group)
         """Pod groups. The cache moves members between states, the handlers of pods and groups do the rest."""
         self._infos: dict[str, NodeInfo] = {}
         self._pods: dict[str, _PodState] = {}
@@ -278,7 +289,7 @@ class Cache:
 
     # --- trials -------------------------------------------------------------------------------------------------------
 
-    def lift_pod(self, uid: str) -> Callable[[], None]:
+    def lift_pod(self, uid: str) -> Undo:
         """Take a pod off its node for a trial that ends before anybody awaits. Returns what puts it back, once.
 
         Its group still counts it. Raises `KeyError` if the pod counts nowhere.
@@ -293,6 +304,19 @@ class Cache:
                 self._assumed[uid] = state
 
         return put_back
+
+    def lift_pod_in_order(self, uid: str) -> Undo:
+        """As `lift_pod`; what puts it back restores the order of the node's pods, which breaks ties."""
+        node_name = self.node_of(uid)
+        info = self._infos.get(node_name)
+        order = list(info.pods) if info is not None else []
+        put_back = self.lift_pod(uid)
+
+        def put_in_order() -> None:
+            put_back()
+            self.restore_order(node_name, order)
+
+        return put_in_order
 
     def restore_order(self, node_name: str, uids: Sequence[str]) -> None:
         """The pods of a node in this order again, after a trial: it decides between victims that are equal."""

@@ -149,7 +149,8 @@ class _Members:
 _NO_MEMBERS = _Members()
 
 
-def _is_served(_: GroupKey) -> bool:
+def every_group_served(_: GroupKey) -> bool:
+    """The API server has all kinds of pod groups that are followed."""
     return True
 
 
@@ -160,7 +161,10 @@ def _have_composites(apis: Sequence[GroupAPI]) -> bool:
 class PodGroupTable:
     """Groups and members. Implements `framework.cluster.pod_groups.PodGroupView`."""
 
-    def __init__(self, apis: Sequence[GroupAPI] = ()) -> None:
+    def __init__(
+        self, apis: Sequence[GroupAPI] = (), is_served: Callable[[GroupKey], bool] = every_group_served
+    ) -> None:
+        """`is_served`: whether the API server has the kind of a group."""
         self.apis = tuple(apis)
         """Those that are followed; none: groups are off."""
         self._has_composites = _have_composites(self.apis)
@@ -170,8 +174,7 @@ class PodGroupTable:
         self._members: dict[GroupKey, _Members] = {}
         self._namesakes: dict[str, set[GroupKey]] = {}
         """By name the groups that the watch has shown."""
-        self.is_served: Callable[[GroupKey], bool] = _is_served
-        """Whether the API server has the kind of a group."""
+        self._is_served = is_served
 
     def follow(self, apis: Sequence[GroupAPI]) -> None:
         """Look for groups in these APIs from now on; before anything is in the table."""
@@ -199,7 +202,7 @@ class PodGroupTable:
 
     def absence(self, key: GroupKey) -> str:
         """How a group is missing, with groups of the same name that are there."""
-        return absence_of(key, self._namesakes.get(key.name, ()), is_served=self.is_served(key))
+        return absence_of(key, self._namesakes.get(key.name, ()), is_served=self._is_served(key))
 
     def root_of(self, key: GroupKey) -> GroupKey | None:
         """The group at the top of the tree; `None`: the tree is not whole, or too deep."""

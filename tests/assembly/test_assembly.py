@@ -111,7 +111,7 @@ def test_the_environment_switches_classes_off_altogether(word: str, monkeypatch:
 
 def test_pre_enqueue_is_measured_and_arrivals_wake_a_worker() -> None:
     woken: list[str] = []
-    assembly = assembled(Ports(on_arrival=lambda: woken.append("worker")))
+    assembly = assembled(Ports(wake_worker=lambda: woken.append("worker")))
     assembly.queue.add(pod_info("p"), assembly.clock.time())
     assert woken == ["worker"]
     observations = assembly.ports.observations

@@ -110,7 +110,7 @@ def test_what_another_followed_version_takes_is_no_mistake(
 
 def test_check_says_what_holds_where(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "config.yaml"
-    path.write_text(f"{HEAD}profiles: [{{schedulerName: x, {POST_FILTER}}}]\n")
+    path.write_text(f"{HEAD}leaderElection: {{leaderElect: false}}\nprofiles: [{{schedulerName: x, {POST_FILTER}}}]\n")
     assert main(["config", "check", str(path)]) == 0
     said = capsys.readouterr()
     assert said.out == f"{path}: can be used with Kubernetes 1.37 only; it schedules for x\n"

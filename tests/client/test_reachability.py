@@ -221,3 +221,56 @@ def test_what_metrics_are_reported(api_server: APIServerReachability) -> None:
     assert set(outages) == set(Cause) - {"throttled"}, "all of them from the start, so that a rate sees the first one"
     api_server.succeeded(16.0)
     assert api_server.statistics(16.0).unreachable_seconds == 0
+
+
+def test_an_outage_begins_with_the_request_that_failed_and_not_with_its_end(api_server: APIServerReachability) -> None:
+    api_server.heard(10.0)
+    api_server.failed(TimeoutError("no answer in time"), 25.0, sent_at=20.0)
+    assert not api_server.is_outage(26.0), "it is in doubt for two seconds after the notice, however long that took"
+    assert api_server.statistics(27.0).unreachable_seconds == 7.0
+    api_server.failed(TimeoutError("no answer in time"), 42.0, sent_at=12.0)
+    assert api_server.statistics(42.0).unreachable_seconds == 30.0, "a request with a longer timeout was sent before"
+    api_server.lines(42.0)
+    api_server.succeeded(60.0)
+    assert [line.fields["seconds"] for line in api_server.lines(60.0)] == [48]
+
+
+def test_an_outage_begins_after_the_last_sign_of_life(api_server: APIServerReachability) -> None:
+    """A request that hangs at a webhook has nothing to do with it."""
+    api_server.heard(20.0)
+    api_server.failed(TimeoutError("no answer in time"), 31.0, sent_at=1.0)
+    assert not api_server.is_outage(32.0)
+    assert api_server.statistics(33.0).unreachable_seconds == 13.0
+    api_server.succeeded(34.0)
+    api_server.refused(refusal(401), 40.0)
+    api_server.failed(TimeoutError("no answer in time"), 45.0, sent_at=38.0)
+    assert api_server.statistics(47.0).unreachable_seconds == 7.0
+
+
+def test_a_request_that_its_sender_gave_up_is_no_failure_and_dates_the_outage(
+    api_server: APIServerReachability,
+) -> None:
+    """A lease is renewed every two seconds; each renewal is given up before any other request fails."""
+    api_server.given_up(sent_at=1.0, now=6.0)
+    api_server.given_up(sent_at=6.0, now=11.0)
+    assert not api_server.is_in_trouble(11.0)
+    api_server.failed(TimeoutError("no answer in time"), 15.0, sent_at=10.0)
+    assert api_server.statistics(17.0).unreachable_seconds == 16.0
+    api_server.succeeded(18.0)
+    api_server.failed(TimeoutError("no answer in time"), 35.0, sent_at=30.0)
+    assert api_server.statistics(37.0).unreachable_seconds == 7.0, "of the outage before it says nothing"
+
+
+def test_of_the_requests_given_up_the_one_sent_first_dates_the_outage(api_server: APIServerReachability) -> None:
+    api_server.given_up(sent_at=6.0, now=9.0)
+    api_server.given_up(sent_at=4.0, now=14.0)
+    api_server.failed(TimeoutError("no answer in time"), 15.0, sent_at=10.0)
+    assert api_server.statistics(17.0).unreachable_seconds == 13.0
+
+
+def test_a_request_that_was_cancelled_at_once_says_nothing_about_the_api_server(
+    api_server: APIServerReachability,
+) -> None:
+    api_server.given_up(sent_at=1.0, now=2.9)
+    api_server.failed(ConnectionRefusedError("refused"), 60.0, sent_at=60.0)
+    assert api_server.statistics(62.0).unreachable_seconds == 2.0

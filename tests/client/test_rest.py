@@ -5,12 +5,14 @@ import socket
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 
 from kscheduler.aio import TokenBucket, VirtualClock
 from kscheduler.client.access.connection import Connection, plain_connection
 from kscheduler.client.access.credentials import TokenFile
 from kscheduler.client.errors import (
     APIError,
+    ForeignResponseError,
     NetworkError,
     NotSentError,
     StalledError,
@@ -273,6 +275,51 @@ async def test_a_silent_stream_is_no_outage() -> None:
         with pytest.raises(StalledError):
             await read_to_the_end(client, inactivity_seconds=0.05)
     assert [*reachability.lines(clock.monotonic() + 5.0)] == []
+
+
+async def test_an_outage_is_as_long_as_the_first_request_has_had_no_answer() -> None:
+    clock = VirtualClock()
+    reachability = APIServerReachability("api.example:6443", clock.monotonic())
+    async with (
+        scripted_server(stall, stall) as server,
+        APIClient(plain_connection(server.url), clock=clock, reachability=reachability) as client,
+    ):
+        renewal = asyncio.create_task(client.put("/lease", b"{}"))
+        await asyncio.sleep(0.1)
+        await clock.advance(5.0)
+        renewal.cancel()
+        await asyncio.wait({renewal})
+        with pytest.raises(StalledError):
+            await client.get("/readyz", retries=0, timeout_seconds=0.1)
+    await clock.advance(2.0)
+    assert reachability.statistics(clock.monotonic()).unreachable_seconds == 7.0
+
+
+@pytest.mark.parametrize("is_watch", [False, True], ids=["request", "watch"])
+@pytest.mark.parametrize(("status", "failure"), [(200, ForeignResponseError), (500, APIError)])
+async def test_an_answer_that_comes_late_and_is_none_dates_the_outage_too(
+    status: int, failure: type[Exception], *, is_watch: bool
+) -> None:
+    """A page of a load balancer, for example."""
+    clock, is_due = VirtualClock(), asyncio.Event()
+    reachability = APIServerReachability("api.example:6443", clock.monotonic())
+
+    async def late(_request: web.Request) -> web.StreamResponse:
+        await is_due.wait()
+        return web.Response(body=b"<html>", status=status, content_type="text/html")
+
+    async with (
+        scripted_server(late) as server,
+        APIClient(plain_connection(server.url), clock=clock, reachability=reachability) as client,
+    ):
+        asked = asyncio.create_task(read_to_the_end(client) if is_watch else client.get("/api", retries=0))
+        await asyncio.sleep(0.1)
+        await clock.advance(5.0)
+        is_due.set()
+        with pytest.raises(failure):
+            await asked
+    await clock.advance(2.0)
+    assert reachability.statistics(clock.monotonic()).unreachable_seconds == 7.0
 
 
 async def test_a_stream_that_is_cut_is_a_network_error() -> None:

@@ -24,6 +24,20 @@ def test_defaults_warn_of_nothing_written_out_or_not() -> None:
     assert unhonoured(load_bytes(dump_default().encode(), "f")) == ()
 
 
+@pytest.mark.parametrize(
+    ("text", "warns"),
+    [
+        ("profiles: [{schedulerName: mine}]", True),
+        ("leaderElection: {resourceNamespace: mine}\nprofiles: [{schedulerName: mine}]", False),
+        ("leaderElection: {resourceName: mine}\nprofiles: [{schedulerName: mine}]", False),
+        ("leaderElection: {leaderElect: false}\nprofiles: [{schedulerName: mine}]", False),
+        ("profiles: [{schedulerName: mine}, {schedulerName: default-scheduler}]", False),
+    ],
+)
+def test_the_lease_of_kube_scheduler_warns_where_kube_scheduler_is_not_replaced(text: str, warns: bool) -> None:
+    assert paths(text) == (["leaderElection.resourceName"] if warns else [])
+
+
 @pytest.mark.parametrize("elects", ["true", "false"])
 def test_leader_election_is_honoured_with_all_its_fields(elects: str) -> None:
     fields = f"leaderElect: {elects}, retryPeriod: 3s, resourceName: x, leaseDuration: 20s, renewDeadline: 12s"
@@ -38,8 +52,8 @@ def test_leader_election_is_honoured_with_all_its_fields(elects: str) -> None:
         ("extenders: [{urlPrefix: x}, {urlPrefix: z, filterVerb: f}]", ["extenders[0]"]),
         ("extenders: []", []),
         ("extenders: [{urlPrefix: '', bindVerb: b}]", ["extenders[0].urlPrefix"]),
-        ("profiles: [{schedulerName: ' '}]", ["profiles[0].schedulerName"]),
-        ("profiles: [{schedulerName: a b}]", ["profiles[0].schedulerName"]),
+        ("leaderElection: {resourceName: a}\nprofiles: [{schedulerName: ' '}]", ["profiles[0].schedulerName"]),
+        ("leaderElection: {resourceName: a}\nprofiles: [{schedulerName: a b}]", ["profiles[0].schedulerName"]),
         ("profiles: [{pluginConfig: [{name: ''}]}]", ["profiles[0].pluginConfig[0].name"]),
         (
             "profiles: [{plugins: {score: {disabled: [{name: NodeName}, {name: ''}, {name: '*'}]}}}]",
@@ -179,7 +193,8 @@ def test_a_token_that_a_policy_sends_unencrypted_warns(entry: str, path: str) ->
     name = "LoadAware" if "LoadAware" in entry else "ExternalScore"
     queries = entry.replace("{url", "{cpuQuery: c, memoryQuery: m, url") if name == "LoadAware" else entry
     plugins = f"plugins: {{score: {{enabled: [{{name: {name}}}]}}}}"
-    text = HEAD + f"profiles: [{{schedulerName: s, {plugins}, pluginConfig: [{queries}]}}]"
+    lease = "leaderElection: {resourceName: s}"
+    text = f"{HEAD}{lease}\nprofiles: [{{schedulerName: s, {plugins}, pluginConfig: [{queries}]}}]"
     where = f"profiles[0].pluginConfig[0].{path}"
     expected = [
         f"{where}.bearerTokenFile: the token is sent unencrypted: url begins with http://",

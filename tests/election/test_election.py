@@ -12,8 +12,9 @@ from kscheduler.aio.clock import VirtualClock
 from kscheduler.aio.tasks import BackgroundService, running
 from kscheduler.client.errors import FencedError, NetworkError
 from kscheduler.election import LeaseLostError, Role
+from kscheduler.election.announcements import Announcements
 from kscheduler.election.lease import LeaseRecord, StoredLease
-from tests.election.stand_ins import Candidate, LeaseServer, candidate, refusal
+from tests.election.stand_ins import Candidate, LeaseServer, RecordedRun, candidate, refusal
 
 Lines = list[dict[str, object]]
 
@@ -478,3 +479,11 @@ async def test_a_leader_whose_last_renewal_found_nobody_is_reported_to_look_at_t
             await keep
     (lost,) = (line for line in lines if line["event"] == "lease_lost")
     assert "is kube-apiserver up" in str(lost["advice"])
+
+
+async def test_there_is_never_less_than_no_time_left(clock: VirtualClock, server: LeaseServer, lines: Lines) -> None:
+    """A renewal is given up at the end of the time that it has, and a little later."""
+    announcements = Announcements("ns", "x", "a", RecordedRun(), "profile", clock)
+    for left in (0.04, -0.0004, -3.0):
+        announcements.not_renewed(NetworkError("no answer"), left)
+    assert [str(line["seconds_left"]) for line in lines] == ["0.0"] * 3

@@ -60,14 +60,14 @@ def test_who_turned_nodes_down_is_named_with_its_file_and_line(
 ) -> None:
     text = explained(tmp_path, capsys, PLUGINS)
     file = tmp_path / "mine.py"
-    assert f"SameTeam rejected 1 node (your plugin: {file}:{line_of('@plugin')})" in text
+    assert f"SameTeam rejected 1 node (your plugin: {file}:{line_of('def filter(pod, node')})" in text
     assert f"Columns rejected 1 node (your plugin: {file}:{line_of('def filter(self')})" in text
     assert "gives no reason for its code 1" in text
     main(["explain", "--from", str(tmp_path / "cluster.yaml"), "--plugin", str(file), "-o", "json"])
     tree = json.loads(capsys.readouterr().out)
     assert_valid(tree)
     assert {each["plugin"]: each["source"] for each in tree["rejections"]} == {
-        "SameTeam": f"{file}:{line_of('@plugin')}",
+        "SameTeam": f"{file}:{line_of('def filter(pod, node')}",
         "Columns": f"{file}:{line_of('def filter(self')}",
     }
     text = explained(tmp_path, capsys, PLUGINS, never="true")

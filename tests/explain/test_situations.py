@@ -202,7 +202,7 @@ async def test_a_condition_that_no_longer_holds_is_reported_as_an_earlier_try(
     explanation = await explained(capsys, pod, *OURS)
     words = " ".join(explanation.text.split())
     assert "condition PodScheduled=False (Unschedulable) since 2026-11-22T10:00:00Z: 0/1 nodes are" in words
-    assert "it would fit now, so the condition is from an earlier attempt" in words
+    assert "it would fit now: the condition is from an earlier attempt, or from a scheduler with other plugins" in words
 
 
 async def test_a_pod_that_is_expected_on_a_node_may_wait_for_permit(capsys: pytest.CaptureFixture[str]) -> None:

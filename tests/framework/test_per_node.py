@@ -3,6 +3,7 @@
 import math
 import textwrap
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from kscheduler.framework.nodes.node_info import NodeInfo
 from kscheduler.framework.nodes.node_table import NodeTable
 from kscheduler.framework.per_node import PerNodeFilter, PerNodeScore, PluginDeclarationError, plugin
 from kscheduler.framework.per_node_declaration import EXAMPLE
-from kscheduler.framework.plugin_results import WrongAnswerError, shown
+from kscheduler.framework.plugin_results import WrongAnswerError, place_in_file, shown
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.registry import DuplicatePluginError, Registry
 from kscheduler.framework.status import Code
@@ -278,3 +279,35 @@ def test_two_plugins_of_one_name_are_reported_who_was_first() -> None:
 def test_what_builds_nothing_is_not_registered() -> None:
     with pytest.raises(TypeError, match="is no factory"):
         Registry().register("Mine", None)  # type: ignore[arg-type]
+
+
+def test_the_place_of_a_function_is_that_of_the_text_which_was_loaded(tmp_path: Path) -> None:
+    """Its file may be changed before a profile is built with it."""
+    path = tmp_path / "mine.py"
+    path.write_text(
+        "from kscheduler.framework.per_node import plugin\n\n"
+        "@plugin(\n    'Mine',\n)\ndef score(pod, node):\n    return 1\n"
+    )
+    names: dict[str, Any] = {}
+    exec(compile(path.read_text(), str(path), "exec"), names)
+    path.write_text("# nothing\n" * 20)
+    mine = names["score"]
+    assert mine(None, ANY_HANDLE).written_at == f"{path}:6"
+    assert f"{path}:6" in repr(mine)
+
+
+@pytest.mark.parametrize("returned", [None, math.nan])
+def test_a_wrong_result_is_located_at_the_function_and_not_at_its_decorator(returned: Any) -> None:
+    @plugin(
+        "Mine",
+    )
+    def score(pod: PodInfo, node: NodeInfo) -> int:
+        return returned  # type: ignore[no-any-return]
+
+    nodes = table("a")
+    mine: Any = score(None, ANY_HANDLE)
+    with pytest.raises(WrongAnswerError) as wrong:
+        mine.score(CycleState(), pod_info("p"), nodes, nodes.rows())
+    file, _, line = wrong.value.written_at.rpartition(":")
+    assert Path(file).read_text().splitlines()[int(line) - 1].strip().startswith("def score(")
+    assert place_in_file(wrong.value) == f"test_per_node.py:{line}"

@@ -6,8 +6,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
+import structlog
 
-from kscheduler.aio import BackgroundService, RealClock, running
+from kscheduler.aio import BackgroundService, RealClock, VirtualClock, running
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.kinds import NODES, PODS
 from kscheduler.api.meta import Condition
@@ -176,3 +177,52 @@ async def test_events_reach_the_server_and_repetitions_are_a_series() -> None:
         (event,) = [one for one in events if one["regarding"]["name"] == "a"]
         assert (event["note"], event["series"]["count"]) == ("0/1 nodes are available", 2)
         assert recorder.statistics().failed == 0
+
+
+async def test_what_goes_on_from_an_earlier_informer_is_as_old_as_that_one_until_its_watch_is_open() -> None:
+    """A leader that loses its lease to a frozen API server: no watch of the next term would be down otherwise."""
+    clock = VirtualClock()
+    async with EmbeddedAPIServer(seed=1) as server, APIClient(plain_connection(server.url)) as client:
+        earlier = InformerFactory(client, (NODES,), clock=clock)
+        async with running(BackgroundService("informers", earlier.run)):
+            assert await earlier.wait_for_sync(10) == ()
+            heard = clock.monotonic()
+            await clock.advance(20.0)  # of a quiet watch, or of one whose server is frozen
+        server.faults.add(InjectedFault("delay", seconds=600.0))
+        later = InformerFactory(client, (NODES,), clock=clock, views=earlier.views())
+        async with running(BackgroundService("informers", later.run)):
+            assert await later.wait_for_sync(10) == ()
+            assert later[NODES].statistics().view.age_seconds == 0.0, "it may be open again at once"
+            await clock.advance(50.0)
+            (found,) = later.statistics()
+            assert found.view.age_seconds == clock.monotonic() - heard == 70.0
+            assert found.down_text.startswith("no watch for 70 s: no answer")
+            assert later.old_views() is not None
+
+
+async def test_all_kinds_are_listed_again_where_one_shows_that_the_store_went_back_in_time() -> None:
+    """Etcd was restored: the watch of pods goes on at a version that the new history has used for something else."""
+    async with EmbeddedAPIServer(seed=1) as first, APIClient(plain_connection(first.url)) as client:
+        harness = Stack(first, client, watch_list=False)
+        await harness.create_pod("lost")
+        async with running(BackgroundService("informers", harness.factory.run)):
+            assert await harness.factory.wait_for_sync(10) == ()
+            for number in range(30):
+                await harness.create_node(f"n{number}")
+            async with asyncio.timeout(10):
+                while len(harness.factory[NODES].store) < 30:  # noqa: ASYNC110  of nodes nobody tells here
+                    await asyncio.sleep(0.01)
+            port = int(first.url.rpartition(":")[2])
+            second = EmbeddedAPIServer(seed=2)
+            await first.aclose()
+            await second.start(port=port)
+            try:
+                with structlog.testing.capture_logs() as lines:
+                    for name in ("a", "b"):
+                        await harness.create_pod(name)
+                    await harness.seen.until(harness.factory, {"a": "", "b": ""})
+                    assert harness.factory[NODES].store.list() == []
+                (told,) = [line for line in lines if line["event"] == "api_server_store_older"]
+                assert (told["resource"], int(told["version"]) < int(told["before"])) == ("nodes", True)
+            finally:
+                await second.aclose()

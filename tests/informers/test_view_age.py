@@ -79,3 +79,17 @@ async def test_it_says_when_the_next_try_comes() -> None:
     assert view.statistics().retry_seconds == 7.0
     view.retries_in(None)
     assert view.statistics().retry_seconds is None
+
+
+async def test_the_view_of_an_earlier_term_is_not_old_while_its_watch_is_opened_again() -> None:
+    """An answer may take two seconds, and a watch that brings nothing counts as open a second later."""
+    clock = VirtualClock()
+    await clock.advance(100.0)
+    view = ViewAge(clock)
+    view.resume_from(20.0)
+    view.requested()
+    await clock.advance(1.9)
+    view.opened()
+    for _ in range(50):
+        await clock.advance(0.1)
+        assert view.statistics().age_seconds == 0.0

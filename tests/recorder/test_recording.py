@@ -21,7 +21,7 @@ from kscheduler.recorder import flight_recorder as recorder_module
 from kscheduler.recorder import segment_thread
 from kscheduler.recorder.building import flight_recorder
 from kscheduler.recorder.entries import Op
-from kscheduler.recorder.flight_recorder import FlightRecorder, RecordSettings
+from kscheduler.recorder.flight_recorder import FlightRecorder, RecordedState, RecordSettings
 from kscheduler.recorder.packing import ObjectPacker
 from kscheduler.recorder.replaying.replay import last_run_of, runs_of
 from kscheduler.recorder.segments import SegmentReader, room_for, segment_path, segments_in
@@ -82,14 +82,16 @@ async def test_times_are_right_in_every_segment_whatever_steps_nobody_recorded(t
     """A step that nothing came of is in the file only as a time; that of a new segment is in its snapshot."""
     clock = VirtualClock(start=1000.0)
     recorder = flight_recorder(RecordSettings(tmp_path), clock)
-    recorder.describe = lambda _config: {}
-    recorder.snapshot = lambda micros, _attempts, _number: lambda: [(Op.SNAPSHOT, "configuration", {}, micros, [])]
+    state = RecordedState(
+        lambda _config: {},
+        lambda micros, _attempts, _number: lambda: [(Op.SNAPSHOT, "configuration", {}, micros, [])],
+    )
 
     async def step(seconds: float) -> None:
         await clock.advance(seconds)
         recorder.step_began(STEP_BEGAN)
 
-    recorder.start()
+    recorder.start(state)
     expected = []
     for _ in range(2):
         await step(1.5)

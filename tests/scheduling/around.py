@@ -139,6 +139,7 @@ class SchedulerHarness(InMemoryCluster):
         self.handlers = assembly.handlers
         self.limit = AdaptiveLimit(limit, limit)
         self.workers = Workers(workers, self.queue, self.scheduler, self.limit, self.clock)
+        self.wake = self.workers.wake
 
     def add(self, *pods: Pod) -> None:
         """Put pods that need a node into the store and the queue."""

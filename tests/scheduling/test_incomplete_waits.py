@@ -107,7 +107,7 @@ def test_a_group_of_the_same_name_elsewhere_is_reported_and_so_is_a_kind_that_is
     for key in (elsewhere, volcano):
         table.remove(key)
     assert why() == ""
-    table.is_served = lambda key: key.api != "scheduling.x-k8s.io"
+    table = PodGroupTable(is_served=lambda key: key.api != "scheduling.x-k8s.io")
     reported = why_incomplete(table.definition, queried, table.absence)
     kind = "waits for PodGroup default/g (podgroups.scheduling.x-k8s.io)"
     assert reported == f"{kind}, a kind that the API server does not serve"

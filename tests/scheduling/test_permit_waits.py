@@ -66,6 +66,7 @@ async def test_the_note_names_who_waits_longest_and_is_gone_with_it() -> None:
     held = world.hold("first", "Gang")
     assert list(world.waits.notes()) == []
     await world.clock.advance(12.0)
+    assert list(world.waits.notes()) == ["1 pod waits at Permit for plugin Gang, pod default/first on node node: 12 s"]
     world.hold("second", "Gang")
     expected = "2 pods wait at Permit for plugin Gang, pod default/first on node node longest: 12 s"
     assert list(world.waits.notes()) == [expected]

@@ -5,16 +5,24 @@ import structlog
 
 from kscheduler.aio import VirtualClock
 from kscheduler.aio.shared_slots import FixedCapacity, SharedSlots
+from kscheduler.client.access.connection import plain_connection
 from kscheduler.client.errors import ClientError, UnknownOutcomeError
 from kscheduler.client.http.http1 import HttpRequest
+from kscheduler.client.reachability import QUIET_SECONDS
 from kscheduler.client.resource_path import RequestOwner, owner_of_request
 from kscheduler.client.write_failures import WriteFailures, advice_on_hanging
-from kscheduler.service.monitors.hanging_writes import EVENT, MAX_REPORTED, HangingWritesMonitor
+from kscheduler.config.durations import Duration
+from kscheduler.config.loader import LoadedConfig, default_configuration
+from kscheduler.config.types import LeaderElectionConfiguration
+from kscheduler.service.monitors.hanging_writes import EVENT, MAX_REPORTED, HangingWritesMonitor, normal_silence
+from kscheduler.service.options import Options
+from kscheduler.service.parts import Parts
 from tests.builders import make_pod
 from tests.election.stand_ins import refusal
 from tests.scheduling.around import SchedulerHarness
 from tests.scheduling.attempt.test_workers import GatedBind, turns, working
 from tests.scheduling.plugins_for_tests import cluster, profile
+from tests.service.running import alone
 
 
 def event_of(namespace: str) -> HttpRequest:
@@ -104,7 +112,7 @@ async def test_writes_that_hang_and_go_on_in_turn_are_reported_once_a_minute_wit
 async def test_while_the_api_server_is_away_no_namespace_is_blamed() -> None:
     harness = SchedulerHarness(profile(GatedBind()), cluster("node"), workers=1, limit=1)
     requests, is_away = SharedSlots(FixedCapacity(8), harness.clock, owner_of_request), True
-    monitor = HangingWritesMonitor(harness.workers, [requests], harness.clock, is_outage=lambda: is_away)
+    monitor = HangingWritesMonitor(harness.workers, [requests], harness.clock, is_suspended=lambda: is_away)
     requests.begin_now(event_of("quiet"))
     with structlog.testing.capture_logs() as lines:
         for _ in range(20):
@@ -114,6 +122,94 @@ async def test_while_the_api_server_is_away_no_namespace_is_blamed() -> None:
         is_away = False
         monitor.look()
     assert [line["event"] for line in lines] == ["writes_hang"]
+
+
+async def test_where_nothing_at_all_is_answered_no_webhook_is_blamed_and_no_end_is_told() -> None:
+    """An API server that is frozen: the term of its leader ends, and with it what it has sent."""
+    clock = VirtualClock()
+    harness = SchedulerHarness(profile(GatedBind()), cluster("node"), clock=clock)
+    requests, heard, is_away, event = SharedSlots(FixedCapacity(8), clock, owner_of_request), 0.0, False, event_of("a")
+    monitor = HangingWritesMonitor(
+        harness.workers,
+        [requests],
+        clock,
+        is_suspended=lambda: is_away,
+        last_heard_at=lambda: heard,
+        normal_silence_seconds=2.0,
+    )
+    requests.begin_now(event)
+    await clock.advance(0.3)
+    heard = clock.monotonic()  # the last renewal of the lease
+    with structlog.testing.capture_logs() as lines:
+        for second in range(20):
+            await clock.advance(1.0)
+            monitor.look()
+            if second == 9:
+                assert all("look at the API server first" in note for note in monitor.notes())
+                requests.end(event)  # its sender has given up
+            is_away = 13 <= second < 17
+    (line,) = lines
+    assert line["event"] == "writes_hang"
+    assert line["advice"].startswith("for 5 s none of the scheduler's own requests has been answered")
+    with structlog.testing.capture_logs() as lines:
+        heard = clock.monotonic()
+        monitor.look()
+    assert [(line["event"], line["seconds"]) for line in lines] == [("writes_hang_no_more", 20.3)]
+
+
+@pytest.mark.parametrize(
+    ("election", "seconds"),
+    [
+        pytest.param(LeaderElectionConfiguration(), 2.0, id="a renewal each retryPeriod"),
+        pytest.param(LeaderElectionConfiguration(retry_period=Duration(8 * 10**9)), 8.0, id="slow renewals"),
+        pytest.param(LeaderElectionConfiguration(retry_period=Duration(60 * 10**9)), QUIET_SECONDS, id="probes"),
+        pytest.param(LeaderElectionConfiguration(leader_elect=False), QUIET_SECONDS, id="no lease"),
+    ],
+)
+async def test_in_a_quiet_cluster_the_silence_between_two_signs_of_life_is_not_blamed_on_the_api_server(
+    election: LeaderElectionConfiguration, seconds: float
+) -> None:
+    """A webhook hangs; the API server answers a renewal or a probe now and then, a second late at most."""
+    clock = VirtualClock()
+    harness = SchedulerHarness(profile(GatedBind()), cluster("node"), clock=clock)
+    requests, heard = SharedSlots(FixedCapacity(8), clock, owner_of_request), 0.0
+    monitor = HangingWritesMonitor(
+        harness.workers,
+        [requests],
+        clock,
+        last_heard_at=lambda: heard,
+        normal_silence_seconds=normal_silence(election),
+    )
+    requests.begin_now(event_of("hook"))
+    with structlog.testing.capture_logs() as lines:
+        for _ in range(130):
+            await clock.advance(1.0)
+            if clock.monotonic() - heard > seconds + 1.0:
+                heard = clock.monotonic()
+            monitor.look()
+            assert all("look at its admission webhooks" in note for note in monitor.notes())
+    assert len(lines) == 3
+    assert all(line["advice"].startswith("look for an admission webhook") for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("config", "first_words"),
+    [
+        pytest.param(alone(), "look for an admission webhook", id="no lease"),
+        pytest.param(default_configuration(), "for 8 s none of the scheduler's own requests", id="a lease"),
+    ],
+)
+async def test_eight_seconds_without_a_sign_of_life_are_long_only_for_a_process_with_a_lease(
+    config: LoadedConfig, first_words: str
+) -> None:
+    clock = VirtualClock()
+    parts = Parts(Options(config, clock=clock), plain_connection("http://127.0.0.1:1"))
+    parts.client.work_slots.begin_now(event_of("hook"))
+    parts.hanging_writes.look()
+    await clock.advance(8.0)
+    with structlog.testing.capture_logs() as lines:
+        parts.hanging_writes.look()
+    assert [line["advice"][: len(first_words)] for line in lines] == [first_words]
 
 
 async def test_a_line_says_where_to_look_and_names_the_webhook_as_soon_as_the_api_server_has() -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import random
 import ssl
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
@@ -192,6 +193,29 @@ async def test_a_process_starts_once_and_keeps_its_certificate() -> None:
         assert served[0] == served[1]
         said = Counter(line["event"] for line in lines)
         assert (said["following_again"], said["starting"], said["self_signed_certificate_made"]) == (1, 1, 1)
+
+
+async def test_its_end_tells_uptime_and_bound_pods_of_all_terms() -> None:
+    async with EmbeddedAPIServer(seed=1) as server:
+        put(server, "nodes", node_tree("n"))
+        put(server, "pods", pod_tree("first"))
+        process = Process(server)
+        with structlog.testing.capture_logs() as lines:
+            async with running(process):
+                began = time.monotonic()
+                await process.until(Role.LEADING, 1)
+                async with asyncio.timeout(SECONDS):
+                    while not process.apps[0].service_log.bound:  # noqa: ASYNC110
+                        await asyncio.sleep(0.01)
+                without_leases(server)
+                await process.until(Role.FOLLOWING, 2)
+                server.faults.clear()
+                await process.until(Role.LEADING, 2)
+                ran = time.monotonic() - began
+        assert process.apps[1].parts.process_began == process.apps[0].parts.process_began
+        (stopped,) = (line for line in lines if line["event"] == "stopped")
+        assert stopped["uptime_seconds"] >= round(ran, 3)
+        assert stopped["bound"] == 1
 
 
 async def test_a_term_knows_what_the_one_before_was_reported_of_the_server() -> None:

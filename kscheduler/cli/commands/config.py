@@ -97,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _print_policies(names: Sequence[str]) -> int:
-    """Print the shipped file, with its comments, or what it has of these profiles."""
+    """Print the shipped file, with its comments, or what it has of these profiles; kube-scheduler's own stays."""
     text = files("kscheduler.config").joinpath("policies.yaml").read_text(encoding="utf-8")
     items = re.findall(r"(?m)^(?:  #.*\n)*  - schedulerName: .*\n(?:    .*\n)*", text)
     head = text.partition(items[0])[0]
@@ -105,7 +105,8 @@ def _print_policies(names: Sequence[str]) -> int:
     unknown = [name for name in names if name not in ready]
     if unknown:
         return refuse(f"{unknown[0]!r} is no ready policy: there are {', '.join(ready)}")
-    print(head + "".join(item for name, item in ready.items() if not names or name in names), end="")
+    chosen = {*(names or ready), next(iter(ready))}
+    print(head + "".join(item for name, item in ready.items() if name in chosen), end="")
     return 0
 
 

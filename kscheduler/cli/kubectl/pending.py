@@ -109,7 +109,7 @@ def pending_lines(pending: PendingInQueue, now: datetime, style: Style) -> Itera
     """The answer of `/pending` in words. Its reasons may be older than the cluster, which is said."""
     total = pending.count
     if not total:
-        yield "no pod is pending"
+        yield "no pod of the schedulers that are served here is pending" if pending.not_served else "no pod is pending"
         yield from _not_served(pending, style)
         return
     total_text = f"{total} pod is pending" if total == 1 else f"{total} pods are pending"

@@ -4,7 +4,7 @@ import os
 import shlex
 import tempfile
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
@@ -30,6 +30,7 @@ from kscheduler.embedded.controllers.engine.loop import running_controllers
 from kscheduler.embedded.controllers.upkeep.node_lifecycle import NodeLifecycleController
 from kscheduler.embedded.demo import workload
 from kscheduler.embedded.demo.processes import StopSignals, command_of, first_cause, scheduler_process
+from kscheduler.embedded.demo.reloads import telling_reloads
 from kscheduler.embedded.demo.report import telling_unserved
 from kscheduler.embedded.demo.workload import group_definitions
 from kscheduler.embedded.hollow.heartbeats import HeartbeatRates
@@ -111,22 +112,23 @@ async def _serve_in_background(
 ) -> None:
     """Print how to reach the cluster, start the scheduler if there is one, and wait for a signal."""
     with tempfile.TemporaryDirectory(prefix="kscheduler-scheduler-") as folder:
-        async with _scheduler(options, reachable_url(server), folder, kubeconfig) as who_schedules:
+        log = Path(folder, "scheduler.log")
+        async with _scheduler(options, reachable_url(server), log, kubeconfig) as who_schedules:
             out.write(_greeting(options, server, kubeconfig))
             out.write(who_schedules or _how_to_schedule(kubeconfig))
             out.flush()
             with telling_unserved(server.registry.store, options.scheduler_names if options.schedule else (), out):
-                await signals.wait()
+                async with telling_reloads(log, out) if options.schedule else nullcontext():
+                    await signals.wait()
 
 
 @asynccontextmanager
-async def _scheduler(options: ClusterOptions, url: str, folder: str, kubeconfig: Path) -> AsyncIterator[str]:
+async def _scheduler(options: ClusterOptions, url: str, log: Path, kubeconfig: Path) -> AsyncIterator[str]:
     """Run the scheduler while the body runs; yields a text about it, empty without a scheduler."""
     if not options.schedule:
         yield ""
         return
-    config = options.scheduler_config or write_configuration(folder, options.scheduler_names)
-    log = Path(folder, "scheduler.log")
+    config = options.scheduler_config or write_configuration(log.parent, options.scheduler_names)
     flags = ["--config", config, *options.scheduler_flags, *options.service_flags]
     if options.unused_kubeconfig:
         flags.append("--no-kubeconfig")

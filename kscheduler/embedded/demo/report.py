@@ -7,7 +7,7 @@ every node, and whether a node is overcommitted by summing up its pods.
 import textwrap
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Final, TextIO
@@ -25,6 +25,13 @@ from kscheduler.telemetry.logs.clean import one_line
 MAX_NAMES: Final = 100
 
 
+def tell(line: str, out: TextIO) -> None:
+    """Write a line to a terminal. It may be gone (`kscheduler cluster | head`), which does not end the cluster."""
+    with suppress(OSError):
+        out.write(f"{line}\n")
+        out.flush()
+
+
 @contextmanager
 def telling_unserved(store: ObjectStore, served: Collection[str], out: TextIO) -> Iterator[None]:
     """Write a line for each scheduler name that a pending pod asks for and that is not served; without any, nothing."""
@@ -40,8 +47,7 @@ def telling_unserved(store: ObjectStore, served: Collection[str], out: TextIO) -
         reported.add(name)
         pod = f"{metadata['namespace']}/{metadata['name']}"
         line = one_line(f"pod {pod} waits for schedulerName {name}")
-        out.write(f"{line}, which no profile here serves: {', '.join(served)} are served\n")
-        out.flush()
+        tell(f"{line}, which no profile here serves: {', '.join(served)} are served", out)
 
     if not served:
         yield

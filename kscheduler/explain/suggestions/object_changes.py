@@ -19,7 +19,7 @@ from kscheduler.api.kinds import RESOURCE_SLICES
 from kscheduler.api.meta import KubeObject
 from kscheduler.framework.cluster.pod_groups import GroupKey
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.state.cache import Cache
+from kscheduler.state.cache import Cache, Undo
 from kscheduler.state.group_apis import OTHER_APIS
 
 Tree = dict[str, Any]
@@ -136,8 +136,6 @@ def _position(operation: Operation) -> tuple[tuple[bool, int, str], ...]:
 
 # --- in the state cache -----------------------------------------------------------------------------------------------
 
-Undo = Callable[[], None]
-
 
 def changed(cache: Cache, change: ObjectChange) -> Undo:
     """Change an object; returns what changes it back. The object is there, or the change makes it."""
@@ -157,22 +155,8 @@ def changed_meanwhile(cache: Cache, changes: Iterable[ObjectChange], gone: Itera
             if not (change.delete and change.resource == "pods"):
                 undoing.callback(changed(cache, change))
         for other in gone:
-            undoing.callback(without_pod(cache, other))
+            undoing.callback(cache.lift_pod_in_order(other.uid))
         yield
-
-
-def without_pod(cache: Cache, pod: PodInfo) -> Undo:
-    """Take a pod off its node; what puts it back restores the order of the node's pods, which breaks ties."""
-    node_name = cache.node_of(pod.uid)
-    info = cache.node_info(node_name)
-    order = list(info.pods) if info is not None else []
-    put_back = cache.lift_pod(pod.uid)
-
-    def undo() -> None:
-        put_back()
-        cache.restore_order(node_name, order)
-
-    return undo
 
 
 def _node(cache: Cache, change: ObjectChange) -> Undo:

@@ -74,7 +74,8 @@ class NodeTable:
     Columns have `capacity` entries: those of free rows are meaningless.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, tie_name: Callable[[str], str] = str) -> None:
+        """`tie_name`: the name that breaks ties."""
         self.capacity = _FIRST_CAPACITY
         self.resources: dict[str, int] = {
             CPU: CPU_INDEX,
@@ -112,9 +113,8 @@ class NodeTable:
         """The features that kubelets declare (`status.declaredFeatures`); numbered in the same way."""
         self.name_hash: NDArray[np.uint64] = np.zeros(self.capacity, dtype=np.uint64)
         """A stable hash of the name, for breaking ties."""
-        self.tie_name: Callable[[str], str] = str
-        """The name that breaks ties: a recording without names needs another (`recorder.redaction`). Set before there
-        are nodes."""
+        self.tie_name = tie_name
+        """The name that breaks ties: a recording without names needs another (`recorder.redaction`)."""
         self.generation: NDArray[np.int64] = np.zeros(self.capacity, dtype=np.int64)
         """Per row a number that rises with each change of the node or its pods."""
         self.last_generation = 0

@@ -81,10 +81,10 @@ class FreeRun:
             self._cluster.reading_ports(journal=self._messages, log=PodLog(has_errors=False)),
             self.clock,
             build=that_only_decide,
+            carry_out=self._begun.append,
         )
         self.assembly.plugin_reports.ignore_slow_calls()
         self.assembly.listen_to(self._cluster.listeners)
-        self.assembly.evictions.carry_out = self._begun.append
 
     # --- what happens -------------------------------------------------------------------------------------------------
 

@@ -110,10 +110,10 @@ class ReplayedScheduler:
             cache=cache,
             has_classes=description.has_classes,
             build=self._build,
+            carry_out=self._note_preemption,
         )
         self.assembly.plugin_reports.ignore_slow_calls()
         self.assembly.listen_to(self._cluster.listeners)
-        self.assembly.evictions.carry_out = self._note_preemption
         self.notes: list[str] = []
         """What happened that nobody decided: a reload, a repair."""
         self._steps: Mapping[int, Callable[..., Replayed | None]] = {

@@ -109,7 +109,7 @@ class Scheduler:
             cycles, cache, context.failures, observers, clock, context.evictions, skipping.end
         )
         self._consultation = ExtenderConsultation(
-            cache, queue, pod_of, cycles, skipping, lambda: self._evaluators, observers, clock
+            cache, queue, pod_of, cycles, skipping, lambda: self._evaluators, observers, clock, context.wake_worker
         )
         self._long_searches = LongSearchRunner(skipping, self._judge_again, observers, clock)
         self.lines = self._consultation.lines

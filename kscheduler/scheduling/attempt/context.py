@@ -112,6 +112,8 @@ class AttemptContext:
     """Frees claims of their devices; `None` where nothing is written."""
     pod_of: Callable[[str], Pod | None]
     """The newest version of a pod that the watch has shown, by key."""
+    wake_worker: Callable[[], None]
+    """Called when a pod that stood in an extender wait queue has a turn."""
     resizes: DeferredResizes
     group_reports: GroupReports
     """Conditions of pod groups."""

@@ -75,9 +75,10 @@ class ExtenderWaitQueues:
         turns: int = TURNS_PER_LINE,
         now: Callable[[], float] = REAL_CLOCK.monotonic,
         let_go: Callable[[QueuedPodInfo], bool] = _none_dropped,
+        wake_worker: Callable[[], None] = _no_workers,
     ) -> None:
         """`now`: monotonic seconds. `let_go` ends the attempt of a pod that is gone, or needs no node any more; whether
-        it was so.
+        it was so. `wake_worker`: for each pod that has a turn now.
         """
         self._turns = turns
         self._now = now
@@ -89,8 +90,7 @@ class ExtenderWaitQueues:
         self._arrivals = 0
         self.called: deque[QueuedPodInfo] = deque()
         """Pods whose turn has come, or whose line must be found again; to be decided before any other pod."""
-        self.on_call: Callable[[], None] = _no_workers
-        """Wakes a worker."""
+        self._wake_worker = wake_worker
         self._let_go = let_go
 
     def standing(self) -> int:
@@ -184,7 +184,7 @@ class ExtenderWaitQueues:
         self._known = set(self._lines)
         for _, _, queued in sorted(everybody):
             self.called.append(queued)
-            self.on_call()
+            self._wake_worker()
 
     def _call_next(self, name: str) -> None:
         line = self._lines.get(name)
@@ -203,4 +203,4 @@ class ExtenderWaitQueues:
         line.called += 1
         self._line_of_called[queued.pod.uid] = name
         self.called.append(queued)
-        self.on_call()
+        self._wake_worker()

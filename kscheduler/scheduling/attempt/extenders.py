@@ -42,9 +42,10 @@ class ExtenderConsultation:
         evaluators: Callable[[], Evaluators],
         observers: Observers,
         clock: Clock,
+        wake_worker: Callable[[], None],
     ) -> None:
         """`pod_of`: the newest version of a pod by its key. `evaluators`: those in force; they may be exchanged while
-        extenders think.
+        extenders think. `wake_worker` is called when a pod has a turn.
         """
         self._cache = cache
         self._queue = queue
@@ -53,7 +54,7 @@ class ExtenderConsultation:
         self._cycles = cycles
         self._skipping = skipping
         self._evaluators = evaluators
-        self.lines = ExtenderWaitQueues(now=clock.monotonic, let_go=skipping.lets_go)
+        self.lines = ExtenderWaitQueues(now=clock.monotonic, let_go=skipping.lets_go, wake_worker=wake_worker)
 
     def begin(self, attempt: Attempt) -> Attempt | None:
         """The attempt, if its pod has a turn until `decide` has ended. If not, the pod stands in line, and is called.

@@ -35,6 +35,8 @@ from kscheduler.telemetry.series import LabelValues, MetricSeries
 
 _log = get_logger(__name__)
 
+# How long the first decision waits for plugins that fetch data of their own.
+FIRST_DATA_SECONDS: Final = 5.0
 # How long after a line about an outage the next one follows.
 QUIET_SECONDS: Final = 60.0
 # How long after a line about an outage one with another cause may follow.

@@ -150,8 +150,13 @@ class AsyncEvictions:
         retry: Callable[[Collection[str]], None],
         observers: Observers,
         clock: Clock,
+        carry_out: Callable[[RunningPreemption], None] | None = None,
     ) -> None:
-        """`activate` moves pods to the active queue, by key; `retry` lets PreEnqueue judge their groups again."""
+        """`activate` moves pods to the active queue, by key; `retry` lets PreEnqueue judge their groups again.
+
+        `carry_out` is what follows `begin`; by default a task that evicts the victims. A replay follows what was
+        recorded instead.
+        """
         self._victims = victims
         self._nominator = nominator
         self._statuses = statuses
@@ -167,8 +172,7 @@ class AsyncEvictions:
         """Of preemptions that send requests: one whose requests hang takes no place from those of other namespaces."""
         self._is_stopping = False
         self._begun = 0
-        self.carry_out: Callable[[RunningPreemption], None] = self._spawn
-        """What is done after `begin`; a replay follows what was recorded instead."""
+        self._carry_out = carry_out or self._spawn
         self.pod_change_waits = PodChangeWaits(clock)
         """A handler for the pod informer: it must receive all pod events."""
         self._under_way: dict[str, RunningPreemption] = {}
@@ -220,11 +224,11 @@ class AsyncEvictions:
         entry = self._under_way[preemption.uid] = RunningPreemption(self._begun, preemption, victims)
         self._on_node.setdefault(preemption.node_name, []).append(entry)
         self._open.pop(preemption.uid, None)
-        self.carry_out(entry)
+        self._carry_out(entry)
 
     def _spawn(self, entry: RunningPreemption) -> None:
         preemption = entry.preemption
-        self._tasks.spawn(preemption.text, self._carry_out(preemption, entry.victims, entry))
+        self._tasks.spawn(preemption.text, self._evict(preemption, entry.victims, entry))
 
     def call_off(self, uid: str) -> None:
         """The pod with this UID is left to others: spare the victims of its preemption, or its group's, that are still
@@ -321,7 +325,7 @@ class AsyncEvictions:
 
     # --- one preemption -----------------------------------------------------------------------------------------------
 
-    async def _carry_out(self, preemption: Preemption, victims: list[PodInfo], entry: RunningPreemption) -> None:
+    async def _evict(self, preemption: Preemption, victims: list[PodInfo], entry: RunningPreemption) -> None:
         began = self._clock.monotonic()
         succeeded = False
         try:

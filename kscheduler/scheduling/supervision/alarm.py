@@ -43,6 +43,7 @@ from typing import Final
 from kscheduler.config.durations import format_duration
 from kscheduler.framework import per_node
 from kscheduler.framework.decision_time import DECISION_TIME, DecisionEndedError
+from kscheduler.framework.plugin_results import CallEndedError
 from kscheduler.framework.plugin_time import PLUGIN_TIME, UNLIMITED_SECONDS
 from kscheduler.scheduling.supervision.holds import Caller
 from kscheduler.unused_signals import is_free
@@ -60,13 +61,21 @@ _OWN: Final = "kscheduler"
 _SHARED: Final = frozenset(("asyncio", "weakref", "_weakrefset"))
 
 
-class TimeBudgetError(BaseException):
-    """A plugin's call has exceeded its time budget. No `Exception`: an `except Exception` must not swallow it."""
+class TimeBudgetError(CallEndedError):
+    """A plugin's call has exceeded its time budget."""
 
     def __init__(self, text: str, caller: Caller | None = None) -> None:
         super().__init__(text)
         self.caller = caller
         """Who the call was made for."""
+
+
+def overrun_of(failure: BaseException) -> TimeBudgetError | None:
+    """The overrun of the time budget behind a failure: another error may have been raised from it."""
+    cause: BaseException | None = failure
+    while cause is not None and not isinstance(cause, TimeBudgetError):
+        cause = cause.__cause__
+    return cause
 
 
 class RunningCall:

@@ -127,7 +127,7 @@ class BudgetedCall:
         try:
             answer = self._method(*arguments)
         except TimeBudgetError as ended:
-            ended.args = (f"{ended}{_nodes_among(arguments)}",)
+            ended.nodes = ended.nodes or _nodes_among(arguments)
             ended.caller = self._caller or caller_among(arguments)
             raise
         except StatusError:  # an Error that is given as the answer
@@ -168,7 +168,8 @@ class BudgetedCall:
             text = f"it went on after it was interrupted at its time budget of {budget}; its answer is not used"
             raise TimeBudgetError(text, self._caller or caller_among(arguments))
         nodes = _nodes_among(arguments)
-        text = f"it took {seconds:.3f} s{nodes}, its time budget is {budget}; its answer was used"
+        work = f" for {nodes} nodes" if nodes else ""
+        text = f"it took {seconds:.3f} s{work}, its time budget is {budget}; its answer was used"
         failure = TimeBudgetError(text, self._caller or caller_among(arguments))
         self._overruns.overran(self._plugin, self._label, _pod_among(arguments), failure)
 
@@ -300,10 +301,10 @@ def unsupervised(plugin: Any) -> Any:
     return plugin.plugin if isinstance(plugin, SupervisedPlugin) else plugin
 
 
-def _nodes_among(arguments: tuple[Any, ...]) -> str:
-    """How many nodes the plugin was asked about, where it was: the rows are the last argument."""
+def _nodes_among(arguments: tuple[Any, ...]) -> int:
+    """How many nodes the plugin was asked about, 0 if about none: the rows are the last argument."""
     rows = arguments[-1] if arguments else None
-    return f" for {len(rows)} nodes" if isinstance(rows, np.ndarray) else ""
+    return len(rows) if isinstance(rows, np.ndarray) else 0
 
 
 def caller_among(arguments: tuple[Any, ...]) -> Caller | None:

@@ -20,7 +20,7 @@ from kscheduler.framework.plugin_listener import PluginListener
 from kscheduler.framework.plugin_results import NotCalledError, PartialAnswerError, text_of, with_place
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import StatusError
-from kscheduler.scheduling.supervision.alarm import TimeBudgetError
+from kscheduler.scheduling.supervision.alarm import TimeBudgetError, overrun_of
 from kscheduler.scheduling.supervision.circuit_breaker import CircuitBreaker, CircuitState
 from kscheduler.scheduling.supervision.holds import NO_NAMESPACE, Caller, ReportedHold
 
@@ -195,7 +195,7 @@ class Supervisor:
         breaker = self.circuits.get(plugin)
         if breaker is None:
             return
-        overrun = _overrun(failure)
+        overrun = overrun_of(failure)
         caller = _caller(pod, overrun, self._numbers)
         # Time is lost to everybody, however many nodes have got an answer.
         late = _late(overrun, caller)
@@ -326,14 +326,6 @@ def _late(overrun: TimeBudgetError | None, caller: Caller | None) -> Caller | No
         return None
     known = overrun.caller
     return known if known is not None and known.namespace != NO_NAMESPACE else caller
-
-
-def _overrun(failure: BaseException) -> TimeBudgetError | None:
-    """The overrun of the time budget behind a failure: a per-node function's is wrapped."""
-    cause: BaseException | None = failure
-    while cause is not None and not isinstance(cause, TimeBudgetError):
-        cause = cause.__cause__
-    return cause
 
 
 def _is(failure: BaseException, kind: type[BaseException]) -> bool:

@@ -104,7 +104,6 @@ class Workers:
         self._called = scheduler.lines.called
         self._called_back: deque[QueuedPodInfo] = deque()
         """Pods that stood in line and have a turn now, or need none any more."""
-        scheduler.lines.on_call = self.wake
         self._released: deque[Attempt] = deque()
         """Pods that have waited and may be bound now."""
         self._under_way: dict[int, Attempt] = {}

@@ -21,7 +21,7 @@ import msgspec
 from aiohttp import hdrs, web
 
 from kscheduler import __version__
-from kscheduler.aio.clock import REAL_CLOCK, Clock
+from kscheduler.aio.clock import Clock
 from kscheduler.answers import Answer, Names
 from kscheduler.api.meta import rfc3339
 from kscheduler.server.handlers import Handler
@@ -112,13 +112,19 @@ def answer(request: web.Request, kind: str, text: str, fields: dict[str, Any]) -
 
 
 def statusz(
-    version: str, kubernetes: Callable[[], str], paths: Callable[[], Sequence[str]], clock: Clock = REAL_CLOCK
+    version: str,
+    kubernetes: Callable[[], str],
+    paths: Callable[[], Sequence[str]],
+    clock: Clock,
+    began: float,
 ) -> Handler:
-    """Since when what runs. `kubernetes`: the minor version whose rules are followed now. The process starts now."""
-    started = clock.time()
+    """Since when what runs. `kubernetes`: the minor version whose rules are followed now. `began`: when the process
+    did, in monotonic seconds.
+    """
+    started = clock.time() - (clock.monotonic() - began)
 
     async def handle(request: web.Request) -> web.StreamResponse:
-        seconds = max(0, int(clock.time() - started))
+        seconds = int(clock.monotonic() - began)
         begins = datetime.fromtimestamp(started, UTC)
         folders = _folders(paths())
         lines = [

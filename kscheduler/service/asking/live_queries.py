@@ -27,7 +27,7 @@ _log = get_logger("kscheduler")
 QUERIES: Final = MetricSeries(
     "kscheduler_questions_total",
     "Questions of /explain, /nodes, /pending and /simulate by outcome: answered, wrong (a mistake in the question), "
-    "busy, refused (no memory), timeout, too_large, failed, left (the client has).",
+    "busy, refused (no memory), timeout, too_large, failed, left (the client closed the connection).",
     ("question", "outcome"),
 )
 SECONDS: Final = MetricSeries(

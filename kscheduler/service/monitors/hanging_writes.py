@@ -7,20 +7,25 @@ who sends many of them, as workers do, knows what waits before it is sent, too. 
 one.
 
 Why they hang is told as far as the API server has said it; its first answer may come after the first line, when it has
-given up on a webhook, and then that is told at once.
+given up on a webhook, and then that is told at once. Where the API server has been silent for longer than in any quiet
+time (`normal_silence`), no webhook is blamed. Nor is the end told before it is heard from again: writes that were given
+up may hang as before.
 
 Limits: at most `MAX_REPORTED` at a time, those with the most writes; the others are counted.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
+from math import inf
 from typing import Final
 
 from kscheduler.aio.clock import Clock
 from kscheduler.aio.shared_slots import SharedSlots, SlowOwner
 from kscheduler.bounded import RecentlyUsed
+from kscheduler.client.reachability import QUIET_SECONDS
 from kscheduler.client.resource_path import RequestOwner
-from kscheduler.client.write_failures import WriteFailure, WriteFailures, advice_on_hanging
+from kscheduler.client.write_failures import WriteFailure, WriteFailures, advice_on_hanging, silence
+from kscheduler.config.types import LeaderElectionConfiguration
 from kscheduler.scheduling.work.workers import Workers
 from kscheduler.telemetry.logs import get_logger
 from kscheduler.telemetry.logs.storms import RecurringTrouble
@@ -32,6 +37,8 @@ _log = get_logger("writes")
 LOOK_SECONDS: Final = 1.0
 LONG_SECONDS: Final = 5.0
 LINE_SECONDS: Final = 60.0
+# How much later than expected the API server may be heard from before it counts as silent.
+LATE_SECONDS: Final = 2.0
 MAX_REPORTED: Final = 10
 _MAX_KEPT: Final = 1024
 BINDING: Final = "create pods/binding"
@@ -70,15 +77,21 @@ class HangingWritesMonitor:
         clock: Clock,
         senders: Mapping[str, tuple[SharedSlots, Callable[[Hashable], int]]] | None = None,
         *,
-        is_outage: Callable[[], bool] = bool,
+        is_suspended: Callable[[], bool] = bool,
+        last_heard_at: Callable[[], float] = lambda: inf,
+        normal_silence_seconds: float = QUIET_SECONDS,
         failures: Iterable[WriteFailures] = (),
     ) -> None:
         """`clients`: the places of the clients. `senders`: by kind of write, the places of those who send it, by
-        namespace, and how many wait there before they ask for a place. `is_outage`: whether all requests fail, which
-        is told by others and is no namespace's doing. `failures`: what the clients were answered.
+        namespace, and how many wait there before they ask for a place. `is_suspended`: whether nothing is to be told:
+        all requests fail, which is told by others and is no namespace's doing, or all writes are being given up.
+        `last_heard_at`: when the API server was last known to be alive, in monotonic seconds. `normal_silence_seconds`:
+        for how long nothing may come from it though it is well. `failures`: what the clients were answered.
         """
         self._failures = tuple(failures)
-        self._is_outage = is_outage
+        self._is_suspended = is_suspended
+        self._last_heard_at = last_heard_at
+        self._silent_after_seconds = normal_silence_seconds + LATE_SECONDS
         self._senders = {BINDING: (workers.work_slots, workers.standing.waiting), **(senders or {})}
         self._clients = tuple(clients)
         self._clock = clock
@@ -115,8 +128,10 @@ class HangingWritesMonitor:
             work_slots.look()
         for work_slots in self._clients:
             work_slots.look()
+        if self._is_suspended():
+            return
         now, hanging = self._clock.monotonic(), self.hanging()
-        for one in () if self._is_outage() else hanging[:MAX_REPORTED]:
+        for one in hanging[:MAX_REPORTED]:
             key = one.namespace, one.write
             self._since.setdefault(key, now - one.seconds)
             trouble = self._troubles.use(key)
@@ -135,15 +150,20 @@ class HangingWritesMonitor:
                     seconds=round(one.seconds, 3),
                     namespaces=len({each.namespace for each in hanging}),
                     err=failure.text if failure is not None else f"no answer for {one.seconds:.0f} s",
-                    advice=advice_on_hanging(one.write, failure),
+                    advice=advice_on_hanging(one.write, failure, silent_seconds=self._silent_seconds()),
                     **trouble.take_untold(),
                 )
         still = {(one.namespace, one.write) for one in hanging}
-        for namespace, write in self._since.keys() - still:
+        for namespace, write in () if self._silent_seconds() else self._since.keys() - still:
             since, trouble = self._since.pop((namespace, write)), self._troubles.get((namespace, write))
             self._webhooks.pop((namespace, write), None)
             if trouble is not None and trouble.ends():
                 _log.info("writes_hang_no_more", namespace=namespace, write=write, seconds=round(now - since, 3))
+
+    def _silent_seconds(self) -> float:
+        """For how long nothing has come from the API server; 0 as long as that is normal."""
+        seconds = self._clock.monotonic() - self._last_heard_at()
+        return seconds if seconds >= self._silent_after_seconds else 0.0
 
     def _last_failure(self, hanging: HangingWrites, now: float) -> WriteFailure | None:
         """What the API server has said of them since they hang. A preemption writes several kinds."""
@@ -157,11 +177,12 @@ class HangingWritesMonitor:
         now = self._clock.monotonic()
         for one in self.hanging()[:MAX_REPORTED]:
             failure = self._last_failure(one, now)
-            who = f"look at the admission webhook {failure.webhook}" if failure is not None and failure.webhook else ""
-            behind = (
-                f"{round(one.seconds)} s, {one.waiting} more {'waits' if one.waiting == 1 else 'wait'}; "
-                f"{who or 'look at its admission webhooks and quotas'}"
-            )
+            who = "look at its admission webhooks and quotas"
+            if failure is not None and failure.webhook:
+                who = f"look at the admission webhook {failure.webhook}"
+            elif silent := self._silent_seconds():
+                who = f"{silence(silent)}, so look at the API server first"
+            behind = f"{round(one.seconds)} s, {one.waiting} more {'waits' if one.waiting == 1 else 'wait'}; {who}"
             writes = "1 write" if one.unanswered == 1 else f"{one.unanswered} writes"
             hang = "hangs or has been refused" if one.unanswered == 1 else "hang or have been refused"
             yield f"namespace {one.namespace}: {writes} ({one.write}) {hang} for {behind}"
@@ -172,6 +193,14 @@ class HangingWritesMonitor:
             (one.namespace, one.write): float(one.unanswered + one.waiting) for one in self.hanging()[:MAX_REPORTED]
         }
         return [gauge(HANGING_WRITES, reported)]
+
+
+def normal_silence(election: LeaderElectionConfiguration) -> float:
+    """For how many seconds nothing comes from a sound API server in a quiet cluster.
+
+    A leader renews its lease each `retryPeriod`; after `QUIET_SECONDS` without an answer a probe is sent.
+    """
+    return min(election.retry_period.seconds, QUIET_SECONDS) if election.leader_elect else QUIET_SECONDS
 
 
 def _add(found: dict[tuple[str, str], HangingWrites], namespace: str, write: str, slow: SlowOwner, behind: int) -> None:

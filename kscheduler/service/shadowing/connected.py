@@ -9,7 +9,7 @@ from kscheduler.client.reachability import APIServerReachability
 from kscheduler.client.rest import ReadingClient
 from kscheduler.explain.against import against
 from kscheduler.informers.factory import InformerFactory
-from kscheduler.informers.plugin_listers import PluginListers
+from kscheduler.informers.plugin_listers import CONNECTIONS_OF_PLUGINS, PluginListers
 from kscheduler.informers.transform import AnnotatedPodTransform
 from kscheduler.scheduling.background.refreshed_plugins import RefreshedPlugins
 from kscheduler.service.monitors.api_server_monitor import APIServerMonitor
@@ -18,7 +18,6 @@ from kscheduler.shadow.follower import Follower, ShadowSettings
 
 # For lists; watches have connections of their own.
 CONNECTIONS: Final = 32
-CONNECTIONS_OF_PLUGINS: Final = 8
 
 
 class ConnectedShadow:

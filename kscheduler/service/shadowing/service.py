@@ -17,6 +17,7 @@ from kscheduler.aio.clock import finishes_within
 from kscheduler.aio.tasks import BackgroundService, running, while_running
 from kscheduler.api.kinds import PODS
 from kscheduler.client.access.connection import Connection
+from kscheduler.scheduling.background.refreshed_plugins import FIRST_DATA_SECONDS
 from kscheduler.scheduling.pod_log.lines import OUTCOMES
 from kscheduler.server import Server
 from kscheduler.service import signals
@@ -33,8 +34,6 @@ _log = get_logger("shadow")
 
 # How long the first lists may take until a line names what is missing; then again each time.
 SYNC_SECONDS: Final = 10.0
-# How long the first comparison waits for plugins that fetch data of their own.
-FIRST_DATA_SECONDS: Final = 5.0
 # Scheduler names that are told where nobody is followed, those of most pods.
 _MAX_NAMES: Final = 5
 # Between two lines with the sums, while anything is compared.

@@ -17,12 +17,13 @@ from kscheduler.framework.plugin_time import PLUGIN_TIME
 from kscheduler.framework.registry import Registry
 from kscheduler.framework.traits import points_of
 from kscheduler.scheduling.runtime.guard import PluginFailure
+from kscheduler.scheduling.supervision.alarm import overrun_of
 from kscheduler.testing.objects import make_node
 from kscheduler.testing.trial.clusters import ASPECTS, Words, pods_with_words, random_nodes, random_pod, words_of
 from kscheduler.testing.trial.reads import reads_of
 from kscheduler.testing.trial.refreshing import try_refresh
 from kscheduler.testing.trial.steps import reasons_not_to_try, take_steps
-from kscheduler.testing.trial.tried_plugin import LONGEST_CALL_SECONDS, PluginResults, TriedPlugin, is_overrun
+from kscheduler.testing.trial.tried_plugin import LONGEST_CALL_SECONDS, PluginResults, TriedPlugin
 
 CLUSTERS: Final = 40
 PODS_EACH: Final = 4
@@ -130,7 +131,7 @@ class Trial:
                 try:
                     yield from self._about(tried, pod, chance, words, where)
                 except PluginFailure as failure:
-                    yield Finding(Severity.WRONG, "fails", f"{failure} ({where})", is_overrun(failure))
+                    yield Finding(Severity.WRONG, "fails", f"{failure} ({where})", overrun_of(failure) is not None)
                     return
         yield from self._unsigned()
         yield from self._slow(chance, words)
@@ -158,7 +159,7 @@ class Trial:
                 late = asyncio.run(take_steps(tried, pod))
             except PluginFailure as failure:
                 where = f"step cluster {number} of seed {self._seed}"
-                yield Finding(Severity.WRONG, "fails", f"{failure} ({where})", is_overrun(failure))
+                yield Finding(Severity.WRONG, "fails", f"{failure} ({where})", overrun_of(failure) is not None)
                 return
             if late:
                 yield Finding(Severity.ADVICE, "permit", late)
@@ -205,7 +206,7 @@ class Trial:
                 try:
                     answers = tried.answers(pod)
                 except PluginFailure as failure:
-                    overruns += is_overrun(failure)
+                    overruns += overrun_of(failure) is not None
                     if not _is_odd_value(failure):  # that is `fragile`
                         failures.setdefault(_kind_of(failure), f"for {what} {failure}")
                     if overruns == _MAX_OVERRUNS or len(failures) == _MAX_FAILURES:

@@ -24,7 +24,7 @@ from kscheduler.scheduling.runtime.guard import PluginFailure
 from kscheduler.scheduling.runtime.lifecycle_calls import call_factory
 from kscheduler.scheduling.runtime.points import STATUS
 from kscheduler.scheduling.runtime.timing import UNTIMED
-from kscheduler.scheduling.supervision.alarm import TimeBudgetError
+from kscheduler.scheduling.supervision.alarm import TimeBudgetError, overrun_of
 from kscheduler.scheduling.supervision.supervised import SupervisedPlugin
 from kscheduler.state.cache import Cache
 
@@ -36,14 +36,6 @@ PluginResults = dict[str, tuple[str, int | None]]
 BUDGET_SECONDS: Final = 0.2
 # A call about many nodes that takes longer does not end, probably.
 LONGEST_CALL_SECONDS: Final = 10.0
-
-
-def is_overrun(failure: BaseException) -> bool:
-    """Whether the call was ended at its time budget."""
-    cause: BaseException | None = failure
-    while cause is not None and not isinstance(cause, TimeBudgetError):
-        cause = cause.__cause__
-    return cause is not None
 
 
 class Unheard:
@@ -94,7 +86,7 @@ class TriedPlugin:
         try:
             return self._answers(pod, only, state, budget_seconds)
         except PluginFailure as failure:
-            if not is_overrun(failure):
+            if overrun_of(failure) is None:
                 raise
         return self._answers(pod, only, state, budget_seconds)
 

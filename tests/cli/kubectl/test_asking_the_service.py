@@ -489,7 +489,7 @@ async def test_pending_names_the_change_for_most_pods_though_an_older_pod_asks_f
             await _has_condition(front, name)
         said = (
             "default/web-0 would fit: drop dedicated=x from the nodeSelector (1 node; "
-            "tried for the 2 of the 3 that are alike, helps both; 1 is not like them)"
+            "2 of the 3 have the same spec: helps both; 1 other has another spec and was not tried)"
         )
         for flags in ((), ("--direct",)):
             assert await plugin(front, "pending", *flags) == 0
@@ -551,7 +551,8 @@ async def test_pending_says_how_many_pods_of_other_schedulers_it_does_not_show(
             while reported not in " ".join(out.split()):
                 assert await plugin(front, "pending") == 0
                 out = capsys.readouterr().out
-        assert "no pod is pending\n" in out
+        assert "no pod of the schedulers that are served here is pending\n" in out
+        assert "no pod is pending" not in out
         assert "\n  as if nobody were served: --direct --scheduler-name nobody\n" in out
         assert await plugin(front, "pending", "--direct") == 0
         assert "or that scheduler is not running" in " ".join(capsys.readouterr().out.split())

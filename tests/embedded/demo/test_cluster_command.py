@@ -178,6 +178,11 @@ async def test_a_policy_of_ones_own_decides_for_both_names(tmp_path: Path) -> No
             for name in ("default-scheduler", "kscheduler"):
                 await client.post(PODS, manifest(name, name))
                 assert await bound_node(client, name) == "node-002"
+        right = policy.read_text()
+        policy.write_text(right.replace("return", "retrun"))
+        await cluster.until(f"goes on as before: --plugin: {policy}:4: SyntaxError")
+        policy.write_text(right.replace("002", "001"))
+        await cluster.until("is taken over: plugin Only")
 
 
 @PROCESSES

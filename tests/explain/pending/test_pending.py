@@ -84,9 +84,7 @@ def test_a_pod_whose_scheduler_has_failed_is_not_said_to_fit_only(
     text = "its last attempt failed (SchedulerError): extender x: timeout; by the rules known here it would fit now"
     assert (reason["verdict"], reason["message"]) == ("Error", text)
     assert main(["explain", "--from", str(path), "shop/asks"]) == 0
-    assert "it would fit now, so the condition is from an earlier attempt" not in " ".join(
-        capsys.readouterr().out.split()
-    )
+    assert "it would fit now: the condition is from an earlier attempt" not in " ".join(capsys.readouterr().out.split())
 
 
 def test_of_one_namespace_and_without_suggestions(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -101,10 +99,10 @@ def test_of_one_namespace_and_without_suggestions(dump: str, capsys: pytest.Capt
         (1, 1, 1, ""),
         (3, 3, 3, "; helps all 3"),
         (2, 3, 3, "; helps 2 of the 3"),
-        (2, 2, 4, "; tried for the 2 of the 4 that are alike, helps both; 2 are not like them"),
-        (3, 3, 4, "; tried for the 3 of the 4 that are alike, helps all 3; 1 is not like them"),
-        (1, 3, 4, "; tried for the 3 of the 4 that are alike, helps 1 of them; 1 is not like them"),
-        (1, 1, 4, "; helps this one of the 4, and no other is like it"),
+        (2, 2, 4, "; 2 of the 4 have the same spec: helps both; 2 others have another spec and were not tried"),
+        (3, 3, 4, "; 3 of the 4 have the same spec: helps all 3; 1 other has another spec and was not tried"),
+        (1, 3, 4, "; 3 of the 4 have the same spec: helps 1 of them; 1 other has another spec and was not tried"),
+        (1, 1, 4, "; helps this one of the 4; 3 others have another spec and were not tried"),
     ],
 )
 def test_how_many_of_the_pods_a_change_frees_is_said_of_all_of_them(
@@ -113,18 +111,16 @@ def test_how_many_of_the_pods_a_change_frees_is_said_of_all_of_them(
     assert freed_text(count, frees=frees, tried=tried) == text
 
 
+TWENTY = "tried for 20 of them, helps all 20; 20 others have another spec and were not tried"
+
+
 @pytest.mark.parametrize(
     ("alike", "count", "looked", "text"),
     [
         (100, 100, 100, "; tried for 20 of the 100, helps all 20"),
-        (80, 100, 100, "; tried for 20 of the 80 that are alike, helps all 20; 20 of the 100 are not like them"),
-        (100, 900, 100, "; tried for 20 of the 100 oldest of 900, which are alike, helps all 20"),
-        (
-            80,
-            900,
-            100,
-            "; tried for 20 of the 80 that are alike, helps all 20; 20 of the 100 oldest of 900 are not like them",
-        ),
+        (80, 100, 100, f"; 80 of the 100 have the same spec: {TWENTY}"),
+        (100, 900, 100, "; tried for 20 of the 100 oldest of 900, which have the same spec, helps all 20"),
+        (80, 900, 100, f"; 80 of the 100 oldest of 900 have the same spec: {TWENTY}"),
     ],
     ids=("all are alike", "some are not", "of the oldest all are alike", "of the oldest some are not"),
 )
@@ -158,8 +154,8 @@ def test_the_change_is_for_the_largest_set_of_pods_that_are_alike_not_for_the_ol
     assert [suggestion[key] for key in ("frees", "tried", "alike", "looked")] == [2, 2, 2, 3]
     assert main(["pending", "--from", str(path)]) == 0
     text = " ".join(capsys.readouterr().out.split())
-    said = "shop/web-0 would fit: drop dedicated=x from the nodeSelector (1 node; tried for the 2 of the 3 that are"
-    assert f"{said} alike, helps both; 1 is not like them)" in text
+    said = "shop/web-0 would fit: drop dedicated=x from the nodeSelector (1 node; 2 of the 3 have the same spec:"
+    assert f"{said} helps both; 1 other has another spec and was not tried)" in text
 
 
 def test_the_text(dump: str, capsys: pytest.CaptureFixture[str]) -> None:

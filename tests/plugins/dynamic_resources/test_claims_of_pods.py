@@ -76,7 +76,7 @@ def test_a_pod_waits_for_its_claims(pod: Pod, stored: object, text: str) -> None
 @pytest.mark.parametrize(
     ("pod", "stored"),
     [
-        pytest.param(user("c0"), claim(), id="by-name-whoever-owns-it"),
+        pytest.param(user("c0"), claim(), id="by-name-of-any-owner"),
         pytest.param(templated("c0"), claim(metadata=OWNED), id="made-from-a-template-for-the-pod"),
         pytest.param(templated(None), claim(), id="no-claim-is-needed"),
         pytest.param(make_pod(), claim(), id="without-claims"),

@@ -114,7 +114,7 @@ class VolumeCluster:
             statuses=self.reported,
             volume_writer=VolumeBindingWriter(ApiVolumeWriter(self.client)),
             pod_of=self.factory[PODS].store.get,
-            on_arrival=lambda: self.workers.wake(),  # noqa: PLW0108  # they come after the queue
+            wake_worker=lambda: self.workers.wake(),  # noqa: PLW0108  # they come after the queue
             observations=observations,
         )
 

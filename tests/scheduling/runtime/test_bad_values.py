@@ -455,10 +455,10 @@ class Hostile(Plugin):
 """
 BY_LABEL = {
     "filter": (PLUGIN_FILE, "filter", 'int(pod.labels["rank"])', 8),
-    "filter of the wrong type": (PLUGIN_FILE, "filter", 'pod.labels["rank"] == "abc"', 6),
+    "filter of the wrong type": (PLUGIN_FILE, "filter", 'pod.labels["rank"] == "abc"', 7),
     "score": (PLUGIN_FILE, "score", 'int(pod.labels["rank"])', 8),
-    "score of the wrong type": (PLUGIN_FILE, "score", 'pod.labels["rank"]', 6),
-    "score out of range": (PLUGIN_FILE, "score", 'ord(pod.labels["rank"][0]) + 9', 6),
+    "score of the wrong type": (PLUGIN_FILE, "score", 'pod.labels["rank"]', 7),
+    "score out of range": (PLUGIN_FILE, "score", 'ord(pod.labels["rank"][0]) + 9', 7),
     "class filter": (CLASS_FILE, "filter", 'int(pod.labels["rank"])', 9),
     "class score": (CLASS_FILE, "score", 'int(pod.labels["rank"])', 9),
     "class pre_filter": (CLASS_FILE, "pre_filter", 'int(pod.labels["rank"])', 9),

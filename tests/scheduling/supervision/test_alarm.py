@@ -17,7 +17,7 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.nodes.node_info import NodeInfo
 from kscheduler.framework.per_node import plugin
 from kscheduler.framework.plugin import Plugin
-from kscheduler.framework.plugin_results import WrongAnswerError
+from kscheduler.framework.plugin_results import words_of
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.scheduling.runtime.timing import Steps
 from kscheduler.scheduling.supervision.alarm import ALARM, BudgetAlarm, TimeBudgetError
@@ -326,9 +326,31 @@ def test_a_function_that_is_ended_says_how_many_nodes_it_had_answered_for() -> N
         cache.add_node(make_node(f"n{number}"))
     mine: Any = score(None, None)  # type: ignore[arg-type]  # it needs no handle
     call = BudgetedCall("Mine", "Score", mine.score, BUDGET, Noted())
-    with pytest.raises(
-        WrongAnswerError, match=r"it raised .* budget of 20ms, while looking at node n7; it had answered for 7 of 20"
-    ):
+    with pytest.raises(TimeBudgetError) as ended:
+        call(CycleState(), pod_info("p"), cache.nodes, cache.nodes.rows())
+    words = "it was ended at its time budget of 20ms, while looking at node n7; it had answered for 7 of 20 nodes"
+    assert (str(ended.value), words_of(ended.value)) == (words, words), "it has raised nothing"
+
+
+def test_a_function_that_is_ended_while_it_is_tried_again_says_how_many_nodes_it_had_answered_for() -> None:
+    """After a failure it is tried on the first, the middle and the last node."""
+    asked: list[str] = []
+
+    @plugin("Mine")
+    def score(pod: PodInfo, node: NodeInfo) -> int:
+        asked.append(node.name)
+        if asked.count(node.name) > 1:
+            busy()
+        if node.name == "n3":
+            raise ValueError("not this one")
+        return 1
+
+    cache = Cache()
+    for number in range(20):
+        cache.add_node(make_node(f"n{number}"))
+    mine: Any = score(None, None)  # type: ignore[arg-type]  # it needs no handle
+    call = BudgetedCall("Mine", "Score", mine.score, BUDGET, Noted())
+    with pytest.raises(TimeBudgetError, match="while looking at node n0; it had answered for 3 of 20 nodes"):
         call(CycleState(), pod_info("p"), cache.nodes, cache.nodes.rows())
 
 

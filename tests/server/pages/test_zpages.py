@@ -21,7 +21,14 @@ KIND = {"/statusz": "Statusz", "/flagz": "Flagz"}
 async def pages() -> AsyncIterator[aiohttp.ClientSession]:
     app = web.Application()
     app.router.add_get(
-        "/statusz", statusz("0.1.0", lambda: "1.36", lambda: ["/livez", "/livez/ping", "/metrics", "/"], CLOCK)
+        "/statusz",
+        statusz(
+            "0.1.0",
+            lambda: "1.36",
+            lambda: ["/livez", "/livez/ping", "/metrics", "/"],
+            CLOCK,
+            CLOCK.monotonic(),
+        ),
     )
     app.router.add_get("/flagz", flagz({"v": "2", "bind-address": "0.0.0.0"}))
     async with TestClient(TestServer(app)) as client:
@@ -48,6 +55,15 @@ async def test_text_is_for_people(accept: str) -> None:
     ]
     assert flags[1] == "kscheduler flagz"
     assert flags[3:] == ["bind-address=0.0.0.0", "v=2"]
+
+
+async def test_a_process_may_have_run_for_some_time() -> None:
+    """A process that has lost its lease and leads again."""
+    app = web.Application()
+    app.router.add_get("/statusz", statusz("0.1.0", lambda: "1.36", list, CLOCK, CLOCK.monotonic() - 3665.0))
+    async with TestClient(TestServer(app)) as client, client.get("/statusz") as response:
+        lines = (await response.text()).splitlines()
+    assert lines[4:6] == ["Started: Mon Sep 21 13:12:15 UTC 2026", "Up: 1 hr 01 min 05 sec"]
 
 
 @pytest.mark.parametrize("version", ["v1beta1", "v1alpha1"])

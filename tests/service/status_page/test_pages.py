@@ -114,7 +114,9 @@ async def test_the_change_of_a_reason_is_for_most_of_its_pods_and_names_the_pod_
         put(scene.server, "pods", pod_tree(f"web-{number}", nodeSelector={"dedicated": "x"}))
     for path in ("/ui/", "/ui/pending"):
         page = await scene.page_with(path, "default/aa-typo", "default/web-0</a> would fit:", "dedicated=x")
-        assert "(3 nodes; tried for the 2 of the 3 that are alike, helps both; 1 is not like them)" in page
+        assert (
+            "(3 nodes; 2 of the 3 have the same spec: helps both; 1 other has another spec and was not tried)" in page
+        )
 
 
 async def test_a_gated_pod_that_nothing_helps_is_reported_that_its_gate_must_go_first(scene: Scene) -> None:

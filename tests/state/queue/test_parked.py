@@ -58,7 +58,7 @@ class ParkedMachine(RuleBasedStateMachine):
         self.take(queued.key)
 
     @rule(event=EVENTS)
-    def whoever_an_event_may_move_is_queried(self, event: ClusterEvent) -> None:
+    def pods_that_an_event_may_move_are_queried(self, event: ClusterEvent) -> None:
         queried = self.parked.concerned(lambda profile, plugins: self.hints.concerns(profile, plugins, event))
         moved = [
             element
