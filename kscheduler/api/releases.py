@@ -66,6 +66,12 @@ class Behaviours:
     nominates_gated_pods: bool
     """Others leave room for a pod on the node that its status names, also while its scheduling gates are closed."""
 
+    # Of 1.38: single pods
+    empty_selectors_count_all_pods: bool
+    """A spread constraint with an empty selector counts all pods of the namespace, not none (1.38: D1)."""
+    budgets_match_by_selector_alone: bool
+    """Budgets with an empty selector protect all pods of their namespace, and pods need no labels (1.38: D2)."""
+
 
 _NAMES_OF_1_36: Final[Mapping[str, str]] = MappingProxyType(
     {f"{pod}UpdatePodScaleUp": f"{pod}Update" for pod in ("AssignedPod", "UnschedulablePod")}
@@ -112,6 +118,9 @@ BEHAVIOURS: Final = MappingProxyType(
                 claims_stay_pending=False,
                 gated_pods_wait_for_the_flush=False,
                 nominates_gated_pods=False,
+                # Of 1.38: single pods
+                empty_selectors_count_all_pods=False,
+                budgets_match_by_selector_alone=False,
             ),
             Behaviours(
                 version="1.37",
@@ -132,6 +141,9 @@ BEHAVIOURS: Final = MappingProxyType(
                 claims_stay_pending=True,
                 gated_pods_wait_for_the_flush=True,
                 nominates_gated_pods=True,
+                # Of 1.38: single pods
+                empty_selectors_count_all_pods=False,
+                budgets_match_by_selector_alone=False,
             ),
             Behaviours(
                 version="1.38",
@@ -152,6 +164,9 @@ BEHAVIOURS: Final = MappingProxyType(
                 claims_stay_pending=True,
                 gated_pods_wait_for_the_flush=True,
                 nominates_gated_pods=True,
+                # Of 1.38: single pods
+                empty_selectors_count_all_pods=True,
+                budgets_match_by_selector_alone=True,
             ),
         )
     }

@@ -55,9 +55,7 @@ class DefaultPreemption(Plugin):
         self._args = args or DefaultPreemptionArgs()
         self._handle = handle
         self._pod_columns = PodColumns(partial(worth, handle.pod_groups))
-        self._budgets = BudgetRules(
-            handle.budgets, stop_at_the_first_broken=handle.behaviours.budgets_stop_at_the_first_broken
-        )
+        self._budgets = BudgetRules(handle.budgets, handle.behaviours)
         self._reports = handle.behaviours.reports_of_preemption
         self._grouped = GroupedRows(handle.pod_groups)
         self._memory = RowMemory()
