@@ -71,6 +71,10 @@ class Behaviours:
     """A spread constraint with an empty selector counts all pods of the namespace, not none (1.38: D1)."""
     budgets_match_by_selector_alone: bool
     """Budgets with an empty selector protect all pods of their namespace, and pods need no labels (1.38: D2)."""
+    scores_pod_level_requests: bool
+    """NodeResourcesFit scores by pod-level requests and resizes, not by the spec of containers alone (1.38: D7)."""
+    compares_storage_exactly: bool
+    """Sizes of claims and storage capacities are compared as they are, not rounded up to bytes (1.38: D9)."""
 
 
 _NAMES_OF_1_36: Final[Mapping[str, str]] = MappingProxyType(
@@ -121,6 +125,8 @@ BEHAVIOURS: Final = MappingProxyType(
                 # Of 1.38: single pods
                 empty_selectors_count_all_pods=False,
                 budgets_match_by_selector_alone=False,
+                scores_pod_level_requests=False,
+                compares_storage_exactly=False,
             ),
             Behaviours(
                 version="1.37",
@@ -144,6 +150,8 @@ BEHAVIOURS: Final = MappingProxyType(
                 # Of 1.38: single pods
                 empty_selectors_count_all_pods=False,
                 budgets_match_by_selector_alone=False,
+                scores_pod_level_requests=False,
+                compares_storage_exactly=False,
             ),
             Behaviours(
                 version="1.38",
@@ -167,6 +175,8 @@ BEHAVIOURS: Final = MappingProxyType(
                 # Of 1.38: single pods
                 empty_selectors_count_all_pods=True,
                 budgets_match_by_selector_alone=True,
+                scores_pod_level_requests=True,
+                compares_storage_exactly=True,
             ),
         )
     }

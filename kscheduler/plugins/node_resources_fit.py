@@ -10,6 +10,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass
 from functools import partial
 from heapq import nsmallest
+from operator import attrgetter
 from typing import Any, Final
 
 import numpy as np
@@ -88,6 +89,11 @@ class NodeResourcesFit(Plugin):
         args = args or NodeResourcesFitArgs()
         self._counts_resizes = RESIZE_PREEMPTION in handle.features
         self._resizing = Resizing.BY_POD if handle.behaviours.sums_whole_resizes else Resizing.BY_CONTAINER
+        by_pod = handle.behaviours.scores_pod_level_requests
+        self._presumed: Callable[[PodInfo], Requests] = attrgetter(
+            "nonzero_pod_requests" if by_pod else "nonzero_requests"
+        )
+        """What the score presumes that a pod requests."""
         self._ignored = frozenset(args.ignored_resources)
         self._ignored_groups = frozenset(args.ignored_resource_groups)
         strategy = args.scoring_strategy or ScoringStrategy(LEAST_ALLOCATED)
@@ -126,7 +132,8 @@ class NodeResourcesFit(Plugin):
             return UNSIGNABLE  # its codes are numbered within one cycle
         if self._is_resize(pod):
             return UNSIGNABLE  # what it counts on its node matters
-        presumed = tuple(pod.nonzero_requests.get(name, 0) for name, _ in self._resources)
+        requests = self._presumed(pod)
+        presumed = tuple(requests.get(name, 0) for name, _ in self._resources)
         needed = frozenset(name for name, amount in pod.accounted.items() if amount)
         return frozenset(pod.requests.items()), presumed, needed
 
@@ -153,9 +160,10 @@ class NodeResourcesFit(Plugin):
         return status_of_code(code, cycle.read(_Requirements).reasons(code), self.name)
 
     def score(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Scores:
-        """0..100 by the strategy, int64 [rows]. As upstream, pod-level requests of the pod do not count (Q4)."""
+        """0..100 by the strategy, int64 [rows]. Until 1.37 pod-level requests of the pod do not count (Q4)."""
         del cycle
-        demands = [(name, pod.nonzero_requests.get(name, 0), weight) for name, weight in self._resources]
+        requests = self._presumed(pod)
+        demands = [(name, requests.get(name, 0), weight) for name, weight in self._resources]
         if self._device_amounts is None:
             return self._strategy(usage(nodes, rows, demands, nonzero=True))
         devices = self._device_amounts.of_all(demands, rows)
@@ -172,7 +180,7 @@ class NodeResourcesFit(Plugin):
         points = []
         for proposal in proposals:
             demands = [
-                (name, sum(pod.nonzero_requests.get(name, 0) for pod, _ in proposal.assignments), weight)
+                (name, sum(self._presumed(pod).get(name, 0) for pod, _ in proposal.assignments), weight)
                 for name, weight in self._resources
             ]
             points.append(int(most_allocated(sum_over(nodes, proposal.placement.rows, demands))[0]))
