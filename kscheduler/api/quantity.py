@@ -51,6 +51,12 @@ def nano_value(quantity: Quantity) -> int:
     return _scaled(quantity, 9, limit=MAX_INT64 * 10**9)
 
 
+@lru_cache(maxsize=KEPT)
+def exact_value(quantity: Quantity) -> int:
+    """Billionths, also beyond int64, for comparisons: Go's Quantity caps only those with a binary suffix."""
+    return _scaled(quantity, 9, limit=10 ** (_LARGEST_EXPONENT + 9))
+
+
 def _scaled(quantity: Quantity, shift: int, limit: int = MAX_INT64) -> int:
     text = quantity if isinstance(quantity, str) else repr(quantity)
     if text.isdecimal() and text.isascii() and len(text) <= _PLAIN_DIGITS:
@@ -64,6 +70,8 @@ def _scaled(quantity: Quantity, shift: int, limit: int = MAX_INT64) -> int:
     fraction = (fraction or "").rstrip("0")[:_LONGEST_FRACTION]
     digits = int(whole.lstrip("0")[: _LARGEST_EXPONENT + 1] + fraction or "0")
     ten = shift - len(fraction) + (int(exponent[1:]) if exponent else _DECIMAL.get(suffix, 0))
+    if suffix in _BINARY:
+        limit = min(limit, MAX_INT64 * 10**shift)
     magnitude = _ceil(digits << _BINARY.get(suffix, 0), ten, limit, negative=sign == "-")
     return -magnitude if sign == "-" else magnitude
 

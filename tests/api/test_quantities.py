@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kscheduler.api.quantity import MAX_INT64, QuantityError, milli_value, nano_value, value
+from kscheduler.api.quantity import MAX_INT64, QuantityError, exact_value, milli_value, nano_value, value
 
 SUFFIXES = {
     "n": Fraction(1, 10**9),
@@ -127,3 +127,15 @@ def test_a_negative_quantity_never_makes_anything_larger(number: str, suffix: st
     negative = "-" + number.lstrip("+") + suffix
     assert -MAX_INT64 <= value(negative) <= 0
     assert -MAX_INT64 <= milli_value(negative) <= 0
+
+
+@pytest.mark.parametrize(
+    ("less", "more"),
+    [("10E", "20E"), ("1e30", "1.0000000001e30"), ("8Ei", "10E"), ("1500m", "2")],
+)
+def test_exact_values_compare_beyond_int64(less: str, more: str) -> None:
+    assert exact_value(less) < exact_value(more)
+
+
+def test_a_binary_suffix_ends_at_int64_as_in_go() -> None:
+    assert exact_value("8Ei") == exact_value("9Ei") == exact_value(str(MAX_INT64))
