@@ -75,6 +75,8 @@ class Behaviours:
     """NodeResourcesFit scores by pod-level requests and resizes, not by the spec of containers alone (1.38: D7)."""
     compares_storage_exactly: bool
     """Sizes of claims and storage capacities are compared as they are, not rounded up to bytes (1.38: D9)."""
+    needs_no_victims: bool
+    """A node where no victim is needed is rejected, or shown to extenders that preempt; not an error (1.38: D5, D6)."""
 
 
 _NAMES_OF_1_36: Final[Mapping[str, str]] = MappingProxyType(
@@ -127,6 +129,7 @@ BEHAVIOURS: Final = MappingProxyType(
                 budgets_match_by_selector_alone=False,
                 scores_pod_level_requests=False,
                 compares_storage_exactly=False,
+                needs_no_victims=False,
             ),
             Behaviours(
                 version="1.37",
@@ -152,6 +155,7 @@ BEHAVIOURS: Final = MappingProxyType(
                 budgets_match_by_selector_alone=False,
                 scores_pod_level_requests=False,
                 compares_storage_exactly=False,
+                needs_no_victims=False,
             ),
             Behaviours(
                 version="1.38",
@@ -177,6 +181,7 @@ BEHAVIOURS: Final = MappingProxyType(
                 budgets_match_by_selector_alone=True,
                 scores_pod_level_requests=True,
                 compares_storage_exactly=True,
+                needs_no_victims=True,
             ),
         )
     }

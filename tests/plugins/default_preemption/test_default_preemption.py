@@ -466,9 +466,23 @@ class Fickle(Plugin):
         return np.full(len(rows), int(self.queried == 1), dtype=np.int64)
 
 
-def test_a_node_where_the_pod_fits_without_a_victim_is_an_error_not_a_preemption() -> None:
-    world = World(Fickle())
+@pytest.mark.parametrize(
+    ("version", "message", "nominated"),
+    [
+        ("1.37", 'preemption: expected at least one victim pod on node "a"', None),
+        (
+            "1.38",
+            "preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.",
+            "",
+        ),
+    ],
+)
+def test_a_node_where_the_pod_fits_without_a_victim_is_no_preemption(
+    version: str, message: str, nominated: str | None
+) -> None:
+    """(1.38: D6) Until 1.37 an error."""
+    world = World(Fickle(), version=version)
     world.node("a", 0)
     record = world.preempt()
-    assert record.post_filter_message == 'preemption: expected at least one victim pod on node "a"'
-    assert record.preemption is None
+    assert record.post_filter_message == message
+    assert (record.preemption, record.nominated_node_name) == (None, nominated)
