@@ -77,6 +77,8 @@ class Behaviours:
     """Sizes of claims and storage capacities are compared as they are, not rounded up to bytes (1.38: D9)."""
     needs_no_victims: bool
     """A node where no victim is needed is rejected, or shown to extenders that preempt; not an error (1.38: D5, D6)."""
+    knows_mldsa_and_oci_profiles: bool
+    """Pods need a node that declares PodCertificateMLDSA or SecurityProfileOCI if they use it (1.38: D12)."""
 
 
 _NAMES_OF_1_36: Final[Mapping[str, str]] = MappingProxyType(
@@ -130,6 +132,7 @@ BEHAVIOURS: Final = MappingProxyType(
                 scores_pod_level_requests=False,
                 compares_storage_exactly=False,
                 needs_no_victims=False,
+                knows_mldsa_and_oci_profiles=False,
             ),
             Behaviours(
                 version="1.37",
@@ -156,6 +159,7 @@ BEHAVIOURS: Final = MappingProxyType(
                 scores_pod_level_requests=False,
                 compares_storage_exactly=False,
                 needs_no_victims=False,
+                knows_mldsa_and_oci_profiles=False,
             ),
             Behaviours(
                 version="1.38",
@@ -182,6 +186,7 @@ BEHAVIOURS: Final = MappingProxyType(
                 scores_pod_level_requests=True,
                 compares_storage_exactly=True,
                 needs_no_victims=True,
+                knows_mldsa_and_oci_profiles=True,
             ),
         )
     }

@@ -109,6 +109,8 @@ class PodTransform:
             force_setattr(spec, "topology_spread_constraints", constraints)
         if spec.volumes:
             force_setattr(spec, "volumes", tuple([volume for volume in spec.volumes if _constrains(volume)]))
+        if spec.security_context is not None and spec.security_context.seccomp_profile is None:
+            force_setattr(spec, "security_context", None)
 
     def _share_status(self, status: PodStatus) -> None:
         force_setattr(status, "phase", _same_text(status.phase))
@@ -230,4 +232,6 @@ def _intern_conditions(conditions: Iterable[Condition]) -> None:
 
 def _constrains(volume: Volume) -> bool:
     """Whether the volume has a source; sources that do not constrain placement are not decoded."""
+    if volume.projected is not None:
+        return any(source.pod_certificate is not None for source in volume.projected.sources)
     return volume != Volume(name=volume.name)
