@@ -79,6 +79,8 @@ class Behaviours:
     """A node where no victim is needed is rejected, or shown to extenders that preempt; not an error (1.38: D5, D6)."""
     knows_mldsa_and_oci_profiles: bool
     """Pods need a node that declares PodCertificateMLDSA or SecurityProfileOCI if they use it (1.38: D12)."""
+    shrunken_nodes_wake_nominated_pods: bool
+    """A pod that is nominated to a node which becomes too small for it is tried again (1.38: Q3)."""
 
 
 _NAMES_OF_1_36: Final[Mapping[str, str]] = MappingProxyType(
@@ -133,6 +135,7 @@ BEHAVIOURS: Final = MappingProxyType(
                 compares_storage_exactly=False,
                 needs_no_victims=False,
                 knows_mldsa_and_oci_profiles=False,
+                shrunken_nodes_wake_nominated_pods=False,
             ),
             Behaviours(
                 version="1.37",
@@ -160,6 +163,7 @@ BEHAVIOURS: Final = MappingProxyType(
                 compares_storage_exactly=False,
                 needs_no_victims=False,
                 knows_mldsa_and_oci_profiles=False,
+                shrunken_nodes_wake_nominated_pods=False,
             ),
             Behaviours(
                 version="1.38",
@@ -187,6 +191,7 @@ BEHAVIOURS: Final = MappingProxyType(
                 compares_storage_exactly=True,
                 needs_no_victims=True,
                 knows_mldsa_and_oci_profiles=True,
+                shrunken_nodes_wake_nominated_pods=True,
             ),
         )
     }
