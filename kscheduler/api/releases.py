@@ -81,6 +81,10 @@ class Behaviours:
     """Pods need a node that declares PodCertificateMLDSA or SecurityProfileOCI if they use it (1.38: D12)."""
     shrunken_nodes_wake_nominated_pods: bool
     """A pod that is nominated to a node which becomes too small for it is tried again (1.38: Q3)."""
+    groups_stop_at_the_first_gate: bool
+    """Of the members of a pod group none behind the first that is gated is asked about its gates (1.38: Q7)."""
+    gates_are_measured_by_status: bool
+    """Metrics count PreEnqueue by what it has said, not as a success in any case (1.38: Q7)."""
 
 
 _NAMES_OF_1_36: Final[Mapping[str, str]] = MappingProxyType(
@@ -136,6 +140,8 @@ BEHAVIOURS: Final = MappingProxyType(
                 needs_no_victims=False,
                 knows_mldsa_and_oci_profiles=False,
                 shrunken_nodes_wake_nominated_pods=False,
+                groups_stop_at_the_first_gate=False,
+                gates_are_measured_by_status=False,
             ),
             Behaviours(
                 version="1.37",
@@ -164,6 +170,8 @@ BEHAVIOURS: Final = MappingProxyType(
                 needs_no_victims=False,
                 knows_mldsa_and_oci_profiles=False,
                 shrunken_nodes_wake_nominated_pods=False,
+                groups_stop_at_the_first_gate=False,
+                gates_are_measured_by_status=False,
             ),
             Behaviours(
                 version="1.38",
@@ -192,6 +200,8 @@ BEHAVIOURS: Final = MappingProxyType(
                 needs_no_victims=True,
                 knows_mldsa_and_oci_profiles=True,
                 shrunken_nodes_wake_nominated_pods=True,
+                groups_stop_at_the_first_gate=True,
+                gates_are_measured_by_status=True,
             ),
         )
     }
