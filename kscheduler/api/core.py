@@ -289,6 +289,13 @@ class Volume(Value, frozen=True):
     rbd: RBDSource | None = None
     projected: ProjectedVolumeSource | None = None
 
+    @property
+    def constrains(self) -> bool:
+        """Whether it has a source that may constrain placement."""
+        if self.projected is not None:
+            return any(source.pod_certificate is not None for source in self.projected.sources)
+        return self != Volume(name=self.name)
+
 
 class PodSchedulingGate(Value, frozen=True):
     """A named reason not to schedule yet."""

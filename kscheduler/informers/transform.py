@@ -27,7 +27,6 @@ from kscheduler.api.core import (
     ResourceList,
     Toleration,
     TopologySpreadConstraint,
-    Volume,
 )
 from kscheduler.api.devices import (
     DeviceAllocationConfiguration,
@@ -108,7 +107,7 @@ class PodTransform:
             constraints = self._spread.of(spec.topology_spread_constraints)
             force_setattr(spec, "topology_spread_constraints", constraints)
         if spec.volumes:
-            force_setattr(spec, "volumes", tuple([volume for volume in spec.volumes if _constrains(volume)]))
+            force_setattr(spec, "volumes", tuple([volume for volume in spec.volumes if volume.constrains]))
         if spec.security_context is not None and spec.security_context.seccomp_profile is None:
             force_setattr(spec, "security_context", None)
 
@@ -228,10 +227,3 @@ def _intern_conditions(conditions: Iterable[Condition]) -> None:
         force_setattr(condition, "status", _same_text(condition.status))
         if condition.reason:
             force_setattr(condition, "reason", _same_text(condition.reason))
-
-
-def _constrains(volume: Volume) -> bool:
-    """Whether the volume has a source; sources that do not constrain placement are not decoded."""
-    if volume.projected is not None:
-        return any(source.pod_certificate is not None for source in volume.projected.sources)
-    return volume != Volume(name=volume.name)
