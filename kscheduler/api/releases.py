@@ -66,6 +66,26 @@ class Behaviours:
     nominates_gated_pods: bool
     """Others leave room for a pod on the node that its status names, also while its scheduling gates are closed."""
 
+    # Of 1.38: single pods
+    empty_selectors_count_all_pods: bool
+    """A spread constraint with an empty selector counts all pods of the namespace, not none (1.38: D1)."""
+    budgets_match_by_selector_alone: bool
+    """Budgets with an empty selector protect all pods of their namespace, and pods need no labels (1.38: D2)."""
+    scores_pod_level_requests: bool
+    """NodeResourcesFit scores by pod-level requests and resizes, not by the spec of containers alone (1.38: D7)."""
+    compares_storage_exactly: bool
+    """Sizes of claims and storage capacities are compared as they are, not rounded up to bytes (1.38: D9)."""
+    needs_no_victims: bool
+    """A node where no victim is needed is rejected, or shown to extenders that preempt; not an error (1.38: D5, D6)."""
+    knows_mldsa_and_oci_profiles: bool
+    """Pods need a node that declares PodCertificateMLDSA or SecurityProfileOCI if they use it (1.38: D12)."""
+    shrunken_nodes_wake_nominated_pods: bool
+    """A pod that is nominated to a node which becomes too small for it is tried again (1.38: Q3)."""
+    groups_stop_at_the_first_gate: bool
+    """Of the members of a pod group none behind the first that is gated is asked about its gates (1.38: Q7)."""
+    gates_are_measured_by_status: bool
+    """Metrics count PreEnqueue by what it has said, not as a success in any case (1.38: Q7)."""
+
 
 _NAMES_OF_1_36: Final[Mapping[str, str]] = MappingProxyType(
     {f"{pod}UpdatePodScaleUp": f"{pod}Update" for pod in ("AssignedPod", "UnschedulablePod")}
@@ -112,6 +132,16 @@ BEHAVIOURS: Final = MappingProxyType(
                 claims_stay_pending=False,
                 gated_pods_wait_for_the_flush=False,
                 nominates_gated_pods=False,
+                # Of 1.38: single pods
+                empty_selectors_count_all_pods=False,
+                budgets_match_by_selector_alone=False,
+                scores_pod_level_requests=False,
+                compares_storage_exactly=False,
+                needs_no_victims=False,
+                knows_mldsa_and_oci_profiles=False,
+                shrunken_nodes_wake_nominated_pods=False,
+                groups_stop_at_the_first_gate=False,
+                gates_are_measured_by_status=False,
             ),
             Behaviours(
                 version="1.37",
@@ -132,6 +162,16 @@ BEHAVIOURS: Final = MappingProxyType(
                 claims_stay_pending=True,
                 gated_pods_wait_for_the_flush=True,
                 nominates_gated_pods=True,
+                # Of 1.38: single pods
+                empty_selectors_count_all_pods=False,
+                budgets_match_by_selector_alone=False,
+                scores_pod_level_requests=False,
+                compares_storage_exactly=False,
+                needs_no_victims=False,
+                knows_mldsa_and_oci_profiles=False,
+                shrunken_nodes_wake_nominated_pods=False,
+                groups_stop_at_the_first_gate=False,
+                gates_are_measured_by_status=False,
             ),
             Behaviours(
                 version="1.38",
@@ -152,6 +192,16 @@ BEHAVIOURS: Final = MappingProxyType(
                 claims_stay_pending=True,
                 gated_pods_wait_for_the_flush=True,
                 nominates_gated_pods=True,
+                # Of 1.38: single pods
+                empty_selectors_count_all_pods=True,
+                budgets_match_by_selector_alone=True,
+                scores_pod_level_requests=True,
+                compares_storage_exactly=True,
+                needs_no_victims=True,
+                knows_mldsa_and_oci_profiles=True,
+                shrunken_nodes_wake_nominated_pods=True,
+                groups_stop_at_the_first_gate=True,
+                gates_are_measured_by_status=True,
             ),
         )
     }

@@ -121,33 +121,36 @@ def queue_policy(
 ) -> QueuePolicy:
     """What the one queue needs of all profiles; without `class_of` each pod is judged by itself.
 
-    PreEnqueue is measured by `observe_point`, in seconds of `now`. A pod that is rejected is counted under Success too:
-    kube-scheduler labels it so.
+    PreEnqueue is measured by `observe_point`, in seconds of `now`. Until 1.37 a pod that is rejected is counted under
+    Success too: kube-scheduler labels it so.
     """
     backoff = BackoffPolicy(configuration.pod_initial_backoff_seconds, configuration.pod_max_backoff_seconds)
     of_extenders: Registrations = {EXTENDER: EVERY_EVENT} if configuration.extenders else {}
     registrations = {name: {**_registrations(profile), **of_extenders} for name, profile in profiles.items()}
     listener = _ListenerByPod(profiles)
     hints = HintTable(registrations, HintCalls(observe_hint, listener))
+    first = next(iter(profiles.values()))
+    by_status = first.behaviours.gates_are_measured_by_status
 
-    def pre_enqueue(pod: PodInfo, first: str) -> Status:
+    def pre_enqueue(pod: PodInfo, gate: str) -> Status:
         name = pod.pod.spec.scheduler_name
         profile = profiles.get(name)
         if profile is None:
             return error(f"no profile is named {name}")
         began = now()
-        status = profile.run_pre_enqueue(pod, first)
-        observe_point(PRE_ENQUEUE.label, SUCCESS.code.label, name, now() - began)
+        status = profile.run_pre_enqueue(pod, gate)
+        counted = status if by_status else SUCCESS
+        observe_point(PRE_ENQUEUE.label, counted.code.label, name, now() - began)
         return status
 
     policy = QueuePolicy(_order_of(profiles, listener), pre_enqueue, hints, backoff, on_incoming, class_of)
-    first = next(iter(profiles.values()))
     return replace(
         policy,
         standing_gates=_standing_gates(profiles),
         object_gates=_object_gates(profiles),
         hints_alike=hints_alike,
         gated_pods_wait_for_the_flush=first.behaviours.gated_pods_wait_for_the_flush,
+        groups_stop_at_the_first_gate=first.behaviours.groups_stop_at_the_first_gate,
         stopped=frozenset(name for name, profile in profiles.items() if profile.failing is not None),
         parked_by={name: plugin for name, profile in profiles.items() if (plugin := profile.parking_plugin)},
         on_trial=frozenset(name for name, profile in profiles.items() if profile.on_trial),

@@ -196,8 +196,7 @@ class _Node:
                     self.tried.errors.append(status.message)
                     return
         if not victims:
-            name = self.search.nodes.name_of(self.row)
-            self.tried.errors.append(f'expected at least one victim pod on node "{name}"')
+            self.search.note_unneeded(np.array([self.row], dtype=np.intp), self.tried)
             return
         self.tried.found.append(_candidate(self.row, pods_of(most_important_first(victims)), broken_budgets))
 

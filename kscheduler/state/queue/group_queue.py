@@ -231,8 +231,9 @@ class GroupQueue:
             place = BACKOFF
         if gated is not None and not self._admission.admits(gated):
             # Whatever the newcomer is, the group stays out: asking every member each time would be quadratic.
-            self._admission.admits(queued)
-            self._report_kept_out(queued)
+            if not self._policy.groups_stop_at_the_first_gate:
+                self._admission.admits(queued)
+                self._report_kept_out(queued)
             return
         self._take_out(element)
         self._place_again(element, place, label, now)
@@ -479,6 +480,8 @@ class GroupQueue:
             if not self._admission.admits(member):
                 gating = member.gating_plugin
                 self._report_kept_out(member)
+                if self._policy.groups_stop_at_the_first_gate:
+                    break
         element.gating_plugin = gating
         if gating:
             element.was_flushed = False
