@@ -65,6 +65,23 @@ class Behaviours:
     """Q4. The flush of pods that have waited for five minutes looks at gated pods once in that time."""
     nominates_gated_pods: bool
     """Others leave room for a pod on the node that its status names, also while its scheduling gates are closed."""
+    # Of 1.38: devices
+    joins_names_of_devices: bool
+    """(1.38: DR1, DR4) An attribute or capacity of the driver is the same with and without the driver's domain."""
+    refuses_unreadable_attributes: bool
+    """(1.38: DR2) A constraint on an attribute without a value that can be read is an error."""
+    compares_versions: bool
+    """(1.38: DR3) Constraints compare versions as such, not as texts: builds do not count."""
+    keeps_shared_devices_from_exclusive_use: bool
+    """(1.38: DR5) A device that claims have shares of is given to nobody for himself, whatever its slice says now."""
+    bad_pools_reject_one_node: bool
+    """(1.38: DR6) All devices of a pool that is not whole: an obstacle on this node, not an error for the pod."""
+    refuses_negative_amounts: bool
+    """(1.38: DR7) A negative request is an error, and so is any allocation while a claim has consumed less than 0."""
+    promotes_other_classes: bool
+    """(1.38: DR8) When a class gives an extended resource up, the next best class gets it."""
+    limits_capacity_requests: bool
+    """(1.38: DR12) The API server counts and checks the capacities of a request, and a device's node terms."""
 
 
 _NAMES_OF_1_36: Final[Mapping[str, str]] = MappingProxyType(
@@ -112,6 +129,15 @@ BEHAVIOURS: Final = MappingProxyType(
                 claims_stay_pending=False,
                 gated_pods_wait_for_the_flush=False,
                 nominates_gated_pods=False,
+                # Of 1.38: devices
+                joins_names_of_devices=False,
+                refuses_unreadable_attributes=False,
+                compares_versions=False,
+                keeps_shared_devices_from_exclusive_use=False,
+                bad_pools_reject_one_node=False,
+                refuses_negative_amounts=False,
+                promotes_other_classes=False,
+                limits_capacity_requests=False,
             ),
             Behaviours(
                 version="1.37",
@@ -132,6 +158,15 @@ BEHAVIOURS: Final = MappingProxyType(
                 claims_stay_pending=True,
                 gated_pods_wait_for_the_flush=True,
                 nominates_gated_pods=True,
+                # Of 1.38: devices
+                joins_names_of_devices=False,
+                refuses_unreadable_attributes=False,
+                compares_versions=False,
+                keeps_shared_devices_from_exclusive_use=False,
+                bad_pools_reject_one_node=False,
+                refuses_negative_amounts=False,
+                promotes_other_classes=False,
+                limits_capacity_requests=False,
             ),
             Behaviours(
                 version="1.38",
@@ -152,6 +187,15 @@ BEHAVIOURS: Final = MappingProxyType(
                 claims_stay_pending=True,
                 gated_pods_wait_for_the_flush=True,
                 nominates_gated_pods=True,
+                # Of 1.38: devices
+                joins_names_of_devices=True,
+                refuses_unreadable_attributes=True,
+                compares_versions=True,
+                keeps_shared_devices_from_exclusive_use=True,
+                bad_pools_reject_one_node=True,
+                refuses_negative_amounts=True,
+                promotes_other_classes=True,
+                limits_capacity_requests=True,
             ),
         )
     }

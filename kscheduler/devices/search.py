@@ -11,7 +11,8 @@ from enum import Enum, auto
 
 from kscheduler.api.devices import DeviceTaint, DeviceToleration
 from kscheduler.devices.ids import AllocatedState, DeviceID
-from kscheduler.devices.limits.capacity import Amount, CapacityError, consumption, has_room, is_allowed
+from kscheduler.devices.limits.capacity import Amount, CapacityError, capacities_of, consumption, has_room, is_allowed
+from kscheduler.devices.limits.constraints import UnsupportedValueError
 from kscheduler.devices.limits.counters import PoolCounters
 from kscheduler.devices.plan import MAX_RESULTS, ClaimPlan, Parts, Request, is_selectable
 from kscheduler.devices.pools import NodeIdentity, Pool, PoolDevice
@@ -215,7 +216,8 @@ class Search:
             return None
         if chosen.is_shared:
             wanted = request.wanted
-            chosen.consumed = consumption(wanted.capacity, found.device.capacity, self._features) or {}
+            capacities = capacities_of(found.device, found.id.driver, self._features)
+            chosen.consumed = consumption(wanted.capacity, capacities, self._features, found.id.driver) or {}
             chosen.share_id = self._new_share_id()
             self._shares.setdefault(found.id, []).append(chosen.consumed)
         self.chosen[claim].append(chosen)
@@ -226,6 +228,8 @@ class Search:
         found, wanted = chosen.found, chosen.request.wanted
         if must and self._is_in_use(found.id, claim, is_admin=wanted.is_admin):
             return False
+        if not wanted.is_admin and not chosen.is_shared and self._has_shares(found.id):
+            return False
         if self._features.refuses_skipped_operations and found.slice.spec.skip_node_operations:
             return False
         if found.device.consumes_counters and not self._count(chosen):
@@ -233,7 +237,11 @@ class Search:
         if self._features.device_taints and not _tolerates(wanted.tolerations, found):
             return False
         for constraint in self._plans[claim].constraints:
-            if not constraint.add(wanted, found.device, found.id):
+            try:
+                is_met = constraint.add(wanted, found.device, found.id)
+            except UnsupportedValueError as problem:
+                raise AllocationError(f"{self._where(claim, chosen.request)}: {problem}") from None
+            if not is_met:
                 if must:
                     raise self._unsatisfiable(claim, chosen.request, found)
                 return False
@@ -280,6 +288,12 @@ class Search:
             return bool(takers) and claim in takers  # type: ignore[operator]
         return bool(takers) or device in self._allocated.devices
 
+    def _has_shares(self, device: DeviceID) -> bool:
+        """Whether claims have shares of a device, which then is given to nobody as a whole."""
+        if not self._features.keeps_shared_from_exclusive:
+            return False
+        return device in self._shares or device in self._allocated.consumed or device in self._allocated.shared
+
     def _is_shared(self, found: PoolDevice) -> bool:
         return self._features.consumable_capacity and bool(found.device.allow_multiple_allocations)
 
@@ -290,11 +304,11 @@ class Search:
         return self._features.counts_by_pool_and_driver and device in self._allocated.shared
 
     def _has_room(self, claim: int, request: Request, found: PoolDevice, doing: str) -> bool:
-        wanted, capacities = request.wanted, found.device.capacity
+        capacities = capacities_of(found.device, found.id.driver, self._features)
         try:
-            taken = consumption(wanted.capacity, capacities, self._features)
+            taken = consumption(request.wanted.capacity, capacities, self._features, found.id.driver)
         except CapacityError as problem:
-            where = f"claim {self._plans[claim].claim.key}, request {wanted.name}"
+            where = self._where(claim, request)
             raise AllocationError(f"{where}: {doing} capacity for device {found.id}: {problem}") from None
         if taken is None or not is_allowed(taken, capacities, self._features):
             return False
@@ -305,9 +319,11 @@ class Search:
         return has_room(taken, capacities, self._allocated.consumed.get(found.id, {}), planned)
 
     def _unsatisfiable(self, claim: int, request: Request, found: PoolDevice) -> AllocationError:
-        where = f"claim {self._plans[claim].claim.key}, request {request.wanted.name}"
         why = "because a claim constraint would not be satisfied"
-        return AllocationError(f"{where}: cannot add device {found.id} {why}")
+        return AllocationError(f"{self._where(claim, request)}: cannot add device {found.id} {why}")
+
+    def _where(self, claim: int, request: Request) -> str:
+        return f"claim {self._plans[claim].claim.key}, request {request.wanted.name}"
 
 
 def _remembers(features: AllocatorFeatures, devices: Sequence[PoolDevice]) -> bool:
