@@ -93,6 +93,8 @@ class Search:
         self._new_share_id = new_share_id
         self._devices = [found for pool in pools if pool.is_usable for found in pool.devices]
         self._remembers = _remembers(features, self._devices)
+        self._may_fail = [self._has_unreadable(plan) for plan in plans]
+        """By claim, whether a constraint may be an error: then it is, also where there are too few devices anyhow."""
         self.chosen: list[list[Chosen]] = [[] for _ in plans]
         """By claim."""
         self._taken: dict[DeviceID, set[int]] = {}
@@ -181,7 +183,8 @@ class Search:
             return SearchEnd.TOO_MANY
         # With too few devices for those that are still needed, no way to combine them has to be tried. Then all have
         # been asked about, in order, as a search that finds nothing does; so errors are the same.
-        if not self._remembers and not (yield from fitting.has(start + needed)):
+        tries_all = self._remembers or self._may_fail[claim]
+        if not tries_all and not (yield from fitting.has(start + needed)):
             return SearchEnd.NONE
         at = start
         while (yield from fitting.has(at + 1)):
@@ -197,6 +200,13 @@ class Search:
             if outcome is SearchEnd.TOO_MANY:
                 return outcome
         return SearchEnd.NONE
+
+    def _has_unreadable(self, plan: ClaimPlan) -> bool:
+        return any(
+            not constraint.is_readable(found.device, found.id)
+            for constraint in plan.constraints
+            for found in self._devices
+        )
 
     # --- one device ---------------------------------------------------------------------------------------------------
 

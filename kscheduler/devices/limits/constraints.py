@@ -34,6 +34,10 @@ class Constraint(Protocol):
         """Undo the last `add` that succeeded, which was for this request."""
         ...
 
+    def is_readable(self, device: Device, identity: DeviceID) -> bool:
+        """Whether `add` would raise no `UnsupportedValueError`."""
+        ...
+
 
 def constraint_of(spec: DeviceConstraint, features: AllocatorFeatures) -> Constraint | None:
     """The constraint; `None` if it is of no known kind."""
@@ -59,11 +63,16 @@ class _OnAttribute:
 
     def _values_of(self, device: Device, identity: DeviceID) -> Values | None:
         """`None` if the device lacks the attribute. Raises `UnsupportedValueError`."""
-        values = values_of(device, identity.driver, self._attribute, self._features)
-        if values == _UNKNOWN and self._features.refuses_unreadable_attributes:
+        if not self.is_readable(device, identity):
             message = f"device {identity}: unsupported attribute value for {self._attribute}"
             raise UnsupportedValueError(message)
-        return values
+        return values_of(device, identity.driver, self._attribute, self._features)
+
+    def is_readable(self, device: Device, identity: DeviceID) -> bool:
+        """Whether the attribute is missing or has a value that can be compared, where anything else is an error."""
+        if not self._features.refuses_unreadable_attributes:
+            return True
+        return values_of(device, identity.driver, self._attribute, self._features) != _UNKNOWN
 
 
 class MatchAttribute(_OnAttribute):

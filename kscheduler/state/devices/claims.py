@@ -31,6 +31,8 @@ class AllocatedDevices:
     """Devices, shares and amounts."""
 
     def __init__(self) -> None:
+        self.joins_names = False
+        """Whether capacities with and without the driver's domain are the same; changed only while nothing is held."""
         self._devices: Counter[DeviceID] = Counter()
         self._shares: dict[DeviceID, Counter[str]] = {}
         self._consumed: dict[DeviceID, Counter[str]] = {}
@@ -49,7 +51,7 @@ class AllocatedDevices:
         return self._state
 
     def _count(self, allocation: AllocationResult, sign: int) -> None:
-        held = held_by(allocation)
+        held = held_by(allocation, joins_names=self.joins_names)
         for device in held.devices:
             self._devices[device] += sign
             if not self._devices[device]:
