@@ -81,7 +81,8 @@ class Behaviours:
     promotes_other_classes: bool
     """(1.38: DR8) When a class gives an extended resource up, the next best class gets it."""
     limits_capacity_requests: bool
-    """(1.38: DR12) The API server counts and checks the capacities of a request, and a device's node terms."""
+    """(1.38: DR12) The API server counts and checks the capacities of a request and of a result, one term of a device's
+    node selector, one slash in names, and the digits of versions."""
 
 
 _NAMES_OF_1_36: Final[Mapping[str, str]] = MappingProxyType(
