@@ -29,7 +29,7 @@ Names = dict[str, set[str]]
 
 
 def validate_claim(claim: Object, *, is_strict: bool = False) -> Causes:
-    """All violated rules of a new claim. `is_strict`: as servers of 1.38 look at names and amounts."""
+    """All violated rules of a new claim. `is_strict`: as servers of 1.38 look at names, amounts and selectors."""
     return _spec(claim.get("spec") or {}, "spec", is_strict=is_strict)
 
 
@@ -41,10 +41,10 @@ def validate_template(template: Object, *, is_strict: bool = False) -> Causes:
     return causes + _spec(spec.get("spec") or {}, "spec.spec", is_strict=is_strict)
 
 
-def validate_class(value: Object) -> Causes:
-    """All violated rules of a class."""
+def validate_class(value: Object, *, is_strict: bool = False) -> Causes:
+    """All violated rules of a class. `is_strict`: its selectors are of 1.38."""
     spec = value.get("spec") or {}
-    causes = parts.selectors(spec.get("selectors"), "spec.selectors")
+    causes = parts.selectors(spec.get("selectors"), "spec.selectors", is_strict=is_strict)
     causes += parts.each(spec.get("config"), "spec.config", parts.MAX_CONFIGS, parts.configuration)
     name = spec.get("extendedResourceName")
     if name is not None and (rules.wrong_with_name(name) or not is_extended(name)):
@@ -139,7 +139,7 @@ def _wanted(request: Object, path: str, *, is_strict: bool) -> Causes:
     name, mode, count = request.get("deviceClassName"), request.get("allocationMode"), request.get("count") or 0
     where = f"{path}.deviceClassName"
     causes = rules.subdomain(where, name) if name else [rules.required(where)]
-    causes += parts.selectors(request.get("selectors"), f"{path}.selectors")
+    causes += parts.selectors(request.get("selectors"), f"{path}.selectors", is_strict=is_strict)
     if mode == "All" and count:
         reason = "must not be specified when allocationMode is 'All'"
         causes.append(rules.bad_value(f"{path}.count", count, reason))

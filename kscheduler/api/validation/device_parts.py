@@ -120,12 +120,16 @@ def _not_negative(amount: Any, path: str) -> Causes:
     return [rules.bad_value(path, amount, "must be greater than or equal to 0")] if is_negative else []
 
 
-def selectors(values: Any, path: str) -> Causes:
-    """Selectors, each a CEL expression that compiles."""
-    return each(values, path, MAX_SELECTORS, _selector)
+def selectors(values: Any, path: str, *, is_strict: bool = False) -> Causes:
+    """Selectors, each a CEL expression that compiles. `is_strict`: as in 1.38."""
+
+    def selector(value: Object, at: str) -> Causes:
+        return _selector(value, at, "1.38" if is_strict else VERSION)
+
+    return each(values, path, MAX_SELECTORS, selector)
 
 
-def _selector(selector: Object, path: str) -> Causes:
+def _selector(selector: Object, path: str, version: str) -> Causes:
     cel = selector.get("cel")
     if cel is None:
         return [rules.required(f"{path}.cel")]
@@ -134,27 +138,27 @@ def _selector(selector: Object, path: str) -> Causes:
         return [rules.required(f"{path}.cel.expression")]
     if len(expression.encode()) > _LONGEST_EXPRESSION:
         return [rules.too_long(f"{path}.cel.expression", _LONGEST_EXPRESSION)]
-    wrong = _wrong_with_expression(expression)
+    wrong = _wrong_with_expression(expression, version)
     return [rules.bad_value(f"{path}.cel.expression", expression, wrong)] if wrong else []
 
 
-def _wrong_with_expression(expression: str) -> str:
+def _wrong_with_expression(expression: str, version: str) -> str:
     """Why the expression does not compile; empty if it does. What it may cost is not estimated."""
     # Brings the language, which a cluster without devices does without.
     from kscheduler.api.device_selectors import SelectorCompileError
 
     try:
-        _compiler().compile(expression)
+        _compiler(version).compile(expression)
     except SelectorCompileError as error:
         return str(error)
     return ""
 
 
 @cache
-def _compiler() -> "SelectorCompiler":
+def _compiler(version: str) -> "SelectorCompiler":
     from kscheduler.api.device_selectors import SelectorCompiler
 
-    return SelectorCompiler(cast("Release", VERSION))
+    return SelectorCompiler(cast("Release", version))
 
 
 def configuration(config: Object, path: str) -> Causes:

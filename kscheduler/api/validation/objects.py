@@ -206,7 +206,9 @@ def check_update(
     """
     causes = validate_metadata(resource, new["metadata"])
     if not subresource:
-        is_strict = limits_devices and not device_slices.has_same_devices(old, new)
+        is_strict = limits_devices and not (
+            resource.key == "resourceslices.resource.k8s.io" and device_slices.has_same_devices(old, new)
+        )
         causes += _main_resource(resource, old, new, is_strict=is_strict)
     statuses = _STATUS_STRICTLY if limits_devices else _STATUS
     rule = statuses.get(resource.key) if subresource == "status" else None
@@ -289,6 +291,7 @@ _CREATE: Mapping[str, Callable[[Object], list[FieldCause]]] = MappingProxyType(
 # As servers of 1.38 look at devices.
 _CREATE_STRICTLY: Mapping[str, Callable[[Object], list[FieldCause]]] = MappingProxyType(
     {
+        "deviceclasses.resource.k8s.io": partial(device_claims.validate_class, is_strict=True),
         "resourceclaims.resource.k8s.io": partial(device_claims.validate_claim, is_strict=True),
         "resourceclaimtemplates.resource.k8s.io": partial(device_claims.validate_template, is_strict=True),
         "resourceslices.resource.k8s.io": partial(device_slices.validate_slice, is_strict=True),

@@ -10,9 +10,19 @@ from kscheduler.api.machinery.resources import BY_KEY, served_kinds
 from kscheduler.api.validation.objects import check_update
 from kscheduler.embedded.objects.registry import NO_OPTIONS, ObjectRegistry
 from kscheduler.embedded.objects.store import ObjectStore
-from tests.embedded.refusals.bad_devices import allocated, claim, device_slice, exactly, one_device, result, template
+from tests.embedded.refusals.bad_devices import (
+    allocated,
+    claim,
+    device_class,
+    device_slice,
+    exactly,
+    one_device,
+    result,
+    template,
+)
 
 BEFORE, SINCE = "1.37", "1.38"
+CLASSES = BY_KEY["deviceclasses.resource.k8s.io"]
 CLAIMS = BY_KEY["resourceclaims.resource.k8s.io"]
 TEMPLATES = BY_KEY["resourceclaimtemplates.resource.k8s.io"]
 SLICES = BY_KEY["resourceslices.resource.k8s.io"]
@@ -127,3 +137,17 @@ def test_devices_that_do_not_change_stay_as_valid_as_they_were() -> None:
     check_update(SLICES, made, changed, "")
     with pytest.raises(ApiError, match="must have exactly one node selector term"):
         check_update(SLICES, made, changed, "", limits_devices=True)
+
+
+def test_selectors_are_of_the_servers_version() -> None:
+    selectors = [{"cel": {"expression": "cidr('10.0.0.0/8').isMask()"}}]
+    body = unplaced(device_class(selectors=selectors))
+
+    def write(registry: ObjectRegistry) -> None:
+        made = registry.create(CLASSES, "", body)
+        config = [{"opaque": {"driver": "gpu.example.com", "parameters": {}}}]
+        registry.replace(CLASSES, made, {**made.value, "spec": {**made.value["spec"], "config": config}}, NO_OPTIONS)
+
+    (cause,) = refused(write, BEFORE)
+    assert "undeclared reference to 'isMask'" in cause
+    assert refused(write, SINCE) == []
