@@ -143,13 +143,13 @@ class ObjectRegistry:
         self.now = now
         self.kinds = KindTable(kinds)
         """The kinds that are served now."""
+        followed = releases.followed(kinds.release) or releases.VERSION
+        self._limits_devices = releases.BEHAVIOURS[followed].limits_capacity_requests
         self.deletion = Deletion(store, now, self.kinds)
         self.taints_new_nodes = False
         """Whether a new node is tainted as not ready. A node controller must be there to take the taint off again."""
         self._random = random_source or random.Random()
         self._has_composites = COMPOSITE_POD_GROUPS in kinds.resources
-        followed = releases.followed(kinds.release) or releases.VERSION
-        self._limits_devices = releases.BEHAVIOURS[followed].limits_capacity_requests
         self.has_comparisons = True
         """Whether tolerations may compare numbers; a server sets it by the gate TaintTolerationComparisonOperators."""
         for resource, value in admission.initial_objects():
