@@ -65,6 +65,24 @@ class Behaviours:
     """Q4. The flush of pods that have waited for five minutes looks at gated pods once in that time."""
     nominates_gated_pods: bool
     """Others leave room for a pod on the node that its status names, also while its scheduling gates are closed."""
+    # Of 1.38: devices
+    joins_names_of_devices: bool
+    """(1.38: DR1, DR4) An attribute or capacity of the driver is the same with and without the driver's domain."""
+    refuses_unreadable_attributes: bool
+    """(1.38: DR2) A constraint on an attribute without a value that can be read is an error."""
+    compares_versions: bool
+    """(1.38: DR3) Constraints compare versions as such, not as texts: builds do not count."""
+    keeps_shared_devices_from_exclusive_use: bool
+    """(1.38: DR5) A device that claims have shares of is given to nobody for himself, whatever its slice says now."""
+    bad_pools_reject_one_node: bool
+    """(1.38: DR6) All devices of a pool that is not whole: an obstacle on this node, not an error for the pod."""
+    refuses_negative_amounts: bool
+    """(1.38: DR7) A negative request is an error, and so is any allocation while a claim has consumed less than 0."""
+    promotes_other_classes: bool
+    """(1.38: DR8) When a class gives an extended resource up, the next best class gets it."""
+    limits_capacity_requests: bool
+    """(1.38: DR12) The API server counts and checks the capacities of a request and of a result, one term of a device's
+    node selector, one slash in names, and the digits of versions."""
 
     # Of 1.38: single pods
     empty_selectors_count_all_pods: bool
@@ -142,6 +160,15 @@ BEHAVIOURS: Final = MappingProxyType(
                 shrunken_nodes_wake_nominated_pods=False,
                 groups_stop_at_the_first_gate=False,
                 gates_are_measured_by_status=False,
+                # Of 1.38: devices
+                joins_names_of_devices=False,
+                refuses_unreadable_attributes=False,
+                compares_versions=False,
+                keeps_shared_devices_from_exclusive_use=False,
+                bad_pools_reject_one_node=False,
+                refuses_negative_amounts=False,
+                promotes_other_classes=False,
+                limits_capacity_requests=False,
             ),
             Behaviours(
                 version="1.37",
@@ -172,6 +199,15 @@ BEHAVIOURS: Final = MappingProxyType(
                 shrunken_nodes_wake_nominated_pods=False,
                 groups_stop_at_the_first_gate=False,
                 gates_are_measured_by_status=False,
+                # Of 1.38: devices
+                joins_names_of_devices=False,
+                refuses_unreadable_attributes=False,
+                compares_versions=False,
+                keeps_shared_devices_from_exclusive_use=False,
+                bad_pools_reject_one_node=False,
+                refuses_negative_amounts=False,
+                promotes_other_classes=False,
+                limits_capacity_requests=False,
             ),
             Behaviours(
                 version="1.38",
@@ -202,6 +238,15 @@ BEHAVIOURS: Final = MappingProxyType(
                 shrunken_nodes_wake_nominated_pods=True,
                 groups_stop_at_the_first_gate=True,
                 gates_are_measured_by_status=True,
+                # Of 1.38: devices
+                joins_names_of_devices=True,
+                refuses_unreadable_attributes=True,
+                compares_versions=True,
+                keeps_shared_devices_from_exclusive_use=True,
+                bad_pools_reject_one_node=True,
+                refuses_negative_amounts=True,
+                promotes_other_classes=True,
+                limits_capacity_requests=True,
             ),
         )
     }
