@@ -11,25 +11,37 @@ Compiling takes some minutes the first time.
 
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from tests.controlplane.binaries import cache_folder
-from tests.controlplane.releases import pinned
-from tests.controlplane.releases.pinned import MODULE
+from tests.controlplane.releases import pinned, substitutes
+from tests.controlplane.releases.pinned import MODULE, Release
 from tests.controlplane.toolchain import find_go, needed_by, run_go
 
-PROGRAMS = {"gates": "feature_gates.go", "points": "plugin_points.go", "events": "registered_events.go"}
+# By listing, the files that are compiled together; those that build plugins need options of the release, too.
+PROGRAMS: Final[Mapping[str, tuple[str, ...]]] = {
+    "gates": ("feature_gates.go",),
+    "points": ("plugin_points.go", "in_tree.go"),
+    "events": ("registered_events.go", "in_tree.go"),
+}
+# The first minor version of which plugins ask the framework for a manager of preemptions.
+WITH_PREEMPTION_MANAGER: Final = 38
 COMPILE_SECONDS = 1800.0
 WHOLE_STAGES = ("AllAlpha", "AllBeta")
 
 
-def listed(name: str) -> Any:
-    """What the program prints. Raises `GoError`."""
-    module_file, program = pinned.chosen().module_file, Path(__file__).parent / PROGRAMS[name]
-    go = find_go(cache_folder(), needed_by(module_file))
-    command = ("run", "-mod=readonly", f"-modfile={module_file}", program)
-    return json.loads(run_go(go, *command, folder=MODULE, seconds=COMPILE_SECONDS))
+def listed(name: str, release: Release) -> Any:
+    """What the program prints of this release. Raises `GoError`."""
+    files = PROGRAMS[name]
+    if "in_tree.go" in files:
+        files = (*files, "options.go" if release.minor >= WITH_PREEMPTION_MANAGER else "options_to_1_37.go")
+    go = find_go(cache_folder(), needed_by(release.module_file))
+    module_file = substitutes.module_file(release, release.files, go, cache_folder())
+    programs = [Path(__file__).parent / file for file in files]
+    options = ("-mod=readonly", f"-modfile={module_file}")
+    return json.loads(run_go(go, "run", *options, *programs, folder=MODULE, seconds=COMPILE_SECONDS))
 
 
 def gates_file(listing: dict[str, Any]) -> str:
@@ -40,7 +52,7 @@ def gates_file(listing: dict[str, Any]) -> str:
 
 
 def main(name: str) -> None:
-    listing = listed(name)
+    listing = listed(name, pinned.chosen())
     print(gates_file(listing) if name == "gates" else json.dumps(listing, indent=1), end="")  # noqa: T201
 
 
