@@ -65,6 +65,15 @@ class Behaviours:
     """Q4. The flush of pods that have waited for five minutes looks at gated pods once in that time."""
     nominates_gated_pods: bool
     """Others leave room for a pod on the node that its status names, also while its scheduling gates are closed."""
+    # Of 1.38: metrics, configuration
+    labels_entities: bool
+    """Metrics of groups tell by `entity` which kind it is; `type` of what the queue holds is called so (1.38: 1.6)."""
+    has_percentage_of_placements: bool
+    """Configurations and profiles may say how many placements are looked for (1.38: C1)."""
+    has_placement_feasible: bool
+    """Configurations may name plugins at the extension point `placementFeasible` (1.38: C2)."""
+    checks_plugins_of_placements: bool
+    """Removed plugins are refused at the points of placements, too (1.38: C3)."""
 
 
 _NAMES_OF_1_36: Final[Mapping[str, str]] = MappingProxyType(
@@ -112,6 +121,11 @@ BEHAVIOURS: Final = MappingProxyType(
                 claims_stay_pending=False,
                 gated_pods_wait_for_the_flush=False,
                 nominates_gated_pods=False,
+                # Of 1.38: metrics, configuration
+                labels_entities=False,
+                has_percentage_of_placements=False,
+                has_placement_feasible=False,
+                checks_plugins_of_placements=False,
             ),
             Behaviours(
                 version="1.37",
@@ -132,6 +146,11 @@ BEHAVIOURS: Final = MappingProxyType(
                 claims_stay_pending=True,
                 gated_pods_wait_for_the_flush=True,
                 nominates_gated_pods=True,
+                # Of 1.38: metrics, configuration
+                labels_entities=False,
+                has_percentage_of_placements=False,
+                has_placement_feasible=False,
+                checks_plugins_of_placements=False,
             ),
             Behaviours(
                 version="1.38",
@@ -152,6 +171,11 @@ BEHAVIOURS: Final = MappingProxyType(
                 claims_stay_pending=True,
                 gated_pods_wait_for_the_flush=True,
                 nominates_gated_pods=True,
+                # Of 1.38: metrics, configuration
+                labels_entities=True,
+                has_percentage_of_placements=True,
+                has_placement_feasible=True,
+                checks_plugins_of_placements=True,
             ),
         )
     }
@@ -173,7 +197,8 @@ def followed(server_version: str) -> str | None:
 
 def had_by(versions: Iterable[str]) -> str:
     """Said of what the version in question does not have, and these do."""
-    return f"Kubernetes {', '.join(versions)} has it: {SEE_OTHER_VERSION}"
+    having = list(versions)
+    return f"Kubernetes {' and '.join(having)} {'has' if len(having) == 1 else 'have'} it: {SEE_OTHER_VERSION}"
 
 
 def minor_of(server_version: str) -> tuple[int, int] | None:
