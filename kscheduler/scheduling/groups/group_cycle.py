@@ -92,6 +92,8 @@ class TriedPlacement:
     points: int | None = None
     """Of all plugins, weighted; `None` if it was not compared with others."""
     is_chosen: bool = False
+    is_of_composite: bool = False
+    """A group of groups was tried in it."""
 
 
 @dataclass(slots=True)
