@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from kscheduler.api.releases import BEHAVIOURS
 from tests.controlplane import binaries
 from tests.controlplane.follow import ours, sources, upstream
-from tests.controlplane.follow.comparison import Differences, Listing, compare
+from tests.controlplane.follow.comparison import Differences, Listing, Rows, compare, without_changes
 from tests.controlplane.releases import pinned
 from tests.controlplane.releases.pinned import NEWEST_GO, Release
 from tests.controlplane.toolchain import find_go
@@ -26,7 +27,7 @@ class Step:
 
     title: str
     seconds: float
-    differences: Differences | None = None
+    differences: Differences | Rows | None = None
     problem: str = ""
 
     def lines(self) -> Iterator[str]:
@@ -42,14 +43,12 @@ class Following:
     """One run."""
 
     release: Release
+    column: str
+    """The followed version that the release is compared with."""
     show: Callable[[str], None]
     steps: list[Step] = field(default_factory=list)
 
-    @property
-    def column(self) -> str:
-        return ours.column_for(self.release.version)
-
-    def take(self, title: str, act: Callable[[], Differences | None]) -> None:
+    def take(self, title: str, act: Callable[[], Differences | Rows | None]) -> None:
         """Take a step, whatever becomes of it."""
         began = time.monotonic()
         differences, problem = None, ""
@@ -79,7 +78,6 @@ class Following:
         self.take("Feature gates", lambda: compare(upstream.gates(release), ours.gates(column)))
         self.take("Extension points of plugins", lambda: compare(upstream.points(release), ours.points(column)))
         self.take("Events that plugins register", lambda: compare(upstream.events(release), ours.events(column)))
-        self.take("Types of the API", lambda: compare(upstream.api_types(release), ours.types()))
 
     def _take_binary(self) -> None:
         kube_scheduler, column = binaries.build(self.release) / "kube-scheduler", self.column
@@ -94,20 +92,18 @@ class Following:
             )
 
     def _take_sources(self) -> None:
-        release, column, before = self.release, self.column, pinned.before(self.release)
-        self.take("Series of the scheduler", lambda: _counted(sources.metrics(release), ours.metrics(column)))
-        self.take(
-            "Gates that the scheduler reads", lambda: compare(sources.gates_read(release), ours.gates_read(column))
-        )
+        release, before = self.release, pinned.before(self.release)
+        self.take("Series of the scheduler", lambda: _counted(sources.metrics(release), ours.metrics(self.column)))
         if before is None:
             return
-        self.take(f"Texts, against {before}", lambda: compare(sources.texts(release), sources.texts(before)))
-        self.take(
-            f"Files to read, by lines that differ from {before}",
-            lambda: Differences(
-                {}, {}, {name: ("", count) for name, count in sources.changed_files(before, release).items()}
-            ),
-        )
+        beside: dict[str, Callable[[], Differences | Rows]] = {
+            "Gates that the scheduler reads": lambda: compare(sources.gates_read(release), sources.gates_read(before)),
+            "Types of the API": lambda: compare(upstream.api_types(release), upstream.api_types(before)),
+            "Texts": lambda: without_changes(compare(sources.texts(release), sources.texts(before))),
+            "Files to read": lambda: Rows(sources.changed_files(before, release)),
+        }
+        for title, act in beside.items():
+            self.take(f"{title}, beside {before}", act)
 
     def report(self) -> str:
         """All of it, in Markdown."""
@@ -141,9 +137,13 @@ def _counted(theirs: Listing, known: Listing) -> Differences:
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="make follow", description="What a release has that kscheduler does not.")
     parser.add_argument("release", help="1.38.0, or 1.38.0-rc.0")
+    against = "the followed version to compare with; by default its own, or else the newest"
+    parser.add_argument("--against", choices=BEHAVIOURS, help=against)
     parser.add_argument("--report", type=Path, help="the file to write; otherwise standard output")
     given = parser.parse_args(arguments)
-    following = Following(pinned.parse(given.release), lambda text: print(text, file=sys.stderr, flush=True))  # noqa: T201
+    release = pinned.parse(given.release)
+    column = given.against or ours.column_for(release.version)
+    following = Following(release, column, lambda text: print(text, file=sys.stderr, flush=True))  # noqa: T201
     following.run()
     if given.report is None:
         print(following.report())  # noqa: T201

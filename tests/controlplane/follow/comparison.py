@@ -40,6 +40,25 @@ def compare(theirs: Listing, ours: Listing) -> Differences:
     )
 
 
+@dataclass(frozen=True)
+class Rows:
+    """What a person should look at, the most important first."""
+
+    rows: Listing
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def lines(self) -> Iterator[str]:
+        """A Markdown list."""
+        yield from (f"- `{name}`: {text}" for name, text in self.rows.items())
+
+
+def without_changes(found: Differences) -> Differences:
+    """What is only elsewhere now counts for nothing."""
+    return Differences(found.new, found.gone, {})
+
+
 def flat(tree: object, path: str = "") -> dict[str, str]:
     """The leaves of a decoded JSON object, by path; items of a list that have a name are found by it."""
     if isinstance(tree, dict):
@@ -51,4 +70,5 @@ def flat(tree: object, path: str = "") -> dict[str, str]:
             leaves |= flat(item, f"{path}[{place}]")
         names = [str(item.get("name")) for item in tree if isinstance(item, dict)]
         return leaves | ({f"{path.removeprefix('.')} in order": ", ".join(names)} if any(names) else {})
-    return {path.removeprefix("."): str(tree)}
+    is_whole = isinstance(tree, float) and tree.is_integer()
+    return {path.removeprefix("."): str(int(tree) if is_whole else tree)}  # type: ignore[call-overload]

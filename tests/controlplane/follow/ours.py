@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from kscheduler.api.releases import BEHAVIOURS
-from kscheduler.api.typed import api_types
-from kscheduler.config.feature_gates import READ_BY_SCHEDULERS, gates_of, parse_feature_gates
+from kscheduler.config.feature_gates import gates_of, parse_feature_gates
 from kscheduler.config.in_tree_plugins import IN_TREE_POINTS
 from kscheduler.config.loader import default_configuration, to_tree
 from kscheduler.scheduling.observations import Observations
@@ -14,11 +13,10 @@ from kscheduler.telemetry.series import Counter, Histograms
 from tests.cli.test_upstream_flags import KUBE_SCHEDULER_FLAGS
 from tests.controlplane.follow.comparison import flat
 from tests.controlplane.follow.sources import described
-from tests.controlplane.follow.upstream import event_lines, gate_text, is_compared, type_lines
+from tests.controlplane.follow.upstream import event_lines, gate_text, is_compared
 from tests.telemetry.metrics.test_upstream_series import OURS, SERIES, is_listed
 
 EVENTS: Final = Path(__file__).parents[2] / "scheduling"
-TYPES: Final = Path(api_types.__file__).parent
 SUBSYSTEM: Final = "scheduler_"
 CLAIMS: Final = "dynamic_resource_allocation_"
 
@@ -33,11 +31,6 @@ def gates(version: str) -> dict[str, str]:
         name: gate_text(gate.stage.value, default=gate.default, locked=gate.locked, needs=tuple(sorted(gate.needs)))
         for name, gate in gates_of(version).items()
     }
-
-
-def gates_read(version: str) -> dict[str, str]:
-    """Those of the version; that one which was read is read no more is seen when it is gone."""
-    return dict.fromkeys(READ_BY_SCHEDULERS & gates_of(version).keys(), "")
 
 
 def points(version: str) -> dict[str, str]:
@@ -77,8 +70,3 @@ def configuration(version: str, gates: str = "") -> dict[str, str]:
     tree = to_tree(loaded.configuration)
     tree["leaderElection"] |= {"leaderElect": False, "resourceName": "kube-scheduler"}
     return {path: value for path, value in flat(tree).items() if is_compared(path, value)}
-
-
-def types() -> dict[str, str]:
-    """Of the embedded cluster's kinds, and of those of later releases."""
-    return type_lines("".join((TYPES / name).read_text() for name in ("api_types.txt", "later_types.txt")))

@@ -32,6 +32,7 @@ _METRIC: Final = re.compile(
     r"metrics\.New(Counter|Gauge|Histogram)(?:Vec)?\(\s*&metrics\.\w+Opts\{(.*?)\n\t+\},?\s*(\[\]string\{[^}]*\})?",
     re.DOTALL,
 )
+_OF_TESTS: Final = re.compile(r"_test\.go$|testing/|(^|/)zz_generated")
 # Lines whose texts no user of the API sees.
 _OF_LOGS: Final = re.compile(r"logger|klog|utilruntime|Help:|import|panic\(")
 
@@ -46,7 +47,7 @@ def folder_of(module: str, release: Release) -> Path:
 
 def files_of(folder: Path) -> Iterator[Path]:
     """The Go files that are built into a program."""
-    yield from (path for path in sorted(folder.rglob("*.go")) if not path.name.endswith("_test.go"))
+    yield from (path for path in sorted(folder.rglob("*.go")) if not _OF_TESTS.search(str(path.relative_to(folder))))
 
 
 def without_comments(text: str) -> str:
@@ -79,7 +80,7 @@ def gates_read(release: Release) -> dict[str, str]:
     """The feature gates that the scheduler asks for."""
     root = folder_of("k8s.io/kubernetes", release)
     code = (path.read_text() for folder in READING for path in files_of(root / folder))
-    names = {name for text in code for name in re.findall(r"\bfeatures\.([A-Z]\w+)", without_comments(text))}
+    names = {name for text in code for name in re.findall(r"features\.([A-Z]\w+)", without_comments(text))}
     return dict.fromkeys(sorted(names - {"FeatureGates"}), "")
 
 

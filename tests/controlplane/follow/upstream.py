@@ -121,8 +121,9 @@ def configuration(kube_scheduler: Path, gates: str = "") -> dict[str, str]:
 
 
 def is_compared(path: str, value: str) -> bool:
-    """Whether a leaf means something: not one that is empty, or that this run has put there."""
-    return value not in {"", "{}", "[]", "None", "0", "False"} and path != "clientConnection.kubeconfig"
+    """Whether a leaf means something: not one that is empty, a missing weight, or what this run has put there."""
+    is_of_run = path in {"clientConnection.kubeconfig", "delayCacheUntilActive"}
+    return value not in {"", "{}", "[]", "None"} and not is_of_run and not (path.endswith(".weight") and value == "0")
 
 
 def api_types(release: Release) -> dict[str, str]:

@@ -1,6 +1,6 @@
 // Lists the events that each in-tree plugin of kube-scheduler registers with default feature gates, as JSON.
 //
-// tests/scheduling/upstream_events_1_38.json is made of this; `python -m tests.controlplane.listings` runs it.
+// tests/scheduling/upstream_events_1_37.json is made of this; `python -m tests.controlplane.listings` runs it.
 package main
 
 import (

@@ -46,7 +46,7 @@ class Split:
     checksum: str
     """As in go.sum: what is downloaded is what was once tried."""
     folders: tuple[str, ...]
-    left_out: frozenset[str]
+    left_out: tuple[str, ...]
     """Names of files, and of folders, that stayed in the other module."""
     renamed: Mapping[str, str]
     """Import paths, or their beginnings, and what became of them."""
@@ -73,7 +73,7 @@ SUBSTITUTES: Final[Mapping[str, Mapping[str, Substitute]]] = MappingProxyType(
                 version="v0.37.2",
                 checksum="h1:myaUiAlm1NRLYdpAvWYTqdgeiCepFupJiRFVVueMUYw=",
                 folders=(_V1, f"{_V1}beta1", "pkg/client"),
-                left_out=frozenset(("conversion.go", "zz_generated.conversion.go", "clientset_test")),
+                left_out=("conversion.go", "zz_generated.conversion.go", "clientset_test"),
                 renamed={
                     "k8s.io/apiextensions-apiserver/pkg/": "k8s.io/apiextensions-api/pkg/",
                     "sigs.k8s.io/structured-merge-diff/v6/": "sigs.k8s.io/structured-merge-diff/v7/",
@@ -151,7 +151,7 @@ def _split(split: Split, go: Path, made: Path) -> Path:
     root = Path(source["Dir"])
     for path in (path for part in split.folders for path in root.joinpath(part).rglob("*.go")):
         inside = path.relative_to(root)
-        if split.left_out.isdisjoint(inside.parts) and not path.name.endswith("_test.go"):
+        if not {*split.left_out} & {*inside.parts} and not path.name.endswith("_test.go"):
             _write(made / inside, _renamed(path.read_text(), split.renamed))
     for added, text in split.added.items():
         _write(made / added, text)

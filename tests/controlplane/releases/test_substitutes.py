@@ -26,7 +26,7 @@ SPLIT = Split(
     version="v0.98.0",
     checksum="h1:tried",
     folders=("pkg/types",),
-    left_out=frozenset(("conversion.go",)),
+    left_out=("conversion.go",),
     renamed={"k8s.io/whole/pkg/": "k8s.io/types/pkg/"},
     added={"pkg/types/more.go": "package types\n"},
 )
