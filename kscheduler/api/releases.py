@@ -11,9 +11,9 @@ RELEASE: Final = "v1.36.3"
 # `1.36`: gates, defaults and decisions are the same in all its patch releases.
 VERSION: Final = RELEASE.removeprefix("v").rpartition(".")[0]
 
-OLDEST_SERVER: Final = "1.34"
+OLDEST_SERVER: Final = "1.35"
 # API servers on which `make e2e-versions` has run the end-to-end suite: `docs/compatibility.md`.
-NEWEST_SERVER: Final = "1.37"
+NEWEST_SERVER: Final = "1.38"
 
 
 # What the followed versions of Kubernetes do differently: one value per difference and version.
