@@ -45,6 +45,8 @@ class Following:
     release: Release
     column: str
     """The followed version that the release is compared with."""
+    before: Release | None
+    """The release whose source it is compared with."""
     show: Callable[[str], None]
     steps: list[Step] = field(default_factory=list)
 
@@ -71,7 +73,10 @@ class Following:
             pinned.pin(self.release, find_go(binaries.cache_folder(), NEWEST_GO))
 
     def _build(self) -> None:
-        binaries.build(self.release)
+        self._kube_scheduler()
+
+    def _kube_scheduler(self) -> Path:
+        return binaries.build(self.release) / "kube-scheduler"
 
     def _take_lists(self) -> None:
         release, column = self.release, self.column
@@ -80,25 +85,26 @@ class Following:
         self.take("Events that plugins register", lambda: compare(upstream.events(release), ours.events(column)))
 
     def _take_binary(self) -> None:
-        kube_scheduler, column = binaries.build(self.release) / "kube-scheduler", self.column
-        self.take("Flags", lambda: compare(upstream.flags(kube_scheduler), ours.flags()))
-        self.take("Page of metrics", lambda: _unreported(upstream.page(kube_scheduler)))
+        self.take("Flags", lambda: compare(upstream.flags(self._kube_scheduler()), ours.flags()))
+        self.take("Page of metrics", lambda: _unreported(upstream.page(self._kube_scheduler())))
         for title, gates in (("", ""), (" with pod groups", OF_GROUPS)):
             self.take(
                 f"Default configuration{title}",
                 lambda gates=gates: compare(  # type: ignore[misc]  # mypy wants no default here
-                    upstream.configuration(kube_scheduler, gates), ours.configuration(column, gates)
+                    upstream.configuration(self._kube_scheduler(), gates), ours.configuration(self.column, gates)
                 ),
             )
 
     def _take_sources(self) -> None:
-        release, before = self.release, pinned.before(self.release)
+        release, before = self.release, self.before
         self.take("Series of the scheduler", lambda: _counted(sources.metrics(release), ours.metrics(self.column)))
         if before is None:
             return
         beside: dict[str, Callable[[], Differences | Rows]] = {
             "Gates that the scheduler reads": lambda: compare(sources.gates_read(release), sources.gates_read(before)),
             "Types of the API": lambda: compare(upstream.api_types(release), upstream.api_types(before)),
+            "Permissions": lambda: compare(upstream.permissions(release), upstream.permissions(before)),
+            "Modules": lambda: compare(sources.modules(release), sources.modules(before)),
             "Texts": lambda: without_changes(compare(sources.texts(release), sources.texts(before))),
             "Files to read": lambda: Rows(sources.changed_files(before, release)),
         }
@@ -139,11 +145,14 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("release", help="1.38.0, or 1.38.0-rc.0")
     against = "the followed version to compare with; by default its own, or else the newest"
     parser.add_argument("--against", choices=BEHAVIOURS, help=against)
+    beside = "the pinned release whose source is compared, such as an earlier beta; by default of the version before"
+    parser.add_argument("--beside", help=beside)
     parser.add_argument("--report", type=Path, help="the file to write; otherwise standard output")
     given = parser.parse_args(arguments)
     release = pinned.parse(given.release)
     column = given.against or ours.column_for(release.version)
-    following = Following(release, column, lambda text: print(text, file=sys.stderr, flush=True))  # noqa: T201
+    before = pinned.find(given.beside) if given.beside else pinned.before(release)
+    following = Following(release, column, before, lambda text: print(text, file=sys.stderr, flush=True))  # noqa: T201
     following.run()
     if given.report is None:
         print(following.report())  # noqa: T201

@@ -84,6 +84,14 @@ def gates_read(release: Release) -> dict[str, str]:
     return dict.fromkeys(sorted(names - {"FeatureGates"}), "")
 
 
+def modules(release: Release) -> dict[str, str]:
+    """What is built in from elsewhere, and Go itself: versions by module."""
+    text = release.module_file.read_text()
+    required = re.findall(r"^\t(\S+) (v\S+)(?: // indirect)?$", text, re.MULTILINE)
+    of_others = {name: version for name, version in required if not name.startswith("k8s.io/")}
+    return of_others | dict(re.findall(r"^(go) (\S+)$", text, re.MULTILINE))
+
+
 def texts(release: Release) -> dict[str, str]:
     """Texts with more than one word, and the file that has each: reasons, messages, errors."""
     found: dict[str, str] = {}

@@ -3,6 +3,8 @@
 import pytest
 
 from kscheduler.api.releases import BEHAVIOURS
+from tests.controlplane import binaries
+from tests.controlplane.binaries import BuildError
 from tests.controlplane.follow import ours, sources, upstream
 from tests.controlplane.follow.__main__ import Following
 from tests.controlplane.follow.comparison import Differences, Rows, compare, flat, without_changes
@@ -75,7 +77,7 @@ def test_a_gate_is_described_by_all_that_matters() -> None:
 
 def test_a_step_that_fails_is_reported_and_keeps_no_other_from_being_taken() -> None:
     shown: list[str] = []
-    following = Following(pinned.find(pinned.DEFAULT), "1.36", shown.append)
+    following = Following(pinned.find(pinned.DEFAULT), "1.36", None, shown.append)
 
     def fail() -> None:
         raise RuntimeError("no Go here")
@@ -89,3 +91,15 @@ def test_a_step_that_fails_is_reported_and_keeps_no_other_from_being_taken() -> 
     assert "- New: `a`" in report
     assert "- `fit.go`: +3 -1" in report
     assert shown == ["Built: RuntimeError: no Go here", "Flags: 1", "Files to read: 1"]
+
+
+def test_a_release_that_cannot_be_built_is_a_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise BuildError("go build ended with 1")
+
+    for module, name in ((binaries, "build"), (upstream, "listed"), (sources, "metrics")):
+        monkeypatch.setattr(module, name, refuse)
+    following = Following(pinned.find(pinned.DEFAULT), "1.36", None, lambda _: None)
+    following.run()
+    failed = [step.title for step in following.steps if step.problem]
+    assert failed == [step.title for step in following.steps if step.title != "Pinned"]

@@ -66,6 +66,11 @@ def event_lines(tree: dict[str, dict[str, list[str]]]) -> dict[str, str]:
     }
 
 
+def permissions(release: Release) -> dict[str, str]:
+    """Verbs by group and resource."""
+    return {name: ", ".join(verbs) for name, verbs in listed("permissions", release).items()}
+
+
 def flags(kube_scheduler: Path) -> dict[str, str]:
     """The names of its flags, from its help."""
     asked = subprocess.run([kube_scheduler, "--help"], capture_output=True, text=True, timeout=SECONDS, check=False)

@@ -1,8 +1,9 @@
-"""Tables of Kubernetes' own facts, listed by its Go code: `python -m tests.controlplane.listings gates|points|events`.
+"""Tables of Kubernetes' own facts, listed by its Go code: `python -m tests.controlplane.listings gates`.
 
     gates    every feature gate of kube-scheduler: `kscheduler/config/feature_gates_1_36.json`, one to a line
     points   what each in-tree plugin implements: to be compared with `kscheduler/config/in_tree_plugins.py`
     events   what each registers: `tests/scheduling/upstream_events_1_37.json`, which 1.38 has not changed
+    permissions   what kube-scheduler may do on the API server, which nothing here is made of
 
 The programs are compiled against the Go module of the control plane, so its go.mod says which version they list, or the
 release that `KUBERNETES_VERSION` names. They are no part of that module: a change here builds no control plane again.
@@ -25,6 +26,7 @@ PROGRAMS: Final[Mapping[str, tuple[str, ...]]] = {
     "gates": ("feature_gates.go",),
     "points": ("plugin_points.go", "in_tree.go"),
     "events": ("registered_events.go", "in_tree.go"),
+    "permissions": ("permissions.go",),
 }
 # The first minor version of which plugins ask the framework for a manager of preemptions.
 WITH_PREEMPTION_MANAGER: Final = 38
