@@ -146,7 +146,13 @@ PAGE_OF_ALL = (
     "workqueue_adds_total",
     "workqueue_depth",
 )
-# What the binaries of 1.36.3 and 1.37.1 served besides; of Go's own series an example each.
+SINCE_1_37_ON_THE_PAGE = (
+    "informer_processing_latency_seconds",
+    "informer_queued_items",
+    "informer_store_resource_version",
+    "scheduler_pre_queueing_hint_evaluations_total",
+)
+# What the binaries of 1.36.3, 1.37.1 and 1.38.0-beta.0 served besides; of Go's own series an example each.
 PAGE = {
     "1.36": (
         *PAGE_OF_ALL,
@@ -156,13 +162,8 @@ PAGE = {
         "apiserver_client_certificate_expiration_seconds",
         "scheduler_resourceclaim_creates_total",
     ),
-    "1.37": (
-        *PAGE_OF_ALL,
-        "informer_processing_latency_seconds",
-        "informer_queued_items",
-        "informer_store_resource_version",
-        "scheduler_pre_queueing_hint_evaluations_total",
-    ),
+    "1.37": (*PAGE_OF_ALL, *SINCE_1_37_ON_THE_PAGE),
+    "1.38": (*PAGE_OF_ALL, *SINCE_1_37_ON_THE_PAGE, "scheduler_store_schedule_results_total"),
 }
 
 
