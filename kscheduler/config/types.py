@@ -101,9 +101,9 @@ class Plugins(Settings, frozen=True):
     multi_point: PluginSet = PluginSet()
     """Stands for all points that a plugin implements; the entry of a specific point wins over it."""
     placement_generate: PluginSet = PluginSet()
-    """Pod groups (alpha): candidate placements; at most one."""
+    """Pod groups: candidate placements; before Kubernetes 1.38 at most one plugin."""
     placement_score: PluginSet = PluginSet()
-    """Pod groups (alpha): which placement is best."""
+    """Pod groups: which placement is best."""
     pod_group_post_filter: PluginSet = PluginSet()
     """Pod groups (from Kubernetes 1.37 on): what to do if the group fits nowhere: preemption."""
     placement_feasible: PluginSet = PluginSet()
