@@ -71,7 +71,7 @@ class Behaviours:
     has_percentage_of_placements: bool
     """Configurations and profiles may say how many placements are looked for (1.38: C1)."""
     has_placement_feasible: bool
-    """Configurations may name plugins at `placementFeasible`, and several at `placementGenerate` (1.38: C2)."""
+    """Configurations may name plugins at the extension point `placementFeasible` (1.38: C2)."""
     checks_plugins_of_placements: bool
     """Removed plugins are refused at the points of placements, too (1.38: C3)."""
 

@@ -72,15 +72,10 @@ Expanded = dict[str, tuple[EnabledPlugin, ...]]
 
 
 def expand(
-    plugins: Plugins,
-    implements: Implements,
-    scheduler_name: str = "",
-    known: Iterable[str] = IN_TREE_PLUGINS,
-    *,
-    several_generators: bool = False,
+    plugins: Plugins, implements: Implements, scheduler_name: str = "", known: Iterable[str] = IN_TREE_PLUGINS
 ) -> Expanded:
     """The plugins of every point. `plugins` must already be merged with the defaults (`defaults.merge_plugins`).
-    `known`: the plugins that there are, for advice. `several_generators`: of placements.
+    `known`: the plugins that there are, for advice.
 
     Raises `ConfigError` with every problem: names that do not exist, points that a plugin does not extend, plugins
     enabled twice, not exactly one queue sort plugin, no bind plugin, weights that overflow.
@@ -91,7 +86,7 @@ def expand(
         names = _ordered(point, getattr(plugins, field), plugins.multi_point, implements, problems)
         expanded[point] = _weighed(point, names, getattr(plugins, field), plugins.multi_point)
     if not problems:
-        problems += _cardinality_problems(expanded, scheduler_name, several_generators=several_generators)
+        problems += _cardinality_problems(expanded, scheduler_name)
         for point in SCORED_POINTS:
             specific, general = getattr(plugins, POINTS[point]), plugins.multi_point
             scoring = (plugin for plugin in (*specific.enabled, *general.enabled) if implements(plugin.name, point))
@@ -214,14 +209,14 @@ def _weighed(point: str, names: list[str], specific: PluginSet, multi_point: Plu
     return tuple(EnabledPlugin(name, weights[name]) for name in names)
 
 
-def _cardinality_problems(expanded: Expanded, scheduler_name: str, *, several_generators: bool) -> Iterator[Problem]:
+def _cardinality_problems(expanded: Expanded, scheduler_name: str) -> Iterator[Problem]:
     profile = f'profile with scheduler name "{scheduler_name}"'
     sorters = len(expanded["queueSort"])
     if sorters != 1:
         yield Problem("plugins.queueSort", f"only one queue sort plugin required for {profile}, but got {sorters}")
     if not expanded["bind"]:
         yield Problem("plugins.bind", f"at least one bind plugin is needed for {profile}")
-    if len(expanded["placementGenerate"]) > 1 and not several_generators:
+    if len(expanded["placementGenerate"]) > 1:
         message = f"at most one placement generate plugin is allowed for {profile}"
         yield Problem("plugins.placementGenerate", message)
 

@@ -261,13 +261,7 @@ def _build(
             return has_point_of_groups(name, point)
         return point in _POINT_OF and is_implemented(name, _POINT_OF[point])
 
-    expanded = expand(
-        settings.plugins,
-        takes_part,
-        settings.scheduler_name,
-        registry.names(),
-        several_generators=handle.behaviours.has_placement_feasible,
-    )
+    expanded = expand(settings.plugins, takes_part, settings.scheduler_name, registry.names())
 
     def at(point: Point) -> tuple[Any, ...]:
         return tuple(built[entry.name] for entry in expanded[point.key] if is_implemented(entry.name, point))

@@ -228,14 +228,3 @@ def test_expanding_any_sets_yields_each_plugin_once_or_a_config_error(
     assert set(named) <= set(order)
     if PluginEntry("*") in filters.disabled:
         assert order == named
-
-
-def test_several_plugins_may_generate_placements_where_the_followed_version_asks_them_all() -> None:
-    plugins = some_plugins(placement_generate=PluginSet(enabled("Racks", "Zones")))
-
-    def generates(name: str, point: str) -> bool:
-        return point == "placementGenerate" if name in {"Racks", "Zones"} else implements(name, point)
-
-    with pytest.raises(ConfigError, match="at most one placement generate plugin is allowed for profile"):
-        expand(plugins, generates)
-    assert names(expand(plugins, generates, several_generators=True)["placementGenerate"]) == "Racks Zones"
