@@ -11,9 +11,9 @@ RELEASE: Final = "v1.36.3"
 # `1.36`: gates, defaults and decisions are the same in all its patch releases.
 VERSION: Final = RELEASE.removeprefix("v").rpartition(".")[0]
 
-OLDEST_SERVER: Final = "1.34"
+OLDEST_SERVER: Final = "1.35"
 # API servers on which `make e2e-versions` has run the end-to-end suite: `docs/compatibility.md`.
-NEWEST_SERVER: Final = "1.37"
+NEWEST_SERVER: Final = "1.38"
 
 
 # What the followed versions of Kubernetes do differently: one value per difference and version.
@@ -103,6 +103,15 @@ class Behaviours:
     """Of the members of a pod group none behind the first that is gated is asked about its gates (1.38: Q7)."""
     gates_are_measured_by_status: bool
     """Metrics count PreEnqueue by what it has said, not as a success in any case (1.38: Q7)."""
+    # Of 1.38: metrics, configuration
+    labels_entities: bool
+    """Metrics of groups tell by `entity` which kind it is; `type` of what the queue holds is called so (1.38: 1.6)."""
+    has_percentage_of_placements: bool
+    """Configurations and profiles may say how many placements are looked for (1.38: C1)."""
+    has_placement_feasible: bool
+    """Configurations may name plugins at the extension point `placementFeasible` (1.38: C2)."""
+    checks_plugins_of_placements: bool
+    """Removed plugins are refused at the points of placements, too (1.38: C3)."""
 
 
 _NAMES_OF_1_36: Final[Mapping[str, str]] = MappingProxyType(
@@ -169,6 +178,11 @@ BEHAVIOURS: Final = MappingProxyType(
                 refuses_negative_amounts=False,
                 promotes_other_classes=False,
                 limits_capacity_requests=False,
+                # Of 1.38: metrics, configuration
+                labels_entities=False,
+                has_percentage_of_placements=False,
+                has_placement_feasible=False,
+                checks_plugins_of_placements=False,
             ),
             Behaviours(
                 version="1.37",
@@ -208,6 +222,11 @@ BEHAVIOURS: Final = MappingProxyType(
                 refuses_negative_amounts=False,
                 promotes_other_classes=False,
                 limits_capacity_requests=False,
+                # Of 1.38: metrics, configuration
+                labels_entities=False,
+                has_percentage_of_placements=False,
+                has_placement_feasible=False,
+                checks_plugins_of_placements=False,
             ),
             Behaviours(
                 version="1.38",
@@ -247,6 +266,11 @@ BEHAVIOURS: Final = MappingProxyType(
                 refuses_negative_amounts=True,
                 promotes_other_classes=True,
                 limits_capacity_requests=True,
+                # Of 1.38: metrics, configuration
+                labels_entities=True,
+                has_percentage_of_placements=True,
+                has_placement_feasible=True,
+                checks_plugins_of_placements=True,
             ),
         )
     }
@@ -268,7 +292,8 @@ def followed(server_version: str) -> str | None:
 
 def had_by(versions: Iterable[str]) -> str:
     """Said of what the version in question does not have, and these do."""
-    return f"Kubernetes {', '.join(versions)} has it: {SEE_OTHER_VERSION}"
+    having = list(versions)
+    return f"Kubernetes {' and '.join(having)} {'has' if len(having) == 1 else 'have'} it: {SEE_OTHER_VERSION}"
 
 
 def minor_of(server_version: str) -> tuple[int, int] | None:

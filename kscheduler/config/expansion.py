@@ -8,8 +8,10 @@ knows what a plugin implements, so the caller passes `implements`.
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Final
 
+from kscheduler.api.releases import Behaviours
 from kscheduler.api.well_known import MAX_NODE_SCORE
 from kscheduler.config.errors import ConfigError, Problem
 from kscheduler.config.in_tree_plugins import IN_TREE_PLUGINS
@@ -35,13 +37,26 @@ POINTS: Mapping[str, str] = {
     "queueSort": "queue_sort",
     "placementGenerate": "placement_generate",
     "placementScore": "placement_score",
+    "placementFeasible": "placement_feasible",
     "podGroupPostFilter": "pod_group_post_filter",
+}
+
+POD_GROUP_POST_FILTER, PLACEMENT_FEASIBLE = "podGroupPostFilter", "placementFeasible"
+# Points that not all of the followed versions have.
+POINTS_OF_VERSIONS: Final[Mapping[str, Callable[[Behaviours], bool]]] = {
+    POD_GROUP_POST_FILTER: attrgetter("has_pod_group_post_filter"),
+    PLACEMENT_FEASIBLE: attrgetter("has_placement_feasible"),
 }
 
 SCORED_POINTS = ("score", "placementScore")
 MAX_TOTAL_SCORE = 2**63 - 1
 _MULTI_POINT: Final = "plugins.multiPoint"
 _QUOTED: Final = re.compile(r'[Pp]lugin "([^"]*)" ')
+
+
+def points_of(behaviours: Behaviours) -> list[str]:
+    """The extension points that configurations of this version may name."""
+    return [point for point in POINTS if point not in POINTS_OF_VERSIONS or POINTS_OF_VERSIONS[point](behaviours)]
 
 
 @dataclass(frozen=True, slots=True)

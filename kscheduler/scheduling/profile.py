@@ -13,6 +13,7 @@ from kscheduler.framework.plugin import (
     BindPlugin,
     FilterPlugin,
     PermitPlugin,
+    PlacementFeasiblePlugin,
     PlacementGeneratePlugin,
     PlacementScorePlugin,
     Plugin,
@@ -82,6 +83,9 @@ class Profile:
     placement_generate: tuple[PlacementGeneratePlugin, ...] = ()
     """At most one."""
     placement_score: tuple[WeightedPlacementScore, ...] = ()
+    placement_feasible: tuple[PlacementFeasiblePlugin, ...] = ()
+    percentage_of_placements_to_score: int = 0
+    """How many of the placements must fit before the search ends; 0 adapts to the nodes in them."""
     instances: tuple[Plugin, ...] = ()
     """Every plugin, each once."""
     behaviours: Behaviours = BEHAVIOURS[VERSION]

@@ -10,10 +10,17 @@ from typing import Any, Final, cast
 
 from kscheduler.api.releases import Behaviours
 from kscheduler.config.errors import ConfigError, Problem, config_error
-from kscheduler.config.expansion import Expanded, entry_problems, expand, plugins_needed, queue_sort_problems
+from kscheduler.config.expansion import (
+    PLACEMENT_FEASIBLE,
+    POD_GROUP_POST_FILTER,
+    Expanded,
+    entry_problems,
+    expand,
+    plugins_needed,
+    queue_sort_problems,
+)
 from kscheduler.config.extenders import EXTENDER, deciding
 from kscheduler.config.in_tree_plugins import IN_TREE_PLUGINS, IN_TREE_POINTS
-from kscheduler.config.loader import POD_GROUP_POST_FILTER
 from kscheduler.config.types import KubeSchedulerConfiguration, KubeSchedulerProfile
 from kscheduler.framework.cluster.lister import KeptListers
 from kscheduler.framework.handle import Handle
@@ -62,6 +69,7 @@ _POINTS_OF_GROUPS: Final[Mapping[str, Callable[[PluginTraits], bool]]] = {
     POD_GROUP_POST_FILTER: attrgetter("makes_room_for_groups"),
     "placementGenerate": attrgetter("generates_placements"),
     "placementScore": attrgetter("scores_placements"),
+    PLACEMENT_FEASIBLE: attrgetter("judges_groups"),
 }
 
 DEFAULT_SORT, DEFAULT_BIND = "PrioritySort", "DefaultBinder"
@@ -93,7 +101,12 @@ def build_profiles(
     for settings in configuration.profiles:
         profile, expanded[settings.scheduler_name] = _build(settings, registry, handle, listener, circuits)
         percentage = _percentage_of_nodes(settings, configuration)
-        profiles[profile.name] = replace(profile, percentage_of_nodes_to_score=percentage, extenders=extenders)
+        profiles[profile.name] = replace(
+            profile,
+            percentage_of_nodes_to_score=percentage,
+            percentage_of_placements_to_score=_percentage_of_placements(settings, configuration),
+            extenders=extenders,
+        )
     problems = queue_sort_problems(expanded)
     if problems:
         raise ConfigError(problems)
@@ -242,9 +255,11 @@ def _build(
         return name in built and _POINTS_OF_GROUPS[point](traits[name])
 
     def takes_part(name: str, point: str) -> bool:
-        """Whether the plugin has this point here or upstream: a point that only upstream's has may be configured."""
-        if name in built and point in upstream_points.get(name, ()):
-            return True
+        """Whether the plugin has this point. Of in-tree plugins upstream decides: what only upstream's does at a point
+        may be configured, and what only ours does there in another version may not.
+        """
+        if name in built and name in upstream_points:
+            return point in upstream_points[name]
         if point in _POINTS_OF_GROUPS:
             return has_point_of_groups(name, point)
         return point in _POINT_OF and is_implemented(name, _POINT_OF[point])
@@ -258,6 +273,9 @@ def _build(
         entries = [entry for entry in expanded[point] if has_point_of_groups(entry.name, point)]
         return [(built[entry.name], entry.weight) for entry in entries]
 
+    judges: tuple[Any, ...] = tuple(plugin for name, plugin in built.items() if traits[name].judges_groups)
+    if handle.behaviours.has_placement_feasible:
+        judges = tuple(plugin for plugin, _ in of_groups(PLACEMENT_FEASIBLE))
     weights = {enabled.name: enabled.weight for enabled in expanded[Point.SCORE.key]}
     profile = Profile(
         name=settings.scheduler_name,
@@ -278,6 +296,7 @@ def _build(
         tries_placements="TopologyAwareWorkloadScheduling" in handle.features,
         placement_generate=tuple(plugin for plugin, _ in of_groups("placementGenerate")),
         placement_score=tuple(starmap(WeightedPlacementScore, of_groups("placementScore"))),
+        placement_feasible=judges,
         instances=tuple(built.values()),
         behaviours=handle.behaviours,
         listener=listener if supervisor is None else supervisor,
@@ -330,6 +349,11 @@ def _is_of_another_version(plugin: str, behaviours: Behaviours) -> bool:
 def _percentage_of_nodes(settings: KubeSchedulerProfile, configuration: KubeSchedulerConfiguration) -> int:
     own = settings.percentage_of_nodes_to_score
     return configuration.percentage_of_nodes_to_score if own is None else own
+
+
+def _percentage_of_placements(settings: KubeSchedulerProfile, configuration: KubeSchedulerConfiguration) -> int:
+    own = settings.percentage_of_placements_to_score
+    return (configuration.percentage_of_placements_to_score if own is None else own) or 0
 
 
 def _build_plugins(settings: KubeSchedulerProfile, registry: Registry, handle: Handle) -> dict[str, Plugin]:

@@ -52,6 +52,11 @@ class GroupKey(NamedTuple):
         return f"{self.namespace}/{self.name}"
 
     @property
+    def entity(self) -> str:
+        """As Events and metrics name it."""
+        return "compositepodgroup" if self.is_composite else "podgroup"
+
+    @property
     def resource(self) -> str:
         """`podgroups.scheduling.k8s.io`, as kubectl takes it: the kind's name alone may mean that of another API."""
         return f"{'composite' if self.is_composite else ''}podgroups.{self.api}"

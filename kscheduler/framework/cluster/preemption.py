@@ -75,6 +75,9 @@ class Preemption:
     """The number of victims whose eviction violates a disruption budget."""
     disrupted_groups: int = 0
     """How many victims are pod groups, taken as a whole, or single members of one."""
+    disrupted: Mapping[str, int] = field(default_factory=dict)
+    """Of a group: how many of its victims go together, or by themselves, by kind: `pod`, `podgroup`,
+    `compositepodgroup`."""
 
     @property
     def uid(self) -> str:
@@ -91,7 +94,7 @@ class Preemption:
         """As Events and metrics name it."""
         if self.group is None:
             return "pod"
-        return "compositepodgroup" if self.group.key.is_composite else "podgroup"
+        return self.group.key.entity
 
     @property
     def waiting(self) -> tuple[PodInfo, ...]:

@@ -8,6 +8,7 @@ Units whose eviction would break a disruption budget are put back first, then th
 one. The members keep the nodes of that one placement; the group's cycle is not run again while units are put back.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
@@ -96,5 +97,6 @@ def _reprieved(
         group=preempting,
         broken_budgets=broken_budgets,
         disrupted_groups=sum(unit.is_group for unit in chosen),
+        disrupted=Counter(unit.kind for unit in chosen),
     )
     return PodGroupPostFilterResult(found, nominations, preemption)

@@ -54,6 +54,11 @@ class VictimUnit:
         object.__setattr__(self, "started", min(map(started_at, self.pods)))
 
     @property
+    def kind(self) -> str:
+        """As metrics name it."""
+        return "compositepodgroup" if self.is_composite else "podgroup" if self.is_group else "pod"
+
+    @property
     def rank(self) -> tuple[int, int, int, float]:
         """Sorts units, the most important first."""
         return -self.priority, -(self.is_group + self.is_composite), -len(self.pods), self.started

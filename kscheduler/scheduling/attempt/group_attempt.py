@@ -49,7 +49,7 @@ from kscheduler.scheduling.groups.group_status_writer import GroupReports
 from kscheduler.scheduling.groups.group_trial import problem_of
 from kscheduler.scheduling.groups.member_extender_results import AT_A_TIME, MemberExtenderResults, first_answers
 from kscheduler.scheduling.in_time import GroupBudget, TimedCycles
-from kscheduler.scheduling.observations import GroupAttemptResult
+from kscheduler.scheduling.observations import OF_COMPOSITE, OF_GROUP, GroupAttemptResult
 from kscheduler.scheduling.observers import Observers
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.record import SchedulingRecord
@@ -295,7 +295,7 @@ class GroupAttempts:
         placements: list[Sequence[TriedPlacement]] = []
         result = place_group(inputs, placements.append)
         if not _is_open(tried):
-            self._tell(GroupCycleTimed(self._now() - tried.started))
+            self._tell(GroupCycleTimed(tried.profile.name, tried.definition.key.entity, self._now() - tried.started))
             self._look_for_room(inputs, tried, result)
         if _is_open(tried):
             sampler.next_start = start
@@ -304,7 +304,8 @@ class GroupAttempts:
             return None
         for each in placements:
             evaluations = [(placement.status.is_success, placement.seconds) for placement in each]
-            self._tell(PlacementsTried(tried.profile.name, evaluations))
+            kind = OF_COMPOSITE if any(placement.is_of_composite for placement in each) else OF_GROUP
+            self._tell(PlacementsTried(tried.profile.name, kind, evaluations))
         return result
 
     def _act_on(self, tried: _Tried, members: Sequence[QueuedPodInfo], result: GroupResult) -> list[Attempt]:
@@ -329,7 +330,8 @@ class GroupAttempts:
         searched = run_group_post_filter(by_plugins, result, place_group)
         found = Code.SUCCESS if result.waits_for_preemption else Code.UNSCHEDULABLE
         label = searched or found.label if result.status.is_rejected else Code.ERROR.label
-        self._tell(GroupPreemptionSearched(tried.profile.name, searched, label, self._now() - began))
+        profile, kind = tried.profile.name, tried.definition.key.entity
+        self._tell(GroupPreemptionSearched(profile, kind, searched, label, self._now() - began))
 
     def _judge(
         self, tried: _Tried, pod: PodInfo, rows: Rows | None, trial: CycleOfGroup, *, by_class: bool = False
@@ -404,9 +406,10 @@ class GroupAttempts:
         status = result.status
         for part in result.parts:
             self._reports.report(part.group or tried.definition, group_condition(part.status))
-        name, profile, seconds = tried.definition.key.text, tried.profile.name, self._now() - tried.started
+        key, profile, seconds = tried.definition.key, tried.profile.name, self._now() - tried.started
         counts = placed, len(result.all_members), tried.queued.attempts
-        self._tell(GroupAttempted(name, _result_label(result), profile, seconds, status.message, *counts))
+        result_label = _result_label(result)
+        self._tell(GroupAttempted(key.text, key.entity, result_label, profile, seconds, status.message, *counts))
 
 
 def _is_open(tried: _Tried) -> bool:

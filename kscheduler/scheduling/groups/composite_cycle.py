@@ -124,7 +124,8 @@ class _CompositeCycle:
             if own.status.code is Code.ERROR:
                 own.placements = tried
                 return own
-            tried.append(TriedPlacement(placement, own.status, perf_counter() - began))
+            seconds = perf_counter() - began
+            tried.append(TriedPlacement(placement, own.status, seconds, is_of_composite=True))
             trees.append(tree)
         return self._best(inputs, tried, trees, results)
 

@@ -12,7 +12,7 @@ rest: a later member that fits nowhere does not fail the group. No member preemp
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Final
 
 from kscheduler.api.core import Pod, PodSpec
 from kscheduler.api.meta import ObjectMeta
@@ -92,6 +92,8 @@ class TriedPlacement:
     points: int | None = None
     """Of all plugins, weighted; `None` if it was not compared with others."""
     is_chosen: bool = False
+    is_of_composite: bool = False
+    """A group of groups was tried in it."""
 
 
 @dataclass(slots=True)
@@ -250,12 +252,10 @@ def as_unschedulable(status: Status) -> Status:
 def feasible(inputs: GroupInputs, remaining: int, scheduled: int) -> Status:
     """What the plugins say of the progress: the first that is not content decides."""
     progress = PlacementProgress(remaining=remaining, scheduled=scheduled)
-    plugins: Sequence[Any] = inputs.profile.instances
-    for plugin in plugins:
-        if inputs.profile.traits[plugin.name].judges_groups:
-            status = call_placement_feasible(plugin, inputs.profile.listener, inputs.group, progress)
-            if not status.is_success:
-                return status
+    for plugin in inputs.profile.placement_feasible:
+        status = call_placement_feasible(plugin, inputs.profile.listener, inputs.group, progress)
+        if not status.is_success:
+            return status
     return SUCCESS
 
 

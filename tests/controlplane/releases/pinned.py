@@ -15,7 +15,9 @@ same for all. The checksums lie in the repository, so a build takes what was onc
 import json
 import os
 import re
+import shutil
 import sys
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import total_ordering
@@ -23,6 +25,7 @@ from pathlib import Path
 from typing import Final
 
 from kscheduler.api.releases import VERSION, followed
+from tests.controlplane.releases import substitutes
 from tests.controlplane.toolchain import find_go, run_go
 
 FOLDER: Final = Path(__file__).parent
@@ -164,21 +167,17 @@ def pin(release: Release, go: Path) -> None:
     module_file, sums = release.files
     download = ("mod", "download", "-json", f"k8s.io/kubernetes@{release.tag}")
     answer = json.loads(run_go(go, *download, folder=Path("/"), seconds=TIDY_SECONDS))
-    sums.unlink(missing_ok=True)
-    module_file.write_text(template(Path(answer["GoMod"]).read_text(), release))
-    # -e: a module that only tests of Kubernetes import may not be published (k8s.io/ktesting); what is built must be.
-    run_go(go, "mod", "tidy", "-e", f"-modfile={module_file}", folder=MODULE, seconds=TIDY_SECONDS)
-    run_go(
-        go,
-        "list",
-        "-e",
-        "-mod=mod",
-        f"-modfile={module_file}",
-        "-deps",
-        "./cmd/...",
-        folder=MODULE,
-        seconds=TIDY_SECONDS,
-    )
+    written = template(Path(answer["GoMod"]).read_text(), release)
+    module_file.write_text(written)
+    sums.write_text("")
+    with tempfile.TemporaryDirectory() as folder:
+        tidied = substitutes.module_file(release, release.files, go, Path(folder))
+        # -e: what only tests of Kubernetes import may not be published.
+        run_go(go, "mod", "tidy", "-e", f"-modfile={tidied}", folder=MODULE, seconds=TIDY_SECONDS)
+        if tidied != module_file:
+            required, replaced = tidied.read_text().partition("\nreplace ")[0], written.partition("\nreplace ")[2]
+            module_file.write_text(f"{required}\nreplace {replaced}")
+            shutil.copy(tidied.with_suffix(".sum"), sums)
 
 
 def main(names: Sequence[str]) -> None:

@@ -24,7 +24,7 @@ from tests.deploy.chart.operator_schemas import SPECS
 from tests.e2e.groups.crds import RULES
 
 VALUE_SETS: Final = {path.stem: path for path in sorted((helm.CHART / "ci").glob("*.yaml"))}
-KUBERNETES: Final = ("1.34", "1.35", "1.36", "1.37")
+KUBERNETES: Final = ("1.35", "1.36", "1.37")
 RENDERED: Final[dict[str, list[helm.Object]]] = {}
 
 Object = dict[str, Any]

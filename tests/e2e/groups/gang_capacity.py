@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from kscheduler.api.releases import numbers_of
 from tests.controlplane import kube_scheduler
 from tests.controlplane.process import POLL_SECONDS, NotReadyError, Process
+from tests.controlplane.releases import pinned
 from tests.controlplane.rest import Object
 from tests.e2e.audit import condition_text
 from tests.e2e.scenario import SECONDS, Scenario
@@ -51,11 +53,16 @@ VOLCANO: Final = GangAPI("volcano", "scheduling.volcano.sh/v1beta1", {"podGroupA
 APIS: Final = {api.name: api for api in (KUBERNETES, SCHEDULER_PLUGINS, VOLCANO)}
 
 
+def followed_with_groups() -> str:
+    """The version that is followed on the chosen release, or the first that has pod groups: embedded servers have."""
+    return max("1.37", pinned.followed_version(pinned.chosen()), key=numbers_of)
+
+
 def options(api: GangAPI, program: str, folder: Path, kubeconfig: Path) -> tuple[str, ...]:
     """Flags with which the scheduler follows the groups of this API."""
     if api.is_kubernetes:
         gate = ("--feature-gates", api.gates)
-        return (*gate, "--emulated-version", "1.37") if program == NAME else gate
+        return (*gate, "--emulated-version", followed_with_groups()) if program == NAME else gate
     whole = kube_scheduler.configuration(kubeconfig, NAME, "application/json") | api.fields
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{api.name}.json"
