@@ -39,7 +39,11 @@ _OF_1_37: Final[Mapping[str, frozenset[str]]] = {
     "NodeUnschedulable": frozenset(("preFilter", "filter")),
     "TaintToleration": frozenset(("preFilter", "filter", "preScore", "score")),
 }
-_OF_1_38: Final[Mapping[str, frozenset[str]]] = _OF_1_37
+_OF_1_38: Final[Mapping[str, frozenset[str]]] = {
+    **_OF_1_37,
+    "DefaultPreemption": _OF_1_37["DefaultPreemption"] | {"reserve"},
+    "GangScheduling": frozenset(("preEnqueue",)),
+}
 # By version and plugin, as configurations spell the points. A configuration may name every point that a plugin has
 # upstream, even if the plugin of the same name here does nothing at that point.
 IN_TREE_POINTS: Final[Mapping[str, Mapping[str, frozenset[str]]]] = {

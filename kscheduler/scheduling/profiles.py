@@ -65,6 +65,9 @@ _POINTS_OF_GROUPS: Final[Mapping[str, Callable[[PluginTraits], bool]]] = {
 }
 
 DEFAULT_SORT, DEFAULT_BIND = "PrioritySort", "DefaultBinder"
+# The plugin ranks nodes while a group preempts, if a profile has it at both points.
+_PREEMPTION: Final = "DefaultPreemption"
+_POINTS_OF_RANKS: Final = (POD_GROUP_POST_FILTER, Point.RESERVE.key)
 
 # By scheduler name.
 Profiles = Mapping[str, Profile]
@@ -275,6 +278,8 @@ def _build(
         tries_placements="TopologyAwareWorkloadScheduling" in handle.features,
         placement_generate=tuple(plugin for plugin, _ in of_groups("placementGenerate")),
         placement_score=tuple(starmap(WeightedPlacementScore, of_groups("placementScore"))),
+        ranks_nodes=handle.behaviours.ranks_nodes_by_victims
+        and all(_PREEMPTION in {entry.name for entry in expanded[point]} for point in _POINTS_OF_RANKS),
         instances=tuple(built.values()),
         behaviours=handle.behaviours,
         listener=listener if supervisor is None else supervisor,

@@ -43,10 +43,10 @@ from kscheduler.scheduling.cycle.visiting_ties import TieBreakingSampler
 from kscheduler.scheduling.extenders.extender_results import Extenders
 from kscheduler.scheduling.failure import SCHEDULER_ERROR, UNSCHEDULABLE, Failure
 from kscheduler.scheduling.groups.composite_cycle import place_group, tree_inputs
+from kscheduler.scheduling.groups.group_checks import check_group
 from kscheduler.scheduling.groups.group_cycle import GroupInputs, GroupResult, MemberResult, TriedPlacement
 from kscheduler.scheduling.groups.group_preemption import group_condition, member_verdict, run_group_post_filter
 from kscheduler.scheduling.groups.group_status_writer import GroupReports
-from kscheduler.scheduling.groups.group_trial import problem_of
 from kscheduler.scheduling.groups.member_extender_results import AT_A_TIME, MemberExtenderResults, first_answers
 from kscheduler.scheduling.in_time import GroupBudget, TimedCycles
 from kscheduler.scheduling.observations import GroupAttemptResult
@@ -220,9 +220,9 @@ class GroupAttempts:
             self._end_undecided(group, members, error(f'{kind}.{group.key.api} "{group.key.name}" not found'), None)
             return []
         pods = [queued.pod for queued in members]
-        problem = problem_of(definition, pods, table.scheduled(group.key), evaluators.profiles)
-        if problem:
-            self._end_undecided(group, members, error(problem), definition)
+        status = check_group(table, definition, pods, evaluators.profiles)
+        if not status.is_success:
+            self._end_undecided(group, members, status, definition)
             return []
         needless = {queued.key: queued for queued in members if why_not(queued)}
         members = [queued for queued in members if queued.key not in needless]
@@ -373,7 +373,8 @@ class GroupAttempts:
         extenders, attempts = self._evaluators().extenders, []
         waiting = {queued.pod.uid: queued for queued in members}
         for part, member in ((group, member) for group in result.parts for member in group.members):
-            queued, verdict = waiting[member.pod.uid], member_verdict(part, member)
+            queued = waiting[member.pod.uid]
+            verdict = member_verdict(part, member, tried.profile.behaviours)
             started = self._now() - tried.seconds.get(queued.pod.uid, 0.0)
             if not verdict.status.is_success or verdict.record is None:
                 answers = tried.answers.of(queued.pod)

@@ -11,7 +11,6 @@ from kscheduler.aio.clock import Clock
 from kscheduler.api import kinds
 from kscheduler.api.core import Namespace
 from kscheduler.api.devices import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
-from kscheduler.api.groups import COMPOSITE_POD_GROUPS
 from kscheduler.api.kinds import NAMESPACES, NODES, PODS, Kind
 from kscheduler.api.meta import KubeObject
 from kscheduler.framework.events import ActionType, ClusterEvent, Resource
@@ -85,7 +84,7 @@ class PodGroupHandler:
         self._queue = queue
         self._clock = clock
         self._observations = observations
-        resource = Resource.COMPOSITE_POD_GROUP if api.kind is COMPOSITE_POD_GROUPS else Resource.POD_GROUP
+        resource = Resource.COMPOSITE_POD_GROUP if api.is_composite else Resource.POD_GROUP
         self._added = ClusterEvent(resource, ActionType.ADD)
         self._updated = ClusterEvent(resource, ActionType.UPDATE)
         self._deleted = ClusterEvent(resource, ActionType.DELETE)
