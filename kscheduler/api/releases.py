@@ -85,6 +85,8 @@ class Behaviours:
     """(1.38: 5.4) A group below one that has failed names it, and each group has an answer of its own."""
     composites_have_conditions: bool
     """(1.38: 5.4) Composite groups get a condition, as groups of pods do."""
+    scheduled_groups_are_final: bool
+    """(1.38: 5.4) Once a group has been scheduled, its condition is never written again."""
     composite_version: str
     """(1.38: 3) The version of the API whose composite groups are followed."""
     ranks_nodes_by_victims: bool
@@ -148,6 +150,7 @@ BEHAVIOURS: Final = MappingProxyType(
                 empty_values_are_no_domains=False,
                 failures_name_their_ancestor=False,
                 composites_have_conditions=False,
+                scheduled_groups_are_final=False,
                 composite_version="v1alpha3",
                 ranks_nodes_by_victims=False,
                 members_are_victims_by_themselves=False,
@@ -181,6 +184,7 @@ BEHAVIOURS: Final = MappingProxyType(
                 empty_values_are_no_domains=False,
                 failures_name_their_ancestor=False,
                 composites_have_conditions=False,
+                scheduled_groups_are_final=False,
                 composite_version="v1alpha3",
                 ranks_nodes_by_victims=False,
                 members_are_victims_by_themselves=False,
@@ -214,6 +218,7 @@ BEHAVIOURS: Final = MappingProxyType(
                 empty_values_are_no_domains=True,
                 failures_name_their_ancestor=True,
                 composites_have_conditions=True,
+                scheduled_groups_are_final=True,
                 composite_version="v1beta1",
                 ranks_nodes_by_victims=True,
                 members_are_victims_by_themselves=True,

@@ -50,6 +50,8 @@ class GroupDecision:
     """By name of the member, if any may not enter the queue: then the group is not tried."""
     status: Status | None = None
     """How the group's cycle has ended."""
+    reports_composite: bool = False
+    """The status becomes the condition of a composite group, which has one."""
     members: tuple[MemberResult, ...] = ()
     """By member what becomes of it; a success has a node in its record."""
     placements: tuple[TriedPlacement, ...] = ()
@@ -133,8 +135,11 @@ def _tried(
     answers: MemberExtenderResults,
 ) -> GroupDecision:
     status = check_group(cache.pod_groups, definition, members, profiles)
+    behaviours = scenario.config.gates.behaviours
+    reports_composite = definition.key.is_composite and behaviours.composites_have_conditions
     if not status.is_success:
-        return GroupDecision(scenario, status=status, members=tuple(MemberResult(pod, status) for pod in members))
+        failed = tuple(MemberResult(pod, status) for pod in members)
+        return GroupDecision(scenario, status=status, reports_composite=reports_composite, members=failed)
     inputs = _inputs(definition, members, cache, profiles, answers)
     result: GroupResult = place_group(inputs)
     run_group_post_filter(inputs, result, place_group)
@@ -146,6 +151,7 @@ def _tried(
     return GroupDecision(
         scenario,
         status=result.status,
+        reports_composite=reports_composite,
         members=verdicts,
         preemption=result.preemption,
         inputs=inputs,

@@ -21,6 +21,7 @@ from functools import partial
 from typing import Final, Protocol
 
 from kscheduler.aio.clock import Clock
+from kscheduler.api.releases import Behaviours
 from kscheduler.framework.cluster.claim_writing import ClaimWriter
 from kscheduler.framework.cluster.pod_groups import CycleOfGroup, GroupDefinition
 from kscheduler.framework.nodes.node_table import Rows
@@ -270,16 +271,22 @@ class GroupAttempts:
             else:
                 self._steps.fail(queued, Failure(status.message, SCHEDULER_ERROR), profile, started)
         if definition is not None:
-            self._report_to_leaves(definition, status)
+            behaviours = next(iter(profiles.values())).behaviours
+            self._report_to_all(definition, status, behaviours)
         self._queue.group_attempted(group, GroupOutcome.ERROR, self._clock.time())
 
-    def _report_to_leaves(self, definition: GroupDefinition, status: Status) -> None:
-        """Composite groups get no condition, as from kube-scheduler."""
-        table = self._cache.pod_groups
-        for key in table.leaves(definition.key):
-            leaf = table.definition(key)
-            if leaf is not None:
-                self._reports.report(leaf, group_condition(status))
+    def _report_to_all(self, definition: GroupDefinition, status: Status, behaviours: Behaviours) -> None:
+        """The same to each group of the tree."""
+        self._report_to(definition, status, behaviours)
+        for child in self._cache.pod_groups.children(definition.key) if definition.key.is_composite else ():
+            self._report_to_all(child, status, behaviours)
+
+    def _report_to(self, group: GroupDefinition, status: Status, behaviours: Behaviours) -> None:
+        """Up to 1.37 composite groups get no condition, as from kube-scheduler."""
+        is_composite = group.key.is_composite
+        if behaviours.composites_have_conditions or not is_composite:
+            condition = group_condition(status, is_composite=is_composite)
+            self._reports.report(group, condition, is_final=behaviours.scheduled_groups_are_final)
 
     # --- the cycle ----------------------------------------------------------------------------------------------------
 
@@ -403,8 +410,8 @@ class GroupAttempts:
 
     def _report(self, tried: _Tried, result: GroupResult, placed: int) -> None:
         status = result.status
-        for part in result.parts:
-            self._reports.report(part.group or tried.definition, group_condition(part.status))
+        for each in result.whole:
+            self._report_to(each.group or tried.definition, each.status, tried.profile.behaviours)
         name, profile, seconds = tried.definition.key.text, tried.profile.name, self._now() - tried.started
         counts = placed, len(result.all_members), tried.queued.attempts
         self._tell(GroupAttempted(name, _result_label(result), profile, seconds, status.message, *counts))

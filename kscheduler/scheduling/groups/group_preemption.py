@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from kscheduler.api.groups import INITIALLY_SCHEDULED
+from kscheduler.api.groups import COMPOSITE_INITIALLY_SCHEDULED, INITIALLY_SCHEDULED
 from kscheduler.api.meta import Condition
 from kscheduler.api.releases import Behaviours
 from kscheduler.framework.cluster.claim_writing import Deallocation
@@ -50,6 +50,7 @@ from kscheduler.scheduling.runtime.attempt_calls import call_pod_group_post_filt
 SCHEDULED: Final = "Scheduled"
 # The group, or those in one tree with it, contradict each other.
 POD_GROUP_ERROR: Final = "PodGroupError"
+COMPOSITE_ERROR: Final = "CompositePodGroupError"
 
 
 def member_verdict(group: GroupResult, member: MemberResult, behaviours: Behaviours) -> MemberResult:
@@ -71,14 +72,16 @@ def member_verdict(group: GroupResult, member: MemberResult, behaviours: Behavio
     return MemberResult(member.pod, status, member.record, nominated_node_name=nominated)
 
 
-def group_condition(status: Status) -> Condition:
+def group_condition(status: Status, *, is_composite: bool = False) -> Condition:
     """The group's condition for how its cycle has ended."""
+    kind = COMPOSITE_INITIALLY_SCHEDULED if is_composite else INITIALLY_SCHEDULED
     if status.is_success:
-        return Condition(INITIALLY_SCHEDULED, "True", SCHEDULED, status.message)
+        return Condition(kind, "True", SCHEDULED, status.message)
     if status.is_rejected:
-        return Condition(INITIALLY_SCHEDULED, "False", UNSCHEDULABLE, status.message)
-    reason = POD_GROUP_ERROR if status.fault is Fault.POD_GROUP else SCHEDULER_ERROR
-    return Condition(INITIALLY_SCHEDULED, "False", reason, status.message)
+        return Condition(kind, "False", UNSCHEDULABLE, status.message)
+    of_group = COMPOSITE_ERROR if is_composite else POD_GROUP_ERROR
+    reason = of_group if status.fault is Fault.POD_GROUP else SCHEDULER_ERROR
+    return Condition(kind, "False", reason, status.message)
 
 
 # The plugin whose calls are searches for victims.
