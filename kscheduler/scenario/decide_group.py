@@ -138,8 +138,15 @@ def _tried(
     behaviours = scenario.config.gates.behaviours
     reports_composite = definition.key.is_composite and behaviours.composites_have_conditions
     if not status.is_success:
-        failed = tuple(MemberResult(pod, status) for pod in members)
-        return GroupDecision(scenario, status=status, reports_composite=reports_composite, members=failed)
+        table = cache.pod_groups
+        leaves = [table.definition(key) for key in table.leaves(definition.key)] if reports_composite else []
+        return GroupDecision(
+            scenario,
+            status=status,
+            reports_composite=reports_composite,
+            members=tuple(MemberResult(pod, status) for pod in members),
+            groups=tuple((leaf, status) for leaf in leaves if leaf is not None),
+        )
     inputs = _inputs(definition, members, cache, profiles, answers)
     result: GroupResult = place_group(inputs)
     run_group_post_filter(inputs, result, place_group)
