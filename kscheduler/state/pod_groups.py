@@ -170,6 +170,8 @@ class PodGroupTable:
         self._members: dict[GroupKey, _Members] = {}
         self._namesakes: dict[str, set[GroupKey]] = {}
         """By name the groups that the watch has shown."""
+        self._unseen: dict[GroupKey, tuple[str, Condition]] = {}
+        """By group with its UID: that it has been scheduled, until the watch shows it."""
         self.is_served: Callable[[GroupKey], bool] = _is_served
         """Whether the API server has the kind of a group."""
 
@@ -263,14 +265,26 @@ class PodGroupTable:
         self.version += 1
         self._namesakes.setdefault(definition.key.name, set()).add(definition.key)
         self._forest.put(definition)
+        uid, scheduled = self._unseen.get(definition.key, ("", None))
+        if scheduled is None:
+            return
+        is_seen = any(each.type == scheduled.type and each.status == "True" for each in definition.conditions)
+        if is_seen or uid != definition.uid:
+            del self._unseen[definition.key]
+        else:
+            self._forest.note_condition(definition.key, scheduled)
 
     def note_condition(self, key: GroupKey, condition: Condition) -> None:
         """This is being written to the group's status: the next attempt must know before the watch shows it."""
         self._forest.note_condition(key, condition)
+        definition = self._forest.definition(key)
+        if condition.status == "True" and definition is not None:
+            self._unseen[key] = definition.uid, condition
 
     def remove(self, key: GroupKey) -> None:
         """The group is gone; its members, and the groups below it, stay."""
         self.version += 1
+        self._unseen.pop(key, None)
         namesakes = self._namesakes.get(key.name, set())
         namesakes.discard(key)
         if not namesakes:
