@@ -41,7 +41,7 @@ _UNDER_WAY: Final = Status(SUCCESS.code, ("ongoing preemption on nominated nodes
 
 
 @dataclass(frozen=True, slots=True)
-class GroupPreemption:
+class GroupVictimSearch:
     """The search for victims for one group. Only reports the choice: evicts nothing."""
 
     trial: GroupTrial

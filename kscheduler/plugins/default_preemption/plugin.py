@@ -30,7 +30,7 @@ from kscheduler.framework.reasons.diagnosis import Diagnosis, FitError, Rejectio
 from kscheduler.framework.status import SUCCESS, Code, Status, error, unresolvable, unschedulable
 from kscheduler.plugins.default_preemption.budgets import BudgetRules
 from kscheduler.plugins.default_preemption.choice import Candidates, Shortlist, choose, not_eligible
-from kscheduler.plugins.default_preemption.for_groups import GroupPreemption
+from kscheduler.plugins.default_preemption.for_groups import GroupVictimSearch
 from kscheduler.plugins.default_preemption.remembered import RememberedRows, RowMemory
 from kscheduler.plugins.default_preemption.unit_search import GroupedRows, UnitRules, count_groups, search_units, worth
 from kscheduler.plugins.default_preemption.victims import Tried, VictimSearch, choose_listed, rejection, still_allowed
@@ -99,7 +99,9 @@ class DefaultPreemption(Plugin):
 
     def pod_group_post_filter(self, trial: GroupTrial) -> PodGroupPostFilterResult:
         """Choose victims anywhere whose eviction makes room for the whole group. Only reports the choice."""
-        result = GroupPreemption(trial, self._units, self._pod_columns, self._budgets, self._handle, self.name).search()
+        result = GroupVictimSearch(
+            trial, self._units, self._pod_columns, self._budgets, self._handle, self.name
+        ).search()
         status = result.status
         prefixed = Status(status.code, (f"pod group preemption: {status.message}",), self.name, status.fault)
         return replace(result, status=prefixed)

@@ -31,7 +31,7 @@ from kscheduler.scheduling.groups.group_cycle import (
     as_unschedulable,
     do_not_wait_for_each_other,
     feasible,
-    nobody_placed,
+    none_placed,
     with_untried,
 )
 from kscheduler.scheduling.groups.group_placement import (
@@ -95,7 +95,7 @@ class _CompositeCycle:
             self._assumed.undo()
         placed = _members_in(inputs, results)
         if own.status.is_success and not placed:
-            own.status = nobody_placed(inputs)
+            own.status = none_placed(inputs)
         if inputs.behaviours.failures_name_their_ancestor:
             proposed = placed
             _complete_by_ancestor(inputs, results, None)

@@ -55,7 +55,7 @@ def _without_requests(pod: Pod) -> PodInfo:
 
 
 GROUP_UNSCHEDULABLE: Final = "pod group is unschedulable"
-_NOBODY: Final = "no pods were schedulable"
+_NONE_PLACED: Final = "no pods were schedulable"
 
 # The ordinary cycle for one member, without PostFilter, over the cache as it is then: on these rows, or on all; as a
 # part of this trial.
@@ -182,13 +182,13 @@ def try_members(inputs: GroupInputs, rows: Rows | None = None) -> GroupResult:
 def completed(inputs: GroupInputs, result: GroupResult) -> GroupResult:
     """The result for all members: who was not tried has the group's status. No group is placed without anybody."""
     if result.status.is_success and not any(member.status.is_success for member in result.members):
-        result.status = nobody_placed(inputs)
+        result.status = none_placed(inputs)
     return with_untried(inputs, result)
 
 
-def nobody_placed(inputs: GroupInputs) -> Status:
+def none_placed(inputs: GroupInputs) -> Status:
     """The status of a group that might be placed, but without any member."""
-    return unschedulable(_NOBODY if inputs.behaviours.members_inherit_rejections else GROUP_UNSCHEDULABLE)
+    return unschedulable(_NONE_PLACED if inputs.behaviours.members_inherit_rejections else GROUP_UNSCHEDULABLE)
 
 
 def with_untried(inputs: GroupInputs, result: GroupResult) -> GroupResult:
