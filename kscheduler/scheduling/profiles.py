@@ -151,6 +151,7 @@ def queue_policy(
         object_gates=_object_gates(profiles),
         hints_alike=hints_alike,
         gated_pods_wait_for_the_flush=first.behaviours.gated_pods_wait_for_the_flush,
+        groups_stop_at_the_first_gate=first.behaviours.groups_stop_at_the_first_gate,
         stopped=frozenset(name for name, profile in profiles.items() if profile.failing is not None),
         parked_by={name: plugin for name, profile in profiles.items() if (plugin := profile.parking_plugin)},
         on_trial=frozenset(name for name, profile in profiles.items() if profile.on_trial),
@@ -249,7 +250,8 @@ def _build(
             return has_point_of_groups(name, point)
         return point in _POINT_OF and is_implemented(name, _POINT_OF[point])
 
-    expanded = expand(settings.plugins, takes_part, settings.scheduler_name, registry.names())
+    several = handle.behaviours.merges_placements
+    expanded = expand(settings.plugins, takes_part, settings.scheduler_name, registry.names(), several)
 
     def at(point: Point) -> tuple[Any, ...]:
         return tuple(built[entry.name] for entry in expanded[point.key] if is_implemented(entry.name, point))

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
+from kscheduler.config.errors import ConfigError
 from kscheduler.config.feature_gates import parse_feature_gates
 from kscheduler.config.loader import default_configuration
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
@@ -23,6 +24,7 @@ from kscheduler.scheduling.groups.group_cycle import GroupResult
 from kscheduler.scheduling.groups.group_placement import placements_of
 from tests.builders import make_pod, pod_info
 from tests.scheduling.groups.world import World, composite, member, pod_group
+from tests.scheduling.test_profiles import build
 
 GROUPS = "GenericWorkload=true"
 PLACEMENTS = f"{GROUPS},TopologyAwareWorkloadScheduling=true"
@@ -186,6 +188,7 @@ class Halves(Plugin):
 class NamesAlike(Halves):
     """Its placements have the same name."""
 
+    name = "NamesAlike"
     parts = ("part", "part")
 
 
@@ -254,3 +257,31 @@ def test_the_cheapest_victims_come_first_and_a_taken_node_costs_nothing() -> Non
     assert order() == [0, 0, 2, 4, 1, 1, 0]
     ranks.give_back(taken)
     assert order() == [3, 3, 2, 4, 1, 1, 0]
+
+
+# --- the queue --------------------------------------------------------------------------------------------------------
+
+
+async def test_only_the_first_member_that_is_kept_out_says_why() -> None:
+    gates = {"schedulingGates": [{"name": "wait"}]}
+    for version, kept_out in (("1.37", 3), ("1.38", 1)):
+        world = World(version=version)
+        world.nodes(1)
+        async with world.working():
+            world.add_group(pod_group("g", 3))
+            world.add(*(member(f"g-{number}", "g", **HALF, **gates) for number in range(3)))
+            await world.settle()
+            found = [world.queue.find(f"default/g-{number}") for number in range(3)]
+        queued = [each[1] for each in found if each is not None]
+        assert [each[0] for each in found if each is not None] == ["gated"] * 3
+        assert sum(bool(each.gating_plugin) for each in queued) == kept_out
+
+
+def test_a_profile_may_have_several_plugins_that_generate_placements() -> None:
+    generators = {"placementGenerate": {"enabled": [{"name": "Halves"}, {"name": "NamesAlike"}]}}
+    more = (("Halves", lambda *_: Halves()), ("NamesAlike", lambda *_: NamesAlike()))
+    profile = {"schedulerName": "a", "plugins": generators}
+    (built,) = build([profile], *more, version="1.38").values()
+    assert [plugin.name for plugin in built.placement_generate][-2:] == ["Halves", "NamesAlike"]
+    with pytest.raises(ConfigError, match="at most one placement generate plugin"):
+        build([profile], *more, version="1.37")
