@@ -91,8 +91,6 @@ class Behaviours:
     """(1.38: 3) The version of the API whose composite groups are followed."""
     ranks_nodes_by_victims: bool
     """(1.38: 6) While a group preempts, a member goes to a node that costs the least of all that it fits on."""
-    groups_stop_at_the_first_gate: bool
-    """(1.38: Q7) PreEnqueue is asked about the members of a group until the first of them is kept out."""
     members_are_victims_by_themselves: bool
     """(1.38: 6) A victim's priority is its own, and a member that may go alone ranks as a pod that is in no group."""
 
@@ -155,7 +153,6 @@ BEHAVIOURS: Final = MappingProxyType(
                 scheduled_groups_are_final=False,
                 composite_version="v1alpha3",
                 ranks_nodes_by_victims=False,
-                groups_stop_at_the_first_gate=False,
                 members_are_victims_by_themselves=False,
             ),
             Behaviours(
@@ -190,7 +187,6 @@ BEHAVIOURS: Final = MappingProxyType(
                 scheduled_groups_are_final=False,
                 composite_version="v1alpha3",
                 ranks_nodes_by_victims=False,
-                groups_stop_at_the_first_gate=False,
                 members_are_victims_by_themselves=False,
             ),
             Behaviours(
@@ -225,7 +221,6 @@ BEHAVIOURS: Final = MappingProxyType(
                 scheduled_groups_are_final=True,
                 composite_version="v1beta1",
                 ranks_nodes_by_victims=True,
-                groups_stop_at_the_first_gate=True,
                 members_are_victims_by_themselves=True,
             ),
         )

@@ -151,7 +151,6 @@ def queue_policy(
         object_gates=_object_gates(profiles),
         hints_alike=hints_alike,
         gated_pods_wait_for_the_flush=first.behaviours.gated_pods_wait_for_the_flush,
-        groups_stop_at_the_first_gate=first.behaviours.groups_stop_at_the_first_gate,
         stopped=frozenset(name for name, profile in profiles.items() if profile.failing is not None),
         parked_by={name: plugin for name, profile in profiles.items() if (plugin := profile.parking_plugin)},
         on_trial=frozenset(name for name, profile in profiles.items() if profile.on_trial),

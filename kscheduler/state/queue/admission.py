@@ -75,8 +75,6 @@ class QueuePolicy:
     """Called each time a pod is put behind its gate; the caller knows what was reported before."""
     groups: PodGroupView | None = None
     """Pod groups: members wait and are tried together. `None`: groups are off, and every pod is by itself."""
-    groups_stop_at_the_first_gate: bool = False
-    """Whether only one member of a group that is kept out says why; else all of them do."""
 
 
 def policy_before_profiles() -> QueuePolicy:

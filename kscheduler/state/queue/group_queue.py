@@ -8,9 +8,8 @@
      +---------------------------------------------------------> the group's element: active, backoff, or gated
 
 The root is one element of the queue (`QueuedPodGroup`), in the same heaps as pods. A member that PreEnqueue keeps out
-keeps the whole group out (gated); from 1.38 on the other members are not asked about then. A rejected group is never
-parked: it is tried again when its backoff is over. The longest backoff grows with the square root of the number of
-members.
+keeps the whole group out (gated). A rejected group is never parked: it is tried again when its backoff is over. The
+longest backoff grows with the square root of the number of members.
 
 Of a tree of groups the root is the element, with the members of all its leaves. A member is incomplete until the watch
 has shown every group up to the root; one that goes makes the members below it incomplete, and the others stay.
@@ -232,9 +231,8 @@ class GroupQueue:
             place = BACKOFF
         if gated is not None and not self._admission.admits(gated):
             # Whatever the newcomer is, the group stays out: asking every member each time would be quadratic.
-            if not self._policy.groups_stop_at_the_first_gate:
-                self._admission.admits(queued)
-                self._report_kept_out(queued)
+            self._admission.admits(queued)
+            self._report_kept_out(queued)
             return
         self._take_out(element)
         self._place_again(element, place, label, now)
@@ -481,8 +479,6 @@ class GroupQueue:
             if not self._admission.admits(member):
                 gating = member.gating_plugin
                 self._report_kept_out(member)
-                if self._policy.groups_stop_at_the_first_gate:
-                    break
         element.gating_plugin = gating
         if gating:
             element.was_flushed = False

@@ -259,24 +259,6 @@ def test_the_cheapest_victims_come_first_and_a_taken_node_costs_nothing() -> Non
     assert order() == [3, 3, 2, 4, 1, 1, 0]
 
 
-# --- the queue --------------------------------------------------------------------------------------------------------
-
-
-async def test_only_the_first_member_that_is_kept_out_says_why() -> None:
-    gates = {"schedulingGates": [{"name": "wait"}]}
-    for version, kept_out in (("1.37", 3), ("1.38", 1)):
-        world = World(version=version)
-        world.nodes(1)
-        async with world.working():
-            world.add_group(pod_group("g", 3))
-            world.add(*(member(f"g-{number}", "g", **HALF, **gates) for number in range(3)))
-            await world.settle()
-            found = [world.queue.find(f"default/g-{number}") for number in range(3)]
-        queued = [each[1] for each in found if each is not None]
-        assert [each[0] for each in found if each is not None] == ["gated"] * 3
-        assert sum(bool(each.gating_plugin) for each in queued) == kept_out
-
-
 def test_a_profile_may_have_several_plugins_that_generate_placements() -> None:
     generators = {"placementGenerate": {"enabled": [{"name": "Halves"}, {"name": "NamesAlike"}]}}
     more = (("Halves", lambda *_: Halves()), ("NamesAlike", lambda *_: NamesAlike()))
