@@ -97,7 +97,7 @@ class GroupForest:
         known = self._sorted.get(key)
         if known is None:
             found = (self._definitions[child] for child in self._children.get(key, ()))
-            known = tuple(sorted(found, key=lambda child: (child.created, child.key.name, child.key.is_composite)))
+            known = tuple(sorted(found, key=lambda child: (child.created, child.key.name, not child.key.is_composite)))
             if known:
                 self._sorted[key] = known
         # A recursive walk down a tree must come to an end, whatever users have created.
