@@ -176,7 +176,9 @@ class PodGroupTable:
         """Whether the API server has the kind of a group."""
 
     def follow(self, apis: Sequence[GroupAPI]) -> None:
-        """Look for groups in these APIs from now on; before anything is in the table."""
+        """Look for groups in these APIs from now on. Once groups are in the table: the same APIs, as another version of
+        Kubernetes has them; the groups must be put again.
+        """
         self.apis = tuple(apis)
         self._has_composites = _have_composites(self.apis)
 

@@ -79,7 +79,7 @@ class PodGroupHandler:
     def __init__(
         self, api: GroupAPI, table: PodGroupTable, queue: SchedulingQueue, clock: Clock, observations: Observations
     ) -> None:
-        self._api = api
+        self._first_api = api
         self._table = table
         self._queue = queue
         self._clock = clock
@@ -88,6 +88,12 @@ class PodGroupHandler:
         self._added = ClusterEvent(resource, ActionType.ADD)
         self._updated = ClusterEvent(resource, ActionType.UPDATE)
         self._deleted = ClusterEvent(resource, ActionType.DELETE)
+
+    @property
+    def _api(self) -> GroupAPI:
+        """As the version has it that is followed now."""
+        first = self._first_api
+        return next((api for api in self._table.apis if api.kind is first.kind), first)
 
     def on_add(self, obj: Any, initial: bool) -> None:
         """A group has appeared: members that have waited for it join it."""
