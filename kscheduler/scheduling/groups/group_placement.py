@@ -97,7 +97,8 @@ def placements_of(inputs: GroupInputs, within: GroupPlacement | None = None) -> 
     parent = within or GroupPlacement("", inputs.cache.nodes.rows())
     merged: Sequence[GroupPlacement] | None = None
     for plugin in inputs.profile.placement_generate:
-        given = GroupPlacement(parent.name, parent.rows)
+        # A copy of it must not be taken for a name with a slash, which a merged parent has.
+        given = GroupPlacement("" if inputs.behaviours.merges_placements else parent.name, parent.rows)
         try:
             placements = call_generate_placements(plugin, inputs.profile.listener, inputs.group, given)
         except PluginFailure as failure:
