@@ -113,6 +113,34 @@ class Behaviours:
     checks_plugins_of_placements: bool
     """Removed plugins are refused at the points of placements, too (1.38: C3)."""
 
+    # Of 1.38: pod groups
+    gangs_wait_at_permit: bool
+    """(1.38: 5.2) GangScheduling holds members back at Permit until enough of them have a node."""
+    tells_of_quorums: bool
+    """(1.38: 5.2, 5.5) GangScheduling names the tree that waits, and counts the members that were rejected."""
+    members_inherit_rejections: bool
+    """(1.38: 5.2) Members without a reason of their own are told of their group, and wait for what it waits for."""
+    checks_whole_trees: bool
+    """(1.38: 5.1) All groups of a tree are checked against its root; what is wrong there is no scheduler's error."""
+    searches_few_placements: bool
+    """(1.38: 5.3) The nominated placement comes first, and the search ends with enough placements that fit."""
+    merges_placements: bool
+    """(1.38: 5.3) Several plugins may generate placements, which are intersected."""
+    empty_values_are_no_domains: bool
+    """(1.38: 5.3) A node whose topology label is empty is in no placement."""
+    failures_name_their_ancestor: bool
+    """(1.38: 5.4) A group below one that has failed names it, and each group has an answer of its own."""
+    composites_have_conditions: bool
+    """(1.38: 5.4) Composite groups get a condition, as groups of pods do."""
+    scheduled_groups_are_final: bool
+    """(1.38: 5.4) Once a group has been scheduled, its condition is never written again."""
+    composite_version: str
+    """(1.38: 3) The version of the API whose composite groups are followed."""
+    ranks_nodes_by_victims: bool
+    """(1.38: 6) While a group preempts, a member goes to a node that costs the least of all that it fits on."""
+    members_are_victims_by_themselves: bool
+    """(1.38: 6) A victim's priority is its own, and a member that may go alone ranks as a pod that is in no group."""
+
 
 _NAMES_OF_1_36: Final[Mapping[str, str]] = MappingProxyType(
     {f"{pod}UpdatePodScaleUp": f"{pod}Update" for pod in ("AssignedPod", "UnschedulablePod")}
@@ -159,6 +187,20 @@ BEHAVIOURS: Final = MappingProxyType(
                 claims_stay_pending=False,
                 gated_pods_wait_for_the_flush=False,
                 nominates_gated_pods=False,
+                # Of 1.38: pod groups
+                gangs_wait_at_permit=True,
+                tells_of_quorums=False,
+                members_inherit_rejections=False,
+                checks_whole_trees=False,
+                searches_few_placements=False,
+                merges_placements=False,
+                empty_values_are_no_domains=False,
+                failures_name_their_ancestor=False,
+                composites_have_conditions=False,
+                scheduled_groups_are_final=False,
+                composite_version="v1alpha3",
+                ranks_nodes_by_victims=False,
+                members_are_victims_by_themselves=False,
                 # Of 1.38: single pods
                 empty_selectors_count_all_pods=False,
                 budgets_match_by_selector_alone=False,
@@ -203,6 +245,20 @@ BEHAVIOURS: Final = MappingProxyType(
                 claims_stay_pending=True,
                 gated_pods_wait_for_the_flush=True,
                 nominates_gated_pods=True,
+                # Of 1.38: pod groups
+                gangs_wait_at_permit=True,
+                tells_of_quorums=False,
+                members_inherit_rejections=False,
+                checks_whole_trees=False,
+                searches_few_placements=False,
+                merges_placements=False,
+                empty_values_are_no_domains=False,
+                failures_name_their_ancestor=False,
+                composites_have_conditions=False,
+                scheduled_groups_are_final=False,
+                composite_version="v1alpha3",
+                ranks_nodes_by_victims=False,
+                members_are_victims_by_themselves=False,
                 # Of 1.38: single pods
                 empty_selectors_count_all_pods=False,
                 budgets_match_by_selector_alone=False,
@@ -247,6 +303,20 @@ BEHAVIOURS: Final = MappingProxyType(
                 claims_stay_pending=True,
                 gated_pods_wait_for_the_flush=True,
                 nominates_gated_pods=True,
+                # Of 1.38: pod groups
+                gangs_wait_at_permit=False,
+                tells_of_quorums=True,
+                members_inherit_rejections=True,
+                checks_whole_trees=True,
+                searches_few_placements=True,
+                merges_placements=True,
+                empty_values_are_no_domains=True,
+                failures_name_their_ancestor=True,
+                composites_have_conditions=True,
+                scheduled_groups_are_final=True,
+                composite_version="v1beta1",
+                ranks_nodes_by_victims=True,
+                members_are_victims_by_themselves=True,
                 # Of 1.38: single pods
                 empty_selectors_count_all_pods=True,
                 budgets_match_by_selector_alone=True,

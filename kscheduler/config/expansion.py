@@ -72,10 +72,14 @@ Expanded = dict[str, tuple[EnabledPlugin, ...]]
 
 
 def expand(
-    plugins: Plugins, implements: Implements, scheduler_name: str = "", known: Iterable[str] = IN_TREE_PLUGINS
+    plugins: Plugins,
+    implements: Implements,
+    scheduler_name: str = "",
+    known: Iterable[str] = IN_TREE_PLUGINS,
+    may_merge_placements: bool = False,
 ) -> Expanded:
     """The plugins of every point. `plugins` must already be merged with the defaults (`defaults.merge_plugins`).
-    `known`: the plugins that there are, for advice.
+    `known`: the plugins that there are, for advice. `may_merge_placements`: several plugins may generate placements.
 
     Raises `ConfigError` with every problem: names that do not exist, points that a plugin does not extend, plugins
     enabled twice, not exactly one queue sort plugin, no bind plugin, weights that overflow.
@@ -86,7 +90,7 @@ def expand(
         names = _ordered(point, getattr(plugins, field), plugins.multi_point, implements, problems)
         expanded[point] = _weighed(point, names, getattr(plugins, field), plugins.multi_point)
     if not problems:
-        problems += _cardinality_problems(expanded, scheduler_name)
+        problems += _cardinality_problems(expanded, scheduler_name, may_merge_placements)
         for point in SCORED_POINTS:
             specific, general = getattr(plugins, POINTS[point]), plugins.multi_point
             scoring = (plugin for plugin in (*specific.enabled, *general.enabled) if implements(plugin.name, point))
@@ -209,14 +213,14 @@ def _weighed(point: str, names: list[str], specific: PluginSet, multi_point: Plu
     return tuple(EnabledPlugin(name, weights[name]) for name in names)
 
 
-def _cardinality_problems(expanded: Expanded, scheduler_name: str) -> Iterator[Problem]:
+def _cardinality_problems(expanded: Expanded, scheduler_name: str, may_merge_placements: bool) -> Iterator[Problem]:
     profile = f'profile with scheduler name "{scheduler_name}"'
     sorters = len(expanded["queueSort"])
     if sorters != 1:
         yield Problem("plugins.queueSort", f"only one queue sort plugin required for {profile}, but got {sorters}")
     if not expanded["bind"]:
         yield Problem("plugins.bind", f"at least one bind plugin is needed for {profile}")
-    if len(expanded["placementGenerate"]) > 1:
+    if len(expanded["placementGenerate"]) > 1 and not may_merge_placements:
         message = f"at most one placement generate plugin is allowed for {profile}"
         yield Problem("plugins.placementGenerate", message)
 

@@ -73,6 +73,9 @@ _POINTS_OF_GROUPS: Final[Mapping[str, Callable[[PluginTraits], bool]]] = {
 }
 
 DEFAULT_SORT, DEFAULT_BIND = "PrioritySort", "DefaultBinder"
+# The plugin ranks nodes while a group preempts, if a profile has it at both points.
+_PREEMPTION: Final = "DefaultPreemption"
+_POINTS_OF_RANKS: Final = (POD_GROUP_POST_FILTER, Point.RESERVE.key)
 
 # By scheduler name.
 Profiles = Mapping[str, Profile]
@@ -264,7 +267,8 @@ def _build(
             return has_point_of_groups(name, point)
         return point in _POINT_OF and is_implemented(name, _POINT_OF[point])
 
-    expanded = expand(settings.plugins, takes_part, settings.scheduler_name, registry.names())
+    several = handle.behaviours.merges_placements
+    expanded = expand(settings.plugins, takes_part, settings.scheduler_name, registry.names(), several)
 
     def at(point: Point) -> tuple[Any, ...]:
         return tuple(built[entry.name] for entry in expanded[point.key] if is_implemented(entry.name, point))
@@ -297,6 +301,8 @@ def _build(
         placement_generate=tuple(plugin for plugin, _ in of_groups("placementGenerate")),
         placement_score=tuple(starmap(WeightedPlacementScore, of_groups("placementScore"))),
         placement_feasible=judges,
+        ranks_nodes=handle.behaviours.ranks_nodes_by_victims
+        and all(_PREEMPTION in {entry.name for entry in expanded[point]} for point in _POINTS_OF_RANKS),
         instances=tuple(built.values()),
         behaviours=handle.behaviours,
         listener=listener if supervisor is None else supervisor,

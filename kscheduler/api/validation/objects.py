@@ -323,6 +323,7 @@ _STATUS: Mapping[str, Callable[[Object, Object], list[FieldCause]]] = MappingPro
         "nodes": lambda _, new: cluster.validate_node(new),
         "resourceclaims.resource.k8s.io": device_claims.validate_status,
         "podgroups.scheduling.k8s.io": pod_groups.validate_status,
+        "compositepodgroups.scheduling.k8s.io": pod_groups.validate_status,
     }
 )
 

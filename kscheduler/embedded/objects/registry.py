@@ -149,7 +149,7 @@ class ObjectRegistry:
         self.taints_new_nodes = False
         """Whether a new node is tainted as not ready. A node controller must be there to take the taint off again."""
         self._random = random_source or random.Random()
-        self._has_composites = COMPOSITE_POD_GROUPS in kinds.resources
+        self._has_composites = not set(kinds.resources).isdisjoint(COMPOSITE_POD_GROUPS)
         self.has_comparisons = True
         """Whether tolerations may compare numbers; a server sets it by the gate TaintTolerationComparisonOperators."""
         for resource, value in admission.initial_objects():
@@ -172,7 +172,7 @@ class ObjectRegistry:
         try:
             defaults.on_create(resource, value, self.kinds.release)
             stamp_taints(resource, value, timestamp(self.now()))
-            if resource in (POD_GROUPS, COMPOSITE_POD_GROUPS):
+            if resource in (POD_GROUPS, *COMPOSITE_POD_GROUPS):
                 admission.admit_priority(self.store, resource, value)
             if resource is PODS:
                 limit_ranges.fill_in(self.store, value)

@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 from kscheduler.api.policy import PodDisruptionBudget
 from kscheduler.framework.cluster.claim_writing import Deallocation
-from kscheduler.framework.cluster.pod_groups import GroupDefinition, GroupKey
+from kscheduler.framework.cluster.pod_groups import GroupDefinition, GroupKey, NodeRanks
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.nodes.node_table import NodeTable, Rows
 from kscheduler.framework.pods.pod_info import PodInfo
@@ -246,8 +246,11 @@ class GroupTrial(Protocol):
         """These pods, each on a node, count nowhere from now on."""
         ...
 
-    def place(self) -> Status:
-        """Run the group's cycle once more, over the view as it is. Success: `assignments` has nodes for members."""
+    def place(self, ranks: NodeRanks | None = None) -> Status:
+        """Run the group's cycle once more, over the view as it is. Success: `assignments` has nodes for members.
+
+        `ranks` are used where the followed version of Kubernetes and the profile say so.
+        """
         ...
 
     def assignments(self) -> Sequence[tuple[PodInfo, str]]:

@@ -30,9 +30,9 @@ from kscheduler.framework.reasons.diagnosis import Diagnosis, FitError, Rejectio
 from kscheduler.framework.status import SUCCESS, Code, Status, error, unresolvable, unschedulable
 from kscheduler.plugins.default_preemption.budgets import BudgetRules
 from kscheduler.plugins.default_preemption.choice import Candidates, Shortlist, choose, not_eligible
-from kscheduler.plugins.default_preemption.for_groups import preempt
+from kscheduler.plugins.default_preemption.for_groups import GroupVictimSearch
 from kscheduler.plugins.default_preemption.remembered import RememberedRows, RowMemory
-from kscheduler.plugins.default_preemption.unit_search import GroupedRows, count_groups, search_units, worth
+from kscheduler.plugins.default_preemption.unit_search import GroupedRows, UnitRules, count_groups, search_units, worth
 from kscheduler.plugins.default_preemption.victims import (
     NoneNeeded,
     Tried,
@@ -61,7 +61,8 @@ class DefaultPreemption(Plugin):
     def __init__(self, args: DefaultPreemptionArgs | None, handle: Handle) -> None:
         self._args = args or DefaultPreemptionArgs()
         self._handle = handle
-        self._pod_columns = PodColumns(partial(worth, handle.pod_groups))
+        self._units = UnitRules(handle.pod_groups, handle.behaviours.members_are_victims_by_themselves)
+        self._pod_columns = PodColumns(partial(worth, self._units))
         self._budgets = BudgetRules(handle.budgets, handle.behaviours)
         self._reports = handle.behaviours.reports_of_preemption
         self._grouped = GroupedRows(handle.pod_groups)
@@ -103,7 +104,9 @@ class DefaultPreemption(Plugin):
 
     def pod_group_post_filter(self, trial: GroupTrial) -> PodGroupPostFilterResult:
         """Choose victims anywhere whose eviction makes room for the whole group. Only reports the choice."""
-        result = preempt(trial, self._handle.pod_groups, self._pod_columns, self._budgets, self.name)
+        result = GroupVictimSearch(
+            trial, self._units, self._pod_columns, self._budgets, self._handle, self.name
+        ).search()
         status = result.status
         prefixed = Status(status.code, (f"pod group preemption: {status.message}",), self.name, status.fault)
         return replace(result, status=prefixed)
@@ -136,7 +139,7 @@ class DefaultPreemption(Plugin):
             self.name,
             outbid,
             broken_budgets=chosen.broken_budgets,
-            disrupted_groups=count_groups(self._handle.pod_groups, chosen.victims),
+            disrupted_groups=count_groups(self._units, chosen.victims),
         )
         return PostFilterResult(self._success(chosen), chosen.node_name, preemption)
 
@@ -186,7 +189,7 @@ class DefaultPreemption(Plugin):
         grouped = self._grouped.among(search.nodes, rows)
         if not len(grouped):
             return search.on(rows) if known is None else known.on(rows, search)
-        tried = search_units(search, self._handle.pod_groups, grouped)
+        tried = search_units(search, self._units, grouped)
         others = np.setdiff1d(rows, grouped, assume_unique=True)
         if len(others):
             result = search.on(others) if known is None else known.on(others, search)
