@@ -129,7 +129,7 @@ def test_the_service_accepts_the_configuration_and_honours_all_of_it(values: str
     path = tmp_path / "config.yaml"
     path.write_text(maps[0]["data"]["config.yaml"])
     loaded = load_file(str(path), parse_feature_gates(""))
-    if any(argument.startswith("--leader-elect") for argument in container(values)["args"]):
+    if values == "shadow" or any(argument.startswith("--leader-elect") for argument in container(values)["args"]):
         election = msgspec.structs.replace(loaded.configuration.leader_election, resource_name="as the flags say")
         configuration = msgspec.structs.replace(loaded.configuration, leader_election=election)
         loaded = replace(loaded, configuration=configuration)
