@@ -32,7 +32,7 @@ MACHINES := $(addprefix tests/scheduling/,never_stuck/test_never_stuck.py never_
 # Tests start `kscheduler` hundreds of times; without bytecode, compiling it anew is half of each start.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-fast test-changed test-all check docs ready check-deploy manifests dashboard-picture page-pictures fmt e2e e2e-embedded e2e-shown e2e-faults e2e-real controlplane e2e-versions bench bench-compare \
+.PHONY: help demo test test-fast test-changed test-all check docs ready check-deploy manifests dashboard-picture page-pictures fmt e2e e2e-embedded e2e-shown e2e-faults e2e-real controlplane e2e-versions follow bench bench-compare \
 	bench-plots bench-churn bench-real bench-latency bench-scale bench-sizing bench-start bench-page soak lock image sbom release mutants fuzz \
 	fuzz-specification fuzz-machines fuzz-properties fuzz-decisions \
 	fuzz-decisions-first fuzz-decisions-second clean
@@ -107,8 +107,11 @@ e2e-real: $(DEV)
 controlplane: $(DEV)
 	$(BIN)/python -m tests.controlplane.binaries
 
-e2e-versions: $(DEV) ## The suite on real API servers of each release in docs/compatibility.md (VERSIONS='1.37.1'; 10 min to build each)
+e2e-versions: $(DEV) ## The suite on real API servers of each release in docs/compatibility.md (VERSIONS='1.37.2'; 10 min to build each)
 	$(BIN)/python -m tests.controlplane.releases.every_release $(VERSIONS)
+
+follow: $(DEV) ## What a release of Kubernetes has that is not known here (VERSION=1.38.0; REPORT=FILE): docs/following-kubernetes.md
+	$(BIN)/python -m tests.controlplane.follow $(VERSION) $(if $(REPORT),--report $(REPORT))
 
 bench: $(DEV) ## Measure in process: scheduler_perf's scenarios, then counters, decoding, exposition, hopeless pods
 	$(BIN)/kscheduler bench

@@ -95,7 +95,7 @@ def run(options: argparse.Namespace) -> Run:
     programs = binaries.find()
     for name in options.workload:
         if WORKLOADS[name].has_gangs and pinned.followed_version(pinned.chosen()) != "1.37":
-            raise SystemExit(f"{name} needs pod groups: {pinned.VARIABLE}=1.37.1")
+            raise SystemExit(f"{name} needs pod groups: {pinned.VARIABLE}=1.37.2")
     so_far = Run(runs.machine(), pinned.chosen().tag)
     print(f"Kubernetes {pinned.chosen().tag}, {os.cpu_count()} CPUs, load {so_far.machine.load}")
     print(real_table.LINE_HEADER, flush=True)

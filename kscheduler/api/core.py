@@ -148,6 +148,24 @@ class VolumeMount(Value, frozen=True):
     bind_mount_options: tuple[str, ...] = ()
 
 
+class SeccompProfile(Value, frozen=True):
+    """Where system calls are filtered from: `OCI` is an image."""
+
+    type: str = ""
+
+
+class SecurityContext(Value, frozen=True):
+    """Of a container or of a whole pod what a node must support."""
+
+    seccomp_profile: SeccompProfile | None = None
+
+
+class EphemeralContainer(Value, frozen=True):
+    """Of a container for debugging what a node must support."""
+
+    security_context: SecurityContext | None = None
+
+
 class Container(Value, frozen=True):
     """A container or init container. An init container with `restartPolicy: Always` is a sidecar."""
 
@@ -158,6 +176,7 @@ class Container(Value, frozen=True):
     restart_policy: str | None = None
     restart_policy_rules: tuple[ContainerRestartRule, ...] = ()
     volume_mounts: tuple[VolumeMount, ...] = ()
+    security_context: SecurityContext | None = None
 
 
 # --- volumes ----------------------------------------------------------------------------------------------------------
@@ -235,6 +254,24 @@ class RBDSource(Value, frozen=True):
     read_only: bool = False
 
 
+class PodCertificateProjection(Value, frozen=True):
+    """A certificate that the kubelet requests for the pod."""
+
+    key_type: str = ""
+
+
+class VolumeProjection(Value, frozen=True):
+    """One of the sources of a projected volume."""
+
+    pod_certificate: PodCertificateProjection | None = None
+
+
+class ProjectedVolumeSource(Value, frozen=True):
+    """A volume of tokens, certificates and the like. Without certificates it is dropped when it is stored."""
+
+    sources: tuple[VolumeProjection, ...] = ()
+
+
 class Volume(Value, frozen=True):
     """A volume with the sources that constrain placement; all others are skipped at decoding."""
 
@@ -250,6 +287,14 @@ class Volume(Value, frozen=True):
     portworx_volume: PortworxVolumeSource | None = None
     iscsi: ISCSISource | None = None
     rbd: RBDSource | None = None
+    projected: ProjectedVolumeSource | None = None
+
+    @property
+    def constrains(self) -> bool:
+        """Whether it has a source that may constrain placement."""
+        if self.projected is not None:
+            return any(source.pod_certificate is not None for source in self.projected.sources)
+        return self != Volume(name=self.name)
 
 
 class PodSchedulingGate(Value, frozen=True):
@@ -298,6 +343,8 @@ class PodSpec(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaul
     host_network: bool = False
     host_users: bool | None = None
     termination_grace_period_seconds: int | None = None
+    security_context: SecurityContext | None = None
+    ephemeral_containers: tuple[EphemeralContainer, ...] = ()
 
 
 class ContainerStatus(Value, frozen=True):

@@ -1,17 +1,16 @@
 """Selectors of devices: CEL expressions over `device`, compiled and evaluated as kube-scheduler does it.
 
-`device` has a driver, attributes and capacities by domain, and whether it may be allocated several times. A name
-without a domain is in the driver's. Looking up a domain that is not there gives an empty map, but `in` and iteration
-know only the domains that are there. The errors are kube-scheduler's, which decide nothing: a selector that fails ends
-the cycle.
+`device` has a driver, attributes and capacities by domain, and whether it may be allocated several times. The errors
+are kube-scheduler's, which decide nothing: a selector that fails ends the cycle.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
-from kscheduler.api.devices import Device, DeviceAttribute
+from kscheduler.api.device_values import DeviceVariable, PreparedDevice, UnreadableDeviceError
+from kscheduler.api.devices import Device
 from kscheduler.bounded import WithinBudget
 from kscheduler.cel import types
 from kscheduler.cel.checking.declarations import QUANTITY
@@ -25,13 +24,12 @@ from kscheduler.cel.environment import (
     Program,
     deep_calls,
 )
-from kscheduler.cel.kubernetes import quantities, semvers
 from kscheduler.cel.planning.attributes import EvaluationRules
 from kscheduler.cel.values.converting import unconvertible
-from kscheduler.cel.values.kinds import Optional, StringMap
+from kscheduler.cel.values.kinds import Optional
 from kscheduler.cel.values.typing import type_name
 
-Release = Literal["1.36", "1.37"]
+Release = Literal["1.36", "1.37", "1.38"]
 
 # What one evaluation may cost, `CELSelectorExpressionMaxCost` of resource.k8s.io.
 COST_LIMIT = 1_000_000
@@ -42,7 +40,6 @@ _BYTES_PER_NODE = 1_000
 
 # Devices whose attributes stay ready to be asked about: about two kilobytes each.
 DEVICES_KEPT, DEVICES_BYTES = 8192, 32 * 2**20
-_BYTES_PER_VALUE = 160
 
 _HINT = (
     ". consider using CEL optional chaining (.? followed by orValue()) or guarding the check with has() for optional "
@@ -83,6 +80,10 @@ class _Rules:
     """A result whose type is unknown must have the very type of attributes."""
     hints_at_optionals: bool
     """An error about a missing key tells of optional chaining."""
+    own_maps: bool
+    """Attributes and capacities are maps of their own kind: an attribute that cannot be read fails only what reads it
+    (1.38: DR1, DR2).
+    """
 
 
 _RULES: dict[Release, _Rules] = {
@@ -95,11 +96,24 @@ _RULES: dict[Release, _Rules] = {
             short_includes=True,
             quoted_fields=False,
             duration_of_int=True,
-            evaluation=EvaluationRules(optionals_through_go=True, lenient_or=True, old_costs=True),
+            wide_quantities=False,
+            knows_masks=False,
+            nan_is_unordered=False,
+            suggests_names=False,
+            evaluation=EvaluationRules(
+                optionals_through_go=True,
+                lenient_or=True,
+                old_costs=True,
+                stops_at_errors=False,
+                counts_all_lookups=False,
+                ranges_of_nothing=False,
+                bound_stays=False,
+            ),
         ),
         always_reads_lists=False,
         wants_the_type_of_attributes=False,
         hints_at_optionals=False,
+        own_maps=False,
     ),
     "1.37": _Rules(
         LanguageRules(
@@ -110,115 +124,54 @@ _RULES: dict[Release, _Rules] = {
             short_includes=False,
             quoted_fields=True,
             duration_of_int=False,
-            evaluation=EvaluationRules(optionals_through_go=False, lenient_or=False, old_costs=False),
+            wide_quantities=False,
+            knows_masks=False,
+            nan_is_unordered=False,
+            suggests_names=False,
+            evaluation=EvaluationRules(
+                optionals_through_go=False,
+                lenient_or=False,
+                old_costs=False,
+                stops_at_errors=False,
+                counts_all_lookups=False,
+                ranges_of_nothing=False,
+                bound_stays=False,
+            ),
         ),
         always_reads_lists=True,
         wants_the_type_of_attributes=True,
         hints_at_optionals=True,
+        own_maps=False,
+    ),
+    "1.38": _Rules(
+        LanguageRules(
+            qualified_locals=False,
+            old_positions=False,
+            shared_decimals=False,
+            bounded_ranges=True,
+            short_includes=False,
+            quoted_fields=True,
+            duration_of_int=False,
+            wide_quantities=True,
+            knows_masks=True,
+            nan_is_unordered=True,
+            suggests_names=True,
+            evaluation=EvaluationRules(
+                optionals_through_go=False,
+                lenient_or=False,
+                old_costs=False,
+                stops_at_errors=True,
+                counts_all_lookups=True,
+                ranges_of_nothing=True,
+                bound_stays=True,
+            ),
+        ),
+        always_reads_lists=True,
+        wants_the_type_of_attributes=True,
+        hints_at_optionals=True,
+        own_maps=True,
     ),
 }
-
-
-class _Domains(StringMap):
-    """Attributes or capacities by domain; a domain that is not there is found as an empty map."""
-
-    __slots__ = ()
-    GO_TYPE = "cel.mapper"
-    ZERO_IF_EMPTY = False
-    _EMPTY = StringMap({})
-
-    def find(self, key: Any) -> tuple[Any] | None:
-        """The attributes of a domain."""
-        return self.get(key) or (self._EMPTY,)
-
-    def plain(self) -> StringMap:
-        """The same without the default."""
-        return StringMap(self._values)
-
-
-class _DeviceValue(StringMap):
-    """The variable `device`. Its capacities are made when they are asked for: arithmetic may change them."""
-
-    __slots__ = ("_capacities",)
-
-    def __init__(self, values: dict[str, Any], capacities: dict[str, dict[str, quantities.Quantity]]) -> None:
-        super().__init__(values)
-        self._capacities = capacities
-
-    def get(self, key: Any) -> tuple[Any] | None:
-        """A field."""
-        if key == "capacity" and self._values[key] is None:
-            fresh = {
-                domain: StringMap({name: quantity.fresh() for name, quantity in amounts.items()})
-                for domain, amounts in self._capacities.items()
-            }
-            self._values["capacity"] = _Domains(fresh)
-        return super().get(key)
-
-    def find(self, key: Any) -> tuple[Any] | None:
-        """A field."""
-        return self.get(key)
-
-
-class _Prepared:
-    """What is the same in all evaluations of a device."""
-
-    __slots__ = ("capacities", "fields", "weight")
-
-    def __init__(self, driver: str, device: Device, *, lists: bool) -> None:
-        attributes: dict[str, dict[str, Any]] = {}
-        for name, attribute in device.attributes.items():
-            domain, identifier = _split(name, driver)
-            attributes.setdefault(domain, {})[identifier] = _value(name, attribute, lists=lists)
-        self.capacities: dict[str, dict[str, quantities.Quantity]] = {}
-        for name, capacity in device.capacity.items():
-            domain, identifier = _split(name, driver)
-            self.capacities.setdefault(domain, {})[identifier] = quantities.read(capacity.value)
-        self.fields = {
-            "driver": driver,
-            "allowMultipleAllocations": bool(device.allow_multiple_allocations),
-            "attributes": _Domains({domain: StringMap(values) for domain, values in attributes.items()}),
-            "capacity": None,
-        }
-
-        values = sum(
-            len(value) if isinstance(value, list) else 1 for each in attributes.values() for value in each.values()
-        )
-        self.weight = 1_000 + _BYTES_PER_VALUE * (values + len(device.capacity))
-        """About how many bytes it takes."""
-
-    def variable(self) -> _DeviceValue:
-        """The variable for one evaluation."""
-        return _DeviceValue(dict(self.fields), self.capacities)
-
-
-def _split(name: str, driver: str) -> tuple[str, str]:
-    domain, slash, identifier = name.partition("/")
-    return (domain, identifier) if slash else (driver, name)
-
-
-def _value(name: str, attribute: DeviceAttribute, *, lists: bool) -> Any:
-    if lists:
-        for values in (attribute.int_values, attribute.bool_values, attribute.string_values):
-            if values is not None:
-                return list(values)
-        if attribute.version_values is not None:
-            return [_version(name, text) for text in attribute.version_values]
-    for value in (attribute.int_value, attribute.bool_value, attribute.string_value):
-        if value is not None:
-            return value
-    if attribute.version_value is not None:
-        return _version(name, attribute.version_value)
-    message = f"attribute {name}: unsupported attribute value"
-    raise SelectorRuntimeError(message)
-
-
-def _version(name: str, text: str) -> semvers.Semver:
-    try:
-        return semvers.parse(text)
-    except semvers.VersionError as error:
-        message = f"attribute {name}: parse semantic version: {error}"
-        raise SelectorRuntimeError(message) from None
 
 
 class CompiledSelector:
@@ -250,13 +203,13 @@ class CompiledSelector:
         """What `evaluate` does, to be called in any thread. Raises `SelectorRuntimeError` for unreadable devices."""
         return partial(self._run, self._compiler.prepared(driver, device).variable(), limit)
 
-    def _run(self, variable: _DeviceValue, limit: int) -> tuple[bool, int]:
+    def _run(self, variable: DeviceVariable, limit: int) -> tuple[bool, int]:
         if not self._program.deep:
             return self._evaluate(variable, limit)
         with deep_calls():
             return self._evaluate(variable, limit)
 
-    def _evaluate(self, variable: _DeviceValue, limit: int) -> tuple[bool, int]:
+    def _evaluate(self, variable: DeviceVariable, limit: int) -> tuple[bool, int]:
         try:
             value, cost = self._program.evaluate({"device": variable}, limit)
         except EvaluationError as error:
@@ -282,7 +235,7 @@ class SelectorCompiler:
         self._attribute_type = types.DYN if self._lists else types.ANY
         self._environment = _environment(self._rules.language, self._attribute_type)
         self._compiled: WithinBudget[str, CompiledSelector] = WithinBudget(COMPILED_BYTES, COMPILED_KEPT)
-        self._devices: WithinBudget[tuple[str, int], tuple[Device, _Prepared]] = WithinBudget(
+        self._devices: WithinBudget[tuple[str, int], tuple[Device, PreparedDevice]] = WithinBudget(
             DEVICES_BYTES, DEVICES_KEPT
         )
 
@@ -309,7 +262,7 @@ class SelectorCompiler:
             fine = described is types.BOOL or described is types.ANY or (self._lists and described is types.DYN)
         return "" if fine else f"must evaluate to bool or the unknown type, not {described}"
 
-    def prepared(self, driver: str, device: Device) -> _Prepared:
+    def prepared(self, driver: str, device: Device) -> PreparedDevice:
         """What is the same in all evaluations of a device. Raises `SelectorRuntimeError`."""
         key = driver, id(device)
         known = self._devices.get(key)
@@ -319,8 +272,11 @@ class SelectorCompiler:
             self._devices.put(key, known, known[1].weight)
         return known[1]
 
-    def _prepare(self, driver: str, device: Device) -> _Prepared:
-        return _Prepared(driver, device, lists=self._lists)
+    def _prepare(self, driver: str, device: Device) -> PreparedDevice:
+        try:
+            return PreparedDevice(driver, device, reads_lists=self._lists, own_maps=self._rules.own_maps)
+        except UnreadableDeviceError as error:
+            raise SelectorRuntimeError(str(error)) from None
 
     def failed(self, message: str, cost: int | None) -> SelectorRuntimeError:
         """The error, with the release's hint where a key is missing."""

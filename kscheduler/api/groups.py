@@ -8,6 +8,7 @@
 Only the fields that a decision reads. The PodGroups have the same plural and kind; the API group tells them apart.
 """
 
+from collections.abc import Mapping
 from typing import Final
 
 from kscheduler.api.kinds import Kind, single
@@ -52,9 +53,16 @@ class DisruptionMode(Value, frozen=True):
     all: EmptyPolicy | None = None
 
 
+class WorkloadReference(Value, frozen=True):
+    """The Workload that a group was made for."""
+
+    workload_name: str = ""
+
+
 class PodGroupSpec(Value, frozen=True):
     """What a group asks for."""
 
+    workload_ref: WorkloadReference | None = None
     scheduling_policy: PodGroupPolicy = PodGroupPolicy()
     scheduling_constraints: PodGroupConstraints | None = None
     disruption_mode: DisruptionMode | None = None
@@ -91,6 +99,7 @@ class CompositePolicy(Value, frozen=True):
 class CompositePodGroupSpec(Value, frozen=True):
     """What a group of groups asks for."""
 
+    workload_ref: WorkloadReference | None = None
     parent_composite_pod_group_name: str | None = None
     scheduling_policy: CompositePolicy = CompositePolicy()
     scheduling_constraints: PodGroupConstraints | None = None
@@ -100,9 +109,10 @@ class CompositePodGroupSpec(Value, frozen=True):
 
 
 class CompositePodGroup(KubeObject):
-    """A group of PodGroups and of other composite groups. The scheduler writes nothing to it."""
+    """A group of PodGroups and of other composite groups. From 1.38 on the scheduler reports of it, too."""
 
     spec: CompositePodGroupSpec = CompositePodGroupSpec()
+    status: PodGroupStatus = PodGroupStatus()
 
 
 class MinMemberSpec(Value, frozen=True):
@@ -126,9 +136,16 @@ class VolcanoPodGroup(KubeObject):
 POD_GROUPS: Final = single(
     Kind("scheduling.k8s.io", "v1beta1", "podgroups", "PodGroup", KubernetesPodGroup, namespaced=True)
 )
-COMPOSITE_POD_GROUPS: Final = single(
-    Kind("scheduling.k8s.io", "v1alpha3", "compositepodgroups", "CompositePodGroup", CompositePodGroup, namespaced=True)
-)
+# By the version of their API.
+COMPOSITES: Final[Mapping[str, Kind]] = {
+    version: single(
+        Kind(
+            "scheduling.k8s.io", version, "compositepodgroups", "CompositePodGroup", CompositePodGroup, namespaced=True
+        )
+    )
+    for version in ("v1alpha3", "v1beta1")
+}
+COMPOSITE_POD_GROUPS: Final = COMPOSITES["v1alpha3"]
 SCHEDULER_PLUGINS_POD_GROUPS: Final = Kind(
     "scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup", SchedulerPluginsPodGroup, namespaced=True
 )
@@ -142,5 +159,6 @@ SCHEDULER_PLUGINS_LABEL: Final = "scheduling.x-k8s.io/pod-group"
 VOLCANO_ANNOTATION: Final = "scheduling.k8s.io/group-name"
 # The condition of a group: once it is True it stays so.
 INITIALLY_SCHEDULED: Final = "PodGroupInitiallyScheduled"
+COMPOSITE_INITIALLY_SCHEDULED: Final = "CompositePodGroupInitiallyScheduled"
 # Before the slash of `podgroup/NAME`. A namespace of such a name can be given with `-n`.
 GROUP_PREFIXES: Final = ("podgroup", "podgroups", "pg")

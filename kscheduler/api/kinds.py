@@ -50,8 +50,8 @@ class Kind:
         """Pickled for another process (of a benchmark), a kind becomes that process's instance."""
         if KINDS.get(self.plural) is self:
             return _kind_named, (self.plural,)
-        if _SINGLE.get(self.resource) is self:
-            return _single_of, (self.resource,)
+        if _SINGLE.get(self.event_resource) is self:
+            return _single_of, (self.event_resource,)
         return Kind, tuple(getattr(self, field.name) for field in fields(self))
 
     @property
@@ -158,14 +158,15 @@ def _kind_named(plural: str) -> Kind:
     return KINDS[plural]
 
 
+# By resource and version.
 _SINGLE: dict[str, Kind] = {}
 
 
 def single(kind: Kind) -> Kind:
     """Declares a kind of another module, whose plural others share, to have one instance in every process."""
-    _SINGLE[kind.resource] = kind
+    _SINGLE[kind.event_resource] = kind
     return kind
 
 
-def _single_of(resource: str) -> Kind:
-    return _SINGLE[resource]
+def _single_of(event_resource: str) -> Kind:
+    return _SINGLE[event_resource]

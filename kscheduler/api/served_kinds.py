@@ -53,7 +53,7 @@ resource.k8s.io/v1beta1 DeviceClass ResourceClaim ResourceClaimTemplate Resource
 resource.k8s.io/v1beta2 DeviceClass DeviceTaintRule ResourceClaim ResourceClaimTemplate ResourceSlice
 scheduling.k8s.io/v1alpha2 PodGroup Workload
 scheduling.k8s.io/v1alpha3 CompositePodGroup PodGroup Workload
-scheduling.k8s.io/v1beta1 PodGroup Workload
+scheduling.k8s.io/v1beta1 CompositePodGroup PodGroup Workload
 storage.k8s.io/v1beta1 VolumeAttributesClass
 storagemigration.k8s.io/v1beta1 StorageVersionMigration
 """

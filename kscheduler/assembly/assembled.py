@@ -277,6 +277,7 @@ class Assembly:
         self.plugin_reports.restart({name for name, _ in _instances(self.profiles.values()) - plugins})
         self.config, self.registry, self.classes = compiled.config, compiled.registry, compiled.classes
         self._follow(compiled.config.gates)
+        self.cache.pod_groups.follow(group_apis(compiled.config))
         self.scheduler.apply(compiled.evaluators)
         placed = self.queue.apply(compiled.policy, self._is_served, self.clock.time())
         called_back = self._call_back()

@@ -16,7 +16,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from kscheduler.api.groups import COMPOSITES
 from kscheduler.config.loader import LoadedConfig
+from kscheduler.framework.cluster.pod_groups import DEFAULT_POLICY
 from kscheduler.framework.registry import Registry
 from kscheduler.scheduling.attempt.evaluators import Evaluators
 from kscheduler.scheduling.classes.signatures import Signatures
@@ -41,8 +43,12 @@ def group_apis(config: LoadedConfig) -> tuple[GroupAPI, ...]:
 def _own(config: LoadedConfig) -> tuple[GroupAPI, ...]:
     if not config.gates.enabled(GATE):
         return ()
-    enabled = config.gates.enabled
-    return kubernetes_apis(has_policy=enabled(POLICY_GATE), has_composites=enabled(COMPOSITE_GATE))
+    gates = config.gates
+    default_policy = DEFAULT_POLICY if POLICY_GATE in gates.known and gates.enabled(POLICY_GATE) else None
+    if POLICY_GATE not in gates.known:
+        default_policy = ""  # groups have policies, but those that name none leave it to their members
+    composites = COMPOSITES[gates.behaviours.composite_version] if gates.enabled(COMPOSITE_GATE) else None
+    return kubernetes_apis(default_policy, composites)
 
 
 # Whether pods that all plugins treat alike share a place in the queue, a verdict and the results of a cycle.

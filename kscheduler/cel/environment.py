@@ -11,9 +11,10 @@ from kscheduler.cel.checking.checker import Checker
 from kscheduler.cel.checking.declarations import Names, declared
 from kscheduler.cel.checking.library_signatures import library_signatures
 from kscheduler.cel.checking.standard_signatures import standard_signatures
+from kscheduler.cel.checking.suggestions import KnownNames
 from kscheduler.cel.checking.validators import validate
 from kscheduler.cel.functions.lists import list_functions
-from kscheduler.cel.functions.standard import standard_functions
+from kscheduler.cel.functions.standard import ORDERS_WITHOUT_NAN, SINGLETONS, standard_functions
 from kscheduler.cel.functions.strings import string_functions
 from kscheduler.cel.kubernetes.library import kubernetes_functions
 from kscheduler.cel.planning.attributes import CostLimitError, EvaluationRules, Frame, Run
@@ -65,7 +66,10 @@ class LanguageRules:
     `qualified_locals`: a variable of a comprehension hides no qualified name. `old_positions`: `indexOf("")` is where
     it starts. `shared_decimals`: adding to a large quantity changes it. `bounded_ranges`: `range` of lists ends at a
     million. `short_includes`: `includes` fails where it would look further than 48 values. `quoted_fields`: names of
-    fields may stand in backquotes. `duration_of_int`: `duration(1)` is declared.
+    fields may stand in backquotes. `duration_of_int`: `duration(1)` is declared. `wide_quantities`:
+    quantities are those of 1.38. `knows_masks`: networks have `isMask`.
+    `nan_is_unordered`: to be less than NaN is false, not an error. `suggests_names`: the error about an undeclared name
+    tells which one may have been meant.
     """
 
     qualified_locals: bool
@@ -75,6 +79,10 @@ class LanguageRules:
     short_includes: bool
     quoted_fields: bool
     duration_of_int: bool
+    wide_quantities: bool
+    knows_masks: bool
+    nan_is_unordered: bool
+    suggests_names: bool
     evaluation: EvaluationRules
 
 
@@ -117,14 +125,20 @@ class Environment:
         if rules.duration_of_int:
             at = next(at for at, line in enumerate(signatures) if line.startswith("duration string_to_duration"))
             signatures.insert(at, "duration int64_to_duration (int) -> duration")
+        if rules.knows_masks:
+            signatures.append("isMask cidr_is_mask CIDR.() -> bool")
         self._functions = declared(signatures)
+        self._known = KnownNames(variables, self._functions) if rules.suggests_names else None
         implementations = {
             **standard_functions(),
             **string_functions(old_positions=rules.old_positions),
             **list_functions(bounded_ranges=rules.bounded_ranges),
-            **kubernetes_functions(shared_decimals=rules.shared_decimals, short_includes=rules.short_includes),
+            **kubernetes_functions(
+                shared_decimals=rules.shared_decimals, wide=rules.wide_quantities, short_includes=rules.short_includes
+            ),
         }
-        self._dispatcher = Dispatcher(self._functions, implementations)
+        singletons = SINGLETONS | ORDERS_WITHOUT_NAN if rules.nan_is_unordered else SINGLETONS
+        self._dispatcher = Dispatcher(self._functions, implementations, singletons)
 
     def compile(self, text: str, refusal: Callable[[Type], str], most_steps: int = MAX_STEPS) -> Program:
         """`refusal` says what is wrong with a result type, or nothing. Raises `CompileError`, `CompileBudgetError`."""
@@ -143,7 +157,7 @@ class Environment:
         node = _syntax(source, issues, visitor)
         _refuse(issues)
         names = Names(self._variables, self._structs, qualified_locals=self._rules.qualified_locals)
-        checked = Checker(names, self._functions, visitor.numbering, issues).run(node)
+        checked = Checker(names, self._functions, visitor.numbering, issues, self._known).run(node)
         _refuse(issues)
         validate(node, checked, visitor.numbering, issues)
         _refuse(issues)

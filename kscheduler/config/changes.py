@@ -22,6 +22,7 @@ EXCHANGEABLE: Final = frozenset(
         "pluginSources",
         "parallelism",
         "percentageOfNodesToScore",
+        "percentageOfPlacementsToScore",
         "podInitialBackoffSeconds",
         "podMaxBackoffSeconds",
     }

@@ -6,14 +6,14 @@ entry that names a default replaces it in place, all other entries follow in the
 """
 
 from collections.abc import Iterable
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from msgspec.structs import replace
 
 from kscheduler.api.well_known import DEFAULT_SCHEDULER_NAME
 from kscheduler.config.durations import seconds
-from kscheduler.config.feature_gates import FeatureGates
-from kscheduler.config.in_tree_plugins import DEFAULT_PLUGINS
+from kscheduler.config.feature_gates import PLACEMENTS, FeatureGates
+from kscheduler.config.in_tree_plugins import DEFAULT_PLUGINS, IN_TREE_POINTS
 from kscheduler.config.plugin_args import (
     ARGS_KINDS,
     DEFAULT_RESOURCES,
@@ -40,6 +40,7 @@ from kscheduler.config.types import (
 
 _Filled = TypeVar("_Filled", bound=Settings)
 
+PREEMPTION: Final = "DefaultPreemption"
 _SCORE_BY_FREE_CAPACITY = (UtilizationShapePoint(0, 10), UtilizationShapePoint(100, 0))
 
 
@@ -51,7 +52,14 @@ def default_plugins(gates: FeatureGates, *, has_gangs: bool = False) -> Plugins:
         for plugin in DEFAULT_PLUGINS[gates.version]
         if not plugin.gate or gates.enabled(plugin.gate) or plugin.name in needed
     )
-    return Plugins(multi_point=PluginSet(tuple(PluginEntry(plugin.name, plugin.weight or None) for plugin in enabled)))
+    everywhere = PluginSet(tuple(PluginEntry(plugin.name, plugin.weight or None) for plugin in enabled))
+    return Plugins(multi_point=everywhere, reserve=PluginSet(disabled=() if has_gangs else _without_reserve(gates)))
+
+
+def _without_reserve(gates: FeatureGates) -> tuple[PluginEntry, ...]:
+    """DefaultPreemption reserves, in versions in which it can, for pod groups only."""
+    reserves = "reserve" in IN_TREE_POINTS[gates.version][PREEMPTION]
+    return (PluginEntry(PREEMPTION),) if reserves and not gates.enabled("GenericWorkload") else ()
 
 
 def merge_plugins(defaults: Plugins, given: Plugins) -> Plugins:
@@ -84,6 +92,9 @@ def apply_defaults(
     if len(profiles) == 1 and not profiles[0].scheduler_name and "profiles[0].schedulerName" not in set(given):
         profiles = (replace(profiles[0], scheduler_name=DEFAULT_SCHEDULER_NAME),)
     contention = configuration.enable_contention_profiling
+    placements = configuration.percentage_of_placements_to_score
+    if placements is None and gates.behaviours.has_percentage_of_placements and gates.enabled(PLACEMENTS):
+        placements = 0
     return replace(
         configuration,
         profiles=tuple(_profile(profile, gates, has_gangs=bool(configuration.pod_group_apis)) for profile in profiles),
@@ -93,6 +104,7 @@ def apply_defaults(
             replace(extender, http_timeout=extender.http_timeout or seconds(5)) for extender in configuration.extenders
         ),
         enable_contention_profiling=contention if contention is not None else configuration.enable_profiling,
+        percentage_of_placements_to_score=placements,
     )
 
 

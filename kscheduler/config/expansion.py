@@ -8,8 +8,10 @@ knows what a plugin implements, so the caller passes `implements`.
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Final
 
+from kscheduler.api.releases import Behaviours
 from kscheduler.api.well_known import MAX_NODE_SCORE
 from kscheduler.config.errors import ConfigError, Problem
 from kscheduler.config.in_tree_plugins import IN_TREE_PLUGINS
@@ -35,13 +37,26 @@ POINTS: Mapping[str, str] = {
     "queueSort": "queue_sort",
     "placementGenerate": "placement_generate",
     "placementScore": "placement_score",
+    "placementFeasible": "placement_feasible",
     "podGroupPostFilter": "pod_group_post_filter",
+}
+
+POD_GROUP_POST_FILTER, PLACEMENT_FEASIBLE = "podGroupPostFilter", "placementFeasible"
+# Points that not all of the followed versions have.
+POINTS_OF_VERSIONS: Final[Mapping[str, Callable[[Behaviours], bool]]] = {
+    POD_GROUP_POST_FILTER: attrgetter("has_pod_group_post_filter"),
+    PLACEMENT_FEASIBLE: attrgetter("has_placement_feasible"),
 }
 
 SCORED_POINTS = ("score", "placementScore")
 MAX_TOTAL_SCORE = 2**63 - 1
 _MULTI_POINT: Final = "plugins.multiPoint"
 _QUOTED: Final = re.compile(r'[Pp]lugin "([^"]*)" ')
+
+
+def points_of(behaviours: Behaviours) -> list[str]:
+    """The extension points that configurations of this version may name."""
+    return [point for point in POINTS if point not in POINTS_OF_VERSIONS or POINTS_OF_VERSIONS[point](behaviours)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +72,14 @@ Expanded = dict[str, tuple[EnabledPlugin, ...]]
 
 
 def expand(
-    plugins: Plugins, implements: Implements, scheduler_name: str = "", known: Iterable[str] = IN_TREE_PLUGINS
+    plugins: Plugins,
+    implements: Implements,
+    scheduler_name: str = "",
+    known: Iterable[str] = IN_TREE_PLUGINS,
+    may_merge_placements: bool = False,
 ) -> Expanded:
     """The plugins of every point. `plugins` must already be merged with the defaults (`defaults.merge_plugins`).
-    `known`: the plugins that there are, for advice.
+    `known`: the plugins that there are, for advice. `may_merge_placements`: several plugins may generate placements.
 
     Raises `ConfigError` with every problem: names that do not exist, points that a plugin does not extend, plugins
     enabled twice, not exactly one queue sort plugin, no bind plugin, weights that overflow.
@@ -71,7 +90,7 @@ def expand(
         names = _ordered(point, getattr(plugins, field), plugins.multi_point, implements, problems)
         expanded[point] = _weighed(point, names, getattr(plugins, field), plugins.multi_point)
     if not problems:
-        problems += _cardinality_problems(expanded, scheduler_name)
+        problems += _cardinality_problems(expanded, scheduler_name, may_merge_placements)
         for point in SCORED_POINTS:
             specific, general = getattr(plugins, POINTS[point]), plugins.multi_point
             scoring = (plugin for plugin in (*specific.enabled, *general.enabled) if implements(plugin.name, point))
@@ -194,14 +213,14 @@ def _weighed(point: str, names: list[str], specific: PluginSet, multi_point: Plu
     return tuple(EnabledPlugin(name, weights[name]) for name in names)
 
 
-def _cardinality_problems(expanded: Expanded, scheduler_name: str) -> Iterator[Problem]:
+def _cardinality_problems(expanded: Expanded, scheduler_name: str, may_merge_placements: bool) -> Iterator[Problem]:
     profile = f'profile with scheduler name "{scheduler_name}"'
     sorters = len(expanded["queueSort"])
     if sorters != 1:
         yield Problem("plugins.queueSort", f"only one queue sort plugin required for {profile}, but got {sorters}")
     if not expanded["bind"]:
         yield Problem("plugins.bind", f"at least one bind plugin is needed for {profile}")
-    if len(expanded["placementGenerate"]) > 1:
+    if len(expanded["placementGenerate"]) > 1 and not may_merge_placements:
         message = f"at most one placement generate plugin is allowed for {profile}"
         yield Problem("plugins.placementGenerate", message)
 

@@ -66,6 +66,9 @@ ALL_OF_A_STAGE: Final[Mapping[str, Stage]] = {"AllAlpha": Stage.ALPHA, "AllBeta"
 # Lower pods are preempted for a running pod whose resize waits for room.
 RESIZE_PREEMPTION: Final = "InPlacePodVerticalScalingSchedulerPreemption"
 
+# Pod groups are placed into one part of the cluster.
+PLACEMENTS: Final = "TopologyAwareWorkloadScheduling"
+
 # Gates whose non-default value changes what this service does. A change that builds a gated rule adds its gate.
 HONOURED: Final = frozenset(
     (
@@ -113,6 +116,7 @@ READ_BY_SCHEDULERS: Final = HONOURED | frozenset(
         "InPlacePodLevelResourcesVerticalScaling",
         "InPlacePodVerticalScaling",
         "InterPodAffinityHostnameFastPath",
+        "ManagedFieldsOptOutClient",
         "MatchLabelKeysInPodTopologySpread",
         "NodeInclusionPolicyInPodTopologySpread",
         "OpportunisticBatching",
@@ -132,6 +136,7 @@ READ_BY_SCHEDULERS: Final = HONOURED | frozenset(
 _WHY_NOT: Final[Mapping[str, str]] = {
     "CoordinatedLeaderElection": "replicas agree by a Lease, with and without it",
     "InterPodAffinityHostnameFastPath": "terms about the host name are counted by node, with and without it",
+    "ManagedFieldsOptOutClient": "nothing reads managed fields, with and without it",
     "OpportunisticBatching": "pods that are alike share their verdicts, with and without it",
     "SchedulerAsyncAPICalls": "no decision waits for a condition to be written, with or without it",
     "SchedulerAsyncPreemption": "victims are always taken away beside the decisions, never within one",
@@ -150,6 +155,13 @@ NOT_BUILT: Final[Mapping[str, Mapping[str, str]]] = {
         "WorkloadAwarePreemption": _NO_GROUPS,
     },
     "1.37": {
+        "DRADerivedAttributes": "device requests would be judged without the values that they derive",
+        "DRANodeAllocatableResources": "what devices take of a node's cpu and memory would not be counted",
+        "DRAOptionalNodeOperations": "devices would be allocated on nodes that cannot leave out their preparation",
+        "DRAPartitionableDevicesType": "the type of a partition would not be seen",
+        "DRAWorkloadResourceClaims": "claims that the pods of a group share would be taken for those of one pod",
+    },
+    "1.38": {
         "DRADerivedAttributes": "device requests would be judged without the values that they derive",
         "DRANodeAllocatableResources": "what devices take of a node's cpu and memory would not be counted",
         "DRAOptionalNodeOperations": "devices would be allocated on nodes that cannot leave out their preparation",

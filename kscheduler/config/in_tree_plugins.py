@@ -1,7 +1,7 @@
 """The extension points of each in-tree plugin, as its Go type implements them, by version of Kubernetes."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
 
@@ -39,9 +39,18 @@ _OF_1_37: Final[Mapping[str, frozenset[str]]] = {
     "NodeUnschedulable": frozenset(("preFilter", "filter")),
     "TaintToleration": frozenset(("preFilter", "filter", "preScore", "score")),
 }
+_OF_1_38: Final[Mapping[str, frozenset[str]]] = {
+    **_OF_1_37,
+    "DefaultPreemption": _OF_1_37["DefaultPreemption"] | {"reserve"},
+    "GangScheduling": frozenset(("preEnqueue", "placementFeasible")),
+}
 # By version and plugin, as configurations spell the points. A configuration may name every point that a plugin has
 # upstream, even if the plugin of the same name here does nothing at that point.
-IN_TREE_POINTS: Final[Mapping[str, Mapping[str, frozenset[str]]]] = {"1.36": _OF_1_36, "1.37": _OF_1_37}
+IN_TREE_POINTS: Final[Mapping[str, Mapping[str, frozenset[str]]]] = {
+    "1.36": _OF_1_36,
+    "1.37": _OF_1_37,
+    "1.38": _OF_1_38,
+}
 # The names of all plugins that kube-scheduler has in any of these versions.
 IN_TREE_PLUGINS: Final = frozenset(name for points in IN_TREE_POINTS.values() for name in points)
 
@@ -99,6 +108,16 @@ DEFAULT_PLUGINS: Final[Mapping[str, tuple[DefaultPlugin, ...]]] = MappingProxyTy
             *_IN_QUEUE,
             *(_NODE_NAME, _NODE_UNSCHEDULABLE),
             *_AFTER_NODE_NAMES,
+            DefaultPlugin("GangScheduling", gate="GenericWorkload"),
+            *_PLACEMENTS,
+        ),
+        "1.38": (
+            *_IN_QUEUE,
+            *(_NODE_NAME, _NODE_UNSCHEDULABLE),
+            *(
+                replace(plugin, gate="") if plugin.name == "DynamicResources" else plugin
+                for plugin in _AFTER_NODE_NAMES
+            ),
             DefaultPlugin("GangScheduling", gate="GenericWorkload"),
             *_PLACEMENTS,
         ),

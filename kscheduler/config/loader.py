@@ -3,8 +3,9 @@
 import dataclasses
 import stat
 import sys
-from collections.abc import Callable, Collection, Hashable, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,10 +13,11 @@ import msgspec
 import yaml
 from msgspec.structs import replace
 
-from kscheduler.api.releases import BEHAVIOURS, VERSION, had_by
+from kscheduler.api.releases import BEHAVIOURS, VERSION, Behaviours, had_by
 from kscheduler.config.defaults import apply_defaults
 from kscheduler.config.durations import Duration
 from kscheduler.config.errors import MAX_PROBLEMS_SHOWN, ConfigError, Problem, config_error, shown
+from kscheduler.config.expansion import POINTS_OF_VERSIONS
 from kscheduler.config.extenders import with_ignored_resources
 from kscheduler.config.feature_gates import DEFAULT_GATES, FeatureGates
 from kscheduler.config.plugin_args import ARGS_KINDS, PodTopologySpreadArgs
@@ -33,7 +35,7 @@ from kscheduler.config.types import (
     PluginConfig,
     PluginSet,
 )
-from kscheduler.config.validation.configuration import validate
+from kscheduler.config.validation.configuration import PERCENTAGE_OF_PLACEMENTS, validate
 
 # How messages name the file `-`.
 STANDARD_INPUT = "standard input"
@@ -41,7 +43,12 @@ GROUP = API_VERSION.partition("/")[0]
 _CAN_BE_CONVERTED: Final = "; `kscheduler config convert` turns such a file into one"
 # Of Volcano's file and of a policy, which may be without a kind.
 _FIELDS_OF_OTHERS: Final = frozenset(("actions", "tiers", "predicates", "priorities"))
-POD_GROUP_POST_FILTER = "podGroupPostFilter"
+# Fields that not all of the followed versions have: who has it, and where it stands.
+_FIELDS_OF_VERSIONS: Final[tuple[tuple[Callable[[Behaviours], bool], tuple[str, ...]], ...]] = (
+    *((has, ("profiles", "plugins", point)) for point, has in POINTS_OF_VERSIONS.items()),
+    (attrgetter("has_percentage_of_placements"), ("profiles", PERCENTAGE_OF_PLACEMENTS)),
+    (attrgetter("has_percentage_of_placements"), (PERCENTAGE_OF_PLACEMENTS,)),
+)
 
 # From the name of a custom plugin to the struct of its arguments, if it declares one.
 ArgsKind = Callable[[str], type[msgspec.Struct] | None]
@@ -198,14 +205,25 @@ def from_tree(
 
 def _note_fields_of_other_versions(tree: dict[str, Any], gates: FeatureGates, walk: Walk) -> None:
     """A field that the followed version does not have is unknown there, even where it is null or empty."""
-    if gates.behaviours.has_pod_group_post_filter or not isinstance(tree.get("profiles"), list):
-        return
-    having = [version for version, behaviours in BEHAVIOURS.items() if behaviours.has_pod_group_post_filter]
-    for index, profile in enumerate(tree["profiles"]):
-        plugins = profile.get("plugins") if isinstance(profile, dict) else None
-        if isinstance(plugins, dict) and POD_GROUP_POST_FILTER in plugins:
-            path = f"profiles[{index}].plugins.{POD_GROUP_POST_FILTER}"
+    for has, (*parents, name) in _FIELDS_OF_VERSIONS:
+        if has(gates.behaviours):
+            continue
+        having = [version for version, behaviours in BEHAVIOURS.items() if has(behaviours)]
+        for path in _paths_of(tree, parents, name):
             walk.wrong(path, f"unknown field ({had_by(having)})")
+
+
+def _paths_of(tree: Tree, parents: Sequence[str], name: str, path: str = "") -> Iterator[str]:
+    """Where the field stands in the tree, below these parents; `profiles` is a list."""
+    if isinstance(tree, list):
+        for index, item in enumerate(tree):
+            yield from _paths_of(item, parents, name, f"{path}[{index}]")
+    elif not isinstance(tree, dict):
+        return
+    elif parents:
+        yield from _paths_of(tree.get(parents[0]), parents[1:], name, child(path, parents[0]))
+    elif name in tree:
+        yield child(path, name)
 
 
 def _further_problems(completed: KubeSchedulerConfiguration, walk: Walk, gates: FeatureGates) -> list[Problem]:

@@ -101,11 +101,13 @@ class Plugins(Settings, frozen=True):
     multi_point: PluginSet = PluginSet()
     """Stands for all points that a plugin implements; the entry of a specific point wins over it."""
     placement_generate: PluginSet = PluginSet()
-    """Pod groups (alpha): candidate placements; at most one."""
+    """Pod groups: candidate placements; before Kubernetes 1.38 at most one plugin."""
     placement_score: PluginSet = PluginSet()
-    """Pod groups (alpha): which placement is best."""
+    """Pod groups: which placement is best."""
     pod_group_post_filter: PluginSet = PluginSet()
     """Pod groups (from Kubernetes 1.37 on): what to do if the group fits nowhere: preemption."""
+    placement_feasible: PluginSet = PluginSet()
+    """Pod groups (from Kubernetes 1.38 on): whether enough of the group fits into a placement."""
 
 
 class PluginConfig(Settings, frozen=True):
@@ -131,6 +133,8 @@ class KubeSchedulerProfile(Settings, frozen=True):
     scheduler_name: str = ""
     """Schedules pods with this `spec.schedulerName`. In a single profile, missing means `default-scheduler`."""
     percentage_of_nodes_to_score: Int32 | None = None
+    """Overrides the field of the same name for this profile."""
+    percentage_of_placements_to_score: Int32 | None = None
     """Overrides the field of the same name for this profile."""
     plugins: Plugins = Plugins()
     """Merged with the default set."""
@@ -232,6 +236,9 @@ class KubeSchedulerConfiguration(Settings, frozen=True):
     percentage_of_nodes_to_score: Int32 = 0
     """0 to 100: stop once this percentage of the nodes fits (at least 100 nodes). 0: kube-scheduler adapts;
     kscheduler judges all nodes."""
+    percentage_of_placements_to_score: Int32 | None = None
+    """0 to 100 (from Kubernetes 1.38 on, with TopologyAwareWorkloadScheduling): stop once a pod group fits into this
+    percentage of the placements. 0 adapts to the number of nodes in them; missing means 0."""
     pod_initial_backoff_seconds: Int64 = 1
     """Seconds before a pod's second attempt; doubles with each. Above 0."""
     pod_max_backoff_seconds: Int64 = 10

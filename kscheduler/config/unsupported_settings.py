@@ -65,7 +65,7 @@ _LONGEST_CALL: Final = 300
 _INDEX = re.compile(r"\[\d+\]")
 # Feature gates with the extension points, and the in-tree plugins, that do nothing without them.
 _FOR_POD_GROUPS: Final[tuple[tuple[str, tuple[str, ...], frozenset[str]], ...]] = (
-    ("GenericWorkload", ("pod_group_post_filter",), frozenset()),
+    ("GenericWorkload", ("pod_group_post_filter", "placement_feasible"), frozenset()),
     ("TopologyAwareWorkloadScheduling", ("placement_generate", "placement_score"), _OF_PLACEMENTS),
 )
 _CAMEL = dict(zip(Plugins.__struct_fields__, Plugins.__struct_encode_fields__, strict=True))

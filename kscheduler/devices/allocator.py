@@ -1,7 +1,7 @@
 """The structured allocator: which devices the claims of a pod would get on a node, the same ones as kube-scheduler's.
 
 It is pure: claims, classes, slices and what is allocated go in, allocations come out. Implements what upstream calls
-the incubating allocator, which both versions use with default gates.
+the incubating allocator up to 1.37, and the stable one in 1.38: those that are used with default gates.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,6 +19,7 @@ from kscheduler.api.devices import (
     ResourceClaim,
 )
 from kscheduler.devices.ids import AllocatedState
+from kscheduler.devices.limits.capacity import published_name
 from kscheduler.devices.limits.counters import FreeCounters, PoolCounters
 from kscheduler.devices.plan import ClaimPlan, Parts, Planner, Request
 from kscheduler.devices.pools import NodeIdentity
@@ -41,7 +42,10 @@ def allocation_of(
 
 def _result(chosen: Chosen, features: AllocatorFeatures) -> DeviceRequestAllocationResult:
     identity, device, wanted = chosen.found.id, chosen.found.device, chosen.request.wanted
-    consumed = {name: amount.text for name, amount in (chosen.consumed or {}).items()}
+    consumed = {
+        published_name(name, device, identity.driver, features): amount.text
+        for name, amount in (chosen.consumed or {}).items()
+    }
     return DeviceRequestAllocationResult(
         request=wanted.full_name,
         driver=identity.driver,

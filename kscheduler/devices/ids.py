@@ -3,10 +3,12 @@
 from collections.abc import Collection, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from kscheduler.api.devices import AllocationResult
 from kscheduler.api.quantity import nano_value
+
+T = TypeVar("T")
 
 
 class PoolID(NamedTuple):
@@ -75,10 +77,18 @@ class Holding:
 NOTHING_HELD = Holding()
 
 
-def held_by(allocation: AllocationResult | None, *, is_shareable: bool = True) -> Holding:
+def joined_names(named: Mapping[str, T], driver: str) -> dict[str, T]:
+    """By names without the driver's domain, of which those with it count where both are there."""
+    prefix = f"{driver}/"
+    plain = {name: value for name, value in named.items() if not name.startswith(prefix)}
+    return plain | {name.removeprefix(prefix): value for name, value in named.items() if name.startswith(prefix)}
+
+
+def held_by(allocation: AllocationResult | None, *, is_shareable: bool = True, joins_names: bool = False) -> Holding:
     """What an allocation takes. Devices for administrators do not count.
 
-    `is_shareable`: whether several claims may have one device (gate DRAConsumableCapacity).
+    `is_shareable`: whether several claims may have one device (gate DRAConsumableCapacity). `joins_names`: capacities
+    with and without the driver's domain are the same.
     """
     if allocation is None:
         return NOTHING_HELD
@@ -92,6 +102,9 @@ def held_by(allocation: AllocationResult | None, *, is_shareable: bool = True) -
             continue
         shared.append(SharedDeviceID(device, result.share_id))
         if result.consumed_capacity:
-            amounts = {name: nano_value(amount) for name, amount in result.consumed_capacity.items()}
+            named = result.consumed_capacity
+            if joins_names:
+                named = joined_names(named, result.driver)
+            amounts = {name: nano_value(amount) for name, amount in named.items()}
             consumed.append((device, amounts))
     return Holding(tuple(devices), tuple(shared), tuple(consumed))

@@ -17,7 +17,7 @@ from typing import Final
 
 from kscheduler.api.devices import ALL, DeviceClass, DeviceTaint, DeviceTaintRule, ResourceClaim
 from kscheduler.devices.ids import AllocatedState
-from kscheduler.devices.limits.capacity import CapacityError, consumption, has_room, is_allowed
+from kscheduler.devices.limits.capacity import CapacityError, capacities_of, consumption, has_room, is_allowed
 from kscheduler.devices.limits.counters import FreeCounters, PoolCounters
 from kscheduler.devices.obstacle_details import (
     AttributeValues,
@@ -210,6 +210,8 @@ class Obstacles:
         if (found.id in self._allocated.devices and not wanted.is_admin) or not has_room_now:
             return "in use", ()
         is_shared = features.consumable_capacity and bool(device.allow_multiple_allocations)
+        if features.keeps_shared_from_exclusive and not is_shared and not wanted.is_admin and self._has_shares(found):
+            return "in use", ()
         is_counted = is_shared and self._is_partly_used(found)
         if device.consumes_counters and not is_counted and not self._has_counters(found):
             return "without counters", ()
@@ -217,6 +219,9 @@ class Obstacles:
 
     def _rules_of(self, found: PoolDevice, taint: DeviceTaint) -> tuple[str, ...]:
         return tuple(rule.metadata.name for rule in self._rules if rule.spec.taint == taint and _selects(rule, found))
+
+    def _has_shares(self, found: PoolDevice) -> bool:
+        return found.id in self._allocated.shared or found.id in self._allocated.consumed
 
     def _is_partly_used(self, found: PoolDevice) -> bool:
         """Whether the counters of a device that may be shared are counted already."""
@@ -326,9 +331,9 @@ def _room(wanted: Wanted, found: PoolDevice, used: Mapping[str, int], features: 
     """Whether the device is large enough for the request, and whether enough of it is left."""
     if not features.consumable_capacity:
         return True, True
-    capacities = found.device.capacity
+    capacities = capacities_of(found.device, found.id.driver, features)
     try:
-        taken = consumption(wanted.capacity, capacities, features)
+        taken = consumption(wanted.capacity, capacities, features, found.id.driver)
     except CapacityError:
         return False, False
     if taken is None or not is_allowed(taken, capacities, features):

@@ -6,11 +6,11 @@ from typing import Final, TypeVar
 
 from kscheduler.api.devices import ALL, EXACT_COUNT, DeviceClass, ResourceClaim
 from kscheduler.devices.ids import AllocatedState
-from kscheduler.devices.limits.capacity import CapacityError, consumption, has_room, is_allowed
+from kscheduler.devices.limits.capacity import CapacityError, capacities_of, consumption, has_room, is_allowed
 from kscheduler.devices.limits.constraints import Constraint, constraint_of
 from kscheduler.devices.pools import NodeIdentity, Pool, PoolDevice, reaches
 from kscheduler.devices.selection import DeviceSelection, Selections
-from kscheduler.devices.wanted import AllocationError, AllocatorFeatures, Wanted, wanted_of
+from kscheduler.devices.wanted import AllocationError, AllocatorFeatures, BadPoolError, Wanted, wanted_of
 
 T = TypeVar("T")
 # Work in short parts: who runs it may pause, or end it, at each `yield`.
@@ -68,7 +68,7 @@ class Planner:
         """Requests that are the same for all nodes, by claim and request."""
 
     def plans(self, pools: Sequence[Pool], node: NodeIdentity) -> Parts[list[ClaimPlan]]:
-        """The claims as they are on a node with these pools. Raises `AllocationError`."""
+        """The claims as they are on a node with these pools. Raises `AllocationError`, `BadPoolError`."""
         plans = []
         for number, claim in enumerate(self._claims):
             yield
@@ -123,21 +123,20 @@ class Planner:
         requests = []
         for each in wanted:
             yield
-            requests.append((yield from self._request(claim, each, pools, node)))
+            requests.append((yield from self._request(number, each, pools, node)))
         made = tuple(requests)
         if all(request.devices is None for request in made):
             self._known[number, place] = made
         return made
 
-    def _request(
-        self, claim: ResourceClaim, wanted: Wanted, pools: Sequence[Pool], node: NodeIdentity
-    ) -> Parts[Request]:
+    def _request(self, number: int, wanted: Wanted, pools: Sequence[Pool], node: NodeIdentity) -> Parts[Request]:
+        claim = self._claims[number]
         where = f"claim {claim.key}, request {wanted.name}"
         if wanted.has_derived_attributes and self._features.reports_device_of_error:
             raise AllocationError(f"{where}: cannot handle request with derived attributes, the feature is disabled")
-        for number, selector in enumerate(wanted.selectors):
+        for place, selector in enumerate(wanted.selectors):
             if selector.cel is None:
-                message = f"{where}, selector #{number}: CEL expression empty (unsupported selector type?)"
+                message = f"{where}, selector #{place}: CEL expression empty (unsupported selector type?)"
                 raise AllocationError(message)
         if wanted.names_admin and not self._features.admin_access:
             raise AllocationError(f"{where}: admin access is requested, but the feature is disabled")
@@ -150,21 +149,24 @@ class Planner:
         selection = self._selections.of(device_class, wanted.selectors, claim.key, wanted.full_name)
         request = Request(wanted, device_class, selection, min(wanted.count, _UNBOUNDED))
         if wanted.mode == ALL:
-            request.devices = yield from self._all_devices(request, where, pools, node)
+            request.devices = yield from self._all_devices(number, request, where, pools, node)
             request.count = len(request.devices)
         elif wanted.mode != EXACT_COUNT:
             raise AllocationError(f"{where}: unsupported count mode {wanted.mode}")
         return request
 
     def _all_devices(
-        self, request: Request, where: str, pools: Sequence[Pool], node: NodeIdentity
+        self, number: int, request: Request, where: str, pools: Sequence[Pool], node: NodeIdentity
     ) -> Parts[list[PoolDevice]]:
         devices: list[PoolDevice] = []
         for pool in pools:
             if pool.is_incomplete or pool.is_invalid:
                 state = "being updated" if pool.is_incomplete else "invalid"
-                message = f"{where}: asks for all devices, but resource pool {pool.id} is currently {state}"
-                raise AllocationError(message)
+                problem = f"asks for all devices, but resource pool {pool.id} is currently {state}"
+                if self._features.bad_pools_reject_one_node:
+                    claim = self._claims[number].key
+                    raise BadPoolError(claim, number, f"request {request.wanted.name}: {problem}")
+                raise AllocationError(f"{where}: {problem}")
             for found in pool.devices:
                 yield
                 if (yield from self._counts(request, where, found, node)):
@@ -179,11 +181,11 @@ class Planner:
         used = _NOTHING_USED
         if not self._features.all_means_static_capacity:
             used = dict(self._allocated.consumed.get(found.id, _NOTHING_USED))
+        capacities = capacities_of(found.device, found.id.driver, self._features)
         try:
-            taken = consumption(request.wanted.capacity, found.device.capacity, self._features)
+            taken = consumption(request.wanted.capacity, capacities, self._features, found.id.driver)
         except CapacityError as problem:
             raise AllocationError(f"{where}: checking capacity for device {found.device.name}: {problem}") from None
-        capacities = found.device.capacity
         return (
             taken is not None
             and is_allowed(taken, capacities, self._features)

@@ -11,7 +11,8 @@ from enum import Enum, auto
 
 from kscheduler.api.devices import DeviceTaint, DeviceToleration
 from kscheduler.devices.ids import AllocatedState, DeviceID
-from kscheduler.devices.limits.capacity import Amount, CapacityError, consumption, has_room, is_allowed
+from kscheduler.devices.limits.capacity import Amount, CapacityError, capacities_of, consumption, has_room, is_allowed
+from kscheduler.devices.limits.constraints import UnsupportedValueError
 from kscheduler.devices.limits.counters import PoolCounters
 from kscheduler.devices.plan import MAX_RESULTS, ClaimPlan, Parts, Request, is_selectable
 from kscheduler.devices.pools import NodeIdentity, Pool, PoolDevice
@@ -92,6 +93,8 @@ class Search:
         self._new_share_id = new_share_id
         self._devices = [found for pool in pools if pool.is_usable for found in pool.devices]
         self._remembers = _remembers(features, self._devices)
+        self._may_fail = [self._has_unreadable(plan) for plan in plans]
+        """By claim, whether a constraint may be an error: then it is, also where there are too few devices anyhow."""
         self.chosen: list[list[Chosen]] = [[] for _ in plans]
         """By claim."""
         self._taken: dict[DeviceID, set[int]] = {}
@@ -180,7 +183,8 @@ class Search:
             return SearchEnd.TOO_MANY
         # With too few devices for those that are still needed, no way to combine them has to be tried. Then all have
         # been asked about, in order, as a search that finds nothing does; so errors are the same.
-        if not self._remembers and not (yield from fitting.has(start + needed)):
+        tries_all = self._remembers or self._may_fail[claim]
+        if not tries_all and not (yield from fitting.has(start + needed)):
             return SearchEnd.NONE
         at = start
         while (yield from fitting.has(at + 1)):
@@ -196,6 +200,13 @@ class Search:
             if outcome is SearchEnd.TOO_MANY:
                 return outcome
         return SearchEnd.NONE
+
+    def _has_unreadable(self, plan: ClaimPlan) -> bool:
+        return any(
+            not constraint.is_readable(found.device, found.id)
+            for constraint in plan.constraints
+            for found in self._devices
+        )
 
     # --- one device ---------------------------------------------------------------------------------------------------
 
@@ -215,7 +226,8 @@ class Search:
             return None
         if chosen.is_shared:
             wanted = request.wanted
-            chosen.consumed = consumption(wanted.capacity, found.device.capacity, self._features) or {}
+            capacities = capacities_of(found.device, found.id.driver, self._features)
+            chosen.consumed = consumption(wanted.capacity, capacities, self._features, found.id.driver) or {}
             chosen.share_id = self._new_share_id()
             self._shares.setdefault(found.id, []).append(chosen.consumed)
         self.chosen[claim].append(chosen)
@@ -226,6 +238,8 @@ class Search:
         found, wanted = chosen.found, chosen.request.wanted
         if must and self._is_in_use(found.id, claim, is_admin=wanted.is_admin):
             return False
+        if not wanted.is_admin and not chosen.is_shared and self._has_shares(found.id):
+            return False
         if self._features.refuses_skipped_operations and found.slice.spec.skip_node_operations:
             return False
         if found.device.consumes_counters and not self._count(chosen):
@@ -233,7 +247,11 @@ class Search:
         if self._features.device_taints and not _tolerates(wanted.tolerations, found):
             return False
         for constraint in self._plans[claim].constraints:
-            if not constraint.add(wanted, found.device, found.id):
+            try:
+                is_met = constraint.add(wanted, found.device, found.id)
+            except UnsupportedValueError as problem:
+                raise AllocationError(f"{self._where(claim, chosen.request)}: {problem}") from None
+            if not is_met:
                 if must:
                     raise self._unsatisfiable(claim, chosen.request, found)
                 return False
@@ -280,6 +298,12 @@ class Search:
             return bool(takers) and claim in takers  # type: ignore[operator]
         return bool(takers) or device in self._allocated.devices
 
+    def _has_shares(self, device: DeviceID) -> bool:
+        """Whether claims have shares of a device, which then is given to nobody as a whole."""
+        if not self._features.keeps_shared_from_exclusive:
+            return False
+        return device in self._shares or device in self._allocated.consumed or device in self._allocated.shared
+
     def _is_shared(self, found: PoolDevice) -> bool:
         return self._features.consumable_capacity and bool(found.device.allow_multiple_allocations)
 
@@ -290,11 +314,11 @@ class Search:
         return self._features.counts_by_pool_and_driver and device in self._allocated.shared
 
     def _has_room(self, claim: int, request: Request, found: PoolDevice, doing: str) -> bool:
-        wanted, capacities = request.wanted, found.device.capacity
+        capacities = capacities_of(found.device, found.id.driver, self._features)
         try:
-            taken = consumption(wanted.capacity, capacities, self._features)
+            taken = consumption(request.wanted.capacity, capacities, self._features, found.id.driver)
         except CapacityError as problem:
-            where = f"claim {self._plans[claim].claim.key}, request {wanted.name}"
+            where = self._where(claim, request)
             raise AllocationError(f"{where}: {doing} capacity for device {found.id}: {problem}") from None
         if taken is None or not is_allowed(taken, capacities, self._features):
             return False
@@ -305,9 +329,11 @@ class Search:
         return has_room(taken, capacities, self._allocated.consumed.get(found.id, {}), planned)
 
     def _unsatisfiable(self, claim: int, request: Request, found: PoolDevice) -> AllocationError:
-        where = f"claim {self._plans[claim].claim.key}, request {request.wanted.name}"
         why = "because a claim constraint would not be satisfied"
-        return AllocationError(f"{where}: cannot add device {found.id} {why}")
+        return AllocationError(f"{self._where(claim, request)}: cannot add device {found.id} {why}")
+
+    def _where(self, claim: int, request: Request) -> str:
+        return f"claim {self._plans[claim].claim.key}, request {request.wanted.name}"
 
 
 def _remembers(features: AllocatorFeatures, devices: Sequence[PoolDevice]) -> bool:

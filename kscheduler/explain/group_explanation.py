@@ -66,7 +66,7 @@ def group_outcome(decision: GroupDecision) -> GroupOutcomeAnswer:
         return GroupOutcomeAnswer(pods=on_nodes or UNSET)
     groups = {group.key.name: _condition(group_condition(status)) for group, status in decision.groups}
     return GroupOutcomeAnswer(
-        condition=_condition(group_condition(decision.status)),
+        condition=_condition(group_condition(decision.status, is_composite=decision.reports_composite)),
         groups=groups or UNSET,
         pods={member.pod.name: member_outcome(member) for member in decision.members},
     )

@@ -401,7 +401,8 @@ class PostBindPlugin(Protocol):
 class PlacementFeasiblePlugin(Protocol):
     """Judges how far an attempt to place a pod group has come; asked before the first member and after each.
 
-    Not named in configurations: every plugin of the profile that has the method is asked.
+    Configurations name it at `placementFeasible` where 1.38 is followed; before, every plugin of the profile that has
+    the method is asked.
     """
 
     name: str

@@ -68,6 +68,8 @@ class Fault(Enum):
     """Deciding took too long and was ended: the pod's author has put too much into it."""
     CLAIM = "claim"
     """What a claim, its class or a device says cannot be evaluated: its author must change it."""
+    POD_GROUP = "pod group"
+    """What the groups and pods of one tree say does not go together: their author must change it."""
 
 
 class StatusError(Exception):

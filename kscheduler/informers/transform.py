@@ -27,7 +27,6 @@ from kscheduler.api.core import (
     ResourceList,
     Toleration,
     TopologySpreadConstraint,
-    Volume,
 )
 from kscheduler.api.devices import (
     DeviceAllocationConfiguration,
@@ -108,7 +107,9 @@ class PodTransform:
             constraints = self._spread.of(spec.topology_spread_constraints)
             force_setattr(spec, "topology_spread_constraints", constraints)
         if spec.volumes:
-            force_setattr(spec, "volumes", tuple([volume for volume in spec.volumes if _constrains(volume)]))
+            force_setattr(spec, "volumes", tuple([volume for volume in spec.volumes if volume.constrains]))
+        if spec.security_context is not None and spec.security_context.seccomp_profile is None:
+            force_setattr(spec, "security_context", None)
 
     def _share_status(self, status: PodStatus) -> None:
         force_setattr(status, "phase", _same_text(status.phase))
@@ -226,8 +227,3 @@ def _intern_conditions(conditions: Iterable[Condition]) -> None:
         force_setattr(condition, "status", _same_text(condition.status))
         if condition.reason:
             force_setattr(condition, "reason", _same_text(condition.reason))
-
-
-def _constrains(volume: Volume) -> bool:
-    """Whether the volume has a source; sources that do not constrain placement are not decoded."""
-    return volume != Volume(name=volume.name)

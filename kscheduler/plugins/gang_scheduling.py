@@ -3,10 +3,10 @@
     PreEnqueue          a member waits until its group is known, and has as many members as it needs at least; in a
                         composite group, until as many groups of the tree have as it needs at least
     PlacementFeasible   while the group is tried: enough members have a node, may still get one, or never will
-    Permit              a member that has a node waits until enough of the others have one, too
+    Permit              a member that has a node waits until enough of the others have one, too: up to 1.37
 
 The attempt itself is all or nothing already; Permit holds back members that come one by one afterwards, and those whose
-group has grown meanwhile.
+group has grown meanwhile. From 1.38 on nobody waits there.
 """
 
 from collections.abc import Hashable, Sequence
@@ -42,6 +42,11 @@ _HELD: Final = PermitResult(
 _LET_GO: Final = PermitResult(SUCCESS)
 
 
+def gang_scheduling(args: PluginArgs, handle: Handle) -> "GangScheduling":
+    """The plugin as the followed version has it."""
+    return (WaitingGangScheduling if handle.behaviours.gangs_wait_at_permit else GangScheduling)(args, handle)
+
+
 class GangScheduling(Plugin):
     """Holds members of gangs back until there are enough of them."""
 
@@ -51,7 +56,7 @@ class GangScheduling(Plugin):
     def __init__(self, args: PluginArgs, handle: Handle) -> None:
         del args
         self._groups = handle.pod_groups
-        self._waiting = handle.waiting_pods
+        self._tells_of_quorums = handle.behaviours.tells_of_quorums
         self._known: tuple[tuple[GroupKey, int] | None, Status] = None, SUCCESS
         """For which tree PreEnqueue was asked last, at which version of the groups, and the answer."""
 
@@ -71,6 +76,8 @@ class GangScheduling(Plugin):
         key = self._groups.key_of(pod.pod)
         if key is None:
             return SUCCESS
+        if self._tells_of_quorums:
+            return self._whole_tree(key)
         group = self._groups.definition(key)
         if group is None:
             text = f'waiting for pods\'s pod group "{key.name}" to appear in scheduling queue'
@@ -84,6 +91,9 @@ class GangScheduling(Plugin):
     def _whole_tree(self, key: GroupKey) -> Status:
         """Whether the tree has its quorum, with members in any state."""
         root = self._root(key)
+        if root is None and self._tells_of_quorums:
+            missing = "or one of its composite pod group ancestors has not been created yet"
+            return unresolvable(f'pod group "{key.name}" {missing}', plugin=self.name)
         if root is None:
             text = f"failed to build hierarchy snapshot: {why_incomplete(self._groups.definition, key)}"
             return unresolvable(text, plugin=self.name)
@@ -91,7 +101,8 @@ class GangScheduling(Plugin):
         current = root.key, self._groups.version
         if self._known[0] != current:
             is_there = has_quorum(self._groups, root, self._groups.count_all)
-            self._known = current, SUCCESS if is_there else unresolvable(_without_quorum(root), plugin=self.name)
+            lacks = _waits_for(root) if self._tells_of_quorums else _without_quorum(root)
+            self._known = current, SUCCESS if is_there else unresolvable(lacks, plugin=self.name)
         return self._known[1]
 
     def _root(self, key: GroupKey) -> GroupDefinition | None:
@@ -101,12 +112,35 @@ class GangScheduling(Plugin):
     def placement_feasible(self, group: GroupDefinition, progress: PlacementProgress) -> Status:
         """Success: enough members have a node. Wait: not yet. Unschedulable: there are not enough left."""
         scheduled, remaining = progress.scheduled, progress.remaining
-        counts = f"{scheduled} scheduled, {remaining} remaining"
+        if scheduled >= group.least:
+            return SUCCESS
+        if self._tells_of_quorums:
+            least = f"scheduling policy's minimum threshold ({group.least})"
+            counts = f"{scheduled} scheduled, {progress.unschedulable} unschedulable, {remaining} not-evaluated"
+        else:
+            least, counts = f"minCount ({group.least})", f"{scheduled} scheduled, {remaining} remaining"
         if remaining + scheduled < group.least:
-            return unschedulable(f"minCount ({group.least}) cannot be satisfied: {counts}", plugin=self.name)
-        if scheduled < group.least:
-            return Status(Code.WAIT, (f"minCount ({group.least}) is not yet satisfied: {counts}",), self.name)
-        return SUCCESS
+            return unschedulable(f"{least} cannot be satisfied: {counts}", plugin=self.name)
+        return Status(Code.WAIT, (f"{least} is not yet satisfied: {counts}",), self.name)
+
+    def _after_pod(self, pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
+        added = new if isinstance(new, Pod) else old
+        key = self._groups.key_of(pod.pod)
+        other = self._groups.key_of(added) if isinstance(added, Pod) else None
+        is_same = key is not None and other is not None and (key == other or self._are_of_one_tree(key, other))
+        return QueueingHint.QUEUE if is_same else QueueingHint.SKIP
+
+    def _are_of_one_tree(self, key: GroupKey, other: GroupKey) -> bool:
+        root = self._groups.root_of(key)
+        return root is not None and root == self._groups.root_of(other)
+
+
+class WaitingGangScheduling(GangScheduling):
+    """The same with Permit."""
+
+    def __init__(self, args: PluginArgs, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._waiting = handle.waiting_pods
 
     def permit(self, cycle: CycleState, pod: PodInfo, node_name: str) -> PermitResult:
         """Wait until enough members have a node; the member that completes the gang releases all."""
@@ -146,16 +180,12 @@ class GangScheduling(Plugin):
             if held is not None:
                 held.allow(self.name)
 
-    def _after_pod(self, pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
-        added = new if isinstance(new, Pod) else old
-        key = self._groups.key_of(pod.pod)
-        other = self._groups.key_of(added) if isinstance(added, Pod) else None
-        is_same = key is not None and other is not None and (key == other or self._are_of_one_tree(key, other))
-        return QueueingHint.QUEUE if is_same else QueueingHint.SKIP
 
-    def _are_of_one_tree(self, key: GroupKey, other: GroupKey) -> bool:
-        root = self._groups.root_of(key)
-        return root is not None and root == self._groups.root_of(other)
+def _waits_for(root: GroupDefinition) -> str:
+    """What the tree lacks, as 1.38 tells it."""
+    if root.min_count is None:
+        return f"waiting for {root.key.typed} tree to have at least one ready child group"
+    return f"waiting for {root.key.typed} to meet its quorum"
 
 
 def _without_quorum(root: GroupDefinition) -> str:

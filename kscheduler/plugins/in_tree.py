@@ -6,7 +6,7 @@ from kscheduler.plugins.default_binder import DefaultBinder
 from kscheduler.plugins.default_preemption import DefaultPreemption
 from kscheduler.plugins.deferred_pod_scheduling import DeferredPodScheduling
 from kscheduler.plugins.dynamic_resources import DynamicResources
-from kscheduler.plugins.gang_scheduling import GangScheduling
+from kscheduler.plugins.gang_scheduling import GangScheduling, gang_scheduling
 from kscheduler.plugins.image_locality import ImageLocality
 from kscheduler.plugins.inter_pod_affinity import InterPodAffinity
 from kscheduler.plugins.node_affinity import NodeAffinity
@@ -60,4 +60,4 @@ IN_TREE: tuple[type[Plugin], ...] = (
 def registry() -> Registry:
     """A new registry with all in-tree plugins and the policies; the caller adds users' plugins to it."""
     factories: dict[str, PluginFactory] = {plugin.name: plugin for plugin in (*IN_TREE, *POLICIES)}
-    return Registry({**factories, NodeName.name: node_name})
+    return Registry({**factories, NodeName.name: node_name, GangScheduling.name: gang_scheduling})

@@ -6,8 +6,9 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from kscheduler.api.core import Node, Pod
+from kscheduler.api.core import Node, Pod, SecurityContext, Volume
 from kscheduler.api.meta import KubeObject
+from kscheduler.api.releases import Behaviours
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint, Resource
 from kscheduler.framework.handle import Handle, PluginArgs
@@ -19,12 +20,15 @@ from kscheduler.framework.status import SUCCESS
 
 RESTART_ALL_CONTAINERS: Final = "RestartAllContainersOnContainerExits"
 USER_NAMESPACES_ON_HOST_NETWORK: Final = "UserNamespacesHostNetworkSupport"
-
-
 VOLUME_BIND_MOUNT_OPTIONS: Final = "VolumeBindMountOptions"
+POD_CERTIFICATE_MLDSA: Final = "PodCertificateMLDSA"
+SECURITY_PROFILE_OCI: Final = "SecurityProfileOCI"
+
+_MLDSA_KEYS: Final = frozenset(("MLDSA44", "MLDSA65", "MLDSA87"))
+_OCI: Final = "OCI"
 
 
-def required_features(pod: Pod, *, knows_bind_mount_options: bool) -> frozenset[str]:
+def required_features(pod: Pod, behaviours: Behaviours) -> frozenset[str]:
     """The features that a node must declare to run the pod.
 
     Other features that kubelets declare are needed by updates of running pods only.
@@ -37,11 +41,28 @@ def required_features(pod: Pod, *, knows_bind_mount_options: bool) -> frozenset[
         features.add(RESTART_ALL_CONTAINERS)
     if pod.spec.host_network and pod.spec.host_users is False:
         features.add(USER_NAMESPACES_ON_HOST_NETWORK)
-    if knows_bind_mount_options and any(
+    if behaviours.knows_bind_mount_options and any(
         mount.bind_mount_options for container in containers for mount in container.volume_mounts
     ):
         features.add(VOLUME_BIND_MOUNT_OPTIONS)
+    if behaviours.knows_mldsa_and_oci_profiles:
+        if any(map(_has_mldsa_key, pod.spec.volumes)):
+            features.add(POD_CERTIFICATE_MLDSA)
+        contexts = [each.security_context for each in containers]
+        contexts += [each.security_context for each in pod.spec.ephemeral_containers]
+        if any(map(_uses_oci_profile, (pod.spec.security_context, *contexts))):
+            features.add(SECURITY_PROFILE_OCI)
     return frozenset(features)
+
+
+def _has_mldsa_key(volume: Volume) -> bool:
+    sources = volume.projected.sources if volume.projected is not None else ()
+    certificates = (source.pod_certificate for source in sources)
+    return any(each is not None and each.key_type in _MLDSA_KEYS for each in certificates)
+
+
+def _uses_oci_profile(context: SecurityContext | None) -> bool:
+    return context is not None and context.seccomp_profile is not None and context.seccomp_profile.type == _OCI
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +82,7 @@ class NodeDeclaredFeatures(Plugin):
 
     def __init__(self, args: PluginArgs, handle: Handle) -> None:
         del args
-        self._knows_bind_mount_options = handle.behaviours.knows_bind_mount_options
+        self._behaviours = handle.behaviours
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         """A node that is new or declares other features, or an update of the pod that changes what it requires."""
@@ -90,7 +111,7 @@ class NodeDeclaredFeatures(Plugin):
         return np.array(verdicts, dtype=np.int64)[nodes.feature_set[rows]] if any(verdicts) else PASS_ALL
 
     def _required(self, pod: Pod) -> frozenset[str]:
-        return required_features(pod, knows_bind_mount_options=self._knows_bind_mount_options)
+        return required_features(pod, self._behaviours)
 
     def _after_pod_change(self, pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
         """The pod itself, if it needs other features now."""

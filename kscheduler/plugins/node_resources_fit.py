@@ -10,6 +10,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass
 from functools import partial
 from heapq import nsmallest
+from operator import attrgetter
 from typing import Any, Final
 
 import numpy as np
@@ -88,6 +89,12 @@ class NodeResourcesFit(Plugin):
         args = args or NodeResourcesFitArgs()
         self._counts_resizes = RESIZE_PREEMPTION in handle.features
         self._resizing = Resizing.BY_POD if handle.behaviours.sums_whole_resizes else Resizing.BY_CONTAINER
+        by_pod = handle.behaviours.scores_pod_level_requests
+        self._presumed: Callable[[PodInfo], Requests] = attrgetter(
+            "nonzero_pod_requests" if by_pod else "nonzero_requests"
+        )
+        """What the score presumes that a pod requests."""
+        self._wakes_nominated = handle.behaviours.shrunken_nodes_wake_nominated_pods
         self._ignored = frozenset(args.ignored_resources)
         self._ignored_groups = frozenset(args.ignored_resource_groups)
         strategy = args.scoring_strategy or ScoringStrategy(LEAST_ALLOCATED)
@@ -121,14 +128,15 @@ class NodeResourcesFit(Plugin):
                 yield ClusterEventWithHint(ClusterEvent(resource, ActionType.UPDATE_POD_SCALE_UP), _after_growth)
 
     def sign(self, pod: PodInfo) -> Hashable:
-        """The pod's requests, the requests that scoring assumes, and the resources that hints check."""
+        """The pod's requests, the requests that scoring assumes, and the resources and the node that hints check."""
         if len(pod.requests) + len(_NATIVE) + 1 > _MAX_BITS:
             return UNSIGNABLE  # its codes are numbered within one cycle
         if self._is_resize(pod):
             return UNSIGNABLE  # what it counts on its node matters
-        presumed = tuple(pod.nonzero_requests.get(name, 0) for name, _ in self._resources)
+        requests = self._presumed(pod)
+        presumed = tuple(requests.get(name, 0) for name, _ in self._resources)
         needed = frozenset(name for name, amount in pod.accounted.items() if amount)
-        return frozenset(pod.requests.items()), presumed, needed
+        return frozenset(pod.requests.items()), presumed, needed, self._own_node(pod)
 
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable) -> PreFilterResult:
         """Work out once what the pod requires. Never skips: the number of pods is checked for every pod."""
@@ -153,9 +161,10 @@ class NodeResourcesFit(Plugin):
         return status_of_code(code, cycle.read(_Requirements).reasons(code), self.name)
 
     def score(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Scores:
-        """0..100 by the strategy, int64 [rows]. As upstream, pod-level requests of the pod do not count (Q4)."""
+        """0..100 by the strategy, int64 [rows]. Until 1.37 pod-level requests of the pod do not count (Q4)."""
         del cycle
-        demands = [(name, pod.nonzero_requests.get(name, 0), weight) for name, weight in self._resources]
+        requests = self._presumed(pod)
+        demands = [(name, requests.get(name, 0), weight) for name, weight in self._resources]
         if self._device_amounts is None:
             return self._strategy(usage(nodes, rows, demands, nonzero=True))
         devices = self._device_amounts.of_all(demands, rows)
@@ -172,7 +181,7 @@ class NodeResourcesFit(Plugin):
         points = []
         for proposal in proposals:
             demands = [
-                (name, sum(pod.nonzero_requests.get(name, 0) for pod, _ in proposal.assignments), weight)
+                (name, sum(self._presumed(pod).get(name, 0) for pod, _ in proposal.assignments), weight)
                 for name, weight in self._resources
             ]
             points.append(int(most_allocated(sum_over(nodes, proposal.placement.rows, demands))[0]))
@@ -226,15 +235,31 @@ class NodeResourcesFit(Plugin):
             return QueueingHint.SKIP
         requirements = self._requirements(pod)
         after = allocatable_amounts(new.status.allocatable)
-        from_devices = {name for name in requirements.delegated if not after.get(name, 0)}
-        required = [each for each in requirements.amounts if each[0] not in from_devices]
-        if after.get(PODS, 0) < 1 or any(after.get(name, 0) < amount for name, amount in required):
-            return QueueingHint.SKIP
-        if not isinstance(old, Node) or from_devices:
+        if not requirements.are_held_by(after):
+            has_lost = isinstance(old, Node) and self._has_lost_its_node(pod, requirements, old, new)
+            return QueueingHint.QUEUE if has_lost else QueueingHint.SKIP
+        if not isinstance(old, Node) or requirements.need_devices(after):
             return QueueingHint.QUEUE
         before = allocatable_amounts(old.status.allocatable)
-        has_grown = any(after.get(name, 0) > before.get(name, 0) for name in (PODS, *(name for name, _ in required)))
+        has_grown = any(after.get(name, 0) > before.get(name, 0) for name in (PODS, *dict(requirements.amounts)))
         return QueueingHint.QUEUE if has_grown else QueueingHint.SKIP
+
+    def _has_lost_its_node(self, pod: PodInfo, requirements: "_Requirements", old: Node, new: Node) -> bool:
+        """Whether the node that the pod is nominated to has become too small for it, were it empty.
+
+        Other resources than cpu, memory and ephemeral-storage are passed over: a device plugin that restarts takes
+        them away for a moment.
+        """
+        if self._own_node(pod) != new.metadata.name:
+            return False
+        after = allocatable_amounts(new.status.allocatable)
+        is_too_small = any(after.get(name, 0) < amount for name, amount in requirements.amounts if name in _NATIVE)
+        return is_too_small and requirements.are_held_by(allocatable_amounts(old.status.allocatable))
+
+    def _own_node(self, pod: PodInfo) -> str:
+        """The node that the pod is nominated to, where changes of it are its own matter: not for members of groups."""
+        is_followed = self._wakes_nominated and pod.pod.spec.scheduling_group is None
+        return pod.pod.status.nominated_node_name if is_followed else ""
 
     def _after_pod_change(self, pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
         """Room that a resize does not find on its own node is of no use to it."""
@@ -285,6 +310,18 @@ class _Requirements:
         self._columns: _Columns | None = None
         self._numbered: dict[int, int] | None = {} if len(self.names) >= _MAX_BITS else None
         """Where a pod has too many resources for the bits of a code: each set of bits to its number, from 1."""
+
+    def are_held_by(self, allocatable: Requests) -> bool:
+        """Whether a node with this would hold the pod if it were empty."""
+        return allocatable.get(PODS, 0) > 0 and all(
+            allocatable.get(name, 0) >= amount
+            for name, amount in self.amounts
+            if name not in self.delegated or allocatable.get(name, 0)
+        )
+
+    def need_devices(self, allocatable: Requests) -> bool:
+        """Whether a node with this leaves something to its devices."""
+        return any(not allocatable.get(name, 0) for name in self.delegated)
 
     def codes(self, nodes: NodeTable, rows: Rows) -> Codes | None:
         """One code per row, int64 [rows], or PASS_ALL."""

@@ -1,8 +1,9 @@
 """TopologyPlacementGenerator: one placement for each value of the label that a group's topology constraint names.
 
-Nodes without the label are in no placement. Members that run already fix the value: the rest of the group must join
-them. kube-scheduler tries the placements in random order, here they come in the order of their first nodes: it matters
-only for which of them a group that fits nowhere tells of.
+Nodes without the label are in no placement; from 1.38 on, nodes with an empty value are in none either. Members that
+run already fix the value: the rest of the group must join them. kube-scheduler tries the placements in random order,
+here they come in the order of their first nodes: up to 1.37 it matters only for which of them a group that fits nowhere
+tells of.
 """
 
 from collections.abc import Sequence
@@ -30,6 +31,7 @@ class TopologyPlacementGenerator(Plugin):
         del args
         self._view = handle.view
         self._groups = handle.pod_groups
+        self._skips_empty = handle.behaviours.empty_values_are_no_domains
 
     def generate_placements(self, group: GroupDefinition, parent: GroupPlacement) -> Sequence[GroupPlacement] | Status:
         """The parent as it is, without a constraint; otherwise a placement for each domain that may be taken.
@@ -44,6 +46,9 @@ class TopologyPlacementGenerator(Plugin):
             return error(f"cannot determine domain for already scheduled pods: {problem}")
         numbers, values = self._view.nodes.label_values(group.topology_key, parent.rows)
         has_label = numbers > 0
+        if self._skips_empty:
+            is_empty = np.array([not value for value in values], dtype=np.bool_)
+            has_label &= ~is_empty[numbers]
         rows, numbers = parent.rows[has_label], numbers[has_label]
         _, firsts = np.unique(numbers, return_index=True)
         in_order = numbers[np.sort(firsts)].tolist()
@@ -56,7 +61,8 @@ class TopologyPlacementGenerator(Plugin):
         for pod, node_name in self._groups.assignments(group.key):
             domain = self._domain_of(pod.key, node_name, group.topology_key)
             if taken is not None and domain != taken:
-                raise _UnknownDomainError(f"more than 1 domain found for pod group: {taken}, {domain}")
+                both = f'"{taken}", "{domain}"' if self._skips_empty else f"{taken}, {domain}"
+                raise _UnknownDomainError(f"more than 1 domain found for pod group: {both}")
             taken = domain
         return taken
 
@@ -68,4 +74,6 @@ class TopologyPlacementGenerator(Plugin):
         domain = node.metadata.labels.get(key)
         if domain is None:
             raise _UnknownDomainError(f"no topology domain found for pod {pod}")
+        if not domain and self._skips_empty:
+            raise _UnknownDomainError(f"empty topology domain found for pod {pod}")
         return domain

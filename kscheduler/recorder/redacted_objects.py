@@ -134,7 +134,7 @@ _STAYING: Final = (
     # words of the API
     "operator effect protocol host_ip preemption_policy restart_policy when_unsatisfiable node_affinity_policy "
     "node_taints_policy access_modes volume_mode volume_binding_mode allocation_mode source bind_mount_options "
-    "declared_features disable_resize_preemption skip_node_operations "
+    "key_type declared_features disable_resize_preemption skip_node_operations "
     # keys of labels and taints
     "key topology_key match_label_keys mismatch_label_keys "
     # what the configuration names, and whom drivers and devices are known by: CEL reads them

@@ -17,7 +17,7 @@ from kscheduler.framework.cluster.preemption import Preemption
 from kscheduler.framework.nodes.node_table import Rows
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
-from kscheduler.framework.status import Status, error
+from kscheduler.framework.status import Status
 from kscheduler.scenario.decide import cluster_cache, profiles_at, scenario_ports
 from kscheduler.scenario.errors import ScenarioError
 from kscheduler.scenario.group_facts import group_facts, none_waits, why_gated_group
@@ -26,9 +26,9 @@ from kscheduler.scenario.unreadable import unreadable_quantity
 from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.scheduling.cycle.visiting_ties import TieBreakingSampler
 from kscheduler.scheduling.groups.composite_cycle import place_group, tree_inputs
+from kscheduler.scheduling.groups.group_checks import check_group
 from kscheduler.scheduling.groups.group_cycle import GroupInputs, GroupResult, MemberResult, TriedPlacement
 from kscheduler.scheduling.groups.group_preemption import member_verdict, run_group_post_filter
-from kscheduler.scheduling.groups.group_trial import problem_of
 from kscheduler.scheduling.groups.member_extender_results import MemberExtenderResults
 from kscheduler.scheduling.profiles import Profiles
 from kscheduler.scheduling.record import SchedulingRecord
@@ -50,6 +50,8 @@ class GroupDecision:
     """By name of the member, if any may not enter the queue: then the group is not tried."""
     status: Status | None = None
     """How the group's cycle has ended."""
+    reports_composite: bool = False
+    """The status becomes the condition of a composite group, which has one."""
     members: tuple[MemberResult, ...] = ()
     """By member what becomes of it; a success has a node in its record."""
     placements: tuple[TriedPlacement, ...] = ()
@@ -133,19 +135,31 @@ def _tried(
     members: list[PodInfo],
     answers: MemberExtenderResults,
 ) -> GroupDecision:
-    problem = problem_of(definition, members, cache.pod_groups.scheduled(definition.key), profiles)
-    if problem:
-        status = error(problem)
-        return GroupDecision(scenario, status=status, members=tuple(MemberResult(pod, status) for pod in members))
+    status = check_group(cache.pod_groups, definition, members, profiles)
+    behaviours = scenario.config.gates.behaviours
+    reports_composite = definition.key.is_composite and behaviours.composites_have_conditions
+    if not status.is_success:
+        table = cache.pod_groups
+        leaves = [table.definition(key) for key in table.leaves(definition.key)] if reports_composite else []
+        return GroupDecision(
+            scenario,
+            status=status,
+            reports_composite=reports_composite,
+            members=tuple(MemberResult(pod, status) for pod in members),
+            groups=tuple((leaf, status) for leaf in leaves if leaf is not None),
+        )
     inputs = _inputs(definition, members, cache, profiles, answers)
     result: GroupResult = place_group(inputs)
     run_group_post_filter(inputs, result, place_group)
-    verdicts = tuple(member_verdict(part, member) for part in result.parts for member in part.members)
+    verdicts = tuple(
+        member_verdict(part, member, inputs.behaviours) for part in result.parts for member in part.members
+    )
     is_tree = definition.key.is_composite
     groups = [(part.group, part.status) for part in result.parts if is_tree and part.group is not None]
     return GroupDecision(
         scenario,
         status=result.status,
+        reports_composite=reports_composite,
         members=verdicts,
         preemption=result.preemption,
         inputs=inputs,

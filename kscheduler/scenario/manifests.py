@@ -15,7 +15,7 @@ from kscheduler.api.codec import UndecodableError, convert
 from kscheduler.api.core import Pod
 from kscheduler.api.defaults.pods import default_new_pod
 from kscheduler.api.devices import ResourceClaimTemplate
-from kscheduler.api.groups import POD_GROUPS
+from kscheduler.api.groups import COMPOSITES, POD_GROUPS
 from kscheduler.api.kinds import KINDS, PODS, RESOURCE_CLAIM_TEMPLATES, Kind
 from kscheduler.api.meta import KubeObject
 from kscheduler.api.new_objects import UncheckableObjectError, objections
@@ -32,7 +32,7 @@ from kscheduler.state.group_apis import OTHER_APIS, GroupAPI, kubernetes_apis
 Tree = dict[str, Any]
 
 KIND_BY_NAME: Final[Mapping[str, Kind]] = {kind.name: kind for kind in KINDS.values()}
-_OF_KUBERNETES: Final = kubernetes_apis(has_policy=False, has_composites=True)
+_OF_KUBERNETES: Final = tuple(api for kind in COMPOSITES.values() for api in kubernetes_apis(None, kind))
 # By `apiVersion` and `kind`.
 _GROUP_APIS: Final = {(api.kind.group_version, api.kind.name): api for api in (*_OF_KUBERNETES, *OTHER_APIS.values())}
 NO_CLASSES: Final[Mapping[str, Tree]] = {}

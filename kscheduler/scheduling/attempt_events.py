@@ -368,6 +368,9 @@ class GroupDecided(SchedulingEvent, frozen=True, gc=False):
 class GroupCycleTimed(SchedulingEvent, frozen=True, gc=False):
     """A pod group was decided about, without the search for room by preemption."""
 
+    profile: str
+    kind: str
+    """`podgroup` or `compositepodgroup`."""
     seconds: float
 
 
@@ -375,6 +378,7 @@ class PlacementsTried(SchedulingEvent, frozen=True, gc=False):
     """A pod group was tried in these placements; for each, whether it fits there, and the seconds of the trial."""
 
     profile: str
+    kind: str
     tried: Sequence[tuple[bool, float]]
 
 
@@ -382,6 +386,7 @@ class GroupPreemptionSearched(SchedulingEvent, frozen=True, gc=False):
     """A pod group that fits nowhere has gone through PodGroupPostFilter."""
 
     profile: str
+    kind: str
     result: str
     """The label of the search's status code; empty: no plugin has looked for victims."""
     status: str
@@ -393,6 +398,7 @@ class GroupAttempted(SchedulingEvent, frozen=True, gc=False):
     """An attempt to place a pod group has ended; binding its members comes after it."""
 
     name: str
+    kind: str
     result: str
     """A `GroupAttemptResult`."""
     profile: str

@@ -13,6 +13,7 @@ from kscheduler.framework.plugin import (
     BindPlugin,
     FilterPlugin,
     PermitPlugin,
+    PlacementFeasiblePlugin,
     PlacementGeneratePlugin,
     PlacementScorePlugin,
     Plugin,
@@ -80,8 +81,13 @@ class Profile:
     tries_placements: bool = False
     """Whether pod groups are tried in placements (gate TopologyAwareWorkloadScheduling)."""
     placement_generate: tuple[PlacementGeneratePlugin, ...] = ()
-    """At most one."""
+    """Up to 1.37 at most one."""
     placement_score: tuple[WeightedPlacementScore, ...] = ()
+    placement_feasible: tuple[PlacementFeasiblePlugin, ...] = ()
+    percentage_of_placements_to_score: int = 0
+    """How many of the placements must fit before the search ends; 0 adapts to the nodes in them."""
+    ranks_nodes: bool = False
+    """Whether members of a group that preempts go where the victims are worth the least."""
     instances: tuple[Plugin, ...] = ()
     """Every plugin, each once."""
     behaviours: Behaviours = BEHAVIOURS[VERSION]

@@ -10,10 +10,17 @@ from typing import Any, Final, cast
 
 from kscheduler.api.releases import Behaviours
 from kscheduler.config.errors import ConfigError, Problem, config_error
-from kscheduler.config.expansion import Expanded, entry_problems, expand, plugins_needed, queue_sort_problems
+from kscheduler.config.expansion import (
+    PLACEMENT_FEASIBLE,
+    POD_GROUP_POST_FILTER,
+    Expanded,
+    entry_problems,
+    expand,
+    plugins_needed,
+    queue_sort_problems,
+)
 from kscheduler.config.extenders import EXTENDER, deciding
 from kscheduler.config.in_tree_plugins import IN_TREE_PLUGINS, IN_TREE_POINTS
-from kscheduler.config.loader import POD_GROUP_POST_FILTER
 from kscheduler.config.types import KubeSchedulerConfiguration, KubeSchedulerProfile
 from kscheduler.framework.cluster.lister import KeptListers
 from kscheduler.framework.handle import Handle
@@ -62,9 +69,13 @@ _POINTS_OF_GROUPS: Final[Mapping[str, Callable[[PluginTraits], bool]]] = {
     POD_GROUP_POST_FILTER: attrgetter("makes_room_for_groups"),
     "placementGenerate": attrgetter("generates_placements"),
     "placementScore": attrgetter("scores_placements"),
+    PLACEMENT_FEASIBLE: attrgetter("judges_groups"),
 }
 
 DEFAULT_SORT, DEFAULT_BIND = "PrioritySort", "DefaultBinder"
+# The plugin ranks nodes while a group preempts, if a profile has it at both points.
+_PREEMPTION: Final = "DefaultPreemption"
+_POINTS_OF_RANKS: Final = (POD_GROUP_POST_FILTER, Point.RESERVE.key)
 
 # By scheduler name.
 Profiles = Mapping[str, Profile]
@@ -93,7 +104,12 @@ def build_profiles(
     for settings in configuration.profiles:
         profile, expanded[settings.scheduler_name] = _build(settings, registry, handle, listener, circuits)
         percentage = _percentage_of_nodes(settings, configuration)
-        profiles[profile.name] = replace(profile, percentage_of_nodes_to_score=percentage, extenders=extenders)
+        profiles[profile.name] = replace(
+            profile,
+            percentage_of_nodes_to_score=percentage,
+            percentage_of_placements_to_score=_percentage_of_placements(settings, configuration),
+            extenders=extenders,
+        )
     problems = queue_sort_problems(expanded)
     if problems:
         raise ConfigError(problems)
@@ -121,33 +137,36 @@ def queue_policy(
 ) -> QueuePolicy:
     """What the one queue needs of all profiles; without `class_of` each pod is judged by itself.
 
-    PreEnqueue is measured by `observe_point`, in seconds of `now`. A pod that is rejected is counted under Success too:
-    kube-scheduler labels it so.
+    PreEnqueue is measured by `observe_point`, in seconds of `now`. Until 1.37 a pod that is rejected is counted under
+    Success too: kube-scheduler labels it so.
     """
     backoff = BackoffPolicy(configuration.pod_initial_backoff_seconds, configuration.pod_max_backoff_seconds)
     of_extenders: Registrations = {EXTENDER: EVERY_EVENT} if configuration.extenders else {}
     registrations = {name: {**_registrations(profile), **of_extenders} for name, profile in profiles.items()}
     listener = _ListenerByPod(profiles)
     hints = HintTable(registrations, HintCalls(observe_hint, listener))
+    first = next(iter(profiles.values()))
+    by_status = first.behaviours.gates_are_measured_by_status
 
-    def pre_enqueue(pod: PodInfo, first: str) -> Status:
+    def pre_enqueue(pod: PodInfo, gate: str) -> Status:
         name = pod.pod.spec.scheduler_name
         profile = profiles.get(name)
         if profile is None:
             return error(f"no profile is named {name}")
         began = now()
-        status = profile.run_pre_enqueue(pod, first)
-        observe_point(PRE_ENQUEUE.label, SUCCESS.code.label, name, now() - began)
+        status = profile.run_pre_enqueue(pod, gate)
+        counted = status if by_status else SUCCESS
+        observe_point(PRE_ENQUEUE.label, counted.code.label, name, now() - began)
         return status
 
     policy = QueuePolicy(_order_of(profiles, listener), pre_enqueue, hints, backoff, on_incoming, class_of)
-    first = next(iter(profiles.values()))
     return replace(
         policy,
         standing_gates=_standing_gates(profiles),
         object_gates=_object_gates(profiles),
         hints_alike=hints_alike,
         gated_pods_wait_for_the_flush=first.behaviours.gated_pods_wait_for_the_flush,
+        groups_stop_at_the_first_gate=first.behaviours.groups_stop_at_the_first_gate,
         stopped=frozenset(name for name, profile in profiles.items() if profile.failing is not None),
         parked_by={name: plugin for name, profile in profiles.items() if (plugin := profile.parking_plugin)},
         on_trial=frozenset(name for name, profile in profiles.items() if profile.on_trial),
@@ -239,14 +258,17 @@ def _build(
         return name in built and _POINTS_OF_GROUPS[point](traits[name])
 
     def takes_part(name: str, point: str) -> bool:
-        """Whether the plugin has this point here or upstream: a point that only upstream's has may be configured."""
-        if name in built and point in upstream_points.get(name, ()):
-            return True
+        """Whether the plugin has this point. Of in-tree plugins upstream decides: what only upstream's does at a point
+        may be configured, and what only ours does there in another version may not.
+        """
+        if name in built and name in upstream_points:
+            return point in upstream_points[name]
         if point in _POINTS_OF_GROUPS:
             return has_point_of_groups(name, point)
         return point in _POINT_OF and is_implemented(name, _POINT_OF[point])
 
-    expanded = expand(settings.plugins, takes_part, settings.scheduler_name, registry.names())
+    several = handle.behaviours.merges_placements
+    expanded = expand(settings.plugins, takes_part, settings.scheduler_name, registry.names(), several)
 
     def at(point: Point) -> tuple[Any, ...]:
         return tuple(built[entry.name] for entry in expanded[point.key] if is_implemented(entry.name, point))
@@ -255,6 +277,9 @@ def _build(
         entries = [entry for entry in expanded[point] if has_point_of_groups(entry.name, point)]
         return [(built[entry.name], entry.weight) for entry in entries]
 
+    judges: tuple[Any, ...] = tuple(plugin for name, plugin in built.items() if traits[name].judges_groups)
+    if handle.behaviours.has_placement_feasible:
+        judges = tuple(plugin for plugin, _ in of_groups(PLACEMENT_FEASIBLE))
     weights = {enabled.name: enabled.weight for enabled in expanded[Point.SCORE.key]}
     profile = Profile(
         name=settings.scheduler_name,
@@ -275,6 +300,9 @@ def _build(
         tries_placements="TopologyAwareWorkloadScheduling" in handle.features,
         placement_generate=tuple(plugin for plugin, _ in of_groups("placementGenerate")),
         placement_score=tuple(starmap(WeightedPlacementScore, of_groups("placementScore"))),
+        placement_feasible=judges,
+        ranks_nodes=handle.behaviours.ranks_nodes_by_victims
+        and all(_PREEMPTION in {entry.name for entry in expanded[point]} for point in _POINTS_OF_RANKS),
         instances=tuple(built.values()),
         behaviours=handle.behaviours,
         listener=listener if supervisor is None else supervisor,
@@ -327,6 +355,11 @@ def _is_of_another_version(plugin: str, behaviours: Behaviours) -> bool:
 def _percentage_of_nodes(settings: KubeSchedulerProfile, configuration: KubeSchedulerConfiguration) -> int:
     own = settings.percentage_of_nodes_to_score
     return configuration.percentage_of_nodes_to_score if own is None else own
+
+
+def _percentage_of_placements(settings: KubeSchedulerProfile, configuration: KubeSchedulerConfiguration) -> int:
+    own = settings.percentage_of_placements_to_score
+    return (configuration.percentage_of_placements_to_score if own is None else own) or 0
 
 
 def _build_plugins(settings: KubeSchedulerProfile, registry: Registry, handle: Handle) -> dict[str, Plugin]:

@@ -73,6 +73,7 @@ def quarantined(profile: Profile, quarantine: Quarantine) -> Profile:
         pre_bind=_without(profile.pre_bind, gone),
         bind=bind,
         post_bind=_without(profile.post_bind, gone),
+        placement_feasible=_without(profile.placement_feasible, gone),
         instances=(*_without(profile.instances, gone), *substitutes),
         quarantines=(*profile.quarantines, quarantine),
         failing=profile.failing or (quarantine if is_failing else None),

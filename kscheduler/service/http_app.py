@@ -20,7 +20,7 @@ from kscheduler.informers.informer import InformerStatistics
 from kscheduler.informers.store import Store
 from kscheduler.recorder.metrics import recorder_source
 from kscheduler.scheduling.drift.prebind_waits import ClaimsNow
-from kscheduler.scheduling.observations import OF_GROUP, SINGLE_POD
+from kscheduler.scheduling.observations import OF_COMPOSITE, OF_GROUP, SINGLE_POD
 from kscheduler.scheduling.pending_pods import PendingPods
 from kscheduler.server import (
     Address,
@@ -260,10 +260,12 @@ class HTTPApp:
         groups = self._parts.assembly.queue.statistics().groups
         entities: dict[tuple[str, str], float] = {}
         for queue, pods in self._waiting_pods().items():
-            count, members = groups.get(queue, (0, 0))
+            count, composites, members = groups.get(queue, (0, 0, 0))
             entities[queue, SINGLE_POD] = pods - members
             if groups:
                 entities[queue, OF_GROUP] = count
+            if groups and self._parts.observations.labels_entities:  # else there is no name for them
+                entities[queue, OF_COMPOSITE] = composites
         return entities
 
     def _gated_pods(self) -> dict[str, float]:
@@ -271,7 +273,7 @@ class HTTPApp:
 
     def _group_members(self) -> dict[str, float]:
         groups = self._parts.assembly.queue.statistics().groups
-        return {queue: members for queue, (_, members) in groups.items()}
+        return {queue: members for queue, (*_, members) in groups.items()}
 
     def _extender_pods(self) -> dict[tuple[str, str], float]:
         pods: dict[tuple[str, str], float] = {}

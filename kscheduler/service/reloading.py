@@ -23,7 +23,7 @@ from typing import Final
 
 from kscheduler.aio.abandonable_calls import AbandonableCalls, CallHangsError
 from kscheduler.aio.clock import finishes_within
-from kscheduler.assembly import ApplyResult, CompiledConfiguration
+from kscheduler.assembly import ApplyResult, CompiledConfiguration, group_apis
 from kscheduler.assembly.configured import Configured
 from kscheduler.assembly.plugin_loading import PluginOrigin
 from kscheduler.config.changes import changed_fields, restart_problems
@@ -209,10 +209,19 @@ class ConfigReloader:
                 loading = self._source.being_loaded() if self._source is not None else ""
                 text = f"loading plugins from {loading or 'a file'} hangs: {failure}"
                 raise ConfigError([Problem("", text)]) from None
+            self._check_kinds(configured.config)
             has_other_plugins = configured.origins != self._origins
             await self._take_over(configured)
             if has_other_plugins:
                 log_plugins(configured, self._parts.assembly.profiles)
+
+    def _check_kinds(self, config: LoadedConfig) -> None:
+        """Raises `ConfigError` for a kind of pod groups that only the other version's rules read."""
+        watched = self._parts.group_kinds.values()
+        unwatched = [api.kind.event_resource for api in group_apis(config) if api.kind not in watched]
+        if unwatched:
+            text = f"needs a restart with --emulated-version {config.gates.version}: this process does not watch"
+            raise ConfigError([Problem("", f"{text} {', '.join(unwatched)}")])
 
     async def _take_over_or_refuse(
         self, source: ConfigSource, found: FileRead, configured: Configured, changed: tuple[str, ...]

@@ -124,7 +124,7 @@ class ServerVersion:
 
 
 def tested() -> str:
-    """The range, as in `1.34 to 1.37`."""
+    """The range, as in `1.35 to 1.38`."""
     return f"{OLDEST_SERVER} to {NEWEST_SERVER}"
 
 

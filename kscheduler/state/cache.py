@@ -74,6 +74,7 @@ class Cache:
         """Storage. The cache updates pods and nodes, the handlers of storage objects everything else."""
         self.devices = DeviceTable()
         """Devices and claims to them, updated by their handlers."""
+        self.devices.follow_version(behaviours)
         self.nominator = NominatedPods()
         """Pods that are expected on a node; a pod that counts on a node is not nominated."""
         self.nominator.nominates_gated_pods = behaviours.nominates_gated_pods
@@ -266,7 +267,8 @@ class Cache:
         return elsewhere
 
     def follow(self, behaviours: Behaviours) -> None:
-        """Count resizes, and nominate new gated pods, as this version does from now on."""
+        """Count resizes and devices, and nominate new gated pods, as this version does from now on."""
+        self.devices.follow_version(behaviours)
         self.nominator.nominates_gated_pods = behaviours.nominates_gated_pods
         pod_info = _pod_info_of(behaviours)
         if pod_info is self._pod_info:

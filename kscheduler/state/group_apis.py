@@ -15,7 +15,6 @@ from typing import Any, Final
 
 from kscheduler.api.core import Pod
 from kscheduler.api.groups import (
-    COMPOSITE_POD_GROUPS,
     POD_GROUPS,
     SCHEDULER_PLUGINS_LABEL,
     SCHEDULER_PLUGINS_POD_GROUPS,
@@ -25,7 +24,7 @@ from kscheduler.api.groups import (
     KubernetesPodGroup,
 )
 from kscheduler.api.kinds import Kind
-from kscheduler.framework.cluster.pod_groups import DEFAULT_POLICY, GroupDefinition, GroupKey
+from kscheduler.framework.cluster.pod_groups import GroupDefinition, GroupKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +41,12 @@ class GroupAPI:
 
     def key_of(self, group: Any) -> GroupKey:
         """The key of a group object."""
-        is_composite = self.kind is COMPOSITE_POD_GROUPS
-        return GroupKey(self.kind.group, group.metadata.namespace, group.metadata.name, is_composite)
+        return GroupKey(self.kind.group, group.metadata.namespace, group.metadata.name, self.is_composite)
+
+    @property
+    def is_composite(self) -> bool:
+        """Whether its groups are groups of groups."""
+        return self.kind.type is CompositePodGroup
 
     def definition_of(self, group: Any) -> GroupDefinition:
         """What a group object asks for."""
@@ -56,34 +59,44 @@ def _kubernetes_name(pod: Pod) -> str:
 
 
 def _defined_by_kubernetes(
-    group: KubernetesPodGroup, key: GroupKey, *, has_policy: bool = False, has_parent: bool = False
+    group: KubernetesPodGroup, key: GroupKey, *, default_policy: str | None = None, has_parent: bool = False
 ) -> GroupDefinition:
     gang, parent = group.spec.scheduling_policy.gang, group.spec.parent_composite_pod_group_name
     return replace(
-        _common(group, key, has_policy=has_policy),
+        _common(group, key, default_policy),
         min_count=None if gang is None else gang.min_count,
-        conditions=group.status.conditions,
         parent=_composite(key, parent) if has_parent else None,
     )
 
 
-def _defined_composite(group: CompositePodGroup, key: GroupKey, *, has_policy: bool) -> GroupDefinition:
+def _defined_composite(
+    group: CompositePodGroup, key: GroupKey, *, default_policy: str | None = None
+) -> GroupDefinition:
     gang = group.spec.scheduling_policy.gang
     return replace(
-        _common(group, key, has_policy=has_policy),
+        _common(group, key, default_policy),
         min_count=None if gang is None else gang.min_group_count,
         parent=_composite(key, group.spec.parent_composite_pod_group_name),
     )
 
 
-def _common(group: KubernetesPodGroup | CompositePodGroup, key: GroupKey, *, has_policy: bool) -> GroupDefinition:
+def _common(
+    group: KubernetesPodGroup | CompositePodGroup, key: GroupKey, default_policy: str | None
+) -> GroupDefinition:
     """What both kinds of Kubernetes have."""
-    mode, constraints = group.spec.disruption_mode, group.spec.scheduling_constraints
+    mode, constraints, workload = (
+        group.spec.disruption_mode,
+        group.spec.scheduling_constraints,
+        group.spec.workload_ref,
+    )
     return GroupDefinition(
         key,
         priority=group.spec.priority or 0,
-        preemption_policy=(group.spec.preemption_policy or DEFAULT_POLICY) if has_policy else "",
+        preemption_policy="" if default_policy is None else group.spec.preemption_policy or default_policy,
         is_taken_whole=mode is not None and mode.all is not None,
+        is_taken_singly=mode is not None and mode.single is not None,
+        workload="" if workload is None else workload.workload_name,
+        conditions=group.status.conditions,
         topology_key=constraints.topology[0].key if constraints is not None and constraints.topology else "",
         uid=group.metadata.uid,
         generation=group.metadata.generation,
@@ -104,21 +117,18 @@ KUBERNETES: Final = GroupAPI("kubernetes", POD_GROUPS, _kubernetes_name, _define
 COMPOSITE: Final = "kubernetes-composite"
 
 
-def kubernetes_apis(*, has_policy: bool, has_composites: bool) -> tuple[GroupAPI, ...]:
+def kubernetes_apis(default_policy: str | None, composites: Kind | None) -> tuple[GroupAPI, ...]:
     """Kubernetes' own API, and that of its composite groups.
 
-    `has_policy`: with the gate PodGroupPreemptionPolicy, groups have a preemption policy that their members must share.
-    `has_composites`: with the gate CompositePodGroup; without it a group's parent means nothing.
+    `default_policy`: the preemption policy of groups that name none; `None`: groups have none of their own.
+    `composites`: with the gate CompositePodGroup, the kind; without it a group's parent means nothing.
     """
-    define = partial(_defined_by_kubernetes, has_policy=has_policy, has_parent=has_composites)
+    define = partial(_defined_by_kubernetes, default_policy=default_policy, has_parent=composites is not None)
     own = replace(KUBERNETES, define=define)
-    return (own, composite_api(has_policy=has_policy)) if has_composites else (own,)
-
-
-def composite_api(*, has_policy: bool) -> GroupAPI:
-    """The API of composite groups."""
-    define = partial(_defined_composite, has_policy=has_policy)
-    return GroupAPI(COMPOSITE, COMPOSITE_POD_GROUPS, lambda _: "", define)
+    if composites is None:
+        return (own,)
+    define_composite = partial(_defined_composite, default_policy=default_policy)
+    return own, GroupAPI(COMPOSITE, composites, lambda _: "", define_composite)
 
 
 SCHEDULER_PLUGINS: Final = GroupAPI(

@@ -97,7 +97,7 @@ class GroupForest:
         known = self._sorted.get(key)
         if known is None:
             found = (self._definitions[child] for child in self._children.get(key, ()))
-            known = tuple(sorted(found, key=lambda child: (child.created, child.key.name, child.key.is_composite)))
+            known = tuple(sorted(found, key=lambda child: (child.created, child.key.name, not child.key.is_composite)))
             if known:
                 self._sorted[key] = known
         # A recursive walk down a tree must come to an end, whatever users have created.
@@ -175,9 +175,13 @@ class PodGroupTable:
         self._namesakes: dict[str, set[GroupKey]] = {}
         """By name the groups that the watch has shown."""
         self._is_served = is_served
+        self._unseen: dict[GroupKey, tuple[str, Condition]] = {}
+        """By group with its UID: that it has been scheduled, until the watch shows it."""
 
     def follow(self, apis: Sequence[GroupAPI]) -> None:
-        """Look for groups in these APIs from now on; before anything is in the table."""
+        """Look for groups in these APIs from now on. Once groups are in the table: the same APIs, as another version of
+        Kubernetes has them; the groups must be put again.
+        """
         self.apis = tuple(apis)
         self._has_composites = _have_composites(self.apis)
 
@@ -266,14 +270,26 @@ class PodGroupTable:
         self.version += 1
         self._namesakes.setdefault(definition.key.name, set()).add(definition.key)
         self._forest.put(definition)
+        uid, scheduled = self._unseen.get(definition.key, ("", None))
+        if scheduled is None:
+            return
+        is_seen = any(each.type == scheduled.type and each.status == "True" for each in definition.conditions)
+        if is_seen or uid != definition.uid:
+            del self._unseen[definition.key]
+        else:
+            self._forest.note_condition(definition.key, scheduled)
 
     def note_condition(self, key: GroupKey, condition: Condition) -> None:
         """This is being written to the group's status: the next attempt must know before the watch shows it."""
         self._forest.note_condition(key, condition)
+        definition = self._forest.definition(key)
+        if condition.status == "True" and definition is not None:
+            self._unseen[key] = definition.uid, condition
 
     def remove(self, key: GroupKey) -> None:
         """The group is gone; its members, and the groups below it, stay."""
         self.version += 1
+        self._unseen.pop(key, None)
         namesakes = self._namesakes.get(key.name, set())
         namesakes.discard(key)
         if not namesakes:

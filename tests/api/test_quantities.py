@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kscheduler.api.quantity import MAX_INT64, QuantityError, milli_value, nano_value, value
+from kscheduler.api.quantity import MAX_INT64, QuantityError, exact_value, milli_value, nano_value, value
 
 SUFFIXES = {
     "n": Fraction(1, 10**9),
@@ -77,8 +77,12 @@ def test_a_json_integer_is_the_number_itself(number: int) -> None:
         ("1e30", MAX_INT64, MAX_INT64),
         ("9223372036854775807", MAX_INT64, MAX_INT64),
         ("9223372036854775808", MAX_INT64, MAX_INT64),
-        ("1e999999999999999999", MAX_INT64, MAX_INT64),
-        ("1e-999999999999999999", 1, 1),
+        ("1e2147483647", MAX_INT64, MAX_INT64),
+        ("1e-2147483647", 1, 1),
+        ("2e4294967296", 2, 2000),
+        ("2e4294967299", 2000, 2000_000),
+        ("2e-4294967295", 20, 20_000),
+        ("1e0000000000000000000000003", 1000, 1000_000),
         ("0e999999999999999999", 0, 0),
         ("9" * 400, MAX_INT64, MAX_INT64),
         ("0." + "0" * 200 + "1", 1, 1),
@@ -96,7 +100,7 @@ def test_the_awkward_ones(text: str | float, units: int, thousandths: int) -> No
     [
         *("", " ", "m", "Ki", "+", "-", ".", "1K", "1ki", "1KI", "1 Ki", " 1", "1 ", "1\n", "1e", "1ee3", "1e3i"),
         *("1e3Ki", "1.2.3", "--1", "1_000", "0x10", "1,5", "١", "1i", "nan", "inf", "Infinity", "1Zi"),
-        "1e1234567890123456789",
+        *("1e9223372036854775808", "1e2147483648", "1e-2147483648", "0e2147483648"),
     ],
     ids=repr,
 )
@@ -127,3 +131,15 @@ def test_a_negative_quantity_never_makes_anything_larger(number: str, suffix: st
     negative = "-" + number.lstrip("+") + suffix
     assert -MAX_INT64 <= value(negative) <= 0
     assert -MAX_INT64 <= milli_value(negative) <= 0
+
+
+@pytest.mark.parametrize(
+    ("less", "more"),
+    [("10E", "20E"), ("1e30", "1.0000000001e30"), ("8Ei", "10E"), ("1500m", "2")],
+)
+def test_exact_values_compare_beyond_int64(less: str, more: str) -> None:
+    assert exact_value(less) < exact_value(more)
+
+
+def test_a_binary_suffix_ends_at_int64_as_in_go() -> None:
+    assert exact_value("8Ei") == exact_value("9Ei") == exact_value(str(MAX_INT64))

@@ -7,7 +7,7 @@ import pytest
 from kscheduler.cli import main
 from kscheduler.cli.commands.run import add_parser
 
-# Of 1.36.3 and 1.37.1, as `kube-scheduler --help` lists them.
+# Of 1.36.3, 1.37.1 and 1.38.0-beta.0, as `kube-scheduler --help` lists them.
 KUBE_SCHEDULER_FLAGS = frozenset(
     [
         "allow-metric-labels",

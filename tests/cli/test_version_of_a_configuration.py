@@ -113,9 +113,9 @@ def test_check_says_what_holds_where(tmp_path: Path, capsys: pytest.CaptureFixtu
     path.write_text(f"{HEAD}leaderElection: {{leaderElect: false}}\nprofiles: [{{schedulerName: x, {POST_FILTER}}}]\n")
     assert main(["config", "check", str(path)]) == 0
     said = capsys.readouterr()
-    assert said.out == f"{path}: can be used with Kubernetes 1.37 only; it schedules for x\n"
+    assert said.out == f"{path}: can be used with Kubernetes 1.37 and 1.38 only; it schedules for x\n"
     assert said.err.startswith("kscheduler: warning: not with Kubernetes 1.36: ")
-    assert "Kubernetes 1.37 has it" in said.err
+    assert "Kubernetes 1.37 and 1.38 have it" in said.err
     assert all(line.startswith("kscheduler: warning: ") for line in said.err.splitlines())
 
 

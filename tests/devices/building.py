@@ -23,7 +23,7 @@ GATES: Final = (
 )
 # A gate that the version does not know.
 NEW: Final = ("DRAFractionalCapacityRange", "1.36")
-BOTH: Final = pytest.mark.parametrize("version", ["1.36", "1.37"])
+ALL: Final = pytest.mark.parametrize("version", ["1.36", "1.37", "1.38"])
 
 
 def device(name: str, **fields: Any) -> Json:

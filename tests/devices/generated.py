@@ -35,7 +35,7 @@ class _Problem:
     def __init__(self, chance: random.Random) -> None:
         self._random = chance
         self._themes = {theme for theme in THEMES if self._is(0.3)}
-        self._version = self._of(("1.36", "1.37", "1.37"))
+        self._version = self._of(("1.36", "1.37", "1.37", "1.38", "1.38"))
 
     def made(self) -> Json:
         slices = self._slices()
@@ -51,11 +51,11 @@ class _Problem:
 
     def _gates(self) -> list[str]:
         gates = [gate for gate in ALWAYS if not self._is(0.03)]
-        if self._version == "1.37" and self._is(0.9):
+        if self._version != "1.36" and self._is(0.9):
             gates.append("DRAFractionalCapacityRange")
         if "lists" in self._themes and self._is(0.8):
             gates.append("DRAListTypeAttributes")
-        if "groups" in self._themes and self._version == "1.37" and self._is(0.8):
+        if "groups" in self._themes and self._version != "1.36" and self._is(0.8):
             gates.append("DRADeviceCompatibilityGroups")
         return gates
 
@@ -130,7 +130,10 @@ class _Problem:
     def _device(self, driver: str) -> Json:
         device: Json = {"attributes": self._attributes(driver)}
         if self._is(0.8 if "shares" in self._themes else 0.1):
-            device["capacity"] = {name: self._capacity() for name in ("memory", "speed")[: self._count(1, 2)]}
+            names = ("memory", "speed")[: self._count(1, 2)]
+            device["capacity"] = {self._spelled(name, driver): self._capacity() for name in names}
+            if self._is(0.02):
+                device["capacity"][f"{driver}/memory"] = self._capacity()
         if "shares" in self._themes and self._is(0.6):
             device["allowMultipleAllocations"] = self._is(0.9)
         if self._sets and self._is(0.7):
@@ -155,10 +158,17 @@ class _Problem:
 
     def _value(self) -> Json:
         scalars: tuple[Json, ...] = ({"string": "red"}, {"string": "blue"}, {"int": 7}, {"version": "1.0.0"})
+        if self._is(0.1):
+            return dict(self._of(({"version": "1.0.0+a"}, {"version": "1.0.0+b"}, {"version": "1.0"})))
         if "lists" not in self._themes or self._is(0.3):
             return dict(self._of((*scalars, {"bool": True})))
         colors = self._random.sample(("red", "blue", "green"), self._count(1, 3))
-        return dict(self._of(({"strings": colors}, {"strings": colors}, {"ints": [7, 8]}, {"versions": colors})))
+        versions = ["1.0.0", "2.0.0+a"][: self._count(1, 2)] if self._is(0.8) else colors
+        return dict(self._of(({"strings": colors}, {"strings": colors}, {"ints": [7, 8]}, {"versions": versions})))
+
+    def _spelled(self, name: str, driver: str) -> str:
+        """With the driver's domain at times: since 1.38 that is the same capacity."""
+        return f"{driver}/{name}" if self._version == "1.38" and self._is(0.3) else name
 
     def _capacity(self) -> Json:
         capacity: Json = {"value": self._of(("8", "10", "16Gi", "2", "2500m"))}
@@ -208,10 +218,13 @@ class _Problem:
                     continue
                 spec = piece["spec"]
                 result = {"driver": spec["driver"], "pool": spec["pool"]["name"], "device": device["name"]}
-                if device.get("allowMultipleAllocations") and self._is(0.9):
+                if self._is(0.9 if device.get("allowMultipleAllocations") else 0.05):
                     result["shareID"] = f"share {len(taken)}"
                     if self._is(0.8):
-                        result["consumedCapacity"] = {"memory": self._of(("1", "2", "4", "1500m"))}
+                        amount = self._of(("1", "2", "4", "1500m"))
+                        result["consumedCapacity"] = {self._spelled("memory", spec["driver"]): amount}
+                    if self._is(0.05):
+                        result["consumedCapacity"] = {"memory": "1", f"{spec['driver']}/memory": "2"}
                 if self._is(0.05):
                     result["adminAccess"] = True
                 taken.append(result)
@@ -288,7 +301,9 @@ class _Problem:
                 spec["tolerations"][0]["effect"] = self._of(("NoSchedule", "NoExecute"))
         if self._is(0.5 if "shares" in self._themes else 0.02):
             names = ("memory", "speed")[: self._of((1, 1, 1, 1, 2))]
-            spec["capacity"] = {"requests": {name: self._amount() for name in names}}
+            spec["capacity"] = {"requests": {self._spelled(name, OWN): self._amount() for name in names}}
+            if self._is(0.02):
+                spec["capacity"]["requests"][f"{OWN}/memory"] = self._amount()
         return spec
 
     def _amount(self) -> str:

@@ -93,12 +93,18 @@ def allocator_of(one: Json) -> Allocator:
     claims = [convert(each, ResourceClaim) for each in one["claims"]]
     index = SliceIndex([convert(each, ResourceSlice) for each in one["slices"]], features)
     return Allocator(
-        features, claims, state_of(one["taken"]), classes.get, index, Selections(KnownPredicates(), features)
+        features,
+        claims,
+        state_of(one["taken"], joins_names=features.joins_names),
+        classes.get,
+        index,
+        Selections(KnownPredicates(), features),
     )
 
 
-def state_of(taken: list[Json]) -> AllocatedState:
+def state_of(taken: list[Json], *, joins_names: bool) -> AllocatedState:
     held = AllocatedDevices()
+    held.joins_names = joins_names
     for each in taken:
         result = convert(each, DeviceRequestAllocationResult)
         held.add(AllocationResult(DeviceAllocationResult((result,))))

@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 
 from tests.devices.building import (
-    BOTH,
+    ALL,
     DRIVER,
     OTHER,
     Json,
@@ -27,7 +27,7 @@ from tests.devices.problems import Explanation
 # --- counts and order -------------------------------------------------------------------------------------------------
 
 
-@BOTH
+@ALL
 def test_devices_come_in_the_order_of_drivers_pools_slices_and_lists(version: str) -> None:
     slices = (
         piece("s2", device("d1"), device("d0"), pool="q", count=2),
@@ -39,7 +39,7 @@ def test_devices_come_in_the_order_of_drivers_pools_slices_and_lists(version: st
     assert chosen(got) == [["r=d5", "r=d3", "r=d1", "r=d0", "r=d4"]]
 
 
-@BOTH
+@ALL
 def test_claims_and_requests_do_not_get_the_same_device(version: str) -> None:
     claims = [claim(wants("r0"), wants("r1")), claim(wants("r2"), name="c1")]
     devices = [device(f"d{number}") for number in range(4)]
@@ -51,7 +51,7 @@ def test_claims_and_requests_do_not_get_the_same_device(version: str) -> None:
     ]
 
 
-@BOTH
+@ALL
 def test_a_choice_that_leaves_too_little_is_undone(version: str) -> None:
     red = [{"cel": {"expression": 'device.attributes["a.example.com"].?color.orValue("") == "red"'}}]
     claims = [claim(wants("any"), wants("red", selectors=red))]
@@ -77,7 +77,7 @@ def test_more_devices_than_a_status_can_list_are_an_error() -> None:
     )
 
 
-@BOTH
+@ALL
 def test_an_alternative_that_would_be_too_many_is_skipped(version: str) -> None:
     devices = [device(f"d{number:02}") for number in range(40)]
     requests = (wants("r0", 30), first_of("r1", wants("much", 3), wants("little", 2)))
@@ -97,7 +97,7 @@ def test_three_claims_of_32_devices_need_no_stack() -> None:
 # --- all devices ------------------------------------------------------------------------------------------------------
 
 
-@BOTH
+@ALL
 def test_all_means_each_device_that_is_selected_used_or_not(version: str) -> None:
     slices = piece("s", device("d0"), device("d1"))
     assert chosen(answer([claim(wants_all())], slices, version=version)) == [["r=d0", "r=d1"]]
@@ -105,7 +105,7 @@ def test_all_means_each_device_that_is_selected_used_or_not(version: str) -> Non
     assert chosen(answer([claim(wants_all())], version=version)) is None
 
 
-@BOTH
+@ALL
 def test_all_is_an_error_while_any_pool_is_incomplete(version: str) -> None:
     got = answer([claim(wants_all())], piece("s", device("d"), count=2), version=version)
     assert (
@@ -114,7 +114,7 @@ def test_all_is_an_error_while_any_pool_is_incomplete(version: str) -> None:
     )
 
 
-@BOTH
+@ALL
 def test_all_that_cannot_go_together_is_an_error(version: str) -> None:
     claims = [claim(wants_all(), constraints=[{"matchAttribute": f"{DRIVER}/color"}])]
     got = answer(claims, piece("s", color("d0"), color("d1", "blue")), version=version)
@@ -125,12 +125,12 @@ def test_all_that_cannot_go_together_is_an_error(version: str) -> None:
 # --- pools ------------------------------------------------------------------------------------------------------------
 
 
-@BOTH
+@ALL
 def test_an_incomplete_pool_gives_nothing_and_is_no_error(version: str) -> None:
     assert chosen(answer([claim(wants())], piece("s", device("d"), count=2), version=version)) is None
 
 
-@BOTH
+@ALL
 def test_only_the_newest_generation_counts_wherever_it_is(version: str) -> None:
     old = piece("s0", device("old"))
     new = piece("s1", device("new"), generation=2)
@@ -142,7 +142,7 @@ def test_only_the_newest_generation_counts_wherever_it_is(version: str) -> None:
     assert chosen(answer([claim(wants())], half, elsewhere, version=version)) is None
 
 
-@BOTH
+@ALL
 def test_a_pool_with_a_name_twice_is_a_failure_of_the_node_if_nothing_else_does(version: str) -> None:
     twice = piece("s", device("d"), device("d"))
     got = answer([claim(wants())], twice, version=version)
@@ -159,7 +159,7 @@ HERE: Final[Json] = {
 }
 
 
-@BOTH
+@ALL
 @pytest.mark.parametrize(
     ("choice", "selector"),
     [
@@ -194,7 +194,7 @@ def test_a_slice_with_two_terms_is_refused() -> None:
 # --- constraints ------------------------------------------------------------------------------------------------------
 
 
-@BOTH
+@ALL
 def test_devices_match_in_an_attribute_or_are_not_taken(version: str) -> None:
     match = [{"matchAttribute": f"{DRIVER}/color"}]
     devices = (color("d0"), color("d1", "blue"), device("d2"), color("d3", {"int": 1}), color("d4", "blue"))
@@ -211,7 +211,7 @@ def test_all_devices_of_a_request_are_distinct_but_in_136_only_neighbours_are() 
     assert chosen(answer(claims, piece("s", *devices), version="1.36")) == [["r=d0", "r=d1", "r=d2"]]
 
 
-@BOTH
+@pytest.mark.parametrize("version", ["1.36", "1.37"])
 def test_an_attribute_of_an_unknown_type_may_be_the_only_one(version: str) -> None:
     lists = (color("d0", {"strings": ["red"]}), color("d1", {"strings": ["red"]}))
     for kind in ("matchAttribute", "distinctAttribute"):
@@ -222,7 +222,7 @@ def test_an_attribute_of_an_unknown_type_may_be_the_only_one(version: str) -> No
         assert chosen(answer(two, piece("s", *lists), version=version)) is None
 
 
-@BOTH
+@ALL
 def test_lists_match_where_they_meet_and_are_distinct_where_they_do_not(version: str) -> None:
     lists = (color("d0", {"strings": ["red", "blue"]}), color("d1", {"strings": ["blue"]}), color("d2", "green"))
 
@@ -255,7 +255,7 @@ def test_a_constraint_of_no_known_kind_is_an_error() -> None:
 # --- administrators, alternatives, taints, conditions -----------------------------------------------------------------
 
 
-@BOTH
+@ALL
 def test_administrators_get_used_devices_each_once_per_claim(version: str) -> None:
     admin = wants("r", 2, adminAccess=True)
     slices = piece("s", device("d0"), device("d1"))
@@ -269,7 +269,7 @@ def test_administrators_get_used_devices_each_once_per_claim(version: str) -> No
     assert got.error == "claim ns/c, request r: admin access is requested, but the feature is disabled"
 
 
-@BOTH
+@ALL
 def test_the_first_alternative_that_lets_all_others_have_theirs_wins(version: str) -> None:
     slices = piece("s", *(device(f"d{number}") for number in range(3)))
     choice = first_of("r0", wants("two", 2), wants("one", 1))
@@ -277,7 +277,7 @@ def test_the_first_alternative_that_lets_all_others_have_theirs_wins(version: st
     assert chosen(answer([claim(choice, wants("r1", 2))], slices, version=version)) == [["r0/one=d0", "r1=d1", "r1=d2"]]
 
 
-@BOTH
+@ALL
 @pytest.mark.parametrize(
     ("effect", "tolerations", "is_taken"),
     [
@@ -298,7 +298,7 @@ def test_taints_are_tolerated(effect: str, tolerations: list[Json], *, is_taken:
     assert chosen(off) == [["r=d"]]
 
 
-@BOTH
+@ALL
 def test_pools_with_devices_to_be_made_ready_come_last(version: str) -> None:
     waiting = piece("s0", device("d0", bindingConditions=["ready"], bindingFailureConditions=["failed"]), pool="a")
     slices = (waiting, piece("s1", device("d1"), pool="b"))

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.devices.building import (
-    BOTH,
+    ALL,
     DRIVER,
     OTHER,
     Json,
@@ -34,7 +34,7 @@ def counters(amount: str, **fields: Any) -> Json:
     return piece("zz", count=2, sharedCounters=sets, **fields)
 
 
-@BOTH
+@ALL
 def test_devices_share_counters(version: str) -> None:
     parts = piece("s", uses("d0", "3"), uses("d1", "2"), uses("d2", "1"), count=2)
     two = [claim(wants("r", 2))]
@@ -44,7 +44,7 @@ def test_devices_share_counters(version: str) -> None:
     assert chosen(off) is None
 
 
-@BOTH
+@ALL
 def test_a_device_that_counts_what_is_not_there_makes_its_pool_invalid(version: str) -> None:
     lost = {"counterSet": "c", "counters": {"cores": {"value": "1"}}}
     got = answer(
@@ -104,7 +104,7 @@ def consumed(got: Explanation) -> list[str] | None:
     return [each["consumedCapacity"]["memory"] for one in got.results for each in one["devices"]["results"]]
 
 
-@BOTH
+@ALL
 def test_requests_share_a_device_until_its_capacity_is_used_up(version: str) -> None:
     slices = piece("s", shared())
     assert consumed(answer([claim(asks("r0", "4"), asks("r1", "6"))], slices, version=version)) == ["4", "6"]
@@ -167,7 +167,7 @@ def test_amounts_that_cannot_be_computed_with_are_errors(amount: str, policy: Js
     assert got.error == f'claim ns/c, request r: checking capacity for device {DRIVER}/p/d: capacity "memory": {why}'
 
 
-@BOTH
+@ALL
 def test_a_capacity_that_no_device_has_is_not_found(version: str) -> None:
     claims = [claim(wants(capacity={"requests": {"cores": "1"}}))]
     assert chosen(answer(claims, piece("s", shared()), version=version)) is None
@@ -181,7 +181,7 @@ def test_all_means_devices_that_are_large_enough_but_in_136_those_with_so_much_l
     assert chosen(answer(claims, slices, taken=[share], version="1.36")) == [["r=d1"]]
 
 
-@BOTH
+@ALL
 def test_a_shared_device_costs_counters_once(version: str) -> None:
     parts = piece("s", uses("d", "3", allowMultipleAllocations=True), count=2)
     claims = [claim(wants("r0"), wants("r1"))]
@@ -191,7 +191,7 @@ def test_a_shared_device_costs_counters_once(version: str) -> None:
 # --- what is wrong with a claim ---------------------------------------------------------------------------------------
 
 
-@BOTH
+@ALL
 @pytest.mark.parametrize(
     ("request_", "without", "why"),
     [

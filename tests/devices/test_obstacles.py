@@ -26,7 +26,9 @@ def reported(one: Json) -> list[ClaimObstacles | None]:
     classes = {each["metadata"]["name"]: convert(each, DeviceClass) for each in one["classes"]}
     index = SliceIndex([convert(each, ResourceSlice) for each in one["slices"]], features)
     selections = Selections(KnownPredicates(), features)
-    obstacles = Obstacles(features, state_of(one["taken"]), classes.get, index, selections)
+    obstacles = Obstacles(
+        features, state_of(one["taken"], joins_names=features.joins_names), classes.get, index, selections
+    )
     claim = convert(one["claims"][0], ResourceClaim)
     found: list[ClaimObstacles | None] = []
     for node in one["nodes"]:

@@ -3,7 +3,7 @@
 pytest tests/e2e --server embedded
 pytest tests/e2e --server real
 pytest tests/e2e --server real --on-it-only                 without tests that bring servers of their own, or need none
-KUBERNETES_VERSION=1.37.1 pytest tests/e2e --server real     on another release (make e2e-versions: on each)
+KUBERNETES_VERSION=1.37.2 pytest tests/e2e --server real     on another release (make e2e-versions: on each)
 SCHEDULER=kube-scheduler pytest tests/e2e --server real      the suite itself, tried on the original
 """
 

@@ -74,6 +74,7 @@ FORMS: Final[Mapping[str, Form | tuple[str, ...]]] = {
     "LabelSelectorRequirement.operator": ("DoesNotExist", "In", "NotIn", "Exists"),
     "NodeSelectorRequirement.operator": ("DoesNotExist", "In", "NotIn", "Exists", "Gt", "Lt"),
     "parent_composite_pod_group_name": Form.NAME,
+    "workload_name": Form.NAME,
     "partition_type_attribute": Form.ATTRIBUTE,
     "pd_name": Form.FREE,
     "persistent_volume_name": Form.NAME,
@@ -617,7 +618,7 @@ def _counter_set(tree: Tree, words: Words) -> None:
 
 def _group_spec(tree: Tree, words: Words) -> None:
     if tree.get("parentCompositePodGroupName"):
-        tree["workloadRef"] = {"name": "workload", "templateName": "one"}
+        tree["workloadRef"] = {"workloadName": "workload", "templateName": "one"}
     if len(tree.get("disruptionMode", ())) > 1:
         del tree["disruptionMode"]["single"]
     if words.is_full:

@@ -29,6 +29,7 @@ SOURCES: dict[str, Tree] = {
     "iscsi": {"iqn": "i"},
     "persistentVolumeClaim": {"claimName": "c"},
     "portworxVolume": {"volumeID": "v"},
+    "projected": {"sources": [{"podCertificate": {"keyType": "MLDSA44"}}]},
     "rbd": {"image": "i"},
 }
 REQUESTS = {"cpu": "250m", "memory": "1Gi"}
@@ -114,7 +115,10 @@ def test_a_volume_that_may_constrain_placement_is_kept(source: str) -> None:
 
 def test_pods_of_one_template_have_equal_specs_although_each_has_a_token_of_its_own() -> None:
     def with_token(number: int) -> Pod:
-        token = {"name": f"kube-api-access-{number}", "projected": {"sources": []}}
+        token = {
+            "name": f"kube-api-access-{number}",
+            "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]},
+        }
         return transformed(make_pod(f"web-{number}", volumes=[token]))
 
     assert with_token(1).spec == with_token(2).spec

@@ -1,13 +1,15 @@
 """A hint wakes a parked pod when the change may help it, and only then."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from kscheduler.api.codec import convert
-from kscheduler.api.core import Pod
+from kscheduler.api.core import Node, Pod, PodStatus
 from kscheduler.api.meta import KubeObject
+from kscheduler.api.releases import BEHAVIOURS
 from kscheduler.config.plugin_args import NodeAffinityArgs, NodeResourcesFitArgs
 from kscheduler.framework.events import (
     ASSIGNED_POD_DELETE,
@@ -216,6 +218,58 @@ def test_a_node_without_an_ignored_resource_wakes_the_pod() -> None:
     waiting = requesting(requests={"cpu": "1", "example.com/gpu": "1"})
     assert queried(ignoring, NODE_ADD, waiting, None, node()) == [QueueingHint.QUEUE]
     assert queried(fit, NODE_ADD, waiting, None, node()) == [QueueingHint.SKIP]
+
+
+def nominated(node_name: str = "node-1", *, requests: dict[str, str], **spec: Any) -> Pod:
+    made = requesting(requests=requests, **spec)
+    return Pod(metadata=made.metadata, spec=made.spec, status=convert({"nominatedNodeName": node_name}, PodStatus))
+
+
+SMALL = {"cpu": "500m", "memory": "8Gi", "pods": "110"}
+OF_GROUP: dict[str, Any] = {"schedulingGroup": {"podGroupName": "g"}}
+LOST: dict[str, tuple[Any, Any, Any, bool]] = {
+    "its own node": (nominated(**ONE_CPU), node(), node(allocatable=SMALL), True),
+    "another node": (nominated("x", **ONE_CPU), node(), node(allocatable=SMALL), False),
+    "not nominated": (requesting(**ONE_CPU), node(), node(allocatable=SMALL), False),
+    "in a group": (nominated(**ONE_CPU, **OF_GROUP), node(), node(allocatable=SMALL), False),
+    "too small before": (
+        nominated(requests={"cpu": "5"}),
+        node(),
+        node(allocatable=SMALL),
+        False,
+    ),
+    "another resource has gone": (
+        nominated(requests={"cpu": "1", "example.com/gpu": "1"}),
+        node(allocatable={"cpu": "4", "pods": "110", "example.com/gpu": "1"}),
+        node(allocatable={"cpu": "4", "pods": "110"}),
+        False,
+    ),
+    "both have gone": (
+        nominated(requests={"cpu": "1", "example.com/gpu": "1"}),
+        node(allocatable={"cpu": "4", "pods": "110", "example.com/gpu": "1"}),
+        node(allocatable=SMALL),
+        True,
+    ),
+    "no room for pods": (
+        nominated(**ONE_CPU),
+        node(),
+        node(allocatable={"cpu": "4", "memory": "8Gi", "pods": "0"}),
+        False,
+    ),
+    "new": (nominated(**ONE_CPU), None, node(allocatable=SMALL), False),
+}
+
+
+@pytest.mark.parametrize(("waiting", "old", "new", "wakes"), LOST.values(), ids=LOST)
+def test_from_1_38_a_pod_wakes_whose_nominated_node_has_become_too_small(
+    waiting: Pod, old: Node | None, new: Node, wakes: bool
+) -> None:
+    """(1.38: Q3) Before, it waited for a node that can never hold it."""
+    for version in ("1.37", "1.38"):
+        plugin = NodeResourcesFit(None, replace(HANDLE, behaviours=BEHAVIOURS[version]))
+        event = NODE_ADD if old is None else node_update(ActionType.UPDATE_NODE_ALLOCATABLE)
+        expected = QueueingHint.QUEUE if wakes and version == "1.38" else QueueingHint.SKIP
+        assert queried(plugin, event, waiting, old, new) == [expected]
 
 
 def test_nobody_registers_an_event_that_cannot_help() -> None:

@@ -226,6 +226,31 @@ def test_a_change_of_a_pod(waiting: PodInfo, old: Pod | None, new: Pod | None, w
     assert hint(POD, waiting, old, new) is (QueueingHint.QUEUE if wakes else QueueingHint.SKIP)
 
 
+BLUE: Tree = {"namespaceSelector": {"matchLabels": {"team": "blue"}}}
+
+
+@pytest.mark.parametrize(
+    ("namespace", "wakes"), [("blue", True), ("red", False), ("unknown", True)], ids=["selected", "other", "unknown"]
+)
+def test_a_change_in_a_namespace_that_a_term_selects_by_its_labels(namespace: str, wakes: bool) -> None:
+    """(1.38: Q2) In kube-scheduler from 1.38 on: before, such pods waited for the flush. Here in every version."""
+    cache = cluster()
+    for name in ("default", "blue", "red"):
+        cache.counters.set_namespace(convert({"metadata": {"name": name, "labels": {"team": name}}}, Namespace))
+    hint = next(one.hint for one in plugin_of(cache).events_to_register() if one.event == POD)
+    assert hint is not None
+    expected = QueueingHint.QUEUE if wakes else QueueingHint.SKIP
+    there = make_pod("other", namespace=namespace, node="a-1", labels={"app": "web"})
+    avoids, seeks = (pod_info("waiting", affinity=kind(term(**BLUE))) for kind in (far, near))
+    assert hint(avoids, there, None) is expected
+    assert hint(seeks, None, there) is expected
+    assert hint(seeks, make_pod("other", namespace=namespace, node="a-1"), there) is expected
+    assert hint(pod_info("waiting", affinity=far(term("db", **BLUE))), there, None) is QueueingHint.SKIP
+    holder = make_pod("holder", node="a-1", affinity=far(term(**BLUE)))
+    assert hint(pod_info("waiting", namespace=namespace, labels={"app": "web"}), holder, None) is expected
+    assert hint(pod_info("waiting", namespace=namespace, labels={"app": "db"}), holder, None) is QueueingHint.SKIP
+
+
 REPELLED = pod_info("waiting", labels={"app": "repelled"})
 
 

@@ -8,12 +8,14 @@ from hypothesis import strategies as st
 
 from kscheduler.api.codec import convert
 from kscheduler.api.core import Node, Pod
+from kscheduler.api.releases import BEHAVIOURS
 from kscheduler.config.feature_gates import parse_feature_gates
 from kscheduler.config.loader import default_configuration
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import QueueingHint, Resource
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import Code
+from kscheduler.informers.transform import PodTransform
 from kscheduler.plugins.node_declared_features import NodeDeclaredFeatures, required_features
 from kscheduler.state.cache import Cache
 from tests.config.test_expansion import WITHOUT_DECLARED_FEATURES
@@ -59,8 +61,8 @@ def codes(cache: Cache, judged: PodInfo) -> list[int]:
     ids=lambda value: str(sorted(value) if isinstance(value, set) else value),  # alike in each process of a run
 )
 def test_which_features_a_pod_needs(spec: dict[str, Any], features: set[str]) -> None:
-    for knows in (False, True):
-        assert required_features(pod(**spec), knows_bind_mount_options=knows) == features
+    for behaviours in BEHAVIOURS.values():
+        assert required_features(pod(**spec), behaviours) == features
 
 
 @pytest.mark.parametrize("kind", ["containers", "initContainers"])
@@ -72,9 +74,46 @@ def test_options_of_bind_mounts_need_a_feature_from_1_37_on(kind: str) -> None:
     spec: dict[str, Any] = {kind: [{"name": "c", "volumeMounts": mounts}]}
     without: dict[str, Any] = {kind: [{"name": "c", "volumeMounts": [{**mounts[1], "bindMountOptions": []}]}]}
     one, none = pod(**spec), pod(**without)
-    assert required_features(one, knows_bind_mount_options=True) == {"VolumeBindMountOptions"}
-    assert required_features(one, knows_bind_mount_options=False) == set()
-    assert required_features(none, knows_bind_mount_options=True) == set()
+    assert required_features(one, BEHAVIOURS["1.37"]) == {"VolumeBindMountOptions"}
+    assert required_features(one, BEHAVIOURS["1.36"]) == set()
+    assert required_features(none, BEHAVIOURS["1.37"]) == set()
+
+
+def projected(*key_types: str) -> dict[str, Any]:
+    sources = [{"serviceAccountToken": {"path": "t"}}, *({"podCertificate": {"keyType": one}} for one in key_types)]
+    return {"volumes": [{"name": "v", "projected": {"sources": sources}}]}
+
+
+OCI = {"securityContext": {"seccompProfile": {"type": "OCI"}}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "features"),
+    [
+        (projected("MLDSA44"), {"PodCertificateMLDSA"}),
+        (projected("ED25519", "MLDSA65"), {"PodCertificateMLDSA"}),
+        (projected("MLDSA87"), {"PodCertificateMLDSA"}),
+        (projected("ED25519", "MLDSA88"), set()),
+        (projected(), set()),
+        (OCI, {"SecurityProfileOCI"}),
+        ({"securityContext": {"seccompProfile": {"type": "RuntimeDefault"}}}, set()),
+        ({"securityContext": {}}, set()),
+        ({"containers": [{"name": "c"}, {"name": "d", **OCI}]}, {"SecurityProfileOCI"}),
+        ({"initContainers": [{"name": "i", **OCI}]}, {"SecurityProfileOCI"}),
+        ({"ephemeralContainers": [{"name": "e", **OCI}]}, {"SecurityProfileOCI"}),
+        ({**projected("MLDSA44"), **OCI}, {"PodCertificateMLDSA", "SecurityProfileOCI"}),
+    ],
+    ids=str,
+)
+def test_from_1_38_keys_of_ml_dsa_and_profiles_from_images_need_a_feature(
+    spec: dict[str, Any], features: set[str]
+) -> None:
+    """(1.38: D12) Also of pods as they are stored, without what constrains no placement."""
+    stored = pod(**spec)
+    PodTransform()(stored)
+    for one in (pod(**spec), stored):
+        assert required_features(one, BEHAVIOURS["1.37"]) == set()
+        assert required_features(one, BEHAVIOURS["1.38"]) == features
 
 
 def test_only_nodes_that_declare_every_feature_will_do() -> None:

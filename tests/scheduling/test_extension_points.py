@@ -8,7 +8,7 @@ import pytest
 from kscheduler.api.releases import BEHAVIOURS, VERSION
 from kscheduler.config.defaults import default_plugins
 from kscheduler.config.errors import ConfigError
-from kscheduler.config.expansion import POINTS, expand
+from kscheduler.config.expansion import POINTS, expand, points_of
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.in_tree_plugins import DEFAULT_PLUGINS, IN_TREE_POINTS
 from kscheduler.config.other_projects import OTHER_PLUGINS, SCHEDULER_PLUGINS, advice
@@ -40,8 +40,8 @@ def test_the_table_has_every_in_tree_plugin_and_known_points() -> None:
 @pytest.mark.parametrize("plugin", IN_TREE, ids=lambda plugin: plugin.name)
 def test_what_is_built_takes_part_in_no_point_that_upstream_does_not_have(plugin: type) -> None:
     own = {point.key for point in Point if callable(getattr(plugin, point.method, None))}
-    newest = list(IN_TREE_POINTS.values())[-1]
-    assert own <= newest[plugin.name]  # type: ignore[attr-defined]  # each has one
+    name: str = plugin.name  # type: ignore[attr-defined]  # each has one
+    assert own <= frozenset[str]().union(*(points.get(name, ()) for points in IN_TREE_POINTS.values()))
 
 
 def test_a_plugin_of_another_version_does_not_exist() -> None:
@@ -57,8 +57,7 @@ def test_each_plugin_may_be_named_where_upstream_has_it(version: str, plugin: st
 @pytest.mark.parametrize("version", IN_TREE_POINTS)
 @pytest.mark.parametrize("plugin", sorted(IN_TREE_POINTS[VERSION]))
 def test_a_plugin_is_refused_where_upstream_does_not_have_it(version: str, plugin: str) -> None:
-    points = POINTS.keys() - IN_TREE_POINTS[version][plugin]
-    for point in sorted(points if BEHAVIOURS[version].has_pod_group_post_filter else points - {"podGroupPostFilter"}):
+    for point in sorted({*points_of(BEHAVIOURS[version])} - IN_TREE_POINTS[version][plugin]):
         with pytest.raises(ConfigError) as caught:
             build(at(point, plugin), version=version)
         label = f"{point[0].upper()}{point[1:]}Plugin"
@@ -69,7 +68,9 @@ def test_an_extension_point_of_another_version_is_an_unknown_field() -> None:
     for plugins in ({"podGroupPostFilter": {"enabled": [{"name": "DefaultPreemption"}]}}, {"podGroupPostFilter": None}):
         with pytest.raises(ConfigError) as caught:
             build([{"schedulerName": "x", "plugins": plugins}], version="1.36")
-        assert "profiles[0].plugins.podGroupPostFilter: unknown field (Kubernetes 1.37 has it" in str(caught.value)
+        assert "profiles[0].plugins.podGroupPostFilter: unknown field (Kubernetes 1.37 and 1.38 have it" in str(
+            caught.value
+        )
 
 
 def test_pod_groups_are_made_room_for_by_the_plugins_that_make_room_for_pods() -> None:
@@ -177,5 +178,5 @@ def test_the_advice_says_whose_a_plugin_is_and_how_one_is_registered() -> None:
     assert "scheduler-plugins" not in advice("Mine")
     assert advice("TaintTolerations") == "did you mean TaintToleration?"
     assert advice("prefercheap", ["PreferCheap"]) == "did you mean PreferCheap?"
-    assert advice("DeferredPodScheduling") == "Kubernetes 1.37 has it: see --emulated-version"
+    assert advice("DeferredPodScheduling") == "Kubernetes 1.37 and 1.38 have it: see --emulated-version"
     assert not SCHEDULER_PLUGINS & IN_TREE_POINTS[VERSION].keys()

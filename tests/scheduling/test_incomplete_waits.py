@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import structlog
 
 from kscheduler.aio.clock import VirtualClock
+from kscheduler.api.groups import COMPOSITE_POD_GROUPS
 from kscheduler.framework.cluster.pod_groups import GroupDefinition, GroupKey, why_incomplete
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS
@@ -36,7 +37,7 @@ def above(name: str) -> GroupKey:
 class World:
     def __init__(self) -> None:
         self.clock, self.pods = VirtualClock(), StoredPods()
-        self.table = PodGroupTable(kubernetes_apis(has_policy=False, has_composites=True))
+        self.table = PodGroupTable(kubernetes_apis(None, COMPOSITE_POD_GROUPS))
         policy = QueuePolicy(
             sort_key, lambda *_: SUCCESS, HintTable({}), BackoffPolicy(0.0, 0.0), lambda *_: None, groups=self.table
         )

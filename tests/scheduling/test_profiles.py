@@ -2,13 +2,14 @@
 
 import asyncio
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
 import pytest
 
 from kscheduler.aio.clock import VirtualClock
-from kscheduler.api.releases import VERSION
+from kscheduler.api.releases import BEHAVIOURS, VERSION
 from kscheduler.assembly import Ports, profiles_over
 from kscheduler.config.errors import ConfigError
 from kscheduler.config.feature_gates import FeatureGates
@@ -140,9 +141,13 @@ def test_each_profile_gates_its_own_pods_and_a_bug_gates_too() -> None:
     assert not policy.pre_enqueue(pod_info(schedulerName="z"), "").is_success
 
 
-def test_pre_enqueue_is_measured_under_the_profile_of_the_pod() -> None:
+@pytest.mark.parametrize(("by_status", "told"), [(False, "Success"), (True, "UnschedulableAndUnresolvable")])
+def test_pre_enqueue_is_measured_under_the_profile_of_the_pod(by_status: bool, told: str) -> None:
+    """(1.38: Q7) Until 1.37 as a success, whatever it says."""
     plugins = {"preEnqueue": {"enabled": [{"name": "Mine"}]}}
     profiles = build([{"schedulerName": "x", "plugins": plugins}, {"schedulerName": "y"}], ("Mine", _Gate))
+    behaviours = replace(BEHAVIOURS[VERSION], gates_are_measured_by_status=by_status)
+    profiles = {name: replace(profile, behaviours=behaviours) for name, profile in profiles.items()}
     measured: list[tuple[str, str, str, float]] = []
     policy = queue_policy(
         profiles,
@@ -153,7 +158,7 @@ def test_pre_enqueue_is_measured_under_the_profile_of_the_pod() -> None:
     )
     assert not policy.pre_enqueue(pod_info(schedulerName="x"), "").is_success
     assert policy.pre_enqueue(pod_info(schedulerName="y"), "").is_success
-    assert measured == [("PreEnqueue", "Success", "x", 2.0), ("PreEnqueue", "Success", "y", 2.0)]
+    assert measured == [("PreEnqueue", told, "x", 2.0), ("PreEnqueue", "Success", "y", 2.0)]
 
 
 class _OtherGate(Plugin):

@@ -3,19 +3,21 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kscheduler.api.kinds import DEVICE_TAINT_RULES
-from kscheduler.api.machinery.resources import served_kinds
+from kscheduler.api.machinery.resources import POD_GROUPS, served_kinds
 from kscheduler.api.releases import followed
 from kscheduler.assembly.configured import ConfigurationReader
 from kscheduler.config.errors import ConfigError, Problem
 from kscheduler.config.feature_gates import parse_feature_gates
 from kscheduler.embedded.apiserver import EmbeddedAPIServer, discovery
 from kscheduler.embedded.apiserver.faults import InjectedFault
+from kscheduler.framework.cluster.pod_groups import GroupKey
 from kscheduler.server.serving import HTTPServing
 from kscheduler.service import ConfigSource, followed_version
 from kscheduler.service.options import Options, ReadUnder
@@ -45,8 +47,9 @@ def reading(gates: str = "") -> ReadUnder:
         ("v1.29.0", "1.36"),
         ("v1.36.3", "1.36"),
         ("v1.37.1-eks-4", "1.37"),
-        ("v1.38.0", "1.37"),
-        ("v2.0.0", "1.37"),
+        ("v1.38.0-beta.0", "1.38"),
+        ("v1.39.0", "1.38"),
+        ("v2.0.0", "1.38"),
         ("unknown", None),
         ("", None),
     ],
@@ -265,3 +268,49 @@ async def test_querying_tries_a_refused_version_again(tmp_path: Path) -> None:
             app.reloader.ask()
             await log.until("version_followed")
             assert app.followed_version.in_force == "1.37"
+
+
+GROUPS = "GenericWorkload=true"
+TREES = f"{GROUPS},TopologyAwareWorkloadScheduling=true,CompositePodGroup=true"
+
+
+@asynccontextmanager
+async def cluster_with_groups(gates: str) -> AsyncIterator[App]:
+    """Of 1.37, with a group that must not preempt."""
+    config = replace(alone(), gates=parse_feature_gates(gates, version="1.37"))
+    kinds = served_kinds("1.37", lambda gate: f"{gate}=true" in gates)
+    async with EmbeddedAPIServer(seed=1, kinds=kinds) as server:
+        spec = {"schedulingPolicy": {"gang": {"minCount": 2}}, "preemptionPolicy": "Never"}
+        reference = {"workloadRef": {"workloadName": "w", "templateName": "t"}}
+        group = {"metadata": {"name": "g"}, "spec": {**spec, **reference}}
+        server.registry.create(POD_GROUPS, "default", group)
+        options = Options(config, serving=HTTPServing.plain_on_loopback(), read_under=reading(gates))
+        async with running(server, options) as (app, _, _):
+            yield app
+
+
+async def test_groups_are_read_again_under_another_version() -> None:
+    key = GroupKey("scheduling.k8s.io", "default", "g")
+    with log_at(0) as log:
+        async with cluster_with_groups(GROUPS) as app:
+            await log.until("scheduling")
+            table = app.parts.assembly.cache.pod_groups
+            before = table.definition(key)
+            assert before is not None
+            assert before.preemption_policy == "", "without a gate of its own"
+            app.parts.server_version.learn("v1.38.0")
+            await log.until("version_followed")
+            after = table.definition(key)
+            assert after is not None
+            assert after.preemption_policy == "Never"
+
+
+async def test_a_version_that_reads_other_kinds_of_groups_needs_a_restart() -> None:
+    with log_at(0) as log:
+        async with cluster_with_groups(TREES) as app:
+            await log.until("scheduling")
+            app.parts.server_version.learn("v1.38.0")
+            line = await log.until("version_not_followed")
+            assert app.followed_version.in_force == "1.37"
+    assert "needs a restart with --emulated-version 1.38: this process does not watch" in line["reason"]
+    assert "compositepodgroups.v1beta1.scheduling.k8s.io" in line["reason"]

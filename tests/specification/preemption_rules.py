@@ -9,6 +9,7 @@ import msgspec
 
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.policy import PodDisruptionBudget
+from kscheduler.api.releases import BEHAVIOURS, VERSION, Behaviours
 from kscheduler.config.plugin_args import NodeResourcesFitArgs
 from tests.specification import pod_affinity, rules
 from tests.specification.rules import LoggedFailure, Place
@@ -16,6 +17,8 @@ from tests.specification.spread import rules as spread_rules
 
 HELPLESS = "Preemption is not helpful for scheduling"
 NO_LISTENER = "No preemption victims found for incoming pod"
+# Of Go's nanoseconds, in the year 2262.
+LAST_MOMENT = (2**63 - 1) / 1e9
 FIT = rules.node_resources_fit(NodeResourcesFitArgs())
 
 
@@ -28,6 +31,7 @@ class World:
     nominated: tuple[Pod, ...] = ()
     """Pending pods whose status names a node."""
     budgets: tuple[PodDisruptionBudget, ...] = ()
+    behaviours: Behaviours = BEHAVIOURS[VERSION]
 
     def on(self, name: str) -> list[Pod]:
         return [pod for pod in self.pods if pod.spec.node_name == name]
@@ -54,7 +58,7 @@ def priority(pod: Pod) -> int:
 
 def started(pod: Pod) -> float:
     text = pod.status.start_time
-    return datetime.fromisoformat(text).timestamp() if text else float("inf")
+    return datetime.fromisoformat(text).timestamp() if text else LAST_MOMENT
 
 
 def importance(pod: Pod) -> tuple[int, float, str]:
@@ -72,7 +76,8 @@ def verdict(pod: Pod, name: str, world: World) -> LoggedFailure:
         found = rule(pod, place)
         if found is not None:
             return found
-    constraints = spread_rules.wanted(pod, "DoNotSchedule", (), spread_rules.Workloads())
+    counts_all = world.behaviours.empty_selectors_count_all_pods
+    constraints = spread_rules.wanted(pod, "DoNotSchedule", (), spread_rules.Workloads(), counts_all=counts_all)
     if constraints:
         places = {at: Place(node, tuple(world.on(one))) for at, (one, node) in enumerate(world.nodes.items())}
         found = spread_rules.verdicts(pod, constraints, places, {})[list(world.nodes).index(name)]
@@ -105,7 +110,7 @@ def outcome(pod: Pod, name: str, world: World) -> Outcome | LoggedFailure:
     objection = verdict_beside_nominated(pod, name, kept)
     if objection is not None:
         return objection
-    broken = breaking(lower, world.budgets)
+    broken = breaking(lower, world.budgets, world.behaviours)
     victims = []
     for one in (*broken, *(one for one in lower if one not in broken)):
         if verdict_beside_nominated(pod, name, kept.with_pod(one)) is None:
@@ -115,22 +120,30 @@ def outcome(pod: Pod, name: str, world: World) -> Outcome | LoggedFailure:
     return Outcome(tuple(sorted(victims, key=importance)), sum(one in broken for one in victims))
 
 
-def breaking(pods: Sequence[Pod], budgets: Sequence[PodDisruptionBudget]) -> list[Pod]:
+def breaking(
+    pods: Sequence[Pod], budgets: Sequence[PodDisruptionBudget], behaviours: Behaviours = BEHAVIOURS[VERSION]
+) -> list[Pod]:
     """Those who find a budget of theirs spent; who comes earlier has taken from it."""
     left = {id(budget): budget.status.disruptions_allowed for budget in budgets}
-    broken = []
+    broken: list[Pod] = []
     for pod in pods:
-        its = [one for one in budgets if protects(one, pod)]
-        for budget in its:
+        for budget in budgets:
+            if not protects(budget, pod, by_selector_alone=behaviours.budgets_match_by_selector_alone):
+                continue
             left[id(budget)] -= 1
-        if any(left[id(budget)] < 0 for budget in its):
-            broken.append(pod)
+            if left[id(budget)] < 0 and pod not in broken:
+                broken.append(pod)
+            if pod in broken and behaviours.budgets_stop_at_the_first_broken:
+                break
     return broken
 
 
-def protects(budget: PodDisruptionBudget, pod: Pod) -> bool:
+def protects(budget: PodDisruptionBudget, pod: Pod, *, by_selector_alone: bool) -> bool:
+    """`by_selector_alone`: an empty selector selects all pods, and a pod needs no labels."""
     selector = budget.spec.selector
-    if selector is None or not (selector.match_labels or selector.match_expressions) or not pod.metadata.labels:
+    if selector is None:
+        return False
+    if not by_selector_alone and not ((selector.match_labels or selector.match_expressions) and pod.metadata.labels):
         return False
     if budget.metadata.namespace != pod.metadata.namespace or pod.metadata.name in budget.status.disrupted_pods:
         return False

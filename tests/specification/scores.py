@@ -11,7 +11,7 @@ from kscheduler.config.plugin_args import (
     NodeResourcesFitArgs,
     ScoringStrategy,
 )
-from tests.specification.requests_by_hand import allocatable_of, request_of, requested_on
+from tests.specification.requests_by_hand import SUPPORTED_FOR_WHOLE_PODS, allocatable_of, request_of, requested_on
 from tests.specification.rules import SCALARS, Place, term_matches, tolerated
 
 Score = Callable[[Pod, Place], int]
@@ -81,7 +81,8 @@ def no_devices(_node: Node, _resource: str) -> tuple[int, int]:
     return 0, 0
 
 
-def node_resources_fit(args: NodeResourcesFitArgs, devices: Devices = no_devices) -> Score:
+def node_resources_fit(args: NodeResourcesFitArgs, devices: Devices = no_devices, *, pod_level: bool = False) -> Score:
+    """`pod_level`: pod-level requests of the pod count, as from 1.38 on."""
     strategy = args.scoring_strategy
     assert strategy is not None
 
@@ -91,7 +92,9 @@ def node_resources_fit(args: NodeResourcesFitArgs, devices: Devices = no_devices
             resource, weight = spec.name, spec.weight or 1
             presume = resource in ("cpu", "memory")
             capacity = allocatable_of(place.node, resource)
-            request = request_of(pod, resource, presume=presume, pod_level=False)
+            whole = pod.spec.resources.requests if pod.spec.resources is not None and pod_level else {}
+            is_whole = resource in whole and resource in SUPPORTED_FOR_WHOLE_PODS
+            request = request_of(pod, resource, presume=presume, pod_level=is_whole)
             there = requested_on(place.pods, resource, presume=presume)
             if capacity == 0:
                 capacity, there = devices(place.node, resource)

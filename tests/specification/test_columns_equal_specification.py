@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from kscheduler.api.core import Pod, PodSpec
 from kscheduler.api.meta import ObjectMeta
+from kscheduler.api.releases import BEHAVIOURS
 from kscheduler.config.plugin_args import (
     NodeAffinityArgs,
     NodeResourcesBalancedAllocationArgs,
@@ -139,13 +140,19 @@ def test_filters_that_take_no_arguments(
 
 
 @examples
-@given(st.data(), clusters(), judged_pods, fit_args(), random_picks)
-def test_resources_fit(data: st.DataObject, cluster: Cluster, pod: Pod, args: NodeResourcesFitArgs, pick: int) -> None:
-    plugin = NodeResourcesFit(args, HANDLE)
+@given(st.data(), clusters(), judged_pods, fit_args(), random_picks, st.booleans())
+def test_resources_fit(
+    data: st.DataObject, cluster: Cluster, pod: Pod, args: NodeResourcesFitArgs, pick: int, pod_level: bool
+) -> None:
+    behaviours = replace(HANDLE.behaviours, scores_pod_level_requests=pod_level)
+    plugin = NodeResourcesFit(args, replace(HANDLE, behaviours=behaviours))
+    if pod_level:
+        pod = Pod(metadata=pod.metadata, spec=pod.spec)  # the specification knows resizes as 1.36 counts them
     for _ in through_changes(data, cluster):
         rows = some_rows(cluster, pick)
         assert_filters_equal(plugin, rules.node_resources_fit(args), cluster, pod, rows)
-        points = assert_scores_equal(plugin, scores.node_resources_fit(args), cluster, pod, rows)
+        specified = scores.node_resources_fit(args, pod_level=pod_level)
+        points = assert_scores_equal(plugin, specified, cluster, pod, rows)
         assert all(0 <= one <= 100 for one in points)
         cases.judged("columns")
 
@@ -232,7 +239,7 @@ def test_equal_signatures_mean_equal_codes_and_points(
     rows = cluster.cache.nodes.rows()
     plugins: list[Any] = [
         *(plugin(None, HANDLE) for plugin in (NodeUnschedulable, NodeName, TaintToleration, NodeAffinity, NodePorts)),
-        NodeResourcesFit(args, HANDLE),
+        *(NodeResourcesFit(args, replace(HANDLE, behaviours=each)) for each in BEHAVIOURS.values()),
         NodeResourcesBalancedAllocation(balanced, HANDLE),
         ImageLocality(None, HANDLE),
     ]

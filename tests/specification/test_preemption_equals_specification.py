@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from kscheduler.api.codec import convert
 from kscheduler.api.core import Namespace, Node, Pod
 from kscheduler.api.policy import PodDisruptionBudget
+from kscheduler.api.releases import BEHAVIOURS
 from kscheduler.assembly import profiles_over
+from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.loader import default_configuration
 from kscheduler.framework.cluster.preemption import PreemptionSearch
 from kscheduler.framework.pods.pod_info import PodInfo
@@ -29,6 +31,7 @@ examples = cases.examples("preemption")
 NAMES = [f"node-{number}" for number in range(6)]
 TIMES = [None, "2026-01-01T00:00:00Z", "2026-01-01T00:00:01Z", "2026-02-01T00:00:00Z"]
 WEB = {"matchLabels": {"app": "web"}}
+NOT_DB = {"matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["db"]}]}
 amounts = st.dictionaries(
     st.sampled_from(["cpu", "memory", "example.com/gpu"]),
     st.sampled_from(["1", "1", "2", "3", str(2**62), str(2**63 - 1)]),
@@ -75,16 +78,17 @@ def near_web(key: str) -> Tree:
 
 keys = st.sampled_from(["zone", "host"])
 spreads = st.builds(
-    lambda key, skew, least: {
+    lambda key, skew, least, selector: {
         "maxSkew": skew,
         "topologyKey": key,
         "whenUnsatisfiable": "DoNotSchedule",
-        "labelSelector": WEB,
+        "labelSelector": selector,
         **({"minDomains": least} if least else {}),
     },
     keys,
     st.integers(1, 2),
     st.sampled_from([0, 0, 2, 4]),
+    st.sampled_from([WEB, WEB, WEB, {}]),
 )
 
 
@@ -102,7 +106,9 @@ def worlds(draw: st.DrawFn) -> World:
         for number in range(draw(st.integers(0, 2)))
     ]
     budgets = [draw(disruption_budgets(f"budget-{number}")) for number in range(draw(st.integers(0, 2)))]
-    return World({name: draw(nodes(name)) for name in names}, tuple(placed), tuple(expected), tuple(budgets))
+    behaviours = draw(st.sampled_from(list(BEHAVIOURS.values())))
+    there = {name: draw(nodes(name)) for name in names}
+    return World(there, tuple(placed), tuple(expected), tuple(budgets), behaviours)
 
 
 def _shares_a_port(pod: Pod, placed: list[Pod]) -> bool:
@@ -113,7 +119,7 @@ def _shares_a_port(pod: Pod, placed: list[Pod]) -> bool:
 
 @st.composite
 def disruption_budgets(draw: st.DrawFn, name: str) -> PodDisruptionBudget:
-    selector = draw(st.sampled_from([None, {}, WEB, {"matchLabels": {"tier": "a"}}]))
+    selector = draw(st.sampled_from([None, {}, WEB, {"matchLabels": {"tier": "a"}}, NOT_DB]))
     status = {
         "disruptionsAllowed": draw(st.integers(0, 2)),
         "disruptedPods": draw(st.sampled_from([{}, {"pod-0": "2026-01-01T00:00:00Z"}])),
@@ -142,7 +148,8 @@ def preemptors(draw: st.DrawFn) -> Pod:
 
 
 def cluster_of(world: World) -> tuple[Cache, Profile]:
-    cache = Cache()
+    gates = FeatureGates(version=world.behaviours.version)
+    cache = Cache(gates.behaviours)
     cache.counters.set_namespace(convert({"metadata": {"name": "default"}}, Namespace))
     for node in world.nodes.values():
         cache.add_node(node)
@@ -151,7 +158,7 @@ def cluster_of(world: World) -> tuple[Cache, Profile]:
     for pod in world.nominated:
         cache.nominator.add(PodInfo(pod))
     ports = scenario_ports(ClusterObjects(poddisruptionbudgets=world.budgets))
-    return cache, profiles_over(cache, default_configuration("kscheduler"), registry(), ports)["kscheduler"]
+    return cache, profiles_over(cache, default_configuration("kscheduler", gates), registry(), ports)["kscheduler"]
 
 
 @examples
@@ -202,7 +209,8 @@ def agree(world: World, pod: Pod, cache: Cache, profile: Profile) -> None:
     search = record.state.find(PreemptionSearch)
     if search is None:
         assert not found
-        assert record.post_filter_message == f"no new claims to deallocate, preemption: {message}"
+        nothing = "no new claims to deallocate, " if world.behaviours.names_claims_to_deallocate else ""
+        assert record.post_filter_message == f"{nothing}preemption: {message}"
         assert record.nominated_node_name == ""
     else:
         decided = {one.node_name: one for one in search.candidates()}

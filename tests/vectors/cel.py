@@ -103,7 +103,7 @@ def main() -> int:
     arguments = parser.parse_args()
     equal = total = 0
     for path in arguments.files:
-        version = "1.37" if "1.37" in str(path) else "1.36"
+        version = next((each for each in ("1.38", "1.37") if each in path.name), "1.36")
         devices, cases = read(path)
         judge = ShadowEvaluator(version, devices)
         for case in cases:

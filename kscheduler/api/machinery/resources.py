@@ -37,6 +37,8 @@ class ServedResource:
     """The key of the collection that holds the objects, if it belongs to another resource."""
     since: str = ""
     """The first release that serves it, if it is later than the followed one: `1.37`."""
+    until: str = ""
+    """The last release that serves it; empty: the newest does."""
     gate: str = ""
     """The feature gate that it needs."""
     is_plain: bool = False
@@ -287,6 +289,15 @@ LATER = (
         "CompositePodGroup",
         subresources=_STATUS,
         since="1.37",
+        until="1.37",
+        gate="CompositePodGroup",
+    ),
+    _namespaced(
+        "scheduling.k8s.io/v1beta1",
+        "compositepodgroups",
+        "CompositePodGroup",
+        subresources=_STATUS,
+        since="1.38",
         gate="CompositePodGroup",
     ),
 )
@@ -340,7 +351,7 @@ PRIORITY_CLASSES = BY_KEY["priorityclasses.scheduling.k8s.io"]
 DEVICE_CLASSES = BY_KEY["deviceclasses.resource.k8s.io"]
 DEVICE_TAINT_RULES = BY_KEY["devicetaintrules.resource.k8s.io"]
 POD_GROUPS = BY_KEY["podgroups.scheduling.k8s.io"]
-COMPOSITE_POD_GROUPS = BY_KEY["compositepodgroups.scheduling.k8s.io"]
+COMPOSITE_POD_GROUPS = tuple(each for each in LATER if each.kind == "CompositePodGroup")
 RESOURCE_CLAIMS = BY_KEY["resourceclaims.resource.k8s.io"]
 RESOURCE_CLAIM_TEMPLATES = BY_KEY["resourceclaimtemplates.resource.k8s.io"]
 RESOURCE_SLICES = BY_KEY["resourceslices.resource.k8s.io"]
@@ -388,7 +399,12 @@ USUAL = ServedKinds()
 def served_kinds(version: str, is_enabled: Callable[[str], bool]) -> ServedKinds:
     """The kinds of a server like this version (`1.37`), where `is_enabled` knows the feature gates by their names."""
     number = _as_numbers(version)
-    later = tuple(r for r in LATER if _as_numbers(r.since) <= number and (not r.gate or is_enabled(r.gate)))
+    later = tuple(
+        each
+        for each in LATER
+        if _as_numbers(each.since) <= number <= _as_numbers(each.until or version)
+        and (not each.gate or is_enabled(each.gate))
+    )
     release = RELEASE if version == VERSION else f"v{version}.0"
     return ServedKinds(release, (*RESOURCES, *OTHER_VERSIONS, *later), is_enabled("TaintTolerationComparisonOperators"))
 

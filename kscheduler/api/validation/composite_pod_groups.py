@@ -1,4 +1,4 @@
-"""Rules of composite pod groups: scheduling.k8s.io/v1alpha3 of 1.37, with the gate CompositePodGroup.
+"""Rules of composite pod groups: scheduling.k8s.io/v1alpha3 of 1.37, v1beta1 of 1.38, with the gate CompositePodGroup.
 
 Templates of composite groups in a Workload have the same rules, and some of their own about the tree that they make.
 """
@@ -44,13 +44,20 @@ def validate_composite(group: Object) -> Causes:
 
 
 def validate_composite_update(old: Object, new: Object) -> Causes:
-    """Nothing of a composite group changes but its metadata and status."""
+    """Nothing of a composite group changes but its metadata and status, and in v1beta1 the minimum of a gang."""
     before, after = old.get("spec") or {}, new.get("spec") or {}
+    if (new.get("apiVersion") or "").endswith("/v1beta1"):
+        before, after = _without_minimum(before), _without_minimum(after)
     return [
         rules.bad_value(f"spec.{name}", after.get(name), IMMUTABLE)
         for name in _FIELDS
         if before.get(name) != after.get(name)
     ]
+
+
+def _without_minimum(spec: Object) -> Object:
+    policy = spec.get("schedulingPolicy") or {}
+    return {**spec, "schedulingPolicy": {**policy, "gang": {}}} if policy.get("gang") is not None else spec
 
 
 def validate_composite_templates(templates: list[Object]) -> Causes:

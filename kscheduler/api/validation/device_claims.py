@@ -28,23 +28,23 @@ _LONGEST_DATA = 10 * 1024
 Names = dict[str, set[str]]
 
 
-def validate_claim(claim: Object) -> Causes:
-    """All violated rules of a new claim."""
-    return _spec(claim.get("spec") or {}, "spec")
+def validate_claim(claim: Object, *, is_strict: bool = False) -> Causes:
+    """All violated rules of a new claim. `is_strict`: as servers of 1.38 look at names, amounts and selectors."""
+    return _spec(claim.get("spec") or {}, "spec", is_strict=is_strict)
 
 
-def validate_template(template: Object) -> Causes:
-    """All violated rules of a new template."""
+def validate_template(template: Object, *, is_strict: bool = False) -> Causes:
+    """All violated rules of a new template. `is_strict`: as for a claim."""
     spec = template.get("spec") or {}
     metadata = spec.get("metadata") or {}
     causes = rules.labels("spec.metadata.labels", metadata.get("labels") or {})
-    return causes + _spec(spec.get("spec") or {}, "spec.spec")
+    return causes + _spec(spec.get("spec") or {}, "spec.spec", is_strict=is_strict)
 
 
-def validate_class(value: Object) -> Causes:
-    """All violated rules of a class."""
+def validate_class(value: Object, *, is_strict: bool = False) -> Causes:
+    """All violated rules of a class. `is_strict`: its selectors are of 1.38."""
     spec = value.get("spec") or {}
-    causes = parts.selectors(spec.get("selectors"), "spec.selectors")
+    causes = parts.selectors(spec.get("selectors"), "spec.selectors", is_strict=is_strict)
     causes += parts.each(spec.get("config"), "spec.config", parts.MAX_CONFIGS, parts.configuration)
     name = spec.get("extendedResourceName")
     if name is not None and (rules.wrong_with_name(name) or not is_extended(name)):
@@ -53,8 +53,8 @@ def validate_class(value: Object) -> Causes:
     return causes
 
 
-def validate_status(old: Object, new: Object) -> Causes:
-    """All violated rules of a change of a claim's status."""
+def validate_status(old: Object, new: Object, *, is_strict: bool = False) -> Causes:
+    """All violated rules of a change of a claim's status. `is_strict`: as for a new claim."""
     before, after = old.get("status") or {}, new.get("status") or {}
     causes = parts.each_once(
         after.get("reservedFor"), "status.reservedFor", _MAX_CONSUMERS, _consumer, lambda one: one.get("uid") or ""
@@ -69,7 +69,7 @@ def validate_status(old: Object, new: Object) -> Causes:
         if allocation != before["allocation"]:
             causes.append(rules.bad_value("status.allocation", allocation, "field is immutable"))
     elif allocation is not None:
-        causes += _allocation(allocation, "status.allocation", names)
+        causes += _allocation(allocation, "status.allocation", names, is_strict=is_strict)
     return causes
 
 
@@ -86,17 +86,20 @@ def _reservation(before: Object, after: Object, *, is_going: bool) -> Causes:
     return []
 
 
-def _spec(spec: Object, path: str) -> Causes:
+def _spec(spec: Object, path: str, *, is_strict: bool) -> Causes:
     devices = spec.get("devices") or {}
     names, where = _names(devices), f"{path}.devices"
 
+    def request(value: Object, at: str) -> Causes:
+        return _request(value, at, is_strict=is_strict)
+
     def constraint(value: Object, at: str) -> Causes:
-        return _constraint(value, at, names)
+        return _constraint(value, at, names, is_strict=is_strict)
 
     def config(value: Object, at: str) -> Causes:
         return _references(value, at, names) + parts.configuration(value, at)
 
-    causes = parts.each_once(devices.get("requests"), f"{where}.requests", parts.MAX_REQUESTS, _request, _name)
+    causes = parts.each_once(devices.get("requests"), f"{where}.requests", parts.MAX_REQUESTS, request, _name)
     causes += parts.each(devices.get("constraints"), f"{where}.constraints", _MAX_CONSTRAINTS, constraint)
     return causes + parts.each(devices.get("config"), f"{where}.config", parts.MAX_CONFIGS, config)
 
@@ -110,29 +113,33 @@ def _names(devices: Object) -> Names:
     return {_name(one): {_name(sub) for sub in one.get("firstAvailable") or ()} for one in requests}
 
 
-def _request(request: Object, path: str) -> Causes:
+def _request(request: Object, path: str, *, is_strict: bool) -> Causes:
     name, alternatives, exactly = _name(request), request.get("firstAvailable"), request.get("exactly")
     causes = rules.dns_label(f"{path}.name", name) if name else [rules.required(f"{path}.name")]
     if alternatives and exactly is not None:
         return [*causes, rules.bad_value(path, None, f"{_ONE_FORM}, but multiple fields are set")]
     if alternatives:
-        return causes + parts.each_once(alternatives, f"{path}.firstAvailable", _MAX_ALTERNATIVES, _subrequest, _name)
+
+        def subrequest(value: Object, at: str) -> Causes:
+            return _subrequest(value, at, is_strict=is_strict)
+
+        return causes + parts.each_once(alternatives, f"{path}.firstAvailable", _MAX_ALTERNATIVES, subrequest, _name)
     if exactly is None:
         return [*causes, rules.required(path, _ONE_FORM)]
-    return causes + _wanted(exactly, f"{path}.exactly")
+    return causes + _wanted(exactly, f"{path}.exactly", is_strict=is_strict)
 
 
-def _subrequest(request: Object, path: str) -> Causes:
+def _subrequest(request: Object, path: str, *, is_strict: bool) -> Causes:
     name = _name(request)
     causes = rules.dns_label(f"{path}.name", name) if name else [rules.required(f"{path}.name")]
-    return causes + _wanted(request, path)
+    return causes + _wanted(request, path, is_strict=is_strict)
 
 
-def _wanted(request: Object, path: str) -> Causes:
+def _wanted(request: Object, path: str, *, is_strict: bool) -> Causes:
     name, mode, count = request.get("deviceClassName"), request.get("allocationMode"), request.get("count") or 0
     where = f"{path}.deviceClassName"
     causes = rules.subdomain(where, name) if name else [rules.required(where)]
-    causes += parts.selectors(request.get("selectors"), f"{path}.selectors")
+    causes += parts.selectors(request.get("selectors"), f"{path}.selectors", is_strict=is_strict)
     if mode == "All" and count:
         reason = "must not be specified when allocationMode is 'All'"
         causes.append(rules.bad_value(f"{path}.count", count, reason))
@@ -140,16 +147,17 @@ def _wanted(request: Object, path: str) -> Causes:
         causes.append(rules.bad_value(f"{path}.count", count, "must be greater than zero"))
     elif mode not in _MODES:
         causes.append(rules.unsupported(f"{path}.allocationMode", mode or "", _MODES))
-    return causes + parts.each(
-        request.get("tolerations"), f"{path}.tolerations", parts.MAX_TOLERATIONS, parts.toleration
-    )
+    causes += parts.each(request.get("tolerations"), f"{path}.tolerations", parts.MAX_TOLERATIONS, parts.toleration)
+    if is_strict:
+        causes += parts.amounts((request.get("capacity") or {}).get("requests"), f"{path}.capacity.requests")
+    return causes
 
 
-def _constraint(constraint: Object, path: str, names: Names) -> Causes:
+def _constraint(constraint: Object, path: str, names: Names, *, is_strict: bool) -> Causes:
     causes = _references(constraint, path, names)
     for field in ("matchAttribute", "distinctAttribute"):
         if constraint.get(field) is not None:
-            return causes + parts.full_name(constraint[field], f"{path}.{field}")
+            return causes + parts.full_name(constraint[field], f"{path}.{field}", is_strict=is_strict)
     reason = 'exactly one of "matchAttribute" or "distinctAttribute" is required, but multiple fields are set'
     return [*causes, rules.required(path, reason)]
 
@@ -174,11 +182,11 @@ def _consumer(consumer: Object, path: str) -> Causes:
     return [rules.required(f"{path}.{name}") for name in ("resource", "name", "uid") if not consumer.get(name)]
 
 
-def _allocation(allocation: Object, path: str, names: Names) -> Causes:
+def _allocation(allocation: Object, path: str, names: Names, *, is_strict: bool) -> Causes:
     devices = allocation.get("devices") or {}
 
     def result(value: Object, at: str) -> Causes:
-        return _result(value, at, names)
+        return _result(value, at, names, is_strict=is_strict)
 
     def config(value: Object, at: str) -> Causes:
         source, where = value.get("source"), f"{at}.source"
@@ -192,12 +200,14 @@ def _allocation(allocation: Object, path: str, names: Names) -> Causes:
     return causes
 
 
-def _result(result: Object, path: str, names: Names) -> Causes:
+def _result(result: Object, path: str, names: Names, *, is_strict: bool) -> Causes:
     causes = _reference(result.get("request") or "", f"{path}.request", names)
     causes += _device_name(result, path)
     causes += parts.binding_conditions(result, path)
     for place, toleration in enumerate(result.get("tolerations") or ()):
         causes += parts.toleration(toleration, f"{path}.tolerations[{place}]")
+    if is_strict:
+        causes += parts.amounts(result.get("consumedCapacity"), f"{path}.consumedCapacity")
     return causes + _share(result, path)
 
 

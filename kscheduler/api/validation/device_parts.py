@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
+from kscheduler.api import quantity
 from kscheduler.api.machinery import field_rules as rules
 from kscheduler.api.machinery.api_errors import FieldCause, Object
 from kscheduler.api.releases import VERSION
@@ -24,6 +25,7 @@ _LONGEST_PARAMETERS = 10 * 1024
 _MAX_CONDITIONS = 4
 MAX_SELECTORS = MAX_CONFIGS = MAX_REQUESTS = 32
 MAX_TOLERATIONS = 16
+_MAX_AMOUNTS = 32
 _EFFECTS = ("NoExecute", "NoSchedule", "None")
 _IDENTIFIER = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 _IDENTIFIER_TEXT = (
@@ -73,22 +75,26 @@ def pool(name: str, path: str) -> Causes:
     return causes
 
 
-def qualified_name(name: str, path: str) -> Causes:
-    """The name of an attribute or a capacity: an identifier, perhaps behind a domain and a slash."""
+def qualified_name(name: str, path: str, *, is_strict: bool = False) -> Causes:
+    """The name of an attribute or a capacity: an identifier, perhaps behind a domain and a slash.
+
+    `is_strict`: as servers of 1.38 look at it (`Behaviours.limits_capacity_requests`).
+    """
     domain, slash, identifier = name.partition("/")
     if not slash:
         return _identifier(name, path)
     if "/" in identifier:
-        return []  # as the real server, which does not look at names of three parts
+        # Up to 1.37 the real server does not look at names of three parts.
+        return [rules.bad_value(path, name, "must not contain more than one slash")] if is_strict else []
     causes = driver(domain, path) if domain else [rules.bad_value(path, "", "the domain must not be empty")]
     if not identifier:
         return [*causes, rules.bad_value(path, "", "the name must not be empty")]
     return causes + _identifier(identifier, path)
 
 
-def full_name(name: str, path: str) -> Causes:
+def full_name(name: str, path: str, *, is_strict: bool) -> Causes:
     """The name of an attribute with its domain."""
-    causes = qualified_name(name, path)
+    causes = qualified_name(name, path, is_strict=is_strict)
     if "/" not in name:
         reason = "a fully qualified name must be a domain and a name separated by a slash"
         causes.append(rules.bad_value(path, name, reason))
@@ -100,12 +106,30 @@ def _identifier(name: str, path: str) -> Causes:
     return causes if _IDENTIFIER.fullmatch(name) else [*causes, rules.bad_value(path, name, _IDENTIFIER_TEXT)]
 
 
-def selectors(values: Any, path: str) -> Causes:
-    """Selectors, each a CEL expression that compiles."""
-    return each(values, path, MAX_SELECTORS, _selector)
+def amounts(values: Object | None, path: str) -> Causes:
+    """What is asked of capacities, or taken of them, as servers of 1.38 look at it."""
+    named = values or {}
+    causes = [cause for name in named for cause in qualified_name(name, path, is_strict=True)]
+    if len(named) > _MAX_AMOUNTS:
+        return [*causes, rules.too_many(path, len(named), _MAX_AMOUNTS)]
+    return causes + [cause for name, amount in named.items() for cause in _not_negative(amount, f"{path}[{name}]")]
 
 
-def _selector(selector: Object, path: str) -> Causes:
+def _not_negative(amount: Any, path: str) -> Causes:
+    is_negative = quantity.nano_value(amount) < 0
+    return [rules.bad_value(path, amount, "must be greater than or equal to 0")] if is_negative else []
+
+
+def selectors(values: Any, path: str, *, is_strict: bool = False) -> Causes:
+    """Selectors, each a CEL expression that compiles. `is_strict`: as in 1.38."""
+
+    def selector(value: Object, at: str) -> Causes:
+        return _selector(value, at, "1.38" if is_strict else VERSION)
+
+    return each(values, path, MAX_SELECTORS, selector)
+
+
+def _selector(selector: Object, path: str, version: str) -> Causes:
     cel = selector.get("cel")
     if cel is None:
         return [rules.required(f"{path}.cel")]
@@ -114,27 +138,27 @@ def _selector(selector: Object, path: str) -> Causes:
         return [rules.required(f"{path}.cel.expression")]
     if len(expression.encode()) > _LONGEST_EXPRESSION:
         return [rules.too_long(f"{path}.cel.expression", _LONGEST_EXPRESSION)]
-    wrong = _wrong_with_expression(expression)
+    wrong = _wrong_with_expression(expression, version)
     return [rules.bad_value(f"{path}.cel.expression", expression, wrong)] if wrong else []
 
 
-def _wrong_with_expression(expression: str) -> str:
+def _wrong_with_expression(expression: str, version: str) -> str:
     """Why the expression does not compile; empty if it does. What it may cost is not estimated."""
     # Brings the language, which a cluster without devices does without.
     from kscheduler.api.device_selectors import SelectorCompileError
 
     try:
-        _compiler().compile(expression)
+        _compiler(version).compile(expression)
     except SelectorCompileError as error:
         return str(error)
     return ""
 
 
 @cache
-def _compiler() -> "SelectorCompiler":
+def _compiler(version: str) -> "SelectorCompiler":
     from kscheduler.api.device_selectors import SelectorCompiler
 
-    return SelectorCompiler(cast("Release", VERSION))
+    return SelectorCompiler(cast("Release", version))
 
 
 def configuration(config: Object, path: str) -> Causes:

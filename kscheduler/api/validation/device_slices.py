@@ -24,10 +24,12 @@ _NUMBER, _PRE = r"(0|[1-9]\d*)", r"(0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)"
 _SEMVER = re.compile(
     rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}(-{_PRE}(\.{_PRE})*)?(\+[0-9a-zA-Z-]+(\.[0-9a-zA-Z-]+)*)?", re.ASCII
 )
+_NO_SEMVER = "must be a string compatible with semver.org spec 2.0.0"
+_SHORT_SEMVER = re.compile(_SEMVER.pattern.replace(r"[1-9]\d*", r"[1-9]\d{0,17}"), re.ASCII)
 
 
-def validate_slice(value: Object) -> Causes:
-    """All violated rules of a slice."""
+def validate_slice(value: Object, *, is_strict: bool = False) -> Causes:
+    """All violated rules of a slice. `is_strict`: as servers of 1.38 look at devices."""
     spec = value.get("spec") or {}
     pool, devices = spec.get("pool") or {}, spec.get("devices") or []
     causes = parts.driver(spec.get("driver") or "", "spec.driver")
@@ -45,7 +47,7 @@ def validate_slice(value: Object) -> Causes:
     most = _MAX_SPECIAL_DEVICES if any(map(_is_special, devices)) else _MAX_DEVICES
 
     def device(one: Object, path: str) -> Causes:
-        return _device(one, path, is_placed=bool(spec.get("perDeviceNodeSelection")))
+        return _device(one, path, is_placed=bool(spec.get("perDeviceNodeSelection")), is_strict=is_strict)
 
     causes += parts.each_once(devices, "spec.devices", most, device, _name)
     sets = spec.get("sharedCounters")
@@ -59,6 +61,12 @@ def validate_slice_update(old: Object, new: Object) -> Causes:
     causes = [rules.bad_value("spec.pool.name", pools[1], "field is immutable")] if pools[0] != pools[1] else []
     changed = (field for field in ("driver", "nodeName") if before.get(field) != after.get(field))
     return [*causes, *(rules.bad_value(f"spec.{field}", after.get(field), "field is immutable") for field in changed)]
+
+
+def has_same_devices(old: Object, new: Object) -> bool:
+    """Whether the devices of a slice are those that were stored before, which stay valid."""
+    before, after = old.get("spec") or {}, new.get("spec") or {}
+    return all(before.get(name) == after.get(name) for name in ("devices", "perDeviceNodeSelection"))
 
 
 def validate_taint_rule(value: Object) -> Causes:
@@ -86,7 +94,7 @@ def _is_special(device: Object) -> bool:
     return any(name in attribute for attribute in (device.get("attributes") or {}).values() for name in _LISTS)
 
 
-def _place(value: Object, path: str, fields: tuple[str, ...], required: str) -> Causes:
+def _place(value: Object, path: str, fields: tuple[str, ...], required: str, *, is_strict: bool = False) -> Causes:
     """Exactly one of the fields says on which nodes devices are."""
     causes: Causes = []
     given: list[str] = []
@@ -106,7 +114,7 @@ def _place(value: Object, path: str, fields: tuple[str, ...], required: str) -> 
         if field == "nodeName":
             causes += rules.subdomain(f"{path}.{field}", found)
         elif field == "nodeSelector":
-            causes += _node_selector(found, f"{path}.{field}", one_term=path == "spec")
+            causes += _node_selector(found, f"{path}.{field}", one_term=is_strict or path == "spec")
     if not given:
         causes.append(rules.required(path, required))
     elif len(given) > 1:
@@ -123,7 +131,7 @@ def _node_selector(selector: Object, path: str, *, one_term: bool) -> Causes:
     return causes
 
 
-def _device(device: Object, path: str, *, is_placed: bool) -> Causes:
+def _device(device: Object, path: str, *, is_placed: bool, is_strict: bool) -> Causes:
     attributes, capacity = device.get("attributes") or {}, device.get("capacity") or {}
     causes = rules.dns_label(f"{path}.name", _name(device))
     if len(attributes) + len(capacity) > _MAX_ENTRIES:
@@ -134,39 +142,40 @@ def _device(device: Object, path: str, *, is_placed: bool) -> Causes:
         reason = f"the total number of attribute values must not exceed {_MAX_LIST_VALUES}"
         causes.append(rules.bad_value(path, values, reason))
     for name, attribute in attributes.items():
-        causes += parts.qualified_name(name, f"{path}.attributes")
-        causes += _attribute(attribute, f"{path}.attributes[{name}]")
+        causes += parts.qualified_name(name, f"{path}.attributes", is_strict=is_strict)
+        causes += _attribute(attribute, f"{path}.attributes[{name}]", is_strict=is_strict)
     for name, amount in capacity.items():
-        causes += parts.qualified_name(name, f"{path}.capacity")
+        causes += parts.qualified_name(name, f"{path}.capacity", is_strict=is_strict)
         causes += _capacity(amount, f"{path}.capacity[{name}]", is_shared=bool(device.get("allowMultipleAllocations")))
     causes += parts.each(device.get("taints"), f"{path}.taints", _MAX_TAINTS, parts.taint)
     causes += parts.each_once(
         device.get("consumesCounters"), f"{path}.consumesCounters", _MAX_CONSUMED_SETS, _consumption, _counter_set_name
     )
-    causes += _device_place(device, path, is_placed=is_placed)
+    causes += _device_place(device, path, is_placed=is_placed, is_strict=is_strict)
     return causes + parts.binding_conditions(device, path)
 
 
-def _device_place(device: Object, path: str, *, is_placed: bool) -> Causes:
+def _device_place(device: Object, path: str, *, is_placed: bool, is_strict: bool) -> Causes:
     fields = _PLACES[:3]
     of_slice = "`perDeviceNodeSelection` is set to true in the ResourceSlice spec"
     if is_placed:
         required = f"exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when {of_slice}"
-        return _place(device, path, fields, required)
+        return _place(device, path, fields, required, is_strict=is_strict)
     if all(device.get(field) is None for field in fields):
         return []
     reason = f"`nodeName`, `nodeSelector` and `allNodes` can only be set if {of_slice}"
     return [rules.bad_value(path, None, reason)]
 
 
-def _attribute(attribute: Object, path: str) -> Causes:
+def _attribute(attribute: Object, path: str, *, is_strict: bool) -> Causes:
     causes: Causes = []
+    semver = _SHORT_SEMVER if is_strict else _SEMVER
     texts = [(f"{path}.{name}", attribute[name]) for name in ("string", "version") if attribute.get(name) is not None]
     for name in ("strings", "versions"):
         texts += [(f"{path}.{name}[{place}]", text) for place, text in enumerate(attribute.get(name) or ())]
     for where, text in texts:
-        if ".version" in where.removeprefix(path) and not _SEMVER.fullmatch(text):
-            reason = "must be a string compatible with semver.org spec 2.0.0"
+        if ".version" in where.removeprefix(path) and not semver.fullmatch(text):
+            reason = f"{_NO_SEMVER}, with at most 18 digits in numbers" if is_strict else _NO_SEMVER
             causes.append(rules.bad_value(where, text, reason))
         if len(text.encode()) > _LONGEST_VALUE:
             causes.append(rules.too_long(where, _LONGEST_VALUE))

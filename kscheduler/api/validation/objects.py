@@ -5,6 +5,7 @@ Types are checked before (`typed.decoding`), rules that need other objects in `a
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from types import MappingProxyType
 
 from kscheduler.api.machinery import field_rules as rules
@@ -133,17 +134,24 @@ _NOT_A_QUANTITY = "quantities must match the regular expression '^([+-]?[0-9.]+)
 
 
 def check_create(
-    resource: ServedResource, value: Object, *, has_composites: bool = False, has_comparisons: bool = True
+    resource: ServedResource,
+    value: Object,
+    *,
+    has_composites: bool = False,
+    has_comparisons: bool = True,
+    limits_devices: bool = False,
 ) -> None:
     """Refuse a new object that breaks a rule. Raises 422 with all causes.
 
     `has_composites`: whether the server has composite pod groups; else nothing may name them. `has_comparisons`:
-    whether tolerations may compare numbers.
+    whether tolerations may compare numbers. `limits_devices`: whether it looks at devices and claims as those of 1.38.
     """
     causes = validate_metadata(resource, value["metadata"])
     if not has_composites:
         causes += composite_pod_groups.forbidden_without_the_gate(resource.key, value)
     rule = _CREATE.get(resource.key)
+    if limits_devices:
+        rule = _CREATE_STRICTLY.get(resource.key, rule)
     if rule is not None:
         causes += rule(value)
     if not has_comparisons:
@@ -183,16 +191,27 @@ POD_SPEC_PATHS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 
 def check_update(
-    resource: ServedResource, old: Object, new: Object, subresource: str, *, has_comparisons: bool = True
+    resource: ServedResource,
+    old: Object,
+    new: Object,
+    subresource: str,
+    *,
+    has_comparisons: bool = True,
+    limits_devices: bool = False,
 ) -> None:
     """Refuse a write that breaks a rule or changes an immutable field. Raises 422.
 
-    `has_comparisons`: as for `check_create`; an object whose tolerations compare already may go on doing so.
+    `has_comparisons`, `limits_devices`: as for `check_create`; an object whose tolerations compare already may go on
+    doing so, and devices that do not change are as valid as before.
     """
     causes = validate_metadata(resource, new["metadata"])
     if not subresource:
-        causes += _main_resource(resource, old, new)
-    rule = _STATUS.get(resource.key) if subresource == "status" else None
+        is_strict = limits_devices and not (
+            resource.key == "resourceslices.resource.k8s.io" and device_slices.has_same_devices(old, new)
+        )
+        causes += _main_resource(resource, old, new, is_strict=is_strict)
+    statuses = _STATUS_STRICTLY if limits_devices else _STATUS
+    rule = statuses.get(resource.key) if subresource == "status" else None
     if rule is not None:
         causes += rule(old, new)
     if not has_comparisons and not _without_comparisons(resource, old, []):
@@ -200,8 +219,10 @@ def check_update(
     _raise(resource, new, causes)
 
 
-def _main_resource(resource: ServedResource, old: Object, new: Object) -> list[FieldCause]:
+def _main_resource(resource: ServedResource, old: Object, new: Object, *, is_strict: bool) -> list[FieldCause]:
     rule, change = _CREATE.get(resource.key), _UPDATE.get(resource.key)
+    if is_strict:
+        rule = _CREATE_STRICTLY.get(resource.key, rule)
     if "spec" in _IMMUTABLE.get(resource.key, ()):
         rule = None  # nothing of it can be changed, so that is all there is to say
     # Unchanged fields were valid at creation, and must not prevent other changes of an older object.
@@ -267,6 +288,16 @@ _CREATE: Mapping[str, Callable[[Object], list[FieldCause]]] = MappingProxyType(
     }
 )
 
+# As servers of 1.38 look at devices.
+_CREATE_STRICTLY: Mapping[str, Callable[[Object], list[FieldCause]]] = MappingProxyType(
+    {
+        "deviceclasses.resource.k8s.io": partial(device_claims.validate_class, is_strict=True),
+        "resourceclaims.resource.k8s.io": partial(device_claims.validate_claim, is_strict=True),
+        "resourceclaimtemplates.resource.k8s.io": partial(device_claims.validate_template, is_strict=True),
+        "resourceslices.resource.k8s.io": partial(device_slices.validate_slice, is_strict=True),
+    }
+)
+
 _UPDATE: Mapping[str, Callable[[Object, Object], list[FieldCause]]] = MappingProxyType(
     {
         **workloads.ON_UPDATE,
@@ -292,7 +323,12 @@ _STATUS: Mapping[str, Callable[[Object, Object], list[FieldCause]]] = MappingPro
         "nodes": lambda _, new: cluster.validate_node(new),
         "resourceclaims.resource.k8s.io": device_claims.validate_status,
         "podgroups.scheduling.k8s.io": pod_groups.validate_status,
+        "compositepodgroups.scheduling.k8s.io": pod_groups.validate_status,
     }
+)
+
+_STATUS_STRICTLY: Mapping[str, Callable[[Object, Object], list[FieldCause]]] = MappingProxyType(
+    {**_STATUS, "resourceclaims.resource.k8s.io": partial(device_claims.validate_status, is_strict=True)}
 )
 
 _IMMUTABLE: Mapping[str, tuple[str, ...]] = MappingProxyType(

@@ -6,6 +6,7 @@ from typing import Any
 from kscheduler.cel import types
 from kscheduler.cel.checking.assignment import Assignment, Comparisons, instance
 from kscheduler.cel.checking.declarations import Function, Functions, Names, Overload
+from kscheduler.cel.checking.suggestions import KnownNames, suggestion
 from kscheduler.cel.source import Issues
 from kscheduler.cel.steps import spend
 from kscheduler.cel.syntax.maker import Numbering
@@ -50,10 +51,15 @@ _LITERALS = {
 
 
 class Checker:
-    """Checks one expression; errors go to the issues of the numbering."""
+    """Checks one expression; errors go to the issues of the numbering.
 
-    def __init__(self, names: Names, functions: Functions, numbering: Numbering, issues: Issues) -> None:
-        self._names, self._functions = names, functions
+    `known`: what is suggested for names that are not declared; without it, errors name the (empty) container.
+    """
+
+    def __init__(
+        self, names: Names, functions: Functions, numbering: Numbering, issues: Issues, known: KnownNames | None
+    ) -> None:
+        self._names, self._functions, self._known = names, functions, known
         self._numbering, self._issues = numbering, issues
         self._comparisons = Comparisons()
         self._assignment = Assignment(self._comparisons)
@@ -91,7 +97,24 @@ class Checker:
 
     def _undeclared(self, node: SyntaxNode, name: str) -> None:
         self._set(node, types.ERROR)
-        self._report(node.id, f"undeclared reference to '{name}' (in container '')")
+        ending = self._suggestion(name) if self._known else " (in container '')"
+        self._report(node.id, f"undeclared reference to '{name}'{ending}")
+
+    def _suggestion(self, name: str) -> str:
+        return suggestion(name, self._known.like(name)) if self._known else ""
+
+    def _misspelled(self, node: SyntaxNode, qualifiers: list[str], name: str) -> bool:
+        """Whether a name with points is not declared, nor is what it begins with, and something like it is known."""
+        if self._known is None:
+            return False
+        for length in range(1, len(qualifiers) + 1):
+            start = qualifiers[:length]
+            if (self._names.qualified(start) if length > 1 else self._names.simple(start[0])) is not None:
+                return False
+        if not self._known.like(name):
+            return False
+        self._undeclared(node, name)
+        return True
 
     def _check(self, node: SyntaxNode) -> None:
         match node:
@@ -130,6 +153,8 @@ class Checker:
         if meaning is not None:
             self._set(node, meaning.type)
             self._checked.references[node.id] = Reference(meaning.name, meaning.value, meaning.is_global)
+            return
+        if len(parts) > 1 and self._misspelled(node, parts[:-1], ".".join(parts)):
             return
         result = self._field(node, node.operand, node.field, optional=False)
         self._set(node, self._substituted(types.BOOL if node.test_only else result))
@@ -189,6 +214,8 @@ class Checker:
             if function is not None:
                 node.function, node.target = name, None
                 self._resolve_or_error(node, function, None)
+                return
+            if self._misspelled(node, prefix.split("."), f"{prefix}.{node.function}"):
                 return
         self._check(target)
         function = self._functions.get(node.function)
@@ -294,7 +321,8 @@ class Checker:
         self._checked.references[node.id] = Reference(meaning.name)
         name, result = meaning.name, types.ERROR
         if meaning.type.kind != "type":
-            self._report(node.id, f"'{meaning.type.declared_name}' is not a type")
+            found = meaning.type.declared_name
+            self._report(node.id, f"'{found}' is not a type{self._suggestion(found)}")
         else:
             described = meaning.type.params[0]
             known = _well_known_name(described)

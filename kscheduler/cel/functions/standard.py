@@ -93,6 +93,23 @@ SINGLETONS: dict[str, tuple[Implementation, frozenset[str]]] = {
     "@sortByAssociatedKeys": (sort_by_keys, _kinds("list")),
 }
 
+
+def _is_nan(value: Any) -> bool:
+    return type(value) is float and value != value
+
+
+def _nan_is_unordered(order: Implementation) -> Implementation:
+    def holds(one: Any, other: Any) -> Any:
+        return False if _is_nan(one) or _is_nan(other) else order(one, other)
+
+    return holds
+
+
+# As of cel-go 0.33: NaN is neither less than anything nor greater.
+ORDERS_WITHOUT_NAN = {
+    name: (_nan_is_unordered(SINGLETONS[name][0]), SINGLETONS[name][1]) for name in ("_<_", "_<=_", "_>_", "_>=_")
+}
+
 # Functions that check their arguments themselves.
 UNGUARDED = frozenset(("contains", "endsWith", "startsWith", "flatten"))
 

@@ -5,8 +5,9 @@ from typing import Any
 
 from kscheduler.cel.functions import Implementation
 from kscheduler.cel.functions.regexes import RegexError, find, find_all
-from kscheduler.cel.kubernetes import networks, quantities, semvers, urls
+from kscheduler.cel.kubernetes import networks, quantities, semvers, urls, wide_quantities
 from kscheduler.cel.kubernetes.named_formats import FORMATS
+from kscheduler.cel.kubernetes.wide_quantities import WideQuantity
 from kscheduler.cel.values.arithmetic import add
 from kscheduler.cel.values.comparing import compare, equal_method
 from kscheduler.cel.values.kinds import NO_SUCH_OVERLOAD, NONE, DurationValue, ErrorValue, Map, Optional, Uint
@@ -43,20 +44,22 @@ def _is(read: Callable[..., Any]) -> Implementation:
     return call
 
 
-def _quantities(*, shared: bool) -> dict[str, Implementation]:
+def _quantities(*, shared: bool, wide: bool) -> dict[str, Implementation]:
+    kind, parse = (WideQuantity, wide_quantities.parse) if wide else (quantities.Quantity, quantities.parse)
+
     def plus(sign: int) -> Implementation:
         return lambda one, other: one.plus(other, sign=sign, shared=shared)
 
     def plus_integer(sign: int) -> Implementation:
-        return lambda one, other: one.plus(quantities.Quantity(other, 0), sign=sign, shared=shared)
+        return lambda one, other: one.plus(kind(other, 0), sign=sign, shared=shared)
 
     def integer(quantity: quantities.Quantity) -> Any:
         value = quantity.as_integer()
         return ErrorValue("cannot convert value to integer") if value is None else value
 
     return {
-        "string_to_quantity": _or_failure(quantities.parse),
-        "is_quantity_string": _is(quantities.parse),
+        "string_to_quantity": _or_failure(parse),
+        "is_quantity_string": _is(parse),
         "quantity_sign": lambda quantity: quantity.sign(),
         "quantity_is_greater_than": lambda one, other: one.compare(other) == 1,
         "quantity_is_less_than": lambda one, other: one.compare(other) == -1,
@@ -149,6 +152,7 @@ _ADDRESSES: dict[str, Implementation] = {
     "cidr_ip": lambda cidr: networks.IP(cidr.address),
     "cidr_prefix_length": lambda cidr: cidr.bits,
     "cidr_masked": lambda cidr: cidr.masked(),
+    "cidr_is_mask": lambda cidr: cidr.equals(cidr.masked()),
     "cidr_to_string": lambda cidr: cidr.text(),
 }
 
@@ -290,10 +294,10 @@ def _lists(*, short_includes: bool) -> dict[str, Implementation]:
     return found
 
 
-def kubernetes_functions(*, shared_decimals: bool, short_includes: bool) -> dict[str, Implementation]:
-    """All of them. `shared_decimals`: 1.36 changes a large quantity when another is added to it. `short_includes`: its
-    `includes` fails beyond 48 values.
+def kubernetes_functions(*, shared_decimals: bool, wide: bool, short_includes: bool) -> dict[str, Implementation]:
+    """All of them. `shared_decimals`: 1.36 changes a large quantity when another is added to it. `wide`:
+    those of 1.38. `short_includes`: that of 1.36 fails beyond 48 values.
     """
-    quantity_functions = _quantities(shared=shared_decimals)
+    quantity_functions = _quantities(shared=shared_decimals, wide=wide)
     lists = _lists(short_includes=short_includes)
     return {**quantity_functions, **_VERSIONS, **_ADDRESSES, **_URLS, **_FORMATS, **_regexes(), **lists}

@@ -5,29 +5,41 @@ integer.
 """
 
 import re
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from kscheduler.cel.steps import spend
 from kscheduler.cel.values.kinds import ErrorValue, Opaque
 
 _SHAPE = re.compile(r"[+-]?[0-9.]+[eEinumkKMGTP]*[-+]?[0-9]*")
 _FORMAT_WRONG = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
-_SUFFIX_WRONG = "unable to parse quantity's suffix"
-_NUMERIC_WRONG = "unable to parse numeric part of quantity"
+SUFFIX_WRONG = "unable to parse quantity's suffix"
+NUMERIC_WRONG = "unable to parse numeric part of quantity"
 _DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _PARTS = re.compile(r"([+-]?)(0*)([0-9]*)(?:\.([0-9]*))?([eEinumkKMGTP]*[-+]?[0-9]*)", re.DOTALL)
-_SUFFIXES = {power: suffix for suffix, power in _DECIMAL.items()}
-_MOST = 2**63 - 1
-_LEAST = -(2**63)
+SUFFIXES = {power: suffix for suffix, power in _DECIMAL.items()}
+MOST = 2**63 - 1
+LEAST = -(2**63)
 _DIGITS = 18
-_NANO = -9
+NANO = -9
 # Beyond this a power of ten is not computed: the number is as good as zero, or refused.
 _LARGEST_EXPONENT = 10_000
 
 
 class QuantityTextError(ValueError):
     """The text is no quantity; the message is Kubernetes'."""
+
+
+class Digits(NamedTuple):
+    """The text of a quantity in its parts. `zeros` are those before the first digit of `whole`."""
+
+    negative: bool
+    zeros: str
+    whole: str
+    fraction: str
+    base: int
+    exponent: int
+    notation: str
 
 
 class Decimal:
@@ -69,12 +81,17 @@ class Quantity(Opaque):
         """Whether another amount is the same."""
         if not isinstance(other, Quantity) or other.pointer:
             return ErrorValue("no such overload")
-        return _compared(self.amount(), other.amount()) == 0
+        return self.order(self.amount(), other.amount()) == 0
+
+    @staticmethod
+    def order(one: tuple[int, int], other: tuple[int, int]) -> int:
+        """-1, 0 or 1 for two amounts. Raises `TooManyStepsError`."""
+        return _compared(one, other)
 
     def fresh(self) -> "Quantity":
         """The same amount, on its own."""
         decimal = None if self.decimal is None else Decimal(self.decimal.value, self.decimal.scale)
-        copy = Quantity(self.value, self.scale, decimal)
+        copy = type(self)(self.value, self.scale, decimal)
         copy.notation = self.notation
         return copy
 
@@ -95,7 +112,7 @@ class Quantity(Opaque):
         value, scale = value * 10 ** (scale % 3), scale - scale % 3
         if self.notation == "exponent":
             return f"{value}e{scale}" if scale else str(value)
-        return f"{value}{_SUFFIXES.get(scale, '')}"
+        return f"{value}{SUFFIXES.get(scale, '')}"
 
     def to_decimal(self) -> Decimal:
         """The decimal, which the quantity is from now on."""
@@ -116,7 +133,7 @@ class Quantity(Opaque):
         if self.scale > _DIGITS and self.value:
             return None
         value = self.value * 10**self.scale if self.value else 0
-        return value if _LEAST < value <= _MOST or self.scale == 0 else None
+        return value if LEAST < value <= MOST or self.scale == 0 else None
 
     def as_float(self) -> float:
         """The amount as a double: the digits as a double, times the power of ten as a double."""
@@ -127,7 +144,7 @@ class Quantity(Opaque):
             base = float("inf") * (1 if value > 0 else -1)
         if scale == 0:
             return base
-        return base * _power_of_ten(scale)
+        return base * power_of_ten(scale)
 
     def compare(self, other: "Quantity") -> int:
         """-1, 0 or 1. Beside a decimal the quantity becomes one too."""
@@ -143,16 +160,16 @@ class Quantity(Opaque):
         if not shared and self.decimal is not None:
             result.decimal = Decimal(self.decimal.value, self.decimal.scale)
         if self.decimal is None and other.decimal is None:
-            summed = _added((self.value, self.scale), (sign * other.value, other.scale))
+            summed = added((self.value, self.scale), (sign * other.value, other.scale))
             if summed is not None:
                 result.value, result.scale = summed
                 return result
         decimal = result.to_decimal()
-        decimal.value, decimal.scale = _exactly_added((decimal.value, decimal.scale), other.amount(), sign)
+        decimal.value, decimal.scale = exactly_added((decimal.value, decimal.scale), other.amount(), sign)
         return result
 
 
-def _power_of_ten(scale: int) -> float:
+def power_of_ten(scale: int) -> float:
     """Go's math.Pow10, last digit included: two factors of a table; 0 below 1e-323, infinite above 1e308."""
     if scale < -323:
         return 0.0
@@ -174,26 +191,26 @@ def _aligned(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
     if not one[0] or not other[0]:
         return one[0], other[0]
     least = min(one[1], other[1])
-    return one[0] * _power(one[1] - least), other[0] * _power(other[1] - least)
+    return one[0] * power(one[1] - least), other[0] * power(other[1] - least)
 
 
-def _power(exponent: int) -> int:
+def power(exponent: int) -> int:
     """A power of ten, which has as many digits. Raises `TooManyStepsError`."""
     spend(exponent)
-    power: int = 10**exponent
-    return power
+    number: int = 10**exponent
+    return number
 
 
-def _integer(digits: str) -> int:
+def integer(digits: str) -> int:
     """Of any length: Python reads 4,300 digits in one go."""
     number = 0
     for start in range(0, len(digits), _DIGITS_AT_ONCE):
         part = digits[start : start + _DIGITS_AT_ONCE]
-        number = number * _power(len(part)) + int(part)
+        number = number * power(len(part)) + int(part)
     return number
 
 
-def _added(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int] | None:
+def added(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int] | None:
     """The sum within 64 bits, or None."""
     if other[0] == 0:
         return one
@@ -202,13 +219,13 @@ def _added(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int] | No
     least = min(one[1], other[1])
     mine, theirs = (value * 10 ** min(scale - least, 40) for value, scale in (one, other))
     total = mine + theirs
-    fits = all(_LEAST <= number <= _MOST for number in (mine, theirs, total))
+    fits = all(LEAST <= number <= MOST for number in (mine, theirs, total))
     return (total, least) if fits else None
 
 
-def _exactly_added(one: tuple[int, int], other: tuple[int, int], sign: int) -> tuple[int, int]:
+def exactly_added(one: tuple[int, int], other: tuple[int, int], sign: int) -> tuple[int, int]:
     least = min(one[1], other[1])
-    mine, theirs = (value * _power(scale - least) for value, scale in (one, other))
+    mine, theirs = (value * power(scale - least) for value, scale in (one, other))
     return mine + sign * theirs, least
 
 
@@ -219,23 +236,22 @@ def parse(text: str) -> Quantity:
     """Read a quantity as Kubernetes does. Raises `QuantityTextError`."""
     if text == "0":
         return Quantity(0, 0)
+    digits = split(text)
+    value = quick_value(digits, _DIGITS)
+    quantity = _slow(digits) if value is None else Quantity(*value)
+    quantity.notation = digits.notation
+    return quantity
+
+
+def split(text: str) -> Digits:
+    """The parts. Raises `QuantityTextError`."""
     match = _PARTS.fullmatch(text) if text else None
     if match is None:
         raise QuantityTextError(_FORMAT_WRONG)
     sign, zeros, whole, fraction, suffix = match.groups()
-    negative, fraction = sign == "-", fraction or ""
     base, exponent = _suffix(suffix)
-    # No digits at all count as 0, as long as the number is small enough for the quick way.
-    quick = _quick(negative, whole or "0", fraction, base, exponent)
     notation = "binary" if base == 2 else "decimal" if suffix in _DECIMAL else "exponent"
-    if quick is not None:
-        quick.notation = notation
-        return quick
-    if not zeros + whole + fraction:
-        raise QuantityTextError(_NUMERIC_WRONG)
-    slow = _slow(negative, zeros + whole, fraction, base, exponent)
-    slow.notation = notation
-    return slow
+    return Digits(sign == "-", zeros, whole, fraction or "", base, exponent, notation)
 
 
 def _suffix(suffix: str) -> tuple[int, int]:
@@ -249,48 +265,54 @@ def _suffix(suffix: str) -> tuple[int, int]:
         if abs(exponent) < 2**63:
             # Go keeps 32 bits of the exponent.
             return 10, (exponent + 2**31) % 2**32 - 2**31
-    raise QuantityTextError(_SUFFIX_WRONG)
+    raise QuantityTextError(SUFFIX_WRONG)
 
 
-def _quick(negative: bool, whole: str, fraction: str, base: int, exponent: int) -> Quantity | None:
-    """The quantity as a 64-bit integer, if it is small enough."""
-    scale, factor = (exponent, 1) if base == 10 else (0, 1 << exponent)
-    if base == 10:
-        precision = _DIGITS - len(whole) - len(fraction)
+def quick_value(digits: Digits, most: int) -> tuple[int, int] | None:
+    """The number as a 64-bit integer and a power of ten, if it has at most so many digits.
+
+    No digits at all count as 0, as long as the number is small enough for this.
+    """
+    whole, fraction = digits.whole or "0", digits.fraction
+    scale, factor = (digits.exponent, 1) if digits.base == 10 else (0, 1 << digits.exponent)
+    if digits.base == 10:
+        precision = most - len(whole) - len(fraction)
     else:
-        precision = 15 - len(whole) - exponent * 3 // 10 - 1 if not fraction else -1
+        precision = 15 - len(whole) - digits.exponent * 3 // 10 - 1 if not fraction else -1
     scale -= len(fraction)
-    if precision < 0 or scale < _NANO:
+    if precision < 0 or scale < NANO:
         return None
     value = int(whole + fraction) * factor
-    if value > _MOST:
+    if value > MOST and not (digits.negative and value == -LEAST and factor == 1):
         return None
-    return Quantity(-value if negative else value, scale)
+    return -value if digits.negative else value, scale
 
 
-def _slow(negative: bool, whole: str, fraction: str, base: int, exponent: int) -> Quantity:
+def _slow(digits: Digits) -> Quantity:
     """The quantity as a decimal of nine places, rounded away from zero; binary ones end at the largest int64.
 
     Nine places also where fewer would do: `asApproximateFloat` multiplies by their power of ten, and loses a digit.
     """
-    digits = _integer(whole + fraction)
-    scale = -len(fraction)
-    if base == 10:
-        scale += exponent
+    if not digits.zeros + digits.whole + digits.fraction:
+        raise QuantityTextError(NUMERIC_WRONG)
+    value = integer(digits.zeros + digits.whole + digits.fraction)
+    scale = -len(digits.fraction)
+    if digits.base == 10:
+        scale += digits.exponent
     else:
-        digits <<= exponent
-    if digits and scale < _NANO:
-        drop = _NANO - scale
-        digits, scale = (1 if drop > _LARGEST_EXPONENT else -(-digits // _power(drop))), _NANO
-    if not digits:
-        scale = max(scale, _NANO)
+        value <<= digits.exponent
+    if value and scale < NANO:
+        drop = NANO - scale
+        value, scale = (1 if drop > _LARGEST_EXPONENT else -(-value // power(drop))), NANO
+    if not value:
+        scale = max(scale, NANO)
     if scale > _LARGEST_EXPONENT:
-        raise QuantityTextError(_NUMERIC_WRONG)
-    if digits:
-        digits, scale = digits * _power(scale - _NANO), _NANO
-    if base == 2 and _compared((digits, scale), (_MOST, 0)) > 0:
-        digits, scale = _MOST, 0
-    return Quantity(0, 0, Decimal(-digits if negative else digits, scale))
+        raise QuantityTextError(NUMERIC_WRONG)
+    if value:
+        value, scale = value * power(scale - NANO), NANO
+    if digits.base == 2 and _compared((value, scale), (MOST, 0)) > 0:
+        value, scale = MOST, 0
+    return Quantity(0, 0, Decimal(-value if digits.negative else value, scale))
 
 
 def read(value: Any) -> Quantity:

@@ -20,11 +20,20 @@ from kscheduler.cel.values.typing import go_type, type_of
 class EvaluationRules:
     """`optionals_through_go`: fields of an optional go through Go's types. `lenient_or`: `or` of what is no optional is
     that. `old_costs`: `startsWith` and `endsWith` cost by the text, not by the part, `includes` costs 1.
+    `stops_at_errors`: the first part that fails ends a call, list or map, which then costs nothing; a list that could
+    not be made has no length. `counts_all_lookups`: a field of an optional costs as much if looking it up fails, and
+    so do fields of a variable behind a leading point.
+    `ranges_of_nothing`: a comprehension may go through an empty text. `bound_stays`: only what a macro gathers is
+    changed in place, not an empty list or map that is bound to a name.
     """
 
     optionals_through_go: bool
     lenient_or: bool
     old_costs: bool
+    stops_at_errors: bool
+    counts_all_lookups: bool
+    ranges_of_nothing: bool
+    bound_stays: bool
 
 
 # What an evaluation knows: the variables, and the cost until now.
@@ -142,28 +151,33 @@ class Qualifier:
         self.value, self.index = value, index
         self.optional, self.presence = optional, presence
 
-    def build(self) -> Callable[[Frame, Any, bool], Any]:
+    def build(self, *, counts_all: bool) -> Callable[[Frame, Any, bool], Any]:
         """A function of frame, value and whether nothing may be there."""
         if self.index is not None:
-            return _by_attribute(self.index.build())
-        return _by_presence(self.value) if self.presence else _by_constant(self.value)
+            return _by_attribute(self.index.build(), counts_all)
+        return _by_presence(self.value, counts_all) if self.presence else _by_constant(self.value, counts_all)
 
 
-def _by_constant(index: Any) -> Callable[[Frame, Any, bool], Any]:
+def _is_counted(found: Any, *, counts_all: bool) -> bool:
+    """Whether looking for what may not be there costs anything, by what was found."""
+    return found is not ABSENT and (counts_all or type(found) is not ErrorValue)
+
+
+def _by_constant(index: Any, counts_all: bool) -> Callable[[Frame, Any, bool], Any]:
     def qualify(frame: Frame, value: Any, optional: bool) -> Any:
         found = qualified(value, index, presence=optional)
-        if not optional or (found is not ABSENT and type(found) is not ErrorValue):
+        if not optional or _is_counted(found, counts_all=counts_all):
             frame.charge_ones(1)
         return found
 
     return qualify
 
 
-def _by_presence(index: Any) -> Callable[[Frame, Any, bool], Any]:
+def _by_presence(index: Any, counts_all: bool) -> Callable[[Frame, Any, bool], Any]:
     def qualify(frame: Frame, value: Any, optional: bool) -> Any:
         found = qualified(value, index, presence=True)
         if optional:
-            if found is not ABSENT and type(found) is not ErrorValue:
+            if _is_counted(found, counts_all=counts_all):
                 frame.charge_ones(1)
             return found
         frame.charge_ones(1)
@@ -172,14 +186,14 @@ def _by_presence(index: Any) -> Callable[[Frame, Any, bool], Any]:
     return qualify
 
 
-def _by_attribute(resolve: Run) -> Callable[[Frame, Any, bool], Any]:
+def _by_attribute(resolve: Run, counts_all: bool) -> Callable[[Frame, Any, bool], Any]:
     def qualify(frame: Frame, value: Any, optional: bool) -> Any:
         index = resolve(frame)
         if type(index) is ErrorValue:
             found: Any = index
         else:
             found = index_error(index) or qualified(value, index, presence=optional)
-        if not optional or (found is not ABSENT and type(found) is not ErrorValue):
+        if not optional or _is_counted(found, counts_all=counts_all):
             frame.charge_ones(1)
         return found
 
@@ -201,13 +215,13 @@ class Attribute:
 class Rooted(Attribute):
     """Fields and indexes of what a closure gives: a variable, or any expression.
 
-    `uncounted`: of a variable behind a leading point, which a local one hides: cel-go does not count what is asked of
-    it.
+    `uncounted`: of a variable behind a leading point, which a local one hides: cel-go before 0.30 does not count what
+    is asked of it.
     """
 
-    def __init__(self, root: Run, *, through_go: bool, uncounted: bool = False) -> None:
-        self.root, self._through_go = root, through_go
-        self._uncounted = uncounted
+    def __init__(self, root: Run, rules: EvaluationRules, *, uncounted: bool = False) -> None:
+        self.root, self._rules = root, rules
+        self._uncounted = uncounted and not rules.counts_all_lookups
         self._qualifiers: list[Qualifier] = []
 
     def add(self, qualifier: Qualifier) -> None:
@@ -228,8 +242,9 @@ class Rooted(Attribute):
 
     def qualify_value(self) -> Callable[[Frame, Any], Any]:
         """What finds the fields and indexes of a root."""
-        steps = [(qualifier.build(), qualifier.optional) for qualifier in self._qualifiers]
-        through_go, uncounted = self._through_go, self._uncounted
+        counts_all = self._rules.counts_all_lookups
+        steps = [(qualifier.build(counts_all=counts_all), qualifier.optional) for qualifier in self._qualifiers]
+        through_go, uncounted = self._rules.optionals_through_go, self._uncounted
 
         def resolve(frame: Frame, value: Any) -> Any:
             optional = False
@@ -257,8 +272,9 @@ class Rooted(Attribute):
 class Conditional(Attribute):
     """One of two attributes."""
 
-    def __init__(self, condition: Run, yes: Attribute, no: Attribute) -> None:
+    def __init__(self, condition: Run, yes: Attribute, no: Attribute, rules: EvaluationRules) -> None:
         self._condition, self._yes, self._no = condition, yes, no
+        self.presence_cost = 0 if rules.counts_all_lookups else -1
 
     def add(self, qualifier: Qualifier) -> None:
         """Append a field or index to both."""
@@ -284,7 +300,7 @@ def charged(attribute: Attribute, *, presence: bool) -> Run:
     """What evaluates an attribute and counts its own cost. `presence`: of `has()`, whose cost is that of the fields."""
     if isinstance(attribute, Conditional):
         resolve = attribute.build()
-        return _of_presence(resolve, -1) if presence else resolve
+        return _of_presence(resolve, attribute.presence_cost) if presence else resolve
     if presence:
         return _of_presence(attribute.build(), 0)
     if isinstance(attribute, Rooted) and attribute.constant_fields is not None:

@@ -8,7 +8,7 @@ from kscheduler.cel import types
 from kscheduler.cel.checking.declarations import Function, Functions, Overload
 from kscheduler.cel.functions import Implementation
 from kscheduler.cel.functions.regexes import RegexError, compiled, find, find_all, matches
-from kscheduler.cel.functions.standard import SINGLETONS, UNGUARDED
+from kscheduler.cel.functions.standard import UNGUARDED
 from kscheduler.cel.planning.attributes import Frame, Run
 from kscheduler.cel.planning.costs import Cost, equality, inequality
 from kscheduler.cel.steps import spend
@@ -45,24 +45,36 @@ def nullary(call: Implementation, cost: Cost) -> Run:
     return run
 
 
-def unary(arg: Run, call: Implementation, cost: Cost, *, strict: bool) -> Run:
-    """A call with one argument; one that is not strict takes errors too."""
+def unary(arg: Run, call: Implementation, cost: Cost, *, strict: bool, counts_errors: bool) -> Run:
+    """A call with one argument; one that is not strict takes errors too, of which any other costs nothing unless
+    `counts_errors`.
+    """
 
     def run(frame: Frame) -> Any:
         value = arg(frame)
+        failed = strict and type(value) is ErrorValue
+        if failed and not counts_errors:
+            return value
         _pay((value,))
-        result = value if strict and type(value) is ErrorValue else call(value)
+        result = value if failed else call(value)
         frame.charge(cost if isinstance(cost, int) else cost([value], result))
         return result
 
     return run
 
 
-def binary(left: Run, right: Run, call: Implementation, cost: Cost) -> Run:
-    """A call with two arguments, which are both evaluated even if the first is an error."""
+def binary(left: Run, right: Run, call: Implementation, cost: Cost, *, stops: bool) -> Run:
+    """A call with two arguments, which are both evaluated even if the first is an error, unless it `stops` there (and
+    costs nothing).
+    """
 
     def run(frame: Frame) -> Any:
-        one, other = left(frame), right(frame)
+        one = left(frame)
+        if stops and type(one) is ErrorValue:
+            return one
+        other = right(frame)
+        if stops and type(other) is ErrorValue:
+            return other
         _pay((one, other))
         if type(one) is ErrorValue:
             result: Any = one
@@ -76,9 +88,9 @@ def binary(left: Run, right: Run, call: Implementation, cost: Cost) -> Run:
     return run
 
 
-def stopping(args: list[Run], call: Implementation, cost: Cost) -> Run:
-    """A call that stops at its first argument that is an error, at no cost unless that is the last one."""
-    last = len(args) - 1
+def stopping(args: list[Run], call: Implementation, cost: Cost, *, last_counts: bool) -> Run:
+    """A call that stops at its first argument that is an error, at no cost unless `last_counts` and that is it."""
+    last = len(args) - 1 if last_counts else -1
 
     def run(frame: Frame) -> Any:
         values: list[Any] = []
@@ -97,11 +109,12 @@ def stopping(args: list[Run], call: Implementation, cost: Cost) -> Run:
     return run
 
 
-def equals(left: Run, right: Run, *, negated: bool) -> Run:
-    """`==` and `!=`."""
+def equals(left: Run, right: Run, *, negated: bool, stops: bool) -> Run:
+    """`==` and `!=`, which count an error as a value of size 1; if it `stops` there, what is not evaluated as well."""
 
     def run(frame: Frame) -> Any:
-        one, other = left(frame), right(frame)
+        one = left(frame)
+        other = None if stops and type(one) is ErrorValue else right(frame)
         _pay((one, other))
         if type(one) is ErrorValue:
             result: Any = one
@@ -169,13 +182,18 @@ class Binding:
 class Dispatcher:
     """Finds implementations; guards are made once for each function and overload."""
 
-    def __init__(self, functions: Functions, implementations: Mapping[str, Implementation]) -> None:
-        self._functions, self._implementations = functions, implementations
+    def __init__(
+        self,
+        functions: Functions,
+        implementations: Mapping[str, Implementation],
+        singletons: Mapping[str, tuple[Implementation, frozenset[str]]],
+    ) -> None:
+        self._functions, self._implementations, self._singletons = functions, implementations, singletons
 
     def find(self, name: str, overloads: tuple[str, ...], count: int) -> Binding | None:
         """The binding of a call with `count` arguments; None if there is none."""
-        if name in SINGLETONS:
-            call, kinds = SINGLETONS[name]
+        if name in self._singletons:
+            call, kinds = self._singletons[name]
             return Binding(_with_trait(name, call, kinds) if kinds else call, stops=count > 2)
         function = self._functions[name]
         bound = [overload for overload in function.overloads if overload.name in self._implementations]

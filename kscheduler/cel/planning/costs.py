@@ -8,8 +8,9 @@ from collections.abc import Callable
 from typing import Any
 
 from kscheduler.cel.kubernetes.named_formats import NamedFormat
+from kscheduler.cel.planning.attributes import EvaluationRules
 from kscheduler.cel.steps import spend
-from kscheduler.cel.values.kinds import ANY_MAP, Opaque, Optional, PanicError
+from kscheduler.cel.values.kinds import ANY_MAP, ErrorValue, Opaque, Optional, PanicError
 from kscheduler.cel.values.typing import go_type, size_of, type_of
 
 Cost = int | Callable[[list[Any], Any], int]
@@ -18,6 +19,7 @@ Cost = int | Callable[[list[Any], Any], int]
 _STRING = 0.1
 _REGEX = 0.25
 _NEW_LIST = 10
+_MAX_COST = 2**63
 
 
 def _size(value: Any) -> int:
@@ -128,6 +130,7 @@ _ONE = frozenset(
         "error",
         "errored",
         "masked",
+        "isMask",
         "prefixLength",
         "family",
         "isUnspecified",
@@ -271,6 +274,22 @@ def _flatten(args: list[Any], _result: Any) -> int:
     return _allocating(depth, _full_size(args[0]))
 
 
+def _length(value: Any) -> int:
+    """The size of what is there."""
+    if type(value) is Optional:
+        return _length(value.value) if value.present else 0
+    return 0 if type(value) is ErrorValue else _size(value)
+
+
+def _new_list_or_none(_args: list[Any], result: Any) -> int:
+    return _allocating(1, _length(result))
+
+
+def _flatten_any(args: list[Any], _result: Any) -> int:
+    depth = args[1] if len(args) == 2 and type(args[1]) is int else 1
+    return min(_length(args[0]) * max(depth, 0), _MAX_COST) + 1 + _NEW_LIST
+
+
 def _old_flatten(args: list[Any], result: Any) -> int:
     """A negative depth is a negative cost, which wraps around."""
     _flatten(args, result)
@@ -306,10 +325,23 @@ _TRACKED: dict[str, Cost] = {
 }
 
 
-def cost_of(function: str, overload: str, *, old: bool) -> Cost:
-    """`old`: as of 1.36."""
+# As of cel-go 0.33: what fails has no length, and what is no list is no bug.
+_TRACKED_WITH_ERRORS: dict[str, Cost] = {
+    "list_slice": _new_list_or_none,
+    "list_flatten": _flatten_any,
+    "list_flatten_int": _flatten_any,
+    "lists_range": _new_list_or_none,
+    "list_reverse": _new_list_or_none,
+}
+
+
+def cost_of(function: str, overload: str, rules: EvaluationRules) -> Cost:
+    """What a call of an overload costs."""
+    old = rules.old_costs
     if old and overload == "list_flatten_int":
         return _old_flatten
+    if rules.stops_at_errors and overload in _TRACKED_WITH_ERRORS:
+        return _TRACKED_WITH_ERRORS[overload]
     if overload in _TRACKED:
         return _TRACKED[overload]
     if overload.startswith("list_") and overload.endswith("_sort"):

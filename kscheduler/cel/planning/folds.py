@@ -8,22 +8,22 @@ from kscheduler.cel.planning.attributes import UNSET, Frame, Run
 from kscheduler.cel.steps import spend
 from kscheduler.cel.values.go_text import shown
 from kscheduler.cel.values.kinds import ANY_MAP, ErrorValue, Map, MutableList, MutableMap, Optional
-from kscheduler.cel.values.typing import go_type
+from kscheduler.cel.values.typing import go_type, size_of
 
 _LIST_COST, _MAP_COST, _STRUCT_COST = 10, 30, 40
 
 
-def accumulator(slot: int, init: Run) -> Run:
-    """The accumulator's value, made when first asked for. An empty list or map becomes one that changes in place."""
+def accumulator(slot: int, init: Run, *, in_place: bool) -> Run:
+    """The accumulator's value, made when first asked for. An empty list or map may become one that changes in place."""
 
     def run(frame: Frame) -> Any:
         value = frame.slots[slot]
         if value is UNSET:
             value = init(frame)
-            if isinstance(value, list) and not value:
+            if in_place and isinstance(value, list) and not value:
                 value = MutableList()
                 frame.slots[slot + 1] = True
-            elif isinstance(value, ANY_MAP) and not len(value):
+            elif in_place and isinstance(value, ANY_MAP) and not len(value):
                 value = MutableMap()
                 frame.slots[slot + 1] = True
             frame.slots[slot] = value
@@ -32,8 +32,10 @@ def accumulator(slot: int, init: Run) -> Run:
     return run
 
 
-def fold(over: Run, slots: tuple[int, int, int], loop: tuple[Run, Run, Run]) -> Run:
-    """`slots`: of the first and second variable (-1: none) and the accumulator. `loop`: condition, step, result."""
+def fold(over: Run, slots: tuple[int, int, int], loop: tuple[Run, Run, Run], *, of_nothing: bool) -> Run:
+    """`slots`: of the first and second variable (-1: none) and the accumulator. `loop`: condition, step, result.
+    `of_nothing`: whatever has a size may be gone through if that is zero.
+    """
     first, second, accumulated = slots
     condition, step, result = loop
 
@@ -43,7 +45,7 @@ def fold(over: Run, slots: tuple[int, int, int], loop: tuple[Run, Run, Run]) -> 
             return values
         slot = frame.slots
         slot[accumulated], slot[accumulated + 1] = UNSET, False
-        pairs = _pairs(values, two=second >= 0)
+        pairs = [] if of_nothing and size_of(values) == 0 else _pairs(values, two=second >= 0)
         if isinstance(pairs, ErrorValue):
             return pairs
         for one, other in pairs:
@@ -77,7 +79,7 @@ def _pairs(values: Any, *, two: bool) -> list[tuple[Any, Any]] | ErrorValue:
     return iterable_error(values)
 
 
-def new_list(elements: list[tuple[Run, bool]]) -> Run:
+def new_list(elements: list[tuple[Run, bool]], *, counts_errors: bool) -> Run:
     """A list; an element that is optional is left out if it is none."""
 
     def make(frame: Frame) -> Any:
@@ -96,10 +98,10 @@ def new_list(elements: list[tuple[Run, bool]]) -> Run:
             values.append(value)
         return values
 
-    return _costing(make, _LIST_COST)
+    return _costing(make, _LIST_COST, counts_errors=counts_errors)
 
 
-def new_map(entries: list[tuple[Run, Run, bool]]) -> Run:
+def new_map(entries: list[tuple[Run, Run, bool]], *, counts_errors: bool) -> Run:
     def make(frame: Frame) -> Any:
         made = Map()
         for key_run, value_run, optional in entries:
@@ -120,11 +122,13 @@ def new_map(entries: list[tuple[Run, Run, bool]]) -> Run:
             made.put(key, value)
         return made
 
-    return _costing(make, _MAP_COST)
+    return _costing(make, _MAP_COST, counts_errors=counts_errors)
 
 
-def new_struct(fields: list[tuple[str, Run, bool]], construct: Callable[[dict[str, Any]], Any]) -> Run:
-    def make(frame: Frame) -> Any:
+def new_struct(
+    fields: list[tuple[str, Run, bool]], construct: Callable[[dict[str, Any]], Any], *, counts_errors: bool
+) -> Run:
+    def gather(frame: Frame) -> Any:
         values: dict[str, Any] = {}
         for name, run, optional in fields:
             value = run(frame)
@@ -139,15 +143,22 @@ def new_struct(fields: list[tuple[str, Run, bool]], construct: Callable[[dict[st
                     continue
                 value = value.value
             values[name] = value
-        return construct(values)
+        return values
 
-    return _costing(make, _STRUCT_COST)
+    gathered = _costing(gather, _STRUCT_COST, counts_errors=counts_errors)
+
+    def make(frame: Frame) -> Any:
+        values = gathered(frame)
+        return values if type(values) is ErrorValue else construct(values)
+
+    return make
 
 
-def _costing(make: Run, cost: int) -> Run:
+def _costing(make: Run, cost: int, *, counts_errors: bool) -> Run:
     def run(frame: Frame) -> Any:
         value = make(frame)
-        frame.charge(cost)
+        if counts_errors or type(value) is not ErrorValue:
+            frame.charge(cost)
         return value
 
     return run

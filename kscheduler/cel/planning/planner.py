@@ -28,6 +28,7 @@ from kscheduler.cel.planning.calls import (
 )
 from kscheduler.cel.planning.costs import cost_of
 from kscheduler.cel.planning.messages import construct
+from kscheduler.cel.syntax.maker import Maker
 from kscheduler.cel.syntax.nodes import Call, Fold, Ident, ListNode, Literal, MapNode, Select, StructNode, SyntaxNode
 from kscheduler.cel.values.kinds import ErrorValue, PanicError
 
@@ -104,7 +105,7 @@ class ExpressionPlanner:
         return Part(attribute=self._rooted(self._variable(reference), uncounted=reference.is_global))
 
     def _rooted(self, root: Run, *, uncounted: bool = False) -> Rooted:
-        return Rooted(root, through_go=self._rules.optionals_through_go, uncounted=uncounted)
+        return Rooted(root, self._rules, uncounted=uncounted)
 
     def _variable(self, reference: Reference) -> Run:
         name = reference.name
@@ -150,8 +151,8 @@ class ExpressionPlanner:
 
     def _conditional(self, args: list[Part]) -> Part:
         condition, yes, no = args
-        branches = [branch.attribute or self._rooted(branch.build()) for branch in (yes, no)]
-        return Part(attribute=Conditional(condition.build(), *branches))
+        yes_attribute, no_attribute = (branch.attribute or self._rooted(branch.build()) for branch in (yes, no))
+        return Part(attribute=Conditional(condition.build(), yes_attribute, no_attribute, self._rules))
 
     def _call(self, node: Call) -> Part:
         args = [self._plan(arg) for arg in ([node.target, *node.args] if node.target else node.args)]
@@ -162,7 +163,8 @@ class ExpressionPlanner:
                 return self._conditional(args)
             case "_==_" | "_!=_":
                 negated = node.function == "_!=_"
-                return Part(calls.equals(args[0].build(), args[1].build(), negated=negated))
+                stops = self._rules.stops_at_errors
+                return Part(calls.equals(args[0].build(), args[1].build(), negated=negated, stops=stops))
             case "_[_]":
                 return self._index(args, optional=False)
             case "_?._" | "_[?_]":
@@ -203,19 +205,22 @@ class ExpressionPlanner:
         return None
 
     def _called(self, node: Call, args: list[Part], overload: str, binding: Binding) -> Run:
-        cost = cost_of(node.function, overload, old=self._rules.old_costs)
+        cost = cost_of(node.function, overload, self._rules)
         runs = [arg.build() for arg in args]
+        stops = self._rules.stops_at_errors
         if not runs:
             return calls.nullary(binding.call, cost)
         if binding.stops or len(runs) > 2:
-            return calls.stopping(runs, binding.call, cost)
+            return calls.stopping(runs, binding.call, cost, last_counts=not stops)
         if len(runs) == 1:
-            return calls.unary(runs[0], binding.call, cost, strict=node.function != "@not_strictly_false")
-        return calls.binary(runs[0], runs[1], binding.call, cost)
+            strict, counts_errors = node.function != "@not_strictly_false", not stops or node.function == "!_"
+            return calls.unary(runs[0], binding.call, cost, strict=strict, counts_errors=counts_errors)
+        return calls.binary(runs[0], runs[1], binding.call, cost, stops=stops)
 
     def _list(self, node: ListNode) -> Part:
         parts = [self._plan(element) for element in node.elements]
-        run = folds.new_list([(part.build(), at in node.optionals) for at, part in enumerate(parts)])
+        elements = [(part.build(), at in node.optionals) for at, part in enumerate(parts)]
+        run = folds.new_list(elements, counts_errors=not self._rules.stops_at_errors)
         return _evaluated(run) if all(part.is_constant for part in parts) else Part(run)
 
     def _map(self, node: MapNode) -> Part:
@@ -225,12 +230,13 @@ class ExpressionPlanner:
             key, value = self._plan(entry.key), self._plan(entry.value)
             is_constant = is_constant and key.is_constant and value.is_constant
             entries.append((key.build(), value.build(), entry.optional))
-        run = folds.new_map(entries)
+        run = folds.new_map(entries, counts_errors=not self._rules.stops_at_errors)
         return _evaluated(run) if is_constant else Part(run)
 
     def _struct(self, node: StructNode) -> Part:
         fields = [(entry.key, self._plan(entry.value).build(), entry.optional) for entry in node.fields]
-        return Part(folds.new_struct(fields, construct(node.name)))
+        counts_errors = not self._rules.stops_at_errors
+        return Part(folds.new_struct(fields, construct(node.name), counts_errors=counts_errors))
 
     def _fold(self, node: Fold) -> Part:
         init = self._plan(node.init).build()
@@ -238,7 +244,8 @@ class ExpressionPlanner:
         first, accumulated = self.slots, self.slots + 2
         second = self.slots + 1 if node.var2 else -1
         self.slots += 4
-        self._scopes.append({node.accu: folds.accumulator(accumulated, init)})
+        in_place = not self._rules.bound_stays or node.accu == Maker.ACCUMULATOR
+        self._scopes.append({node.accu: folds.accumulator(accumulated, init, in_place=in_place)})
         variables = {node.var: _slot(first), **({node.var2: _slot(second)} if node.var2 else {})}
         # The accumulator hides a variable of the same name.
         self._scopes.append({name: run for name, run in variables.items() if name != node.accu})
@@ -247,7 +254,8 @@ class ExpressionPlanner:
         self._scopes.pop()
         result = self._plan(node.result).build()
         self._scopes.pop()
-        return Part(folds.fold(over, (first, second, accumulated), (condition, step, result)))
+        slots, of_nothing = (first, second, accumulated), self._rules.ranges_of_nothing
+        return Part(folds.fold(over, slots, (condition, step, result), of_nothing=of_nothing))
 
 
 def _slot(number: int) -> Run:

@@ -39,7 +39,8 @@ def equal_method(one: Any, other: Any) -> bool | ErrorValue:  # noqa: C901 : one
     if isinstance(one, list):
         return isinstance(other, list) and len(one) == len(other) and _elements_equal(one, other)
     if isinstance(one, ANY_MAP):
-        return isinstance(other, ANY_MAP) and len(one) == len(other) and _entries_equal(one, other)
+        alike = isinstance(other, ANY_MAP) and len(one) == len(other)
+        return _entries_equal(one, other) if alike else False
     if kind is DurationValue:
         return type(other) is DurationValue and bool(one.nanos == other.nanos)
     if kind is Timestamp:
@@ -67,12 +68,18 @@ def _elements_equal(one: list[Any], other: list[Any]) -> bool:
     return all(equal(mine, theirs) is not False for mine, theirs in zip(one, other, strict=True))
 
 
-def _entries_equal(one: Any, other: Any) -> bool:
+def _entries_equal(one: Any, other: Any) -> bool | ErrorValue:
+    """Values that cannot be compared count as equal, unless the map tells errors. What is an error is not there."""
     spend(2 + 2 * len(one))
     for key in one.keys():  # noqa: SIM118 : no dict
         mine, theirs = one.get(key), other.find(key)
-        if mine is None or theirs is None or equal(mine[0], theirs[0]) is False:
+        if one.TELLS_ERRORS and mine is not None and type(mine[0]) is ErrorValue:
+            return mine[0]
+        if mine is None or theirs is None or type(theirs[0]) is ErrorValue:
             return False
+        same = equal(mine[0], theirs[0])
+        if same is False or (one.TELLS_ERRORS and same is not True):
+            return same
     return True
 
 

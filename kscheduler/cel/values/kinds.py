@@ -138,6 +138,7 @@ class Map:
 
     __slots__ = ("_entries",)
     GO_TYPE = "*types.baseMap"
+    TELLS_ERRORS = False
 
     def __init__(self) -> None:
         self._entries: dict[Any, tuple[Any, Any]] = {}
@@ -210,6 +211,8 @@ class StringMap:
 
     __slots__ = ("_values",)
     GO_TYPE = "*types.baseMap"
+    TELLS_ERRORS = False
+    """Whether comparing values that are errors, or cannot be compared, is an error."""
 
     def __init__(self, values: dict[str, Any]) -> None:
         self._values = values

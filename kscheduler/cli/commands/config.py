@@ -133,7 +133,8 @@ def _check(args: argparse.Namespace) -> int:
     warnings += misspelt_in(configured)
     for warning in warnings:
         print(f"kscheduler: warning: {warning}", file=sys.stderr)
-    only = f" with Kubernetes {gates.version} only" if refused else ""
+    taking = " and ".join(sorted(taken.version for taken, _ in sound))
+    only = f" with Kubernetes {taking} only" if refused else ""
     print(_verdict(loaded, only, len(warnings)))
     return 0
 

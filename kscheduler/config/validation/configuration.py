@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from kscheduler.config.durations import Duration, seconds
 from kscheduler.config.errors import Problem, duplicate, forbidden, invalid, required, unsupported
-from kscheduler.config.feature_gates import FeatureGates
+from kscheduler.config.feature_gates import PLACEMENTS, FeatureGates
 from kscheduler.config.in_tree_plugins import IN_TREE_PLUGINS
 from kscheduler.config.plugin_args import ARGS_KINDS
 from kscheduler.config.types import (
@@ -53,12 +53,11 @@ ABOVE_RENEW_DEADLINE = "must be greater than `RenewDeadline`"
 # kube-scheduler's words about two times of the election that contradict each other.
 ABOVE_RETRY_PERIOD = "renewDeadline must be greater than retryPeriod*JitterFactor"
 
+PERCENTAGE_OF_PLACEMENTS = "percentageOfPlacementsToScore"
 # What `podGroupAPIs` may name.
 POD_GROUP_APIS = ("scheduler-plugins", "volcano")
 
-_POINTS_CHECKED_FOR_REMOVED = tuple(
-    name for name in Plugins.__struct_fields__ if name not in ("multi_point", "placement_generate", "placement_score")
-)
+_POINTS_OF_PLACEMENTS = ("placement_generate", "placement_score", "placement_feasible")
 _CAMEL = dict(zip(Plugins.__struct_fields__, Plugins.__struct_encode_fields__, strict=True))
 
 
@@ -71,6 +70,7 @@ def validate(configuration: KubeSchedulerConfiguration, gates: FeatureGates) -> 
         *_profiles(configuration.profiles, gates),
         *_supervision(configuration),
         *_percentage("percentageOfNodesToScore", configuration.percentage_of_nodes_to_score),
+        *_percentage_of_placements("", configuration.percentage_of_placements_to_score, gates),
         *_backoff(configuration),
         *_extenders(configuration.extenders),
         *_pod_group_apis(configuration.pod_group_apis),
@@ -135,6 +135,17 @@ def _percentage(path: str, percentage: int | None) -> Iterator[Problem]:
         yield invalid(path, percentage, "not in valid range [0-100]")
 
 
+def _percentage_of_placements(parent: str, percentage: int | None, gates: FeatureGates) -> Iterator[Problem]:
+    """Where the followed version does not have the field, reading it has said so."""
+    path = f"{parent}{PERCENTAGE_OF_PLACEMENTS}"
+    if percentage is None or not gates.behaviours.has_percentage_of_placements:
+        return
+    if gates.enabled(PLACEMENTS):
+        yield from _percentage(path, percentage)
+    else:
+        yield forbidden(path, f"{PERCENTAGE_OF_PLACEMENTS} requires {PLACEMENTS} feature gate to be enabled")
+
+
 def _backoff(configuration: KubeSchedulerConfiguration) -> Iterator[Problem]:
     first, longest = configuration.pod_initial_backoff_seconds, configuration.pod_max_backoff_seconds
     if first <= 0:
@@ -154,7 +165,8 @@ def _profiles(profiles: tuple[KubeSchedulerProfile, ...], gates: FeatureGates) -
         if not profile.scheduler_name:
             yield required(f"{path}.schedulerName")
         yield from _percentage(f"{path}.percentageOfNodesToScore", profile.percentage_of_nodes_to_score)
-        yield from _removed_plugins(f"{path}.plugins", profile.plugins)
+        yield from _percentage_of_placements(f"{path}.", profile.percentage_of_placements_to_score, gates)
+        yield from _removed_plugins(f"{path}.plugins", profile.plugins, gates)
         yield from _plugin_config(f"{path}.pluginConfig", profile.plugin_config, gates)
         yield from _rules_without_filter(path, profile)
         if profile.scheduler_name in seen:
@@ -197,8 +209,9 @@ def _supervision(configuration: KubeSchedulerConfiguration) -> Iterator[Problem]
                 yield unsupported(f"{path}.onFailure", entry.on_failure, ON_FAILURE)
 
 
-def _removed_plugins(path: str, plugins: Plugins) -> Iterator[Problem]:
-    for name in _POINTS_CHECKED_FOR_REMOVED:
+def _removed_plugins(path: str, plugins: Plugins, gates: FeatureGates) -> Iterator[Problem]:
+    unchecked = ("multi_point", *(() if gates.behaviours.checks_plugins_of_placements else _POINTS_OF_PLACEMENTS))
+    for name in (name for name in Plugins.__struct_fields__ if name not in unchecked):
         for index, plugin in enumerate(getattr(plugins, name).enabled):
             if plugin.name in REMOVED_PLUGINS:
                 yield _removed(f"{path}.{_CAMEL[name]}.enabled[{index}]", plugin.name)

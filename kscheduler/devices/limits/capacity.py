@@ -7,12 +7,15 @@ the policy's default, or all. A device does for a request if that keeps to the p
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
+from typing import Final, TypeVar
 
-from kscheduler.api.devices import CapacityRequestPolicy, CapacityRequestPolicyRange, DeviceCapacity
+from kscheduler.api.devices import CapacityRequestPolicy, CapacityRequestPolicyRange, Device, DeviceCapacity
 from kscheduler.api.quantity import MAX_INT64, Quantity, nano_value
-from kscheduler.devices.ids import Consumed
+from kscheduler.cel.kubernetes import wide_quantities
+from kscheduler.devices.ids import Consumed, joined_names
 from kscheduler.devices.wanted import AllocatorFeatures
+
+T = TypeVar("T")
 
 NANO: Final = 10**9
 # A thousandth, in billionths.
@@ -40,22 +43,52 @@ def amount_of(quantity: Quantity) -> Amount:
 
 
 def consumption(
-    requests: Mapping[str, Quantity] | None, capacities: Mapping[str, DeviceCapacity], features: AllocatorFeatures
+    requests: Mapping[str, Quantity] | None,
+    capacities: Mapping[str, DeviceCapacity],
+    features: AllocatorFeatures,
+    driver: str,
 ) -> dict[str, Amount] | None:
     """What a request takes of each capacity; `None` if it names one that the device does not have.
 
-    Raises `CapacityError`.
+    `capacities`: as `capacities_of` gives them. Raises `CapacityError`.
     """
-    if requests and not requests.keys() <= capacities.keys():
+    asked = {} if requests is None else _own_names(requests, driver, features)
+    if not asked.keys() <= capacities.keys():
         return None
+    if requests is not None and len(asked) < len(requests):
+        raise CapacityError(_named_twice(requests, driver))
     taken = {}
     for name, capacity in capacities.items():
         try:
-            taken[name] = _taken(None if requests is None else requests.get(name), capacity, features)
+            taken[name] = _taken(asked.get(name), capacity, features)
         except CapacityError as problem:
-            message = f'capacity "{name}": {problem}'
+            shown = f"{driver}/{name}" if features.joins_names and "/" not in name else name
+            message = f'capacity "{shown}": {problem}'
             raise CapacityError(message) from None
     return taken
+
+
+def capacities_of(device: Device, driver: str, features: AllocatorFeatures) -> Mapping[str, DeviceCapacity]:
+    """A device's capacities; where names are joined, those of its driver without the driver's domain."""
+    return _own_names(device.capacity, driver, features)
+
+
+def _own_names(named: Mapping[str, T], driver: str, features: AllocatorFeatures) -> Mapping[str, T]:
+    prefix = f"{driver}/"
+    if not features.joins_names or not any(name.startswith(prefix) for name in named):
+        return named
+    return joined_names(named, driver)
+
+
+def published_name(name: str, device: Device, driver: str, features: AllocatorFeatures) -> str:
+    """The capacity as its driver spells it."""
+    full = f"{driver}/{name}"
+    return full if features.joins_names and full in device.capacity else name
+
+
+def _named_twice(requests: Mapping[str, Quantity], driver: str) -> str:
+    name = next(name for name in requests if f"{driver}/{name}" in requests)
+    return f'capacity "{name}" requested both as "{driver}/{name}" and as "{name}"'
 
 
 def is_allowed(
@@ -91,6 +124,9 @@ def _rounded(requested: Quantity | None, capacity: DeviceCapacity, features: All
         has_default = policy is not None and policy.default is not None
         return amount_of(policy.default if has_default else capacity.value)  # type: ignore[union-attr]
     amount = amount_of(requested)
+    if amount.nano < 0 and features.refuses_negative_requests:
+        message = f"capacity value is negative: request {wide_quantities.read(requested).text()}"
+        raise CapacityError(message)
     if policy is None:
         return amount
     if policy.valid_range is not None and policy.valid_range.min is not None:

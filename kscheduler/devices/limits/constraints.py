@@ -1,13 +1,16 @@
 """What the devices of a claim must have in common, or must not.
 
 Attributes are compared as sets: a scalar is a set of one value, and an attribute of an unknown type has none. Types are
-part of the values, so that the number 1 is not the text "1". Versions are compared as they are written.
+part of the values, so that the number 1 is not the text "1". Versions are compared as they are written, or (as of
+1.38) without their builds.
 """
 
 from collections.abc import Hashable
+from functools import lru_cache
 from typing import Final, Protocol
 
 from kscheduler.api.devices import Device, DeviceAttribute, DeviceConstraint
+from kscheduler.cel.kubernetes import semvers
 from kscheduler.devices.ids import DeviceID
 from kscheduler.devices.wanted import AllocatorFeatures, Wanted
 
@@ -16,15 +19,23 @@ Values = frozenset[tuple[str, Hashable]]
 _UNKNOWN: Final[Values] = frozenset()
 
 
+class UnsupportedValueError(ValueError):
+    """An attribute has no value that can be compared; the text is kube-scheduler's."""
+
+
 class Constraint(Protocol):
     """A condition on the devices that are chosen so far. Once broken it stays broken, whatever is added."""
 
     def add(self, wanted: Wanted, device: Device, identity: DeviceID) -> bool:
-        """Take in a device, if the condition still holds with it; whether it does."""
+        """Take in a device, if the condition still holds with it; whether it does. Raises `UnsupportedValueError`."""
         ...
 
     def remove(self, wanted: Wanted) -> None:
         """Undo the last `add` that succeeded, which was for this request."""
+        ...
+
+    def is_readable(self, device: Device, identity: DeviceID) -> bool:
+        """Whether `add` would raise no `UnsupportedValueError`."""
         ...
 
 
@@ -51,8 +62,17 @@ class _OnAttribute:
         return not self._requests or wanted.base in self._requests or wanted.full_name in self._requests
 
     def _values_of(self, device: Device, identity: DeviceID) -> Values | None:
-        """`None` if the device lacks the attribute."""
+        """`None` if the device lacks the attribute. Raises `UnsupportedValueError`."""
+        if not self.is_readable(device, identity):
+            message = f"device {identity}: unsupported attribute value for {self._attribute}"
+            raise UnsupportedValueError(message)
         return values_of(device, identity.driver, self._attribute, self._features)
+
+    def is_readable(self, device: Device, identity: DeviceID) -> bool:
+        """Whether the attribute is missing or has a value that can be compared, where anything else is an error."""
+        if not self._features.refuses_unreadable_attributes:
+            return True
+        return values_of(device, identity.driver, self._attribute, self._features) != _UNKNOWN
 
 
 class MatchAttribute(_OnAttribute):
@@ -154,7 +174,8 @@ def values_of(device: Device, driver: str, attribute: str, features: AllocatorFe
     found = _attribute(device, driver, attribute)
     if found is None:
         return None
-    return _any_values(found) if features.list_attributes else _scalar(found)
+    values = _any_values(found) if features.list_attributes else _scalar(found)
+    return _as_versions(values) if features.compares_versions else values
 
 
 def _attribute(device: Device, driver: str, name: str) -> DeviceAttribute | None:
@@ -176,6 +197,23 @@ def _scalar(attribute: DeviceAttribute) -> Values:
     if attribute.version_value is not None:
         return frozenset((("version", attribute.version_value),))
     return _UNKNOWN
+
+
+def _as_versions(values: Values) -> Values:
+    """The same with versions that can be compared; none, if one of them cannot be read."""
+    if not any(kind == "version" for kind, _ in values):
+        return values
+    parsed = [_version(str(text)) for _, text in values]
+    return _UNKNOWN if None in parsed else frozenset(("version", version) for version in parsed)
+
+
+@lru_cache(maxsize=1024)
+def _version(text: str) -> Hashable:
+    try:
+        version = semvers.parse(text)
+    except semvers.VersionError:
+        return None
+    return version.numbers, version.pre
 
 
 def _any_values(attribute: DeviceAttribute) -> Values:

@@ -78,7 +78,7 @@ class Handlers:
         self._registry = registry
         self._watches = watches
         self._discovery = discovery
-        self._served = frozenset(resource.key for resource in kinds.resources)
+        self._served = frozenset((resource.group_version, resource.plural) for resource in kinds.resources)
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer a request; errors become Status objects here."""
@@ -103,8 +103,11 @@ class Handlers:
             message = f"Internal error occurred: {type(error).__name__}: {error}"
             return respond_error(ApiError(500, "InternalError", message))
 
+    def _serves(self, resource: ServedResource) -> bool:
+        return (resource.group_version, resource.plural) in self._served
+
     async def _route(self, request: web.BaseRequest, path: ResourcePath | None) -> web.StreamResponse:
-        if path is None or not (path.resource.is_custom or path.resource.key in self._served):
+        if path is None or not (path.resource.is_custom or self._serves(path.resource)):
             return self._discovery.answer(request)
         if path.is_watch:
             if request.method not in {"GET", "HEAD"} or "watch" not in path.resource.verbs:

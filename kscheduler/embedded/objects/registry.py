@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from kscheduler.api import releases
 from kscheduler.api.defaults import objects as defaults
 from kscheduler.api.defaults.devices import stamp_taints
 from kscheduler.api.machinery.api_errors import (
@@ -142,11 +143,13 @@ class ObjectRegistry:
         self.now = now
         self.kinds = KindTable(kinds)
         """The kinds that are served now."""
+        followed = releases.followed(kinds.release) or releases.VERSION
+        self._limits_devices = releases.BEHAVIOURS[followed].limits_capacity_requests
         self.deletion = Deletion(store, now, self.kinds)
         self.taints_new_nodes = False
         """Whether a new node is tainted as not ready. A node controller must be there to take the taint off again."""
         self._random = random_source or random.Random()
-        self._has_composites = COMPOSITE_POD_GROUPS in kinds.resources
+        self._has_composites = not set(kinds.resources).isdisjoint(COMPOSITE_POD_GROUPS)
         self.has_comparisons = True
         """Whether tolerations may compare numbers; a server sets it by the gate TaintTolerationComparisonOperators."""
         for resource, value in admission.initial_objects():
@@ -169,7 +172,7 @@ class ObjectRegistry:
         try:
             defaults.on_create(resource, value, self.kinds.release)
             stamp_taints(resource, value, timestamp(self.now()))
-            if resource in (POD_GROUPS, COMPOSITE_POD_GROUPS):
+            if resource in (POD_GROUPS, *COMPOSITE_POD_GROUPS):
                 admission.admit_priority(self.store, resource, value)
             if resource is PODS:
                 limit_ranges.fill_in(self.store, value)
@@ -181,7 +184,7 @@ class ObjectRegistry:
             if resource is SERVICES:
                 service_addresses.allocate(self.store, value, dry_run=options.dry_run)
             has = {"has_composites": self._has_composites, "has_comparisons": self.has_comparisons}
-            validation.check_create(resource, value, **has)
+            validation.check_create(resource, value, **has, limits_devices=self._limits_devices)
             limit_ranges.check(self.store, resource, value)
             if resource is CUSTOM_RESOURCE_DEFINITIONS:
                 establish(value, timestamp(self.now()))
@@ -235,7 +238,8 @@ class ObjectRegistry:
             if resource is SERVICES and not subresource:
                 service_addresses.allocate(self.store, new, dry_run=options.dry_run)
             stamp_taints(resource, new, timestamp(self.now()))
-            validation.check_update(resource, old, new, subresource, has_comparisons=self.has_comparisons)
+            has = {"has_comparisons": self.has_comparisons, "limits_devices": self._limits_devices}
+            validation.check_update(resource, old, new, subresource, **has)
             if resource is CLAIMS and not subresource:
                 limit_ranges.check(self.store, resource, new)
             if resource is CUSTOM_RESOURCE_DEFINITIONS and not subresource:

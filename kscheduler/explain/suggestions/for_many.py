@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from kscheduler.api.core import PodSpec, Volume
+from kscheduler.api.core import PodSpec
 from kscheduler.explain.suggestions.kinds.requests import LowerRequest
 from kscheduler.explain.suggestions.search import suggestions
 from kscheduler.explain.suggestions.search_time import SearchTime
@@ -96,7 +96,7 @@ def placement_spec(spec: PodSpec) -> PodSpec:
     The API server mounts the token of the service account as such a volume, and gives it another name in each pod
     (`kube-api-access-x7k2p`): with it no two replicas would be alike.
     """
-    volumes = tuple(volume for volume in spec.volumes if volume != Volume(name=volume.name))
+    volumes = tuple(volume for volume in spec.volumes if volume.constrains)
     return spec if len(volumes) == len(spec.volumes) else msgspec.structs.replace(spec, volumes=volumes)
 
 

@@ -125,6 +125,10 @@ class Claims(Protocol):
         """The devices that allocated and pending claims hold. It must not be kept across an `await`."""
         ...
 
+    def negative_amounts(self) -> str:
+        """The first claim, in the order of the texts, that takes less than nothing of a device; empty without one."""
+        ...
+
     def on_change(self, listener: ClaimListener) -> Callable[[], None]:
         """Call `listener` after each change of what `get` returns; returns a function that ends the subscription."""
         ...

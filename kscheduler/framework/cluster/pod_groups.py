@@ -8,7 +8,7 @@ is tried as one, from its *root*, which has no parent; the *leaves* are the grou
 is root and leaf at once. What the view tells of a composite group's members is told of all leaves below it.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
@@ -16,9 +16,26 @@ from kscheduler.api.core import Pod
 from kscheduler.api.groups import DEEPEST_TREE
 from kscheduler.api.meta import Condition
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.nodes.node_table import Rows, Scores
 from kscheduler.framework.pods.pod_info import PodInfo
 
 # What plugins keep from one member of a pod group to the next, while the group is tried.
+
+
+class NodeRanks(Protocol):
+    """What members of a group cost on each node, while the group is tried without the pods that it may preempt."""
+
+    def of(self, rows: Rows) -> Scores:
+        """A rank per row (int64), the lowest is the best: a member goes to a node of the best rank that it fits on."""
+        ...
+
+    def take(self, row: int) -> Hashable:
+        """A member goes there: what it costs is paid. Returns what `give_back` takes."""
+        ...
+
+    def give_back(self, taken: Hashable) -> None:
+        """The member does not go there after all."""
+        ...
 
 
 @dataclass(slots=True)
@@ -30,6 +47,8 @@ class CycleOfGroup:
 
     state: CycleState = field(default_factory=CycleState)
     """Values that are all members', by type."""
+    ranks: NodeRanks | None = None
+    """`None`: no node is better than another before it is scored."""
 
 
 # The preemption policy of pods and groups that name none.
@@ -52,6 +71,16 @@ class GroupKey(NamedTuple):
         return f"{self.namespace}/{self.name}"
 
     @property
+    def entity(self) -> str:
+        """As Events and metrics name it."""
+        return "compositepodgroup" if self.is_composite else "podgroup"
+
+    @property
+    def typed(self) -> str:
+        """`podgroup/namespace/name`, as messages of 1.38 name it."""
+        return f"{self.entity}/{self.text}"
+
+    @property
     def resource(self) -> str:
         """`podgroups.scheduling.k8s.io`, as kubectl takes it: the kind's name alone may mean that of another API."""
         return f"{'composite' if self.is_composite else ''}podgroups.{self.api}"
@@ -68,6 +97,10 @@ class GroupDefinition:
     """What each member's priority must be; `None`: members agree among themselves."""
     is_taken_whole: bool = False
     """Preemption takes all of its members or none (`disruptionMode: all`)."""
+    is_taken_singly: bool = False
+    """The group itself says that preemption may take single members (`disruptionMode: single`)."""
+    workload: str = ""
+    """The Workload that it was made for; empty: none."""
     preemption_policy: str = ""
     """Of the group itself, where its members' policies do not count; empty: it names none."""
     topology_key: str = ""
@@ -95,6 +128,14 @@ class PlacementProgress:
     """Members that have not been tried yet; of a composite group, groups."""
     scheduled: int
     """Members that have a node, in this attempt or before it; of a composite group, groups that were placed in it."""
+    unschedulable: int = 0
+    """Members that were tried in vain; of a composite group, groups."""
+
+    def after(self, *, is_scheduled: bool) -> "PlacementProgress":
+        """The progress after one more was tried."""
+        return PlacementProgress(
+            self.remaining - 1, self.scheduled + is_scheduled, self.unschedulable + (not is_scheduled)
+        )
 
 
 class PodGroupView(Protocol):

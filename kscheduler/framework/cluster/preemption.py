@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 from kscheduler.api.policy import PodDisruptionBudget
 from kscheduler.framework.cluster.claim_writing import Deallocation
-from kscheduler.framework.cluster.pod_groups import GroupDefinition, GroupKey
+from kscheduler.framework.cluster.pod_groups import GroupDefinition, GroupKey, NodeRanks
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.nodes.node_table import NodeTable, Rows
 from kscheduler.framework.pods.pod_info import PodInfo
@@ -75,6 +75,9 @@ class Preemption:
     """The number of victims whose eviction violates a disruption budget."""
     disrupted_groups: int = 0
     """How many victims are pod groups, taken as a whole, or single members of one."""
+    disrupted: Mapping[str, int] = field(default_factory=dict)
+    """Of a group: how many of its victims go together, or by themselves, by kind: `pod`, `podgroup`,
+    `compositepodgroup`."""
 
     @property
     def uid(self) -> str:
@@ -91,7 +94,7 @@ class Preemption:
         """As Events and metrics name it."""
         if self.group is None:
             return "pod"
-        return "compositepodgroup" if self.group.key.is_composite else "podgroup"
+        return self.group.key.entity
 
     @property
     def waiting(self) -> tuple[PodInfo, ...]:
@@ -243,8 +246,11 @@ class GroupTrial(Protocol):
         """These pods, each on a node, count nowhere from now on."""
         ...
 
-    def place(self) -> Status:
-        """Run the group's cycle once more, over the view as it is. Success: `assignments` has nodes for members."""
+    def place(self, ranks: NodeRanks | None = None) -> Status:
+        """Run the group's cycle once more, over the view as it is. Success: `assignments` has nodes for members.
+
+        `ranks` are used where the followed version of Kubernetes and the profile say so.
+        """
         ...
 
     def assignments(self) -> Sequence[tuple[PodInfo, str]]:

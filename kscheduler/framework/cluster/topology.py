@@ -9,7 +9,7 @@ All arrays have an entry per row of the `NodeTable` (its capacity), are updated 
 beyond the cycle.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -74,6 +74,10 @@ class TopologyCounters(Protocol):
         `held`: the set belongs to a term of a pod on a node. For these, an unknown namespace counts as one without
         labels, as upstream.
         """
+        ...
+
+    def namespace_labels(self, name: str) -> Mapping[str, str] | None:
+        """The current labels of a namespace; `None` if it is unknown."""
         ...
 
     def required_anti_affinity(self, pod: PodInfo) -> Sequence[HeldTerm]:

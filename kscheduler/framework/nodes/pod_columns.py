@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
-from math import inf
 from operator import attrgetter
 from typing import Final
 
@@ -38,6 +37,10 @@ class PodKind:
 
 # Namespace, labels (another order makes another kind, which does no harm), required anti-affinity, claims.
 Kind = tuple[str, tuple[tuple[str, str], ...], tuple[AffinityTerm, ...], tuple[str, ...]]
+
+# In seconds since 1970: the start of a pod whose kubelet has reported none. As kube-scheduler 1.38 has it, the last
+# moment of Go's nanoseconds, in 2262; before, it took the time of each look.
+NOT_STARTED: Final = (2**63 - 1) / 1e9
 
 _FIRST_LENGTH: Final = 1024
 # Pods: what a costly pod that is gone counts for. After some twenty of them all is put together again.
@@ -241,8 +244,8 @@ class PodColumns:
 def ordered(pods: Iterable[PodInfo]) -> list[PodInfo]:
     """The pods, the most important first: higher priority, then earlier start, then UID.
 
-    The last rule is our own; kube-scheduler leaves the order of such pods undefined. No names, which a redacted
-    recording does not have.
+    The last rule is kube-scheduler's since 1.38; before, it left the order of such pods undefined. No names, which a
+    redacted recording does not have.
     """
     return sorted(pods, key=_rank)
 
@@ -252,10 +255,10 @@ def _rank(pod: PodInfo) -> tuple[int, float, str]:
 
 
 def started_at(pod: PodInfo) -> float:
-    """The pod's start time in seconds since 1970; infinity if the kubelet has not reported it (upstream: now)."""
+    """The pod's start time in seconds since 1970; `NOT_STARTED` if the kubelet has not reported it."""
     text = pod.pod.status.start_time
     if text is None:
-        return inf
+        return NOT_STARTED
     return _seconds(text)
 
 
@@ -264,7 +267,7 @@ def _seconds(text: str) -> float:
     try:
         return datetime.fromisoformat(text).timestamp()
     except ValueError:
-        return inf
+        return NOT_STARTED
 
 
 def kind_of(pod: PodInfo) -> Kind:

@@ -64,6 +64,12 @@ class PodMatch:
         selector = self.namespace_selector
         return selector is not None and labels is not None and selector.matches(labels)
 
+    def asks_for_labels_of(self, namespace: str) -> bool:
+        """Whether a namespace's labels decide if the set covers it; `also` is left out."""
+        selector = self.namespace_selector
+        is_queried = selector is not None and not (selector.nothing or selector.is_empty)
+        return is_queried and namespace not in self.namespaces
+
     def selects(self, labels: Mapping[str, str]) -> bool:
         """Whether a pod's labels satisfy all selectors, those of `also` too."""
         for selector in self.selectors:  # no `all`: a generator would cost as much as the one or two selectors

@@ -30,6 +30,7 @@ _OF_SPEC = (
     "accounted",
     "nonzero_accounted",
     "nonzero_requests",
+    "nonzero_pod_requests",
     "host_ports",
     "node_selector",
     "required_node_terms",
@@ -158,8 +159,13 @@ class PodInfo:
 
     @cached_property
     def nonzero_requests(self) -> Requests:
-        """The requests that NodeResourcesFit's score presumes; without pod-level requests, as upstream (Q4)."""
-        return requests.nonzero_requests(self.pod, Resizing.NOT_COUNTED, pod_level=False)
+        """The requests that NodeResourcesFit's score presumes until 1.37: without pod-level requests (Q4)."""
+        return requests.nonzero_requests(self.pod, pod_level=False)
+
+    @cached_property
+    def nonzero_pod_requests(self) -> Requests:
+        """The same from 1.38 on: with pod-level requests, and the largest of the sums in a resize."""
+        return requests.nonzero_requests(self.pod, pod_level=True)
 
     @cached_property
     def host_ports(self) -> frozenset[HostPort]:

@@ -121,24 +121,22 @@ def nonzero_accounted(pod: Pod, resizing: Resizing) -> tuple[int, int]:
     return sums.nonzero if sums is not None else _nonzero(pod, resizing)
 
 
-def nonzero_requests(pod: Pod, resizing: Resizing, *, pod_level: bool) -> Requests:
+def nonzero_requests(pod: Pod, *, pod_level: bool) -> Requests:
     """The requests for scoring, with `NONZERO_DEFAULTS` for containers that request no cpu or memory.
 
-    With pod-level requests set (and used), a default applies only to resources that the whole pod does not request.
+    `pod_level`: pod-level requests count, and resizes in progress; without, only the spec of the containers.
     """
-    return _rounded(_nonzero_nanos(pod, resizing, _request_nanos, pod_level=pod_level))
-
-
-def _nonzero_nanos(pod: Pod, resizing: Resizing, nanos: NanosOf, *, pod_level: bool) -> Nanos:
-    defaults = NONZERO_DEFAULTS
-    if pod_level and pod.spec.resources is not None and supported_at_pod_level(pod.spec.resources.requests):
-        plain = _pod_nanos(pod, resizing, nanos)
-        defaults = {name: amount for name, amount in NONZERO_DEFAULTS.items() if name not in plain}
-    return _pod_nanos(pod, resizing, nanos, pod_level=pod_level, defaults=defaults)
+    resizing = Resizing.BY_POD if pod_level else Resizing.NOT_COUNTED
+    return _rounded(_pod_nanos(pod, resizing, _request_nanos, pod_level=pod_level, defaults=NONZERO_DEFAULTS))
 
 
 def _nonzero(pod: Pod, resizing: Resizing) -> tuple[int, int]:
-    presumed = _rounded(_nonzero_nanos(pod, resizing, _nanos_of_defaults, pod_level=True))
+    """With pod-level requests set, a default applies only to resources that the whole pod does not request."""
+    defaults = NONZERO_DEFAULTS
+    if pod.spec.resources is not None and supported_at_pod_level(pod.spec.resources.requests):
+        plain = _pod_nanos(pod, resizing, _nanos_of_defaults)
+        defaults = {name: amount for name, amount in NONZERO_DEFAULTS.items() if name not in plain}
+    presumed = _rounded(_pod_nanos(pod, resizing, _nanos_of_defaults, defaults=defaults))
     return presumed.get(CPU, 0), presumed.get(MEMORY, 0)
 
 

@@ -1,7 +1,7 @@
 """A parsed topology spread constraint: which pods it counts, on which nodes, and how uneven they may be spread."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from kscheduler.api.core import TopologySpreadConstraint
@@ -23,9 +23,9 @@ class SpreadConstraint:
     action: str
     """`DoNotSchedule` rejects nodes, `ScheduleAnyway` lowers their score."""
     selector: Selector
-    """The selector for the pod itself: an empty selector matches it although it counts no pods (Q23)."""
+    """The selector for the pod itself: an empty selector matches it although until 1.37 it counts no pods (Q23)."""
     counted: PodMatch | None
-    """The pods that count; `None` if no pods do."""
+    """The pods that count, of an empty selector as from 1.38 on (`unless_empty`); `None` if no pods do."""
     min_domains: int = 1
     """With fewer domains than this, the domain with the fewest pods counts as empty."""
     honors_affinity: bool = True
@@ -56,10 +56,15 @@ def parse_spread_constraint(
 
 
 def counted_by(selector: Selector, namespace: str) -> PodMatch | None:
-    """The pods of the namespace that match and are not being deleted; an empty selector counts none (Q23)."""
-    if selector.nothing or selector.is_empty:
+    """The pods of the namespace that match and are not being deleted."""
+    if selector.nothing:
         return None
     return PodMatch(frozenset((namespace,)), selectors=(selector,), counts_terminating=False)
+
+
+def unless_empty(constraint: SpreadConstraint) -> SpreadConstraint:
+    """The constraint as it counts until 1.37: an empty selector counts no pod (Q23)."""
+    return replace(constraint, counted=None) if constraint.selector.is_empty else constraint
 
 
 def merged(selector: Selector, more: Iterable[Requirement]) -> Selector:

@@ -5,15 +5,17 @@ least important, and each uses up a disruption of every budget that selects it; 
 the budget. A pod that the budget lists as disrupted is being evicted already and uses up nothing.
 
 From 1.37 on a victim that breaks a budget uses up nothing of the budgets behind that one, in the order of their list.
+Until 1.37 no budget protects a pod without labels, and one with an empty selector protects nothing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 
 from kscheduler.api.policy import PodDisruptionBudget
+from kscheduler.api.releases import BEHAVIOURS, VERSION, Behaviours
 from kscheduler.api.selectors import NOTHING, Selector, parse_label_selector
 from kscheduler.framework.cluster.preemption import DisruptionBudgets
 from kscheduler.framework.nodes.label_column import Mask
@@ -46,9 +48,10 @@ class _Rule:
 class BudgetRules:
     """The budgets of a cluster, their selectors parsed once."""
 
-    def __init__(self, budgets: DisruptionBudgets | None, *, stop_at_the_first_broken: bool = False) -> None:
+    def __init__(self, budgets: DisruptionBudgets | None, behaviours: Behaviours = BEHAVIOURS[VERSION]) -> None:
         self._budgets = budgets
-        self._stop_at_the_first_broken = stop_at_the_first_broken
+        self._stop_at_the_first_broken = behaviours.budgets_stop_at_the_first_broken
+        self._by_selector_alone = behaviours.budgets_match_by_selector_alone
         self._rules: dict[str, _Rule] = {}
         self._kinds: Sequence[PodKind] | None = None
         """The list of kinds that the verdicts belong to."""
@@ -71,7 +74,7 @@ class BudgetRules:
         by_namespace: dict[str, list[int]] = {}
         for number in np.flatnonzero(np.bincount(pods.kinds)).tolist():
             kind = pods.all_kinds[number]
-            if kind.labels:  # a selector might match a pod without labels, but no budget protects one
+            if kind.labels or self._by_selector_alone:
                 by_namespace.setdefault(kind.namespace, []).append(number)
         for namespace, numbers in by_namespace.items():
             for budget in self._budgets.of_namespace(namespace):
@@ -92,12 +95,18 @@ class BudgetRules:
         left = {budget.key: budget.status.disruptions_allowed for budget in self.listed()}
         return [sum(self._breaks(pod, left) for pod in unit) for unit in units] if left else [0] * len(units)
 
-    def _breaks(self, pod: PodInfo, left: dict[str, int]) -> bool:
+    def protecting(self, pod: PodInfo) -> Iterator[PodDisruptionBudget]:
+        """The budgets that select the pod, in the order of their names."""
         labels = pod.pod.metadata.labels
-        if self._budgets is None or not labels:
-            return False
+        if self._budgets is None or not (labels or self._by_selector_alone):
+            return
         for budget in self._budgets.of_namespace(pod.pod.metadata.namespace):
-            if pod.name in budget.status.disrupted_pods or not self._rule(budget).selector.matches(labels):
+            if self._rule(budget).selector.matches(labels):
+                yield budget
+
+    def _breaks(self, pod: PodInfo, left: dict[str, int]) -> bool:
+        for budget in self.protecting(pod):
+            if pod.name in budget.status.disrupted_pods:
                 continue
             left[budget.key] -= 1
             if left[budget.key] < 0:
@@ -110,7 +119,9 @@ class BudgetRules:
             if len(self._rules) > _KEPT:
                 self._rules.clear()
             selector = parse_label_selector(budget.spec.selector)
-            rule = self._rules[budget.key] = _Rule(budget, NOTHING if selector.is_empty else selector)
+            if selector.is_empty and not self._by_selector_alone:
+                selector = NOTHING
+            rule = self._rules[budget.key] = _Rule(budget, selector)
         return rule
 
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from kscheduler.framework.cluster.preemption import Candidate, Evictions
 from kscheduler.framework.nodes.label_column import Mask
 from kscheduler.framework.nodes.node_table import NodeTable, Rows, stable_hash
-from kscheduler.framework.nodes.pod_columns import Items, Removable
+from kscheduler.framework.nodes.pod_columns import NOT_STARTED, Items, Removable
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.rules.scoring import mix
 
@@ -83,6 +83,13 @@ def one_candidate(
         _first=np.zeros(1, dtype=np.intp),
         _pods_at=lambda items: [pods[item] for item in items.tolist()],
     )
+
+
+def without_victims(rows: Rows) -> Candidates:
+    """Rows, ascending, that an extender may name victims on: by themselves they need none."""
+    nothing = np.zeros(len(rows), dtype=np.int64)
+    started = np.full(len(rows), NOT_STARTED)
+    return Candidates(rows, nothing, nothing, nothing, nothing, started, _first=nothing, _pods_at=lambda _: [])
 
 
 def candidates(pods: Removable, is_out: Mask, broken: Mask, fits: Mask) -> Candidates:

@@ -30,10 +30,17 @@ from kscheduler.framework.reasons.diagnosis import Diagnosis, FitError, Rejectio
 from kscheduler.framework.status import SUCCESS, Code, Status, error, unresolvable, unschedulable
 from kscheduler.plugins.default_preemption.budgets import BudgetRules
 from kscheduler.plugins.default_preemption.choice import Candidates, Shortlist, choose, not_eligible
-from kscheduler.plugins.default_preemption.for_groups import preempt
+from kscheduler.plugins.default_preemption.for_groups import GroupVictimSearch
 from kscheduler.plugins.default_preemption.remembered import RememberedRows, RowMemory
-from kscheduler.plugins.default_preemption.unit_search import GroupedRows, count_groups, search_units, worth
-from kscheduler.plugins.default_preemption.victims import Tried, VictimSearch, choose_listed, rejection, still_allowed
+from kscheduler.plugins.default_preemption.unit_search import GroupedRows, UnitRules, count_groups, search_units, worth
+from kscheduler.plugins.default_preemption.victims import (
+    NoneNeeded,
+    Tried,
+    VictimSearch,
+    choose_listed,
+    rejection,
+    still_allowed,
+)
 
 NOT_HELPFUL: Final = unresolvable("Preemption is not helpful for scheduling")
 NO_CANDIDATE: Final = unschedulable("no candidate node for preemption")
@@ -54,10 +61,9 @@ class DefaultPreemption(Plugin):
     def __init__(self, args: DefaultPreemptionArgs | None, handle: Handle) -> None:
         self._args = args or DefaultPreemptionArgs()
         self._handle = handle
-        self._pod_columns = PodColumns(partial(worth, handle.pod_groups))
-        self._budgets = BudgetRules(
-            handle.budgets, stop_at_the_first_broken=handle.behaviours.budgets_stop_at_the_first_broken
-        )
+        self._units = UnitRules(handle.pod_groups, handle.behaviours.members_are_victims_by_themselves)
+        self._pod_columns = PodColumns(partial(worth, self._units))
+        self._budgets = BudgetRules(handle.budgets, handle.behaviours)
         self._reports = handle.behaviours.reports_of_preemption
         self._grouped = GroupedRows(handle.pod_groups)
         self._memory = RowMemory()
@@ -98,7 +104,9 @@ class DefaultPreemption(Plugin):
 
     def pod_group_post_filter(self, trial: GroupTrial) -> PodGroupPostFilterResult:
         """Choose victims anywhere whose eviction makes room for the whole group. Only reports the choice."""
-        result = preempt(trial, self._handle.pod_groups, self._pod_columns, self._budgets, self.name)
+        result = GroupVictimSearch(
+            trial, self._units, self._pod_columns, self._budgets, self._handle, self.name
+        ).search()
         status = result.status
         prefixed = Status(status.code, (f"pod group preemption: {status.message}",), self.name, status.fault)
         return replace(result, status=prefixed)
@@ -108,20 +116,21 @@ class DefaultPreemption(Plugin):
         refusal = not_eligible(pod, self._nominated_node(pod), nodes, potential, self._handle.evictions)
         if refusal:
             return PostFilterResult(unschedulable(refusal))
-        search = VictimSearch(pod, nodes, cycle, cycle.read(DryRun), self._pod_columns, self._budgets)
+        review = cycle.find(VictimReview)
+        none_needed = self._none_needed(is_reviewed=review is not None)
+        search = VictimSearch(pod, nodes, cycle, cycle.read(DryRun), self._pod_columns, self._budgets, none_needed)
         known = None if self._nominated_node(pod) else self._memory.of(search)
         tried = self._try_out(search, potential, known)
         if not tried.found and not tried.reports_all:
             tried = self._try_out(search, potential, None)
         if not tried.found:
             return _no_candidate(nodes, tried)
-        review = cycle.find(VictimReview)
         if review is not None and not review.failure.is_success:
             return PostFilterResult(review.failure)
         chosen = choose(tried.found, nodes, pod) if review is None else self._reviewed(review, tried, nodes, pod)
         if chosen is None:
             return PostFilterResult(NO_CANDIDATE)  # as upstream, an earlier nomination stays
-        cycle.write(PreemptionSearch(lambda: _listed(tried.found, nodes), chosen))
+        cycle.write(PreemptionSearch(lambda: _with_victims(tried.found, nodes), chosen))
         outbid = self._outbid(chosen.node_name, pod)
         preemption = Preemption(
             pod,
@@ -130,9 +139,14 @@ class DefaultPreemption(Plugin):
             self.name,
             outbid,
             broken_budgets=chosen.broken_budgets,
-            disrupted_groups=count_groups(self._handle.pod_groups, chosen.victims),
+            disrupted_groups=count_groups(self._units, chosen.victims),
         )
         return PostFilterResult(self._success(chosen), chosen.node_name, preemption)
+
+    def _none_needed(self, *, is_reviewed: bool) -> NoneNeeded:
+        if not self._handle.behaviours.needs_no_victims:
+            return NoneNeeded.ERROR
+        return NoneNeeded.CANDIDATE if is_reviewed else NoneNeeded.REJECTED
 
     def _success(self, chosen: Candidate) -> Status:
         if not self._reports:
@@ -175,7 +189,7 @@ class DefaultPreemption(Plugin):
         grouped = self._grouped.among(search.nodes, rows)
         if not len(grouped):
             return search.on(rows) if known is None else known.on(rows, search)
-        tried = search_units(search, self._handle.pod_groups, grouped)
+        tried = search_units(search, self._units, grouped)
         others = np.setdiff1d(rows, grouped, assume_unique=True)
         if len(others):
             result = search.on(others) if known is None else known.on(others, search)
@@ -241,6 +255,10 @@ def _aggregate(errors: Sequence[str]) -> str:
     """The text that Go's API machinery gives to several errors."""
     distinct = list(dict.fromkeys(errors))
     return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"
+
+
+def _with_victims(found: Sequence[Candidates], nodes: NodeTable) -> tuple[Candidate, ...]:
+    return tuple(each for each in _listed(found, nodes) if each.victims)
 
 
 def _listed(found: Sequence[Candidates], nodes: NodeTable) -> tuple[Candidate, ...]:

@@ -151,7 +151,7 @@ class RowMemory:
         row_class = None if search.filters.counts_pods else search.filters.row_class()
         if row_class is None:
             return None
-        nodes, key = search.nodes, (row_class, search.pod.priority)
+        nodes, key = search.nodes, (row_class, search.pod.priority, search.none_needed)
         shape = nodes.capacity, nodes.resources_version  # a pod may have lacked a resource that is new
         if nodes is not self._nodes or shape != self._shape:
             self._nodes, self._shape = nodes, shape

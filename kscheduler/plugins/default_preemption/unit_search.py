@@ -33,8 +33,10 @@ from kscheduler.plugins.default_preemption.victims import NO_VICTIMS, Tried, Vic
 #
 # In a tree the priority is that of the highest group, and the highest group with `disruptionMode: all` goes as a whole.
 # More important is the higher priority, then a composite group that goes as a whole, then whatever else has to do with
-# a group, then more pods, then the earlier start. Only Kubernetes' own groups matter: those of other projects are no
-# units.
+# a group, then more pods, then the earlier start, then the smaller UID.
+#
+# From 1.38 on the priority is the pod's own, and a member that goes alone counts as a pod in no group. Only Kubernetes'
+# own groups matter: those of other projects are no units.
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +56,15 @@ class VictimUnit:
         object.__setattr__(self, "started", min(map(started_at, self.pods)))
 
     @property
-    def rank(self) -> tuple[int, int, int, float]:
+    def kind(self) -> str:
+        """As metrics name it."""
+        return "compositepodgroup" if self.is_composite else "podgroup" if self.is_group else "pod"
+
+    @property
+    def rank(self) -> tuple[int, int, int, float, str]:
         """Sorts units, the most important first."""
-        return -self.priority, -(self.is_group + self.is_composite), -len(self.pods), self.started
+        kind = self.is_group + self.is_composite
+        return -self.priority, -kind, -len(self.pods), self.started, self.pods[0].uid
 
 
 def group_of(groups: PodGroupView, pod: PodInfo) -> GroupKey | None:
@@ -65,9 +73,19 @@ def group_of(groups: PodGroupView, pod: PodInfo) -> GroupKey | None:
     return None if key is None or key.api != POD_GROUPS.group else key
 
 
-def worth(groups: PodGroupView, pod: PodInfo) -> int:
+@dataclass(frozen=True, slots=True)
+class UnitRules:
+    """Which pods go together, and what they are worth."""
+
+    groups: PodGroupView
+    by_themselves: bool = False
+    """A pod has its own priority, and counts with its group only if that goes as a whole (1.38)."""
+
+
+def worth(rules: UnitRules, pod: PodInfo) -> int:
     """The priority by which the pod may be preempted: that of the highest known group above it, or its own."""
-    if not groups.is_followed:
+    groups = rules.groups
+    if rules.by_themselves or not groups.is_followed:
         return pod.priority
     key = group_of(groups, pod)
     known = [] if key is None else [*groups.ancestry(key)]
@@ -75,19 +93,20 @@ def worth(groups: PodGroupView, pod: PodInfo) -> int:
     return pod.priority if priority is None else priority
 
 
-def units_of(groups: PodGroupView, pods: Iterable[PodInfo]) -> list[VictimUnit]:
+def units_of(rules: UnitRules, pods: Iterable[PodInfo]) -> list[VictimUnit]:
     """The units that the pods belong to, each once, in the order of their first pods."""
+    groups = rules.groups
     units: list[VictimUnit] = []
     taken: set[GroupKey] = set()
     for pod in pods:
         key = group_of(groups, pod)
         whole = None if key is None else _taken_whole(groups, key)
         if whole is None:
-            units.append(VictimUnit((pod,), worth(groups, pod), key is not None))
+            units.append(VictimUnit((pod,), worth(rules, pod), key is not None and not rules.by_themselves))
         elif whole not in taken:
             taken.add(whole)
             together: Collection[PodInfo] = groups.scheduled(whole) or (pod,)
-            unit = VictimUnit(tuple(together), worth(groups, pod), is_group=True, is_composite=whole.is_composite)
+            unit = VictimUnit(tuple(together), worth(rules, pod), is_group=True, is_composite=whole.is_composite)
             units.append(unit)
     return units
 
@@ -97,9 +116,9 @@ def _taken_whole(groups: PodGroupView, key: GroupKey) -> GroupKey | None:
     return next((group.key for group in reversed([*groups.ancestry(key)]) if group.is_taken_whole), None)
 
 
-def count_groups(groups: PodGroupView, victims: Sequence[PodInfo]) -> int:
+def count_groups(rules: UnitRules, victims: Sequence[PodInfo]) -> int:
     """How many of the victims' units are groups, or single members of one."""
-    return sum(unit.is_group for unit in units_of(groups, victims)) if groups.is_followed else 0
+    return sum(unit.is_group for unit in units_of(rules, victims)) if rules.groups.is_followed else 0
 
 
 def most_important_first(units: Iterable[VictimUnit]) -> list[VictimUnit]:
@@ -138,11 +157,11 @@ class GroupedRows:
         return known[1]
 
 
-def search_units(search: VictimSearch, groups: PodGroupView, rows: Rows) -> Tried:
+def search_units(search: VictimSearch, rules: UnitRules, rows: Rows) -> Tried:
     """Try the rows, one by one."""
     tried = Tried()
     for row in rows.tolist():
-        units = [unit for unit in units_of(groups, search.nodes.info(row).pods.values()) if _may_go(unit, search)]
+        units = [unit for unit in units_of(rules, search.nodes.info(row).pods.values()) if _may_go(unit, search)]
         if units:
             _Node(search, row, tried).judge(units)
         else:
@@ -196,8 +215,7 @@ class _Node:
                     self.tried.errors.append(status.message)
                     return
         if not victims:
-            name = self.search.nodes.name_of(self.row)
-            self.tried.errors.append(f'expected at least one victim pod on node "{name}"')
+            self.search.note_unneeded(np.array([self.row], dtype=np.intp), self.tried)
             return
         self.tried.found.append(_candidate(self.row, pods_of(most_important_first(victims)), broken_budgets))
 

@@ -13,6 +13,7 @@ A failing plugin affects its row only: if it failed on several rows at once, the
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from typing import Final
 
 import numpy as np
@@ -29,7 +30,7 @@ from kscheduler.framework.reasons.diagnosis import Rejection
 from kscheduler.framework.rules.scoring import mix
 from kscheduler.framework.status import SUCCESS, Status, unresolvable
 from kscheduler.plugins.default_preemption.budgets import BudgetRules, reprieve_order
-from kscheduler.plugins.default_preemption.choice import Candidates, candidates
+from kscheduler.plugins.default_preemption.choice import Candidates, candidates, without_victims
 
 # Choosing among candidates that somebody has reviewed: few of them, as values and not as columns.
 #
@@ -77,6 +78,15 @@ def choose_listed(candidates: Sequence[Candidate], nodes: NodeTable, preemptor: 
 NO_VICTIMS = unresolvable("No preemption victims found for incoming pod")
 
 
+class NoneNeeded(Enum):
+    """What a node is where the preemptor fits once all less important pods are out, and with all of them back, too."""
+
+    ERROR = auto()
+    REJECTED = auto()
+    CANDIDATE = auto()
+    """An extender may name victims: what it holds back for them no filter has seen."""
+
+
 @dataclass(slots=True)
 class Tried:
     """The result of trying some rows."""
@@ -98,6 +108,7 @@ class VictimSearch:
     filters: DryRun
     pod_columns: PodColumns
     budgets: BudgetRules
+    none_needed: NoneNeeded = NoneNeeded.ERROR
 
     def on(self, rows: Rows) -> Tried:
         """Try the rows, which must be ascending."""
@@ -126,10 +137,22 @@ class VictimSearch:
             found = candidates(pods, trial.table.is_out, broken, fits)
             if len(found):
                 tried.found.append(found)
-            for row in np.setdiff1d(pods.rows[fits], found.rows, assume_unique=True).tolist():
-                tried.errors.append(f'expected at least one victim pod on node "{self.nodes.name_of(row)}"')
+            unneeded = np.setdiff1d(pods.rows[fits], found.rows, assume_unique=True)
+            if len(unneeded):
+                self.note_unneeded(unneeded, tried)
         for row in again:
             self._alone(row, tried)
+
+    def note_unneeded(self, rows: Rows, tried: Tried) -> None:
+        """The rows, ascending, need no victims."""
+        match self.none_needed:
+            case NoneNeeded.ERROR:
+                names = map(self.nodes.name_of, rows.tolist())
+                tried.errors += [f'expected at least one victim pod on node "{name}"' for name in names]
+            case NoneNeeded.REJECTED:
+                tried.rejections.append(rejection(rows, NO_VICTIMS))
+            case NoneNeeded.CANDIDATE:
+                tried.found.append(without_victims(rows))
 
     def _alone(self, row: int, tried: Tried) -> None:
         result = self.on(np.array([row], dtype=np.intp))

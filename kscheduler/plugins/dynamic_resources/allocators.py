@@ -20,7 +20,7 @@ from kscheduler.framework.handle import Handle
 from kscheduler.framework.nodes.search_budget import SearchTimeBudget
 from kscheduler.plugins.dynamic_resources.long_evaluations import PatientCompiler, StillEvaluatingError
 from kscheduler.plugins.dynamic_resources.node_result_cache import NodeResultCache, ResultsByTemplate
-from kscheduler.plugins.dynamic_resources.search import DeviceSearch
+from kscheduler.plugins.dynamic_resources.search import BadPools, DeviceSearch
 
 # The default of `filterTimeout` in DynamicResourcesArgs.
 FILTER_TIMEOUT_SECONDS: Final = 10.0
@@ -40,6 +40,7 @@ class Allocators:
         self._index = SliceIndex(_NO_SLICES, self._features)
         self._indexed = _NO_SLICES
         self._answers = ResultsByTemplate()
+        self.bad_pools = BadPools()
         self._timeout_seconds = 0.0
         if "DRASchedulerFilterTimeout" in handle.features:
             self._timeout_seconds = FILTER_TIMEOUT_SECONDS if filter_timeout is None else filter_timeout / 1e9
@@ -56,7 +57,8 @@ class Allocators:
         """A search for devices of these claims."""
         kept = self._answers.of(claims)
         make, follow = partial(self._made, claims, devices), partial(self._follow, kept, devices)
-        return DeviceSearch(claims, devices, follow, make, self._clock, self._timeout_seconds, kept, search_budget)
+        clock, seconds = self._clock, self._timeout_seconds
+        return DeviceSearch(claims, devices, follow, make, clock, seconds, kept, self.bad_pools, search_budget)
 
     def obstacles(self, devices: Devices) -> Obstacles:
         """Who explains why claims get nothing, as things are now."""

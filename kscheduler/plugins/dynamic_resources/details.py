@@ -39,7 +39,7 @@ from kscheduler.framework.rules.device_readiness import DeviceFailedError, is_re
 from kscheduler.framework.status import StatusError
 from kscheduler.plugins.dynamic_resources.in_cycle import ClaimsInCycle
 from kscheduler.plugins.dynamic_resources.long_evaluations import StillEvaluatingError
-from kscheduler.plugins.dynamic_resources.search import INVALID_POOLS, NO_DEVICES, DeviceSearch
+from kscheduler.plugins.dynamic_resources.search import INVALID_POOLS, NO_DEVICES, DeviceSearch, is_bad_pool
 
 # What stands between a claim and devices, as a sentence and as facts for programs. The most specific comes first.
 
@@ -268,17 +268,18 @@ def _unserved(
         """What the details of the row depend on."""
         info = nodes.info(row)
         together = _answered(state.devices_on, info)
-        if together not in (NO_DEVICES, INVALID_POOLS) or info.node is None:
+        is_about_pools = together == INVALID_POOLS or is_bad_pool(together)
+        if not (together == NO_DEVICES or is_about_pools) or info.node is None:
             return ()
         unserved = []
         for claim in state.claims_on(info):
             if id(claim) not in alone:
                 alone[id(claim)] = claim, search_for([claim])
-            if together == INVALID_POOLS or isinstance(_answered(alone[id(claim)][1].on, info.node), int):
+            if is_about_pools or isinstance(_answered(alone[id(claim)][1].on, info.node), int):
                 unserved.append((id(claim), _obstacles(obstacles, claim, info.node)))
-        if together == INVALID_POOLS:
+        if is_about_pools:
             pools = {pool: None for _, found in unserved if found is not None for pool in found.pools}
-            return (INVALID_POOLS, tuple(pools))
+            return (INVALID_POOLS, tuple(pools), is_bad_pool(together))
         return (together, tuple(unserved), *reach.counts(info.node)) if unserved else (together, ())
 
     found = grouped(rows, lacking).items()
@@ -287,16 +288,19 @@ def _unserved(
             case (int(), tuple(unserved), int(reached), int(used)):
                 for key, obstacles_there in unserved:
                     yield _lacking(alone[key][0], obstacles_there, reached, used, group)
-            case (code, tuple(pools)) if code == INVALID_POOLS:
-                reported = "; ".join(pool_text(pool) for pool in pools if not pool.is_being_updated)
-                text = (
-                    reported or "a pool of devices contradicts itself (a device twice, or counters that do not exist)"
-                )
-                yield Detail("poolInvalid", text, group, {"pools": pools_tree(pools)})
+            case (code, tuple(pools), bool(all_wanted)) if code == INVALID_POOLS:
+                yield _pools_in_the_way(pools, group, all_wanted=all_wanted)
             case (int(), tuple()):
                 names = list(dict.fromkeys(claim.metadata.name for claim, _ in alone.values()))
                 text = f"the claims {', '.join(names)} cannot all be served here, though each of them could be alone"
                 yield Detail("claimsCompete", text, group, {"claims": names})
+
+
+def _pools_in_the_way(pools: Sequence[PoolTrouble], rows: Rows, *, all_wanted: bool) -> Detail:
+    """`all_wanted`: all devices are asked for, so that a pool that is being updated is in the way as well."""
+    reported = "; ".join(pool_text(pool) for pool in pools if all_wanted or not pool.is_being_updated)
+    text = reported or "a pool of devices contradicts itself (a device twice, or counters that do not exist)"
+    return Detail("poolInvalid", text, rows, {"pools": pools_tree(pools)})
 
 
 def _says_little(why: tuple[object, ...]) -> bool:

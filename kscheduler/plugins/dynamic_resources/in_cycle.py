@@ -169,6 +169,11 @@ class ClaimsInCycle:
         """The claims that must get devices on a node, in the order of what is found for them."""
         return self.to_allocate if self.extended is None else self.extended.claims_on(info)
 
+    @property
+    def searched_claims(self) -> Sequence[ResourceClaim]:
+        """As `claims_on`, by their names only: what the one for extended resources asks for depends on the node."""
+        return self.to_allocate if self.extended is None else [*self.extended.user_claims, self.extended.claim]
+
     def with_devices(self, info: NodeInfo) -> list[tuple[ResourceClaim, AllocationResult]]:
         """The claims with the devices that they have, or would get on a node. Raises `StatusError`."""
         found = self.found_on(info) or ()

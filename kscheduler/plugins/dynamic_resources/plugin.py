@@ -55,7 +55,7 @@ from kscheduler.framework.reasons.details import Detail
 from kscheduler.framework.reasons.diagnosis import Diagnosis
 from kscheduler.framework.rules.device_readiness import DeviceFailedError, is_overdue, is_ready
 from kscheduler.framework.rules.scoring import default_normalize
-from kscheduler.framework.status import SKIP, SUCCESS, Status, StatusError, error, unresolvable, unschedulable
+from kscheduler.framework.status import SKIP, SUCCESS, Fault, Status, StatusError, error, unresolvable, unschedulable
 from kscheduler.plugins.dynamic_resources import extended, in_cycle
 from kscheduler.plugins.dynamic_resources.allocators import Allocators
 from kscheduler.plugins.dynamic_resources.details import claim_details, held_by_less_important
@@ -108,6 +108,8 @@ class DynamicResources(Plugin):
             BINDING_TIMEOUT_SECONDS if args.binding_timeout is None else args.binding_timeout / 1e9,
             handle.behaviours.claims_stay_pending,
         )
+        shares_devices = "DRAConsumableCapacity" in handle.features
+        self._refuses_negative = handle.behaviours.refuses_negative_amounts and shares_devices
         self._has_alternatives = "DRAPrioritizedList" in handle.features
         self._counts_resizes = RESIZE_PREEMPTION in handle.features
         self._has_extended = "DRAExtendedResource" in handle.features
@@ -181,10 +183,23 @@ class DynamicResources(Plugin):
             ]
         except StatusError as too_many:
             return PreFilterResult(error(str(too_many), fault=too_many.fault).by(self.name))
+        negative = self._refused_amounts(state, devices)
+        if negative:
+            text = f"gather allocation state: {negative}"
+            return PreFilterResult(error(text, fault=Fault.CLAIM).by(self.name))
         if to_allocate and state.extended is None:
             state.search = search_for(to_allocate)
         cycle.write(state)
         return _PREPARED
+
+    def _refused_amounts(self, state: ClaimsInCycle, devices: Devices) -> str:
+        """The amount of any claim that keeps devices from being chosen, as text; empty where none have to be."""
+        extended_claim = () if state.extended is None else (state.extended.claim,)
+        if not self._refuses_negative or all(
+            claim.status.allocation is not None for claim in (*state.claims, *extended_claim)
+        ):
+            return ""
+        return devices.claims.negative_amounts()
 
     def _grows_in_place(self, pod: PodInfo) -> bool:
         """Whether the pod runs and waits for room on its node: its devices are there."""
@@ -218,6 +233,16 @@ class DynamicResources(Plugin):
                     found.pop(nodes.name_of(row), None)
         state.found.update(found)
         return codes if codes.any() else PASS_ALL
+
+    def status(self, cycle: CycleState, code: int) -> Status:
+        """That a pool is not whole is said with the name of the pod's claim."""
+        bad_pool, state = self._allocators.bad_pools.problem(code), cycle.find(ClaimsInCycle)
+        if bad_pool is None or state is None:
+            return super().status(cycle, code)
+        number, problem = bad_pool
+        claims = state.searched_claims
+        name = claims[number].key if number < len(claims) else ""
+        return unresolvable(f"claim {name}, {problem}", plugin=self.name)
 
     def _devices_on(self, state: ClaimsInCycle, nodes: NodeTable, rows: Rows) -> tuple[Codes, dict[str, NodeResult]]:
         """The codes of rows without devices, int64 [rows], and by node what was found and is not kept."""

@@ -13,7 +13,7 @@ from kscheduler.aio.clock import Clock
 from kscheduler.api.core import Node
 from kscheduler.api.devices import AllocationResult, ResourceClaim
 from kscheduler.devices.allocator import Allocator
-from kscheduler.devices.wanted import AllocationError, FailedOnThisNodeError
+from kscheduler.devices.wanted import AllocationError, BadPoolError, FailedOnThisNodeError
 from kscheduler.framework.cluster.devices import Devices
 from kscheduler.framework.decision_time import DECISION_TIME, DecisionEndedError
 from kscheduler.framework.nodes.node_info import NodeInfo
@@ -33,6 +33,40 @@ REASONS: Final = {
     NOT_AVAILABLE: "resourceclaim not available on the node",
     INVALID_POOLS: "invalid resource pools were encountered",
 }
+
+
+# Codes of Filter for nodes with a pool that is not whole, where all devices are asked for: this one and those below.
+_FIRST_BAD_POOL: Final = -100
+# Each names a request and a pool, so that there may be one for each node.
+MAX_BAD_POOLS: Final = 10_000
+
+
+class BadPools:
+    """A code for each text about such pools. What the codes stand for stays the same, because they are kept."""
+
+    def __init__(self) -> None:
+        self._codes: dict[tuple[int, str], int] = {}
+        self._problems: list[tuple[int, str]] = []
+
+    def code_of(self, bad_pool: BadPoolError) -> int:
+        """The code of a problem; that of invalid pools once there are very many."""
+        key = bad_pool.number, bad_pool.problem
+        code = self._codes.get(key)
+        if code is None:
+            if len(self._problems) >= MAX_BAD_POOLS:
+                return INVALID_POOLS
+            code = self._codes[key] = _FIRST_BAD_POOL - len(self._problems)
+            self._problems.append(key)
+        return code
+
+    def problem(self, code: int) -> tuple[int, str] | None:
+        """The place of the claim among all that are searched for, and the problem; `None` for other codes."""
+        return self._problems[_FIRST_BAD_POOL - code] if is_bad_pool(code) else None
+
+
+def is_bad_pool(code: object) -> bool:
+    """Whether a code of Filter is about a pool that is not whole."""
+    return isinstance(code, int) and code <= _FIRST_BAD_POOL
 
 
 # How often a node is searched in the background while its devices change; then the cycle does it.
@@ -68,6 +102,7 @@ class DeviceSearch:
     timeout_seconds: float
     """How long the search on a node may take; 0: as long as it takes."""
     kept: NodeResultCache
+    bad_pools: BadPools
     search_budget: SearchTimeBudget | None = None
     """`None`: the search goes on to its end."""
     _uids: OfClaims = ()
@@ -194,6 +229,8 @@ class DeviceSearch:
             except StopIteration as ended:
                 results: list[AllocationResult] | None = ended.value
                 return NO_DEVICES if results is None or len(results) != len(self.claims) else results
+            except BadPoolError as bad_pool:
+                return self.bad_pools.code_of(bad_pool)
             except FailedOnThisNodeError:
                 return INVALID_POOLS
             except AllocationError as problem:

@@ -28,7 +28,25 @@ def after_pod_change(
     before = old if isinstance(old, Pod) else None
     after = new if isinstance(new, Pod) else None
     helps = _came_near(counters, pod, before, after) or _went_away(counters, pod, before, after)
-    return QueueingHint.QUEUE if helps else QueueingHint.SKIP
+    return QueueingHint.QUEUE if helps or _is_unsure(counters, pod, before, after) else QueueingHint.SKIP
+
+
+def _is_unsure(counters: TopologyCounters, pod: PodInfo, before: Pod | None, after: Pod | None) -> bool:
+    """Whether a term asks for the labels of a namespace that is unknown: kube-scheduler queues from 1.38 on."""
+    changed = after or before
+    if changed is not None and counters.namespace_labels(changed.metadata.namespace) is None:
+        terms = pod.affinity_terms
+        avoided = () if before is None else terms.required_anti_affinity
+        wanted = () if after is None else terms.required_affinity
+        if any(_asks(term.match, version) for term in (*avoided, *wanted) for version in (before, after) if version):
+            return True
+    if before is None or after is not None or counters.namespace_labels(pod.namespace) is not None:
+        return False
+    return any(_asks(term.match, pod.pod) for term in affinity_terms(before).required_anti_affinity)
+
+
+def _asks(match: PodMatch, pod: Pod) -> bool:
+    return match.asks_for_labels_of(pod.metadata.namespace) and match.selects(pod.metadata.labels)
 
 
 def _came_near(counters: TopologyCounters, pod: PodInfo, before: Pod | None, after: Pod | None) -> bool:

@@ -21,7 +21,7 @@ from kscheduler.framework.cluster.topology import TopologyCounters
 from kscheduler.framework.nodes.label_column import Mask
 from kscheduler.framework.nodes.node_table import NodeTable, Rows
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.framework.pods.spread_constraint import SpreadConstraint
+from kscheduler.framework.pods.spread_constraint import SpreadConstraint, unless_empty
 from kscheduler.plugins.pod_topology_spread.domains import (
     Counts,
     DomainNumbers,
@@ -105,9 +105,11 @@ class Layout:
 class Layouts:
     """The layouts that a plugin has used lately."""
 
-    def __init__(self, *, compares: bool = False) -> None:
+    def __init__(self, *, compares: bool = False, empty_selectors_count_all: bool = False) -> None:
         self._compares = compares
         """Whether tolerations may compare numbers."""
+        self._empty_selectors_count_all = empty_selectors_count_all
+        """Whether a constraint with an empty selector counts all pods of the namespace, not none."""
         self._layouts: WithinBudget[Hashable, Layout] = WithinBudget(_BUDGET_BYTES, _MOST)
         """All for the same version of the nodes."""
         self._version = -1
@@ -141,40 +143,31 @@ class Layouts:
     def _made(
         self, constraints: tuple[SpreadConstraint, ...], pod: PodInfo, nodes: NodeTable, *, needs_all_keys: bool
     ) -> Layout:
-        known = self._columns
-        return _layout(constraints, pod, nodes, known, needs_all_keys=needs_all_keys, compares=self._compares)
+        rows = nodes.rows()
+        columns = [self._columns.of(constraint.topology_key, nodes) for constraint in constraints]
+        needs_all = needs_all_keys and not all(column.is_everywhere for column in columns)
+        shared = rows_with_all_keys([column.of_live for column in columns]) if needs_all else None
+        counting = counting_rows(constraints, pod, nodes, rows, shared, compares=self._compares)
+        # The layout holds the list itself: its key is the id of the list.
+        counted = constraints if self._empty_selectors_count_all else map(unless_empty, constraints)
+        domains = tuple(
+            _domains(constraint, nodes, column, mask)
+            for constraint, column, mask in zip(counted, columns, counting, strict=True)
+        )
+        feasible = self._columns.feasible(
+            tuple(constraint.topology_key for constraint in constraints), needs_all_keys=needs_all_keys
+        )
+        parsed = sum([_BYTES_PER_PART * each.selector.size for each in constraints])
+        size = _OWN_BYTES + parsed + sum(16 * len(each.counting) + 9 * each.column.size for each in domains)
+        return Layout(
+            constraints, nodes, nodes.node_columns_version, needs_all_keys, domains, size, feasible, self._compares
+        )
 
 
 def _places(constraints: tuple[SpreadConstraint, ...], pod: PodInfo) -> tuple[Hashable, ...]:
     """The pod's properties that decide which rows count."""
     affinity = (pod.node_selector, pod.required_node_terms) if any(each.honors_affinity for each in constraints) else ()
     return (*affinity, pod.tolerations) if any(each.honors_taints for each in constraints) else affinity
-
-
-def _layout(
-    constraints: tuple[SpreadConstraint, ...],
-    pod: PodInfo,
-    nodes: NodeTable,
-    known: KeyColumns,
-    *,
-    needs_all_keys: bool,
-    compares: bool,
-) -> Layout:
-    rows = nodes.rows()
-    columns = [known.of(constraint.topology_key, nodes) for constraint in constraints]
-    needs_all = needs_all_keys and not all(column.is_everywhere for column in columns)
-    shared = rows_with_all_keys([column.of_live for column in columns]) if needs_all else None
-    counting = counting_rows(constraints, pod, nodes, rows, shared, compares=compares)
-    domains = tuple(
-        _domains(constraint, nodes, column, mask)
-        for constraint, column, mask in zip(constraints, columns, counting, strict=True)
-    )
-    feasible = known.feasible(
-        tuple(constraint.topology_key for constraint in constraints), needs_all_keys=needs_all_keys
-    )
-    parsed = sum([_BYTES_PER_PART * each.selector.size for each in constraints])
-    size = _OWN_BYTES + parsed + sum(16 * len(each.counting) + 9 * each.column.size for each in domains)
-    return Layout(constraints, nodes, nodes.node_columns_version, needs_all_keys, domains, size, feasible, compares)
 
 
 def _domains(constraint: SpreadConstraint, nodes: NodeTable, column: KeyColumn, mask: Mask | None) -> Domains:

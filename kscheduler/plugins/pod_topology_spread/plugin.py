@@ -57,7 +57,10 @@ class PodTopologySpread(Plugin):
         self._defaults = tuple(parse_spread_constraint(constraint, "", {}) for constraint in defaults)
         self._default_actions = frozenset(constraint.action for constraint in self._defaults)
         self._deduced = DeducedConstraints(self._defaults)
-        self._layouts = Layouts(compares=COMPARISON_OPERATORS in handle.features)
+        self._layouts = Layouts(
+            compares=COMPARISON_OPERATORS in handle.features,
+            empty_selectors_count_all=handle.behaviours.empty_selectors_count_all_pods,
+        )
         original, actual = PodTopologySpread, type(self)
         self._scores_itself = actual.score is original.score and actual.normalize is original.normalize
         """Whether no subclass overrides `score` or `normalize`, and so might change the scores in between."""

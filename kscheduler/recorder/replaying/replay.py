@@ -11,8 +11,9 @@ from math import inf
 from pathlib import Path
 from typing import Any, Final
 
-from kscheduler.api.groups import COMPOSITE_POD_GROUPS, POD_GROUPS
+from kscheduler.api.groups import COMPOSITE_POD_GROUPS, COMPOSITES, POD_GROUPS, CompositePodGroup
 from kscheduler.api.kinds import KINDS, Kind
+from kscheduler.api.releases import BEHAVIOURS
 from kscheduler.config.errors import ConfigError
 from kscheduler.recorder.blocks import SegmentError
 from kscheduler.recorder.entries import DECISIONS, OUTCOMES, Digest, Entry, Op, outcome
@@ -108,7 +109,7 @@ class Beginning:
             self.digest, self.decisions = rest
         elif part == "configuration":
             self.description, self.micros = read_description(rest[0]), rest[1]
-            self.kinds = [_kind_of(resource) for resource in rest[2]]
+            self.kinds = [_kind_of(resource, self.description.kubernetes) for resource in rest[2]]
         elif part == "objects":
             self.stored.append((rest[0], self._read(*rest)))
         elif part == "versions":
@@ -121,8 +122,11 @@ class Beginning:
         return [self.objects.whole(self.kinds[number], each) for each in packed]
 
 
-def _kind_of(resource: str) -> Kind:
+def _kind_of(resource: str, followed: str) -> Kind:
+    """The kind of a resource, where the rules of this version of Kubernetes are followed."""
     found = _KINDS.get(resource)
+    if found is not None and found.type is CompositePodGroup and followed in BEHAVIOURS:
+        return COMPOSITES[BEHAVIOURS[followed].composite_version]
     if found is None:
         raise RecordingError(f"it has objects of {resource}, which this kscheduler does not know")
     return found

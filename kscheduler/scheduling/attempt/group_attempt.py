@@ -21,6 +21,7 @@ from functools import partial
 from typing import Final, Protocol
 
 from kscheduler.aio.clock import Clock
+from kscheduler.api.releases import Behaviours
 from kscheduler.framework.cluster.claim_writing import ClaimWriter
 from kscheduler.framework.cluster.pod_groups import CycleOfGroup, GroupDefinition
 from kscheduler.framework.nodes.node_table import Rows
@@ -43,13 +44,13 @@ from kscheduler.scheduling.cycle.visiting_ties import TieBreakingSampler
 from kscheduler.scheduling.extenders.extender_results import Extenders
 from kscheduler.scheduling.failure import SCHEDULER_ERROR, UNSCHEDULABLE, Failure
 from kscheduler.scheduling.groups.composite_cycle import place_group, tree_inputs
+from kscheduler.scheduling.groups.group_checks import check_group
 from kscheduler.scheduling.groups.group_cycle import GroupInputs, GroupResult, MemberResult, TriedPlacement
 from kscheduler.scheduling.groups.group_preemption import group_condition, member_verdict, run_group_post_filter
 from kscheduler.scheduling.groups.group_status_writer import GroupReports
-from kscheduler.scheduling.groups.group_trial import problem_of
 from kscheduler.scheduling.groups.member_extender_results import AT_A_TIME, MemberExtenderResults, first_answers
 from kscheduler.scheduling.in_time import GroupBudget, TimedCycles
-from kscheduler.scheduling.observations import GroupAttemptResult
+from kscheduler.scheduling.observations import OF_COMPOSITE, OF_GROUP, GroupAttemptResult
 from kscheduler.scheduling.observers import Observers
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.record import SchedulingRecord
@@ -220,9 +221,9 @@ class GroupAttempts:
             self._end_undecided(group, members, error(f'{kind}.{group.key.api} "{group.key.name}" not found'), None)
             return []
         pods = [queued.pod for queued in members]
-        problem = problem_of(definition, pods, table.scheduled(group.key), evaluators.profiles)
-        if problem:
-            self._end_undecided(group, members, error(problem), definition)
+        status = check_group(table, definition, pods, evaluators.profiles)
+        if not status.is_success:
+            self._end_undecided(group, members, status, definition)
             return []
         needless = {queued.key: queued for queued in members if why_not(queued)}
         members = [queued for queued in members if queued.key not in needless]
@@ -270,16 +271,22 @@ class GroupAttempts:
             else:
                 self._steps.fail(queued, Failure(status.message, SCHEDULER_ERROR), profile, started)
         if definition is not None:
-            self._report_to_leaves(definition, status)
+            behaviours = next(iter(profiles.values())).behaviours
+            self._report_to_all(definition, status, behaviours)
         self._queue.group_attempted(group, GroupOutcome.ERROR, self._clock.time())
 
-    def _report_to_leaves(self, definition: GroupDefinition, status: Status) -> None:
-        """Composite groups get no condition, as from kube-scheduler."""
-        table = self._cache.pod_groups
-        for key in table.leaves(definition.key):
-            leaf = table.definition(key)
-            if leaf is not None:
-                self._reports.report(leaf, group_condition(status))
+    def _report_to_all(self, definition: GroupDefinition, status: Status, behaviours: Behaviours) -> None:
+        """The same to each group of the tree."""
+        self._report_to(definition, status, behaviours)
+        for child in self._cache.pod_groups.children(definition.key) if definition.key.is_composite else ():
+            self._report_to_all(child, status, behaviours)
+
+    def _report_to(self, group: GroupDefinition, status: Status, behaviours: Behaviours) -> None:
+        """Up to 1.37 composite groups get no condition, as from kube-scheduler."""
+        is_composite = group.key.is_composite
+        if behaviours.composites_have_conditions or not is_composite:
+            condition = group_condition(status, is_composite=is_composite)
+            self._reports.report(group, condition, is_final=behaviours.scheduled_groups_are_final)
 
     # --- the cycle ----------------------------------------------------------------------------------------------------
 
@@ -295,7 +302,7 @@ class GroupAttempts:
         placements: list[Sequence[TriedPlacement]] = []
         result = place_group(inputs, placements.append)
         if not _is_open(tried):
-            self._tell(GroupCycleTimed(self._now() - tried.started))
+            self._tell(GroupCycleTimed(tried.profile.name, tried.definition.key.entity, self._now() - tried.started))
             self._look_for_room(inputs, tried, result)
         if _is_open(tried):
             sampler.next_start = start
@@ -304,7 +311,8 @@ class GroupAttempts:
             return None
         for each in placements:
             evaluations = [(placement.status.is_success, placement.seconds) for placement in each]
-            self._tell(PlacementsTried(tried.profile.name, evaluations))
+            kind = OF_COMPOSITE if any(placement.is_of_composite for placement in each) else OF_GROUP
+            self._tell(PlacementsTried(tried.profile.name, kind, evaluations))
         return result
 
     def _act_on(self, tried: _Tried, members: Sequence[QueuedPodInfo], result: GroupResult) -> list[Attempt]:
@@ -329,7 +337,8 @@ class GroupAttempts:
         searched = run_group_post_filter(by_plugins, result, place_group)
         found = Code.SUCCESS if result.waits_for_preemption else Code.UNSCHEDULABLE
         label = searched or found.label if result.status.is_rejected else Code.ERROR.label
-        self._tell(GroupPreemptionSearched(tried.profile.name, searched, label, self._now() - began))
+        profile, kind = tried.profile.name, tried.definition.key.entity
+        self._tell(GroupPreemptionSearched(profile, kind, searched, label, self._now() - began))
 
     def _judge(
         self, tried: _Tried, pod: PodInfo, rows: Rows | None, trial: CycleOfGroup, *, by_class: bool = False
@@ -373,7 +382,8 @@ class GroupAttempts:
         extenders, attempts = self._evaluators().extenders, []
         waiting = {queued.pod.uid: queued for queued in members}
         for part, member in ((group, member) for group in result.parts for member in group.members):
-            queued, verdict = waiting[member.pod.uid], member_verdict(part, member)
+            queued = waiting[member.pod.uid]
+            verdict = member_verdict(part, member, tried.profile.behaviours)
             started = self._now() - tried.seconds.get(queued.pod.uid, 0.0)
             if not verdict.status.is_success or verdict.record is None:
                 answers = tried.answers.of(queued.pod)
@@ -402,11 +412,12 @@ class GroupAttempts:
 
     def _report(self, tried: _Tried, result: GroupResult, placed: int) -> None:
         status = result.status
-        for part in result.parts:
-            self._reports.report(part.group or tried.definition, group_condition(part.status))
-        name, profile, seconds = tried.definition.key.text, tried.profile.name, self._now() - tried.started
+        for each in result.whole:
+            self._report_to(each.group or tried.definition, each.status, tried.profile.behaviours)
+        key, profile, seconds = tried.definition.key, tried.profile.name, self._now() - tried.started
         counts = placed, len(result.all_members), tried.queued.attempts
-        self._tell(GroupAttempted(name, _result_label(result), profile, seconds, status.message, *counts))
+        result_label = _result_label(result)
+        self._tell(GroupAttempted(key.text, key.entity, result_label, profile, seconds, status.message, *counts))
 
 
 def _is_open(tried: _Tried) -> bool:

@@ -9,8 +9,8 @@ Three rules keep a device from being given away twice:
 - Requests for one claim and pod follow each other: a pod that is tried again waits until its earlier reservation is
   taken away, or its claim freed. Otherwise a late request would undo what the new attempt has written.
 
-kube-scheduler 1.37 restores a claim to what its informer last showed if a later claim of the pod cannot be written.
-Until the watch catches up, the devices of the written claim then seem free; here they do not.
+kube-scheduler up to 1.37 restores a claim to what its informer last showed if a later claim of the pod cannot be
+written. Until the watch catches up, the devices of the written claim then seem free; here, as in 1.38, they do not.
 """
 
 import asyncio

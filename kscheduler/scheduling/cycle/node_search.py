@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kscheduler.framework.cluster.pod_groups import NodeRanks
 from kscheduler.framework.nodes.node_table import Rows
 from kscheduler.framework.reasons.diagnosis import Rejection
 from kscheduler.framework.status import unresolvable
@@ -28,6 +29,8 @@ class NodeSearch:
     record: SchedulingRecord
     answers: ExtenderResults | None = None
     """What extenders have said about the pod, if it concerns any."""
+    ranks: NodeRanks | None = None
+    """Which nodes are looked at first, if only some are."""
 
     def run(self, sampler: NodeSampler) -> Rows:
         """The rows that the pod fits on: intp, ascending, empty if none. Raises `PluginFailure`."""
@@ -101,6 +104,8 @@ class NodeSearch:
             sampler.move_on(len(rows), len(self.inputs.rows))  # back to the same place, unless PreFilter named nodes
             return passing
         order = sampler.visiting_order(self.inputs.nodes, rows)
+        if self.ranks is not None:
+            order = order[np.argsort(self.ranks.of(order), kind="stable")]
         found: list[Rows] = []
         visited = 0
         while visited < len(order) and missing:

@@ -14,7 +14,7 @@ pod groups the order of visits decides (`visiting_ties`). For a pod that concern
 
 import numpy as np
 
-from kscheduler.framework.cluster.pod_groups import CycleOfGroup
+from kscheduler.framework.cluster.pod_groups import CycleOfGroup, NodeRanks
 from kscheduler.framework.cluster.preemption import VictimReview
 from kscheduler.framework.dry_run import DryRun
 from kscheduler.framework.nodes.node_table import NodeTable, Rows, Scores, stable_hash
@@ -78,7 +78,8 @@ def schedule(
             # A row's amounts do not tell whether devices stand for a resource: such pods are judged without columns.
             is_plain = within is not None or answers is not None or cache.devices.serve(pod)
             by_class = None if is_plain else engine
-            evaluator = _find_feasible(inputs, record, cache, sampler, by_class, answers)
+            ranks = None if group is None else group.ranks
+            evaluator = _find_feasible(inputs, record, cache, sampler, by_class, answers, ranks)
             if not record.queries and record.status.is_success:
                 row = (
                     record.feasible.item()
@@ -146,6 +147,7 @@ def _find_feasible(
     sampler: NodeSampler | None,
     engine: ClassEngine | None,
     answers: ExtenderResults | None = None,
+    ranks: NodeRanks | None = None,
 ) -> Evaluator:
     """Run PreFilter and Filter; returns the evaluator for the rest of the cycle. Raises `PluginFailure`."""
     evaluator, found = pre_filtered(inputs, record.state, engine)
@@ -155,11 +157,14 @@ def _find_feasible(
         record.diagnosis.narrowed_by = frozenset(found.narrowed_by)
     inputs.stopwatch.lap(PRE_FILTER.label, found.status)
     if found.status.is_success:
-        record.feasible = NodeSearch(evaluator, inputs, record, answers).run(sampler or NodeSampler())
+        record.feasible = NodeSearch(evaluator, inputs, record, answers, ranks).run(sampler or NodeSampler())
         if not len(record.feasible):
             record.status = Status(Code.UNSCHEDULABLE)
         elif answers is not None and answers.is_about_nodes:
             narrow(record, answers)
+        if ranks is not None and len(record.feasible) > 1:
+            costs = ranks.of(record.feasible)
+            record.feasible = record.feasible[costs == costs.min()]
         inputs.stopwatch.lap(FILTER.label, SUCCESS)  # counted as a success even if no node passes
     else:
         record.diagnosis.pre_filter = found.status

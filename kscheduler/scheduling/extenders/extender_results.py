@@ -225,7 +225,8 @@ def left_victims(
     """The nodes and victims that an extender leaves. Raises `ExtenderClaimError`.
 
     It may name other victims than were proposed, as long as they are on the node and below the preemptor's priority. A
-    node without victims is an error; from an ignorable extender, the node is just left out.
+    node without victims is an error, unless it was proposed without any (from 1.38 on: another extender may name some);
+    from an ignorable extender, the node is just left out.
     """
     left: dict[str, VictimsOnNode] = {}
     for name, victims in answer.items():
@@ -233,7 +234,7 @@ def left_victims(
             message = f'extender "{extender}" claims a preemption on node "{name}" which is not found in the input'
             raise ExtenderClaimError(message)
         _check_victims(extender, name, victims, pods_on(name), preemptor)
-        if victims.uids:
+        if victims.uids or not proposed[name].uids:
             left[name] = victims
         elif not is_ignorable:
             message = f'expected at least one victim pod on node "{name}"'

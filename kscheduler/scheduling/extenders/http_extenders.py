@@ -51,7 +51,7 @@ def _reviewed(candidate: Candidate, left: Victims, pods_on: Mapping[str, Mapping
     """What the extenders made of a candidate."""
     name = candidate.node_name
     proposed = frozenset(victim.uid for victim in candidate.victims)
-    if name not in left:
+    if name not in left or not left[name].uids:
         return ReviewedCandidate(proposed, None)
     pods = [pods_on[name][uid] for uid in dict.fromkeys(left[name].uids)]
     pods.sort(key=lambda pod: (-pod.priority, started_at(pod)))

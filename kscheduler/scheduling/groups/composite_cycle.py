@@ -4,25 +4,25 @@
     in each placement:  PlacementFeasible? -> for each child: its own cycle, recursively -> PlacementFeasible?
                                                             |
                          fits: its pods stay on their nodes until the whole is undone
-    best placement:     its pods are put back on their nodes, for the siblings that follow
+    best placement:     the parent puts its pods back on their nodes, for the siblings that follow
 
 Each level counts what is below it: a gang of groups needs so many groups that fit themselves. A group that fails leaves
 nothing behind, one below a group that failed fails with it. In the end all is undone, as for a group of pods.
 
-As in kube-scheduler, a search for victims takes all members that have found a node in the one placement without
-victims, also those in groups that failed there beside others that fit: they are promised room that they may not use.
+As in kube-scheduler up to 1.37, a search for victims takes all members that have found a node in the one placement
+without victims, also those in groups that failed there beside others that fit: they are promised room that they may not
+use. From 1.38 on only members of groups that fit are.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from time import perf_counter
 
-from kscheduler.framework.cluster.pod_groups import GroupDefinition, GroupKey, PodGroupView
+from kscheduler.framework.cluster.pod_groups import GroupDefinition, GroupKey, PlacementProgress, PodGroupView
 from kscheduler.framework.cluster.preemption import GroupPlacement
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.framework.status import SUCCESS, Code, Status, error, unschedulable
+from kscheduler.framework.status import SUCCESS, Code, Status, error
 from kscheduler.scheduling.groups.group_cycle import (
-    GROUP_UNSCHEDULABLE,
     GroupInputs,
     GroupResult,
     MemberResult,
@@ -31,9 +31,17 @@ from kscheduler.scheduling.groups.group_cycle import (
     as_unschedulable,
     do_not_wait_for_each_other,
     feasible,
+    none_placed,
     with_untried,
 )
-from kscheduler.scheduling.groups.group_placement import best_of, find_placement, none_fits, place_pods, placements_of
+from kscheduler.scheduling.groups.group_placement import (
+    best_of,
+    find_placement,
+    none_fits,
+    place_pods,
+    placements_of,
+    to_try,
+)
 
 _Results = dict[GroupKey, GroupResult]
 OnTried = Callable[[Sequence[TriedPlacement]], None]
@@ -83,18 +91,23 @@ class _CompositeCycle:
         do_not_wait_for_each_other(inputs.cache.nominator, inputs.members)
         try:
             own = self._place(inputs, None, results)
-            if own.status.is_success and not self._assumed:
-                own.status = unschedulable(GROUP_UNSCHEDULABLE)
         finally:
             self._assumed.undo()
-        proposed = [member for each in _in_order(inputs, results) for member in _placed(each)]
-        _complete(inputs, results, SUCCESS)
+        placed = _members_in(inputs, results)
+        if own.status.is_success and not placed:
+            own.status = none_placed(inputs)
+        if inputs.behaviours.failures_name_their_ancestor:
+            proposed = placed
+            _complete_by_ancestor(inputs, results, None)
+        else:
+            proposed = [member for each in _in_order(inputs, results) for member in _placed(each)]
+            _complete(inputs, results, SUCCESS)
         own = results[inputs.group.key]
         own.tree, own.proposed = _in_order(inputs, results), proposed
         return own
 
     def _place(self, inputs: GroupInputs, within: GroupPlacement | None, results: _Results) -> GroupResult:
-        """Place a group and what is below it. If it fits, its pods are assumed from now on."""
+        """Place a group and what is below it; nobody is assumed afterwards."""
         if inputs.group.key.is_composite:
             result = self._place_composite(inputs, within, results)
         else:
@@ -106,14 +119,13 @@ class _CompositeCycle:
         result = find_placement(inputs, within)
         if self._on_tried is not None:
             self._on_tried(result.placements)
-        if not result.status.is_success:
-            return result
-        return self._assume(_placed(result)) or result
+        return result
 
     def _place_composite(self, inputs: GroupInputs, within: GroupPlacement | None, results: _Results) -> GroupResult:
         placements = placements_of(inputs, within)
         if isinstance(placements, GroupResult):
             return placements
+        placements, enough = to_try(inputs, placements)
         tried: list[TriedPlacement] = []
         trees: list[_Results] = []
         before = len(self._assumed)
@@ -123,25 +135,27 @@ class _CompositeCycle:
             self._assumed.undo(before)
             if own.status.code is Code.ERROR:
                 own.placements = tried
+                if inputs.behaviours.failures_name_their_ancestor:
+                    results.update(tree)  # members have reasons of their own
                 return own
-            tried.append(TriedPlacement(placement, own.status, perf_counter() - began))
+            seconds = perf_counter() - began
+            tried.append(TriedPlacement(placement, own.status, seconds, is_of_composite=True))
             trees.append(tree)
+            if sum(each.status.is_success for each in tried) >= enough:
+                break
         return self._best(inputs, tried, trees, results)
 
     def _best(
         self, inputs: GroupInputs, tried: list[TriedPlacement], trees: Sequence[_Results], results: _Results
     ) -> GroupResult:
-        """Take the best of the placements: its results are those of the tree, and its pods are assumed."""
+        """Take the best of the placements: its results are those of the tree."""
         fitting = [(index, _members_in(inputs, trees[index])) for index, t in enumerate(tried) if t.status.is_success]
         if not fitting:
             results.update(trees[0])
-            return none_fits(trees[0][inputs.group.key], tried)
+            return none_fits(inputs, trees[0][inputs.group.key], tried)
         best = best_of(inputs, fitting, tried)
         if isinstance(best, GroupResult):
             return best
-        failed = self._assume(_members_in(inputs, trees[best]))
-        if failed is not None:
-            return failed
         results.update(trees[best])
         own = trees[best][inputs.group.key]
         own.placements = tried
@@ -149,25 +163,29 @@ class _CompositeCycle:
 
     def _place_children(self, inputs: GroupInputs, placement: GroupPlacement, tree: _Results) -> GroupResult:
         """Try the children one after the other in one placement; the caller undoes what they assume."""
-        remaining, scheduled = len(inputs.children), 0
-        status = feasible(inputs, remaining, scheduled)
+        progress = PlacementProgress(len(inputs.children), 0)
+        status = feasible(inputs, progress)
         if status.code in _STOPS:
             return GroupResult(status)
         for child in inputs.children:
             result = self._place(child, placement, tree)
             if result.status.code is Code.ERROR:
-                text = f"composite pod group evaluation failed due to child error: {result.status.message}"
-                return GroupResult(error(text, fault=result.status.fault))
-            remaining, scheduled = remaining - 1, scheduled + result.status.is_success
-            status = feasible(inputs, remaining, scheduled)
+                return _failed_by(inputs, child, result.status)
+            progress = progress.after(is_scheduled=result.status.is_success)
+            status = feasible(inputs, progress)
             if status.code in _STOPS:
                 break
+            if progress.remaining:
+                failed = self._assume(child, _members_in(child, tree))
+                if not failed.is_success:
+                    result.status = failed
+                    return _failed_by(inputs, child, failed)
         if status.code is Code.WAIT:
-            status = as_unschedulable(status)
+            status = as_unschedulable(inputs, status)
         return GroupResult(status)
 
-    def _assume(self, members: Sequence[MemberResult]) -> GroupResult | None:
-        """Count the members on their nodes again; the result if that fails, with none of them assumed."""
+    def _assume(self, child: GroupInputs, members: Sequence[MemberResult]) -> Status:
+        """Count the child's members on their nodes again, for its siblings; after an Error none of them is assumed."""
         before = len(self._assumed)
         for member in members:
             if member.record is None:
@@ -175,8 +193,20 @@ class _CompositeCycle:
             status = self._assumed.place(member.record)
             if not status.is_success:
                 self._assumed.undo(before)
-                return GroupResult(error(f"failed to assume the subtree: {status.message}", fault=status.fault))
-        return None
+                names_all = child.behaviours.failures_name_their_ancestor
+                which = f"child {child.group.key.text} subtree in snapshot" if names_all else "the subtree"
+                return error(f"failed to assume {which}: {status.message}", fault=status.fault)
+        return SUCCESS
+
+
+def _failed_by(inputs: GroupInputs, child: GroupInputs, status: Status) -> GroupResult:
+    """The result of a group one of whose children has ended with an Error."""
+    if inputs.behaviours.failures_name_their_ancestor:
+        group = f'composite pod group "{inputs.group.key.name}" evaluation'
+        text = f'{group} failed due to child "{child.group.key.name}" error: {status.message}'
+    else:
+        text = f"composite pod group evaluation failed due to child error: {status.message}"
+    return GroupResult(error(text, fault=status.fault))
 
 
 # What PlacementFeasible says when no further child needs to be tried.
@@ -208,6 +238,37 @@ def _complete(inputs: GroupInputs, results: _Results, parent: Status) -> None:
         _complete(child, results, own.status)
     if not inputs.group.key.is_composite:
         with_untried(inputs, own)
+
+
+def _complete_by_ancestor(inputs: GroupInputs, results: _Results, failed: GroupResult | None) -> None:
+    """The same as 1.38 does it: below a group that has failed each group names it, or keeps a reason of its own.
+
+    `failed`: the nearest group above that has failed. Every group has a status of its own.
+    """
+    own = results.get(inputs.group.key)
+    was_tried = own is not None
+    if own is None:
+        own = results[inputs.group.key] = GroupResult(SUCCESS)
+    own.group = inputs.group
+    if failed is not None:
+        is_milder = failed.status.code is Code.ERROR and own.status.code is not Code.ERROR
+        if not was_tried or own.status.is_success or is_milder:
+            own.status, own.has_no_placements = _of_ancestor(failed), False
+        else:
+            failed = own
+    elif not own.status.is_success:
+        failed = own
+    for child in inputs.children:
+        _complete_by_ancestor(child, results, failed)
+    if not inputs.group.key.is_composite:
+        with_untried(inputs, own)
+
+
+def _of_ancestor(failed: GroupResult) -> Status:
+    name = failed.group.key.name if failed.group is not None else ""
+    if failed.status.code is Code.ERROR:
+        return error(f'ancestor composite pod group "{name}" encountered an error', fault=failed.status.fault)
+    return replace(failed.status, reasons=(f'ancestor composite pod group "{name}" is unschedulable',))
 
 
 def _in_order(inputs: GroupInputs, results: _Results) -> list[GroupResult]:

@@ -10,14 +10,15 @@ a node is assumed once more by its ordinary attempt, in the same turn. A gang th
 rest: a later member that fits nowhere does not fail the group. No member preempts by itself.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Final
 
 from kscheduler.api.core import Pod, PodSpec
 from kscheduler.api.meta import ObjectMeta
+from kscheduler.api.releases import Behaviours
 from kscheduler.framework.cluster.claim_writing import Deallocation
-from kscheduler.framework.cluster.pod_groups import CycleOfGroup, GroupDefinition, PlacementProgress
+from kscheduler.framework.cluster.pod_groups import CycleOfGroup, GroupDefinition, NodeRanks, PlacementProgress
 from kscheduler.framework.cluster.preemption import GroupPlacement, Preemption
 from kscheduler.framework.nodes.node_table import Rows
 from kscheduler.framework.pods.pod_info import PodInfo
@@ -54,6 +55,7 @@ def _without_requests(pod: Pod) -> PodInfo:
 
 
 GROUP_UNSCHEDULABLE: Final = "pod group is unschedulable"
+_NONE_PLACED: Final = "no pods were schedulable"
 
 # The ordinary cycle for one member, without PostFilter, over the cache as it is then: on these rows, or on all; as a
 # part of this trial.
@@ -92,6 +94,8 @@ class TriedPlacement:
     points: int | None = None
     """Of all plugins, weighted; `None` if it was not compared with others."""
     is_chosen: bool = False
+    is_of_composite: bool = False
+    """A group of groups was tried in it."""
 
 
 @dataclass(slots=True)
@@ -100,6 +104,8 @@ class GroupResult:
 
     status: Status
     members: list[MemberResult] = field(default_factory=list)
+    has_no_placements: bool = False
+    """No plugin has generated any: the status says so, and members are told it as it is."""
     waits_for_preemption: bool = False
     """Room is being made: the members keep their nominations."""
     preemption: Preemption | None = None
@@ -147,10 +153,18 @@ class GroupInputs:
     judge: EvaluateMember
     children: "Sequence[GroupInputs]" = ()
     """Of a composite group: its groups, in the order in which they are tried."""
+    ranks: NodeRanks | None = None
+    """While the group is tried without the pods that it may preempt."""
 
-    def judged_by(self, judge: EvaluateMember) -> "GroupInputs":
+    @property
+    def behaviours(self) -> Behaviours:
+        """Of the version of Kubernetes that is followed."""
+        return self.profile.behaviours
+
+    def judged_by(self, judge: EvaluateMember, ranks: NodeRanks | None = None) -> "GroupInputs":
         """The same with another judge, for the groups below, too."""
-        return replace(self, judge=judge, children=[child.judged_by(judge) for child in self.children])
+        children = [child.judged_by(judge, ranks) for child in self.children]
+        return replace(self, judge=judge, children=children, ranks=ranks)
 
 
 def try_members(inputs: GroupInputs, rows: Rows | None = None) -> GroupResult:
@@ -170,16 +184,38 @@ def try_members(inputs: GroupInputs, rows: Rows | None = None) -> GroupResult:
 def completed(inputs: GroupInputs, result: GroupResult) -> GroupResult:
     """The result for all members: who was not tried has the group's status. No group is placed without anybody."""
     if result.status.is_success and not any(member.status.is_success for member in result.members):
-        result.status = unschedulable(GROUP_UNSCHEDULABLE)
+        result.status = none_placed(inputs)
     return with_untried(inputs, result)
 
 
+def none_placed(inputs: GroupInputs) -> Status:
+    """The status of a group that might be placed, but without any member."""
+    return unschedulable(_NONE_PLACED if inputs.behaviours.members_inherit_rejections else GROUP_UNSCHEDULABLE)
+
+
 def with_untried(inputs: GroupInputs, result: GroupResult) -> GroupResult:
-    """The result with the members that were not tried: they have the group's status."""
-    untried = inputs.members[len(result.members) :]
-    result.members += [MemberResult(pod, result.status, nominated_node_name=None) for pod in untried]
+    """The result with the members that were not tried: they have the group's status, or are told of it."""
+    untried, status = inputs.members[len(result.members) :], result.status
     result.group = inputs.group
+    if untried and inputs.behaviours.members_inherit_rejections:
+        status = told_of_group(result)
+    plugins = rejecting_plugin(status) if inputs.behaviours.members_inherit_rejections else frozenset[str]()
+    result.members += [MemberResult(pod, status, plugins=plugins) for pod in untried]
     return result
+
+
+def told_of_group(result: GroupResult) -> Status:
+    """What a member of a group that has failed is told, if it has no reason of its own (1.38)."""
+    status = result.status
+    parent = f'parent pod group "{result.group.key.name}"' if result.group is not None else "parent pod group"
+    if status.code is Code.ERROR:
+        return error(f"{parent} encountered an error", fault=status.fault)
+    return status if result.has_no_placements else unschedulable(f"{parent} is unschedulable", plugin=status.plugin)
+
+
+def rejecting_plugin(status: Status) -> frozenset[str]:
+    """The plugin behind a rejection, if any."""
+    return frozenset((status.plugin,)) - {""} if status.is_rejected else frozenset()
 
 
 class TentativePlacements:
@@ -187,13 +223,15 @@ class TentativePlacements:
 
     def __init__(self, inputs: GroupInputs) -> None:
         self._inputs = inputs
-        self._records: list[SchedulingRecord] = []
+        self._records: list[tuple[SchedulingRecord, Hashable]] = []
 
     def place(self, record: SchedulingRecord) -> Status:
         """Count the member on its node, and reserve what it needs there. Undone at once if that fails."""
-        self._inputs.cache.assume_pod(record.pod, record.node_name)
-        self._records.append(record)
-        status = run_reserve(self._inputs.profile, record.state, record.pod, record.node_name)
+        inputs = self._inputs
+        inputs.cache.assume_pod(record.pod, record.node_name)
+        taken = None if inputs.ranks is None else inputs.ranks.take(inputs.cache.nodes.row_of(record.node_name))
+        self._records.append((record, taken))
+        status = run_reserve(inputs.profile, record.state, record.pod, record.node_name)
         if not status.is_success:
             self._undo_last()
         return status
@@ -207,7 +245,9 @@ class TentativePlacements:
             self._undo_last()
 
     def _undo_last(self) -> None:
-        record = self._records.pop()
+        record, taken = self._records.pop()
+        if self._inputs.ranks is not None:
+            self._inputs.ranks.give_back(taken)
         try:
             run_unreserve(self._inputs.profile, record.state, record.pod, record.node_name)
         finally:
@@ -216,12 +256,13 @@ class TentativePlacements:
 
 def _try_members(inputs: GroupInputs, tentative: TentativePlacements, rows: Rows | None) -> GroupResult:
     scheduled, remaining = inputs.cache.pod_groups.count_scheduled(inputs.group.key), len(inputs.members)
-    status = feasible(inputs, remaining, scheduled)
+    progress = PlacementProgress(remaining, scheduled)
+    status = feasible(inputs, progress)
     if status.code is Code.UNSCHEDULABLE:
-        return GroupResult(as_unschedulable(status))
+        return GroupResult(as_unschedulable(inputs, status))
     if status.code is Code.ERROR:
         return GroupResult(error(f"failed to evaluate placement feasibility: {status.message}", fault=status.fault))
-    result, trial = GroupResult(status), CycleOfGroup()
+    result, trial = GroupResult(status), CycleOfGroup(ranks=inputs.ranks)
     for pod in inputs.members:
         member = _try_member(inputs, tentative, trial, pod, rows)
         result.members.append(member)
@@ -229,8 +270,8 @@ def _try_members(inputs: GroupInputs, tentative: TentativePlacements, rows: Rows
             text = f"failed to schedule other pod from a pod group: {member.status.message}"
             result.status = error(text, fault=member.status.fault)
             return result
-        remaining, scheduled = remaining - 1, scheduled + member.status.is_success
-        result.status = feasible(inputs, remaining, scheduled)
+        progress = progress.after(is_scheduled=member.status.is_success)
+        result.status = feasible(inputs, progress)
         if result.status.code is Code.ERROR:
             text = f"failed to evaluate placement feasibility: {result.status.message}"
             result.status = error(text, fault=result.status.fault)
@@ -238,25 +279,26 @@ def _try_members(inputs: GroupInputs, tentative: TentativePlacements, rows: Rows
         if result.status.code is Code.UNSCHEDULABLE:
             return result
     if result.status.code is Code.WAIT:
-        result.status = as_unschedulable(result.status)
+        result.status = as_unschedulable(inputs, result.status)
     return result
 
 
-def as_unschedulable(status: Status) -> Status:
+def as_unschedulable(inputs: GroupInputs, status: Status) -> Status:
     """The group is rejected for these reasons."""
+    if inputs.behaviours.members_inherit_rejections:
+        return replace(status, code=Code.UNSCHEDULABLE)
     return unschedulable(GROUP_UNSCHEDULABLE, *status.reasons)
 
 
-def feasible(inputs: GroupInputs, remaining: int, scheduled: int) -> Status:
-    """What the plugins say of the progress: the first that is not content decides."""
-    progress = PlacementProgress(remaining=remaining, scheduled=scheduled)
-    plugins: Sequence[Any] = inputs.profile.instances
-    for plugin in plugins:
-        if inputs.profile.traits[plugin.name].judges_groups:
-            status = call_placement_feasible(plugin, inputs.profile.listener, inputs.group, progress)
-            if not status.is_success:
-                return status
-    return SUCCESS
+def feasible(inputs: GroupInputs, progress: PlacementProgress) -> Status:
+    """What the plugins say of the progress: the first that rejects the group decides, else the last that waits."""
+    status = SUCCESS
+    for plugin in inputs.profile.placement_feasible:
+        said = call_placement_feasible(plugin, inputs.profile.listener, inputs.group, progress)
+        if not (said.is_success or said.code is Code.WAIT):
+            return said
+        status = status if said.is_success else said
+    return status
 
 
 def _try_member(

@@ -6,6 +6,9 @@
                              '-> none: Unschedulable                '-> none fits: Unschedulable; the members have the
                                                                         results of the first placement
 
+From 1.38 on the placement that the members are nominated to is tried before all others, and taken if it fits; and the
+search ends when enough placements fit (`to_try`).
+
 A placement restricts where members may go, and how many nodes their messages count. Plugins that count pods in domains
 count them in the whole cluster, as in kube-scheduler. Of placements with equal points kube-scheduler draws one; here
 the highest mix of group and placement wins, so that a decision can be made again.
@@ -21,7 +24,7 @@ from kscheduler.framework.cluster.preemption import GroupPlacement, ProposedPlac
 from kscheduler.framework.nodes.node_table import Rows, stable_hash
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.rules.scoring import mix
-from kscheduler.framework.status import Code, Status, unschedulable
+from kscheduler.framework.status import Code, Fault, Status, error, unschedulable
 from kscheduler.scheduling.groups.group_cycle import (
     GROUP_UNSCHEDULABLE,
     GroupInputs,
@@ -35,6 +38,11 @@ from kscheduler.scheduling.runtime.attempt_calls import call_generate_placements
 from kscheduler.scheduling.runtime.guard import PluginFailure
 
 _NO_PLACEMENTS: Final = "no feasible placements found"
+_NONE_IN_COMMON: Final = "no feasible merged placements found"
+_IDLE: Final = "nominated placement is feasible but no pending pod was scheduled"
+# Of all placements so many percent must fit at least before the best is taken, unless the configuration says another
+# number.
+_FEWEST_PERCENT: Final = 5
 
 
 def place_pods(inputs: GroupInputs) -> GroupResult:
@@ -48,9 +56,14 @@ def find_placement(inputs: GroupInputs, within: GroupPlacement | None = None) ->
     placements = placements_of(inputs, within)
     if isinstance(placements, GroupResult):
         return placements
+    order, enough = to_try(inputs, placements)
+    nominated = _nominated_to(inputs, placements) if within is None else None
+    if nominated is not None:
+        order = [nominated, *(placement for placement in order if placement is not nominated)]
     tried: list[TriedPlacement] = []
     results: list[GroupResult] = []
-    for placement in placements:
+    fitting: list[int] = []
+    for index, placement in enumerate(order):
         began = perf_counter()
         result = try_members(inputs, _restriction(inputs, placement))
         if result.status.code is Code.ERROR:
@@ -58,9 +71,16 @@ def find_placement(inputs: GroupInputs, within: GroupPlacement | None = None) ->
             return result
         results.append(result)
         tried.append(TriedPlacement(placement, result.status, perf_counter() - began))
-    fitting = [index for index, result in enumerate(results) if result.status.is_success]
+        # The minimum may be there without any new member: then the nominated placement is not taken for its own sake.
+        is_idle = placement is nominated and not any(member.status.is_success for member in result.members)
+        if result.status.is_success and not is_idle:
+            fitting.append(index)
+            if placement is nominated or len(fitting) >= enough:
+                break
     if not fitting:
-        return none_fits(results[0], tried)
+        if results[0].status.is_success:
+            results[0].status = unschedulable(_IDLE)
+        return none_fits(inputs, results[0], tried)
     best = best_of(inputs, [(index, results[index].members) for index in fitting], tried)
     if isinstance(best, GroupResult):
         return best
@@ -71,19 +91,81 @@ def find_placement(inputs: GroupInputs, within: GroupPlacement | None = None) ->
 def placements_of(inputs: GroupInputs, within: GroupPlacement | None = None) -> Sequence[GroupPlacement] | GroupResult:
     """The placements to try, at least one, or the result of a group that has none.
 
-    Without a plugin that generates them, there is one: that of the parent, or the whole cluster.
+    Without a plugin that generates them, there is one: that of the parent, or the whole cluster. Of several plugins
+    each divides the same nodes, and what they say is intersected.
     """
     parent = within or GroupPlacement("", inputs.cache.nodes.rows())
-    if not inputs.profile.placement_generate:
-        return (parent,)
-    plugin = inputs.profile.placement_generate[0]
-    try:
-        placements = call_generate_placements(plugin, inputs.profile.listener, inputs.group, parent)
-    except PluginFailure as failure:
-        return GroupResult(failure.status)
-    if isinstance(placements, Status):
-        return GroupResult(placements)
-    return placements or GroupResult(unschedulable(_NO_PLACEMENTS, plugin=plugin.name))
+    merged: Sequence[GroupPlacement] | None = None
+    for plugin in inputs.profile.placement_generate:
+        # A copy of it must not be taken for a name with a slash, which a merged parent has.
+        given = GroupPlacement("" if inputs.behaviours.merges_placements else parent.name, parent.rows)
+        try:
+            placements = call_generate_placements(plugin, inputs.profile.listener, inputs.group, given)
+        except PluginFailure as failure:
+            return GroupResult(failure.status)
+        if isinstance(placements, Status):
+            return GroupResult(placements, has_no_placements=True)
+        if not placements:
+            return GroupResult(unschedulable(_NO_PLACEMENTS, plugin=plugin.name), has_no_placements=True)
+        if len(placements) == 1 and placements[0] is given:
+            continue  # it does not restrict the group
+        problem = _bad_name(placements) if inputs.behaviours.merges_placements else ""
+        if problem:
+            return GroupResult(error(problem, plugin=plugin.name, fault=Fault.BUG))
+        merged = placements if merged is None else _intersections(merged, placements)
+        if not merged:
+            return GroupResult(unschedulable(_NONE_IN_COMMON), has_no_placements=True)
+    return (parent,) if merged is None else merged
+
+
+def _bad_name(placements: Sequence[GroupPlacement]) -> str:
+    """What is wrong with the placements' names; empty: nothing. Those of several plugins are joined by a slash."""
+    seen: set[str] = set()
+    for placement in placements:
+        if "/" in placement.name:
+            return f'placement name "{placement.name}" must not contain "/"'
+        if placement.name in seen:
+            return f'plugin returned duplicate placement name "{placement.name}"'
+        seen.add(placement.name)
+    return ""
+
+
+def _intersections(some: Sequence[GroupPlacement], others: Sequence[GroupPlacement]) -> list[GroupPlacement]:
+    """What each pair has in common, where that is not empty: of zones and racks `zone-a/rack-1`."""
+    pairs = ((f"{a.name}/{b.name}", np.intersect1d(a.rows, b.rows)) for a in some for b in others)
+    return [GroupPlacement(name, rows) for name, rows in pairs if len(rows)]
+
+
+def _nominated_to(inputs: GroupInputs, placements: Sequence[GroupPlacement]) -> GroupPlacement | None:
+    """The only placement with nodes that members are nominated to; `None`: there is none such, or several are."""
+    if not inputs.behaviours.searches_few_placements:
+        return None
+    names = {pod.pod.status.nominated_node_name for pod in inputs.members} - {""}
+    rows = [row for name in names if (row := inputs.cache.nodes.row_of(name)) >= 0]
+    found = [placement for placement in placements if np.isin(rows, placement.rows).any()] if rows else []
+    return found[0] if len(found) == 1 else None
+
+
+def to_try(inputs: GroupInputs, placements: Sequence[GroupPlacement]) -> tuple[Sequence[GroupPlacement], int]:
+    """The placements in the order in which they are tried, and how many that fit are enough.
+
+    Up to 1.37 all are tried. From 1.38 on the share of them that must fit falls with the number of their nodes, and
+    where not all are needed kube-scheduler shuffles them: here a mix of group and placement says who comes first.
+    """
+    if not inputs.behaviours.searches_few_placements:
+        return placements, len(placements)
+    enough = 1
+    if inputs.profile.placement_score:
+        percentage = inputs.profile.percentage_of_placements_to_score
+        if not percentage:
+            percentage = max(_FEWEST_PERCENT, 100 - sum(len(each.rows) for each in placements) * 9 // 500)
+        enough = max(1, len(placements) * percentage // 100)
+    if enough >= len(placements):
+        return placements, enough
+    name = inputs.cache.nodes.tie_name
+    hashes = np.array([stable_hash(name(placement.name)) for placement in placements], dtype=np.uint64)
+    order = np.argsort(mix(hashes, stable_hash(name(inputs.group.key.text))), kind="stable")
+    return [placements[index] for index in order.tolist()], enough
 
 
 def _restriction(inputs: GroupInputs, placement: GroupPlacement) -> Rows | None:
@@ -91,10 +173,16 @@ def _restriction(inputs: GroupInputs, placement: GroupPlacement) -> Rows | None:
     return None if len(placement.rows) == len(inputs.cache.nodes) else placement.rows
 
 
-def none_fits(first: GroupResult, tried: Sequence[TriedPlacement]) -> GroupResult:
+def none_fits(inputs: GroupInputs, first: GroupResult, tried: Sequence[TriedPlacement]) -> GroupResult:
     """The result of a group that fits into none of the placements, from that in the first."""
-    text = f"0/{len(tried)} placements are available, first placement status: {_cause(first.status)}"
-    first.status, first.placements = unschedulable(GROUP_UNSCHEDULABLE, text), tried
+    inherits = inputs.behaviours.members_inherit_rejections
+    cause = first.status.message if inherits else _cause(first.status)
+    text = f"0/{len(tried)} placements are available, first placement status: {cause}"
+    first.placements = tried
+    if inherits:
+        first.status = unschedulable(text, plugin=first.status.plugin)
+    else:
+        first.status = unschedulable(GROUP_UNSCHEDULABLE, text)
     return first
 
 

@@ -15,13 +15,21 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from kscheduler.api.groups import INITIALLY_SCHEDULED
+from kscheduler.api.groups import COMPOSITE_INITIALLY_SCHEDULED, INITIALLY_SCHEDULED
 from kscheduler.api.meta import Condition
+from kscheduler.api.releases import Behaviours
 from kscheduler.framework.cluster.claim_writing import Deallocation
 from kscheduler.framework.cluster.preemption import PodGroupPostFilterResult
-from kscheduler.framework.status import Code, Status
+from kscheduler.framework.status import Code, Fault, Status
 from kscheduler.scheduling.failure import SCHEDULER_ERROR, UNSCHEDULABLE
-from kscheduler.scheduling.groups.group_cycle import GROUP_UNSCHEDULABLE, GroupInputs, GroupResult, MemberResult
+from kscheduler.scheduling.groups.group_cycle import (
+    GROUP_UNSCHEDULABLE,
+    GroupInputs,
+    GroupResult,
+    MemberResult,
+    rejecting_plugin,
+    told_of_group,
+)
 from kscheduler.scheduling.groups.group_trial import LiveGroupTrial
 from kscheduler.scheduling.runtime.attempt_calls import call_pod_group_post_filter
 
@@ -35,30 +43,45 @@ from kscheduler.scheduling.runtime.attempt_calls import call_pod_group_post_filt
 #     Error      Error      its own error
 #     Error      any        the group's error
 #
+# From 1.38 on a member is told of its group in place of the group's reasons, and inherits the plugin behind them.
+#
 # The last column is what `member_verdict` returns.
 
 SCHEDULED: Final = "Scheduled"
+# The group, or those in one tree with it, contradict each other.
+POD_GROUP_ERROR: Final = "PodGroupError"
+COMPOSITE_ERROR: Final = "CompositePodGroupError"
 
 
-def member_verdict(group: GroupResult, member: MemberResult) -> MemberResult:
+def member_verdict(group: GroupResult, member: MemberResult, behaviours: Behaviours) -> MemberResult:
     """The member's result as it is reported; a success is to be bound."""
+    inherits = behaviours.members_inherit_rejections
     if group.status.code is Code.ERROR:
-        status = member.status if member.status.code is Code.ERROR else group.status
+        of_group = told_of_group(group) if inherits else group.status
+        status = member.status if member.status.code is Code.ERROR else of_group
         return MemberResult(member.pod, status, member.record, nominated_node_name="")
     if not member.status.is_success or group.status.is_success:
         return member
+    nominated = member.nominated_node_name if group.waits_for_preemption else ""
+    if inherits:
+        status = told_of_group(group)
+        return MemberResult(member.pod, status, member.record, rejecting_plugin(status), nominated)
     if group.waits_for_preemption:
-        return MemberResult(member.pod, group.status, member.record, nominated_node_name=member.nominated_node_name)
+        return MemberResult(member.pod, group.status, member.record, nominated_node_name=nominated)
     status = Status(Code.UNSCHEDULABLE, (GROUP_UNSCHEDULABLE, group.status.message))
-    return MemberResult(member.pod, status, member.record, nominated_node_name="")
+    return MemberResult(member.pod, status, member.record, nominated_node_name=nominated)
 
 
-def group_condition(status: Status) -> Condition:
+def group_condition(status: Status, *, is_composite: bool = False) -> Condition:
     """The group's condition for how its cycle has ended."""
+    kind = COMPOSITE_INITIALLY_SCHEDULED if is_composite else INITIALLY_SCHEDULED
     if status.is_success:
-        return Condition(INITIALLY_SCHEDULED, "True", SCHEDULED, status.message)
-    reason = UNSCHEDULABLE if status.is_rejected else SCHEDULER_ERROR
-    return Condition(INITIALLY_SCHEDULED, "False", reason, status.message)
+        return Condition(kind, "True", SCHEDULED, status.message)
+    if status.is_rejected:
+        return Condition(kind, "False", UNSCHEDULABLE, status.message)
+    of_group = COMPOSITE_ERROR if is_composite else POD_GROUP_ERROR
+    reason = of_group if status.fault is Fault.POD_GROUP else SCHEDULER_ERROR
+    return Condition(kind, "False", reason, status.message)
 
 
 # The plugin whose calls are searches for victims.
@@ -89,7 +112,8 @@ def run_group_post_filter(inputs: GroupInputs, result: GroupResult, place: Calla
         for each in result.whole:
             each.waits_for_preemption = True
         _nominate(result.all_members, made)
-    _report(result.whole, made.status.message)
+    if made.status.message or not inputs.behaviours.members_inherit_rejections:
+        _report(result.whole, made.status.message)
     return searched
 
 
@@ -97,7 +121,7 @@ def _report(results: Sequence[GroupResult], message: str) -> None:
     """Add the answer to what each group is told.
 
     Groups of a tree that share a status are told once for each of them, all of them: kube-scheduler appends to the one
-    status that they share.
+    status that they share. (From 1.38 on none share one.)
     """
     shared = Counter(id(each.status) for each in results)
     before = {id(each.status): each.status for each in results}

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from kscheduler.aio.clock import REAL_CLOCK, Clock
 from kscheduler.aio.rate_limiters import Backoff
 from kscheduler.aio.tasks import TaskSet
-from kscheduler.api.groups import POD_GROUPS
+from kscheduler.api.groups import COMPOSITE_POD_GROUPS, POD_GROUPS
 from kscheduler.api.meta import Condition
 from kscheduler.client.errors import APIError, ClientError
 from kscheduler.framework.cluster.pod_groups import GroupDefinition, GroupKey
@@ -21,7 +21,8 @@ from kscheduler.state.pod_groups import PodGroupTable
 from kscheduler.telemetry.logs import get_logger
 from kscheduler.telemetry.logs.caught import Boundary, count_caught
 
-# The condition PodGroupInitiallyScheduled of a group, written when it has changed.
+# The condition PodGroupInitiallyScheduled of a group (of a composite one, from 1.38 on, CompositePodGroupInitially-
+# Scheduled), written when it has changed.
 #
 # Once it is True it stays True: a later attempt for further members may fail, and the group has been scheduled all the
 # same. Groups of other APIs than Kubernetes' own have conditions of their controllers, and get none of ours.
@@ -49,13 +50,16 @@ class GroupReports:
         self._sink = sink
         self._groups = groups
 
-    def report(self, group: GroupDefinition, condition: Condition) -> None:
-        """Write the condition, unless the group has it already, or has been scheduled before."""
+    def report(self, group: GroupDefinition, condition: Condition, *, is_final: bool = False) -> None:
+        """Write the condition, unless the group has it already, or has been scheduled before.
+
+        `is_final`: not even another generation of a group that has been scheduled is told of.
+        """
         if group.key.api != POD_GROUPS.group:
             return
         known = next((each for each in group.conditions if each.type == condition.type), None)
         condition = replace(condition, observed_generation=group.generation or None)
-        if known is not None and known.status == "True" and condition.status != "True":
+        if known is not None and known.status == "True" and (is_final or condition.status != "True"):
             return
         if known is not None and _says_the_same(known, condition):
             return
@@ -77,6 +81,8 @@ _log = get_logger(__name__)
 MAX_TRIES: Final = 12
 MAX_WAITING: Final = 10_000
 _COLLECTION: Final = f"{POD_GROUPS.group_version}/{POD_GROUPS.plural}"
+# Only of this version of the API composite groups are told.
+_COMPOSITES: Final = f"{POD_GROUPS.group}/v1beta1/{COMPOSITE_POD_GROUPS.plural}"
 
 
 class ConditionPatcher(Protocol):
@@ -137,7 +143,12 @@ class GroupStatusWriter:
         for left in range(MAX_TRIES - 1, -1, -1):
             try:
                 await self._patcher.patch_condition(
-                    _COLLECTION, group.key.namespace, group.key.name, group.uid, condition, since
+                    _COMPOSITES if group.key.is_composite else _COLLECTION,
+                    group.key.namespace,
+                    group.key.name,
+                    group.uid,
+                    condition,
+                    since,
                 )
             except ClientError as failure:
                 if isinstance(failure, APIError) and failure.is_not_found:

@@ -11,7 +11,6 @@ from kscheduler.aio.clock import Clock
 from kscheduler.api import kinds
 from kscheduler.api.core import Namespace
 from kscheduler.api.devices import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
-from kscheduler.api.groups import COMPOSITE_POD_GROUPS
 from kscheduler.api.kinds import NAMESPACES, NODES, PODS, Kind
 from kscheduler.api.meta import KubeObject
 from kscheduler.framework.events import ActionType, ClusterEvent, Resource
@@ -80,15 +79,21 @@ class PodGroupHandler:
     def __init__(
         self, api: GroupAPI, table: PodGroupTable, queue: SchedulingQueue, clock: Clock, observations: Observations
     ) -> None:
-        self._api = api
+        self._first_api = api
         self._table = table
         self._queue = queue
         self._clock = clock
         self._observations = observations
-        resource = Resource.COMPOSITE_POD_GROUP if api.kind is COMPOSITE_POD_GROUPS else Resource.POD_GROUP
+        resource = Resource.COMPOSITE_POD_GROUP if api.is_composite else Resource.POD_GROUP
         self._added = ClusterEvent(resource, ActionType.ADD)
         self._updated = ClusterEvent(resource, ActionType.UPDATE)
         self._deleted = ClusterEvent(resource, ActionType.DELETE)
+
+    @property
+    def _api(self) -> GroupAPI:
+        """As the version has it that is followed now."""
+        first = self._first_api
+        return next((api for api in self._table.apis if api.kind is first.kind), first)
 
     def on_add(self, obj: Any, initial: bool) -> None:
         """A group has appeared: members that have waited for it join it."""

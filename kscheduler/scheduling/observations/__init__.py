@@ -5,6 +5,7 @@ profiles, plugins, events and outcomes, never a user's text.
 """
 
 from kscheduler.scheduling.observations.declared_series import (
+    OF_COMPOSITE,
     OF_GROUP,
     OF_POD,
     SINGLE_POD,
@@ -13,4 +14,4 @@ from kscheduler.scheduling.observations.declared_series import (
 )
 from kscheduler.scheduling.observations.observation_points import Observations
 
-__all__ = ["OF_GROUP", "OF_POD", "SINGLE_POD", "AttemptResult", "GroupAttemptResult", "Observations"]
+__all__ = ["OF_COMPOSITE", "OF_GROUP", "OF_POD", "SINGLE_POD", "AttemptResult", "GroupAttemptResult", "Observations"]

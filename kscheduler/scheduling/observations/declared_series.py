@@ -6,6 +6,8 @@ labels. The two metrics of preemption have no label: kube-scheduler exposes them
 by them, so they start here at zero.
 """
 
+from collections.abc import Mapping
+from dataclasses import replace
 from enum import StrEnum
 from typing import Final
 
@@ -18,6 +20,20 @@ SINGLE_POD: Final = "pod"
 OF_POD: Final = "pod"
 # Who preempts, as metrics name it.
 OF_GROUP: Final = "podgroup"
+OF_COMPOSITE: Final = "compositepodgroup"
+# Labels where metrics tell which kind of entity they are about (`Behaviours.labels_entities`).
+_LABELS_OF_ENTITIES: Final[Mapping[str, tuple[str, ...]]] = {
+    "scheduler_queue_incoming_entities_total": ("queue", "event", "entity"),
+    "scheduler_podgroup_schedule_attempts_total": ("result", "profile", "entity"),
+    "scheduler_podgroup_scheduling_attempt_duration_seconds": ("result", "profile", "entity"),
+    "scheduler_podgroup_scheduling_algorithm_duration_seconds": ("profile", "entity"),
+    "scheduler_generated_placements_total": ("profile", "entity"),
+    "scheduler_placement_evaluations_total": ("result", "profile", "entity"),
+    "scheduler_placement_evaluation_duration_seconds": ("result", "profile", "entity"),
+    "scheduler_workload_preemption_attempts_total": ("result", "preemptor"),
+    "scheduler_workload_preemption_victims": ("preemptor",),
+    "scheduler_preemption_workload_disruptions": ("preemptor", "victim"),
+}
 
 
 class AttemptResult(StrEnum):
@@ -66,6 +82,22 @@ class DeclaredSeries:
         self._declare_api_calls_and_volumes()
         self._declare_claims()
         self._declare_our_own()
+        self.labels_entities = False
+        """Whether metrics tell which kind of entity they are about."""
+        self._other_labels = dict(_LABELS_OF_ENTITIES)
+        """By series, the labels that it does not have now."""
+
+    def label_entities(self, *, labels_entities: bool) -> None:
+        """Give the series of pod groups the labels of the followed version; those that change begin anew."""
+        if labels_entities is self.labels_entities:
+            return
+        self.labels_entities = labels_entities
+        metrics: list[Counter | Histograms] = [*self.counters, *self.histograms]
+        for metric in (metric for metric in metrics if metric.series.name in self._other_labels):
+            name, labels = metric.series.name, metric.series.labels
+            metric.clear()
+            metric.series = replace(metric.series, labels=self._other_labels[name])
+            self._other_labels[name] = labels
 
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
         counter = Counter(MetricSeries(name, text, labels))

@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping
 from typing import ClassVar
 
 from kscheduler.api.releases import Behaviours
+from kscheduler.framework.cluster.preemption import Preemption
 from kscheduler.framework.status import Fault
 from kscheduler.scheduling.attempt_events import (
     AttemptFailed,
@@ -83,6 +84,7 @@ class Observations(DeclaredSeries):
         self.event_names, self.handled_event_names = behaviours.event_names, behaviours.handled_event_names
         self.counts_entities = behaviours.counts_entities
         self.counts_victims_at_once = behaviours.counts_victims_at_once
+        self.label_entities(labels_entities=behaviours.labels_entities)
         if not self.counts_entities:
             self.queue_incoming_entities.reset()
 
@@ -128,21 +130,24 @@ class Observations(DeclaredSeries):
     @hears(GroupAttempted)
     def group_attempt(self, event: GroupAttempted) -> None:
         """An attempt to place a pod group ended."""
-        self.group_attempts[event.result, event.profile] += 1
-        self.group_attempt_seconds[event.result, event.profile].observe(event.seconds)
+        labels = (event.result, event.profile, *self._entity(event.kind))
+        self.group_attempts[labels] += 1
+        self.group_attempt_seconds[labels].observe(event.seconds)
 
     @hears(GroupCycleTimed)
     def group_algorithm(self, event: GroupCycleTimed) -> None:
         """A pod group was decided about."""
-        self.group_algorithm_seconds[()].observe(event.seconds)
+        labels = (event.profile, event.kind) if self.labels_entities else ()
+        self.group_algorithm_seconds[labels].observe(event.seconds)
 
     @hears(PlacementsTried)
     def placements(self, event: PlacementsTried) -> None:
         """A pod group was tried in these placements."""
+        entity = self._entity(event.kind)
         if event.tried:
-            self.generated_placements[(event.profile,)] += len(event.tried)
+            self.generated_placements[event.profile, *entity] += len(event.tried)
         for is_feasible, seconds in event.tried:
-            labels = ("feasible" if is_feasible else "infeasible", event.profile)
+            labels = ("feasible" if is_feasible else "infeasible", event.profile, *entity)
             self.placement_evaluations[labels] += 1
             self.placement_seconds[labels].observe(seconds)
 
@@ -166,23 +171,37 @@ class Observations(DeclaredSeries):
         """A preemption has chosen victims; groups, or members of groups, and broken budgets are among the harm."""
         preemption = event.preemption
         if event.to_go or self.counts_victims_at_once:
-            histogram = self._victims if preemption.group is None else self.workload_victims[()]
+            is_single = preemption.group is None
+            histogram = self._victims if is_single else self.workload_victims[self._entity(preemption.kind)]
             histogram.observe(len(preemption.victims))
-        if self.follows_groups and preemption.disrupted_groups:
-            self.workload_disruptions[(preemption.kind,)].observe(preemption.disrupted_groups)
+        if self.follows_groups:
+            self._disruptions(preemption)
         if self.follows_groups and preemption.broken_budgets:
             self.broken_budgets[(preemption.kind,)] += preemption.broken_budgets
+
+    def _disruptions(self, preemption: Preemption) -> None:
+        if not self.labels_entities:
+            if preemption.disrupted_groups:
+                self.workload_disruptions[(preemption.kind,)].observe(preemption.disrupted_groups)
+        elif preemption.group is not None:
+            for victim, count in preemption.disrupted.items():
+                self.workload_disruptions[preemption.kind, victim].observe(count)
+
+    def _entity(self, kind: str) -> tuple[str, ...]:
+        """The label of the kind, where metrics have it."""
+        return (kind,) if self.labels_entities else ()
 
     @hears(GroupPreemptionSearched)
     def group_preemption_searched(self, event: GroupPreemptionSearched) -> None:
         """A pod group has gone through PodGroupPostFilter; perhaps no plugin has looked for victims there."""
         if event.result:
-            self.workload_preemption_attempts[(event.result,)] += 1
-            self.preemption_evaluation(OF_GROUP, event.result, event.seconds)
+            self.workload_preemption_attempts[event.result, *self._entity(event.kind)] += 1
+            preemptor = event.kind if self.labels_entities else OF_GROUP
+            self.preemption_evaluation(preemptor, event.result, event.seconds)
         self.extension_point(POD_GROUP_POST_FILTER.label, event.status, event.profile, event.seconds)
 
     def preemption_evaluation(self, preemptor: str, result: str, seconds: float) -> None:
-        """A search for victims has ended; `preemptor` is `pod` or `podgroup`."""
+        """A search for victims has ended; `preemptor` is `pod`, or the kind of a group."""
         if self.follows_groups:
             self.evaluation_seconds[preemptor, result].observe(seconds)
 

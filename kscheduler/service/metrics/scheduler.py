@@ -1,7 +1,7 @@
 """The scheduler's own series: the counts of `Observations`, and gauges that are read from their owners."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kscheduler.scheduling.background.refreshed_plugins import DATA_AGE, REFRESHES
 from kscheduler.scheduling.observations import Observations
@@ -27,6 +27,7 @@ QUEUED_ENTITIES = MetricSeries(
     "What waits in the queue, by kind (Kubernetes 1.37): pods, and groups of pods that are scheduled together.",
     ("queue", "type"),
 )
+QUEUED_ENTITIES_BY_ENTITY = replace(QUEUED_ENTITIES, labels=("queue", "entity"))
 CACHE_SIZE = MetricSeries(
     "scheduler_cache_size", "Objects in the cache; assumed_pods are those whose binding is not confirmed.", ("type",)
 )
@@ -117,7 +118,7 @@ class Gauges:
     pending_pods: Callable[[], Mapping[str, float]] = _no_values
     """By queue: `active`, `backoff`, `unschedulable`, `gated`."""
     queued_entities: Callable[[], Mapping[tuple[str, str], float]] = _no_pairs
-    """By (queue, type)."""
+    """By (queue, kind of entity)."""
     cache_size: Callable[[], Mapping[str, float]] = _no_values
     """By type: `nodes`, `pods`, `assumed_pods`."""
     unschedulable_pods: Callable[[], Mapping[tuple[str, str], float]] = _no_pairs
@@ -163,7 +164,10 @@ def scheduler_source(observations: Observations, gauges: Gauges) -> Source:
             *(counter(metric) for metric in observations.counters),
             *(histograms(metric) for metric in observations.histograms),
             gauge_by(PENDING_PODS, gauges.pending_pods()),
-            gauge(QUEUED_ENTITIES, {tuple(labels): waiting for labels, waiting in gauges.queued_entities().items()}),
+            gauge(
+                QUEUED_ENTITIES_BY_ENTITY if observations.labels_entities else QUEUED_ENTITIES,
+                {tuple(labels): waiting for labels, waiting in gauges.queued_entities().items()},
+            ),
             gauge_by(CACHE_SIZE, gauges.cache_size()),
             gauge(UNSCHEDULABLE_PODS, parked),
             gauge_by(INFLIGHT_EVENTS, gauges.inflight_events()),

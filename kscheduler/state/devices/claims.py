@@ -17,6 +17,8 @@ from typing import Final
 
 from kscheduler.api.core import Pod
 from kscheduler.api.devices import EXTENDED_RESOURCE_CLAIM, AllocationResult, ResourceClaim
+from kscheduler.api.quantity import nano_value
+from kscheduler.cel.kubernetes import wide_quantities
 from kscheduler.devices.ids import AllocatedState, DeviceID, PoolID, held_by
 from kscheduler.framework.cluster.devices import ClaimListener
 
@@ -31,6 +33,8 @@ class AllocatedDevices:
     """Devices, shares and amounts."""
 
     def __init__(self) -> None:
+        self.joins_names = False
+        """Whether capacities with and without the driver's domain are the same; changed only while nothing is held."""
         self._devices: Counter[DeviceID] = Counter()
         self._shares: dict[DeviceID, Counter[str]] = {}
         self._consumed: dict[DeviceID, Counter[str]] = {}
@@ -49,7 +53,7 @@ class AllocatedDevices:
         return self._state
 
     def _count(self, allocation: AllocationResult, sign: int) -> None:
-        held = held_by(allocation)
+        held = held_by(allocation, joins_names=self.joins_names)
         for device in held.devices:
             self._devices[device] += sign
             if not self._devices[device]:
@@ -92,6 +96,8 @@ class ClaimTracker:
         self._allocated = AllocatedDevices()
         self._counted: dict[str, AllocationResult] = {}
         """What each claim holds, by UID."""
+        self._negative: dict[str, str] = {}
+        """By UID of a claim that takes less than nothing of a device, the first such amount."""
         self._seen: dict[str, ResourceClaim] = {}
         """The claims that readers see and that are allocated, by UID."""
         self._extended: dict[str, str] = {}
@@ -105,6 +111,19 @@ class ClaimTracker:
         """The number of changes of claims, assumed ones included."""
         self._changed_keys: deque[str] = deque(maxlen=_LONGEST_LOG)
         """The claims of the last changes."""
+
+    def join_names(self, *, joins: bool) -> None:
+        """Whether capacities with and without the driver's domain are the same from now on. By default they are not."""
+        if joins == self._allocated.joins_names:
+            return
+        for each in self._counted.values():
+            self._allocated.remove(each)
+        self._allocated.joins_names = joins
+        for each in self._counted.values():
+            self._allocated.add(each)
+        if self._counted:
+            self.revision += 1
+            self._log.append((self.revision, frozenset().union(*map(_pools, self._counted.values()))))
 
     # --- updated by the watch -----------------------------------------------------------------------------------------
 
@@ -184,6 +203,14 @@ class ClaimTracker:
     def allocated_state(self) -> AllocatedState:
         """The devices that allocated and pending claims hold. It must not be kept across an `await`."""
         return self._allocated.state()
+
+    def negative_amounts(self) -> str:
+        """The first claim, in the order of the texts, that takes less than nothing of a device; empty without one."""
+        if not self._negative:
+            return ""
+        others = len(self._negative) - 1
+        more = f" (and {others} more claims with invalid consumed capacity)" if others else ""
+        return f"{min(self._negative.values())}{more}"
 
     def on_change(self, listener: ClaimListener) -> Callable[[], None]:
         """Call `listener` after each change of what `get` returns; returns a function that ends the subscription."""
@@ -278,6 +305,9 @@ class ClaimTracker:
         before, now = self._counted.pop(uid, None), None if claim is None else claim.status.allocation
         if now is not None:
             self._counted[uid] = now
+        self._negative.pop(uid, None)
+        if claim is not None and (negative := _negative_amount(claim)):
+            self._negative[uid] = negative
         if before != now:
             if before is not None:
                 self._allocated.remove(before)
@@ -290,6 +320,19 @@ class ClaimTracker:
 def _pools(allocation: AllocationResult | None) -> frozenset[PoolID]:
     results = () if allocation is None else allocation.devices.results
     return frozenset(PoolID(result.driver, result.pool) for result in results)
+
+
+def _negative_amount(claim: ResourceClaim) -> str:
+    """The first amount of a capacity that the claim takes and that is negative; empty without one."""
+    allocation = claim.status.allocation
+    for result in () if allocation is None else allocation.devices.results:
+        for name in sorted(result.consumed_capacity):
+            text = str(result.consumed_capacity[name]).strip()
+            if text.startswith("-") and nano_value(text) < 0:
+                device, amount = DeviceID(result.driver, result.pool, result.device), wide_quantities.parse(text).text()
+                where = f"claim {claim.key}, device {device}"
+                return f'{where}: consumed capacity "{name}" must not be negative, got {amount}'
+    return ""
 
 
 def _owner_of_extended(claim: ResourceClaim) -> str:

@@ -4,10 +4,11 @@ Updated by the handlers of these kinds. Everything is synchronous, so each chang
 `framework.cluster.devices.Devices`.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from kscheduler.api.devices import IMPLICIT_EXTENDED_RESOURCE, DeviceClass, DeviceTaintRule, ResourceSlice
 from kscheduler.api.quantity import QuantityError
+from kscheduler.api.releases import Behaviours
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.state.devices.claims import ClaimTracker
 from kscheduler.state.devices.tainted_slices import TaintedSlices
@@ -39,6 +40,13 @@ class DeviceTable:
     def follow(self, *, taint_rules: bool) -> None:
         """Whether rules of taints count from now on (gate DRADeviceTaintRules). By default they do."""
         self._slices.follow(rules_count=taint_rules)
+
+    def follow_version(self, behaviours: Behaviours) -> None:
+        """Count what claims hold, and find the classes of resources, as this version does from now on."""
+        self.claims.join_names(joins=behaviours.joins_names_of_devices)
+        before = self._extended.revision
+        self._extended.let_promote(self._classes.values(), promotes=behaviours.promotes_other_classes)
+        self.class_changes += self._extended.revision != before
 
     def put_slice(self, published: ResourceSlice) -> None:
         """Store a slice."""
@@ -128,15 +136,19 @@ class DeviceTable:
 # and its own name, without naming it. Of several classes with one name the newest wins, of equally old ones the one
 # whose name comes first.
 #
-# As in kube-scheduler, a class that loses has not even its implicit name, and a winner that goes or changes leaves its
-# name to nobody: an older class gets it with the next event about itself.
+# As in kube-scheduler up to 1.37, a class that loses has not even its implicit name, and a winner that goes or changes
+# leaves its name to nobody: an older class gets it with the next event about itself. From 1.38 on all classes have
+# their implicit names, and the best of the others gets the name at once (`promotes_other_classes`).
 
 
 class ExtendedResourceClasses:
     """The winning class by resource."""
 
     def __init__(self) -> None:
+        self._promotes = False
         self._winners: dict[str, DeviceClass] = {}
+        self._named: dict[str, dict[str, DeviceClass]] = {}
+        """The classes that name a resource, by resource and their own names, where others are promoted."""
         self.revision = 0
         """Grows when a resource gets another class, or loses its class."""
 
@@ -162,18 +174,67 @@ class ExtendedResourceClasses:
         self._winners = dict(winners)
         self.revision += 1
 
+    def let_promote(self, classes: Iterable[DeviceClass], *, promotes: bool) -> None:
+        """Whether a name that is given up goes to the best of the other classes, of which `classes` are all."""
+        if promotes == self._promotes:
+            return
+        self._promotes = promotes
+        self._named.clear()
+        if promotes:
+            before, revision = self.names(), self.revision
+            self._winners.clear()
+            for each in classes:
+                self.put(None, each)
+            self.revision = revision + (self.names() != before)
+
     def put(self, before: DeviceClass | None, now: DeviceClass) -> None:
         """A class has appeared, or changed."""
+        if self._promotes:
+            self._name(before, now)
+        elif self._wins(before, now):
+            self._set(f"{IMPLICIT_EXTENDED_RESOURCE}{now.metadata.name}", now)
+
+    def _wins(self, before: DeviceClass | None, now: DeviceClass) -> bool:
+        """Whether no other class has the name that the class gives."""
         if before is not None and before.spec.extended_resource_name != now.spec.extended_resource_name:
             self._forget(before.spec.extended_resource_name, before)
         named = now.spec.extended_resource_name
-        if named and not self._win(named, now):
-            return
+        return not named or self._win(named, now)
+
+    def _name(self, before: DeviceClass | None, now: DeviceClass) -> None:
+        named = now.spec.extended_resource_name
+        if before is not None and before.spec.extended_resource_name != named:
+            self._withdraw(before)
+        if named:
+            self._named.setdefault(named, {})[now.metadata.name] = now
+            self._promote(named)
         self._set(f"{IMPLICIT_EXTENDED_RESOURCE}{now.metadata.name}", now)
+
+    def _withdraw(self, gone: DeviceClass) -> None:
+        """Give the name of a class to the best of the others."""
+        named = gone.spec.extended_resource_name
+        if named and named in self._named:
+            self._named[named].pop(gone.metadata.name, None)
+            self._promote(named)
+
+    def _promote(self, resource: str) -> None:
+        best: DeviceClass | None = None
+        for each in self._named[resource].values():
+            if best is None or not _precedes(best, each):
+                best = each
+        if best is not None:
+            self._set(resource, best)
+            return
+        del self._named[resource]
+        if self._winners.pop(resource, None) is not None:
+            self.revision += 1
 
     def remove(self, gone: DeviceClass) -> None:
         """A class is gone."""
-        self._forget(gone.spec.extended_resource_name, gone)
+        if self._promotes:
+            self._withdraw(gone)
+        else:
+            self._forget(gone.spec.extended_resource_name, gone)
         self._forget(f"{IMPLICIT_EXTENDED_RESOURCE}{gone.metadata.name}", gone)
 
     def _win(self, resource: str, candidate: DeviceClass) -> bool:

@@ -61,6 +61,8 @@ class QueuePolicy:
     hints_alike: HintsAlike = no_hints_alike
     gated_pods_wait_for_the_flush: bool = False
     """Whether the flush asks about a gated pod once in five minutes; else each time, once it has waited so long."""
+    groups_stop_at_the_first_gate: bool = False
+    """Whether of a group's members none is asked behind the first that is gated."""
     stopped: frozenset[str] = frozenset()
     """Scheduler names whose profiles schedule nothing until another policy is applied: a plugin is quarantined. The
     safety net leaves their parked pods alone."""

@@ -133,15 +133,13 @@ class GroupQueue:
             sizes[place] = sum(map(len, pods.values()))
         return sizes
 
-    def elements(self) -> dict[str, tuple[int, int]]:
-        """By place of heaps and gate: how many groups are there, and how many members these have.
-
-        Members of composite groups are counted, their groups are not: kube-scheduler has no name for these in metrics.
-        """
-        counts = dict.fromkeys((ACTIVE, BACKOFF, GATED), (0, 0))
+    def elements(self) -> dict[str, tuple[int, int, int]]:
+        """By place of heaps and gate: how many groups, how many groups of groups, how many members of both."""
+        counts = dict.fromkeys((ACTIVE, BACKOFF, GATED), (0, 0, 0))
         for element in self._elements.values():
-            groups, members = counts[element.place]
-            counts[element.place] = groups + (not element.key.is_composite), members + len(element)
+            groups, composites, members = counts[element.place]
+            is_composite = element.key.is_composite
+            counts[element.place] = groups + (not is_composite), composites + is_composite, members + len(element)
         return counts
 
     def why_incomplete(self, group: GroupKey) -> str:
@@ -231,8 +229,9 @@ class GroupQueue:
             place = BACKOFF
         if gated is not None and not self._admission.admits(gated):
             # Whatever the newcomer is, the group stays out: asking every member each time would be quadratic.
-            self._admission.admits(queued)
-            self._report_kept_out(queued)
+            if not self._policy.groups_stop_at_the_first_gate:
+                self._admission.admits(queued)
+                self._report_kept_out(queued)
             return
         self._take_out(element)
         self._place_again(element, place, label, now)
@@ -479,6 +478,8 @@ class GroupQueue:
             if not self._admission.admits(member):
                 gating = member.gating_plugin
                 self._report_kept_out(member)
+                if self._policy.groups_stop_at_the_first_gate:
+                    break
         element.gating_plugin = gating
         if gating:
             element.was_flushed = False

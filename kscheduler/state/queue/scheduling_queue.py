@@ -84,8 +84,9 @@ class QueueStatistics:
     """Members of groups that nobody has seen; `None`: pod groups are off."""
     pending: int | None = None
     """Members that came while their group was being tried; likewise."""
-    groups: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    """By place how many groups wait there as a whole, and how many members they have; empty where groups are off."""
+    groups: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
+    """By place how many groups wait there as a whole, how many groups of groups, and how many members they have; empty
+    where groups are off."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,6 @@
 // Lists the events that each in-tree plugin of kube-scheduler registers with default feature gates, as JSON.
 //
-// tests/scheduling/upstream_events_1_37.json is made of this; `python -m tests.controlplane.listings` runs it. Plugins are
-// built as kube-scheduler builds them, with no cluster behind them.
+// tests/scheduling/upstream_events_1_37.json is made of this; `python -m tests.controlplane.listings` runs it.
 package main
 
 import (
@@ -10,40 +9,13 @@ import (
 	"os"
 	"slices"
 
-	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes/fake"
 	fwk "k8s.io/kube-scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler/apis/config"
-	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
-	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins"
-	"k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 )
 
 func main() {
-	defaults, err := latest.Default()
-	if err != nil {
-		panic(err)
-	}
-	args := map[string]config.PluginConfig{}
-	for _, one := range defaults.Profiles[0].PluginConfig {
-		args[one.Name] = one
-	}
 	ctx := context.Background()
-	client := fake.NewClientset()
-	factory := informers.NewSharedInformerFactory(client, 0)
-	handle, err := runtime.NewFramework(ctx, nil, nil,
-		runtime.WithClientSet(client), runtime.WithInformerFactory(factory),
-		runtime.WithSnapshotSharedLister(cache.NewEmptySnapshot()))
-	if err != nil {
-		panic(err)
-	}
 	listed := map[string]map[string][]string{}
-	for name, build := range plugins.NewInTreeRegistry() {
-		plugin, err := build(ctx, args[name].Args, handle)
-		if err != nil {
-			panic(name + ": " + err.Error())
-		}
+	for name, plugin := range inTree(ctx) {
 		extensions, ok := plugin.(fwk.EnqueueExtensions)
 		if !ok {
 			continue

@@ -6,7 +6,7 @@ same for all. The checksums lie in the repository, so a build takes what was onc
 
 `KUBERNETES_VERSION` chooses the release of a run:
 
-    KUBERNETES_VERSION=1.37.1 pytest tests/e2e --server real
+    KUBERNETES_VERSION=1.37.2 pytest tests/e2e --server real
 
 `python -m tests.controlplane.releases.pinned 1.38.0` pins a further release: it writes the two files with `go mod tidy`
 (a minute, and it needs the Go module proxy). A test then asks for a row in `docs/compatibility.md`.
@@ -15,13 +15,17 @@ same for all. The checksums lie in the repository, so a build takes what was onc
 import json
 import os
 import re
+import shutil
 import sys
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import total_ordering
 from pathlib import Path
 from typing import Final
 
 from kscheduler.api.releases import VERSION, followed
+from tests.controlplane.releases import substitutes
 from tests.controlplane.toolchain import find_go, run_go
 
 FOLDER: Final = Path(__file__).parent
@@ -33,22 +37,38 @@ UPGRADED_FROM: Final = "KUBERNETES_UPGRADED_FROM"
 # and replace them by folders of its own repository, which a module of somebody else has to replace by releases.
 DIRECT: Final = ("k8s.io/component-base", "k8s.io/kubectl")
 TIDY_SECONDS: Final = 900.0
+# What the newest release asks for: Go downloads no module that asks for a newer Go than itself.
+NEWEST_GO: Final = (1, 27)
 
 
 class UnknownReleaseError(ValueError):
     """No module files pin this release; the message lists those that are pinned and says how to add one."""
 
 
-@dataclass(frozen=True, order=True)
+@total_ordering
+@dataclass(frozen=True)
 class Release:
-    """A release of Kubernetes, as in `1.36.3`; releases are ordered by number."""
+    """A release of Kubernetes, as in `1.36.3` or `1.38.0-beta.0`; ordered by number, what is not final before it is."""
 
     major: int
     minor: int
     patch: int
+    prerelease: str = ""
+    """`beta.0`, `rc.1`; empty for a release that is final."""
 
     def __str__(self) -> str:
-        return f"{self.major}.{self.minor}.{self.patch}"
+        return f"{self.major}.{self.minor}.{self.patch}{self._suffix}"
+
+    def __lt__(self, other: "Release") -> bool:
+        return self._order < other._order
+
+    @property
+    def _order(self) -> tuple[int, int, int, bool, str]:
+        return (self.major, self.minor, self.patch, not self.prerelease, self.prerelease)
+
+    @property
+    def _suffix(self) -> str:
+        return f"-{self.prerelease}" if self.prerelease else ""
 
     @property
     def version(self) -> str:
@@ -63,7 +83,7 @@ class Release:
     @property
     def staging_tag(self) -> str:
         """`v0.36.3`, the version of the modules that are published out of Kubernetes' repository."""
-        return f"v0.{self.minor}.{self.patch}"
+        return f"v0.{self.minor}.{self.patch}{self._suffix}"
 
     @property
     def module_file(self) -> Path:
@@ -77,10 +97,10 @@ class Release:
 
 def parse(text: str) -> Release:
     """`1.36.3` or `v1.36.3`. Raises UnknownReleaseError."""
-    match = re.fullmatch(r"v?(1)\.(\d+)\.(\d+)", text.strip())
+    match = re.fullmatch(r"v?(1)\.(\d+)\.(\d+)(?:-((?:alpha|beta|rc)\.\d+))?", text.strip())
     if not match:
         raise UnknownReleaseError(f"{text!r} is not a release of Kubernetes such as {DEFAULT}")
-    return Release(int(match[1]), int(match[2]), int(match[3]))
+    return Release(int(match[1]), int(match[2]), int(match[3]), match[4] or "")
 
 
 def all_pinned() -> list[Release]:
@@ -147,15 +167,23 @@ def pin(release: Release, go: Path) -> None:
     module_file, sums = release.files
     download = ("mod", "download", "-json", f"k8s.io/kubernetes@{release.tag}")
     answer = json.loads(run_go(go, *download, folder=Path("/"), seconds=TIDY_SECONDS))
-    sums.unlink(missing_ok=True)
-    module_file.write_text(template(Path(answer["GoMod"]).read_text(), release))
-    run_go(go, "mod", "tidy", f"-modfile={module_file}", folder=MODULE, seconds=TIDY_SECONDS)
+    written = template(Path(answer["GoMod"]).read_text(), release)
+    module_file.write_text(written)
+    sums.write_text("")
+    with tempfile.TemporaryDirectory() as folder:
+        tidied = substitutes.module_file(release, release.files, go, Path(folder))
+        # -e: what only tests of Kubernetes import may not be published.
+        run_go(go, "mod", "tidy", "-e", f"-modfile={tidied}", folder=MODULE, seconds=TIDY_SECONDS)
+        if tidied != module_file:
+            required, replaced = tidied.read_text().partition("\nreplace ")[0], written.partition("\nreplace ")[2]
+            module_file.write_text(f"{required}\nreplace {replaced}")
+            shutil.copy(tidied.with_suffix(".sum"), sums)
 
 
 def main(names: Sequence[str]) -> None:
     from tests.controlplane.binaries import cache_folder  # it asks this module what it builds
 
-    go = find_go(cache_folder())
+    go = find_go(cache_folder(), NEWEST_GO)
     for release in map(parse, names):
         pin(release, go)
         print(f"{release}: {', '.join(str(path) for path in release.files)}")  # noqa: T201

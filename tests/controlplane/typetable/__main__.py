@@ -10,8 +10,9 @@ from kscheduler.api.machinery.resources import LATER, RESOURCES, ServedResource
 from kscheduler.api.typed import api_types
 from kscheduler.api.typed.api_types import TypeTable
 from tests.controlplane.binaries import cache_folder
-from tests.controlplane.releases.pinned import FOLDER, MODULE
-from tests.controlplane.toolchain import find_go, run_go
+from tests.controlplane.releases import pinned, substitutes
+from tests.controlplane.releases.pinned import Release
+from tests.controlplane.toolchain import find_go, needed_by, run_go
 
 COMPILE_SECONDS = 1800.0
 USUAL_TABLE = Path(api_types.__file__).with_name("api_types.txt")
@@ -27,16 +28,16 @@ ONLY_IN_REQUESTS = (
 
 
 # Whose modules have the types of the later kinds.
-LATER_RELEASE = "1.37.1"
+LATER_RELEASE = "1.37.2"
 
 
 def main() -> None:
     usual = kinds_of(RESOURCES) | set(ONLY_IN_REQUESTS)
     if sys.argv[1:] != ["later"]:
-        sys.stdout.write(table_of(usual, MODULE / "go.mod", MODULE / "go.sum"))
+        sys.stdout.write(table_of(usual, pinned.find(pinned.DEFAULT)))
         return
     known = TypeTable(USUAL_TABLE.read_text())
-    table = table_of(kinds_of(LATER), *(FOLDER / f"{LATER_RELEASE}.{part}" for part in ("mod", "sum")))
+    table = table_of(kinds_of(LATER), pinned.find(LATER_RELEASE))
     sys.stdout.write("".join(text for name, text in sections(table).items() if name not in known))
 
 
@@ -56,14 +57,16 @@ def sections(table: str) -> dict[str, str]:
     return found
 
 
-def table_of(kinds: Iterable[str], *module_files: Path) -> str:
-    """Run the program with these go.mod and go.sum."""
+def table_of(kinds: Iterable[str], release: Release) -> str:
+    """Run the program with the modules of this release. Raises `GoError`."""
+    go = find_go(cache_folder(), needed_by(release.module_file))
+    module_file = substitutes.module_file(release, release.files, go, cache_folder())
     with tempfile.TemporaryDirectory(prefix="kscheduler-typetable-") as folder:
-        for name, path in zip(("go.mod", "go.sum"), module_files, strict=True):
-            shutil.copy(path, Path(folder, name))
+        for suffix in (".mod", ".sum"):
+            shutil.copy(module_file.with_suffix(suffix), Path(folder, f"go{suffix}"))
         shutil.copy(Path(__file__).with_name("main.go.txt"), Path(folder, "main.go"))
         command = ("run", "-mod=mod", "-trimpath", ".", *sorted(kinds))
-        return run_go(find_go(cache_folder()), *command, folder=Path(folder), seconds=COMPILE_SECONDS)
+        return run_go(go, *command, folder=Path(folder), seconds=COMPILE_SECONDS)
 
 
 if __name__ == "__main__":

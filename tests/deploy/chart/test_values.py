@@ -43,7 +43,7 @@ WRONG: Final[dict[str, Refusal]] = {
     ),
     "a gate that only a version has that is not followed": (
         {"featureGates.DRADeviceCompatibilityGroups": True, "extraArgs": ["--emulated-version=1.36"]},
-        "featureGates.DRADeviceCompatibilityGroups: only Kubernetes 1.37 has it",
+        "featureGates.DRADeviceCompatibilityGroups: only Kubernetes 1.37 and 1.38 have it",
     ),
     "a gate that is locked": (
         {"featureGates.DynamicResourceAllocation": False},

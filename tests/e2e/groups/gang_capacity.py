@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from kscheduler.api.releases import VERSION, followed, numbers_of
 from tests.controlplane import kube_scheduler
 from tests.controlplane.process import POLL_SECONDS, NotReadyError, Process
+from tests.controlplane.releases import pinned
 from tests.controlplane.rest import Object
 from tests.e2e.audit import condition_text
 from tests.e2e.scenario import SECONDS, Scenario
@@ -51,11 +53,16 @@ VOLCANO: Final = GangAPI("volcano", "scheduling.volcano.sh/v1beta1", {"podGroupA
 APIS: Final = {api.name: api for api in (KUBERNETES, SCHEDULER_PLUGINS, VOLCANO)}
 
 
+def followed_with_groups() -> str:
+    """The version that is followed on the chosen release, or the first that has pod groups: embedded servers have."""
+    return max("1.37", pinned.followed_version(pinned.chosen()), key=numbers_of)
+
+
 def options(api: GangAPI, program: str, folder: Path, kubeconfig: Path) -> tuple[str, ...]:
     """Flags with which the scheduler follows the groups of this API."""
     if api.is_kubernetes:
         gate = ("--feature-gates", api.gates)
-        return (*gate, "--emulated-version", "1.37") if program == NAME else gate
+        return (*gate, "--emulated-version", followed_with_groups()) if program == NAME else gate
     whole = kube_scheduler.configuration(kubeconfig, NAME, "application/json") | api.fields
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{api.name}.json"
@@ -143,6 +150,34 @@ class GangRoom:
         found = self.scenario.api.get(f"{self.path}/{group}").get("status", {}).get("conditions", [])
         own = [one for one in found if one["type"] == CONDITION]
         return {key: text for key, text in own[0].items() if key != "lastTransitionTime"} if own else {}
+
+    # What is said, by the version that is followed
+
+    @property
+    def _is_of_1_38(self) -> bool:
+        server: str = self.scenario.api.get("/version")["gitVersion"]
+        version = followed_with_groups() if self.api.is_kubernetes else followed(server) or VERSION
+        return numbers_of(version) >= (1, 38)
+
+    def minimum_missed(self, least: int, scheduled: int | None = None) -> str:
+        """How the reason begins why too few members have a node, with the number of those that have."""
+        subject = "scheduling policy's minimum threshold" if self._is_of_1_38 else "minCount"
+        placed = "" if scheduled is None else f": {scheduled} scheduled"
+        return f"{subject} ({least}) cannot be satisfied{placed}"
+
+    def reason_of_members(self, group: str, why: str) -> str:
+        """How the reason begins of a member that fits by itself."""
+        return (
+            f'parent pod group "{group}" is unschedulable' if self._is_of_1_38 else f"pod group is unschedulable, {why}"
+        )
+
+    def contradiction(self, given: int, wanted: int) -> tuple[str, str]:
+        """How the text begins that a member has another priority than its group, and the reason."""
+        if self._is_of_1_38:
+            text = "all pods in a pod group hierarchy should have the same priority as the root pod group's priority"
+            return f"{text}, got {given} ", "PodGroupError"
+        text = "all pods in a single pod group should have the same priority as the pod group's priority"
+        return f"{text}, got {given} and {wanted}", "SchedulerError"
 
     # Waiting
 

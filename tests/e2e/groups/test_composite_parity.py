@@ -24,7 +24,8 @@ from tests.e2e.write_proxy import WriteProxy
 
 GATES: Final = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true,CompositePodGroup=true"
 TREES: Final = GangAPI("kubernetes", "scheduling.k8s.io/v1beta1", {}, GATES)
-COMPOSITES: Final = "scheduling.k8s.io/v1alpha3"
+# 1.38 has moved the kind, and writes conditions to its objects.
+COMPOSITES: Final = f"scheduling.k8s.io/{'v1beta1' if pinned.chosen().minor >= 38 else 'v1alpha3'}"
 READ: Final = ["list", "watch"]
 REFERENCE: Final = {"workloadName": "training", "templateName": "part"}
 
@@ -49,7 +50,11 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
         running.kscheduler_kubeconfig()
         kinds: list[Object] = [
             {"apiGroups": ["scheduling.k8s.io"], "resources": ["podgroups", "compositepodgroups"], "verbs": READ},
-            {"apiGroups": ["scheduling.k8s.io"], "resources": ["podgroups/status"], "verbs": ["patch"]},
+            {
+                "apiGroups": ["scheduling.k8s.io"],
+                "resources": ["podgroups/status", "compositepodgroups/status"],
+                "verbs": ["patch"],
+            },
         ]
         running.plane.grant("kscheduler-trees", tuple(kinds))
         yield running

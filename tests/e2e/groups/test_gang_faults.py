@@ -129,7 +129,7 @@ def test_the_rest_of_a_gang_that_no_longer_fits_holds_no_room(
     scenario.wait("they are told", lambda: gangs.reported_members("train") == MEMBERS - written)
     # the group's condition may be True since before the kill; it is never taken back
     texts = [text for text in map(condition_text, gangs.members("train")) if text not in ("", "no condition")]
-    why = f"minCount ({MEMBERS}) cannot be satisfied: {MEMBERS - 1} scheduled, 0 remaining"
+    why = gangs.reason_of_members("train", gangs.minimum_missed(MEMBERS, MEMBERS - 1))
     assert all(text.startswith("0/3 nodes are available") or why in text for text in texts), texts
     others = [f"other-{number}" for number in range(MEMBERS - 1 - written)]
     for name in others:

@@ -32,14 +32,15 @@ def test_a_gang_that_fits_is_placed_whole(scenario: Scenario, gangs: GangRoom) -
 def test_a_gang_that_does_not_fit_holds_nothing_until_it_does(scenario: Scenario, gangs: GangRoom) -> None:
     gangs.start()
     gangs.add_gang("train", 5)
-    gangs.wait_reported("train", "minCount (5) cannot be satisfied: 4 scheduled, 0 remaining")
+    why = gangs.minimum_missed(5, 4)
+    gangs.wait_reported("train", why)
     for number in range(5):
         scenario.wait_rejected(f"train-{number}", "")
     texts = [
         event["message"] for number in range(5) for event in scenario.events(f"train-{number}", "FailedScheduling")
     ]
     assert any(text.startswith(NO_CPU) for text in texts)
-    assert any("pod group is unschedulable, minCount (5) cannot be satisfied" in text for text in texts)
+    assert any(gangs.reason_of_members("train", why) in text for text in texts)
     # the room that it has not got is there for others
     scenario.add_pod("single", cpu="4")
     scenario.wait_bound("single")
@@ -75,7 +76,7 @@ def test_two_gangs_do_not_share_room_that_is_enough_for_one(scenario: Scenario, 
     scenario.wait("one of them is whole", lambda: len(scenario.pending()) == 4)
     (placed,) = {name for name in ("left", "right") if gangs.bound(name)}
     waits = {"left": "right", "right": "left"}[placed]
-    gangs.wait_reported(waits, "minCount (4) cannot be satisfied")
+    gangs.wait_reported(waits, gangs.minimum_missed(4))
     for number in range(4):
         gangs.delete_member(f"{placed}-{number}")
     gangs.forget(placed)
@@ -116,7 +117,7 @@ def test_a_basic_group_takes_what_it_gets(scenario: Scenario, own_gangs: GangRoo
 def test_a_lower_minimum_lets_a_gang_in(scenario: Scenario, own_gangs: GangRoom) -> None:
     own_gangs.add_gang("train", 5)
     own_gangs.start()
-    own_gangs.wait_reported("train", "minCount (5) cannot be satisfied")
+    own_gangs.wait_reported("train", own_gangs.minimum_missed(5))
     own_gangs.change_minimum("train", 4)
     own_gangs.wait_whole("train", 4)
     (waiting,) = scenario.pending()
@@ -128,9 +129,9 @@ def test_members_of_another_priority_are_reported_so(scenario: Scenario, own_gan
     own_gangs.add_member("train", "train-0")
     own_gangs.add_member("train", "train-1", priorityClassName="gangs-high")
     own_gangs.start()
-    problem = "all pods in a single pod group should have the same priority as the pod group's priority, got 100 and 0"
+    problem, reason = own_gangs.contradiction(100, 0)
     own_gangs.wait_reported("train", problem)
-    assert own_gangs.condition("train")["reason"] == "SchedulerError"
+    assert own_gangs.condition("train")["reason"] == reason
     scenario.wait_rejected("train-0", problem, reason="SchedulerError")
     scenario.delete_pod("train-1")
     own_gangs.add_member("train", "train-1")
@@ -144,4 +145,4 @@ def test_a_gang_with_priority_comes_first(scenario: Scenario, own_gangs: GangRoo
         own_gangs.add_member("urgent", f"urgent-{number}", priorityClassName="gangs-high")
     own_gangs.start()
     own_gangs.wait_whole("urgent")
-    own_gangs.wait_reported("common", "minCount (3) cannot be satisfied: 1 scheduled")
+    own_gangs.wait_reported("common", own_gangs.minimum_missed(3, 1))

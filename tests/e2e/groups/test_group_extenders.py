@@ -9,7 +9,7 @@ import pytest
 
 from tests.controlplane import kube_scheduler
 from tests.e2e.extenders.stage import by_pod
-from tests.e2e.groups.gang_capacity import KUBERNETES, GangRoom
+from tests.e2e.groups.gang_capacity import KUBERNETES, GangRoom, followed_with_groups
 from tests.e2e.groups.test_group_parity import PROGRAMS, clean, reported, settle
 from tests.e2e.scenario import Scenario
 from tests.e2e.servers import NAME, RealServer, Server
@@ -98,5 +98,5 @@ def with_extender(extender: ExtenderProgram, program: str, folder: Path, kubecon
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "configuration.json"
     path.write_text(json.dumps(whole))
-    version = ("--emulated-version", "1.37") if program == NAME else ()
+    version = ("--emulated-version", followed_with_groups()) if program == NAME else ()
     return ("--config", str(path), "--feature-gates", KUBERNETES.gates, *version)

@@ -28,6 +28,7 @@ HEAD = (
     "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
     "leaderElection: {leaderElect: false}\n"
 )
+PLACEMENTS = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true"
 MANAGED = "managedResources: [{name: a.b/c, ignoredByScheduler: true}, {name: d.e/f}]"
 
 pytestmark = [pytest.mark.real, pytest.mark.followed_kubernetes("no API server takes part")]
@@ -70,6 +71,13 @@ CASES = {
     "nothing is done for groups": plugins("podGroupPostFilter: {disabled: [{name: '*'}]}"),
     "a plugin that does nothing for groups": plugins("podGroupPostFilter: {enabled: [{name: NodeAffinity}]}"),
     "a removed plugin for groups": plugins("podGroupPostFilter: {enabled: [{name: EBSLimits}]}"),
+    "what judges placements": plugins("placementFeasible: {enabled: [{name: GangScheduling}]}"),
+    "a plugin that judges none": plugins("placementFeasible: {enabled: [{name: NodeAffinity}]}"),
+    "a removed plugin for placements": plugins("placementScore: {enabled: [{name: EBSLimits}]}"),
+    "preemption that reserves": plugins("reserve: {enabled: [{name: DefaultPreemption}]}"),
+    "nobody reserves": plugins("reserve: {disabled: [{name: '*'}]}"),
+    "placements without their gate": "percentageOfPlacementsToScore: 30",
+    "placements of a profile without their gate": profile("percentageOfPlacementsToScore: 0"),
     "extender": f"extenders: [{{urlPrefix: a, filterVerb: f, enableHTTPS: true, {MANAGED}}}]",
     "extender that scores": "extenders: [{urlPrefix: a, prioritizeVerb: p}]",
     "extenders that bind": "extenders: [{urlPrefix: a, bindVerb: b}, {urlPrefix: c, bindVerb: d}]",
@@ -108,6 +116,13 @@ if "GangScheduling" not in gates_of(VERSION):  # where it is a gate, pod groups 
         "plugins of removed gates": ("", "GenericWorkload=true,GangScheduling=true"),
         "plugins of pod groups": ("", "GenericWorkload=true"),
         "every alpha": ("", "AllAlpha=true"),
+        "placements": ("", PLACEMENTS),
+        "some placements": (
+            f"percentageOfPlacementsToScore: 30\n{profile('percentageOfPlacementsToScore: 0')}",
+            PLACEMENTS,
+        ),
+        "too many placements": ("percentageOfPlacementsToScore: 101", PLACEMENTS),
+        "too many placements of a profile": (profile("percentageOfPlacementsToScore: 101"), PLACEMENTS),
     }
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from kscheduler.api.releases import BEHAVIOURS
 from kscheduler.config.errors import ConfigError
-from kscheduler.config.expansion import POINTS
+from kscheduler.config.expansion import points_of
 from kscheduler.config.feature_gates import Stage, gates_of, parse_feature_gates
 from kscheduler.config.in_tree_plugins import IN_TREE_POINTS
 from tests.controlplane.binaries import find
@@ -18,7 +18,7 @@ from tests.controlplane.releases import pinned
 
 VERSION = pinned.followed_version(pinned.chosen())
 SECONDS = 60.0
-NAMED = POINTS.keys() if BEHAVIOURS[VERSION].has_pod_group_post_filter else POINTS.keys() - {"podGroupPostFilter"}
+NAMED = {*points_of(BEHAVIOURS[VERSION])}
 KNOWN = re.compile(r"kube:(\w+)=true\|false \((\w+) - default=(true|false)\)")
 
 pytestmark = [pytest.mark.real, pytest.mark.followed_kubernetes("no API server takes part")]

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from kscheduler.api.releases import VERSION, followed
 from tests.controlplane import binaries, kube_scheduler
 from tests.controlplane.controlplane import ControlPlane, Settings
 from tests.controlplane.process import wait_until
@@ -123,8 +124,7 @@ EXCUSED = {"same", "tie", "sampled", "order"}
 
 def followed_version(plane: ControlPlane) -> str:
     """Of the kube-scheduler that decides here."""
-    version = plane.api.get("/version")
-    return "1.37" if int(version["minor"].rstrip("+")) >= 37 else "1.36"
+    return followed(plane.api.get("/version")["gitVersion"]) or VERSION
 
 
 def test_the_manifest_grants_no_verb_that_writes(stage: Stage) -> None:

@@ -26,6 +26,16 @@ async def client() -> AsyncIterator[Client]:
         yield Client(session, server.url)
 
 
+@pytest.fixture
+async def newer() -> AsyncIterator[Client]:
+    kinds = served_kinds("1.38", {"GenericWorkload", "CompositePodGroup"}.__contains__)
+    async with (
+        EmbeddedAPIServer(seed=1, kinds=kinds) as server,
+        aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=20)) as session,
+    ):
+        yield Client(session, server.url)
+
+
 def composite(**spec: Any) -> Any:
     return {"metadata": {"name": "all"}, "spec": {"schedulingPolicy": GANG, "workloadRef": REFERENCE, **spec}}
 
@@ -107,3 +117,13 @@ async def test_a_tree_of_templates_that_cannot_be_is_refused(client: Client, tem
 
 async def test_a_tree_of_templates_may_have_four_levels(client: Client) -> None:
     await client.post(f"{BETA}/workloads", workload(nested(3)))
+
+
+async def test_in_1_38_they_are_of_v1beta1_and_their_minimum_may_change(newer: Client) -> None:
+    groups = f"{BETA}/compositepodgroups"
+    made = await newer.post(groups, composite())
+    assert made["apiVersion"] == "scheduling.k8s.io/v1beta1"
+    made["spec"]["schedulingPolicy"]["gang"]["minGroupCount"] = 1
+    status, changed = await newer.request("PUT", f"{groups}/all", made)
+    assert (status, changed["spec"]["schedulingPolicy"]["gang"]["minGroupCount"]) == (200, 1)
+    assert (await newer.request("GET", ALPHA))[0] == 404

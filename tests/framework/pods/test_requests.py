@@ -297,14 +297,32 @@ NONZERO: dict[str, tuple[Tree, tuple[int, int]]] = {
 def test_what_scoring_presumes(case: str) -> None:
     spec, wanted = NONZERO[case]
     for rule in Resizing:
-        presumed = nonzero_requests(make_pod(**spec), rule, pod_level=True)
-        assert (presumed["cpu"], presumed["memory"]) == wanted
+        assert nonzero_accounted(make_pod(**spec), rule) == wanted
 
 
-def test_the_fit_score_leaves_pod_level_requests_out() -> None:
+def test_until_1_37_the_fit_score_leaves_pod_level_requests_out() -> None:
     """Upstream's quirk Q4, imitated."""
     pod = make_pod(containers=[container(cpu="3")], resources={"requests": {"cpu": "1"}})
-    assert nonzero_requests(pod, Resizing.NOT_COUNTED, pod_level=False) == {"cpu": 3000, "memory": DEFAULT_MEMORY}
+    assert nonzero_requests(pod, pod_level=False) == {"cpu": 3000, "memory": DEFAULT_MEMORY}
+    assert nonzero_requests(pod, pod_level=True) == {"cpu": 1000, "memory": DEFAULT_MEMORY}
+
+
+def test_from_1_38_the_fit_score_presumes_for_each_container_what_the_pod_leaves_open() -> None:
+    """(1.38: D7) Not as the sums of a node, where one container's request closes the resource for the others."""
+    pod = make_pod(containers=[container(memory="1Mi"), container()], resources={"requests": {"cpu": "1"}})
+    assert nonzero_requests(pod, pod_level=True) == {"cpu": 1000, "memory": MI + DEFAULT_MEMORY}
+    assert nonzero_accounted(pod, Resizing.BY_POD) == (1000, MI)
+
+
+def test_from_1_38_the_fit_score_counts_what_is_in_force_and_overhead() -> None:
+    """(1.38: D7)"""
+    pod = make_pod(
+        containers=[container(cpu="1")],
+        overhead={"cpu": "10m"},
+        status={"containerStatuses": [running("c", {"cpu": "2"}, cpu="3")]},
+    )
+    assert nonzero_requests(pod, pod_level=False)["cpu"] == 1010
+    assert nonzero_requests(pod, pod_level=True)["cpu"] == 3010
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 from kscheduler.api.codec import convert
 from kscheduler.api.core import Pod
 from kscheduler.api.policy import PodDisruptionBudget
+from kscheduler.api.releases import BEHAVIOURS, VERSION
 from kscheduler.config.plugin_args import DefaultPreemptionArgs
 from kscheduler.framework.cluster.preemption import PreemptionSearch
 from kscheduler.framework.cycle_state import CycleState
@@ -57,8 +58,8 @@ class UnderWay:
 class World:
     """A cluster of nodes with 2 cpu, and a profile with NodeResourcesFit and preemption."""
 
-    def __init__(self, *more: Plugin, args: DefaultPreemptionArgs | None = None) -> None:
-        self.cache = Cache()
+    def __init__(self, *more: Plugin, args: DefaultPreemptionArgs | None = None, version: str = VERSION) -> None:
+        self.cache = Cache(BEHAVIOURS[version])
         self.evictions = UnderWay()
         self.budgets: Store[PodDisruptionBudget] = Store()
         self.handle = Handle(
@@ -68,6 +69,7 @@ class World:
             nominator=self.cache.nominator,
             budgets=StoredBudgets(self.budgets),
             evictions=self.evictions,
+            behaviours=BEHAVIOURS[version],
         )
         self.plugin = DefaultPreemption(args, self.handle)
         self._profile = profile(NodeResourcesFit(None, self.handle), *more)
@@ -80,11 +82,11 @@ class World:
             pod = make_pod(pod_name, node=name, priority=priority, requests={"cpu": "1"}, labels={"on": name})
             self.cache.add_pod(with_status(pod, status) if status else pod)
 
-    def budget(self, on: str, allowed: int) -> None:
-        """The node's pods have a budget."""
+    def budget(self, on: str, allowed: int, selector: dict[str, Any] | None = None) -> None:
+        """The node's pods have a budget, or those that a selector of its own matches."""
         tree = {
             "metadata": {"name": on, "namespace": "default"},
-            "spec": {"selector": {"matchLabels": {"on": on}}},
+            "spec": {"selector": {"matchLabels": {"on": on}} if selector is None else selector},
             "status": {"disruptionsAllowed": allowed},
         }
         self.budgets.put(f"default/{on}", convert(tree, PodDisruptionBudget))
@@ -259,6 +261,58 @@ def test_a_budget_that_changes_is_read_anew_and_one_that_goes_protects_nobody() 
     assert world.preempt().nominated_node_name == "a"
 
 
+@pytest.mark.parametrize("selector", [{}, {"matchExpressions": [{"key": "app", "operator": "DoesNotExist"}]}])
+def test_from_1_38_a_budget_protects_what_its_selector_matches_also_pods_without_labels(
+    selector: dict[str, Any],
+) -> None:
+    """(1.38: D2) The pod of the other namespace is not the budget's, so that its node is chosen: only from 1.38 on."""
+    chosen = {}
+    for version in ("1.37", "1.38"):
+        world = World(version=version)
+        for name, priority, namespace in (("a", 0, "default"), ("b", 1, "other")):
+            world.cache.add_node(make_node(name, cpu="1"))
+            pod = make_pod(f"{name}-0", node=name, priority=priority, requests={"cpu": "1"}, namespace=namespace)
+            world.cache.add_pod(pod)
+        world.budget("a", 0, selector)
+        candidates = world.preempt().state.read(PreemptionSearch)
+        chosen[version] = candidates.chosen.node_name
+        broken = {one.node_name: one.broken_budgets for one in candidates.candidates()}
+        assert broken == {"a": int(version == "1.38"), "b": 0}
+    assert chosen == {"1.37": "a", "1.38": "b"}
+
+
+def test_from_1_38_an_empty_selector_protects_pods_with_labels_too_and_none_protects_nobody() -> None:
+    """(1.38: D2)"""
+    for version, broken in (("1.37", 0), ("1.38", 1)):
+        world = World(version=version)
+        world.node("a", 0, 0)
+        world.budget("a", 0, {})
+        (candidate,) = world.preempt().state.read(PreemptionSearch).candidates()
+        assert candidate.broken_budgets == broken
+        world.budgets.put(
+            "default/a", convert({"metadata": {"namespace": "default", "name": "a"}}, PodDisruptionBudget)
+        )
+        (candidate,) = world.preempt().state.read(PreemptionSearch).candidates()
+        assert candidate.broken_budgets == 0
+
+
+@pytest.mark.parametrize("version", BEHAVIOURS)
+def test_of_pods_that_started_together_or_not_yet_the_smaller_uid_is_the_more_important(version: str) -> None:
+    """(1.38: D3, D4) A pod without a start counts as started in 2262, after all others that have one."""
+    world = World(version=version)
+    world.cache.add_node(make_node("a", cpu="3"))
+    at = {"b": "2026-01-01T00:00:00Z", "a": None, "c": None}
+    for uid, start in at.items():
+        pod = make_pod(f"pod-{uid}", uid=uid, node="a", requests={"cpu": "1"})
+        world.cache.add_pod(with_status(pod, {"startTime": start} if start else {}))
+    assert names(world.preempt()) == ["pod-c"]
+    assert names(world.preempt(preemptor(requests={"cpu": "2"}))) == ["pod-a", "pod-c"]
+    late = make_pod("pod-d", uid="d", node="a", requests={"cpu": "1"})
+    world.cache.add_node(make_node("a", cpu="4"))
+    world.cache.add_pod(with_status(late, {"startTime": "2263-01-01T00:00:00Z"}))
+    assert names(world.preempt()) == ["pod-d"]
+
+
 def test_budgets_of_a_namespace_come_in_the_order_of_their_names() -> None:
     store: Store[PodDisruptionBudget] = Store()
     budgets = StoredBudgets(store)
@@ -412,9 +466,23 @@ class Fickle(Plugin):
         return np.full(len(rows), int(self.queried == 1), dtype=np.int64)
 
 
-def test_a_node_where_the_pod_fits_without_a_victim_is_an_error_not_a_preemption() -> None:
-    world = World(Fickle())
+@pytest.mark.parametrize(
+    ("version", "message", "nominated"),
+    [
+        ("1.37", 'preemption: expected at least one victim pod on node "a"', None),
+        (
+            "1.38",
+            "preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.",
+            "",
+        ),
+    ],
+)
+def test_a_node_where_the_pod_fits_without_a_victim_is_no_preemption(
+    version: str, message: str, nominated: str | None
+) -> None:
+    """(1.38: D6) Until 1.37 an error."""
+    world = World(Fickle(), version=version)
     world.node("a", 0)
     record = world.preempt()
-    assert record.post_filter_message == 'preemption: expected at least one victim pod on node "a"'
-    assert record.preemption is None
+    assert record.post_filter_message == message
+    assert (record.preemption, record.nominated_node_name) == (None, nominated)

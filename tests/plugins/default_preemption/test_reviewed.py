@@ -2,12 +2,15 @@
 
 from collections.abc import Mapping
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kscheduler.framework.cluster.preemption import Candidate, PreemptionSearch, ReviewedCandidate, VictimReview
-from kscheduler.framework.plugin import PostFilterResult
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows
+from kscheduler.framework.plugin import Plugin, PostFilterResult
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import Code
 from kscheduler.plugins.default_preemption.victims import choose_listed
@@ -104,6 +107,60 @@ def test_victims_that_have_gone_are_not_evicted() -> None:
     result, review = reviewed(stage, answers)
     assert result.preemption is None
     assert review.queries == ()
+
+
+class Held(Plugin):
+    """Rejects all nodes when it is asked first, as an extender would: the dry runs of preemption do not see it."""
+
+    name = "Held"
+    reasons = {1: "held by an extender"}  # noqa: RUF012
+
+    def __init__(self) -> None:
+        self.is_first = True
+
+    def filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Codes:
+        rejects, self.is_first = self.is_first, False
+        return np.full(len(rows), int(rejects), dtype=np.int64)
+
+
+def held(version: str) -> World:
+    """Two nodes with room, each with a pod that could go."""
+    made = World(Held(), version=version)
+    made.node("a", 5)
+    made.node("b", 1)
+    return made
+
+
+def review_held(version: str, answers: Mapping[str, ReviewedCandidate]) -> tuple[PostFilterResult, VictimReview]:
+    stage = held(version)
+    record = stage.preempt(POD)
+    review = VictimReview(answers)
+    record.state.write(review)
+    return stage.plugin.post_filter(record.state, POD, stage.cache.nodes, record.diagnosis), review
+
+
+def test_from_1_38_a_node_that_needs_no_victims_is_shown_to_the_reviewer() -> None:
+    """(1.38: D5) Before, it was an error."""
+    result, review = review_held("1.37", {})
+    assert result.status.code is Code.ERROR
+    assert review.queries == ()
+    result, review = review_held("1.38", {})
+    assert result.status.message == "preemption: no candidate node for preemption"
+    assert {one.node_name: one.victims for one in review.queries} == {"a": (), "b": ()}
+
+
+def test_from_1_38_a_reviewer_may_name_victims_where_none_were_needed() -> None:
+    """(1.38: D5)"""
+    pod = PodInfo(make_pod("a-0", node="a", priority=5))
+    empty: frozenset[str] = frozenset()
+    named = {"a": ReviewedCandidate(empty, Candidate("a", (pod,), 0)), "b": ReviewedCandidate(empty, None)}
+    result, review = review_held("1.38", named)
+    assert result.preemption is not None
+    assert (result.preemption.node_name, result.preemption.victims) == ("a", (pod,))
+    assert review.queries == ()
+    result, review = review_held("1.38", {name: ReviewedCandidate(empty, None) for name in "ab"})
+    assert (result.preemption, review.queries) == (None, ())
+    assert result.status.message == "preemption: no candidate node for preemption"
 
 
 @given(st.lists(st.lists(st.integers(-5, 9), min_size=2, max_size=2), min_size=1, max_size=8))

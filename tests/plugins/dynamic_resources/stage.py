@@ -93,12 +93,12 @@ class Stage:
     """Nodes `n0` and so on, objects of devices, and the plugin with the defaults of a version."""
 
     def __init__(self, *objects: Any, nodes: int = 2, version: str = "1.37", filter_seconds: float = 10.0) -> None:
-        self.cache, self.clock = Cache(), VirtualClock()
+        gates = FeatureGates(version=version)
+        self.cache, self.clock = Cache(gates.behaviours), VirtualClock()
         for number in range(nodes):
             self.cache.add_node(make_node(f"n{number}"))
         for each in objects:
             self.put(each)
-        gates = FeatureGates(version=version)
         self.handle = handle_over(self.cache, Ports(), gates=gates, clock=self.clock)
         args = DynamicResourcesArgs(filter_timeout=round(filter_seconds * 1e9))  # type: ignore[arg-type]
         self.plugin = DynamicResources(args, self.handle)

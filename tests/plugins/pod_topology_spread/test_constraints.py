@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from kscheduler.api.codec import convert
 from kscheduler.api.core import Node
 from kscheduler.api.meta import OwnerReference
+from kscheduler.api.releases import BEHAVIOURS, VERSION
 from kscheduler.config.plugin_args import PodTopologySpreadArgs
 from kscheduler.framework.cluster.lister import NO_WORKLOADS, WorkloadListers
 from kscheduler.framework.cycle_state import CycleState
@@ -64,10 +66,13 @@ def cluster(*nodes: Node, **running: int) -> Cache:
 
 
 def plugin(
-    cache: Cache, args: PodTopologySpreadArgs | None = None, workloads: WorkloadListers = NO_WORKLOADS
+    cache: Cache,
+    args: PodTopologySpreadArgs | None = None,
+    workloads: WorkloadListers = NO_WORKLOADS,
+    version: str = VERSION,
 ) -> PodTopologySpread:
     handle = Handle(cache, None, None, counters=cache.counters, workloads=workloads)  # type: ignore[arg-type]
-    return PodTopologySpread(args, handle)
+    return PodTopologySpread(args, replace(handle, behaviours=BEHAVIOURS[version]))
 
 
 def codes(cache: Cache, pod: PodInfo, judge: PodTopologySpread | None = None) -> dict[str, int]:
@@ -133,9 +138,35 @@ def test_an_empty_selector_counts_nobody_and_still_matches_the_pod_itself() -> N
     assert codes(cache, web(spread(labelSelector={}))) == {"a": 0, "b": 0}
 
 
-def test_no_selector_matches_nothing() -> None:
+def test_from_1_38_an_empty_selector_counts_all_pods_of_the_namespace_that_stay() -> None:
+    """(1.38: D1) In the filter and in the score; not those of other namespaces, nor those that terminate."""
+    cache = cluster(zoned("a", "a"), zoned("b", "b"), zoned("c", "c"), a=2, b=1)
+    cache.add_pod(make_pod("unlabelled", node="b"))
+    cache.add_pod(make_pod("elsewhere", node="c", namespace="other", labels=WEB))
+    leaving = make_pod("leaving", node="c", labels=WEB)
+    leaving.metadata.deletion_timestamp = "2026-01-01T00:00:00Z"
+    cache.add_pod(leaving)
+    judged, newer = web(spread(labelSelector={})), plugin(cache, version="1.38")
+    assert codes(cache, judged, plugin(cache, version="1.37")) == {"a": 0, "b": 0, "c": 0}
+    assert codes(cache, judged, newer) == {"a": 1, "b": 1, "c": 0}
+    soft = web(spread(labelSelector={}, whenUnsatisfiable="ScheduleAnyway"))
+    assert len(set(points(cache, soft, plugin(cache, version="1.37")).values())) == 1
+    assert points(cache, soft, newer) == {"a": 0, "b": 0, "c": 100}
+
+
+def test_from_1_38_an_empty_selector_that_match_label_keys_narrow_is_none() -> None:
+    """(1.38: D1)"""
     cache = cluster(zoned("a", "a"), zoned("b", "b"), a=5)
-    assert codes(cache, web(spread(labelSelector=None))) == {"a": 0, "b": 0}
+    cache.add_pod(make_pod("unlabelled", node="b"))
+    for version in ("1.37", "1.38"):
+        judge = plugin(cache, version=version)
+        assert codes(cache, web(spread(labelSelector={}, matchLabelKeys=["app"])), judge) == {"a": 1, "b": 0}
+
+
+@pytest.mark.parametrize("version", BEHAVIOURS)
+def test_no_selector_matches_nothing(version: str) -> None:
+    cache = cluster(zoned("a", "a"), zoned("b", "b"), a=5)
+    assert codes(cache, web(spread(labelSelector=None)), plugin(cache, version=version)) == {"a": 0, "b": 0}
 
 
 @pytest.mark.parametrize(("least", "expected"), [(None, 0), (1, 0), (2, 0), (3, 1)], ids=str)

@@ -1,11 +1,13 @@
 """Which changes of storage let a parked pod try again."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from kscheduler.api.codec import convert
 from kscheduler.api.meta import KubeObject
+from kscheduler.api.releases import BEHAVIOURS
 from kscheduler.api.storage import (
     CSIDriver,
     CSINode,
@@ -112,3 +114,15 @@ def test_a_change_helps_or_not(
     assert registered
     says = (one.hint is None or one.hint(CLAIMED, old, new) is QueueingHint.QUEUE for one in registered)
     assert any(says) is expected
+
+
+@pytest.mark.parametrize(("old", "new"), [("1500m", "2"), ("10E", "20E")], ids=["below a byte", "beyond int64"])
+def test_from_1_38_capacities_are_compared_as_they_are(old: str, new: str) -> None:
+    """(1.38: D9) Before, both were rounded up to bytes, and ended at 2^63 - 1."""
+    for version in ("1.37", "1.38"):
+        plugin: Any = registry().build("VolumeBinding", None, replace(HANDLE, behaviours=BEHAVIOURS[version]))
+        event = ClusterEvent(CAPACITY, UPDATE)
+        (registered,) = (one for one in plugin.events_to_register() if one.event.matches(event))
+        hint = registered.hint(CLAIMED, capacity(old), capacity(new))
+        assert hint is (QueueingHint.QUEUE if version == "1.38" else QueueingHint.SKIP)
+        assert registered.hint(CLAIMED, capacity(new), capacity(old)) is QueueingHint.SKIP

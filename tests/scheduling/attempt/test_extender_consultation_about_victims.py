@@ -1,7 +1,12 @@
 """Extenders that have a say in preemption: nobody is evicted before they have answered, nor on an old answer."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+import pytest
+
+from kscheduler.framework.cluster.preemption import Candidate, ReviewedCandidate
+from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.scheduling.extenders.extender_results import UNASKED, ExtenderVictimResults
 from tests.builders import make_pod
 from tests.plugins.default_preemption.test_default_preemption import World
@@ -11,6 +16,23 @@ from tests.scheduling.attempt.test_workers import working
 from tests.scheduling.eviction.stage import turns
 
 PREEMPTOR = make_pod("new", priority=10, requests={"cpu": "1"}, **SLOW)
+
+
+class Holding(SlowExtenders):
+    """Leaves no node, and evicts whoever is on a."""
+
+    def __init__(self) -> None:
+        super().__init__(left=())
+        self.gate.set()
+        self.proposed: dict[str, int] = {}
+
+    async def about_victims(
+        self, pod: PodInfo, candidates: Sequence[Candidate], pods_on: Mapping[str, Mapping[str, PodInfo]]
+    ) -> ExtenderVictimResults:
+        self.proposed = {each.node_name: len(each.victims) for each in candidates}
+        everybody = Candidate("a", tuple(pods_on["a"].values()), 0)
+        nobody: frozenset[str] = frozenset()
+        return ExtenderVictimResults({"a": ReviewedCandidate(nobody, everybody), "b": ReviewedCandidate(nobody, None)})
 
 
 def staged(allowed: str = "", *, is_about_nodes: bool = True) -> tuple[SlowExtenders, World, SchedulerHarness]:
@@ -86,3 +108,27 @@ async def test_an_extender_that_only_has_a_say_in_preemption_is_queried_about_no
         assert extenders.queried == []
         assert extenders.victim_nodes == []
         assert harness.reported.notes == ["no Bind plugin took the pod"], "it got as far as Bind"
+
+
+@pytest.mark.parametrize("version", ["1.37", "1.38"])
+async def test_from_1_38_an_extender_that_holds_all_nodes_back_may_name_victims_where_none_are_needed(
+    version: str,
+) -> None:
+    """(1.38: D5) No filter of a plugin lacks anything there. Before, that was an error."""
+    world = World(version=version)
+    world.node("a", 5)
+    world.node("b", 1)
+    extenders = Holding()
+    extenders.first = replace(UNASKED, victims=ExtenderVictimResults())
+    harness = SchedulerHarness(world.profile(), world.cache, extenders=extenders)
+    harness.add(PREEMPTOR)
+    async with working(harness):
+        await turns()
+        started = [(each.node_name, [one.name for one in each.victims]) for each in harness.started.preemptions]
+        if version == "1.38":
+            assert extenders.proposed == {"a": 0, "b": 0}
+            assert started == [("a", ["a-0"])]
+        else:
+            assert (extenders.proposed, started) == ({}, [])
+            (note,) = harness.reported.notes
+            assert 'expected at least one victim pod on node "a"' in note

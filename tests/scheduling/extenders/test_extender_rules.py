@@ -89,7 +89,8 @@ ON_NODE = {
     "high": pod_info("high", priority=9),
 }
 PREEMPTOR = pod_info("preemptor", priority=9)
-PROPOSED = {"n": VictimsOnNode(("low",)), "m": VictimsOnNode(("low",), 1)}
+# "e" is a node that needs no victims: from 1.38 on an extender may name some.
+PROPOSED = {"n": VictimsOnNode(("low",)), "m": VictimsOnNode(("low",), 1), "e": VictimsOnNode(())}
 
 
 @pytest.mark.parametrize(
@@ -99,6 +100,8 @@ PROPOSED = {"n": VictimsOnNode(("low",)), "m": VictimsOnNode(("low",), 1)}
         ({"n": VictimsOnNode(("other",), 2)}, False, {"n": VictimsOnNode(("other",), 2)}),
         ({}, False, {}),
         ({"n": VictimsOnNode(()), "m": VictimsOnNode(("low",))}, True, {"m": VictimsOnNode(("low",))}),
+        ({"e": VictimsOnNode(())}, False, {"e": VictimsOnNode(())}),
+        ({"e": VictimsOnNode(("low",))}, True, {"e": VictimsOnNode(("low",))}),
         ({"n": VictimsOnNode(())}, False, 'expected at least one victim pod on node "n"'),
         (
             {"z": VictimsOnNode(("low",))},

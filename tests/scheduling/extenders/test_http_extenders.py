@@ -154,6 +154,22 @@ async def test_victims_are_narrowed_by_one_after_the_other() -> None:
     assert third_calls.queried == []
 
 
+async def test_a_node_that_needs_no_victims_goes_on_to_the_next_extender_and_is_dropped_if_none_names_any() -> None:
+    """(1.38: D5)"""
+    empty = {"Pods": [], "NumPDBViolations": 0}
+    first, _ = fake_extender("http://1", {"preempt": {"NodeNameToMetaVictims": {"n": empty, "m": empty}}})
+    named = {"n": empty, "m": {"Pods": [{"UID": "w"}], "NumPDBViolations": 0}}
+    second, calls = fake_extender("http://2", {"preempt": {"NodeNameToMetaVictims": named}})
+    proposed = (Candidate("n", (), 0), Candidate("m", (), 0))
+    allowed = await HTTPExtenders([first, second], NamedObjects()).about_victims(POD, proposed, PRESENT)
+    assert calls.queried[0][1]["NodeNameToMetaVictims"] == {"n": empty, "m": empty}
+    assert allowed.failure.is_success
+    assert allowed.reviewed == {
+        "n": ReviewedCandidate(frozenset(), None),
+        "m": ReviewedCandidate(frozenset(), Candidate("m", (W,), 0)),
+    }
+
+
 @pytest.mark.parametrize("is_ignorable", [True, False])
 async def test_a_failure_to_preempt_counts_unless_ignorable(is_ignorable: bool) -> None:
     broken, _ = fake_extender("http://1", {"preempt": DOWN}, ignorable=is_ignorable)

@@ -41,7 +41,7 @@ async def test_a_gang_that_does_not_fit_holds_nothing_and_says_why() -> None:
         assert world.cache.statistics().pods == 0
         assert {world.where(f"g-{number}") for number in range(3)} == {"backoff"}
         assert world.queue.statistics().backoff == 3
-        assert world.queue.statistics().groups == {"active": (0, 0), "backoff": (1, 3), "gated": (0, 0)}
+        assert world.queue.statistics().groups == {"active": (0, 0, 0), "backoff": (1, 0, 3), "gated": (0, 0, 0)}
         condition = world.groups.last("g")
         assert (condition.status, condition.reason) == ("False", "Unschedulable")
         assert condition.message == (

@@ -11,7 +11,6 @@ from msgspec.structs import replace
 from kscheduler.api.codec import convert
 from kscheduler.api.core import Pod
 from kscheduler.api.groups import (
-    COMPOSITE_POD_GROUPS,
     CompositePodGroup,
     KubernetesPodGroup,
     SchedulerPluginsPodGroup,
@@ -89,6 +88,7 @@ class World(SchedulerInMemory):
         config: LoadedConfig | None = None,
         *,
         gates: str = ON,
+        version: str = "1.37",
         workers: int = 4,
         known: Registry | None = None,
         claim_storage: ClaimStorage | None = None,
@@ -102,7 +102,7 @@ class World(SchedulerInMemory):
         """Names of pods that do not end when they are evicted: they terminate until `delete`."""
         self.refuses_evictions = False
         self.groups = ReportedGroups()
-        self.config = config or default_configuration("kscheduler", parse_feature_gates(gates, version="1.37"))
+        self.config = config or default_configuration("kscheduler", parse_feature_gates(gates, version=version))
         super().__init__(
             self.config,
             known,
@@ -151,11 +151,11 @@ class World(SchedulerInMemory):
 
     def add_composite(self, group: CompositePodGroup) -> None:
         """A composite group appears."""
-        self.put(COMPOSITE_POD_GROUPS, group)
+        self.put(self.kinds[1], group)
 
     def delete_composite(self, group: CompositePodGroup) -> None:
         """A composite group goes."""
-        self.remove(COMPOSITE_POD_GROUPS, group.key)
+        self.remove(self.kinds[1], group.key)
 
     def delete_group(self, group: KubernetesPodGroup) -> None:
         """A group goes."""

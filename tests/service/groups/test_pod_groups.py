@@ -262,3 +262,36 @@ def reported(cluster: GangCluster, name: str) -> str:
     record = cluster.server.store.get("pods", "default", name)
     assert record is not None
     return "".join(each["message"] for each in record.value.get("status", {}).get("conditions", []))
+
+
+async def test_a_tree_of_1_38_is_placed_whole_and_each_of_its_groups_is_told() -> None:
+    gates = {GATE, "TopologyAwareWorkloadScheduling", "CompositePodGroup"}
+    chosen = options(gates=",".join(f"{gate}=true" for gate in gates), version="1.38")
+    composites = PATH.replace("podgroups", "compositepodgroups")
+    async with EmbeddedAPIServer(seed=1, kinds=served_kinds("1.38", gates.__contains__)) as server:
+        put(server, "nodes", node_tree("node"))
+        async with running(server, chosen) as (app, _, _):
+            await app.parts.informers.wait_for_sync(SECONDS)
+            cluster = GangCluster(server, app)
+            reference = {"workloadRef": {"workloadName": "w", "templateName": "t"}}
+            whole = {"schedulingPolicy": {"gang": {"minGroupCount": 2}}, **reference}
+            await app.parts.client.post(composites, json.dumps({"metadata": {"name": "all"}, "spec": whole}).encode())
+            for name in ("a", "b"):
+                spec = {
+                    "schedulingPolicy": {"gang": {"minCount": 1}},
+                    "parentCompositePodGroupName": "all",
+                    **reference,
+                }
+                await app.parts.client.post(PATH, json.dumps({"metadata": {"name": name}, "spec": spec}).encode())
+                cluster.add_member(f"{name}-0", name)
+            await until(server, lambda: cluster.bound("a-0", "b-0"))
+
+            def condition() -> Tree:
+                record = server.store.get("compositepodgroups.scheduling.k8s.io", "default", "all")
+                found = record.value.get("status", {}).get("conditions", []) if record is not None else []
+                return dict(found[0]) if found else {}
+
+            await cluster.until(lambda: condition().get("status") == "True")
+            assert (condition()["type"], condition()["reason"]) == ("CompositePodGroupInitiallyScheduled", "Scheduled")
+            await cluster.until(lambda: all(cluster.condition(name).get("status") == "True" for name in ("a", "b")))
+            assert not app.parts.observations.plugin_failures

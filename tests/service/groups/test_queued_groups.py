@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import pytest
 from jsonschema import Draft202012Validator
 
 from kscheduler.api.codec import convert
@@ -18,8 +19,9 @@ from tests.builders import node_tree, pod_tree
 from tests.service.running import answer, node_of, put, running, until
 
 
-async def test_members_are_pending_pods_and_their_group_is_one_entity() -> None:
-    config = default_configuration(gates=parse_feature_gates("GenericWorkload=true", version="1.37"))
+@pytest.mark.parametrize(("version", "label"), [("1.37", "type"), ("1.38", "entity")])
+async def test_members_are_pending_pods_and_their_group_is_one_entity(version: str, label: str) -> None:
+    config = default_configuration(gates=parse_feature_gates("GenericWorkload=true", version=version))
     options = Options(
         with_settings(config, {"leaderElection.leaderElect": False}, "test"), serving=HTTPServing.plain_on_loopback()
     )
@@ -36,8 +38,10 @@ async def test_members_are_pending_pods_and_their_group_is_one_entity() -> None:
         page = (await app.http_app.exposition.render()).body.decode()
         assert 'scheduler_pending_pods{queue="gated"} 2' in page
         assert 'scheduler_pending_pods{queue="incomplete"} 1' in page
-        assert 'scheduler_queued_entities{queue="gated",type="pod"} 0' in page
-        assert 'scheduler_queued_entities{queue="gated",type="podgroup"} 1' in page
+        for kind, count in (("pod", 0), ("podgroup", 1)):
+            labels = ",".join(sorted((f'{label}="{kind}"', 'queue="gated"')))
+            assert f"scheduler_queued_entities{{{labels}}} {count}" in page
+        assert ('"compositepodgroup"' in page) is (label == "entity")
         status, text = await answer(app, "/explain?pod=default/other")
         lacks = (
             "waits for PodGroup default/nobody (podgroups.scheduling.k8s.io), a kind that the API server does not serve"

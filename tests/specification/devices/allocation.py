@@ -69,7 +69,7 @@ class Specification:
         self.fractions = "DRAFractionalCapacityRange" in gates
         self.lists = "DRAListTypeAttributes" in gates
         self.shares = "DRAConsumableCapacity" in gates
-        self.taken = rules.taken_by(problem["taken"])
+        self.taken = rules.taken_by(problem["taken"], version)
         self.classes = {each["metadata"]["name"]: each for each in problem["classes"]}
         self.claims: list[Json] = problem["claims"]
         self.pools = pools(problem["slices"], node, version, gates)
@@ -111,7 +111,7 @@ class Specification:
                     )
             made.append([self.way(name, wish) for wish in requested_changes])
             needed = min(way.count for way in made[-1])
-            if self.version == "1.37" and needed > MOST - least:
+            if self.version != "1.36" and needed > MOST - least:
                 text = f"adding {needed} devices exceeds the claim limit of 32, with {least} already accounted for"
                 raise WrongError(f"{where}: {text}")
             least += needed
@@ -135,9 +135,8 @@ class Specification:
         devices = []
         for pool in self.pools:
             if pool.state:
-                raise WrongError(
-                    f"{where}: asks for all devices, but resource pool {'/'.join(pool.name)} is currently {pool.state}"
-                )
+                text = f"asks for all devices, but resource pool {'/'.join(pool.name)} is currently {pool.state}"
+                raise (WrongHereError if self.version == "1.38" else WrongError)(f"{where}: {text}")
             for found in pool.here:
                 if not self.is_selected(claim, wish, found):
                     continue
@@ -160,18 +159,32 @@ class Specification:
                     if not self.evaluate(selector["cel"]["expression"], found.id[0], found.device):
                         return False
                 except ExpressionError as problem:
-                    device = f" on device {'/'.join(found.id)}" if self.version == "1.37" else ""
+                    device = f" on device {'/'.join(found.id)}" if self.version != "1.36" else ""
                     text = f"{where}: selector #{place}{device}: CEL runtime error: {problem}"
                     raise WrongError(text) from None
         return not found.slice["spec"].get("perDeviceNodeSelection") or chooses(found.device, self.node)
 
     def is_large_enough(self, wish: Wish, found: NameSearchResult, used: dict[str, Any], where: str) -> bool:
-        capacities = found.device.get("capacity", {})
+        capacities = self.capacities(found)
         try:
-            takes = amounts.takes(wish.spec.get("capacity"), capacities, self.version, fractions=self.fractions)
+            takes = self.takes(wish, found)
         except amounts.BadAmountError as problem:
             raise WrongError(f"{where}: {problem}") from None
         return takes is not None and amounts.fits(takes, capacities, used, fractions=self.fractions)
+
+    def capacities(self, found: NameSearchResult) -> Json:
+        published: Json = found.device.get("capacity", {})
+        return amounts.full(published, found.id[0]) if self.version == "1.38" else published
+
+    def takes(self, wish: Wish, found: NameSearchResult) -> dict[str, str] | None:
+        queried = wish.spec.get("capacity")
+        capacities = self.capacities(found)
+        if self.version == "1.38":
+            wanted = (queried or {}).get("requests") or {}
+            if set(amounts.full(wanted, found.id[0])) - set(capacities):
+                return None
+            queried = amounts.asked(queried, found.id[0])
+        return amounts.takes(queried, capacities, self.version, fractions=self.fractions)
 
     # --- the search ---------------------------------------------------------------------------------------------------
 
@@ -226,6 +239,9 @@ class Specification:
             at = f"{where}: checking capacity for device {'/'.join(found.id)}"
             if self.shares and not self.is_large_enough(wish, found, self.used(found), at):
                 return None
+        is_exclusive = self.version == "1.38" and not is_shared and not wish.is_admin
+        if is_exclusive and rules.has_shares(found, self.chosen, self.taken):
+            return None
         is_charged = bool(found.device.get("consumesCounters"))
         if self.skips_operations(found) or (is_charged and "DRAPartitionableDevices" not in self.gates):
             return None
@@ -241,16 +257,13 @@ class Specification:
         if self.shares and not self.is_large_enough(wish, found, self.used(found), at):
             self.take_back(claim, wish, found, len(self.constraints(claim)))
             return None
-        takes = None
-        if is_shared:
-            capacities = found.device.get("capacity", {})
-            takes = amounts.takes(wish.spec.get("capacity"), capacities, self.version, fractions=self.fractions)
+        takes = self.takes(wish, found) if is_shared else None
         return Choice(claim, wish, found, is_shared, takes or {}, is_charged)
 
     def skips_operations(self, found: NameSearchResult) -> bool:
         """The experimental allocator, which is used when a gate of its own is on, refuses what others do not see."""
         is_experimental = self.lists or "DRADeviceCompatibilityGroups" in self.gates
-        return is_experimental and self.version == "1.37" and bool(found.slice["spec"].get("skipNodeOperations"))
+        return is_experimental and self.version != "1.36" and bool(found.slice["spec"].get("skipNodeOperations"))
 
     def used(self, found: NameSearchResult) -> dict[str, Any]:
         used = dict(self.taken.used.get(found.id, {}))
@@ -266,7 +279,7 @@ class Specification:
             company = self.memory.setdefault(("groups", pool.name), pool)
             if not rules.is_compatible(company, found, self.chosen, self.taken):
                 return False
-        first = self.memory.setdefault(("counters", pool.name if self.version == "1.37" else pool.name[1]), pool)
+        first = self.memory.setdefault(("counters", pool.name if self.version != "1.36" else pool.name[1]), pool)
         return rules.has_counters(first, found, self.chosen, self.taken, self.version)
 
     # --- constraints --------------------------------------------------------------------------------------------------
@@ -281,7 +294,9 @@ class Specification:
                 continue
             reported = [each for each in self.log if (each.claim, each.constraint) == (claim, place)]
             attribute = constraint.get("matchAttribute") or constraint["distinctAttribute"]
-            values = rules.values_of(found, attribute, lists=self.lists)
+            values = rules.values_of(found, attribute, self.version, lists=self.lists)
+            if values == frozenset() and self.version == "1.38":
+                raise WrongError(f"{where}: device {'/'.join(found.id)}: unsupported attribute value for {attribute}")
             if values is None or not rules.may_add(constraint, values, reported, self.version, lists=self.lists):
                 self.take_back(claim, way.wish, found, place)
                 if way.devices is not None:
@@ -328,8 +343,12 @@ class Specification:
         if choice.is_shared:
             line["shareID"] = "a share"
         if choice.takes:
-            line["consumedCapacity"] = choice.takes
+            line["consumedCapacity"] = {self.published(name, choice.found): each for name, each in choice.takes.items()}
         return line
+
+    def published(self, capacity: str, found: NameSearchResult) -> str:
+        published = found.device.get("capacity", {})
+        return capacity if capacity in published else capacity.removeprefix(f"{found.id[0]}/")
 
     def config(self, claim: int, mine: list[Choice]) -> list[Json]:
         picked = []
@@ -355,7 +374,7 @@ class Specification:
             made += [{"source": "FromClaim", "requests": names, "opaque": each["opaque"]}] * times
         for place, each in enumerate(made):
             is_general = all({wish.base, wish.full} & set(each["requests"]) for wish in picked)
-            if not each["requests"] or (self.version == "1.37" and is_general):
+            if not each["requests"] or (self.version != "1.36" and is_general):
                 made[place] = {name: value for name, value in each.items() if name != "requests"}
         return made
 

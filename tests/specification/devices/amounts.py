@@ -15,7 +15,7 @@ SUFFIXES = {
 
 
 class BadAmountError(Exception):
-    """An amount that 1.37 refuses to compute with."""
+    """An amount that 1.37 or 1.38 refuses to compute with."""
 
 
 def number(quantity: str) -> Fraction:
@@ -26,6 +26,21 @@ def number(quantity: str) -> Fraction:
 
 def in_milli(quantity: str) -> bool:
     return (number(quantity) * 1000).denominator == 1
+
+
+def full(named: Json, driver: str) -> Json:
+    """By full name; a name with the driver's domain hides the same one without."""
+    plain = {f"{driver}/{name}": value for name, value in named.items() if "/" not in name}
+    return plain | {name: value for name, value in named.items() if "/" in name}
+
+
+def asked(queried: Json | None, driver: str) -> Json:
+    """A request of 1.38 by full names."""
+    wanted = (queried or {}).get("requests") or {}
+    for name in wanted:
+        if f"{driver}/{name}" in wanted:
+            raise BadAmountError(f'capacity "{name}" requested both as "{driver}/{name}" and as "{name}"')
+    return {"requests": full(wanted, driver)}
 
 
 def takes(queried: Json | None, capacities: Json, version: str, *, fractions: bool) -> dict[str, str] | None:
@@ -39,7 +54,7 @@ def takes(queried: Json | None, capacities: Json, version: str, *, fractions: bo
             taken[name] = taken_of(wanted.get(name), capacity, version, fractions=fractions)
         except BadAmountError as problem:
             raise BadAmountError(f'capacity "{name}": {problem}') from None
-        if number(taken[name]) < 0 and version == "1.37":
+        if number(taken[name]) < 0 and version != "1.36":
             raise BadAmountError(f'capacity "{name}": capacity value is negative')
     return taken
 
@@ -48,6 +63,8 @@ def taken_of(queried: str | None, capacity: Json, version: str, *, fractions: bo
     policy = capacity.get("requestPolicy") or {}
     if queried is None:
         return str(policy.get("default") or capacity["value"])
+    if number(queried) < 0 and version == "1.38":
+        raise BadAmountError(f"capacity value is negative: request {queried}")
     between = policy.get("validRange")
     if between is not None and between.get("min") is not None:
         return up_in_range(queried, between, version, fractions=fractions)

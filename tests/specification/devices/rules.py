@@ -4,12 +4,13 @@ Each rule looks at the whole history of the search, so that nothing has to be un
 search holds, `log` all that constraints were ever told (what 1.36 remembers of that is a quirk).
 """
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from tests.specification.devices.amounts import number
+from tests.specification.devices.amounts import full, number
 from tests.specification.devices.reach import NameSearchResult, Reached
 
 Json = dict[str, Any]
@@ -65,7 +66,7 @@ class Taken:
         return found.id in self.devices | self.shares | self.used.keys()
 
 
-def taken_by(results: Iterable[Json]) -> Taken:
+def taken_by(results: Iterable[Json], version: str) -> Taken:
     devices, shares = set(), set()
     used: dict[tuple[str, str, str], dict[str, Fraction]] = {}
     for each in results:
@@ -76,7 +77,8 @@ def taken_by(results: Iterable[Json]) -> Taken:
             devices.add(name)
             continue
         shares.add(name)
-        for capacity, amount in each.get("consumedCapacity", {}).items():
+        consumed = each.get("consumedCapacity", {})
+        for capacity, amount in (full(consumed, name[0]) if version == "1.38" else consumed).items():
             used.setdefault(name, {}).setdefault(capacity, Fraction(0))
             used[name][capacity] += number(amount)
     return Taken(frozenset(devices), frozenset(shares), used)
@@ -86,6 +88,13 @@ def is_free(found: NameSearchResult, claim: int, wish: Wish, chosen: list[Choice
     """Shares take no device away; an administrator's access only from the same claim's administrators."""
     holders = {each.claim for each in chosen if each.found.id == found.id and not each.is_shared}
     return claim not in holders if wish.is_admin else not holders and found.id not in taken.devices
+
+
+def has_shares(found: NameSearchResult, chosen: list[Choice], taken: Taken) -> bool:
+    """Whether anybody has a share of the device."""
+    return found.id in taken.shares | taken.used.keys() or any(
+        each.is_shared and each.found.id == found.id for each in chosen
+    )
 
 
 def is_tolerated(found: NameSearchResult, wish: Wish) -> bool:
@@ -121,7 +130,7 @@ def is_charged(found: NameSearchResult, chosen: list[Choice], taken: Taken, vers
 
 
 def is_same_pool(one: tuple[str, str], other: tuple[str, str], version: str) -> bool:
-    return one == other if version == "1.37" else one[1] == other[1]
+    return one == other if version != "1.36" else one[1] == other[1]
 
 
 def has_counters(pool: Reached, found: NameSearchResult, chosen: list[Choice], taken: Taken, version: str) -> bool:
@@ -185,13 +194,29 @@ class Reported:
     is_added: bool
 
 
+# What is compared of a version is in the group.
+VERSION = r"([0-9]+\.[0-9]+\.[0-9]+(?:-[0-9A-Za-z.-]+)?)(?:\+[0-9A-Za-z.-]+)?"
+
+
 def concerns(constraint: Json, wish: Wish) -> bool:
     names = constraint.get("requests")
     return not names or wish.base in names or wish.full in names
 
 
-def values_of(found: NameSearchResult, name: str, *, lists: bool) -> frozenset[tuple[str, Any]] | None:
+def values_of(found: NameSearchResult, name: str, version: str, *, lists: bool) -> frozenset[tuple[str, Any]] | None:
     """The values of an attribute; `None` without the attribute, none of a type that is not known."""
+    values = listed_values(found, name, lists=lists)
+    if version != "1.38" or values is None:
+        return values
+    versions = [re.fullmatch(VERSION, value) if kind == "version" else None for kind, value in values]
+    if any(kind == "version" and match is None for (kind, _), match in zip(values, versions, strict=True)):
+        return frozenset()
+    return frozenset(
+        (kind, match[1] if match else value) for (kind, value), match in zip(values, versions, strict=True)
+    )
+
+
+def listed_values(found: NameSearchResult, name: str, *, lists: bool) -> frozenset[tuple[str, Any]] | None:
     attributes = found.device.get("attributes", {})
     attribute = attributes.get(name)
     domain, _, short = name.partition("/")
@@ -223,10 +248,10 @@ def may_add(
     if constraint.get("matchAttribute"):
         if not held:
             return bool(values) or not lists
-        if version == "1.37":  # 1.36 goes on with what those had in common that were taken back
+        if version != "1.36":  # 1.36 goes on with what those had in common that were taken back
             common = frozenset.intersection(*(each.values for each in held))
         return bool(values & common)
-    others = [each.values for each in held] if version == "1.37" else list(last.values())
+    others = [each.values for each in held] if version != "1.36" else list(last.values())
     if not held and version == "1.36":
         return True
     if not values:

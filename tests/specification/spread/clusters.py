@@ -186,11 +186,15 @@ def _tree(name: str, namespace: str, spec: Mapping[str, object]) -> dict[str, ob
 
 @dataclass(frozen=True)
 class Defaults:
-    """Arguments of the plugin, what they come to, and whether tolerations may compare numbers (a feature gate)."""
+    """Arguments of the plugin, what they come to, and what a version and a feature gate say.
+
+    `compares`: tolerations may compare numbers; `counts_all`: an empty selector counts all pods of the namespace.
+    """
 
     args: PodTopologySpreadArgs
     constraints: tuple[TopologySpreadConstraint, ...]
     compares: bool
+    counts_all: bool
 
     @property
     def is_system(self) -> bool:
@@ -201,6 +205,8 @@ listed = st.lists(default_constraints, max_size=3).map(
     lambda trees: convert({"defaultConstraints": trees, "defaultingType": LIST_DEFAULTING}, PodTopologySpreadArgs)
 )
 defaults = st.one_of(
-    st.builds(Defaults, st.just(PodTopologySpreadArgs()), st.just(SYSTEM), st.booleans()),
-    st.tuples(listed, st.booleans()).map(lambda drawn: Defaults(drawn[0], drawn[0].default_constraints, drawn[1])),
+    st.builds(Defaults, st.just(PodTopologySpreadArgs()), st.just(SYSTEM), st.booleans(), st.booleans()),
+    st.tuples(listed, st.booleans(), st.booleans()).map(
+        lambda drawn: Defaults(drawn[0], drawn[0].default_constraints, *drawn[1:])
+    ),
 )

@@ -39,6 +39,8 @@ class Wanted:
     """All must match; none at all is the empty selector."""
     compares: bool = False
     """Whether tolerations may compare numbers."""
+    counts_all: bool = False
+    """Whether an empty selector counts all pods of the namespace."""
 
     @property
     def key(self) -> str:
@@ -48,9 +50,9 @@ class Wanted:
         return all(test(labels) for test in self.tests)
 
     def count(self, pod: Pod, place: Place) -> int:
-        """An empty selector counts nobody."""
+        """Until 1.37 an empty selector counts nobody."""
         return sum(
-            bool(self.tests)
+            (bool(self.tests) or self.counts_all)
             and other.metadata.namespace == pod.metadata.namespace
             and other.metadata.deletion_timestamp is None
             and self.matches(other.metadata.labels)
@@ -85,11 +87,12 @@ def wanted(
     workloads: Workloads,
     *,
     compares: bool = False,
+    counts_all: bool = False,
 ) -> list[Wanted]:
     """The pod's constraints of this kind, or the default ones where it has none of any kind."""
     if pod.spec.topology_spread_constraints:
         own = (one for one in pod.spec.topology_spread_constraints if one.when_unsatisfiable == action)
-        return [Wanted(one, _own_tests(one, pod.metadata.labels), compares) for one in own]
+        return [Wanted(one, _own_tests(one, pod.metadata.labels), compares, counts_all) for one in own]
     tests = _deduced_tests(pod, workloads)
     return [Wanted(one, tests, compares) for one in defaults if tests and one.when_unsatisfiable == action]
 

@@ -1,6 +1,7 @@
 """Whatever a cluster has been through, PodTopologySpread in columns says what its per-node specification says."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kscheduler.api.core import Pod
+from kscheduler.api.releases import BEHAVIOURS, VERSION
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.nodes.node_table import Rows
@@ -31,7 +33,7 @@ from tests.specification.spread.clusters import (
     running_pods,
     steps,
 )
-from tests.specification.spread.rules import Workloads, normal_points, raw_points, verdicts, wanted
+from tests.specification.spread.rules import Wanted, Workloads, normal_points, raw_points, verdicts, wanted
 
 examples = cases.examples("spread")
 random_picks = st.integers(0, 2 ** len(NAMES) - 1)
@@ -45,6 +47,7 @@ def built(cluster: SpreadCluster, chosen: Defaults) -> PodTopologySpread:
         counters=cluster.cache.counters,
         workloads=listed_workloads(as_objects(cluster.workloads)),
         features=frozenset((COMPARISON_OPERATORS,)) if chosen.compares else frozenset(),
+        behaviours=replace(BEHAVIOURS[VERSION], empty_selectors_count_all_pods=chosen.counts_all),
     )
     return PodTopologySpread(chosen.args, handle)
 
@@ -58,6 +61,17 @@ def as_objects(workloads: Workloads) -> ClusterObjects:
         replicationcontrollers=of("ReplicationController"),
         replicasets=of("ReplicaSet"),
         statefulsets=of("StatefulSet"),
+    )
+
+
+def constraints_of(pod: Pod, action: str, chosen: Defaults, cluster: SpreadCluster) -> list[Wanted]:
+    return wanted(
+        pod,
+        action,
+        chosen.constraints,
+        cluster.workloads,
+        compares=chosen.compares,
+        counts_all=chosen.counts_all,
     )
 
 
@@ -83,7 +97,7 @@ def judged(plugin: PodTopologySpread, cycle: CycleState, pod: PodInfo, cluster: 
 
 def assert_verdicts(plugin: PodTopologySpread, cluster: SpreadCluster, pod: Pod, chosen: Defaults, rows: Rows) -> bool:
     """Returns whether the pod has hard constraints."""
-    constraints = wanted(pod, "DoNotSchedule", chosen.constraints, cluster.workloads, compares=chosen.compares)
+    constraints = constraints_of(pod, "DoNotSchedule", chosen, cluster)
     cycle, info = CycleState(), PodInfo(pod)
     status = plugin.pre_filter(cycle, info, cluster.cache.nodes).status
     assert status.is_skip == (not constraints)
@@ -95,7 +109,7 @@ def assert_verdicts(plugin: PodTopologySpread, cluster: SpreadCluster, pod: Pod,
 
 def assert_points(plugin: PodTopologySpread, cluster: SpreadCluster, pod: Pod, chosen: Defaults, rows: Rows) -> bool:
     """Returns whether the pod has soft constraints."""
-    constraints = wanted(pod, "ScheduleAnyway", chosen.constraints, cluster.workloads, compares=chosen.compares)
+    constraints = constraints_of(pod, "ScheduleAnyway", chosen, cluster)
     cycle, info, nodes = CycleState(), PodInfo(pod), cluster.cache.nodes
     assert plugin.pre_score(cycle, info, nodes, rows).is_skip == (not constraints)
     if constraints:
@@ -128,7 +142,7 @@ def test_verdicts_and_points_through_a_history(
 def test_nominated_pods_count_as_if_they_were_there(
     data: st.DataObject, cluster: SpreadCluster, pod: Pod, chosen: Defaults
 ) -> None:
-    constraints = wanted(pod, "DoNotSchedule", chosen.constraints, cluster.workloads, compares=chosen.compares)
+    constraints = constraints_of(pod, "DoNotSchedule", chosen, cluster)
     if not constraints:
         return
     plugin, cycle, info, nodes = built(cluster, chosen), CycleState(), PodInfo(pod), cluster.cache.nodes

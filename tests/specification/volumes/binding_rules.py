@@ -252,7 +252,7 @@ def cannot_be_made(claim: PersistentVolumeClaim, node: Node, world: World) -> st
     driver = world.find(CSIDriver, storage_class.provisioner)
     if driver is None or not driver.spec.storage_capacity:
         return ""
-    if any(is_reported(one, claim, node) for one in world.all(CSIStorageCapacity)):
+    if any(is_reported(one, claim, node, world) for one in world.all(CSIStorageCapacity)):
         return ""
     return NO_SPACE
 
@@ -300,18 +300,20 @@ def storage_to_be_made(pod: Pod, found: Choice, node: Node, world: World) -> dic
         driver = world.find(CSIDriver, world.find(StorageClass, claim.storage_class).provisioner)
         if driver is None or not driver.spec.storage_capacity:
             continue
-        reported = [one for one in world.all(CSIStorageCapacity) if is_reported(one, claim, node)]
+        reported = [one for one in world.all(CSIStorageCapacity) if is_reported(one, claim, node, world)]
         requested, _ = classes.get(claim.storage_class, (0, 0))
         largest = max(value(one.capacity) if one.capacity is not None else 0 for one in reported)
         classes[claim.storage_class] = requested + wanted, largest
     return classes
 
 
-def is_reported(one: CSIStorageCapacity, claim: PersistentVolumeClaim, node: Node) -> bool:
+def is_reported(one: CSIStorageCapacity, claim: PersistentVolumeClaim, node: Node, world: World) -> bool:
     sees = one.node_topology is not None and parse_label_selector(one.node_topology).matches(node.metadata.labels)
     limit = one.capacity if one.maximum_volume_size is None else one.maximum_volume_size
-    wanted = value(claim.spec.resources.requests["storage"])
-    return one.storage_class_name == claim.storage_class and sees and limit is not None and value(limit) >= wanted
+    wanted = claim.spec.resources.requests["storage"]
+    if one.storage_class_name != claim.storage_class or not sees or limit is None:
+        return False
+    return nano_value(limit) >= nano_value(wanted) if world.compares_exactly else value(limit) >= value(wanted)
 
 
 def class_points(requested: int, there: int, shape: list[tuple[int, int]]) -> int:

@@ -33,6 +33,8 @@ class World:
     pods: dict[str, Pod] = field(default_factory=dict)
     storage: dict[tuple[type, str], Any] = field(default_factory=dict)
     assumed: dict[tuple[type, str], Any] = field(default_factory=dict)
+    compares_exactly: bool = False
+    """Whether claims and reported capacities are compared as they are, not rounded up to bytes."""
 
     def find(self, kind: type, key: str) -> Any:
         """The object as the API server has it, or `None`."""

@@ -1,12 +1,13 @@
 """The scheduler's cache with its storage and, beside it, the same world in plain objects."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
 
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.meta import KubeObject
+from kscheduler.api.releases import BEHAVIOURS, VERSION
 from kscheduler.api.storage import PersistentVolume, PersistentVolumeClaim
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.handle import Handle
@@ -41,7 +42,14 @@ class StorageCluster:
 
     @property
     def handle(self) -> Handle:
-        return Handle(self.cache, None, None, volumes=self.cache.volumes)  # type: ignore[arg-type]
+        behaviours = replace(BEHAVIOURS[VERSION], compares_storage_exactly=self.world.compares_exactly)
+        return Handle(
+            self.cache,
+            None,  # type: ignore[arg-type]
+            None,  # type: ignore[arg-type]
+            volumes=self.cache.volumes,
+            behaviours=behaviours,
+        )
 
     def put(self, made: KubeObject) -> None:
         """An object is there, or has changed: it has a new version, and what was assumed of it is forgotten."""

@@ -31,7 +31,8 @@ VOLUMES = ["v0", "v1", "v2", "v3", "v4"]
 DRIVERS = ["csi.one", "ebs.csi.aws.com", "pd.csi.storage.gke.io"]
 CLASSES = ["dyn", "local", "old"]
 DRIVER_ZONES = ["topology.ebs.csi.aws.com/zone", "topology.gke.io/zone"]
-SIZES = ["1Gi", "1.5Gi", "2Gi", "2048Mi", "5Gi"]
+# The last one but one is half a byte short of 2Gi.
+SIZES = ["1Gi", "1.5Gi", "2Gi", "2048Mi", "2147483647500m", "5Gi"]
 ZONE_KEYS = [GA_ZONE, BETA_ZONE, GA_REGION, BETA_REGION]
 MODES = ["ReadWriteOnce", "ReadOnlyMany"]
 LEAVING = "2026-11-21T00:00:00Z"

@@ -11,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from kscheduler.api.codec import convert
 from kscheduler.api.devices import ResourceClaim
+from kscheduler.devices.ids import AllocatedState, DeviceID, PoolID
 from kscheduler.state.devices.claims import ClaimTracker
 
 Tree = dict[str, Any]
@@ -55,6 +56,53 @@ def test_readers_see_what_is_assumed_until_the_watch_shows_it_or_something_newer
     assert claims.get("default/c0") is shown
     claims.restore("default/c0")
     assert claims.get("default/c0") is shown, "it is confirmed, and no assumption any more"
+
+
+def share(device: str = "d0", **consumed: str) -> Tree:
+    amounts = {name.replace("__", "/").replace("_", "."): amount for name, amount in consumed.items()}
+    own = {"request": "r", "driver": "gpu", "pool": "p", "device": device}
+    return own | {"shareID": "s", "consumedCapacity": amounts}
+
+
+def test_names_with_and_without_the_domain_are_joined_once_the_version_says_so() -> None:
+    claims = tracking(made("c0", 1, results=[share(memory="1")]), made("c1", 1, results=[share(gpu__memory="2")]))
+    device = DeviceID("gpu", "p", "d0")
+    amounts = {"memory": 10**9, "gpu/memory": 2 * 10**9}
+    assert claims.allocated_state().consumed[device] == amounts
+    revision = claims.revision
+    claims.join_names(joins=False)
+    assert claims.revision == revision
+    claims.join_names(joins=True)
+    assert claims.allocated_state().consumed[device] == {"memory": 3 * 10**9}
+    assert claims.pools_changed_since(revision) == {PoolID("gpu", "p")}
+    claims.delete(made("c1", 1))
+    assert claims.allocated_state().consumed[device] == {"memory": 10**9}
+    claims.join_names(joins=False)
+    claims.delete(made("c0", 1))
+    assert claims.allocated_state() == AllocatedState(set(), {}, {})
+
+
+def test_names_are_joined_where_nothing_is_held() -> None:
+    claims = tracking(made())
+    claims.join_names(joins=True)
+    assert claims.revision == 0
+
+
+def test_the_first_claim_that_takes_less_than_nothing() -> None:
+    claims = tracking(made("ok", results=[share(memory="1")]), made("zero", results=[share(memory="-0")]))
+    assert not claims.negative_amounts()
+    claims.add(made("b", results=[share("d1", z="-1", y="-1500m"), share("d0", a="-3")]))
+    first = 'claim default/b, device gpu/p/d1: consumed capacity "y" must not be negative, got -1500m'
+    assert claims.negative_amounts() == first
+    claims.add(made("a", results=[share(memory="-0.5Gi") | {"adminAccess": True}]))
+    assert claims.negative_amounts() == (
+        'claim default/a, device gpu/p/d0: consumed capacity "memory" must not be negative, got -512Mi '
+        "(and 1 more claims with invalid consumed capacity)"
+    )
+    claims.update(made("a", 2))
+    assert claims.negative_amounts() == first
+    claims.delete(made("b"))
+    assert not claims.negative_amounts()
 
 
 def test_the_claims_that_have_changed_are_known_for_a_while() -> None:

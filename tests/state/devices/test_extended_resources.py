@@ -2,6 +2,8 @@
 
 from kscheduler.api.codec import convert
 from kscheduler.api.devices import DeviceClass
+from kscheduler.api.releases import BEHAVIOURS
+from kscheduler.state.cache import Cache
 from kscheduler.state.devices.device_table import ExtendedResourceClasses
 
 OLD, NEW = "2026-01-01T00:00:00Z", "2026-02-01T00:00:00Z"
@@ -18,8 +20,9 @@ def winner(classes: ExtendedResourceClasses, resource: str = "example.com/gpu") 
     return found.metadata.name if found is not None else ""
 
 
-def filled(*known: DeviceClass) -> ExtendedResourceClasses:
+def filled(*known: DeviceClass, promotes: bool = False) -> ExtendedResourceClasses:
     classes = ExtendedResourceClasses()
+    classes.let_promote((), promotes=promotes)
     for each in known:
         classes.put(None, each)
     return classes
@@ -37,10 +40,11 @@ def test_a_class_that_names_none_has_its_own_name_all_the_same() -> None:
 
 
 def test_the_newest_class_wins_and_of_equally_old_ones_the_first_by_name() -> None:
-    for known in ((made("a"), made("b", created=NEW)), (made("b", created=NEW), made("a"))):
-        assert winner(filled(*known)) == "b"
-    for known in ((made("a"), made("b")), (made("b"), made("a"))):
-        assert winner(filled(*known)) == "a"
+    for promotes in (False, True):
+        for known in ((made("a"), made("b", created=NEW)), (made("b", created=NEW), made("a"))):
+            assert winner(filled(*known, promotes=promotes)) == "b"
+        for known in ((made("a"), made("b")), (made("b"), made("a"))):
+            assert winner(filled(*known, promotes=promotes)) == "a"
 
 
 def test_a_class_that_loses_has_not_even_its_own_name() -> None:
@@ -72,3 +76,54 @@ def test_the_winner_is_the_newest_version_of_its_class() -> None:
     classes.put(before, now)
     assert classes.class_of("example.com/gpu") is now
     assert classes.revision == revision, "the same classes stand for the same resources"
+
+
+# --- 1.38: DR8 --------------------------------------------------------------------------------------------------------
+
+
+def test_a_class_that_loses_has_its_own_name() -> None:
+    assert winner(filled(made("b", created=NEW), made("a"), promotes=True), f"{IMPLICIT}a") == "a"
+
+
+def test_a_name_that_its_winner_gives_up_goes_to_the_best_of_the_others() -> None:
+    classes = filled(made("c"), made("a"), made("b", created=NEW), promotes=True)
+    classes.remove(made("b", created=NEW))
+    assert (winner(classes), winner(classes, f"{IMPLICIT}b")) == ("a", "")
+    classes.put(made("a"), made("a", "example.com/other"))
+    assert (winner(classes), winner(classes, "example.com/other")) == ("c", "a")
+    classes.put(made("c"), made("c", None))
+    assert (winner(classes), winner(classes, f"{IMPLICIT}c")) == ("", "c")
+
+
+def test_a_class_that_loses_may_go() -> None:
+    classes = filled(made("a"), made("b", created=NEW), promotes=True)
+    classes.remove(made("a"))
+    assert (winner(classes), winner(classes, f"{IMPLICIT}a")) == ("b", "")
+
+
+def test_the_winner_is_the_newest_version_of_its_class_where_others_are_promoted() -> None:
+    before, now = made("a"), made("a")
+    classes = filled(before, made("b"), promotes=True)
+    revision = classes.revision
+    classes.put(before, now)
+    assert classes.class_of("example.com/gpu") is now
+    assert classes.revision == revision
+
+
+def test_a_table_follows_the_version() -> None:
+    cache = Cache(BEHAVIOURS["1.37"])
+    table = cache.devices
+    for each in (made("a"), made("b", created=NEW)):
+        table.put_class(each)
+    table.remove_class("b")
+    assert table.classes_of_resources() == {f"{IMPLICIT}a": "a"}
+    changes = table.class_changes
+    cache.follow(BEHAVIOURS["1.37"])
+    assert table.class_changes == changes
+    cache.follow(BEHAVIOURS["1.38"])
+    assert table.classes_of_resources() == {"example.com/gpu": "a", f"{IMPLICIT}a": "a"}
+    assert table.class_changes == changes + 1, "what was searched before is out of date"
+    table.put_class(made("b", created=NEW))
+    cache.follow(BEHAVIOURS["1.37"])
+    table.remove_class("b")
+    assert table.classes_of_resources() == {f"{IMPLICIT}a": "a"}

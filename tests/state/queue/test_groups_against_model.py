@@ -5,12 +5,13 @@ a gang needs its members, a pod with a gate is kept out. Members have no node as
 one.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import floor, sqrt
 from typing import Any
 
 import hypothesis.strategies as st
 import msgspec
+import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
@@ -66,11 +67,21 @@ class Model:
 class GroupMachine(RuleBasedStateMachine):
     """Pods and groups come and go in any order; groups are tried and fail or not."""
 
+    stops_at_the_first_gate = False
+
     def __init__(self) -> None:
         super().__init__()
         self.table = PodGroupTable([KUBERNETES])
         hints = HintTable({"kscheduler": {"Gate": (ClusterEventWithHint(GATES_GONE),)}})
-        policy = QueuePolicy(sort_key, self.pre_enqueue, hints, BackoffPolicy(), lambda *_: None, groups=self.table)
+        policy = QueuePolicy(
+            sort_key,
+            self.pre_enqueue,
+            hints,
+            BackoffPolicy(),
+            lambda *_: None,
+            groups=self.table,
+            groups_stop_at_the_first_gate=self.stops_at_the_first_gate,
+        )
         self.queue = SchedulingQueue(policy)
         self.now = 1000.25
         self.serial = 0
@@ -275,5 +286,42 @@ class GroupMachine(RuleBasedStateMachine):
         assert counted == sum(len(queued.unschedulable_plugins | queued.pending_plugins) for queued in waiting)
 
 
+class StoppingMachine(GroupMachine):
+    """(1.38: Q7)"""
+
+    stops_at_the_first_gate = True
+
+
 TestGroups = GroupMachine.TestCase
 TestGroups.settings = settings(stateful_step_count=40)
+TestStoppingGroups = StoppingMachine.TestCase
+TestStoppingGroups.settings = settings(stateful_step_count=40)
+
+
+@pytest.mark.parametrize("stops", [False, True])
+def test_from_1_38_members_behind_the_first_gated_one_are_not_queried(stops: bool) -> None:
+    """(1.38: Q7) Neither when they come nor when the group is judged again; once it is let in, the next one is."""
+    table, queried = PodGroupTable([KUBERNETES]), list[str]()
+
+    def gates(pod: PodInfo, first: str) -> Status:
+        del first
+        queried.append(pod.name)
+        return unresolvable("gate", plugin="Gate") if pod.pod.spec.scheduling_gates else SUCCESS
+
+    hints = HintTable({"kscheduler": {"Gate": (ClusterEventWithHint(GATES_GONE),)}})
+    policy = QueuePolicy(sort_key, gates, hints, BackoffPolicy(), lambda *_: None, groups=table)
+    queue = SchedulingQueue(replace(policy, groups_stop_at_the_first_gate=stops))
+    table.put(GroupDefinition(GroupKey("scheduling.k8s.io", "default", "a"), 1))
+    group, held = {"podGroupName": "a"}, [{"name": "hold"}]
+    pods = [make_pod(name, uid=name, schedulingGroup=group, schedulingGates=held) for name in "xyz"]
+    for pod in pods:
+        table.add_member(PodInfo(pod))
+        queue.add(PodInfo(pod), 0.0)
+    assert queried == (["x", "x", "x"] if stops else ["x", "x", "y", "x", "z"])
+    assert sum(queue.rejections().values()) == (1 if stops else 3)
+    queried.clear()
+    for pod in pods:
+        free = make_pod(pod.metadata.name, uid=pod.metadata.uid, schedulingGroup=group)
+        table.add_member(PodInfo(free))
+        queue.update(pod, PodInfo(free), 1.0)
+    assert queue.statistics().active == 3

@@ -6,7 +6,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from kscheduler.api.groups import DEEPEST_TREE
+from kscheduler.api.groups import COMPOSITE_POD_GROUPS, DEEPEST_TREE
 from kscheduler.framework.cluster.pod_groups import GroupDefinition, GroupKey, has_quorum
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Status, unresolvable
@@ -43,7 +43,7 @@ class TreeMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.table = PodGroupTable(kubernetes_apis(has_policy=False, has_composites=True))
+        self.table = PodGroupTable(kubernetes_apis(None, COMPOSITE_POD_GROUPS))
         policy = QueuePolicy(
             sort_key, self.pre_enqueue, HintTable({}), BackoffPolicy(0.0, 0.0), lambda *_: None, groups=self.table
         )

@@ -131,10 +131,10 @@ def test_kubernetes_build_info_names_the_minor_version_whose_rules_are_followed(
     followed = ["1.36"]
     source = build_info_source("0.1.0", lambda: followed[0])
     assert "v1.36.0+kscheduler.0.1.0" in str(labels_of(source, "kubernetes_build_info"))
-    assert "('kube', '1.37', '1.36', '1.36')" in str(labels_of(source, "version_info"))
+    assert "('kube', '1.38', '1.36', '1.36')" in str(labels_of(source, "version_info"))
     followed[0] = "1.37"
     assert "v1.37.0+kscheduler.0.1.0" in str(labels_of(source, "kubernetes_build_info"))
-    assert "('kube', '1.37', '1.37', '1.36')" in str(labels_of(source, "version_info"))
+    assert "('kube', '1.38', '1.37', '1.36')" in str(labels_of(source, "version_info"))
 
 
 def test_a_feature_gate_is_reported_by_name_stage_and_value() -> None:

@@ -1,12 +1,22 @@
 """What the scheduler counts: plain numbers that mean what Prometheus' histograms and counters mean."""
 
+from dataclasses import replace
 from itertools import accumulate
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from kscheduler.api.releases import BEHAVIOURS
+from kscheduler.framework.cluster.pod_groups import GroupKey
+from kscheduler.framework.cluster.preemption import PreemptingGroup
+from kscheduler.scheduling.attempt_events import (
+    GroupAttempted,
+    GroupCycleTimed,
+    GroupPreemptionSearched,
+    PlacementsTried,
+)
 from kscheduler.scheduling.observations import AttemptResult, Observations
 from kscheduler.telemetry.series import Histogram, exponential_bounds
 from tests.told import CONFLICT, pod_bound, preemption_begun
@@ -81,3 +91,49 @@ def test_a_reset_zeroes_everything_and_bound_children_go_on_counting() -> None:
     assert observations.bind_conflicts == {(): 0}
     bound.observe(0.001)
     assert observations.extension_points["Filter", "Success", "default-scheduler"].count == 1
+
+
+def tell_of_groups(observations: Observations, kind: str) -> None:
+    observations.group_attempt(GroupAttempted("default/g", kind, "scheduled", "default", 0.1, "", 2, 2, 1))
+    observations.group_algorithm(GroupCycleTimed("default", kind, 0.1))
+    observations.placements(PlacementsTried("default", kind, [(True, 0.1)]))
+    observations.group_preemption_searched(GroupPreemptionSearched("default", kind, "Success", "Success", 0.1))
+
+
+def test_metrics_of_groups_tell_their_kind_where_the_followed_version_does() -> None:
+    observations = Observations()
+    of_groups = (
+        observations.group_attempts,
+        observations.group_attempt_seconds,
+        observations.group_algorithm_seconds,
+        observations.generated_placements,
+        observations.placement_evaluations,
+        observations.placement_seconds,
+        observations.workload_preemption_attempts,
+    )
+    seen: dict[str, list[bool]] = {}
+    for version in ("1.37", "1.38", "1.37"):
+        observations.follow(BEHAVIOURS[version], follows_groups=True)
+        tell_of_groups(observations, "compositepodgroup")
+        for metric in of_groups:
+            assert all(len(values) == len(metric.series.labels) for values in metric), metric.series
+        seen[version] = ["compositepodgroup" in values for metric in of_groups for values in metric]
+    assert seen == {"1.37": [False] * len(of_groups), "1.38": [True] * len(of_groups)}
+    assert [*observations.evaluation_seconds] == [("podgroup", "Success"), ("compositepodgroup", "Success")]
+
+
+def test_disruptions_by_a_group_are_counted_by_what_goes() -> None:
+    preempting = PreemptingGroup("g", GroupKey("scheduling.k8s.io", "default", "g"), (), ())
+    of_pod = preemption_begun(1, to_go=1)
+    of_group = structs.replace(
+        of_pod, preemption=replace(of_pod.preemption, group=preempting, disrupted={"pod": 3, "podgroup": 1})
+    )
+    observations = Observations()
+    observations.follow(BEHAVIOURS["1.38"], follows_groups=True)
+    observations.preemption_begun(of_pod)
+    assert not observations.workload_disruptions
+    assert not observations.workload_victims
+    observations.preemption_begun(of_group)
+    counted = {labels: child.total for labels, child in observations.workload_disruptions.items()}
+    assert counted == {("podgroup", "pod"): 3, ("podgroup", "podgroup"): 1}
+    assert [*observations.workload_victims] == [("podgroup",)]

@@ -1,4 +1,4 @@
-"""Every series of kube-scheduler is served, or is told as one that is not: the whole lists of both versions.
+"""Every series of kube-scheduler is served, or is told as one that is not: the whole lists of all versions.
 
 The end-to-end suite compares the lists with Kubernetes' source, so that a series which a patch release adds is seen.
 """
@@ -72,10 +72,15 @@ SINCE_1_37 = frozenset(
         "workload_preemption_victims",
     ]
 )
+SINCE_1_38 = frozenset({"store_schedule_results_total"})
 # By version, in pkg/scheduler/metrics: names without a subsystem.
-SERIES = {"1.36": SINCE_1_36 | ONLY_1_36, "1.37": SINCE_1_36 | SINCE_1_37}
+SERIES = {
+    "1.36": SINCE_1_36 | ONLY_1_36,
+    "1.37": SINCE_1_36 | SINCE_1_37,
+    "1.38": SINCE_1_36 | SINCE_1_37 | SINCE_1_38,
+}
 
-PAGE_OF_BOTH = (
+PAGE_OF_ALL = (
     "aggregator_discovery_aggregation_count_total",
     "apiserver_audit_event_total",
     "apiserver_audit_requests_rejected_total",
@@ -141,23 +146,24 @@ PAGE_OF_BOTH = (
     "workqueue_adds_total",
     "workqueue_depth",
 )
-# What the binaries of 1.36.3 and 1.37.1 served besides; of Go's own series an example each.
+SINCE_1_37_ON_THE_PAGE = (
+    "informer_processing_latency_seconds",
+    "informer_queued_items",
+    "informer_store_resource_version",
+    "scheduler_pre_queueing_hint_evaluations_total",
+)
+# What the binaries of 1.36.3, 1.37.1 and 1.38.0-beta.0 served besides; of Go's own series an example each.
 PAGE = {
     "1.36": (
-        *PAGE_OF_BOTH,
+        *PAGE_OF_ALL,
         "aggregator_discovery_nopeer_requests_total",
         "aggregator_discovery_peer_aggregated_cache_hits_total",
         "aggregator_discovery_peer_aggregated_cache_misses_total",
         "apiserver_client_certificate_expiration_seconds",
         "scheduler_resourceclaim_creates_total",
     ),
-    "1.37": (
-        *PAGE_OF_BOTH,
-        "informer_processing_latency_seconds",
-        "informer_queued_items",
-        "informer_store_resource_version",
-        "scheduler_pre_queueing_hint_evaluations_total",
-    ),
+    "1.37": (*PAGE_OF_ALL, *SINCE_1_37_ON_THE_PAGE),
+    "1.38": (*PAGE_OF_ALL, *SINCE_1_37_ON_THE_PAGE, "scheduler_store_schedule_results_total"),
 }
 
 
@@ -195,7 +201,9 @@ def test_so_is_every_series_that_its_libraries_add(version: str) -> None:
 
 
 def test_what_is_reported_as_not_served_is_kube_schedulers_and_is_not_there() -> None:
-    theirs = {f"scheduler_{name}" for names in SERIES.values() for name in names} | {*PAGE["1.36"], *PAGE["1.37"]}
+    theirs = {f"scheduler_{name}" for names in SERIES.values() for name in names} | {
+        name for page in PAGE.values() for name in page
+    }
     unknown = [pattern for pattern in listed() if not any(fnmatchcase(name, pattern) for name in theirs)]
     assert unknown == []
     assert [name for name in listed() if name in OURS] == []

@@ -377,7 +377,7 @@ judges by the same rules, and so does `kscheduler config check`: one version tha
 {{- if not $others }}
 {{- $found = append $found (printf "featureGates.%s: there is no feature gate of this name (files/feature-gates.json in the chart lists them)" $name) }}
 {{- else if not (hasKey $table $name) }}
-{{- $found = append $found (printf "featureGates.%s: only Kubernetes %s has it" $name (join ", " $others)) }}
+{{- $found = append $found (printf "featureGates.%s: only Kubernetes %s %s it" $name (join " and " $others) (eq (len $others) 1 | ternary "has" "have")) }}
 {{- else if and $gate.locked (ne $on ($gate.default | default false)) }}
 {{- $found = append $found (printf "featureGates.%s: cannot be set to %t, it is locked to %t" $name $on ($gate.default | default false)) }}
 {{- else if and $on $gate.notBuilt }}

@@ -19,7 +19,6 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from kscheduler.api.selectors import parse_label_selector
 from kscheduler.api.storage import READ_WRITE_ONCE_POD
 from kscheduler.explain.suggestions.kinds.pods_that_go import (
     MAX_NAMED,
@@ -32,7 +31,7 @@ from kscheduler.explain.suggestions.kinds.pods_that_go import (
 from kscheduler.explain.suggestions.kubectl_lines import deletion
 from kscheduler.explain.suggestions.suggestion import Harm, Step, Suggestion, SuggestionKind
 from kscheduler.explain.suggestions.trials import ANY, BY_NODE_AFFINITY, TAINTS, Trials
-from kscheduler.framework.cluster.preemption import Candidate, DisruptionBudgets, PreemptionSearch
+from kscheduler.framework.cluster.preemption import Candidate, PreemptionSearch
 from kscheduler.framework.cluster.topology import CountColumn, HeldTerm, TopologyCounters
 from kscheduler.framework.cluster.volumes import claim_name
 from kscheduler.framework.pods.affinity_terms import PodMatch
@@ -133,17 +132,11 @@ def _is_small(trials: Trials) -> bool:
     return trials.cache.statistics().pods <= _FEW_PODS
 
 
-def _budgets_of(pods: Iterable[PodInfo], budgets: DisruptionBudgets | None) -> list[ProtectingBudget]:
+def _budgets_of(pods: Iterable[PodInfo], rules: BudgetRules) -> list[ProtectingBudget]:
     """Each budget that protects one of the pods."""
-    if budgets is None:
-        return []
     found: dict[str, ProtectingBudget] = {}
     for pod in pods:
-        for budget in budgets.of_namespace(pod.namespace):
-            selector = parse_label_selector(budget.spec.selector)
-            # As in kube-scheduler, a budget without a selector, or of a pod without labels, protects nothing.
-            if selector.is_empty or not pod.labels or not selector.matches(pod.labels):
-                continue
+        for budget in rules.protecting(pod):
             count = found[budget.key].pods + 1 if budget.key in found else 1
             allowed = budget.status.disruptions_allowed
             found[budget.key] = ProtectingBudget(pod.namespace, budget.metadata.name, allowed, count)
@@ -155,7 +148,7 @@ class _DeletionProposals:
 
     def __init__(self, trials: Trials) -> None:
         self._trials, self._cache = trials, trials.cache
-        self._rules = BudgetRules(trials.inputs.budgets)
+        self._rules = BudgetRules(trials.inputs.budgets, trials.profile.behaviours)
 
     def proposals(self) -> Iterator[Step]:
         if _is_small(self._trials):
@@ -302,7 +295,7 @@ class _DeletionProposals:
             priority=self._trials.pod.priority,
             pods=[PodThatGoes.of(pod) for pod in pods],
             broken_budgets=broken_budgets,
-            budgets=_budgets_of(pods, self._trials.inputs.budgets),
+            budgets=_budgets_of(pods, self._rules),
             come_again=[pod.name for pod in pods if self._comes_again(pod)],
         )
         comes_last, harm = any(map(self._is_undone, pods)), harm_of(pods, self._trials.pod)

@@ -19,7 +19,7 @@ from kscheduler.api.storage import (
     PersistentVolumeClaim,
 )
 from kscheduler.framework.cluster.volumes import Volumes, claim_names
-from kscheduler.framework.nodes.node_table import NodeTable, Rows
+from kscheduler.framework.nodes.node_table import Rows
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.reasons.details import Detail
 from kscheduler.framework.reasons.wording import bytes_text, term_text
@@ -41,11 +41,11 @@ _KINDS: Final = {
 }
 
 
-def claim_details(claims: PodClaims, volumes: Volumes, nodes: NodeTable, rows: Rows) -> Iterator[Detail]:
+def claim_details(claims: PodClaims, storage: Storage, rows: Rows) -> Iterator[Detail]:
     """The rows where each claim cannot be served, with the reason."""
     explained = np.zeros(len(rows), dtype=np.bool_)
     for single in _each_separately(claims):
-        bits, _ = place(single, Storage(volumes, nodes), rows)
+        bits, _ = place(single, storage, rows)
         (claim,) = (*single.bound, *single.delayed)
         if bits is None:
             continue
@@ -53,7 +53,8 @@ def claim_details(claims: PodClaims, volumes: Volumes, nodes: NodeTable, rows: R
             has_bit = np.bitwise_and(bits, bit) != 0
             if has_bit.any():
                 explained |= has_bit
-                yield Detail(kind, _text(bit, claim, volumes), rows[has_bit], _facts(claim, volumes))
+                text = _text(bit, claim, storage.volumes)
+                yield Detail(kind, text, rows[has_bit], _facts(claim, storage.volumes))
     if not explained.all():
         names = [claim.metadata.name for claim in (*claims.bound, *claims.delayed)]
         text = f"the claims {', '.join(names)} cannot all be served here, though each of them could be by itself"

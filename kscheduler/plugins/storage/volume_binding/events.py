@@ -1,8 +1,9 @@
 """The events after which a pod's volumes may become available, or a node may reach them."""
 
+from functools import partial
+
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import KubeObject
-from kscheduler.api.quantity import value
 from kscheduler.api.storage import (
     MIGRATED_PLUGINS,
     CSIDriver,
@@ -14,6 +15,7 @@ from kscheduler.api.storage import (
 from kscheduler.framework.cluster.volumes import claim_names
 from kscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint, Resource
 from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.plugins.storage.volume_binding.placement import SizeOf
 
 
 def _queue_if(may_help: bool) -> QueueingHint:
@@ -64,19 +66,21 @@ def _after_pod_delete(pod: PodInfo, old: KubeObject | None, new: KubeObject | No
     return _queue_if(not isinstance(old, Pod) or any(True for _ in claim_names(old)))
 
 
-def _after_capacity_change(pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
+def _after_capacity_change(
+    pod: PodInfo, old: KubeObject | None, new: KubeObject | None, *, size_of: SizeOf
+) -> QueueingHint:
     """A new capacity, or a higher limit than before."""
     del pod
     if not isinstance(old, CSIStorageCapacity) or not isinstance(new, CSIStorageCapacity):
         return QueueingHint.QUEUE
     if new.limit is None:
         return QueueingHint.SKIP
-    return _queue_if(old.limit is None or value(new.limit) > value(old.limit))
+    return _queue_if(old.limit is None or size_of(new.limit) > size_of(old.limit))
 
 
 _EITHER = ActionType.ADD | ActionType.UPDATE
 
-REGISTERED = (
+_REGISTERED = (
     ClusterEventWithHint(ClusterEvent(Resource.STORAGE_CLASS, _EITHER), _after_class_change),
     ClusterEventWithHint(ClusterEvent(Resource.PERSISTENT_VOLUME_CLAIM, _EITHER), _after_claim_change),
     # Any volume may be the one that is missing.
@@ -88,5 +92,11 @@ REGISTERED = (
         ClusterEvent(Resource.CSI_DRIVER, ActionType.UPDATE | ActionType.DELETE), _after_driver_change
     ),
     ClusterEventWithHint(ClusterEvent(Resource.POD, ActionType.DELETE), _after_pod_delete),
-    ClusterEventWithHint(ClusterEvent(Resource.CSI_STORAGE_CAPACITY, _EITHER), _after_capacity_change),
 )
+
+
+def registered(size_of: SizeOf) -> tuple[ClusterEventWithHint, ...]:
+    """All of them; `size_of`: how capacities are compared."""
+    after_capacity_change = partial(_after_capacity_change, size_of=size_of)
+    capacity = ClusterEventWithHint(ClusterEvent(Resource.CSI_STORAGE_CAPACITY, _EITHER), after_capacity_change)
+    return (*_REGISTERED, capacity)

@@ -9,13 +9,13 @@ volume that is reserved for the claim beforehand is taken, or none. Which volume
 row (local disks), so each claim keeps a column of choices.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kscheduler.api.quantity import nano_value, value
+from kscheduler.api.quantity import Quantity, exact_value
 from kscheduler.api.selectors import parse_label_selector
 from kscheduler.api.storage import (
     FILESYSTEM,
@@ -84,12 +84,17 @@ class Placement:
         return [(volume, claim) for claim, volume in served if volume is not None], [*self.given, *made]
 
 
+SizeOf = Callable[[Quantity], int]
+
+
 @dataclass(slots=True)
 class Storage:
     """The inputs of a placement besides the claims."""
 
     volumes: Volumes
     nodes: NodeTable
+    size_of: SizeOf
+    """How large a claim and a reported capacity are: both in the same unit."""
 
 
 def place(claims: PodClaims, storage: Storage, rows: Rows) -> tuple[Bits | None, Placement]:
@@ -210,11 +215,11 @@ def _may_serve(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
 
 
 def _request(claim: PersistentVolumeClaim) -> int:
-    return nano_value(claim.spec.resources.requests.get(STORAGE, 0))
+    return exact_value(claim.spec.resources.requests.get(STORAGE, 0))
 
 
 def _capacity(volume: PersistentVolume) -> int:
-    return nano_value(volume.spec.capacity.get(STORAGE, 0))
+    return exact_value(volume.spec.capacity.get(STORAGE, 0))
 
 
 # --- volumes to provision ---------------------------------------------------------------------------------------------
@@ -293,5 +298,5 @@ def _sufficient(
     driver = storage.volumes.csi_driver(storage_class.provisioner)
     if request is None or driver is None or not driver.spec.storage_capacity:
         return None
-    size, reported = value(request), storage.volumes.capacities(storage_class.metadata.name)
-    return (capacity for capacity in reported if capacity.limit is not None and value(capacity.limit) >= size)
+    size, reported = storage.size_of(request), storage.volumes.capacities(storage_class.metadata.name)
+    return (each for each in reported if each.limit is not None and storage.size_of(each.limit) >= size)

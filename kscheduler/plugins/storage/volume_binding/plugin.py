@@ -18,6 +18,7 @@ import msgspec
 import numpy as np
 
 from kscheduler.aio.tasks import WakeupEvent
+from kscheduler.api.quantity import exact_value, value
 from kscheduler.api.storage import (
     BOUND_BY_CONTROLLER,
     SELECTED_NODE,
@@ -53,6 +54,7 @@ from kscheduler.plugins.storage.volume_binding.placement import (
     NOT_ENOUGH_SPACE,
     VOLUME_MISSING,
     Placement,
+    SizeOf,
     Storage,
     place,
 )
@@ -93,11 +95,12 @@ class VolumeBinding(Plugin):
         self._handle = handle
         args = args or VolumeBindingArgs()
         self._timeout_seconds = float(args.bind_timeout_seconds)
+        self._size_of: SizeOf = exact_value if handle.behaviours.compares_storage_exactly else value
         self._capacity_score = CapacityScore(args.shape) if args.shape else None
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         """All events after which a volume may become available or reachable."""
-        return events.REGISTERED
+        return events.registered(self._size_of)
 
     def sign(self, pod: PodInfo) -> Hashable:
         """Pods with claims cannot share a decision."""
@@ -128,7 +131,7 @@ class VolumeBinding(Plugin):
         if volumes is None:
             return PASS_ALL
         state, began = cycle.read(_Claims), self._handle.clock.monotonic()
-        wrong, placement = place(state.claims, Storage(volumes, nodes), rows)
+        wrong, placement = place(state.claims, Storage(volumes, nodes, self._size_of), rows)
         state.placements.append(placement)
         self._observe("predicate", began, is_ok=True)
         return PASS_ALL if wrong is None or not wrong.any() else -wrong
@@ -145,7 +148,7 @@ class VolumeBinding(Plugin):
             return ()
         if state is None or not len(rows):
             return unready_claims(pod, volumes)
-        return claim_details(state.claims, volumes, nodes, rows)
+        return claim_details(state.claims, Storage(volumes, nodes, self._size_of), rows)
 
     def pre_score(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Status:
         """Skip without a shape. As upstream, pods without claims get 0 points everywhere."""
@@ -159,7 +162,7 @@ class VolumeBinding(Plugin):
         state, volumes = cycle.find(_Claims), self._handle.volumes
         if self._capacity_score is None or state is None or volumes is None:
             return points
-        storage = Storage(volumes, nodes)
+        storage = Storage(volumes, nodes, self._size_of)
         for placement in state.placements:  # Reserve takes the last placement that has the row, so later ones win
             given = self._capacity_score.of(placement, storage)
             place = placement.rows.searchsorted(rows)

@@ -1,0 +1,269 @@
+"""What groups do otherwise where 1.38 is followed; what is decided is compared with recordings in `tests/vectors`."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace as replaced
+from typing import Any
+
+import numpy as np
+import pytest
+from msgspec.structs import replace
+
+from kscheduler.config.errors import ConfigError
+from kscheduler.config.feature_gates import parse_feature_gates
+from kscheduler.config.loader import default_configuration
+from kscheduler.framework.cluster.pod_groups import GroupDefinition
+from kscheduler.framework.cluster.preemption import GroupPlacement
+from kscheduler.framework.plugin import Plugin
+from kscheduler.framework.status import Code
+from kscheduler.plugins.default_preemption.node_ranks import VictimRanks
+from kscheduler.plugins.default_preemption.unit_search import VictimUnit
+from kscheduler.scenario.decide_group import GroupDecision, decide_group
+from kscheduler.scenario.scenario import GroupScenario, parse_line
+from kscheduler.scheduling.groups.group_cycle import GroupResult
+from kscheduler.scheduling.groups.group_placement import placements_of
+from tests.builders import make_pod, pod_info
+from tests.scheduling.groups.world import World, composite, member, pod_group
+from tests.scheduling.test_profiles import build
+
+GROUPS = "GenericWorkload=true"
+PLACEMENTS = f"{GROUPS},TopologyAwareWorkloadScheduling=true"
+TREES = f"{PLACEMENTS},CompositePodGroup=true"
+RACK = "example.com/rack"
+IN_A_RACK: dict[str, Any] = {"schedulingConstraints": {"topology": [{"key": RACK}]}}
+# Two fit on a node.
+HALF: dict[str, Any] = {"requests": {"cpu": "2"}}
+
+
+def world_of(gates: str = GROUPS) -> World:
+    return World(gates=gates, version="1.38")
+
+
+@pytest.mark.parametrize(("version", "waits"), [("1.37", True), ("1.38", False)])
+def test_gangs_wait_at_permit_up_to_1_37(version: str, waits: bool) -> None:
+    inputs = decided(["a"], [""], 1, version).inputs
+    assert inputs is not None
+    profile = inputs.profile
+    assert ("GangScheduling" in {plugin.name for plugin in profile.permit}) is waits
+    assert profile.ranks_nodes is not waits
+
+
+async def test_members_are_told_of_their_group_and_wait_for_what_has_rejected_it() -> None:
+    world = world_of()
+    world.nodes(1)
+    async with world.working():
+        world.gang("g", 4, **HALF)
+        await world.settle()
+        message = world.groups.last("g").message
+        assert message.startswith(
+            "scheduling policy's minimum threshold (4) cannot be satisfied: 2 scheduled, 1 unschedulable, 1 not-eval"
+        )
+        told = [note for note in world.reported.notes if note == 'parent pod group "g" is unschedulable']
+        assert len(told) == 3
+        (place, queued) = world.queue.find("default/g-3") or ("", None)
+        assert queued is not None, place
+        assert queued.unschedulable_plugins == {"GangScheduling"}
+
+
+async def test_a_composite_group_gets_a_condition_and_one_that_says_scheduled_is_final() -> None:
+    world = world_of(TREES)
+    world.nodes(1)
+    async with world.working():
+        world.add_composite(composite("all", 1))
+        group = pod_group("a", 1, parentCompositePodGroupName="all")
+        world.add_group(group)
+        world.add(member("a-0", "a", **HALF))
+        await world.settle()
+        assert world.groups.last("all").type == "CompositePodGroupInitiallyScheduled"
+        assert (world.groups.last("all").status, world.groups.last("all").reason) == ("True", "Scheduled")
+        before = list(world.groups.conditions)
+        # another generation, as the watch showed it before the condition was written
+        world.add_group(replace(group, metadata=replace(group.metadata, generation=7)))
+        world.add(member("a-1", "a", **HALF))
+        await world.settle()
+        assert world.bound("a") == ["a-0", "a-1"]
+        assert world.groups.conditions == before
+
+
+async def test_members_of_a_tree_that_contradicts_itself_get_an_error_and_all_groups_the_reason() -> None:
+    world = world_of(TREES)
+    world.nodes(1)
+    async with world.working():
+        world.add_composite(composite("all", 1))
+        world.add_group(pod_group("a", None, parentCompositePodGroupName="all"))
+        world.add(member("a-0", "a", **HALF))
+        await world.settle()
+    text = 'gang parent "compositepodgroup/default/all" cannot have basic child "podgroup/default/a"'
+    assert (world.groups.last("all").reason, world.groups.last("a").reason) == (
+        "CompositePodGroupError",
+        "PodGroupError",
+    )
+    assert {world.groups.last(name).message for name in ("all", "a")} == {text}
+    assert world.bindings == []
+
+
+async def test_who_is_nominated_to_the_nodes_of_a_group_loses_the_nomination_to_it() -> None:
+    world = world_of()
+    world.nodes(1)
+    async with world.working():
+        world.add(*(make_pod(f"low-{number}", **HALF) for number in range(2)))
+        await world.settle()
+        outbid = make_pod("outbid", requests={"cpu": "3"}, priority=1)
+        world.add(replace(outbid, status=replace(outbid.status, nominated_node_name="node-0")))
+        world.lingering = {"low-0", "low-1", "outbid"}
+        world.add_group(pod_group("g", 2, priority=9))
+        world.add(*(member(f"g-{number}", "g", priority=9, **HALF) for number in range(2)))
+        await world.settle()
+        assert {name for name, _ in world.evicted} >= {"low-0", "low-1"}
+        assert world.cache.nominator.nominated_node(world.cache.nominator.nominated_pods("node-0")[0])
+        assert {pod.name for pod in world.cache.nominator.nominated_pods("node-0")} == {"g-0", "g-1"}
+
+
+# --- placements -------------------------------------------------------------------------------------------------------
+
+
+def decided(racks: Sequence[str], members: Sequence[str], least: int, version: str = "1.38") -> GroupDecision:
+    """A gang that must go to one rack. `racks`: of each node, which has room for two members. `members`: their
+    nominations.
+    """
+    allocatable = {"cpu": "4", "memory": "8Gi", "pods": "110"}
+    nodes = [
+        {"metadata": {"name": f"node-{number}", "labels": {RACK: rack}}, "status": {"allocatable": allocatable}}
+        for number, rack in enumerate(racks)
+    ]
+    spec: dict[str, Any] = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "2"}}}]}
+    spec |= {"schedulingGroup": {"podGroupName": "g"}, "schedulerName": "default-scheduler"}
+    pods = [
+        {
+            "metadata": {"name": f"g-{number}", "namespace": "default", "uid": f"g-{number}"},
+            "spec": spec,
+            "status": {"nominatedNodeName": node} if node else {},
+        }
+        for number, node in enumerate(members)
+    ]
+    policy = {"schedulingPolicy": {"gang": {"minCount": least}}}
+    group = {"metadata": {"name": "g", "namespace": "default"}, "spec": {**policy, **IN_A_RACK}}
+    line = {"objects": {"nodes": nodes, "pods": pods, "podgroups": [group]}, "podGroup": "default/g"}
+    config = default_configuration("default-scheduler", parse_feature_gates(PLACEMENTS, version=version))
+    scenario = parse_line(json.dumps(line).encode(), "test", config)
+    assert isinstance(scenario, GroupScenario)
+    return decide_group(scenario)
+
+
+def test_the_search_ends_with_enough_placements_that_fit() -> None:
+    racks = [f"r{number % 3}" for number in range(60)]
+    counts = [len(decided(racks, [""], 1, version).placements) for version in ("1.37", "1.38")]
+    assert counts == [3, 2], "99 % of three are two"
+    few = [f"r{number % 3}" for number in range(6)]
+    assert len(decided(few, [""], 1).placements) == 3
+
+
+def test_the_nominated_placement_is_tried_first_and_taken_if_anybody_new_fits() -> None:
+    racks = ["a", "b", "c"]
+    (only,) = decided(racks, ["node-2", ""], 1).placements
+    assert (only.placement.name, only.is_chosen) == ("c", True)
+    assert len(decided(racks, ["node-2", "node-0"], 1).placements) == 3, "two placements are nominated"
+    first, *others = decided(racks, ["node-2", "", ""], 3).placements
+    assert first.placement.name == "c"
+    assert len(others) == 2
+
+
+def test_an_empty_value_is_no_domain() -> None:
+    names = {tried.placement.name for tried in decided(["a", "", "b"], [""], 1).placements}
+    assert names == {"a", "b"}
+    assert len(decided(["a", "", "b"], [""], 1, "1.37").placements) == 3
+
+
+class Halves(Plugin):
+    """Divides the nodes into even and odd ones."""
+
+    name = "Halves"
+    parts = ("even", "odd")
+
+    def generate_placements(self, group: GroupDefinition, parent: GroupPlacement) -> Sequence[GroupPlacement]:
+        del group
+        return [GroupPlacement(name, parent.rows[start::2]) for start, name in enumerate(self.parts)]
+
+
+class NamesAlike(Halves):
+    """Its placements have the same name."""
+
+    name = "NamesAlike"
+    parts = ("part", "part")
+
+
+class NamesWithSlash(Halves):
+    """Its placements have names that only merged ones may have."""
+
+    parts = ("part/0", "part/1")
+
+
+def merged(*more: Halves) -> Sequence[GroupPlacement] | GroupResult:
+    inputs = decided(["a", "a", "b", "b", "c"], [""], 1).inputs
+    assert inputs is not None
+    generators = (*inputs.profile.placement_generate, *more)
+    return placements_of(replaced(inputs, profile=replaced(inputs.profile, placement_generate=generators)))
+
+
+def test_placements_of_several_plugins_are_intersected() -> None:
+    found = merged(Halves())
+    assert not isinstance(found, GroupResult)
+    assert [(each.name, each.rows.tolist()) for each in found] == [
+        ("a/even", [0]),
+        ("a/odd", [1]),
+        ("b/even", [2]),
+        ("b/odd", [3]),
+        ("c/even", [4]),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("plugin", "text"),
+    [
+        (NamesAlike(), 'plugin returned duplicate placement name "part"'),
+        (NamesWithSlash(), 'placement name "part/0" must not contain "/"'),
+    ],
+)
+def test_names_of_placements_are_checked(plugin: Halves, text: str) -> None:
+    found = merged(plugin)
+    assert isinstance(found, GroupResult)
+    assert (found.status.code, found.status.message) == (Code.ERROR, text)
+
+
+# --- ranks ------------------------------------------------------------------------------------------------------------
+
+
+def unit(*pods: str, priority: int = 0, **fields: Any) -> VictimUnit:
+    return VictimUnit(tuple(pod_info(name, priority=priority) for name in pods), priority, **fields)
+
+
+def test_the_cheapest_victims_come_first_and_a_taken_node_costs_nothing() -> None:
+    units = [
+        unit("whole-0", "whole-1", priority=5, is_group=True),
+        unit("high", priority=5, is_group=False),
+        unit("guarded", is_group=False),
+        unit("low-0", is_group=False),
+        unit("low-1", is_group=False),
+    ]
+    rows = {"whole-0": 0, "whole-1": 1, "high": 2, "guarded": 3, "low-0": 4, "low-1": 5}
+    ranks = VictimRanks(units, [0, 0, 1, 0, 0], lambda pod: rows[pod.name], 8)
+
+    def order() -> list[int]:
+        return [int(rank) for rank in ranks.of(np.arange(7))]
+
+    # one low pod; a high one; two high ones that go together, on both of their nodes; against a budget
+    assert order() == [3, 3, 2, 4, 1, 1, 0]
+    taken = ranks.take(0)
+    assert order() == [0, 0, 2, 4, 1, 1, 0]
+    ranks.give_back(taken)
+    assert order() == [3, 3, 2, 4, 1, 1, 0]
+
+
+def test_a_profile_may_have_several_plugins_that_generate_placements() -> None:
+    generators = {"placementGenerate": {"enabled": [{"name": "Halves"}, {"name": "NamesAlike"}]}}
+    more = (("Halves", lambda *_: Halves()), ("NamesAlike", lambda *_: NamesAlike()))
+    profile = {"schedulerName": "a", "plugins": generators}
+    (built,) = build([profile], *more, version="1.38").values()
+    assert [plugin.name for plugin in built.placement_generate][-2:] == ["Halves", "NamesAlike"]
+    with pytest.raises(ConfigError, match="at most one placement generate plugin"):
+        build([profile], *more, version="1.37")
