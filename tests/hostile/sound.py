@@ -111,6 +111,8 @@ FORMS: Final[Mapping[str, Form | tuple[str, ...]]] = {
     "Taint.key": Form.UNIQUE_KEY,
     "TopologySpreadConstraint.topology_key": Form.UNIQUE_KEY,
     "type": Form.UNIQUE_KEY,
+    "SeccompProfile.type": ("RuntimeDefault", "Unconfined"),
+    "key_type": ("RSA3072", "ECDSAP256", "ED25519"),
     "uid": Form.UID,
     "value": Form.VALUE,
     "values": Form.VALUE,
@@ -362,6 +364,7 @@ _SOURCES: Final = (
     "portworxVolume",
     "iscsi",
     "rbd",
+    "projected",
 )
 
 
@@ -377,6 +380,16 @@ def _volume(tree: Tree, words: Words) -> None:
     if chosen == "ephemeral":
         storage = {"resources": {"requests": {"storage": "1Gi"}}, "accessModes": ["ReadWriteOnce"]}
         tree[chosen] = {"volumeClaimTemplate": {"spec": storage}}
+
+
+def _certificate(tree: Tree, words: Words) -> None:
+    tree.setdefault("keyType", "ED25519")
+    tree.update(signerName="x.io/signer", credentialBundlePath=f"bundle-{words.number()}")
+
+
+def _projection(tree: Tree, words: Words) -> None:
+    if "podCertificate" not in tree:
+        tree["serviceAccountToken"] = {"path": f"token-{words.number()}"}
 
 
 def _claim_source(tree: Tree, words: Words) -> None:
@@ -671,6 +684,7 @@ _NEEDED: Final[Mapping[str, Callable[[Tree, Words], None]]] = {
     "PersistentVolumeClaim": _claim_object,
     "PersistentVolumeClaimSource": _claim_source,
     "Pod": _pod,
+    "PodCertificateProjection": _certificate,
     "PodAffinityTerm": _pod_term,
     "PodGroupSpec": _group_spec,
     "PodGroupTopology": _topology,
@@ -692,6 +706,7 @@ _NEEDED: Final[Mapping[str, Callable[[Tree, Words], None]]] = {
     "TopologySelectorLabelRequirement": _topology_requirement,
     "TopologySpreadConstraint": _spread,
     "Volume": _volume,
+    "VolumeProjection": _projection,
     "VolumeAttachment": _attachment,
     "WeightedPodAffinityTerm": _weighted_pod_term,
 }
