@@ -82,9 +82,6 @@ pluginSources:
 {{- with include "kscheduler.featureGates" . }}
 - --feature-gates={{ . }}
 {{- end }}
-{{- if has "kubernetes" .Values.podGroups }}
-- --emulated-version=1.37
-{{- end }}
 - --logging-format={{ .Values.logs.format }}
 - --v={{ .Values.logs.level }}
 {{- with .Values.extraArgs }}
@@ -131,9 +128,6 @@ pluginSources:
 {{- end }}
 {{- with include "kscheduler.featureGates" . }}
 - --feature-gates={{ . }}
-{{- end }}
-{{- if has "kubernetes" .Values.podGroups }}
-- --emulated-version=1.37
 {{- end }}
 {{- if .Values.recorder.enabled }}
 - --record=/var/lib/kscheduler/recording
@@ -335,11 +329,7 @@ since a pod that exceeds it is evicted. Empty: there is a volume, or no recordin
 
 {{/* The one version that is followed, where the flags say so. */}}
 {{- define "kscheduler.emulatedVersion" -}}
-{{- if has "kubernetes" .Values.podGroups }}
-{{- "1.37" }}
-{{- else }}
 {{- regexFind "--emulated-version[= ][^ ]+" (join " " .Values.extraArgs) | regexFind "[0-9]+[.][0-9]+$" }}
-{{- end }}
 {{- end }}
 
 {{/* Whether a gate is on: (list TABLE GIVEN NAME). Its own setting wins over those of its stage. Empty: it is off. */}}
