@@ -73,7 +73,7 @@ class Behaviours:
     compares_versions: bool
     """(1.38: DR3) Constraints compare versions as such, not as texts: builds do not count."""
     keeps_shared_devices_from_exclusive_use: bool
-    """(1.38: DR5) A device that claims have shares of is given to nobody for himself, whatever its slice says now."""
+    """(1.38: DR5) A device is not allocated exclusively while claims hold shares of it, whatever its slice says now."""
     bad_pools_reject_one_node: bool
     """(1.38: DR6) All devices of a pool that is not whole: an obstacle on this node, not an error for the pod."""
     refuses_negative_amounts: bool
@@ -114,6 +114,8 @@ class Behaviours:
     """Removed plugins are refused at the points of placements, too (1.38: C3)."""
 
     # Of 1.38: pod groups
+    groups_always_have_policies: bool
+    """(1.38: 3) Groups have a preemption policy without a gate; where they name none, their members' counts."""
     gangs_wait_at_permit: bool
     """(1.38: 5.2) GangScheduling holds members back at Permit until enough of them have a node."""
     tells_of_quorums: bool
@@ -188,6 +190,7 @@ BEHAVIOURS: Final = MappingProxyType(
                 gated_pods_wait_for_the_flush=False,
                 nominates_gated_pods=False,
                 # Of 1.38: pod groups
+                groups_always_have_policies=False,
                 gangs_wait_at_permit=True,
                 tells_of_quorums=False,
                 members_inherit_rejections=False,
@@ -246,6 +249,7 @@ BEHAVIOURS: Final = MappingProxyType(
                 gated_pods_wait_for_the_flush=True,
                 nominates_gated_pods=True,
                 # Of 1.38: pod groups
+                groups_always_have_policies=False,
                 gangs_wait_at_permit=True,
                 tells_of_quorums=False,
                 members_inherit_rejections=False,
@@ -304,6 +308,7 @@ BEHAVIOURS: Final = MappingProxyType(
                 gated_pods_wait_for_the_flush=True,
                 nominates_gated_pods=True,
                 # Of 1.38: pod groups
+                groups_always_have_policies=True,
                 gangs_wait_at_permit=False,
                 tells_of_quorums=True,
                 members_inherit_rejections=True,

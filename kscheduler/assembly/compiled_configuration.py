@@ -44,9 +44,10 @@ def _own(config: LoadedConfig) -> tuple[GroupAPI, ...]:
     if not config.gates.enabled(GATE):
         return ()
     gates = config.gates
-    default_policy = DEFAULT_POLICY if POLICY_GATE in gates.known and gates.enabled(POLICY_GATE) else None
-    if POLICY_GATE not in gates.known:
-        default_policy = ""  # groups have policies, but those that name none leave it to their members
+    if gates.behaviours.groups_always_have_policies:
+        default_policy: str | None = ""  # those that name none leave it to their members
+    else:
+        default_policy = DEFAULT_POLICY if gates.enabled(POLICY_GATE) else None
     composites = COMPOSITES[gates.behaviours.composite_version] if gates.enabled(COMPOSITE_GATE) else None
     return kubernetes_apis(default_policy, composites)
 

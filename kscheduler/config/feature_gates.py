@@ -143,7 +143,7 @@ _WHY_NOT: Final[Mapping[str, str]] = {
     "SchedulerPreQueueingHints": "it saves calls of hints, and here pods that are alike share one call",
 }
 
-_NO_GROUPS: Final = "pod groups are built as 1.37 has them: add --emulated-version 1.37"
+_NO_GROUPS: Final = "pod groups are built as 1.37 and 1.38 have them: add --emulated-version 1.37"
 # Gates that may not be switched on, by version, with what would go wrong: kube-scheduler decides otherwise with them.
 # `AllAlpha` does not count as asking for them.
 NOT_BUILT: Final[Mapping[str, Mapping[str, str]]] = {

@@ -64,7 +64,7 @@ class Preemption:
     node_name: str
     """Of a group "cluster"."""
     victims: tuple[PodInfo, ...]
-    """Most important first; never empty."""
+    """Most important first; never empty (candidates on the way to it may be: `default_preemption.choice`)."""
     plugin: str
     """The plugin that decided it: `DefaultPreemption`."""
     outbid: tuple[PodInfo, ...] = ()

@@ -26,6 +26,7 @@ from tests.deploy.chart.operator_schemas import SPECS
 from tests.e2e.groups.crds import RULES
 
 VALUE_SETS: Final = {path.stem: path for path in sorted((helm.CHART / "ci").glob("*.yaml"))}
+# 1.38 comes when kubernetes-validate has its schemas.
 KUBERNETES: Final = ("1.35", "1.36", "1.37")
 RENDERED: Final[dict[str, list[helm.Object]]] = {}
 

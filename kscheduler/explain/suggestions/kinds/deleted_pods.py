@@ -36,7 +36,7 @@ from kscheduler.framework.cluster.topology import CountColumn, HeldTerm, Topolog
 from kscheduler.framework.cluster.volumes import claim_name
 from kscheduler.framework.pods.affinity_terms import PodMatch
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.framework.pods.spread_constraint import DO_NOT_SCHEDULE, parse_spread_constraint
+from kscheduler.framework.pods.spread_constraint import DO_NOT_SCHEDULE, parse_spread_constraint, unless_empty
 from kscheduler.plugins.default_preemption.budgets import BudgetRules
 from kscheduler.scheduling.cycle.schedule import schedule
 
@@ -240,9 +240,11 @@ class _DeletionProposals:
             yield from self._one_of_each(term.topology_key, column, _selects(counters, term.match), most=1)
         for held in counters.required_anti_affinity(pod):
             yield from self._one_of_each(held.topology_key, held.holders, _holds(held), most=1)
+        counts_all = self._trials.profile.behaviours.empty_selectors_count_all_pods
         for constraint in pod.pod.spec.topology_spread_constraints:
             if constraint.when_unsatisfiable == DO_NOT_SCHEDULE:
-                counted = parse_spread_constraint(constraint, pod.namespace, pod.labels).counted
+                parsed = parse_spread_constraint(constraint, pod.namespace, pod.labels)
+                counted = (parsed if counts_all else unless_empty(parsed)).counted
                 if counted is not None:
                     yield from self._one_of_each(
                         constraint.topology_key, counters.matching(counted), _selects(counters, counted), most=0
