@@ -24,7 +24,7 @@ def test_what_is_not_built_is_refused_by_name(text: str, version: str, refused: 
 
 
 def test_of_the_groups_of_another_version_the_flag_is_named_that_follows_it() -> None:
-    with pytest.raises(ConfigError, match=re.escape("as 1.37 has them: add --emulated-version 1.37")):
+    with pytest.raises(ConfigError, match=re.escape("as 1.37 and 1.38 have them: add --emulated-version 1.37")):
         parse_feature_gates(ON, version="1.36")
 
 
