@@ -312,7 +312,7 @@ class Search:
 
     def _has_shares(self, device: DeviceID) -> bool:
         """Whether claims have shares of a device, which then is given to nobody as a whole."""
-        if not self._features.keeps_shared_from_exclusive:
+        if not self._features.keeps_shared_devices_from_exclusive_use:
             return False
         return device in self._shares or device in self._allocated.consumed or device in self._allocated.shared
 
