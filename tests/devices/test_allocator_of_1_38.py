@@ -113,6 +113,12 @@ def test_a_device_that_no_constraint_is_about_may_have_any_value() -> None:
         assert chosen(got) == [["r=d0", "other=d1"]]
 
 
+def allocator_of(index: SliceIndex, features: AllocatorFeatures, one: Json) -> Allocator:
+    kind = convert({"metadata": {"name": "class"}, "spec": {}}, DeviceClass)
+    claims, selections = [convert(one, ResourceClaim)], Selections(KnownPredicates(), features)
+    return Allocator(features, claims, AllocatedState(frozenset()), lambda _: kind, index, selections)
+
+
 @pytest.mark.parametrize(
     ("version", "count", "requests", "read"),
     [
@@ -138,30 +144,38 @@ def test_values_of_all_devices_are_read_once_and_only_where_they_matter(
     devices = [color(f"d{number}", {"version": "1.0.0"}) for number in range(10)]
     index = SliceIndex([convert(piece("s", *devices, allNodes=True), ResourceSlice)], features)
     constraint = {"matchAttribute": f"{DRIVER}/color", "requests": requests}
-    one = convert(claim(wants("r", count), constraints=[constraint]), ResourceClaim)
-    kind = convert({"metadata": {"name": "class"}, "spec": {}}, DeviceClass)
-    selections = Selections(KnownPredicates(), features)
     for node in ("n0", "n1"):
-        allocator = Allocator(features, [one], AllocatedState(frozenset()), lambda _: kind, index, selections)
-        assert allocator.allocate(node, {})
+        assert allocator_of(index, features, claim(wants("r", count), constraints=[constraint])).allocate(node, {})
     assert len(calls) == read
 
 
 def test_values_are_read_again_once_the_slice_is_another() -> None:
     features = AllocatorFeatures.of(GATES, BEHAVIOURS["1.38"])
-    one = convert(claim(wants("r", 3), constraints=[{"matchAttribute": f"{DRIVER}/color"}]), ResourceClaim)
-    kind = convert({"metadata": {"name": "class"}, "spec": {}}, DeviceClass)
-    selections = Selections(KnownPredicates(), features)
-    index = None
+    one, index = claim(wants("r", 3), constraints=[{"matchAttribute": f"{DRIVER}/color"}]), None
     for value, fails in (("1.0.0", False), ("1", True), ("1.0.0", False)):
         slices = [convert(piece("s", color("d0", {"version": value}), color("d1")), ResourceSlice)]
         index = SliceIndex(slices, features, index)
-        allocator = Allocator(features, [one], AllocatedState(frozenset()), lambda _: kind, index, selections)
+        allocator = allocator_of(index, features, one)
         if fails:
             with pytest.raises(AllocationError, match="unsupported attribute value"):
                 allocator.allocate("n", {})
         else:
             assert allocator.allocate("n", {}) is None
+
+
+def test_values_are_read_in_parts_and_known_of_few_attributes() -> None:
+    features = AllocatorFeatures.of(GATES, BEHAVIOURS["1.38"])
+    index = SliceIndex([convert(piece("s", *(color(f"d{number}") for number in range(100))), ResourceSlice)], features)
+
+    def parts(attribute: str) -> int:
+        one = claim(wants("r", 2), constraints=[{"matchAttribute": f"{DRIVER}/{attribute}"}])
+        return sum(1 for _ in allocator_of(index, features, one).allocate_in_parts("n", {}))
+
+    assert parts("color") == parts("color") + 100
+    for number in range(40):
+        parts(f"other-{number}")
+    [pool] = index.pools("n", {})
+    assert 0 < len(pool.has_unreadable) <= 16
 
 
 # DR3: versions.
