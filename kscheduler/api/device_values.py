@@ -131,15 +131,20 @@ class PreparedDevice:
     def __init__(self, driver: str, device: Device, *, reads_lists: bool, own_maps: bool) -> None:
         self._maps: _Maps = _own_maps if own_maps else _plain_maps
         attributes: _Nested = {}
-        for name, domain, identifier in _split(device.attributes, driver, qualified_wins=own_maps):
+        for name in _by_spelling(device.attributes) if own_maps else device.attributes:
+            domain, slash, identifier = name.partition("/")
+            if not slash:
+                domain, identifier = driver, name
             attribute = device.attributes[name]
             value = _readable(identifier, attribute) if own_maps else _value(name, attribute, lists=reads_lists)
             attributes.setdefault(domain, {})[identifier] = value
         self.capacities: dict[str, dict[str, quantities.Quantity]] = {}
-        for name, domain, identifier in _split(device.capacity, driver, qualified_wins=own_maps):
-            read = wide_quantities.read if own_maps else quantities.read
-            amount = read(device.capacity[name].value)
-            self.capacities.setdefault(domain, {})[identifier] = amount
+        read = wide_quantities.read if own_maps else quantities.read
+        for name in _by_spelling(device.capacity) if own_maps else device.capacity:
+            domain, slash, identifier = name.partition("/")
+            if not slash:
+                domain, identifier = driver, name
+            self.capacities.setdefault(domain, {})[identifier] = read(device.capacity[name].value)
         self.fields = {
             "driver": driver,
             "allowMultipleAllocations": bool(device.allow_multiple_allocations),
@@ -158,13 +163,9 @@ class PreparedDevice:
         return DeviceVariable(dict(self.fields), self.capacities, self._maps)
 
 
-def _split(names: Iterable[str], driver: str, *, qualified_wins: bool) -> Iterable[tuple[str, str, str]]:
-    """Each name with its domain and identifier. Of two that mean the same the last one counts."""
-    if qualified_wins:
-        names = sorted(names, key=lambda name: "/" in name)
-    for name in names:
-        domain, slash, identifier = name.partition("/")
-        yield (name, domain, identifier) if slash else (name, driver, name)
+def _by_spelling(names: Iterable[str]) -> list[str]:
+    """Those with a domain last: of two that mean the same the last one counts."""
+    return sorted(names, key=lambda name: "/" in name)
 
 
 def _readable(identifier: str, attribute: DeviceAttribute) -> Any:
@@ -172,7 +173,7 @@ def _readable(identifier: str, attribute: DeviceAttribute) -> Any:
     try:
         value = _single(attribute)
         if value is None:
-            value = next(filter(None, _lists(attribute)), None)
+            value = _list(attribute, may_be_empty=False)
     except semvers.VersionError:
         value = None
     return ErrorValue(f"attribute {identifier}: {_BAD_VALUE}") if value is None else value
@@ -180,7 +181,7 @@ def _readable(identifier: str, attribute: DeviceAttribute) -> Any:
 
 def _value(name: str, attribute: DeviceAttribute, *, lists: bool) -> Any:
     try:
-        value = next((values for values in _lists(attribute) if values is not None), None) if lists else None
+        value = _list(attribute, may_be_empty=True) if lists else None
         if value is None:
             value = _single(attribute)
     except semvers.VersionError as error:
@@ -200,9 +201,12 @@ def _single(attribute: DeviceAttribute) -> Any:
     return semvers.parse(attribute.version_value) if attribute.version_value is not None else None
 
 
-def _lists(attribute: DeviceAttribute) -> Iterable[list[Any] | None]:
-    """The lists that it may be, at most one of which is there. Raises `VersionError`."""
+def _list(attribute: DeviceAttribute, *, may_be_empty: bool) -> list[Any] | None:
+    """The first of the lists that it may be; None if it is none. Raises `VersionError`."""
     for values in (attribute.int_values, attribute.bool_values, attribute.string_values):
-        yield None if values is None else list(values)
+        if values or (may_be_empty and values is not None):
+            return list(values)
     versions = attribute.version_values
-    yield None if versions is None else [semvers.parse(text) for text in versions]
+    if versions or (may_be_empty and versions is not None):
+        return [semvers.parse(text) for text in versions]
+    return None

@@ -84,11 +84,13 @@ def joined_names(named: Mapping[str, T], driver: str) -> dict[str, T]:
     return plain | {name.removeprefix(prefix): value for name, value in named.items() if name.startswith(prefix)}
 
 
-def held_by(allocation: AllocationResult | None, *, is_shareable: bool = True, joins_names: bool = False) -> Holding:
+def held_by(
+    allocation: AllocationResult | None, *, is_shareable: bool = True, joins_names_of_devices: bool = False
+) -> Holding:
     """What an allocation takes. Devices for administrators do not count.
 
-    `is_shareable`: whether several claims may have one device (gate DRAConsumableCapacity). `joins_names`: capacities
-    with and without the driver's domain are the same.
+    `is_shareable`: whether several claims may have one device (gate DRAConsumableCapacity).
+    `joins_names_of_devices`: capacities with and without the driver's domain are the same.
     """
     if allocation is None:
         return NOTHING_HELD
@@ -103,7 +105,7 @@ def held_by(allocation: AllocationResult | None, *, is_shareable: bool = True, j
         shared.append(SharedDeviceID(device, result.share_id))
         if result.consumed_capacity:
             named = result.consumed_capacity
-            if joins_names:
+            if joins_names_of_devices:
                 named = joined_names(named, result.driver)
             amounts = {name: nano_value(amount) for name, amount in named.items()}
             consumed.append((device, amounts))

@@ -210,7 +210,12 @@ class Obstacles:
         if (found.id in self._allocated.devices and not wanted.is_admin) or not has_room_now:
             return "in use", ()
         is_shared = features.consumable_capacity and bool(device.allow_multiple_allocations)
-        if features.keeps_shared_from_exclusive and not is_shared and not wanted.is_admin and self._has_shares(found):
+        if (
+            features.keeps_shared_devices_from_exclusive_use
+            and not is_shared
+            and not wanted.is_admin
+            and self._has_shares(found)
+        ):
             return "in use", ()
         is_counted = is_shared and self._is_partly_used(found)
         if device.consumes_counters and not is_counted and not self._has_counters(found):

@@ -8,15 +8,19 @@ are generators that one loop drives: as many devices as a pod may claim do not f
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
+from typing import Final
 
 from kscheduler.api.devices import DeviceTaint, DeviceToleration
 from kscheduler.devices.ids import AllocatedState, DeviceID
 from kscheduler.devices.limits.capacity import Amount, CapacityError, capacities_of, consumption, has_room, is_allowed
-from kscheduler.devices.limits.constraints import UnsupportedValueError
+from kscheduler.devices.limits.constraints import Constraint, UnsupportedValueError
 from kscheduler.devices.limits.counters import PoolCounters
 from kscheduler.devices.plan import MAX_RESULTS, ClaimPlan, Parts, Request, is_selectable
 from kscheduler.devices.pools import NodeIdentity, Pool, PoolDevice
 from kscheduler.devices.wanted import AllocationError, AllocatorFeatures
+
+# Of which each pool knows whether they can be read.
+_MAX_ATTRIBUTES: Final = 16
 
 
 class SearchEnd(Enum):
@@ -55,8 +59,12 @@ class Fitting:
     Each is looked at once: what later requests had is given back before another device is looked for here.
     """
 
-    def __init__(self, devices: Sequence[PoolDevice], fits: Callable[[PoolDevice], Parts[bool]]) -> None:
+    def __init__(
+        self, devices: Sequence[PoolDevice], fits: Callable[[PoolDevice], Parts[bool]], *, tries_all: bool
+    ) -> None:
         self.devices: list[PoolDevice] = []
+        self.tries_all = tries_all
+        """Whether each is to be tried, even where there are too few anyhow."""
         self._rest = iter(devices)
         self._fits = fits
 
@@ -91,10 +99,9 @@ class Search:
         self._allocated = allocated
         self._counters = counters
         self._new_share_id = new_share_id
-        self._devices = [found for pool in pools if pool.is_usable for found in pool.devices]
+        self._pools = [pool for pool in pools if pool.is_usable]
+        self._devices = [found for pool in self._pools for found in pool.devices]
         self._remembers = _remembers(features, self._devices)
-        self._may_fail = [self._has_unreadable(plan) for plan in plans]
-        """By claim, whether a constraint may be an error: then it is, also where there are too few devices anyhow."""
         self.chosen: list[list[Chosen]] = [[] for _ in plans]
         """By claim."""
         self._taken: dict[DeviceID, set[int]] = {}
@@ -149,7 +156,8 @@ class Search:
         if request.devices is not None:
             outcome = yield self._all_from(claim, place, request, request.devices, 0)
         else:
-            fitting = Fitting(self._devices, lambda found: self._fits(claim, request, found))
+            tries_all = self._remembers or (yield from self._may_fail(claim, request))
+            fitting = Fitting(self._devices, lambda found: self._fits(claim, request, found), tries_all=tries_all)
             outcome = yield self._some_from(claim, place, request, 0, fitting, 0)
         return outcome
 
@@ -183,8 +191,7 @@ class Search:
             return SearchEnd.TOO_MANY
         # With too few devices for those that are still needed, no way to combine them has to be tried. Then all have
         # been asked about, in order, as a search that finds nothing does; so errors are the same.
-        tries_all = self._remembers or self._may_fail[claim]
-        if not tries_all and not (yield from fitting.has(start + needed)):
+        if not fitting.tries_all and not (yield from fitting.has(start + needed)):
             return SearchEnd.NONE
         at = start
         while (yield from fitting.has(at + 1)):
@@ -201,12 +208,17 @@ class Search:
                 return outcome
         return SearchEnd.NONE
 
-    def _has_unreadable(self, plan: ClaimPlan) -> bool:
-        return any(
-            not constraint.is_readable(found.device, found.id)
-            for constraint in plan.constraints
-            for found in self._devices
-        )
+    def _may_fail(self, claim: int, request: Request) -> Parts[bool]:
+        """Whether a constraint on the request may be an error: then it is, also where there are too few devices."""
+        if not self._features.refuses_unreadable_attributes or request.count < 2:
+            return False
+        for constraint in self._plans[claim].constraints:
+            if not constraint.applies(request.wanted):
+                continue
+            for pool in self._pools:
+                if (yield from _has_unreadable(pool, constraint)):
+                    return True
+        return False
 
     # --- one device ---------------------------------------------------------------------------------------------------
 
@@ -300,7 +312,7 @@ class Search:
 
     def _has_shares(self, device: DeviceID) -> bool:
         """Whether claims have shares of a device, which then is given to nobody as a whole."""
-        if not self._features.keeps_shared_from_exclusive:
+        if not self._features.keeps_shared_devices_from_exclusive_use:
             return False
         return device in self._shares or device in self._allocated.consumed or device in self._allocated.shared
 
@@ -334,6 +346,22 @@ class Search:
 
     def _where(self, claim: int, request: Request) -> str:
         return f"claim {self._plans[claim].claim.key}, request {request.wanted.name}"
+
+
+def _has_unreadable(pool: Pool, constraint: Constraint) -> Parts[bool]:
+    """Whether a device of the pool has a value that the constraint cannot read; worked out once for each attribute."""
+    known = pool.has_unreadable.get(constraint.attribute)
+    if known is None:
+        known = False
+        for found in pool.devices:
+            yield
+            if not constraint.is_readable(found.device, found.id):
+                known = True
+                break
+        if len(pool.has_unreadable) >= _MAX_ATTRIBUTES:
+            pool.has_unreadable.clear()
+        pool.has_unreadable[constraint.attribute] = known
+    return known
 
 
 def _remembers(features: AllocatorFeatures, devices: Sequence[PoolDevice]) -> bool:

@@ -125,17 +125,17 @@ class AllocatorFeatures:
     """A configuration of the claim is listed once for each request that it names."""
     ignores_compatibility_groups: bool = True
     """Slices whose devices have compatibility groups are left out, because that gate is off."""
-    joins_names: bool = False
+    joins_names_of_devices: bool = False
     """Names with and without the driver's domain are the same; of two that a device has the one with it counts."""
     refuses_unreadable_attributes: bool = False
     """A constraint on an attribute without a value that can be read is an error; else the device does not meet it."""
     compares_versions: bool = False
     """Versions are compared as such, without their builds; else as texts."""
-    keeps_shared_from_exclusive: bool = False
+    keeps_shared_devices_from_exclusive_use: bool = False
     """A device of which claims have shares is not given away as a whole."""
     bad_pools_reject_one_node: bool = False
     """`All` with a pool that is not whole fails on the node; else for the pod."""
-    refuses_negative_requests: bool = False
+    refuses_negative_amounts: bool = False
     """A negative request is an error, also where a policy would round it up."""
 
     @staticmethod
@@ -164,10 +164,10 @@ class AllocatorFeatures:
             shortens_config=as_1_37,
             repeats_config=not as_1_37,
             ignores_compatibility_groups=as_1_37 and not has_groups,
-            joins_names=behaviours.joins_names_of_devices,
+            joins_names_of_devices=behaviours.joins_names_of_devices,
             refuses_unreadable_attributes=behaviours.refuses_unreadable_attributes,
             compares_versions=behaviours.compares_versions,
-            keeps_shared_from_exclusive=behaviours.keeps_shared_devices_from_exclusive_use,
+            keeps_shared_devices_from_exclusive_use=behaviours.keeps_shared_devices_from_exclusive_use,
             bad_pools_reject_one_node=behaviours.bad_pools_reject_one_node,
-            refuses_negative_requests=behaviours.refuses_negative_amounts,
+            refuses_negative_amounts=behaviours.refuses_negative_amounts,
         )

@@ -95,16 +95,16 @@ def allocator_of(one: Json) -> Allocator:
     return Allocator(
         features,
         claims,
-        state_of(one["taken"], joins_names=features.joins_names),
+        state_of(one["taken"], joins_names_of_devices=features.joins_names_of_devices),
         classes.get,
         index,
         Selections(KnownPredicates(), features),
     )
 
 
-def state_of(taken: list[Json], *, joins_names: bool) -> AllocatedState:
+def state_of(taken: list[Json], *, joins_names_of_devices: bool) -> AllocatedState:
     held = AllocatedDevices()
-    held.joins_names = joins_names
+    held.joins_names_of_devices = joins_names_of_devices
     for each in taken:
         result = convert(each, DeviceRequestAllocationResult)
         held.add(AllocationResult(DeviceAllocationResult((result,))))

@@ -1,8 +1,33 @@
 """Where the allocator of Kubernetes 1.38 decides otherwise than that of 1.37, number by number."""
 
+from typing import Any
+
 import pytest
 
-from tests.devices.building import DRIVER, OTHER, Json, answer, chosen, claim, color, device, piece, wants, wants_all
+from kscheduler.api.codec import convert
+from kscheduler.api.devices import DeviceClass, ResourceClaim, ResourceSlice
+from kscheduler.api.releases import BEHAVIOURS
+from kscheduler.devices.allocator import Allocator
+from kscheduler.devices.ids import AllocatedState
+from kscheduler.devices.limits import constraints
+from kscheduler.devices.selection import Selections
+from kscheduler.devices.slices import SliceIndex
+from kscheduler.devices.wanted import AllocationError, AllocatorFeatures
+from tests.devices.building import (
+    DRIVER,
+    GATES,
+    OTHER,
+    Json,
+    answer,
+    chosen,
+    claim,
+    color,
+    device,
+    piece,
+    wants,
+    wants_all,
+)
+from tests.devices.predicates import KnownPredicates
 from tests.devices.problems import Explanation
 
 WHERE = "claim ns/c, request r"
@@ -86,6 +111,71 @@ def test_a_device_that_no_constraint_is_about_may_have_any_value() -> None:
     slices = (piece("s", color("d0", {"version": "1.2"}), color("d1", "red")),)
     for got in both(claims, *slices):
         assert chosen(got) == [["r=d0", "other=d1"]]
+
+
+def allocator_of(index: SliceIndex, features: AllocatorFeatures, one: Json) -> Allocator:
+    kind = convert({"metadata": {"name": "class"}, "spec": {}}, DeviceClass)
+    claims, selections = [convert(one, ResourceClaim)], Selections(KnownPredicates(), features)
+    return Allocator(features, claims, AllocatedState(frozenset()), lambda _: kind, index, selections)
+
+
+@pytest.mark.parametrize(
+    ("version", "count", "requests", "read"),
+    [
+        ("1.36", 2, [], 4),
+        ("1.37", 2, [], 4),
+        ("1.38", 2, [], 4 + 10),
+        ("1.38", 2, ["other"], 0),
+        ("1.38", 1, [], 2),
+    ],
+)
+def test_values_of_all_devices_are_read_once_and_only_where_they_matter(
+    monkeypatch: pytest.MonkeyPatch, version: str, count: int, requests: list[str], read: int
+) -> None:
+    calls = []
+
+    def counting(*arguments: Any) -> constraints.Values | None:
+        calls.append(arguments)
+        return values_of(*arguments)
+
+    values_of = constraints.values_of
+    monkeypatch.setattr(constraints, "values_of", counting)
+    features = AllocatorFeatures.of(GATES, BEHAVIOURS[version])
+    devices = [color(f"d{number}", {"version": "1.0.0"}) for number in range(10)]
+    index = SliceIndex([convert(piece("s", *devices, allNodes=True), ResourceSlice)], features)
+    constraint = {"matchAttribute": f"{DRIVER}/color", "requests": requests}
+    for node in ("n0", "n1"):
+        assert allocator_of(index, features, claim(wants("r", count), constraints=[constraint])).allocate(node, {})
+    assert len(calls) == read
+
+
+def test_values_are_read_again_once_the_slice_is_another() -> None:
+    features = AllocatorFeatures.of(GATES, BEHAVIOURS["1.38"])
+    one, index = claim(wants("r", 3), constraints=[{"matchAttribute": f"{DRIVER}/color"}]), None
+    for value, fails in (("1.0.0", False), ("1", True), ("1.0.0", False)):
+        slices = [convert(piece("s", color("d0", {"version": value}), color("d1")), ResourceSlice)]
+        index = SliceIndex(slices, features, index)
+        allocator = allocator_of(index, features, one)
+        if fails:
+            with pytest.raises(AllocationError, match="unsupported attribute value"):
+                allocator.allocate("n", {})
+        else:
+            assert allocator.allocate("n", {}) is None
+
+
+def test_values_are_read_in_parts_and_known_of_few_attributes() -> None:
+    features = AllocatorFeatures.of(GATES, BEHAVIOURS["1.38"])
+    index = SliceIndex([convert(piece("s", *(color(f"d{number}") for number in range(100))), ResourceSlice)], features)
+
+    def parts(attribute: str) -> int:
+        one = claim(wants("r", 2), constraints=[{"matchAttribute": f"{DRIVER}/{attribute}"}])
+        return sum(1 for _ in allocator_of(index, features, one).allocate_in_parts("n", {}))
+
+    assert parts("color") == parts("color") + 100
+    for number in range(40):
+        parts(f"other-{number}")
+    [pool] = index.pools("n", {})
+    assert 0 < len(pool.has_unreadable) <= 16
 
 
 # DR3: versions.

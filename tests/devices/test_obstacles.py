@@ -27,7 +27,11 @@ def reported(one: Json) -> list[ClaimObstacles | None]:
     index = SliceIndex([convert(each, ResourceSlice) for each in one["slices"]], features)
     selections = Selections(KnownPredicates(), features)
     obstacles = Obstacles(
-        features, state_of(one["taken"], joins_names=features.joins_names), classes.get, index, selections
+        features,
+        state_of(one["taken"], joins_names_of_devices=features.joins_names_of_devices),
+        classes.get,
+        index,
+        selections,
     )
     claim = convert(one["claims"][0], ResourceClaim)
     found: list[ClaimObstacles | None] = []

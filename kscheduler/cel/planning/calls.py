@@ -45,36 +45,24 @@ def nullary(call: Implementation, cost: Cost) -> Run:
     return run
 
 
-def unary(arg: Run, call: Implementation, cost: Cost, *, strict: bool, counts_errors: bool) -> Run:
-    """A call with one argument; one that is not strict takes errors too, of which any other costs nothing unless
-    `counts_errors`.
-    """
+def unary(arg: Run, call: Implementation, cost: Cost, *, strict: bool) -> Run:
+    """A call with one argument; one that is not strict takes errors too."""
 
     def run(frame: Frame) -> Any:
         value = arg(frame)
-        failed = strict and type(value) is ErrorValue
-        if failed and not counts_errors:
-            return value
         _pay((value,))
-        result = value if failed else call(value)
+        result = value if strict and type(value) is ErrorValue else call(value)
         frame.charge(cost if isinstance(cost, int) else cost([value], result))
         return result
 
     return run
 
 
-def binary(left: Run, right: Run, call: Implementation, cost: Cost, *, stops: bool) -> Run:
-    """A call with two arguments, which are both evaluated even if the first is an error, unless it `stops` there (and
-    costs nothing).
-    """
+def binary(left: Run, right: Run, call: Implementation, cost: Cost) -> Run:
+    """A call with two arguments, which are both evaluated even if the first is an error."""
 
     def run(frame: Frame) -> Any:
-        one = left(frame)
-        if stops and type(one) is ErrorValue:
-            return one
-        other = right(frame)
-        if stops and type(other) is ErrorValue:
-            return other
+        one, other = left(frame), right(frame)
         _pay((one, other))
         if type(one) is ErrorValue:
             result: Any = one
@@ -90,6 +78,8 @@ def binary(left: Run, right: Run, call: Implementation, cost: Cost, *, stops: bo
 
 def stopping(args: list[Run], call: Implementation, cost: Cost, *, last_counts: bool) -> Run:
     """A call that stops at its first argument that is an error, at no cost unless `last_counts` and that is it."""
+    if len(args) == 2 and not last_counts:
+        return _stopping_at_two(args[0], args[1], call, cost)
     last = len(args) - 1 if last_counts else -1
 
     def run(frame: Frame) -> Any:
@@ -109,8 +99,27 @@ def stopping(args: list[Run], call: Implementation, cost: Cost, *, last_counts: 
     return run
 
 
+def _stopping_at_two(left: Run, right: Run, call: Implementation, cost: Cost) -> Run:
+    """The same of two arguments, without a loop."""
+
+    def run(frame: Frame) -> Any:
+        one = left(frame)
+        if type(one) is ErrorValue:
+            return one
+        other = right(frame)
+        if type(other) is ErrorValue:
+            return other
+        _pay((one, other))
+        result = call(one, other)
+        frame.charge(cost if isinstance(cost, int) else cost([one, other], result))
+        return result
+
+    return run
+
+
 def equals(left: Run, right: Run, *, negated: bool, stops: bool) -> Run:
     """`==` and `!=`, which count an error as a value of size 1; if it `stops` there, what is not evaluated as well."""
+    cost = inequality if negated else equality
 
     def run(frame: Frame) -> Any:
         one = left(frame)
@@ -124,8 +133,7 @@ def equals(left: Run, right: Run, *, negated: bool, stops: bool) -> Run:
             result = equal(one, other) is not True
         else:
             result = equal(one, other)
-        args = [one, other]
-        frame.charge(inequality(args, result) if negated else equality(args, result))
+        frame.charge(cost([one, other], result))
         return result
 
     return run

@@ -210,12 +210,14 @@ class ExpressionPlanner:
         stops = self._rules.stops_at_errors
         if not runs:
             return calls.nullary(binding.call, cost)
-        if binding.stops or len(runs) > 2:
+        if len(runs) == 1 and not binding.stops:
+            strict = node.function != "@not_strictly_false"
+            # Of a negation even an error counts.
+            if not stops or not strict or node.function == "!_":
+                return calls.unary(runs[0], binding.call, cost, strict=strict)
+        if stops or binding.stops or len(runs) > 2:
             return calls.stopping(runs, binding.call, cost, last_counts=not stops)
-        if len(runs) == 1:
-            strict, counts_errors = node.function != "@not_strictly_false", not stops or node.function == "!_"
-            return calls.unary(runs[0], binding.call, cost, strict=strict, counts_errors=counts_errors)
-        return calls.binary(runs[0], runs[1], binding.call, cost, stops=stops)
+        return calls.binary(runs[0], runs[1], binding.call, cost)
 
     def _list(self, node: ListNode) -> Part:
         parts = [self._plan(element) for element in node.elements]

@@ -62,7 +62,7 @@ def consumption(
         try:
             taken[name] = _taken(asked.get(name), capacity, features)
         except CapacityError as problem:
-            shown = f"{driver}/{name}" if features.joins_names and "/" not in name else name
+            shown = f"{driver}/{name}" if features.joins_names_of_devices and "/" not in name else name
             message = f'capacity "{shown}": {problem}'
             raise CapacityError(message) from None
     return taken
@@ -75,7 +75,7 @@ def capacities_of(device: Device, driver: str, features: AllocatorFeatures) -> M
 
 def _own_names(named: Mapping[str, T], driver: str, features: AllocatorFeatures) -> Mapping[str, T]:
     prefix = f"{driver}/"
-    if not features.joins_names or not any(name.startswith(prefix) for name in named):
+    if not features.joins_names_of_devices or not any(name.startswith(prefix) for name in named):
         return named
     return joined_names(named, driver)
 
@@ -83,7 +83,7 @@ def _own_names(named: Mapping[str, T], driver: str, features: AllocatorFeatures)
 def published_name(name: str, device: Device, driver: str, features: AllocatorFeatures) -> str:
     """The capacity as its driver spells it."""
     full = f"{driver}/{name}"
-    return full if features.joins_names and full in device.capacity else name
+    return full if features.joins_names_of_devices and full in device.capacity else name
 
 
 def _named_twice(requests: Mapping[str, Quantity], driver: str) -> str:
@@ -124,7 +124,7 @@ def _rounded(requested: Quantity | None, capacity: DeviceCapacity, features: All
         has_default = policy is not None and policy.default is not None
         return amount_of(policy.default if has_default else capacity.value)  # type: ignore[union-attr]
     amount = amount_of(requested)
-    if amount.nano < 0 and features.refuses_negative_requests:
+    if amount.nano < 0 and features.refuses_negative_amounts:
         message = f"capacity value is negative: request {wide_quantities.read(requested).text()}"
         raise CapacityError(message)
     if policy is None:

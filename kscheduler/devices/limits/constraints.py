@@ -26,6 +26,12 @@ class UnsupportedValueError(ValueError):
 class Constraint(Protocol):
     """A condition on the devices that are chosen so far. Once broken it stays broken, whatever is added."""
 
+    attribute: str
+
+    def applies(self, wanted: Wanted) -> bool:
+        """Whether it is about the devices of this request."""
+        ...
+
     def add(self, wanted: Wanted, device: Device, identity: DeviceID) -> bool:
         """Take in a device, if the condition still holds with it; whether it does. Raises `UnsupportedValueError`."""
         ...
@@ -35,7 +41,7 @@ class Constraint(Protocol):
         ...
 
     def is_readable(self, device: Device, identity: DeviceID) -> bool:
-        """Whether `add` would raise no `UnsupportedValueError`."""
+        """Whether the attribute is missing or has a value that can be compared."""
         ...
 
 
@@ -55,24 +61,24 @@ class _OnAttribute:
     def __init__(self, requests: frozenset[str], attribute: str, features: AllocatorFeatures) -> None:
         self._requests = requests
         """By name, or by name of request and subrequest; none means all."""
-        self._attribute = attribute
+        self.attribute = attribute
         self._features = features
 
-    def _applies(self, wanted: Wanted) -> bool:
+    def applies(self, wanted: Wanted) -> bool:
+        """Whether it is about the devices of this request."""
         return not self._requests or wanted.base in self._requests or wanted.full_name in self._requests
 
     def _values_of(self, device: Device, identity: DeviceID) -> Values | None:
         """`None` if the device lacks the attribute. Raises `UnsupportedValueError`."""
-        if not self.is_readable(device, identity):
-            message = f"device {identity}: unsupported attribute value for {self._attribute}"
+        values = values_of(device, identity.driver, self.attribute, self._features)
+        if self._features.refuses_unreadable_attributes and values == _UNKNOWN:
+            message = f"device {identity}: unsupported attribute value for {self.attribute}"
             raise UnsupportedValueError(message)
-        return values_of(device, identity.driver, self._attribute, self._features)
+        return values
 
     def is_readable(self, device: Device, identity: DeviceID) -> bool:
-        """Whether the attribute is missing or has a value that can be compared, where anything else is an error."""
-        if not self._features.refuses_unreadable_attributes:
-            return True
-        return values_of(device, identity.driver, self._attribute, self._features) != _UNKNOWN
+        """Whether the attribute is missing or has a value that can be compared."""
+        return values_of(device, identity.driver, self.attribute, self._features) != _UNKNOWN
 
 
 class MatchAttribute(_OnAttribute):
@@ -85,7 +91,7 @@ class MatchAttribute(_OnAttribute):
 
     def add(self, wanted: Wanted, device: Device, identity: DeviceID) -> bool:
         """Whether the device shares a value with those before."""
-        if not self._applies(wanted):
+        if not self.applies(wanted):
             return True
         values = self._values_of(device, identity)
         if values is None:
@@ -104,7 +110,7 @@ class MatchAttribute(_OnAttribute):
 
     def remove(self, wanted: Wanted) -> None:
         """One device less."""
-        if not self._applies(wanted):
+        if not self.applies(wanted):
             return
         narrowed = self._common.pop()
         if self._common and not self._features.restores_common_values:
@@ -120,7 +126,7 @@ class DistinctAttribute(_OnAttribute):
 
     def add(self, wanted: Wanted, device: Device, identity: DeviceID) -> bool:
         """Whether no other device shares a value."""
-        if not self._applies(wanted):
+        if not self.applies(wanted):
             return True
         values = self._values_of(device, identity)
         if values is None:
@@ -134,7 +140,7 @@ class DistinctAttribute(_OnAttribute):
 
     def remove(self, wanted: Wanted) -> None:
         """Forget the last values."""
-        if self._applies(wanted):
+        if self.applies(wanted):
             self._taken.pop()
 
 
@@ -148,7 +154,7 @@ class LastDistinctAttribute(_OnAttribute):
 
     def add(self, wanted: Wanted, device: Device, identity: DeviceID) -> bool:
         """Whether the device shares no value with the last one of each request."""
-        if not self._applies(wanted):
+        if not self.applies(wanted):
             return True
         values = self._values_of(device, identity)
         if values is None:
@@ -164,7 +170,7 @@ class LastDistinctAttribute(_OnAttribute):
 
     def remove(self, wanted: Wanted) -> None:
         """Forget the values of the request."""
-        if self._applies(wanted):
+        if self.applies(wanted):
             self._last.pop(wanted.base, None)
             self._count -= 1
 

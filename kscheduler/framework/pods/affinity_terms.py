@@ -104,6 +104,8 @@ class AffinityTerms:
     """Both preferred lists in one, with negative weights for anti-affinity: the terms that apply to newcomers."""
     all_required_affinity: PodMatch | None = None
     """The pods that satisfy all required affinity terms: no others count for any of the terms."""
+    select_namespaces: bool = False
+    """Whether a required term selects namespaces by their labels."""
     are_too_many: bool = False
     """They have so many entries (`pod_weight`) that, once the pod is on a node, what they prefer of others is not
     counted: it earns nodes no points in the decisions about other pods."""
@@ -141,6 +143,7 @@ def _terms(affinity: Affinity, namespace: str) -> AffinityTerms:
     repelling = _required(far, namespace)
     return AffinityTerms(
         are_too_many=sum(map(_entries, (*required, *repelling, *liked, *disliked))) > COSTLY,
+        select_namespaces=any(term.match.namespace_selector is not None for term in (*required, *repelling)),
         required_affinity=required,
         required_anti_affinity=repelling,
         preferred_affinity=liked,

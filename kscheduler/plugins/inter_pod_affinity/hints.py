@@ -27,22 +27,31 @@ def after_pod_change(
         return QueueingHint.SKIP  # it is nowhere, so it is neither near nor in the way
     before = old if isinstance(old, Pod) else None
     after = new if isinstance(new, Pod) else None
-    helps = _came_near(counters, pod, before, after) or _went_away(counters, pod, before, after)
-    return QueueingHint.QUEUE if helps or _is_unsure(counters, pod, before, after) else QueueingHint.SKIP
+    if _came_near(counters, pod, before, after) or _went_away(counters, pod, before, after):
+        return QueueingHint.QUEUE
+    if pod.affinity_terms.select_namespaces and _is_unsure(counters, pod, before, after):
+        return QueueingHint.QUEUE
+    if before is not None and after is None and _may_have_repelled(counters, pod, before):
+        return QueueingHint.QUEUE
+    return QueueingHint.SKIP
 
 
 def _is_unsure(counters: TopologyCounters, pod: PodInfo, before: Pod | None, after: Pod | None) -> bool:
-    """Whether a term asks for the labels of a namespace that is unknown: kube-scheduler queues from 1.38 on."""
-    changed = after or before
-    if changed is not None and counters.namespace_labels(changed.metadata.namespace) is None:
-        terms = pod.affinity_terms
-        avoided = () if before is None else terms.required_anti_affinity
-        wanted = () if after is None else terms.required_affinity
-        if any(_asks(term.match, version) for term in (*avoided, *wanted) for version in (before, after) if version):
-            return True
-    if before is None or after is not None or counters.namespace_labels(pod.namespace) is not None:
+    """Whether a term asks for the labels of the changed pod's namespace, and that is unknown: 1.38 queues then."""
+    changed, terms = after or before, pod.affinity_terms
+    if changed is None or counters.namespace_labels(changed.metadata.namespace) is not None:
         return False
-    return any(_asks(term.match, pod.pod) for term in affinity_terms(before).required_anti_affinity)
+    avoided = () if before is None else terms.required_anti_affinity
+    wanted = () if after is None else terms.required_affinity
+    return any(_asks(term.match, version) for term in (*avoided, *wanted) for version in (before, after) if version)
+
+
+def _may_have_repelled(counters: TopologyCounters, pod: PodInfo, gone: Pod) -> bool:
+    """The same of the terms of a pod that is gone and the pod's namespace."""
+    terms = affinity_terms(gone)
+    if not terms.select_namespaces or counters.namespace_labels(pod.namespace) is not None:
+        return False
+    return any(_asks(term.match, pod.pod) for term in terms.required_anti_affinity)
 
 
 def _asks(match: PodMatch, pod: Pod) -> bool:
@@ -106,7 +115,5 @@ def after_node_change(
 def after_namespace_change(pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
     """Whether it is the pod's namespace, which other pods' terms may select, or the pod itself selects namespaces."""
     names = {version.metadata.name for version in (old, new) if version is not None}
-    terms = pod.affinity_terms
-    required = (*terms.required_affinity, *terms.required_anti_affinity)
-    selects_namespaces = any(term.match.namespace_selector is not None for term in required)
-    return QueueingHint.QUEUE if selects_namespaces or pod.namespace in names else QueueingHint.SKIP
+    helps = pod.affinity_terms.select_namespaces or pod.namespace in names
+    return QueueingHint.QUEUE if helps else QueueingHint.SKIP

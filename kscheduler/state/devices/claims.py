@@ -33,7 +33,7 @@ class AllocatedDevices:
     """Devices, shares and amounts."""
 
     def __init__(self) -> None:
-        self.joins_names = False
+        self.joins_names_of_devices = False
         """Whether capacities with and without the driver's domain are the same; changed only while nothing is held."""
         self._devices: Counter[DeviceID] = Counter()
         self._shares: dict[DeviceID, Counter[str]] = {}
@@ -53,7 +53,7 @@ class AllocatedDevices:
         return self._state
 
     def _count(self, allocation: AllocationResult, sign: int) -> None:
-        held = held_by(allocation, joins_names=self.joins_names)
+        held = held_by(allocation, joins_names_of_devices=self.joins_names_of_devices)
         for device in held.devices:
             self._devices[device] += sign
             if not self._devices[device]:
@@ -114,11 +114,11 @@ class ClaimTracker:
 
     def join_names(self, *, joins: bool) -> None:
         """Whether capacities with and without the driver's domain are the same from now on. By default they are not."""
-        if joins == self._allocated.joins_names:
+        if joins == self._allocated.joins_names_of_devices:
             return
         for each in self._counted.values():
             self._allocated.remove(each)
-        self._allocated.joins_names = joins
+        self._allocated.joins_names_of_devices = joins
         for each in self._counted.values():
             self._allocated.add(each)
         if self._counted:

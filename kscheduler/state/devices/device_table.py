@@ -175,17 +175,19 @@ class ExtendedResourceClasses:
         self.revision += 1
 
     def let_promote(self, classes: Iterable[DeviceClass], *, promotes: bool) -> None:
-        """Whether a name that is given up goes to the best of the other classes, of which `classes` are all."""
+        """Whether a name that is given up goes to the best of the other classes.
+
+        `classes`: all, in the order in which they appeared; what they stand for is worked out again.
+        """
         if promotes == self._promotes:
             return
         self._promotes = promotes
+        before, revision = self.names(), self.revision
         self._named.clear()
-        if promotes:
-            before, revision = self.names(), self.revision
-            self._winners.clear()
-            for each in classes:
-                self.put(None, each)
-            self.revision = revision + (self.names() != before)
+        self._winners.clear()
+        for each in classes:
+            self.put(None, each)
+        self.revision = revision + (self.names() != before)
 
     def put(self, before: DeviceClass | None, now: DeviceClass) -> None:
         """A class has appeared, or changed."""

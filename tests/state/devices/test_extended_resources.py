@@ -1,6 +1,9 @@
 """Which class stands for an extended resource: newest first, then by name, and what becomes of a name without owner."""
 
+import pytest
+
 from kscheduler.api.codec import convert
+from kscheduler.api.device_selectors import Release
 from kscheduler.api.devices import DeviceClass
 from kscheduler.api.releases import BEHAVIOURS
 from kscheduler.state.cache import Cache
@@ -127,3 +130,22 @@ def test_a_table_follows_the_version() -> None:
     cache.follow(BEHAVIOURS["1.37"])
     table.remove_class("b")
     assert table.classes_of_resources() == {f"{IMPLICIT}a": "a"}
+
+
+@pytest.mark.parametrize("versions", [("1.38", "1.37"), ("1.37", "1.38")])
+def test_a_table_that_goes_back_is_as_one_that_has_always_followed_the_version(versions: tuple[Release, ...]) -> None:
+    away, home = versions
+    known = (made("new", created=NEW), made("old"), made("other", "example.com/other"))
+    fresh, moved = Cache(BEHAVIOURS[home]), Cache(BEHAVIOURS[home])
+    for cache in (fresh, moved):
+        for each in known:
+            cache.devices.put_class(each)
+    changes = moved.devices.class_changes
+    moved.follow(BEHAVIOURS[away])
+    assert moved.devices.classes_of_resources() != fresh.devices.classes_of_resources()
+    moved.follow(BEHAVIOURS[home])
+    assert moved.devices.classes_of_resources() == fresh.devices.classes_of_resources()
+    assert moved.devices.class_changes == changes + 2, "what was searched before is out of date"
+    for cache in (fresh, moved):
+        cache.devices.remove_class("new")
+    assert moved.devices.classes_of_resources() == fresh.devices.classes_of_resources()
