@@ -315,13 +315,21 @@ class Assembly:
         return not (pod.spec.node_name or pod.is_terminal or self.cache.is_assumed(uid) or self.queue.is_in_flight(uid))
 
     def _call_back(self) -> int:
-        """Fail pods that wait for a Permit plugin that is no longer called: nothing would ever let them go on."""
+        """Fail pods that wait for a plugin that is not called any more: nothing would ever let them go on.
+
+        A plugin that is called, but no longer at Permit, holds nobody back by the rules in force: it lets them go on.
+        """
         called_back = 0
         for held in self.waiting.all():
             profile = self.profiles.get(held.pod.pod.spec.scheduler_name)
-            has = frozenset(plugin.name for plugin in profile.permit) if profile is not None else frozenset[str]()
-            if gone := sorted(held.pending_plugins - has):
+            instances, permit = ((), ()) if profile is None else (profile.instances, profile.permit)
+            awaited = held.pending_plugins - {plugin.name for plugin in permit}
+            gone = sorted(awaited - {plugin.name for plugin in instances})
+            if gone:
                 called_back += held.preempt(gone[0], f"{gone[0]} is no longer called: {WHY_GONE}")
+                continue
+            for name in sorted(awaited):
+                held.allow(name)
         return called_back
 
     def _let_go(self, pod: Pod) -> None:
