@@ -41,7 +41,7 @@ class World(SchedulerInMemory):
 
     def apply(self, *profiles: Any, **fields: Any) -> ApplyResult:
         compiled = self.assembly.draft(loaded(*profiles, **fields))
-        return self.assembly.apply(compiled, self.pods())
+        return self.assembly.apply(compiled, self.listed)
 
 
 async def test_a_pod_that_a_filter_rejected_is_tried_again_when_the_filter_is_gone() -> None:
@@ -161,9 +161,9 @@ async def test_members_that_a_gang_holds_at_permit_go_on_where_the_new_version_h
     assert attempt.held is None
     held = PodAtPermit(attempt.queued.pod, "node-0", {"GangScheduling": 300.0}, {"GangScheduling": 300.0})
     world.assembly.waiting.hold(held)
-    world.assembly.apply(world.assembly.draft(grouped("1.37")), world.pods())
+    world.assembly.apply(world.assembly.draft(grouped("1.37")), world.listed)
     assert held.verdict is None
-    assert world.assembly.apply(world.assembly.draft(grouped("1.38")), world.pods()).called_back == 0
+    assert world.assembly.apply(world.assembly.draft(grouped("1.38")), world.listed).called_back == 0
     assert held.verdict == SUCCESS
 
 
@@ -231,7 +231,7 @@ async def test_another_version_is_followed_by_plugins_cache_and_metrics_from_one
     assert used["cpu"] == 1800
     for version, cpu, prefix in (("1.37", 1000, "Unscheduled"), ("1.36", 1800, "Unschedulable")):
         assembly = world.assembly
-        assembly.apply(assembly.draft(of_version(version)), world.pods())
+        assembly.apply(assembly.draft(of_version(version)), world.listed)
         assert assembly.cache.nodes.info(0).requested["cpu"] == cpu
         assert assembly.profiles["red"].behaviours.version == version
         world.add_pod(f"pod-{version.replace('.', '-')}")
