@@ -199,7 +199,7 @@ class Cluster(InMemoryCluster):
         """As `app.parts` does it."""
         compiled = self.assembly.draft_quarantines()
         if compiled is not None:
-            self.assembly.apply(compiled, self.pods())
+            self.assembly.apply(compiled, self.listed)
             self.workers.wake()
 
     async def _take(self, _request: APIRequest, pod: Pod) -> None:

@@ -263,13 +263,16 @@ class Assembly:
         """An object of a kind that plugins alone watch has changed; they have heard of it."""
         self.queue.move_all(event, old, new, self.clock.time())
 
-    def apply(self, compiled: CompiledConfiguration, pods: Iterable[Pod]) -> ApplyResult:
-        """Decide by another compiled configuration from now on. `pods`: all that the watch has shown; none is lost.
+    def apply(self, compiled: CompiledConfiguration, listed: Callable[[Kind], Iterable[Any]]) -> ApplyResult:
+        """Decide by another compiled configuration from now on.
+
+        `listed`: all objects of a kind that the watch has shown; of the pods among them none is lost.
 
         Never awaits, so it lies between two decisions. Linear in the number of waiting pods, and of all pods if a
         profile comes or goes.
         """
         before, plugins = frozenset(self.profiles), _instances(self.profiles.values())
+        version = self.config.gates.version
         self.observers.tell(STEP_BEGAN)
         self.profiles.clear()
         self.profiles.update(compiled.profiles)
@@ -278,6 +281,8 @@ class Assembly:
         self.config, self.registry, self.classes = compiled.config, compiled.registry, compiled.classes
         self._follow(compiled.config.gates)
         self.cache.pod_groups.follow(group_apis(compiled.config))
+        if compiled.config.gates.version != version:
+            self._define_again(listed)
         self.scheduler.apply(compiled.evaluators)
         placed = self.queue.apply(compiled.policy, self._is_served, self.clock.time())
         called_back = self._call_back()
@@ -287,7 +292,7 @@ class Assembly:
         added, removed = self.profiles.keys() - before, before - self.profiles.keys()
         self.ports.observations.forget_profiles(removed)
         let_go = taken_up = 0
-        for pod in pods if added or removed else ():
+        for pod in listed(PODS) if added or removed else ():
             name = pod.spec.scheduler_name
             if name in removed and self._is_waiting(pod):
                 self._let_go(pod)
@@ -303,6 +308,13 @@ class Assembly:
         follows_groups = bool(self.cache.pod_groups.apis)
         self.ports.observations.follow(gates.behaviours, follows_groups=follows_groups)
 
+    def _define_again(self, listed: Callable[[Kind], Iterable[Any]]) -> None:
+        """Another version reads other things in the groups that are here."""
+        table = self.cache.pod_groups
+        for api in table.apis:
+            for group in listed(api.kind):
+                table.put(api.definition_of(group))
+
     def _is_served(self, pod: Pod) -> bool:
         return pod.spec.scheduler_name in self.profiles
 
@@ -315,13 +327,21 @@ class Assembly:
         return not (pod.spec.node_name or pod.is_terminal or self.cache.is_assumed(uid) or self.queue.is_in_flight(uid))
 
     def _call_back(self) -> int:
-        """Fail pods that wait for a Permit plugin that is no longer called: nothing would ever let them go on."""
+        """Fail pods that wait for a plugin that is not called any more: nothing would ever let them go on.
+
+        A plugin that is called, but no longer at Permit, holds nobody back by the rules in force: it lets them go on.
+        """
         called_back = 0
         for held in self.waiting.all():
             profile = self.profiles.get(held.pod.pod.spec.scheduler_name)
-            has = frozenset(plugin.name for plugin in profile.permit) if profile is not None else frozenset[str]()
-            if gone := sorted(held.pending_plugins - has):
+            instances, permit = ((), ()) if profile is None else (profile.instances, profile.permit)
+            awaited = held.pending_plugins - {plugin.name for plugin in permit}
+            gone = sorted(awaited - {plugin.name for plugin in instances})
+            if gone:
                 called_back += held.preempt(gone[0], f"{gone[0]} is no longer called: {WHY_GONE}")
+                continue
+            for name in sorted(awaited):
+                held.allow(name)
         return called_back
 
     def _let_go(self, pod: Pod) -> None:

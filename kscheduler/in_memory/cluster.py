@@ -17,7 +17,7 @@ requests about pods only; claims to devices (`in_memory.claims`), volumes and po
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 from enum import Enum
 from typing import Any, TypeVar
@@ -78,6 +78,10 @@ class InMemoryCluster:
         if found is None:
             found = self.stores[kind] = Store()
         return found
+
+    def listed(self, kind: Kind) -> Sequence[Any]:
+        """All objects of a kind."""
+        return self.store(kind).list()
 
     def pod_of(self, key: str) -> Pod | None:
         """The pod under `namespace/name`."""

@@ -29,6 +29,7 @@ from kscheduler.api.kinds import (
     PODS,
     STORAGE_KINDS,
     WORKLOAD_KINDS,
+    Kind,
 )
 from kscheduler.api.meta import KubeObject
 from kscheduler.assembly import ApplyResult, Assembly, CompiledConfiguration, Ports, group_apis
@@ -259,11 +260,8 @@ class Parts:
         What concerns connections is not read again: `config.changes` refuses a configuration that differs there.
         """
         before, self._configuration = self._configuration, compiled.config.configuration
-        version_before = self.assembly.config.gates.version
         profiles_before = tuple(self.assembly.profiles.values())
-        apply_result = self.assembly.apply(compiled, self.informers.informer(PODS).store.list())
-        if compiled.config.gates.version != version_before:
-            self._define_groups_again()
+        apply_result = self.assembly.apply(compiled, self._listed)
         self.removed_profiles.note_removed(apply_result.profiles_removed)
         self.recorder.report_as(self._instance())
         if before.parallelism != self._configuration.parallelism:
@@ -276,12 +274,9 @@ class Parts:
         self._wake_worker()
         return apply_result
 
-    def _define_groups_again(self) -> None:
-        """Another version reads other things in the groups that are here."""
-        table = self.assembly.cache.pod_groups
-        for api in table.apis:
-            for group in self.informers.informer(api.kind).store.list():
-                table.put(api.definition_of(group))
+    def _listed(self, kind: Kind) -> Sequence[KubeObject]:
+        """All objects of a kind that the watch has shown."""
+        return self.informers.informer(kind).store.list()
 
     async def wait_for_sync(self, seconds: float) -> tuple[str, ...]:
         """Wait for the first list of each kind; returns what is missing, and why."""

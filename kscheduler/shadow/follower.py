@@ -264,7 +264,7 @@ class Follower:
         self._is_quarantine_due = False
         compiled = self.assembly.draft_quarantines()
         if compiled is not None:
-            self.assembly.apply(compiled, self._cluster.pods())
+            self.assembly.apply(compiled, self._cluster.listed)
 
 
 @dataclass(frozen=True, slots=True)

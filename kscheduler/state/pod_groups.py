@@ -6,6 +6,7 @@ from itertools import islice
 
 from kscheduler.api.core import Pod
 from kscheduler.api.groups import DEEPEST_TREE
+from kscheduler.api.kinds import Kind
 from kscheduler.api.meta import Condition
 from kscheduler.framework.cluster.pod_groups import GroupDefinition, GroupKey, absence_of
 from kscheduler.framework.pods.pod_info import PodInfo
@@ -175,8 +176,8 @@ class PodGroupTable:
         self._namesakes: dict[str, set[GroupKey]] = {}
         """By name the groups that the watch has shown."""
         self._is_served = is_served
-        self._unseen: dict[GroupKey, tuple[str, Condition]] = {}
-        """By group with its UID: that it has been scheduled, until the watch shows it."""
+        self._unseen: dict[GroupKey, tuple[GroupDefinition, Condition]] = {}
+        """By group, as the watch has shown it: the condition that it does not have there yet."""
 
     def follow(self, apis: Sequence[GroupAPI]) -> None:
         """Look for groups in these APIs from now on. Once groups are in the table: the same APIs, as another version of
@@ -199,6 +200,11 @@ class PodGroupTable:
             if name:
                 return GroupKey(api.kind.group, pod.metadata.namespace, name)
         return None
+
+    def kind_of(self, key: GroupKey) -> Kind | None:
+        """The kind of a group, in the version that is followed; `None`: it is not followed."""
+        found = (api.kind for api in self.apis if (api.kind.group, api.is_composite) == (key.api, key.is_composite))
+        return next(found, None)
 
     def definition(self, key: GroupKey) -> GroupDefinition | None:
         """What the group asks for; `None`: the watch has not shown it."""
@@ -270,21 +276,27 @@ class PodGroupTable:
         self.version += 1
         self._namesakes.setdefault(definition.key.name, set()).add(definition.key)
         self._forest.put(definition)
-        uid, scheduled = self._unseen.get(definition.key, ("", None))
-        if scheduled is None:
+        shown, noted = self._unseen.pop(definition.key, (definition, None))
+        # that it was not scheduled yet may be said again; that it was must be known
+        if noted is None or noted.status != "True" or shown.uid != definition.uid:
             return
-        is_seen = any(each.type == scheduled.type and each.status == "True" for each in definition.conditions)
-        if is_seen or uid != definition.uid:
-            del self._unseen[definition.key]
-        else:
-            self._forest.note_condition(definition.key, scheduled)
+        if not any(each.type == noted.type and each.status == "True" for each in definition.conditions):
+            self.note_condition(definition.key, noted)
 
     def note_condition(self, key: GroupKey, condition: Condition) -> None:
         """This is being written to the group's status: the next attempt must know before the watch shows it."""
-        self._forest.note_condition(key, condition)
         definition = self._forest.definition(key)
-        if condition.status == "True" and definition is not None:
-            self._unseen[key] = definition.uid, condition
+        if definition is not None:
+            shown, _ = self._unseen.get(key, (definition, None))
+            self._unseen[key] = shown, condition
+            self._forest.note_condition(key, condition)
+
+    def withdraw_condition(self, key: GroupKey, condition: Condition) -> None:
+        """This was not written after all. A condition that was noted later stays."""
+        shown, noted = self._unseen.get(key, (None, None))
+        if shown is not None and noted == condition:
+            del self._unseen[key]
+            self._forest.put(shown)
 
     def remove(self, key: GroupKey) -> None:
         """The group is gone; its members, and the groups below it, stay."""

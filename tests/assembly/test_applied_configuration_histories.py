@@ -157,7 +157,7 @@ class ExchangedConfigurations(RuleBasedStateMachine):
 
     @rule(config=configurations())
     def exchange(self, config: LoadedConfig) -> None:
-        self.assembly.apply(self.assembly.draft(config), self.cluster.pods())
+        self.assembly.apply(self.assembly.draft(config), self.cluster.listed)
         assert self.assembly.config is config
         self.decisions_are_those_of_a_new_scheduler()
         parked = {queued.key for queued in self.assembly.queue.parked() if not queued.gating_plugin}

@@ -10,9 +10,11 @@ import pytest
 from kscheduler.api.core import Pod
 from kscheduler.assembly import ApplyResult, Assembly
 from kscheduler.config.errors import ConfigError
-from kscheduler.config.feature_gates import FeatureGates
+from kscheduler.config.feature_gates import FeatureGates, parse_feature_gates
 from kscheduler.config.loader import LoadedConfig
 from kscheduler.framework.plugin import UNSIGNABLE
+from kscheduler.framework.status import SUCCESS
+from kscheduler.state.waiting_pods import PodAtPermit
 from kscheduler.telemetry.series import Counter, Histograms
 from tests.assembly.configurations import loaded, profile_tree, registry
 from tests.builders import make_node, make_pod
@@ -39,7 +41,7 @@ class World(SchedulerInMemory):
 
     def apply(self, *profiles: Any, **fields: Any) -> ApplyResult:
         compiled = self.assembly.draft(loaded(*profiles, **fields))
-        return self.assembly.apply(compiled, self.pods())
+        return self.assembly.apply(compiled, self.listed)
 
 
 async def test_a_pod_that_a_filter_rejected_is_tried_again_when_the_filter_is_gone() -> None:
@@ -135,6 +137,36 @@ async def test_who_waits_for_a_permit_plugin_that_stays_goes_on_waiting() -> Non
     assert world.bound == {"p": "node-0"}
 
 
+async def test_who_waits_for_a_plugin_that_is_no_longer_called_at_permit_goes_on() -> None:
+    world = World(loaded(profile_tree("red", plugins=["Hold"])))
+    world.add_pod("p", labels={"hold": "yes"})
+    attempt = world.decide()
+    assert attempt is not None
+    tree = profile_tree("red", plugins=["Hold"])
+    tree["plugins"]["permit"] = {"disabled": [{"name": "Hold"}]}
+    assert world.apply(tree).called_back == 0
+    assert await world.assembly.scheduler.prepare(attempt)
+    await world.assembly.scheduler.bind(attempt)
+    assert world.bound == {"p": "node-0"}
+
+
+async def test_members_that_a_gang_holds_at_permit_go_on_where_the_new_version_has_none() -> None:
+    def grouped(version: str) -> LoadedConfig:
+        return loaded(RED, gates=parse_feature_gates("GenericWorkload=true", version=version))
+
+    world = World(grouped("1.37"))
+    world.add_pod("p")
+    attempt = world.decide()
+    assert attempt is not None
+    assert attempt.held is None
+    held = PodAtPermit(attempt.queued.pod, "node-0", {"GangScheduling": 300.0}, {"GangScheduling": 300.0})
+    world.assembly.waiting.hold(held)
+    world.assembly.apply(world.assembly.draft(grouped("1.37")), world.listed)
+    assert held.verdict is None
+    assert world.assembly.apply(world.assembly.draft(grouped("1.38")), world.listed).called_back == 0
+    assert held.verdict == SUCCESS
+
+
 async def test_a_profile_that_goes_lets_its_pods_go_and_one_that_comes_takes_them_up() -> None:
     world = World(loaded(RED, profile_tree("green")))
     world.add_pod("mine")
@@ -199,7 +231,7 @@ async def test_another_version_is_followed_by_plugins_cache_and_metrics_from_one
     assert used["cpu"] == 1800
     for version, cpu, prefix in (("1.37", 1000, "Unscheduled"), ("1.36", 1800, "Unschedulable")):
         assembly = world.assembly
-        assembly.apply(assembly.draft(of_version(version)), world.pods())
+        assembly.apply(assembly.draft(of_version(version)), world.listed)
         assert assembly.cache.nodes.info(0).requested["cpu"] == cpu
         assert assembly.profiles["red"].behaviours.version == version
         world.add_pod(f"pod-{version.replace('.', '-')}")

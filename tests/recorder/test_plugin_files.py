@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from benchmarks.recorder.random_cluster import RandomCluster
-from kscheduler.api.kinds import PODS
 from kscheduler.assembly.configured import ConfigurationReader
 from kscheduler.cli import main
 from kscheduler.config.feature_gates import FeatureGates
@@ -57,7 +56,9 @@ def recorded(tmp_path: Path, *, reloads: bool = False) -> tuple[Path, Path]:
             path.write_text(f"{ODD}# another version\n")
             now = read()
             self.origins = now.origins
-            self.assembly.apply(self.assembly.draft(now.config, now.registry), self.informers[PODS].store.list())
+            self.assembly.apply(
+                self.assembly.draft(now.config, now.registry), lambda kind: self.informers[kind].store.list()
+            )
 
     record(tmp_path / "recording", 50, 5, nodes=3, config=known.config, known=known.registry, cluster_type=WithPlugin)
     return tmp_path / "recording", path

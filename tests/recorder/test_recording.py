@@ -411,7 +411,7 @@ def test_a_version_that_is_followed_is_no_other_configuration(tmp_path: Path) ->
 
         def follow(turn: int) -> None:
             if turn in (20, 40):
-                assembly.apply(assembly.draft(now, registry()), [])
+                assembly.apply(assembly.draft(now, registry()), lambda _: [])
 
         await cluster.play(60, follow)
 

@@ -103,6 +103,34 @@ def test_pod_groups_are_decided_as_recorded(key: bytes, tmp_path: Path) -> None:
     assert report.decisions > 80
 
 
+class UpgradedGroupStory(GroupStory):
+    """Groups that must not preempt; from the middle on, 1.38 is followed."""
+
+    def populate(self) -> None:
+        super().populate()
+        for group in self.informers[POD_GROUPS].store.list():
+            never = msgspec.structs.replace(group.spec, preemption_policy="Never")
+            metadata = msgspec.structs.replace(group.metadata)
+            self._show(POD_GROUPS, "MODIFIED", msgspec.structs.replace(group, metadata=metadata, spec=never))
+
+    def report(self, pod: Tree) -> None:
+        super().report(pod)
+        if self.assembly.config.gates.version == "1.37" and self.decided > 40:
+            now = default_configuration("kscheduler", parse_feature_gates("GenericWorkload=true", version="1.38"))
+            self.assembly.apply(self.assembly.draft(now), lambda kind: self.informers[kind].store.list())
+
+
+def test_pod_groups_are_read_again_where_a_recording_goes_on_under_another_version(tmp_path: Path) -> None:
+    config = default_configuration("kscheduler", parse_feature_gates("GenericWorkload=true", version="1.37"))
+    cluster = record(tmp_path, 250, 7, config=config, cluster_type=UpgradedGroupStory)
+    replay = replayed(tmp_path)
+    assert replay.scheduler is not None
+    for assembly in (cluster.assembly, replay.scheduler.assembly):
+        assert assembly.config.gates.version == "1.38"
+        assert {group.preemption_policy for group in assembly.cache.pod_groups.groups()} == {"Never"}
+    assert_equal(replay.report)
+
+
 # --- volumes ----------------------------------------------------------------------------------------------------------
 
 

@@ -246,11 +246,13 @@ class GroupTrial(Protocol):
         """These pods, each on a node, count nowhere from now on."""
         ...
 
-    def place(self, ranks: NodeRanks | None = None) -> Status:
-        """Run the group's cycle once more, over the view as it is. Success: `assignments` has nodes for members.
+    @property
+    def uses_ranks(self) -> bool:
+        """Whether `place` makes use of ranks: the followed version of Kubernetes and the profile say so."""
+        ...
 
-        `ranks` are used where the followed version of Kubernetes and the profile say so.
-        """
+    def place(self, ranks: NodeRanks | None = None) -> Status:
+        """Run the group's cycle once more, over the view as it is. Success: `assignments` has nodes for members."""
         ...
 
     def assignments(self) -> Sequence[tuple[PodInfo, str]]:

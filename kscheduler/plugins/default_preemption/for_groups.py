@@ -12,7 +12,7 @@ From 1.38 on the first two questions change places, and members prefer the nodes
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -66,29 +66,38 @@ class GroupVictimSearch:
             return PodGroupPostFilterResult(_UNDER_WAY, nominations)
         if may_not:
             return PodGroupPostFilterResult(_NOT_ELIGIBLE)
-        units = self._units_below(priority)
+        units, unconfirmed = self._units_below(priority)
         if not units:
             none = unschedulable if by_cost else unresolvable
             return PodGroupPostFilterResult(none(_NO_VICTIMS))
         broken = self.budgets.broken_by([unit.pods for unit in units])
-        ranks = self._ranks(units, broken) if by_cost else None
+        ranks = self._ranks(units, broken, unconfirmed) if trial.uses_ranks else None
         trial.take_out(pods_of(units))
         status = trial.place(ranks)
         if not status.is_success:
             return PodGroupPostFilterResult(status)
         return self._reprieved(units, broken, priority)
 
-    def _units_below(self, priority: int) -> list[VictimUnit]:
-        """The units of lower priority in the whole cluster, the most important first."""
+    def _units_below(self, priority: int) -> tuple[list[VictimUnit], dict[str, int]]:
+        """The units of lower priority in the whole cluster, the most important first; and by UID the rows of those pods
+        that do not name their node yet: they are being bound.
+        """
         nodes = self.trial.nodes
-        rows = self.pod_columns.with_lower(nodes, nodes.rows(), priority)
-        pods = (pod for row in rows.tolist() for pod in nodes.info(row).pods.values())
-        return most_important_first(units_of(self.rules, (pod for pod in pods if worth(self.rules, pod) < priority)))
+        below: list[PodInfo] = []
+        unconfirmed: dict[str, int] = {}
+        for row in self.pod_columns.with_lower(nodes, nodes.rows(), priority).tolist():
+            found = [pod for pod in nodes.info(row).pods.values() if worth(self.rules, pod) < priority]
+            unconfirmed |= {pod.uid: row for pod in found if not pod.node_name}
+            below += found
+        return most_important_first(units_of(self.rules, below)), unconfirmed
 
-    def _ranks(self, units: Sequence[VictimUnit], broken: Sequence[int]) -> VictimRanks:
+    def _ranks(self, units: Sequence[VictimUnit], broken: Sequence[int], unconfirmed: Mapping[str, int]) -> VictimRanks:
         nodes = self.trial.nodes
-        row_of = {uid: row for row in nodes.rows().tolist() for uid in nodes.info(row).pods}
-        return VictimRanks(units, broken, lambda pod: row_of.get(pod.uid, -1), nodes.capacity)
+
+        def row_of(pod: PodInfo) -> int:
+            return nodes.row_of(pod.node_name) if pod.node_name else unconfirmed.get(pod.uid, -1)
+
+        return VictimRanks(units, broken, row_of, nodes.capacity)
 
     def _reprieved(self, units: Sequence[VictimUnit], broken: Sequence[int], priority: int) -> PodGroupPostFilterResult:
         """Put back whatever fits beside the placed members."""

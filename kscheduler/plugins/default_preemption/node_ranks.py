@@ -40,15 +40,18 @@ class VictimRanks:
         self._condemned: set[int] = set()
         self._costs = {row: self._cost(row) for row in self._on_row}
         self._ranks = np.zeros(capacity, dtype=np.int64)
+        self._numbers: dict[_Cost, int] = {}
+        """The rank of each cost that there was."""
         self._is_stale = True
 
     def of(self, rows: Rows) -> Scores:
-        """A rank per row, in dense numbers when they were made; only their order means anything."""
+        """A rank per row; only their order means anything."""
         if self._is_stale:
             self._is_stale = False
-            numbers = {cost: number for number, cost in enumerate(sorted(set(self._costs.values())), start=1)}
+            costs = sorted({*self._costs.values(), *self._numbers})
+            self._numbers = {cost: number for number, cost in enumerate(costs, start=1)}
             for row, cost in self._costs.items():
-                self._ranks[row] = numbers[cost]
+                self._ranks[row] = self._numbers[cost]
         return self._ranks[rows]
 
     def take(self, row: int) -> Hashable:
@@ -70,8 +73,9 @@ class VictimRanks:
                 self._ranks[row] = 0  # all others keep their order
                 del self._costs[row]
             else:
-                self._costs[row] = self._cost(row)
-                self._is_stale = True
+                cost = self._costs[row] = self._cost(row)
+                self._ranks[row] = self._numbers.get(cost, 0)
+                self._is_stale |= cost not in self._numbers
 
     def _cost(self, row: int) -> _Cost:
         left = [number for number in self._on_row[row] if number not in self._condemned]

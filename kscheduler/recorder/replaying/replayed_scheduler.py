@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from kscheduler.api.core import Pod
-from kscheduler.api.kinds import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, RESOURCE_CLAIMS, Kind
+from kscheduler.api.kinds import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, RESOURCE_CLAIMS, Kind
 from kscheduler.api.meta import KubeObject
 from kscheduler.assembly import Assembly
 from kscheduler.assembly.configured import Configured
@@ -418,7 +418,7 @@ class ReplayedScheduler:
         self.notes += [f"from a reload on: {note}" for note in changed_plugins(described, configured.origins)]
         before = self.assembly.config
         compiled = self.assembly.draft(configured.config, configured.registry)
-        self.assembly.apply(compiled, self.stores[PODS].list())
+        self.assembly.apply(compiled, self._cluster.listed)
         self.notes.append(_taken_over(before, configured.config))
         for profile, plugin in quarantined:
             self.notes.append(f"plugin {plugin} of profile {profile} was quarantined; the replay calls it all the same")

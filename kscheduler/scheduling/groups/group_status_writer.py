@@ -2,10 +2,14 @@
 
 One request per group at a time; what is reported meanwhile replaces what was not sent yet. A request that fails is
 sent again with growing pauses, as often as `MAX_TRIES`. At most `MAX_WAITING` groups wait: of more, the oldest is
-dropped, because its next attempt reports it again. Limit: what waits when the process is killed is lost, likewise.
+dropped. What is not written after all is forgotten, and the group's next attempt reports it again. Limit: what waits
+when the process is killed is lost, likewise.
 """
 
 import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from typing import Final, Protocol
 
 from msgspec.structs import replace
@@ -13,7 +17,8 @@ from msgspec.structs import replace
 from kscheduler.aio.clock import REAL_CLOCK, Clock
 from kscheduler.aio.rate_limiters import Backoff
 from kscheduler.aio.tasks import TaskSet
-from kscheduler.api.groups import COMPOSITE_POD_GROUPS, POD_GROUPS
+from kscheduler.api.groups import POD_GROUPS
+from kscheduler.api.kinds import Kind
 from kscheduler.api.meta import Condition
 from kscheduler.client.errors import APIError, ClientError
 from kscheduler.framework.cluster.pod_groups import GroupDefinition, GroupKey
@@ -28,10 +33,22 @@ from kscheduler.telemetry.logs.caught import Boundary, count_caught
 # same. Groups of other APIs than Kubernetes' own have conditions of their controllers, and get none of ours.
 
 
+@dataclass(frozen=True, slots=True)
+class GroupReport:
+    """A condition to be written."""
+
+    group: GroupDefinition
+    """As it was before."""
+    kind: Kind
+    condition: Condition
+    on_given_up: Callable[[], None]
+    """Called if it is not written after all."""
+
+
 class GroupStatusSink(Protocol):
     """Writes the conditions of pod groups."""
 
-    def report_group(self, group: GroupDefinition, condition: Condition) -> None:
+    def report_group(self, report: GroupReport) -> None:
         """Patch the condition into the group's status, in the background."""
         ...
 
@@ -39,7 +56,7 @@ class GroupStatusSink(Protocol):
 class NoGroupStatuses:
     """Drops all conditions."""
 
-    def report_group(self, group: GroupDefinition, condition: Condition) -> None:
+    def report_group(self, report: GroupReport) -> None:
         """Nothing is written."""
 
 
@@ -55,7 +72,8 @@ class GroupReports:
 
         `is_final`: not even another generation of a group that has been scheduled is told of.
         """
-        if group.key.api != POD_GROUPS.group:
+        kind = self._groups.kind_of(group.key)
+        if kind is None or kind.group != POD_GROUPS.group:
             return
         known = next((each for each in group.conditions if each.type == condition.type), None)
         condition = replace(condition, observed_generation=group.generation or None)
@@ -64,7 +82,8 @@ class GroupReports:
         if known is not None and _says_the_same(known, condition):
             return
         self._groups.note_condition(group.key, condition)
-        self._sink.report_group(group, condition)
+        withdraw = partial(self._groups.withdraw_condition, group.key, condition)
+        self._sink.report_group(GroupReport(group, kind, condition, withdraw))
 
 
 def _says_the_same(known: Condition, new: Condition) -> bool:
@@ -80,9 +99,6 @@ _log = get_logger(__name__)
 
 MAX_TRIES: Final = 12
 MAX_WAITING: Final = 10_000
-_COLLECTION: Final = f"{POD_GROUPS.group_version}/{POD_GROUPS.plural}"
-# Only of this version of the API composite groups are told.
-_COMPOSITES: Final = f"{POD_GROUPS.group}/v1beta1/{COMPOSITE_POD_GROUPS.plural}"
 
 
 class ConditionPatcher(Protocol):
@@ -101,19 +117,20 @@ class GroupStatusWriter:
     def __init__(self, patcher: ConditionPatcher, clock: Clock = REAL_CLOCK) -> None:
         self._patcher = patcher
         self._clock = clock
-        self._waiting: dict[GroupKey, tuple[GroupDefinition, Condition]] = {}
+        self._waiting: dict[GroupKey, GroupReport] = {}
         self._sending: set[GroupKey] = set()
         self._tasks = TaskSet("group status", clock)
 
-    def report_group(self, group: GroupDefinition, condition: Condition) -> None:
+    def report_group(self, report: GroupReport) -> None:
         """Send the condition soon, in place of what was to be sent for the group before."""
-        self._waiting.pop(group.key, None)
-        self._waiting[group.key] = group, condition
+        key = report.group.key
+        self._waiting.pop(key, None)
+        self._waiting[key] = report
         if len(self._waiting) > MAX_WAITING:
-            del self._waiting[next(iter(self._waiting))]
-        if group.key not in self._sending:
-            self._sending.add(group.key)
-            self._tasks.spawn(group.key.text, self._send_all(group.key))
+            self._waiting.pop(next(iter(self._waiting))).on_given_up()
+        if key not in self._sending:
+            self._sending.add(key)
+            self._tasks.spawn(key.text, self._send_all(key))
 
     async def run(self) -> None:
         """Own the requests until cancelled; those that are under way then are cancelled, too."""
@@ -129,21 +146,28 @@ class GroupStatusWriter:
     async def _send_all(self, key: GroupKey) -> None:
         try:
             while (newest := self._waiting.pop(key, None)) is not None:
-                await self._insist(*newest)
+                is_written = False
+                try:
+                    is_written = await self._insist(newest)
+                finally:
+                    if not is_written:
+                        newest.on_given_up()
         except Exception:  # noqa: BLE001  a bug here must not keep later conditions from being written
             count_caught(Boundary.POD_TASK)
             _log.exception("group_status_failed", group=key.text)
         finally:
             self._sending.discard(key)
 
-    async def _insist(self, group: GroupDefinition, condition: Condition) -> None:
+    async def _insist(self, report: GroupReport) -> bool:
+        """Whether the condition was written."""
+        group, condition = report.group, report.condition
         known = next((each for each in group.conditions if each.type == condition.type), None)
         since = known.last_transition_time if known is not None and known.status == condition.status else None
         pauses = Backoff(0.1, cap_seconds=30.0, clock=self._clock)
         for left in range(MAX_TRIES - 1, -1, -1):
             try:
                 await self._patcher.patch_condition(
-                    _COMPOSITES if group.key.is_composite else _COLLECTION,
+                    f"{report.kind.group_version}/{report.kind.plural}",
                     group.key.namespace,
                     group.key.name,
                     group.uid,
@@ -152,15 +176,16 @@ class GroupStatusWriter:
                 )
             except ClientError as failure:
                 if isinstance(failure, APIError) and failure.is_not_found:
-                    return
+                    break
                 if not left or not _may_pass(failure):
                     _log.warning("group_status_not_patched", group=group.key.text, err=str(failure))
-                    return
+                    break
                 if group.key in self._waiting:
-                    return  # something newer is to be said
+                    break  # something newer is to be said
                 await self._clock.sleep(pauses.next())
             else:
-                return
+                return True
+        return False
 
 
 def _may_pass(failure: ClientError) -> bool:

@@ -98,9 +98,14 @@ class LiveGroupTrial:
                 self._orders[node_name] = tuple(info.pods)
             self._out[pod.uid] = self._cache.lift_pod(pod.uid)
 
+    @property
+    def uses_ranks(self) -> bool:
+        """Whether `place` makes use of ranks."""
+        return self._inputs.profile.ranks_nodes
+
     def place(self, ranks: NodeRanks | None = None) -> Status:
         """Run the group's cycle over the view as it is."""
-        used = ranks if self._inputs.profile.ranks_nodes else None
+        used = ranks if self.uses_ranks else None
         result = self._place(self._inputs.judged_by(self._judge, used))
         if result.status.is_success:
             self._assigned = [

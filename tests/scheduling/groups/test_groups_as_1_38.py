@@ -11,11 +11,12 @@ from msgspec.structs import replace
 
 from kscheduler.config.errors import ConfigError
 from kscheduler.config.feature_gates import parse_feature_gates
-from kscheduler.config.loader import default_configuration
+from kscheduler.config.loader import default_configuration, from_tree
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.framework.cluster.preemption import GroupPlacement
 from kscheduler.framework.plugin import Plugin
 from kscheduler.framework.status import Code
+from kscheduler.plugins.default_preemption import for_groups
 from kscheduler.plugins.default_preemption.node_ranks import VictimRanks
 from kscheduler.plugins.default_preemption.unit_search import VictimUnit
 from kscheduler.scenario.decide_group import GroupDecision, decide_group
@@ -257,6 +258,74 @@ def test_the_cheapest_victims_come_first_and_a_taken_node_costs_nothing() -> Non
     assert order() == [0, 0, 2, 4, 1, 1, 0]
     ranks.give_back(taken)
     assert order() == [3, 3, 2, 4, 1, 1, 0]
+
+
+def test_what_is_left_of_a_node_is_ranked_as_all_other_nodes_are() -> None:
+    units = [
+        unit("both-0", "both-1", priority=5, is_group=True),
+        unit("low-1", is_group=False),
+        unit("low-2", is_group=False),
+        unit("high-3", priority=3, is_group=False),
+        unit("low-3", is_group=False),
+    ]
+    rows = {"both-0": 0, "both-1": 1, "low-1": 1, "low-2": 2, "high-3": 3, "low-3": 3}
+    ranks = VictimRanks(units, [0] * 5, lambda pod: rows[pod.name], 4)
+
+    def order() -> list[int]:
+        found = ranks.of(np.arange(4)).tolist()
+        return [sorted({*found, 0}).index(rank) for rank in found]
+
+    before = order()
+    assert before == [3, 4, 1, 2]
+    both = ranks.take(0)
+    assert order() == [0, 1, 1, 2], "the other node of the group has only the low one left"
+    high = ranks.take(3)
+    assert order() == [0, 1, 1, 0]
+    ranks.give_back(high)
+    ranks.give_back(both)
+    assert order() == before
+
+
+@pytest.mark.parametrize("is_off", [False, True])
+async def test_nodes_are_ranked_only_where_the_profile_ranks_them(
+    is_off: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[VictimRanks] = []
+
+    def noted(*given: Any) -> VictimRanks:
+        made.append(VictimRanks(*given))
+        return made[-1]
+
+    monkeypatch.setattr(for_groups, "VictimRanks", noted)
+    plugins = {"reserve": {"disabled": [{"name": "DefaultPreemption"}]}} if is_off else {}
+    profile = {"schedulerName": "kscheduler", "plugins": plugins}
+    header = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    gates = parse_feature_gates(GROUPS, version="1.38")
+    world = World(from_tree({**header, "profiles": [profile]}, "", gates))
+    world.nodes(1)
+    async with world.working():
+        world.add(*(make_pod(f"low-{number}", **HALF) for number in range(2)))
+        await world.settle()
+        world.add_group(pod_group("g", 2, priority=9))
+        world.add(*(member(f"g-{number}", "g", priority=9, **HALF) for number in range(2)))
+        await world.settle()
+        assert {name for name, _ in world.evicted} >= {"low-0", "low-1"}
+    assert bool(made) is not is_off
+
+
+async def test_victims_that_are_being_bound_cost_something_too() -> None:
+    """The watch has not shown them on their node."""
+    world = world_of()
+    world.nodes(2)
+    # one on the first node, which is being bound; a less important one on the other
+    bound = pod_info("bound", priority=0, node="node-1", requests={"cpu": "4"})
+    world.add(bound.pod)
+    world.cache.assume_pod(pod_info("assumed", priority=5, requests={"cpu": "4"}), "node-0")
+    async with world.working():
+        world.add_group(pod_group("g", 1, priority=9))
+        world.add(member("g-0", "g", priority=9, **HALF))
+        await world.settle()
+        assert [name for name, _ in world.evicted] == ["bound"]
 
 
 def test_a_profile_may_have_several_plugins_that_generate_placements() -> None:

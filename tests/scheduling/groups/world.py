@@ -22,13 +22,13 @@ from kscheduler.assembly import group_apis
 from kscheduler.client.errors import APIError, APIStatus
 from kscheduler.config.feature_gates import parse_feature_gates
 from kscheduler.config.loader import LoadedConfig, default_configuration, from_tree
-from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.framework.registry import Registry
 from kscheduler.framework.status import Status
 from kscheduler.in_memory.at_work import turns
 from kscheduler.in_memory.cluster import APIRequest
 from kscheduler.scheduling.claims.claim_storage import ClaimStorage
 from kscheduler.scheduling.extenders.extender_results import Extenders
+from kscheduler.scheduling.groups.group_status_writer import GroupReport
 from tests.builders import make_node, make_pod
 from tests.scheduling.scheduler_in_memory import SchedulerInMemory
 
@@ -72,8 +72,8 @@ class ReportedGroups:
     def __init__(self) -> None:
         self.conditions: list[tuple[str, Condition]] = []
 
-    def report_group(self, group: GroupDefinition, condition: Condition) -> None:
-        self.conditions.append((group.key.name, condition))
+    def report_group(self, report: GroupReport) -> None:
+        self.conditions.append((report.group.key.name, report.condition))
 
     def last(self, group: str) -> Condition:
         """What was said last of a group."""

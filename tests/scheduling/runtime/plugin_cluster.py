@@ -44,12 +44,12 @@ class PluginCluster(SchedulerInMemory):
     def _quarantine(self) -> None:
         compiled = self.assembly.draft_quarantines()
         if compiled is not None:
-            self.assembly.apply(compiled, self.pods())
+            self.assembly.apply(compiled, self.listed)
             self.workers.wake()
 
     def reload(self) -> None:
         """The configuration is read again."""
-        self.assembly.apply(self.assembly.draft(self.assembly.config), self.pods())
+        self.assembly.apply(self.assembly.draft(self.assembly.config), self.listed)
         self.workers.wake()
 
     def place_of(self, name: str) -> str:

@@ -81,7 +81,7 @@ async def test_after_a_reload_or_another_leader_the_answer_says_so() -> None:
         await parked(server, app)
         assembly = app.parts.assembly
         assert (await explained(app, "default/big"))["situation"]["inService"]["leads"]
-        assembly.apply(assembly.draft(assembly.config), app.parts.informers.informer(PODS).store.list())
+        assembly.apply(assembly.draft(assembly.config), lambda kind: app.parts.informers.informer(kind).store.list())
         assert (await explained(app, "default/big"))["situation"]["inService"]["leads"]
         app.http_app.is_scheduling = False
         assert not (await explained(app, "default/big"))["situation"]["inService"]["leads"]
