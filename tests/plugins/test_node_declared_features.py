@@ -103,7 +103,6 @@ OCI = {"securityContext": {"seccompProfile": {"type": "OCI"}}}
         ({"ephemeralContainers": [{"name": "e", **OCI}]}, {"SecurityProfileOCI"}),
         ({**projected("MLDSA44"), **OCI}, {"PodCertificateMLDSA", "SecurityProfileOCI"}),
     ],
-    ids=str,
 )
 def test_from_1_38_keys_of_ml_dsa_and_profiles_from_images_need_a_feature(
     spec: dict[str, Any], features: set[str]
