@@ -88,10 +88,13 @@ def feature_gates(args: argparse.Namespace, version: str = "") -> FeatureGates:
 
 
 def versions_to_try(args: argparse.Namespace) -> list[str]:
-    """The versions by which a configuration may be judged: the given one, else the default one and then the others."""
+    """The versions by which a configuration may be judged: the given one, else the default one and then the others.
+
+    The oldest of these first: its rules run on newer API servers, too, and it reads no API that only newer ones serve.
+    """
     if args.emulated_version:
         return [args.emulated_version]
-    return [VERSION, *(version for version in reversed(BEHAVIOURS) if version != VERSION)]
+    return [VERSION, *(version for version in BEHAVIOURS if version != VERSION)]
 
 
 def by_first_that_takes_it(args: argparse.Namespace, read: Callable[[str], T]) -> T:

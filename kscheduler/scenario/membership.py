@@ -20,7 +20,7 @@ from kscheduler.state.group_apis import KUBERNETES, OTHER_APIS, GroupAPI
 from kscheduler.state.pod_groups import PodGroupTable
 
 # The flags with which Kubernetes' groups are followed.
-TO_FOLLOW: Final = "--emulated-version 1.37 --feature-gates GenericWorkload=true"
+TO_FOLLOW: Final = "--feature-gates GenericWorkload=true"
 _APIS: Final = (KUBERNETES, *OTHER_APIS.values())
 
 

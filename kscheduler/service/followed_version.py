@@ -6,15 +6,17 @@
 The first decision waits for the first answer, for some seconds. A cluster that is upgraded is followed within minutes,
 without a restart. While its API servers are of two versions the answer may go back and forth, and so do the rules.
 
-A configuration that the other version does not take (a feature gate that is gone) keeps the rules as they are: the log
-and `/readyz?verbose` say why. It is tried again with each answer, whenever a file has changed, and at SIGHUP.
+A configuration that the other version does not take (a feature gate that is gone) keeps the rules as they are, or those
+of the newest version in between that takes it: the log and `/readyz?verbose` say why. It is tried again with each
+answer, whenever a file has changed, and at SIGHUP.
 """
 
 import asyncio
+from contextlib import suppress
 from typing import Final
 
 from kscheduler.aio.clock import finishes_within
-from kscheduler.api.releases import followed
+from kscheduler.api.releases import BEHAVIOURS, followed, numbers_of
 from kscheduler.config.errors import ConfigError
 from kscheduler.service.parts import Parts
 from kscheduler.service.reloading import ConfigReloader
@@ -85,6 +87,7 @@ class FollowedVersion:
         try:
             await self._reloader.follow(version)
         except ConfigError as failure:
+            await self._follow_nearest(version)
             self._refuse(version, str(failure))
         except Exception as failure:  # noqa: BLE001  a boundary (`logs.caught`)
             count_caught(Boundary.CONFIG)
@@ -94,6 +97,16 @@ class FollowedVersion:
             )
         else:
             self._followed(version, before)
+
+    async def _follow_nearest(self, refused: str) -> None:
+        """Of the versions between that in force and the one that was refused, follow the newest that is taken."""
+        before = self.in_force
+        newer = [version for version in BEHAVIOURS if numbers_of(before) < numbers_of(version) < numbers_of(refused)]
+        for version in reversed(newer):
+            with suppress(ConfigError):
+                await self._reloader.follow(version)
+                _log.info("version_followed", decides_as=version, before=before)
+                return
 
     def _followed(self, version: str, before: str) -> None:
         self._to_follow.refused = self._reason = self._parts.server_version.not_followed = ""

@@ -172,6 +172,19 @@ async def test_gates_that_the_version_does_not_have_keep_the_rules_as_they_are()
     assert len([each for each in log.lines() if each["msg"] == "version_not_followed"]) == 1, "once, not every time"
 
 
+async def test_where_the_newest_version_is_refused_the_newest_before_it_that_is_taken_is_followed() -> None:
+    """As by a process that has run through the upgrades of its cluster one by one."""
+    with log_at(0) as log:
+        async with cluster(reading("DynamicResourceAllocation=true")) as (server, app):
+            await said_of_a_large_pod(server, "before")
+            app.parts.server_version.learn("v1.38.0")
+            line = await log.until("version_not_followed")
+            assert (line["version"], line["decides_as"], app.followed_version.in_force) == ("1.38", "1.37", "1.37")
+            status, body = await answer(app, "/readyz?verbose")
+            assert status == 200
+            assert "1.37's rules apply: --feature-gates: unrecognized feature gate: DynamicResourceAllocation" in body
+
+
 async def test_a_server_that_keeps_its_version_to_itself_is_waited_for_not_for_ever(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -249,7 +249,7 @@ def test_without_the_gate_the_groups_of_a_tree_are_apart(tmp_path: Path, capsys:
     assert [head.split(":")[0] for head in heads if head] == ["pod group default/x", "pod group default/y"]
 
 
-UNFOLLOWED = "groups are not followed here: --emulated-version 1.37 --feature-gates GenericWorkload=true"
+UNFOLLOWED = "groups are not followed here: --feature-gates GenericWorkload=true"
 
 
 @pytest.mark.parametrize("command", ["explain", "pending", "simulate"])
