@@ -211,7 +211,7 @@ def test_a_member_of_a_group_that_is_not_followed_is_not_called_fitting(
         "large": "Unschedulable",
         "alone": "Fits",
     }
-    reported = "not judged: member of pod group shop/gang, and groups are not followed here: --feature-gates GenericWorkload=true"
+    reported = "not judged: member of pod group shop/gang, and groups are not followed here: --feature-gates"
     assert verdicts["small"]["message"].startswith(reported)
 
 
