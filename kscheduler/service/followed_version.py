@@ -12,7 +12,6 @@ answer, whenever a file has changed, and at SIGHUP.
 """
 
 import asyncio
-from contextlib import suppress
 from typing import Final
 
 from kscheduler.aio.clock import finishes_within
@@ -82,31 +81,31 @@ class FollowedVersion:
             self._settled.set()
 
     async def _follow(self, version: str) -> None:
-        """Take the version's rules over. Never raises: whatever happens, the service goes on as before."""
-        before = self.in_force
+        """Take the version's rules over, or those of the newest one before it that the configuration fits.
+
+        Never raises: whatever happens, the service goes on as before.
+        """
+        before, reason = self.in_force, ""
+        between = [each for each in BEHAVIOURS if numbers_of(before) < numbers_of(each) < numbers_of(version)]
         try:
-            await self._reloader.follow(version)
-        except ConfigError as failure:
-            await self._follow_nearest(version)
-            self._refuse(version, str(failure))
+            for candidate in (version, *reversed(between)):
+                try:
+                    await self._reloader.follow(candidate)
+                except ConfigError as failure:
+                    reason = reason or str(failure)
+                    continue
+                if candidate == version:
+                    self._followed(version, before)
+                    return
+                _log.info("version_followed", decides_as=candidate, before=before)
+                break
+            self._refuse(version, reason)
         except Exception as failure:  # noqa: BLE001  a boundary (`logs.caught`)
             count_caught(Boundary.CONFIG)
             _log.exception("version_not_followed", version=version, decides_as=self.in_force)
             self._parts.server_version.not_followed = (
                 f"{version}, but {self.in_force}'s rules apply: a bug of kscheduler: {failure}"
             )
-        else:
-            self._followed(version, before)
-
-    async def _follow_nearest(self, refused: str) -> None:
-        """Of the versions between that in force and the one that was refused, follow the newest that is taken."""
-        before = self.in_force
-        newer = [version for version in BEHAVIOURS if numbers_of(before) < numbers_of(version) < numbers_of(refused)]
-        for version in reversed(newer):
-            with suppress(ConfigError):
-                await self._reloader.follow(version)
-                _log.info("version_followed", decides_as=version, before=before)
-                return
 
     def _followed(self, version: str, before: str) -> None:
         self._to_follow.refused = self._reason = self._parts.server_version.not_followed = ""
