@@ -64,6 +64,15 @@ class _Exchange:
     """For which it held the loop."""
 
 
+class NotFollowedError(ConfigError):
+    """Another version's rules cannot be taken over, and the configuration is not to blame."""
+
+    def __init__(self, reason: str, advice: str) -> None:
+        super().__init__([Problem("", reason)])
+        self.advice = advice
+        """What to do about it."""
+
+
 class _NotListedError(ConfigError):
     """Objects that only the new plugins read have not been listed."""
 
@@ -208,20 +217,25 @@ class ConfigReloader:
             except CallHangsError as failure:
                 loading = self._source.being_loaded() if self._source is not None else ""
                 text = f"loading plugins from {loading or 'a file'} hangs: {failure}"
-                raise ConfigError([Problem("", text)]) from None
+                raise NotFollowedError(text, "look what its import waits for; it is tried again at SIGHUP") from None
             self._check_kinds(configured.config)
             has_other_plugins = configured.origins != self._origins
-            await self._take_over(configured)
+            try:
+                await self._take_over(configured)
+            except _NotListedError as failure:
+                advice = "look what /readyz?verbose says of that kind; it is tried again at SIGHUP"
+                raise NotFollowedError(str(failure), advice) from None
             if has_other_plugins:
                 log_plugins(configured, self._parts.assembly.profiles)
 
     def _check_kinds(self, config: LoadedConfig) -> None:
-        """Raises `ConfigError` for a kind of pod groups that only the other version's rules read."""
+        """Raises `NotFollowedError` for a kind of pod groups that only the other version's rules read."""
         watched = self._parts.group_kinds.values()
         unwatched = [api.kind.event_resource for api in group_apis(config) if api.kind not in watched]
         if unwatched:
-            text = f"needs a restart with --emulated-version {config.gates.version}: this process does not watch"
-            raise ConfigError([Problem("", f"{text} {', '.join(unwatched)}")])
+            version = config.gates.version
+            reason = f"this process does not watch {', '.join(unwatched)}, which {version}'s rules read"
+            raise NotFollowedError(reason, f"restart kscheduler with --emulated-version {version}")
 
     async def _take_over_or_refuse(
         self, source: ConfigSource, found: FileRead, configured: Configured, changed: tuple[str, ...]

@@ -87,7 +87,9 @@ class App:
         self.followed_version = FollowedVersion(self.parts, self.reloader, is_given=options.read_under is None)
         self._is_first_term = earlier is None
         certificate = earlier.certificate if earlier is not None else None
-        self.http_app = HTTPApp(options, connection, self.parts, self.reloader, of_login, certificate)
+        self.http_app = HTTPApp(
+            options, connection, self.parts, self.reloader, self.followed_version.statistics, of_login, certificate
+        )
         self.service_log = ServiceLog(self.parts, earlier.bound if earlier is not None else 0)
 
     @property
@@ -219,6 +221,16 @@ class App:
             for task in (working, stopped):
                 task.cancel()
             await asyncio.wait({working, stopped})
+
+    @property
+    def may_reload(self) -> bool:
+        """Whether there is a configuration file that may be read again."""
+        return self.reloader.is_on
+
+    def ask_again(self) -> None:
+        """Read the configuration again, if it may be, and ask for the API server's version."""
+        self.reloader.ask()
+        self.parts.server_version.ask(is_reported=True)
 
     def ask_for_dump(self) -> None:
         """Log cache and queue and compare them with the stores, once these are synced."""
