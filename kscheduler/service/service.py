@@ -104,14 +104,21 @@ class App:
         return self.parts.end_of_term(self.service_log.bound, certificate)
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Serve and schedule until `stop` is set; then end in order. Raises `LeaseLostError` after a lost election."""
+        """Serve and schedule until `stop` is set; then end in order. Raises `LeaseLostError` after a lost election.
+
+        A lease that is lost during an end that was asked for is no failure: it was to be given up.
+        """
         try:
             await self._run_or_lose(stop)
         except LeaseLostError as lost:
-            if lost.may_follow and not stop.is_set():
+            if stop.is_set():
+                not_done = f"{lost}; so it was not released, and writes that were sent were not waited for"
+                self.service_log.stopped(_reason(stop), not_done=not_done)
+                return
+            if lost.may_follow:
                 self.service_log.term_ended(str(lost))  # no end of the process: `terms` begins another term
             else:
-                self.service_log.stopped(str(lost), has_failed=not stop.is_set())
+                self.service_log.stopped(str(lost), has_failed=True)
             raise
         except BaseException as failure:  # includes a `sys.exit()` in a plugin's own task: every end is logged
             is_requested = isinstance(failure, asyncio.CancelledError | KeyboardInterrupt)
