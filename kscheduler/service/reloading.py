@@ -32,7 +32,7 @@ from kscheduler.config.loader import LoadedConfig
 from kscheduler.config.reading.lines import mark_of
 from kscheduler.config.unsupported_settings import SettingWarning, unhonoured
 from kscheduler.framework.plugin_time import PLUGIN_TIME
-from kscheduler.scheduling.profiles import Profiles, misspelt
+from kscheduler.scheduling.profiles import Profiles, for_single_pods_only, misspelt
 from kscheduler.service.config_file import LOOK_SECONDS, ConfigSource, FileChangeDetector, FileRead, read_source
 from kscheduler.service.metrics.config_reloads import ReloadResult, ReloadStatistics
 from kscheduler.service.options import ReadUnder
@@ -105,6 +105,8 @@ class ConfigReloader:
         self._since = parts.clock.time()
         known = parts.assembly.registry.names()
         self._warned: frozenset[SettingWarning] = frozenset(unhonoured(parts.assembly.config, plugins=known))
+        self._for_single_pods = not_for_groups(parts.assembly.config, parts.assembly.profiles)
+        """PostFilter plugins without pod groups, as the log has them."""
 
     @property
     def is_on(self) -> bool:
@@ -227,6 +229,7 @@ class ConfigReloader:
                 raise NotFollowedError(str(failure), advice) from None
             if has_other_plugins:
                 log_plugins(configured, self._parts.assembly.profiles)
+            self._log_not_for_groups()
 
     def _check_kinds(self, config: LoadedConfig) -> None:
         """Raises `NotFollowedError` for a kind of pod groups that only the other version's rules read."""
@@ -329,11 +332,18 @@ class ConfigReloader:
             seconds=seconds,
         )  # fmt: skip
         log_plugins(exchange.configured, compiled.profiles)
+        self._log_not_for_groups()
         warnings = unhonoured(compiled.config, plugins=compiled.registry.names())
         for warning in warnings:
             if warning not in self._warned:
                 _log.warning("setting_not_honoured", setting=warning.path, reason=warning.reason)
         self._warned = frozenset(warnings)
+
+    def _log_not_for_groups(self) -> None:
+        """What is new of it."""
+        before, assembly = self._for_single_pods, self._parts.assembly
+        self._for_single_pods = not_for_groups(assembly.config, assembly.profiles)
+        log_not_for_groups(self._for_single_pods - before)
 
     def _note_unchanged(self, source: ConfigSource, digest: str, *, is_requested: bool, is_first: bool) -> None:
         if is_first:
@@ -376,3 +386,14 @@ def log_plugins(configured: Configured, profiles: Profiles) -> None:
         _log.warning("plugin_not_enabled", plugin=origin.name, origin=origin.origin, advice=advice)
     for plugin, text in misspelt(profiles.values()):
         _log.warning("plugin_misspelt", plugin=plugin, reason=text)
+
+
+def not_for_groups(config: LoadedConfig, profiles: Profiles) -> frozenset[tuple[str, str, str]]:
+    """PostFilter plugins that pod groups do not have, where there may be groups: profile, plugin, and why."""
+    return frozenset(for_single_pods_only(profiles.values())) if group_apis(config) else frozenset()
+
+
+def log_not_for_groups(found: frozenset[tuple[str, str, str]]) -> None:
+    """A line for each: its author may believe that it makes room for gangs."""
+    for profile, plugin, reason in sorted(found):
+        _log.warning("post_filter_not_for_pod_groups", profile=profile, plugin=plugin, reason=reason)

@@ -47,7 +47,7 @@ from kscheduler.service.login import LoginConnections, login_connections
 from kscheduler.service.monitors.ongoing_problems import OngoingProblems
 from kscheduler.service.options import Options
 from kscheduler.service.parts import Parts
-from kscheduler.service.reloading import ConfigReloader, log_plugins
+from kscheduler.service.reloading import ConfigReloader, log_not_for_groups, log_plugins, not_for_groups
 from kscheduler.service.service_log import ServiceLog
 from kscheduler.service.terms import run_in_terms
 from kscheduler.telemetry.logs import get_logger
@@ -347,6 +347,7 @@ class App:
             _log.warning("setting_not_honoured", setting=warning.path, reason=warning.reason)
         configured = Configured(self._options.config, self._options.registry, self._options.origins)
         log_plugins(configured, self.parts.assembly.profiles)
+        log_not_for_groups(not_for_groups(self._options.config, self.parts.assembly.profiles))
         self._log_open_paths()
 
     def _log_open_paths(self) -> None:

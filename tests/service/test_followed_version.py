@@ -9,6 +9,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from kscheduler.aio.abandonable_calls import CallHangsError
@@ -18,6 +19,7 @@ from kscheduler.api.releases import followed
 from kscheduler.assembly.configured import ConfigurationReader
 from kscheduler.config.errors import ConfigError, Problem
 from kscheduler.config.feature_gates import parse_feature_gates
+from kscheduler.config.types import API_VERSION, KIND
 from kscheduler.embedded.apiserver import EmbeddedAPIServer, discovery
 from kscheduler.embedded.apiserver.faults import InjectedFault
 from kscheduler.framework.cluster.pod_groups import GroupKey
@@ -413,6 +415,41 @@ async def cluster_with_groups(gates: str) -> AsyncIterator[App]:
         options = Options(config, serving=HTTPServing.plain_on_loopback(), read_under=reading(gates))
         async with running(server, options) as (app, _, _):
             yield app
+
+
+@pytest.mark.parametrize(
+    ("group_apis", "gates", "told"),
+    [
+        pytest.param([], "", 0, id="no groups"),
+        pytest.param(["scheduler-plugins"], "", 1, id="groups of another project"),
+        pytest.param([], GROUPS, 1, id="groups"),
+    ],
+)
+async def test_a_plugin_that_makes_no_room_for_groups_is_told_once_where_there_are_groups(
+    group_apis: list[str], gates: str, told: int
+) -> None:
+    """At the start by the rules of 1.37, and not again under 1.38."""
+    off = {"podGroupPostFilter": {"disabled": [{"name": "DynamicResources"}]}}
+    settings = {"podGroupAPIs": group_apis, "leaderElection": {"leaderElect": False}}
+    profiles = [{"schedulerName": "kscheduler", "plugins": off}]
+    tree = {"apiVersion": API_VERSION, "kind": KIND, **settings, "profiles": profiles}
+    reader = ConfigurationReader()
+
+    def read(version: str, data: bytes) -> Any:
+        return reader.under(parse_feature_gates(gates, version=version)).read_bytes(data, "test")
+
+    config = read("1.37", msgspec.json.encode(tree)).config
+    kinds = served_kinds("1.37", lambda gate: f"{gate}=true" in gates)
+    with log_at(0) as log:
+        async with EmbeddedAPIServer(seed=1, kinds=kinds) as server:
+            options = Options(config, serving=HTTPServing.plain_on_loopback(), read_under=read)
+            async with running(server, options) as (app, _, _):
+                await log.until("scheduling")
+                assert len(log.named("post_filter_not_for_pod_groups")) == told
+                app.parts.server_version.learn("v1.38.0")
+                await log.until("version_followed", decides_as="1.38")
+    lines = log.named("post_filter_not_for_pod_groups", plugin="DynamicResources", profile="kscheduler")
+    assert [line["level"] for line in lines] == ["warning"] * told
 
 
 async def test_groups_are_read_again_under_another_version() -> None:
