@@ -2,16 +2,25 @@
 
 import asyncio
 import multiprocessing
+import os
 import signal
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from multiprocessing.connection import Connection
+from typing import Final, TypeVar
 
+from kscheduler.bench.calls import CallsPerPod, calls_per_pod, counted_calls, with_fewer_pods
 from kscheduler.bench.figures import Figures
 from kscheduler.bench.player import play
 from kscheduler.bench.scenario import BenchmarkScenario
 from kscheduler.bench.template import TemplateError
 from kscheduler.telemetry.logs import pipeline
 from kscheduler.telemetry.logs.verbosity import WARNINGS
+
+T = TypeVar("T")
+
+_HASH_SEED: Final = "PYTHONHASHSEED"
 
 
 def play_apart(scenarios: Iterable[BenchmarkScenario], plugins: Sequence[str] = ()) -> Iterator[Figures]:
@@ -20,37 +29,73 @@ def play_apart(scenarios: Iterable[BenchmarkScenario], plugins: Sequence[str] = 
     Yields the figures of each scenario. Raises `TemplateError`, also if a process dies without a result.
     """
     for scenario in scenarios:
-        yield _in_a_process(scenario, plugins)
+        with _process(scenario.name, partial(_played, scenario, plugins)) as played:
+            figures = played()
+        yield figures
 
 
-def _in_a_process(scenario: BenchmarkScenario, plugins: Sequence[str]) -> Figures:
+def count_apart(scenarios: Iterable[BenchmarkScenario], plugins: Sequence[str] = ()) -> Iterator[CallsPerPod]:
+    """As `play_apart`: the calls of each scenario. Sets have the same order in each process, so counts repeat."""
+    for scenario in scenarios:
+        smaller = with_fewer_pods(scenario)
+        with (
+            _fixed_hash_seed(),
+            _process(scenario.name, partial(counted_calls, smaller, plugins)) as few,
+            _process(scenario.name, partial(counted_calls, scenario, plugins)) as many,
+        ):
+            counted = calls_per_pod(smaller, few(), scenario, many())
+        yield counted
+
+
+def _played(scenario: BenchmarkScenario, plugins: Sequence[str]) -> Figures:
+    return asyncio.run(play(scenario, plugins))
+
+
+@contextmanager
+def _fixed_hash_seed() -> Iterator[None]:
+    """For processes that start meanwhile."""
+    before = os.environ.get(_HASH_SEED)
+    os.environ[_HASH_SEED] = "0"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_HASH_SEED]
+        else:
+            os.environ[_HASH_SEED] = before
+
+
+@contextmanager
+def _process(name: str, work: Callable[[], T]) -> Iterator[Callable[[], T]]:
+    """A process that does the work; the function waits for its result. Raises `TemplateError`."""
     fresh = multiprocessing.get_context("spawn")  # a forked process would start with this process's memory
     receiver, sender = fresh.Pipe(duplex=False)
-    process = fresh.Process(
-        target=_play_and_send, args=(scenario, plugins, sender), name=f"bench {scenario.name}", daemon=True
-    )
+    process = fresh.Process(target=_work_and_send, args=(work, sender), name=f"bench {name}", daemon=True)
     process.start()
     sender.close()
+
+    def result() -> T:
+        try:
+            answer: T | TemplateError = receiver.recv()
+        except EOFError:
+            raise TemplateError(f"{name}: its process ended without a word; was there too little memory?") from None
+        if isinstance(answer, TemplateError):
+            raise answer
+        return answer
+
     try:
-        answer: Figures | TemplateError = receiver.recv()
-    except EOFError:
-        raise TemplateError(
-            f"{scenario.name}: its process ended without a word; was there too little memory?"
-        ) from None
+        yield result
     finally:
         process.kill()  # an interrupt of this process ends the child too
         process.join()
         receiver.close()
-    if isinstance(answer, TemplateError):
-        raise answer
-    return answer
 
 
-def _play_and_send(scenario: BenchmarkScenario, plugins: Sequence[str], sender: Connection) -> None:
+def _work_and_send(work: Callable[[], object], sender: Connection) -> None:
     """The child's main function. Ignores interrupts from the terminal: the parent ends it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     pipeline.configure(verbosity=WARNINGS)
     try:
-        sender.send(asyncio.run(play(scenario, plugins)))
+        sender.send(work())
     except TemplateError as error:
         sender.send(error)
