@@ -4,11 +4,14 @@ import asyncio
 import multiprocessing
 import os
 import signal
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from multiprocessing.connection import Connection
-from typing import Final, TypeVar
+from multiprocessing.context import ForkServerContext, SpawnContext
+from pathlib import Path
+from typing import TypeVar
 
 from kscheduler.bench.calls import CallsPerPod, calls_per_pod, counted_calls, with_fewer_pods
 from kscheduler.bench.figures import Figures
@@ -20,28 +23,32 @@ from kscheduler.telemetry.logs.verbosity import WARNINGS
 
 T = TypeVar("T")
 
-_HASH_SEED: Final = "PYTHONHASHSEED"
-
 
 def play_apart(scenarios: Iterable[BenchmarkScenario], plugins: Sequence[str] = ()) -> Iterator[Figures]:
     """`plugins`: as of `--plugin`; they are loaded in each process.
 
     Yields the figures of each scenario. Raises `TemplateError`, also if a process dies without a result.
     """
+    fresh = multiprocessing.get_context("spawn")  # a forked process would start with this process's memory
     for scenario in scenarios:
-        with _process(scenario.name, partial(_played, scenario, plugins)) as played:
+        with _process(fresh, scenario.name, partial(_played, scenario, plugins)) as played:
             figures = played()
         yield figures
 
 
 def count_apart(scenarios: Iterable[BenchmarkScenario], plugins: Sequence[str] = ()) -> Iterator[CallsPerPod]:
-    """As `play_apart`: the calls of each scenario. Sets have the same order in each process, so counts repeat."""
+    """As `play_apart`: the calls of each scenario. Sets have the same order in each process, so counts repeat.
+
+    The processes are forks of one that has imported this module and nothing else has happened in.
+    """
+    imported = multiprocessing.get_context("forkserver")
+    imported.set_forkserver_preload([__name__])
     for scenario in scenarios:
         smaller = with_fewer_pods(scenario)
         with (
-            _fixed_hash_seed(),
-            _process(scenario.name, partial(counted_calls, smaller, plugins)) as few,
-            _process(scenario.name, partial(counted_calls, scenario, plugins)) as many,
+            _environment(_equal_everywhere()),
+            _process(imported, scenario.name, partial(counted_calls, smaller, plugins)) as few,
+            _process(imported, scenario.name, partial(counted_calls, scenario, plugins)) as many,
         ):
             counted = calls_per_pod(smaller, few(), scenario, many())
         yield counted
@@ -51,26 +58,29 @@ def _played(scenario: BenchmarkScenario, plugins: Sequence[str]) -> Figures:
     return asyncio.run(play(scenario, plugins))
 
 
+def _equal_everywhere() -> dict[str, str]:
+    """The environment in which sets have one order, and modules come from where this process has them."""
+    path = os.pathsep.join(str(Path(folder).absolute()) for folder in sys.path)
+    return {"PYTHONHASHSEED": "0", "PYTHONSAFEPATH": "1", "PYTHONPATH": path}
+
+
 @contextmanager
-def _fixed_hash_seed() -> Iterator[None]:
+def _environment(variables: Mapping[str, str]) -> Iterator[None]:
     """For processes that start meanwhile."""
-    before = os.environ.get(_HASH_SEED)
-    os.environ[_HASH_SEED] = "0"
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
     try:
         yield
     finally:
-        if before is None:
-            del os.environ[_HASH_SEED]
-        else:
-            os.environ[_HASH_SEED] = before
+        for name, value in before.items():
+            os.environ.pop(name) if value is None else os.environ.update({name: value})
 
 
 @contextmanager
-def _process(name: str, work: Callable[[], T]) -> Iterator[Callable[[], T]]:
+def _process(start: ForkServerContext | SpawnContext, name: str, work: Callable[[], T]) -> Iterator[Callable[[], T]]:
     """A process that does the work; the function waits for its result. Raises `TemplateError`."""
-    fresh = multiprocessing.get_context("spawn")  # a forked process would start with this process's memory
-    receiver, sender = fresh.Pipe(duplex=False)
-    process = fresh.Process(target=_work_and_send, args=(work, sender), name=f"bench {name}", daemon=True)
+    receiver, sender = start.Pipe(duplex=False)
+    process = start.Process(target=_work_and_send, args=(work, sender), name=f"bench {name}", daemon=True)
     process.start()
     sender.close()
 
