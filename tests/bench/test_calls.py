@@ -13,6 +13,8 @@ from kscheduler.bench.apart import count_apart
 from kscheduler.bench.attempt_clock import AttemptClock
 from kscheduler.bench.call_counts import counted
 from kscheduler.bench.calls import (
+    DEFAULT_NODES,
+    DEFAULT_PODS,
     CallsPerPod,
     as_difference,
     as_json,
@@ -158,6 +160,12 @@ def test_the_stand_in_is_not_in_the_count() -> None:
 def test_a_scenario_with_too_few_pods_says_so() -> None:
     with pytest.raises(TemplateError, match=r"PreemptionBasic: 20 measured pods are too few .* must have 50"):
         count_calls(SCENARIOS["PreemptionBasic"].resized(20, 100))
+
+
+def test_every_scenario_has_two_sizes_to_compare() -> None:
+    for scenario in SCENARIOS.values():
+        sized = scenario.resized(DEFAULT_NODES, DEFAULT_PODS)
+        assert with_fewer_pods(sized).pods <= sized.pods / 4, scenario.name
 
 
 # --- text and JSON ----------------------------------------------------------------------------------------------------
