@@ -37,21 +37,28 @@ def play_apart(scenarios: Iterable[BenchmarkScenario], plugins: Sequence[str] = 
 
 
 def count_apart(scenarios: Iterable[BenchmarkScenario], plugins: Sequence[str] = ()) -> Iterator[CallsPerPod]:
-    """As `play_apart`: the calls of each scenario. Sets have the same order in each process, so counts repeat.
-
-    The processes are forks of one that has imported this module and nothing else has happened in.
-    """
-    imported = multiprocessing.get_context("forkserver")
-    imported.set_forkserver_preload([__name__])
+    """As `play_apart`: the calls of each scenario."""
     for scenario in scenarios:
         smaller = with_fewer_pods(scenario)
         with (
-            _environment(_equal_everywhere()),
-            _process(imported, scenario.name, partial(counted_calls, smaller, plugins)) as few,
-            _process(imported, scenario.name, partial(counted_calls, scenario, plugins)) as many,
+            counting_process(scenario.name, partial(counted_calls, smaller, plugins)) as few,
+            counting_process(scenario.name, partial(counted_calls, scenario, plugins)) as many,
         ):
             counted = calls_per_pod(smaller, few(), scenario, many())
         yield counted
+
+
+@contextmanager
+def counting_process(name: str, work: Callable[[], T]) -> Iterator[Callable[[], T]]:
+    """A process in which sets have the same order each time; the function waits for its result.
+
+    It is a fork of one that has imported this module, and in which nothing else has happened: that costs a tenth of a
+    new interpreter's start. Raises `TemplateError`.
+    """
+    imported = multiprocessing.get_context("forkserver")
+    imported.set_forkserver_preload([__name__])
+    with _environment(_equal_everywhere()), _process(imported, name, work) as result:
+        yield result
 
 
 def _played(scenario: BenchmarkScenario, plugins: Sequence[str]) -> Figures:

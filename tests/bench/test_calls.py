@@ -1,7 +1,12 @@
 """What one more pod calls: whose calls are counted, that the count repeats, and that an added call is found."""
 
 import asyncio
+import inspect
+import os
+import subprocess
+import sys
 from cProfile import Profile
+from functools import partial
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -9,7 +14,7 @@ from typing import Any
 import pytest
 
 import kscheduler
-from kscheduler.bench.apart import count_apart
+from kscheduler.bench.apart import count_apart, counting_process
 from kscheduler.bench.attempt_clock import AttemptClock
 from kscheduler.bench.call_counts import counted
 from kscheduler.bench.calls import (
@@ -121,13 +126,23 @@ def small(name: str) -> BenchmarkScenario:
 
 @pytest.mark.slow("plays scenarios in processes")
 @pytest.mark.parametrize("name", ["PreemptionAsync", "StatefulSetsWithClaims"])
-def test_a_count_repeats_whatever_the_seed_of_hashes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONHASHSEED", "1")
-    (one,) = count_apart([small(name)])
-    monkeypatch.setenv("PYTHONHASHSEED", "2")
-    (other,) = count_apart([small(name)])
+def test_a_count_repeats(name: str) -> None:
+    (one,), (other,) = count_apart([small(name)]), count_apart([small(name)])
     assert one.python_calls_per_pod > one.builtin_calls_per_pod > 50
     assert differences(one.by_function, other.by_function, least=0.1) == {}
+
+
+@pytest.mark.slow("starts processes")
+def test_hashes_are_the_same_in_each_count_and_modules_are_this_process_s(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONHASHSEED", "1")
+    with counting_process("hash", partial(hash, "text")) as hashed:
+        found = hashed()
+    code = [sys.executable, "-c", "print(hash('text'))"]
+    asked = subprocess.run(code, env={"PYTHONHASHSEED": "0"}, capture_output=True, text=True, check=True)
+    assert str(found) == asked.stdout.strip()
+    assert os.environ["PYTHONHASHSEED"] == "1"
+    with counting_process("file", partial(inspect.getfile, Scheduler)) as file:
+        assert file() == inspect.getfile(Scheduler)
 
 
 def test_a_call_that_is_added_to_each_pod_is_found_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
