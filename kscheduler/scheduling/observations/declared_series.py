@@ -174,7 +174,7 @@ class DeclaredSeries:
 
     def _declare_placements(self) -> None:
         self.generated_placements = self._counter(
-            "scheduler_generated_placements_total", "Placements that pod groups were tried in.", "profile"
+            "scheduler_generated_placements_total", "Placements that there were to try pod groups in.", "profile"
         )
         self.placement_evaluations = self._counter(
             "scheduler_placement_evaluations_total",

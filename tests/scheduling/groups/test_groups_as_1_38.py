@@ -23,7 +23,7 @@ from kscheduler.scenario.decide_group import GroupDecision, decide_group
 from kscheduler.scenario.scenario import GroupScenario, parse_line
 from kscheduler.scheduling.groups.group_cycle import GroupResult
 from kscheduler.scheduling.groups.group_placement import placements_of
-from tests.builders import make_pod, pod_info
+from tests.builders import make_node, make_pod, pod_info
 from tests.scheduling.groups.world import World, composite, member, pod_group
 from tests.scheduling.test_profiles import build
 
@@ -167,6 +167,52 @@ def test_the_nominated_placement_is_tried_first_and_taken_if_anybody_new_fits() 
     first, *others = decided(racks, ["node-2", "", ""], 3).placements
     assert first.placement.name == "c"
     assert len(others) == 2
+
+
+async def test_placements_are_counted_that_there_were_and_trials_that_were_made() -> None:
+    world = world_of(PLACEMENTS)
+    counted = world.assembly.ports.observations
+    for rack in range(60):  # beyond 55 nodes a share of them is enough
+        world.add(make_node(f"node-{rack}", labels={RACK: str(rack)}), initial=True)
+    async with world.working():
+        world.add_group(pod_group("g", 1, **IN_A_RACK))
+        world.add(member("g-0", "g", **HALF))
+        await world.settle()
+    assert world.bound() == ["g-0"]
+    assert counted.generated_placements == {("kscheduler", "podgroup"): 60}
+    assert counted.placement_evaluations == {("feasible", "kscheduler", "podgroup"): 59}
+
+
+@pytest.mark.parametrize(("version", "counted"), [("1.37", {}), ("1.38", {"compositepodgroup": 2})])
+async def test_placements_of_composite_groups_are_counted_from_1_38_on(version: str, counted: dict[str, int]) -> None:
+    world = World(gates=TREES, version=version)
+    metric = world.assembly.ports.observations.generated_placements
+    for rack in "ab":
+        world.add(make_node(f"node-{rack}", labels={RACK: rack}), initial=True)
+    async with world.working():
+        world.add_composite(composite("all", 1, **IN_A_RACK))
+        world.add_group(pod_group("a", 1, parentCompositePodGroupName="all"))
+        world.add(member("a-0", "a", **HALF))
+        await world.settle()
+    assert world.bound() == ["a-0"]
+    # the group of pods is tried in each placement of its parent
+    of_pods = ("kscheduler",) if version == "1.37" else ("kscheduler", "podgroup")
+    assert metric == {of_pods: 2} | {("kscheduler", kind): count for kind, count in counted.items()}
+
+
+async def test_placements_of_the_search_for_victims_are_counted_too() -> None:
+    world = world_of(PLACEMENTS)
+    metric = world.assembly.ports.observations.generated_placements
+    world.add(make_node("node-a", labels={RACK: "a"}), initial=True)
+    async with world.working():
+        world.add(*(make_pod(f"low-{number}", **HALF) for number in range(2)))
+        await world.settle()
+        world.lingering = {"low-0", "low-1"}
+        world.add_group(pod_group("g", 1, priority=9, **IN_A_RACK))
+        world.add(member("g-0", "g", priority=9, **HALF))
+        await world.settle()
+    assert len(world.evicted) == 1
+    assert metric == {("kscheduler", "podgroup"): 2}  # without victims, then as if they were gone
 
 
 def test_an_empty_value_is_no_domain() -> None:
