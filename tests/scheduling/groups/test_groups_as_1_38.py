@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from kscheduler.config.errors import ConfigError
@@ -330,6 +332,37 @@ def test_what_is_left_of_a_node_is_ranked_as_all_other_nodes_are() -> None:
     ranks.give_back(high)
     ranks.give_back(both)
     assert order() == before
+
+
+@given(
+    units=st.lists(st.tuples(st.integers(0, 2), st.lists(st.integers(0, 5), min_size=1, max_size=3)), max_size=8),
+    takes=st.lists(st.tuples(st.integers(0, 5), st.booleans()), max_size=6),
+)
+def test_ranks_after_any_takes_are_those_of_the_units_that_are_left(
+    units: list[tuple[int, list[int]]], takes: list[tuple[int, bool]]
+) -> None:
+    """`units`: the priority and the rows of each; `takes`: rows, and whether that is given back at once."""
+    rows = {f"{number}-{place}": row for number, (_, on) in enumerate(units) for place, row in enumerate(on)}
+    made = [
+        unit(*(f"{number}-{place}" for place in range(len(on))), priority=priority, is_group=len(on) > 1)
+        for number, (priority, on) in sorted(enumerate(units), key=lambda each: -each[1][0])
+    ]
+
+    def ranks_of(left: list[VictimUnit]) -> VictimRanks:
+        return VictimRanks(left, [0] * len(left), lambda pod: rows[pod.name], 6)
+
+    def order(ranks: VictimRanks) -> list[int]:
+        found = ranks.of(np.arange(6)).tolist()
+        return [sorted({*found, 0}).index(rank) for rank in found]
+
+    ranks, left = ranks_of(made), list(made)
+    for row, is_given_back in takes:
+        taken = ranks.take(row)
+        if is_given_back:
+            ranks.give_back(taken)
+        else:
+            left = [each for each in left if row not in {rows[pod.name] for pod in each.pods}]
+        assert order(ranks) == order(ranks_of(left))
 
 
 @pytest.mark.parametrize("is_off", [False, True])
