@@ -255,7 +255,7 @@ class DeclaredSeries:
         )
         self.queue_incoming_entities = self._counter(
             "scheduler_queue_incoming_entities_total",
-            "Pods put into a different queue than their hint requested, by event (Kubernetes 1.37).",
+            "Pods put into a different queue than their hint requested, by event (from Kubernetes 1.37 on).",
             "queue",
             "event",
             "type",
