@@ -16,6 +16,8 @@ from kscheduler.api.meta import Condition, KubeObject, Value
 
 # Groups on the way from root to leaf: as many as a Workload may have templates there.
 DEEPEST_TREE: Final = 4
+# So many are looked at where trees that are too deep are tried, to report that they are (from Kubernetes 1.38 on).
+FARTHEST_LEVEL: Final = 16
 
 
 class GangPolicy(Value, frozen=True):

@@ -105,6 +105,53 @@ async def test_members_of_a_tree_that_contradicts_itself_get_an_error_and_all_gr
     assert world.bindings == []
 
 
+async def test_a_tree_that_is_too_deep_is_refused_as_a_whole_and_every_group_says_so() -> None:
+    """Up to 1.37 who is on a level that is too deep waits, and the others are placed."""
+    world = world_of(TREES)
+    world.nodes(1)
+    async with world.working():
+        for name, parent in (("d1", ""), ("d2", "d1"), ("d3", "d2"), ("d4", "d3"), ("d5", "d4")):
+            world.add_composite(composite(name, None, parent))
+        world.add_group(pod_group("deep", 1, parentCompositePodGroupName="d4"))
+        world.add(member("deep-0", "deep", **HALF))
+        await world.settle()
+        told = {name: (condition.reason, condition.message) for name, condition in world.groups.conditions}
+        message = 'hierarchy depth exceeds maximum allowed depth 4 at "compositepodgroup/default/d4"'
+        assert told == {
+            **{f"d{level}": ("CompositePodGroupError", message) for level in range(1, 6)},
+            "deep": ("PodGroupError", message),
+        }
+        assert message in world.reported.notes
+        # a member of a level that is not too deep is of the same tree
+        world.add_group(pod_group("well", 1, parentCompositePodGroupName="d1"))
+        world.add(member("well-0", "well", **HALF))
+        await world.pass_seconds(30)
+        assert world.bindings == []
+        assert world.groups.last("well").reason == "PodGroupError"
+        world.delete_composite(composite("d5", None, "d4"))
+        world.delete_composite(composite("d4", None, "d3"))
+        await world.pass_seconds(30)
+        assert world.bound() == ["well-0"]
+        assert world.where("deep-0") == "incomplete"
+
+
+async def test_a_tree_ends_somewhere_and_whoever_is_further_down_waits() -> None:
+    world = world_of(TREES)
+    world.nodes(1)
+    async with world.working():
+        for number in range(100):
+            world.add_composite(composite(f"c{number}", None, f"c{number - 1}" if number else ""))
+        for name, parent in (("near", "c14"), ("far", "c15")):
+            world.add_group(pod_group(name, 1, parentCompositePodGroupName=parent))
+            world.add(member(f"{name}-0", name, **HALF))
+        await world.settle()
+        assert world.groups.last("near").reason == "PodGroupError"
+        assert world.where("far-0") == "incomplete"
+        (queued,) = (each for each in [world.queue.find("default/far-0")] if each is not None)
+        why = world.queue.why_incomplete(queued[1].pod.pod)
+        assert why.startswith("trees deeper than 16 levels are not followed: default/far -> default/c15")
+
+
 async def test_who_is_nominated_to_the_nodes_of_a_group_loses_the_nomination_to_it() -> None:
     world = world_of()
     world.nodes(1)
