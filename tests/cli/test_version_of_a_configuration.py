@@ -1,6 +1,7 @@
 """A configuration is judged by each version that may be followed, wherever it is read: the API server decides later."""
 
 import io
+import json
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -253,3 +254,15 @@ def test_a_gate_that_no_version_can_switch_on_is_reported_by_the_one_that_knows_
 ) -> None:
     assert main(["run", f"--feature-gates={gate}=true"]) == 2
     assert f"feature gate {gate} cannot be switched on, it is not built" in capsys.readouterr().err
+
+
+def test_the_defaults_are_those_of_the_oldest_version_that_takes_the_gates(capsys: pytest.CaptureFixture[str]) -> None:
+    for flags, version in (([], "1.36"), (["--feature-gates=ManagedFieldsOptOutClient=false"], "1.38")):
+        assert main(["config", "default", *flags]) == 0
+        found = capsys.readouterr()
+        said = f"kscheduler: the defaults of kube-scheduler {version}, the oldest that takes the feature gates\n"
+        assert found.err == (said if flags else "")
+        assert main(["config", "default", f"--emulated-version={version}"]) == 0
+        assert found.out == capsys.readouterr().out
+        assert main(["plugin", "list", *flags, "-o", "json"]) == 0
+        assert json.loads(capsys.readouterr().out)["emulationVersion"] == version

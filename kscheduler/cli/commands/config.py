@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from kscheduler.api.releases import listed, numbers_of, to_try
+from kscheduler.api.releases import VERSION, listed, numbers_of, to_try
 from kscheduler.cli.named_config import (
     add_feature_gates,
     add_plugin_flags,
@@ -221,7 +221,12 @@ def _named(name: str) -> str:
 
 
 def _print_default(args: argparse.Namespace) -> int:
-    gates = feature_gates(args)
+    gates = by_first_that_takes_it(args, lambda version: feature_gates(args, version))
+    if gates.version != (args.emulated_version or VERSION):
+        print(
+            f"kscheduler: the defaults of kube-scheduler {gates.version}, the oldest that takes the feature gates",
+            file=sys.stderr,
+        )
     for warning in gates.warnings:
         print(f"kscheduler: warning: {warning}", file=sys.stderr)
     # What has no effect here has no place in a file to start from; `check` would warn of it.
