@@ -71,8 +71,6 @@ def _lines(answer: ComparisonAnswer, style: Style) -> Iterator[str]:
     yield ""
     rows: list[tuple[str, ...]] = [("", "RECORDED", "OTHER")]
     rows += [(words, text(before), text(after)) for words, text in _ROWS]
-    if before.emulation_version != after.emulation_version:
-        rows.insert(1, ("as kube-scheduler", before.emulation_version, after.emulation_version))
     if before.price is not None or after.price is not None:
         rows.append(("price of nodes in use", *(f"{each.price or 0:.3f}" for each in (before, after))))
     yield from aligned(rows, {1, 2})
