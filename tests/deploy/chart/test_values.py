@@ -64,6 +64,10 @@ WRONG: Final[dict[str, Refusal]] = {
             "And with Kubernetes 1.37: featureGates.PodCertificateMLDSA: only Kubernetes 1.38 has it"
         ),
     ),
+    "a gate that the version does not have, whose first release is named": (
+        {"featureGates.DRADeviceCompatibilityGroups": True, "extraArgs": ["--emulated-version=v1.36.0"]},
+        "featureGates.DRADeviceCompatibilityGroups: only Kubernetes 1.37 and 1.38 have it",
+    ),
     "a gate that is locked": (
         {"featureGates.DynamicResourceAllocation": False},
         "featureGates.DynamicResourceAllocation: cannot be set to false, it is locked to true",
