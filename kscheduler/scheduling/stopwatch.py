@@ -40,10 +40,10 @@ class ObservedStopwatch:
             point: observations.extension_points[point, SUCCESS.code.label, profile] for point in EXTENSION_POINTS
         }
 
-    def start(self, pod: PodInfo | None = None) -> None:
-        """A cycle begins, for this pod."""
+    def start(self, pod: PodInfo | None = None, now: float | None = None) -> None:
+        """A cycle begins, for this pod. `now`: the time, where it has just been read."""
         self._pod = pod
-        self._last = self._call_began = self._now()
+        self._last = self._call_began = self._now() if now is None else now
         self._cycles += 1
         self._is_sampled = self._cycles % SAMPLED_EVERY == 0
 
