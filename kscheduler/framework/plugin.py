@@ -136,11 +136,6 @@ class Plugin:
     """Whether `normalize` reads the raw points only: neither the pod nor the row numbers."""
     needs_volumes: ClassVar[bool] = False
     """Whether its PreFilter and PreScore skip every pod without volumes."""
-    idle_without: ClassVar[tuple[type, ...]] = ()
-    """Types of values in the cycle state: without any of them its Reserve and PreBind have nothing to do, and are not
-    called."""
-    lets_in_plain_pods: ClassVar[bool] = False
-    """Whether its PreEnqueue lets in every pod without scheduling gates and resource claims: it is not called then."""
     reasons: ClassVar[Mapping[int, str]] = {}
     """The text for each code of `filter`, if it does not depend on the pod. Without one the code is reported as a
     number."""

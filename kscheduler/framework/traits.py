@@ -47,9 +47,11 @@ class PluginTraits:
     needs_volumes: bool
     """Whether it skips each pod without volumes."""
     idle_without: frozenset[type]
-    """The types of values without any of which its Reserve and PreBind are not called; empty: they always are."""
+    """Types of values in the cycle state: without any of them its Reserve and PreBind have nothing to do, and are not
+    called. Empty: they always are. In-tree plugins declare it."""
     lets_in_plain_pods: bool
-    """Whether its PreEnqueue is called only for pods with scheduling gates or resource claims."""
+    """Whether its PreEnqueue lets in every pod without scheduling gates and resource claims: it is not called for them.
+    In-tree plugins declare it."""
     normalizes: bool
     """Whether its points are not within 0..100 before `normalize`."""
     normalizes_points_only: bool

@@ -123,7 +123,8 @@ class Profile:
         object.__setattr__(self, "traits", traits)
         plain = tuple(plugin for plugin in self.pre_enqueue if not traits[plugin.name].lets_in_plain_pods)
         object.__setattr__(self, "gates_of_plain_pods", plain)
-        kinds = [traits[plugin.name].idle_without for plugin in (*self.reserve, *self.pre_bind)]
+        acting: Sequence[Any] = (*self.reserve, *self.pre_bind)
+        kinds = [traits[plugin.name].idle_without for plugin in acting]
         object.__setattr__(self, "acts_with", frozenset().union(*kinds) if all(kinds) else None)
 
     def _by_name(self) -> dict[str, Any]:

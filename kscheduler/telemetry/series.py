@@ -57,7 +57,9 @@ class BatchedHistogram(Histogram):
 
     def __init__(self, bounds: tuple[float, ...]) -> None:
         self._pending: list[float] = []
-        self.observe: Callable[[float], None] = self._pending.append  # type: ignore[method-assign]
+        self._counts: list[int] = []
+        self._total = 0.0
+        self.observe: Callable[[float], None] = self._pending.append  # type: ignore[assignment]
         super().__init__(bounds)
 
     def settle(self) -> None:
@@ -69,7 +71,7 @@ class BatchedHistogram(Histogram):
             self._total = sum(pending, self._total)  # one after the other, as `Histogram` adds them
             pending.clear()
 
-    @property  # type: ignore[override]
+    @property
     def counts(self) -> list[int]:
         """As of `Histogram`."""
         self.settle()
@@ -79,7 +81,7 @@ class BatchedHistogram(Histogram):
     def counts(self, counts: list[int]) -> None:
         self._counts = counts
 
-    @property  # type: ignore[override]
+    @property
     def total(self) -> float:
         """As of `Histogram`."""
         self.settle()
@@ -122,9 +124,7 @@ class Counter(dict[LabelValues, int]):
 class Histograms(dict[LabelValues, Histogram]):
     """A histogram per combination of label values, made at its first use and then kept."""
 
-    def __init__(
-        self, series: MetricSeries, bounds: tuple[float, ...], child: type[Histogram] = Histogram
-    ) -> None:
+    def __init__(self, series: MetricSeries, bounds: tuple[float, ...], child: type[Histogram] = Histogram) -> None:
         """`child`: the class of the histograms, `BatchedHistogram` where somebody calls its `settle`."""
         super().__init__()
         self.series = series

@@ -80,6 +80,16 @@ class PodInfo:
                     values[name] = others[name]
         self.is_like_another = True
 
+    def spec_values(self) -> dict[str, object]:
+        """The derived values that pods with an equal spec, namespace, labels and owner have as well."""
+        values = self.__dict__
+        return {name: values[name] for name in (*_OF_SPEC, "spread_constraints", "spread_by_action") if name in values}
+
+    def take_values(self, values: dict[str, object]) -> None:
+        """Take over the `spec_values` of a pod that is like this one."""
+        self.__dict__.update(values)
+        self.is_like_another = True
+
     def take_sums(self, other: "PodInfo") -> bool:
         """Take over the sums of another version of the pod; False if anything that they depend on has changed.
 

@@ -90,11 +90,11 @@ class _IdlePoints:
 
     def __init__(self, observations: Observations, profile: str) -> None:
         of = observations.extension_points
-        self.reserve = of[RESERVE.label, SUCCESS.code.label, profile].observe
-        self.permit = of[PERMIT.label, SUCCESS.code.label, profile].observe
-        self.pre_flight = of[PRE_BIND_PRE_FLIGHT.label, NOTHING_TO_DO.code.label, profile].observe
-        self.pre_bind = of[PRE_BIND.label, SUCCESS.code.label, profile].observe
-        self.post_bind = of[POST_BIND.label, SUCCESS.code.label, profile].observe
+        self.after_reserve = of[RESERVE.label, SUCCESS.code.label, profile].observe
+        self.after_permit = of[PERMIT.label, SUCCESS.code.label, profile].observe
+        self.after_pre_flight = of[PRE_BIND_PRE_FLIGHT.label, NOTHING_TO_DO.code.label, profile].observe
+        self.after_pre_bind = of[PRE_BIND.label, SUCCESS.code.label, profile].observe
+        self.after_post_bind = of[POST_BIND.label, SUCCESS.code.label, profile].observe
 
 
 class Scheduler:
@@ -324,18 +324,18 @@ class Scheduler:
         self._context.queue.activate(pods.take(), self._context.clock.time())
 
     def _set_aside(self, attempt: Attempt, began: float) -> Status:
-        """Assume, Reserve, Permit; all are undone if one of them does not succeed. `began`: now, in monotonic seconds."""
+        """Assume, Reserve, Permit; all are undone if one of them does not succeed. `began`: now, monotonic."""
         pod, profile, record = attempt.queued.pod, attempt.profile, attempt.record
         self._context.cache.assume_pod(pod, record.node_name)
         idle, status = self._idle_points_of(profile), SUCCESS
         if profile.acts_with is not None and profile.acts_with.isdisjoint(record.state.values):
-            idle.reserve(0.0)
+            idle.after_reserve(0.0)
         else:
             status = run_reserve(profile, record.state, pod, record.node_name)
             began = self._measure(attempt, RESERVE.label, status.code, began)
         if not profile.permit:
             if status.is_success:
-                idle.permit(0.0)
+                idle.after_permit(0.0)
         elif status.is_success:
             status = binding_cycle.run_permit(attempt, self._context.waiting, self._context.clock)
             self._measure(attempt, PERMIT.label, status.code if attempt.held is None else Code.WAIT, began)
@@ -427,7 +427,7 @@ class Scheduler:
         self._context.failures.withdraw(pod.uid)
         await self._context.failures.settled(pod.uid)
         if plan is NOTHING_TO_DO:
-            self._idle_points_of(attempt.profile).pre_bind(0.0)
+            self._idle_points_of(attempt.profile).after_pre_bind(0.0)
             attempt.is_pre_bound = True
             return True
         began, status = self._now(), plan.failure
@@ -456,7 +456,7 @@ class Scheduler:
             profile, state, pod = attempt.profile, attempt.record.state, attempt.queued.pod
             if profile.acts_with is not None and profile.acts_with.isdisjoint(state.values):
                 attempt.plan = NOTHING_TO_DO
-                self._idle_points_of(profile).pre_flight(0.0)
+                self._idle_points_of(profile).after_pre_flight(0.0)
                 return attempt.plan
             began = self._now()
             attempt.plan = plan_of(profile.pre_bind, state, pod, attempt.node_name, profile.listener)
@@ -530,7 +530,7 @@ class Scheduler:
             binding_cycle.run_post_bind(attempt, self.awaited)
             self._measure(attempt, POST_BIND.label, Code.SUCCESS, began)
         else:
-            self._idle_points_of(profile).post_bind(0.0)
+            self._idle_points_of(profile).after_post_bind(0.0)
         if PodsToActivate in attempt.record.state.values:
             self._activate(attempt)
         if self._is_recorded:

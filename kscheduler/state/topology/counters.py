@@ -60,6 +60,7 @@ class TopologyCounts:
             budget_bytes, self._no_longer_counted, lambda match: _BYTES_PER_PART * match.size
         )
         self._held = HeldTerms(nodes, budget_bytes)
+        self.term_changes = self._held.changes
         self.changes = 0
         """The number of changes: of counted pods, and of namespaces' labels."""
 
@@ -162,6 +163,7 @@ class TopologyCounts:
         before = self._namespaces.of(name)
         if self._namespaces.set(namespace):
             self.changes += 1
+            self.term_changes.number += 1
             self._drop_those_that_see(name, before, namespace.metadata.labels)
 
     def namespace_labels(self, name: str) -> Mapping[str, str] | None:
@@ -177,6 +179,7 @@ class TopologyCounts:
         before = self._namespaces.of(name)
         if self._namespaces.remove(name):
             self.changes += 1
+            self.term_changes.number += 1
             self._drop_those_that_see(name, before, None)
 
     def _move(self, row: int, pod: PodInfo, change: int) -> None:
