@@ -182,7 +182,8 @@ class ClassEngine:
         if template is None or self._reports_all:
             return
         versions: list[ChangeCount] = []
-        plugins: Sequence[Any] = (*known.live_pre_filter, *known.live_pre_score)
+        scoring: Sequence[Any] = [weighted.plugin for weighted in known.live_score]
+        plugins: Sequence[Any] = (*known.live_pre_filter, *known.live_pre_score, *scoring)
         live: dict[str, Any] = {plugin.name: plugin for plugin in plugins}
         for name, plugin in live.items():
             in_tree = plugin if self._profile.traits[name].is_in_tree else None

@@ -2,16 +2,15 @@
 
 Most pods come in runs: a Job, a Deployment that grows. After the first of a run it is known that its class is judged by
 columns alone, and that each live plugin skips its pods as long as certain things do not change (`Repeat.versions`). So
-for the next one only the rows that have changed are brought up to date, mostly the row of the pod before, and a leader
-is chosen. The result is that of the whole cycle; what the record does not hold, the whole cycle by class does not hold
-either.
+for the next one only the rows that have changed are brought up to date, mostly the row of the pod before, and one of
+the best rows is chosen. The result is that of the whole cycle by class, also in what the record holds.
 
     not like the pod before: spec, labels, namespace, owners, a volume    |
     a live plugin may judge it now; a plugin gives no points to a node    |
     a pod is nominated: others have to leave it room, or this one is it   |  the whole cycle
     only some nodes are searched (`percentageOfNodesToScore`)             |  (which may note the next repeat)
     devices, extenders, a placement, a group, a search within a time      |
-    no node fits, or only one; a row gained points, or all have changed   |
+    no node fits, or only one                                             |
     a plugin fails                                                        |
 """
 
@@ -34,7 +33,7 @@ def repeated(record: SchedulingRecord, inputs: CycleInputs, engine: ClassEngine,
     pod, nodes = inputs.pod, inputs.nodes
     if inputs.expected is not None or pod.pod.status.nominated_node_name:
         return _NO_ROW
-    if inputs.profile.percentage_of_nodes_to_score:
+    if inputs.profile.percentage_of_nodes_to_score or not inputs.profile.score:
         return _NO_ROW
     repeat = engine.repeated(pod, inputs.stopwatch)
     known = None if repeat is None else repeat.known
@@ -46,14 +45,16 @@ def repeated(record: SchedulingRecord, inputs: CycleInputs, engine: ClassEngine,
     feasible = known.passing_by_columns(nodes)
     if len(feasible) < 2:
         return _NO_ROW
+    known.prepare(record.state)
     try:
         leaders = known.leaders(nodes, pod, record.state, feasible)
+        if leaders is not None:
+            record.most_points = leaders.points
+        else:
+            record.totals = known.totals(pod, record.state, feasible)
     except PluginFailure:
         return _NO_ROW
-    if leaders is None:
-        return _NO_ROW
-    known.prepare(record.state)
-    record.skipped, record.feasible, record.most_points = repeat.skipped, feasible, leaders.points
+    record.skipped, record.feasible = repeat.skipped, feasible
     record.num_evaluated_nodes = count = len(inputs.rows)
     if sampler is not None:
         sampler.move_on(count, count)

@@ -89,7 +89,7 @@ def schedule(
                     else _score_and_choose(evaluator, inputs, record, answers, sampler)
                 )
                 record.node_name = cache.nodes.name_of(row)
-                if by_class is not None and record.most_points is not None:
+                if by_class is not None and len(record.feasible) > 1:
                     note_repeat(record, inputs, evaluator, by_class)
         except PluginFailure as failure:
             record.status = failure.end(stopwatch, profile.listener, pod)
