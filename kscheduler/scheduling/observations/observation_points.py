@@ -36,7 +36,7 @@ from kscheduler.telemetry.series import BatchedHistogram, Counter, Histogram, Hi
 _MAX_DRIVERS = 100
 _MAX_ATTEMPTS = 15
 # Attempts and events until what was observed is counted: a list of as many numbers for each histogram at most, mostly.
-_SETTLED_EVERY = 256
+SETTLED_EVERY = 256
 # Label values by number of attempts.
 _ATTEMPT_VALUES = (*((str(attempt),) for attempt in range(_MAX_ATTEMPTS)), (f"{_MAX_ATTEMPTS}+",))
 
@@ -70,7 +70,7 @@ class Observations(DeclaredSeries):
         """The same where their handling is timed."""
         self.handling = _HandlingSeconds(self)
         """By event label, what takes the seconds of handling an event."""
-        self._until_settled = _SETTLED_EVERY
+        self._until_settled = SETTLED_EVERY
         self.counts_victims_at_once = False
         """Whether victims are counted that are terminating already."""
         self.counts_entities = False
@@ -137,7 +137,7 @@ class Observations(DeclaredSeries):
             self.after_flush[()] += 1
         self._until_settled -= 1
         if self._until_settled <= 0:
-            self._until_settled = _SETTLED_EVERY
+            self._until_settled = SETTLED_EVERY
             self.settle()
 
     @hears(AttemptFailed)
@@ -272,7 +272,7 @@ class Observations(DeclaredSeries):
         self.handling[event](seconds)
         self._until_settled -= 1
         if self._until_settled <= 0:
-            self._until_settled = _SETTLED_EVERY
+            self._until_settled = SETTLED_EVERY
             self.settle()
 
     def queueing_hint(self, plugin: str, event: str, hint: str, seconds: float) -> None:
