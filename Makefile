@@ -32,7 +32,7 @@ MACHINES := $(addprefix tests/scheduling/,never_stuck/test_never_stuck.py never_
 # Tests start `kscheduler` hundreds of times; without bytecode, compiling it anew is half of each start.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-fast test-changed test-all check docs ready check-deploy manifests dashboard-picture page-pictures fmt e2e e2e-embedded e2e-shown e2e-faults e2e-real controlplane e2e-versions follow bench bench-compare \
+.PHONY: help demo test test-fast test-changed test-all check check-calls docs ready check-deploy manifests dashboard-picture page-pictures fmt e2e e2e-embedded e2e-shown e2e-faults e2e-real controlplane e2e-versions follow bench bench-compare \
 	bench-plots bench-churn bench-real bench-latency bench-scale bench-sizing bench-start bench-page soak lock image sbom release mutants fuzz \
 	fuzz-specification fuzz-machines fuzz-properties fuzz-decisions \
 	fuzz-decisions-first fuzz-decisions-second clean
@@ -58,11 +58,15 @@ test-changed: $(DEV) ## Run the tests that belong to what differs from main (BAS
 test-all: $(DEV) $(DOCS) ## Run all tests, with as many random cases as in CI: a quarter of an hour
 	KSCHEDULER_CI=1 $(PYTEST)
 
-check: $(DEV) $(DOCS) ## Format, lint, types, layers: what CI asks of every change
+check: $(DEV) $(DOCS) ## Format, lint, types, layers, calls per pod: what CI asks of every change
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(MAKE) --no-print-directory check-calls
+
+check-calls: $(DEV) ## Count what one more pod calls, against benchmarks/calls.json (a part of check; RAISE='why' raises limits)
+	$(BIN)/python -m benchmarks.calls $(if $(RAISE),--raise '$(RAISE)')
 
 docs: $(DOCS) ## Build the site in build/docs: the pages, and the API reference of docstrings; links are checked, warnings are errors
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going --nitpicky --quiet --doctree-dir build/doctrees docs build/docs

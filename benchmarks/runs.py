@@ -31,11 +31,13 @@ class Machine(msgspec.Struct, frozen=True):
     """CPU of a fixed piece of Python and numpy, as a decision has: how fast the machine is just now."""
 
 
-class Run(msgspec.Struct, frozen=True):
+class Run(msgspec.Struct, frozen=True, omit_defaults=True):
     """All figures of a run; a scenario that was played in several rounds is there as often."""
 
     machine: Machine
     figures: tuple[Figures, ...]
+    raised: dict[str, tuple[str, ...]] = {}
+    """Of a baseline, by scenario: why it has become worse, each time."""
 
     def rounds(self) -> dict[str, list[Figures]]:
         """By scenario."""

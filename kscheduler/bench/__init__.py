@@ -5,8 +5,10 @@
     catalogue   the scenarios: scheduler_perf's at their 5,000-node sizes, and our own
     cluster     the service's assembly, and a stand-in for API server, controllers and kubelets that answers at once
     player      plays and measures a scenario
+    calls       what one more pod calls, as numbers, text and JSON; call_counts: whose calls count
+    attempt_clock   time that passes by attempts, for counts that repeat
     apart       runs each scenario in a process of its own
-    figures     the results, as text and JSON
+    figures     the results of a measurement, as text and JSON
 
 The wire is not measured: requests, decoding of watches, sending of Events.
 """

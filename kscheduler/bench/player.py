@@ -10,17 +10,19 @@ import gc
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
+from cProfile import Profile
 from typing import Final
 
 import msgspec
 
-from kscheduler.aio.clock import REAL_CLOCK
+from kscheduler.aio.clock import REAL_CLOCK, Clock
 from kscheduler.aio.collector import LongLived
 from kscheduler.aio.tasks import BackgroundService, TaskSet, running
 from kscheduler.api.core import Pod
 from kscheduler.api.kinds import NAMESPACES, PODS
 from kscheduler.api.meta import KubeObject
 from kscheduler.api.well_known import HOSTNAME, ZONE
+from kscheduler.bench.attempt_clock import ATTEMPT_SECONDS, IDLE_SECONDS, AttemptClock
 from kscheduler.bench.cluster import ServiceInProcess, StandIn
 from kscheduler.bench.disturbance import Churning, Disturbance, deleting
 from kscheduler.bench.figures import Figures, Meter, resident_mebibytes
@@ -64,14 +66,25 @@ class Player:
         scenario: BenchmarkScenario,
         plugins: Sequence[str] = (),
         recorded_by: Callable[[StandIn], FlightRecorder] | None = None,
+        profile: Profile | None = None,
     ) -> None:
-        """`recorded_by` makes a flight recorder that hears the cluster first."""
+        """`recorded_by` makes a flight recorder that hears the cluster first.
+
+        With a `profile`, time is virtual, and what goes on from the first measured pod to the last is profiled.
+        """
         self.scenario = scenario
+        self._profile = profile
+        self._virtual = None if profile is None else AttemptClock()
         self.cluster = StandIn()
         self.recorder = recorded_by(self.cluster) if recorded_by is not None else None
-        clock = REAL_CLOCK if self.recorder is None else self.recorder.clock
+        clock: Clock = self._virtual or REAL_CLOCK
+        if self.recorder is not None:
+            clock = self.recorder.clock
+        self._now = time.perf_counter if self._virtual is None else self._virtual.monotonic
         gates = parse_feature_gates(",".join(f"{gate}=true" for gate in scenario.gates), version=scenario.version)
         self.service = ServiceInProcess(self.cluster, clock=clock, plugins=plugins, gates=gates, journal=self.recorder)
+        if self._virtual is not None:
+            self.service.plugin_reports.ignore_slow_calls()  # they depend on the machine
         self._tell = self.service.observers.tell
         self._waiting = TaskSet("waiting", self.service.clock)
         self.meter = Meter()
@@ -157,6 +170,16 @@ class Player:
             self.cluster.create(NAMESPACES, self._make(made, index, ""))
 
     async def _create_pods(self, operation: CreatePods, own_namespace: str) -> None:
+        if self._profile is None or not operation.measured:
+            await self._create_and_schedule(operation, own_namespace)
+            return
+        self._profile.enable()
+        try:
+            await self._create_and_schedule(operation, own_namespace)
+        finally:
+            self._profile.disable()
+
+    async def _create_and_schedule(self, operation: CreatePods, own_namespace: str) -> None:
         pods = list(self._pods(operation, operation.namespace or own_namespace))
         gc.collect()  # freeze the present objects, as the service's first full collection would do
         if operation.arrival == "pending":
@@ -218,17 +241,18 @@ class Player:
 
     async def _schedule(self, operation: CreatePods) -> None:
         """Try ready pods until all measured pods are bound, or no pod is ready and no work is in progress."""
-        last, progress = len(self._awaited), time.monotonic()
+        last, progress = len(self._awaited), self._now()
         while not operation.measured or self._awaited:
             if not await self._try_next():
                 if self._is_idle():
                     return
+                self._let_pass(IDLE_SECONDS)
                 await self._take_turn()
             if len(self._awaited) != last:
-                last, progress = len(self._awaited), time.monotonic()
+                last, progress = len(self._awaited), self._now()
                 self._arrive(operation.at_once - last + len(self._coming))
                 self._disturb_if_due(operation)
-            elif time.monotonic() - progress > STALL_SECONDS:
+            elif self._now() - progress > STALL_SECONDS:
                 raise TemplateError(f"{self.scenario.name}: standstill with {last} pods to go")
 
     def _arrive(self, count: int) -> None:
@@ -244,7 +268,7 @@ class Player:
 
     async def _try_next(self) -> bool:
         """Make an attempt and deliver its watch events; whether a pod was ready."""
-        phase, now = self._phase, time.perf_counter
+        phase, now = self._phase, self._now
         began = now()
         self._tell(STEP_BEGAN)
         queued = self.service.queue.pop_next(self.service.clock.time())
@@ -261,6 +285,7 @@ class Player:
             await self._bind(attempt)
         bound = now()
         self.cluster.deliver_all()
+        self._let_pass(ATTEMPT_SECONDS * tried)
         shown = now()
         phase.binding += bound - decided
         phase.watching += shown - bound
@@ -293,13 +318,17 @@ class Player:
         """Give the event loop a turn; then deliver watch events and flush finished backoffs."""
         await asyncio.sleep(0)
         self.cluster.deliver_all()
-        now = time.perf_counter()
+        now = self._now()
         self._slice_ends = now + SLICE_SECONDS
         if now >= self._flush_at:
             self._tell(STEP_BEGAN)
             self.service.queue.flush_backoff(self.service.clock.time())
             self._tell(BackoffFlushed())
             self._flush_at = now + 1.0
+
+    def _let_pass(self, seconds: float) -> None:
+        if self._virtual is not None:
+            self._virtual.passes(seconds)
 
     def _disturb_if_due(self, operation: CreatePods) -> None:
         if not operation.measured:

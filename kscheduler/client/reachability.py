@@ -144,6 +144,8 @@ class APIServerReachability:
         self._refusal: Diagnosed | None = None
         """The last answer that was neither success nor outage: a 401 or 429."""
         self._refusal_at = now
+        self.returns = 0
+        """How often the API server has answered again after it did not."""
         self._outages: Counter[str] = Counter()
         self._ended: list[LogLine] = []
 
@@ -338,6 +340,7 @@ class APIServerReachability:
         return [LogLine("error", message, fields)]
 
     def _back(self, now: float) -> None:
+        self.returns += 1
         self._log_end(self._away, "api_server_reachable_again", now)
         self._away.end()
 

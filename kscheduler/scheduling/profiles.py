@@ -1,6 +1,6 @@
 """From the configuration to profiles that can decide: plugins built, expanded to their points, checked."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import starmap
@@ -125,6 +125,22 @@ def misspelt(profiles: Iterable[Profile]) -> dict[tuple[str, str], None]:
     """
     plugins = (plugin for profile in profiles for plugin in profile.instances)
     return {(plugin.name, text): None for plugin in plugins for text in misspellings(unsupervised(plugin))}
+
+
+def for_single_pods_only(profiles: Iterable[Profile]) -> Iterator[tuple[str, str, str]]:
+    """PostFilter plugins that look for no room for pod groups: profile, plugin, and why.
+
+    From 1.37 on groups have an extension point of their own for that. kube-scheduler 1.38 logs the same at its start.
+    """
+    for profile in profiles:
+        if not profile.behaviours.has_pod_group_post_filter:
+            continue
+        for_groups = {plugin.name for plugin in profile.pod_group_post_filter}
+        for plugin in profile.post_filter:
+            if plugin.name not in for_groups:
+                has_method = traits_of(unsupervised(plugin)).makes_room_for_groups
+                reason = "it is not enabled at podGroupPostFilter" if has_method else "it has no pod_group_post_filter"
+                yield profile.name, plugin.name, reason
 
 
 def queue_policy(

@@ -7,18 +7,19 @@ The first decision waits for the first answer, for some seconds. A cluster that 
 without a restart. While its API servers are of two versions the answer may go back and forth, and so do the rules.
 
 A configuration that the other version does not take (a feature gate that is gone) keeps the rules as they are, or those
-of the newest version in between that takes it: the log and `/readyz?verbose` say why. It is tried again with each
-answer, whenever a file has changed, and at SIGHUP.
+of the newest version in between that takes it: the log, `/readyz?verbose` and a metric say so. It is tried again with
+each answer, whenever a file has changed, and at SIGHUP.
 """
 
 import asyncio
 from typing import Final
 
 from kscheduler.aio.clock import finishes_within
-from kscheduler.api.releases import BEHAVIOURS, followed, numbers_of
+from kscheduler.api.releases import BEHAVIOURS, followed, minor_of, numbers_of
 from kscheduler.config.errors import ConfigError
+from kscheduler.service.metrics.followed_version import FollowedVersionStatistics
 from kscheduler.service.parts import Parts
-from kscheduler.service.reloading import ConfigReloader
+from kscheduler.service.reloading import ConfigReloader, NotFollowedError
 from kscheduler.telemetry.logs import get_logger
 from kscheduler.telemetry.logs.caught import Boundary, count_caught
 
@@ -37,8 +38,10 @@ class FollowedVersion:
         self._reloader = reloader
         self._is_given = is_given
         self._to_follow = parts.server_version.to_follow
-        self._reason = self._before_refusal = ""
-        """Why a version is not followed, as it was told, and the version kept."""
+        self._logged = ("", "")
+        """The version that is not followed, and why, as the log has it; empty: all is well."""
+        self._before_refusal = ""
+        """The version that was kept."""
         self._settled = asyncio.Event()
 
     @property
@@ -53,12 +56,20 @@ class FollowedVersion:
         if self._is_given:
             return "it was given: --emulated-version, or a program's own configuration"
         if self._to_follow.refused:
-            return f"the configuration does not fit Kubernetes {self._to_follow.refused}: see version_not_followed"
+            return f"Kubernetes {self._to_follow.refused} cannot be followed: see version_not_followed"
         if followed(reported) is None:
             return "the API server has not reported its version: this is the default"
         if self._to_follow.wanted == self.in_force:
             return f"the API server is {reported}"
         return f"the API server is {reported}, and its rules are about to be taken over"
+
+    def statistics(self) -> FollowedVersionStatistics:
+        minor = minor_of(self._parts.server_version.text)
+        return FollowedVersionStatistics(
+            server="" if minor is None else ".".join(map(str, minor)),
+            decides_as=self.in_force,
+            is_followed=not self._parts.server_version.not_followed,
+        )
 
     async def wait_for_first(self) -> bool:
         """Wait until the API server's version is followed; whether it is."""
@@ -76,7 +87,7 @@ class FollowedVersion:
                 continue
             if wanted != self.in_force:
                 await self._follow(wanted)
-            elif self._to_follow.refused:
+            elif any(self._logged):
                 self._followed(wanted, self._before_refusal)
             self._settled.set()
 
@@ -85,36 +96,45 @@ class FollowedVersion:
 
         Never raises: whatever happens, the service goes on as before.
         """
-        before, reason = self.in_force, ""
+        before, refusal = self.in_force, None
         between = [each for each in BEHAVIOURS if numbers_of(before) < numbers_of(each) < numbers_of(version)]
         try:
             for candidate in (version, *reversed(between)):
                 try:
                     await self._reloader.follow(candidate)
                 except ConfigError as failure:
-                    reason = reason or str(failure)
+                    refusal = refusal or failure
                     continue
                 if candidate == version:
                     self._followed(version, before)
                     return
                 _log.info("version_followed", decides_as=candidate, before=before)
                 break
-            self._refuse(version, reason)
+            if refusal is not None:
+                self._refuse(version, refusal)
         except Exception as failure:  # noqa: BLE001  a boundary (`logs.caught`)
             count_caught(Boundary.CONFIG)
-            _log.exception("version_not_followed", version=version, decides_as=self.in_force)
-            self._parts.server_version.not_followed = (
-                f"{version}, but {self.in_force}'s rules apply: a bug of kscheduler: {failure}"
-            )
+            # Files are still read under the version in force only: that they are refused by this one is not known.
+            reason = f"a bug of kscheduler: {type(failure).__name__}: {failure}"
+            self._not_followed(version, reason, "report it with the traceback", has_traceback=True)
 
     def _followed(self, version: str, before: str) -> None:
-        self._to_follow.refused = self._reason = self._parts.server_version.not_followed = ""
+        self._to_follow.refused = self._parts.server_version.not_followed = ""
+        self._logged = ("", "")
         _log.info("version_followed", decides_as=version, before=before)
 
-    def _refuse(self, version: str, reason: str) -> None:
-        if (self._to_follow.refused, self._reason) == (version, reason):
-            return  # it was told
-        self._to_follow.refused, self._reason, self._before_refusal = version, reason, self.in_force
-        advice = f"correct the configuration or its feature gates, or give --emulated-version {self.in_force}"
-        _log.error("version_not_followed", version=version, decides_as=self.in_force, reason=reason, advice=advice)
+    def _refuse(self, version: str, refusal: ConfigError) -> None:
+        self._to_follow.refused = version
+        mend = "correct the configuration or its feature gates"
+        advice = refusal.advice if isinstance(refusal, NotFollowedError) else mend
+        self._not_followed(version, str(refusal), advice)
+
+    def _not_followed(self, version: str, reason: str, advice: str, *, has_traceback: bool = False) -> None:
+        """Log why, once per version and cause, and note it for readiness."""
+        if self._logged == (version, reason):
+            return
+        self._logged, self._before_refusal = (version, reason), self.in_force
+        advice = f"{advice}, or give --emulated-version {self.in_force}"
+        fields = {"version": version, "decides_as": self.in_force, "reason": reason, "advice": advice}
+        _log.error("version_not_followed", **fields, exc_info=has_traceback)
         self._parts.server_version.not_followed = f"{version}, but {self.in_force}'s rules apply: {reason}; {advice}"

@@ -62,6 +62,7 @@ from kscheduler.service.metrics.background_writes import status_source, work_que
 from kscheduler.service.metrics.config_reloads import config_reload_source
 from kscheduler.service.metrics.drift import drift_source
 from kscheduler.service.metrics.elections import election_source
+from kscheduler.service.metrics.followed_version import FollowedVersionStatistics, followed_version_source
 from kscheduler.service.metrics.loop_lag import LoopLag
 from kscheduler.service.metrics.process import (
     build_info_source,
@@ -120,6 +121,7 @@ class HTTPApp:
         connection: Connection,
         parts: Parts,
         reloader: ConfigReloader,
+        followed_version: Callable[[], FollowedVersionStatistics],
         login_connections: LoginConnections | None = None,
         made: MadePair | None = None,
     ) -> None:
@@ -129,6 +131,7 @@ class HTTPApp:
         self._options = options
         self._parts = parts
         self._reloader = reloader
+        self._followed_version = followed_version
         self.is_stopping = False
         self.has_begun = False
         """Everything was synced once. Kinds that a new configuration adds are its business from then on: the one before
@@ -206,6 +209,7 @@ class HTTPApp:
                 work_queue_source(self._parts.recorder.work_queue),
                 status_source(self._parts.status_writer.statistics),
                 config_reload_source(self._reloader.statistics),
+                followed_version_source(self._followed_version),
                 drift_source(
                     self._parts.drift_detection.check.statistics, self._parts.drift_detection.audits.statistics
                 ),

@@ -145,9 +145,11 @@ class Parts:
             holds_room=lambda uid: self.assembly.cache.is_assumed(uid),  # noqa: PLW0108  it comes after the informers
         )
         self.catch_up = CatchUp(self.client, self.informers, PODS, self.clock)
-        self.api_server_monitor = APIServerMonitor(self.reachability, self.event_client, self.informers, self.clock)
         known_version = earlier.server_version if earlier is not None else ""
         self.server_version = ServerVersion(self.client, self.clock, known_version, self._look_for_absent)
+        self.api_server_monitor = APIServerMonitor(
+            self.reachability, self.event_client, self.informers, self.clock, on_return=self.server_version.ask
+        )
         self.claim_templates: RecentlyUsed[str, Mapping[str, ResourceClaimTemplate | None]] = RecentlyUsedByWeight(
             MAX_QUERIED_PODS, _TEMPLATES_BYTES, lambda _, templates: weight_of(templates)
         )

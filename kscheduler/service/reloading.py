@@ -32,7 +32,7 @@ from kscheduler.config.loader import LoadedConfig
 from kscheduler.config.reading.lines import mark_of
 from kscheduler.config.unsupported_settings import SettingWarning, unhonoured
 from kscheduler.framework.plugin_time import PLUGIN_TIME
-from kscheduler.scheduling.profiles import Profiles, misspelt
+from kscheduler.scheduling.profiles import Profiles, for_single_pods_only, misspelt
 from kscheduler.service.config_file import LOOK_SECONDS, ConfigSource, FileChangeDetector, FileRead, read_source
 from kscheduler.service.metrics.config_reloads import ReloadResult, ReloadStatistics
 from kscheduler.service.options import ReadUnder
@@ -62,6 +62,15 @@ class _Exchange:
     apply_result: ApplyResult
     seconds: float
     """For which it held the loop."""
+
+
+class NotFollowedError(ConfigError):
+    """Another version's rules cannot be taken over, and the configuration is not to blame."""
+
+    def __init__(self, reason: str, advice: str) -> None:
+        super().__init__([Problem("", reason)])
+        self.advice = advice
+        """What to do about it."""
 
 
 class _NotListedError(ConfigError):
@@ -96,6 +105,8 @@ class ConfigReloader:
         self._since = parts.clock.time()
         known = parts.assembly.registry.names()
         self._warned: frozenset[SettingWarning] = frozenset(unhonoured(parts.assembly.config, plugins=known))
+        self._for_single_pods = not_for_groups(parts.assembly.config, parts.assembly.profiles)
+        """PostFilter plugins without pod groups, as the log has them."""
 
     @property
     def is_on(self) -> bool:
@@ -208,20 +219,26 @@ class ConfigReloader:
             except CallHangsError as failure:
                 loading = self._source.being_loaded() if self._source is not None else ""
                 text = f"loading plugins from {loading or 'a file'} hangs: {failure}"
-                raise ConfigError([Problem("", text)]) from None
+                raise NotFollowedError(text, "look what its import waits for; it is tried again at SIGHUP") from None
             self._check_kinds(configured.config)
             has_other_plugins = configured.origins != self._origins
-            await self._take_over(configured)
+            try:
+                await self._take_over(configured)
+            except _NotListedError as failure:
+                advice = "look what /readyz?verbose says of that kind; it is tried again at SIGHUP"
+                raise NotFollowedError(str(failure), advice) from None
             if has_other_plugins:
                 log_plugins(configured, self._parts.assembly.profiles)
+            self._log_not_for_groups()
 
     def _check_kinds(self, config: LoadedConfig) -> None:
-        """Raises `ConfigError` for a kind of pod groups that only the other version's rules read."""
+        """Raises `NotFollowedError` for a kind of pod groups that only the other version's rules read."""
         watched = self._parts.group_kinds.values()
         unwatched = [api.kind.event_resource for api in group_apis(config) if api.kind not in watched]
         if unwatched:
-            text = f"needs a restart with --emulated-version {config.gates.version}: this process does not watch"
-            raise ConfigError([Problem("", f"{text} {', '.join(unwatched)}")])
+            version = config.gates.version
+            reason = f"this process does not watch {', '.join(unwatched)}, which {version}'s rules read"
+            raise NotFollowedError(reason, f"restart kscheduler with --emulated-version {version}")
 
     async def _take_over_or_refuse(
         self, source: ConfigSource, found: FileRead, configured: Configured, changed: tuple[str, ...]
@@ -315,11 +332,18 @@ class ConfigReloader:
             seconds=seconds,
         )  # fmt: skip
         log_plugins(exchange.configured, compiled.profiles)
+        self._log_not_for_groups()
         warnings = unhonoured(compiled.config, plugins=compiled.registry.names())
         for warning in warnings:
             if warning not in self._warned:
                 _log.warning("setting_not_honoured", setting=warning.path, reason=warning.reason)
         self._warned = frozenset(warnings)
+
+    def _log_not_for_groups(self) -> None:
+        """What is new of it."""
+        before, assembly = self._for_single_pods, self._parts.assembly
+        self._for_single_pods = not_for_groups(assembly.config, assembly.profiles)
+        log_not_for_groups(self._for_single_pods - before)
 
     def _note_unchanged(self, source: ConfigSource, digest: str, *, is_requested: bool, is_first: bool) -> None:
         if is_first:
@@ -362,3 +386,14 @@ def log_plugins(configured: Configured, profiles: Profiles) -> None:
         _log.warning("plugin_not_enabled", plugin=origin.name, origin=origin.origin, advice=advice)
     for plugin, text in misspelt(profiles.values()):
         _log.warning("plugin_misspelt", plugin=plugin, reason=text)
+
+
+def not_for_groups(config: LoadedConfig, profiles: Profiles) -> frozenset[tuple[str, str, str]]:
+    """PostFilter plugins that pod groups do not have, where there may be groups: profile, plugin, and why."""
+    return frozenset(for_single_pods_only(profiles.values())) if group_apis(config) else frozenset()
+
+
+def log_not_for_groups(found: frozenset[tuple[str, str, str]]) -> None:
+    """A line for each: its author may believe that it makes room for gangs."""
+    for profile, plugin, reason in sorted(found):
+        _log.warning("post_filter_not_for_pod_groups", profile=profile, plugin=plugin, reason=reason)

@@ -1,5 +1,8 @@
 """The API server's version: asked for at the start and every ten minutes, as clusters are upgraded under a scheduler.
 
+It is asked for at once when the API server answers again after it did not, which may be the end of its upgrade, and at
+SIGHUP. An upgrade of several API servers behind one address may break no request: that is what the ten minutes are for.
+
 Outside of the range of versions that this kscheduler was run on, a warning names both versions, once for each version
 that is met, and `/readyz?verbose` has a note. It schedules all the same: what it reads has been stable for years, and
 a scheduler that refuses to start after an upgrade of the cluster is worse than one that is not tested there.
@@ -12,7 +15,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from kscheduler import __version__
-from kscheduler.aio.clock import Clock
+from kscheduler.aio.clock import Clock, finishes_within
 from kscheduler.api.releases import NEWEST_SERVER, OLDEST_SERVER, VERSION, followed, minor_of, numbers_of
 from kscheduler.client.rest import UNKNOWN_VERSION, APIClient, server_version_of
 from kscheduler.telemetry.logs import get_logger
@@ -77,13 +80,26 @@ class ServerVersion:
         """The version whose rules are not followed although the API server has it, and why; empty: all is well."""
         self.to_follow = VersionToFollow(known)
         self._on_change = on_change
+        self._requested = asyncio.Event()
+        self._is_reported = False
+        """Whether the next answer is logged, whatever it is."""
+
+    def ask(self, *, is_reported: bool = False) -> None:
+        """Ask as soon as possible. `is_reported`: log the answer, also where it is not new."""
+        self._is_reported = self._is_reported or is_reported
+        self._requested.set()
 
     async def run(self) -> None:
         """Ask until cancelled."""
         while True:
-            answer = await server_version_of(self._client)
+            self._requested.clear()
+            is_reported, self._is_reported = self._is_reported, False
+            before, answer = self.text, await server_version_of(self._client)
             self.learn(answer)
-            await self._clock.sleep(UNTOLD_AGAIN_SECONDS if answer == UNKNOWN_VERSION else AGAIN_SECONDS)
+            if is_reported:
+                _log.info("server_version_asked", server_version=answer, before=before or UNKNOWN_VERSION)
+            pause = UNTOLD_AGAIN_SECONDS if answer == UNKNOWN_VERSION else AGAIN_SECONDS
+            await finishes_within(self._requested.wait(), pause, self._clock)
 
     def learn(self, answer: str) -> None:
         """Take over an answer, and log what is new about it. A failed question changes nothing that is known."""

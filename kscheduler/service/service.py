@@ -47,7 +47,7 @@ from kscheduler.service.login import LoginConnections, login_connections
 from kscheduler.service.monitors.ongoing_problems import OngoingProblems
 from kscheduler.service.options import Options
 from kscheduler.service.parts import Parts
-from kscheduler.service.reloading import ConfigReloader, log_plugins
+from kscheduler.service.reloading import ConfigReloader, log_not_for_groups, log_plugins, not_for_groups
 from kscheduler.service.service_log import ServiceLog
 from kscheduler.service.terms import run_in_terms
 from kscheduler.telemetry.logs import get_logger
@@ -87,7 +87,9 @@ class App:
         self.followed_version = FollowedVersion(self.parts, self.reloader, is_given=options.read_under is None)
         self._is_first_term = earlier is None
         certificate = earlier.certificate if earlier is not None else None
-        self.http_app = HTTPApp(options, connection, self.parts, self.reloader, of_login, certificate)
+        self.http_app = HTTPApp(
+            options, connection, self.parts, self.reloader, self.followed_version.statistics, of_login, certificate
+        )
         self.service_log = ServiceLog(self.parts, earlier.bound if earlier is not None else 0)
 
     @property
@@ -102,14 +104,21 @@ class App:
         return self.parts.end_of_term(self.service_log.bound, certificate)
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Serve and schedule until `stop` is set; then end in order. Raises `LeaseLostError` after a lost election."""
+        """Serve and schedule until `stop` is set; then end in order. Raises `LeaseLostError` after a lost election.
+
+        A lease that is lost during an end that was asked for is no failure: it was to be given up.
+        """
         try:
             await self._run_or_lose(stop)
         except LeaseLostError as lost:
-            if lost.may_follow and not stop.is_set():
+            if stop.is_set():
+                not_done = f"{lost}; so it was not released, and writes that were sent were not waited for"
+                self.service_log.stopped(_reason(stop), not_done=not_done)
+                return
+            if lost.may_follow:
                 self.service_log.term_ended(str(lost))  # no end of the process: `terms` begins another term
             else:
-                self.service_log.stopped(str(lost), has_failed=not stop.is_set())
+                self.service_log.stopped(str(lost), has_failed=True)
             raise
         except BaseException as failure:  # includes a `sys.exit()` in a plugin's own task: every end is logged
             is_requested = isinstance(failure, asyncio.CancelledError | KeyboardInterrupt)
@@ -220,6 +229,16 @@ class App:
                 task.cancel()
             await asyncio.wait({working, stopped})
 
+    @property
+    def may_reload(self) -> bool:
+        """Whether there is a configuration file that may be read again."""
+        return self.reloader.is_on
+
+    def ask_again(self) -> None:
+        """Read the configuration again, if it may be, and ask for the API server's version."""
+        self.reloader.ask()
+        self.parts.server_version.ask(is_reported=True)
+
     def ask_for_dump(self) -> None:
         """Log cache and queue and compare them with the stores, once these are synced."""
         _log.info("dump_requested")
@@ -328,6 +347,7 @@ class App:
             _log.warning("setting_not_honoured", setting=warning.path, reason=warning.reason)
         configured = Configured(self._options.config, self._options.registry, self._options.origins)
         log_plugins(configured, self.parts.assembly.profiles)
+        log_not_for_groups(not_for_groups(self._options.config, self.parts.assembly.profiles))
         self._log_open_paths()
 
     def _log_open_paths(self) -> None:

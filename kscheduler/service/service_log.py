@@ -95,17 +95,21 @@ class ServiceLog:
         self._stopping_at = self._clock.monotonic()
         _log.info("stopping", reason=reason, binding=self._parts.workers.binding)
 
-    def stopped(self, reason: str, *, has_failed: bool = False) -> None:
-        """Log that the shutdown is complete: an error where nobody has asked for it."""
+    def stopped(self, reason: str, *, has_failed: bool = False, not_done: str = "") -> None:
+        """Log that the shutdown is complete: an error where nobody has asked for it.
+
+        `not_done`: what an end that was asked for could not do; a warning.
+        """
         now = self._clock.monotonic()
         self._flush()
-        log = _log.error if has_failed else _log.info
+        log = _log.error if has_failed else _log.warning if not_done else _log.info
         log(
             "stopped",
             reason=reason,
             seconds=round(now - (self._stopping_at or now), 3),
             uptime_seconds=round(now - self._parts.process_began, 3),
             bound=self.bound,
+            **({"not_done": not_done} if not_done else {}),
         )
 
     @property

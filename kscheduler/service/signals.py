@@ -1,8 +1,9 @@
 """How the service handles signals.
 
     SIGTERM, SIGINT   an orderly end: no new decisions, binds in flight are awaited; exit code 0
-    SIGHUP            the configuration file is read again. The same as SIGTERM if there is none, or if the terminal
-                      that the service was started on is gone. Ignored under nohup
+    SIGHUP            the configuration file is read again, if there is one, and the API server is asked for its
+                      version. The same as SIGTERM if the terminal that the service was started on is gone. Ignored
+                      under nohup
     a second of them  ends at once; exit code 1
     SIGQUIT           prints the stacks of all threads on standard error and ends, as programs in Go do
     SIGUSR2           logs cache and queue and compares them with the stores
@@ -25,6 +26,7 @@ from kscheduler.unused_signals import ignore_unused, show_stacks
 _log = get_logger("kscheduler")
 
 ENDING: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+NOTHING_TO_RELOAD: Final = "neither --config nor --plugin names a file, or --config-reload=off"
 
 
 class Stop(asyncio.Event):
@@ -63,7 +65,7 @@ def calling(action: Callable[[], None], number: signal.Signals) -> Iterator[None
 
 
 class Reloads(Protocol):
-    """Reads the configuration again: `reloading.ConfigReloader`."""
+    """Does what a hangup asks for: `terms.Terms`."""
 
     @property
     def is_on(self) -> bool:
@@ -71,14 +73,14 @@ class Reloads(Protocol):
         ...
 
     def ask(self) -> None:
-        """Read it as soon as possible."""
+        """Read it, if it may be, and ask for the API server's version, as soon as possible."""
         ...
 
 
 @contextmanager
 def reloading(reloader: Reloads, stop: Stop) -> Iterator[None]:
-    """Read the configuration again at each SIGHUP while the body runs, inside of `ending`."""
-    if not reloader.is_on or _is_ignored(signal.SIGHUP):
+    """Have everything read again at each SIGHUP while the body runs, inside of `ending`."""
+    if _is_ignored(signal.SIGHUP):
         yield
         return
     loop, had_terminal = asyncio.get_running_loop(), _has_terminal()
@@ -87,7 +89,10 @@ def reloading(reloader: Reloads, stop: Stop) -> Iterator[None]:
         if had_terminal and not _has_terminal():
             _on_signal(stop, signal.SIGHUP, note="the terminal is gone")
             return
-        _log.info("config_reload_requested", signal=signal.SIGHUP.name)
+        if reloader.is_on:
+            _log.info("config_reload_requested", signal=signal.SIGHUP.name)
+        else:
+            _log.info("nothing_to_reload", signal=signal.SIGHUP.name, reason=NOTHING_TO_RELOAD)
         reloader.ask()
 
     loop.add_signal_handler(signal.SIGHUP, on_hangup)
@@ -115,8 +120,6 @@ def _on_signal(stop: Stop, number: signal.Signals, note: str = "") -> None:
         _log.warning("ending_at_once", signal=number.name)
         flush()
         os._exit(1)
-    if number == signal.SIGHUP:
-        note = note or "there is no configuration file to read again"
     stop.reason = number.name
     _log.info("requested_to_terminate", signal=number.name, **({"note": note} if note else {}))
     stop.set()

@@ -48,8 +48,12 @@ class Term(Protocol):
     """A scheduler service from its start to its end: `service.App`."""
 
     @property
-    def reloader(self) -> signals.Reloads:
-        """Reads the configuration again."""
+    def may_reload(self) -> bool:
+        """Whether there is a configuration file that may be read again."""
+        ...
+
+    def ask_again(self) -> None:
+        """Read the configuration again, and ask for the API server's version."""
         ...
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -76,12 +80,12 @@ class Terms:
         self._begin = begin
         self._term: Term | None = begin(options, None)
         """`None` between two terms: nothing may keep the parts of the one before."""
-        self.is_on = self._term.reloader.is_on
+        self.is_on = self._term.may_reload
 
     def ask(self) -> None:
-        """Read the configuration again. Between two terms there is nothing to do: the next one begins with that."""
+        """Read and ask again. Between two terms there is nothing to do: the next one begins with that."""
         if self._term is not None:
-            self._term.reloader.ask()
+            self._term.ask_again()
 
     def ask_for_dump(self) -> None:
         """Log cache and queue."""

@@ -73,3 +73,34 @@ def test_a_plugin_that_needs_arguments_is_refused_with_a_way_to_play_it(tmp_path
     assert "give the fields of its arguments defaults" in said
     file.write_text(NEEDS.replace("most: int", "most: int = 3"))
     assert main(flags) == 0
+
+
+@PROCESSES
+def test_calls_are_counted_and_compared_with_an_earlier_count(tmp_path: Path, capsys: Captured) -> None:
+    flags = ["bench", "--calls", "--scenario", "SchedulingBasic", "--nodes", "10", "--pods", "60"]
+    assert main([*flags, "--json"]) == 0
+    (found,) = json.loads(text := capsys.readouterr().out)
+    assert found["by_function"]["builtin:len"] > 1
+    assert found["python_calls_per_pod"] > found["builtin_calls_per_pod"] > 50
+    file = tmp_path / "calls.json"
+    file.write_text(text)
+    assert main([*flags, "--beside", str(file)]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("Calls that one more pod costs")
+    assert "no function is called more or less" in said
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        pytest.param(["--beside", "x.json"], "give --calls, too", id="without --calls"),
+        pytest.param(["--calls", "--beside", "x.json", "--json"], "either --beside or --json", id="as JSON"),
+        pytest.param(["--calls", "--beside", "nowhere.json"], "nowhere.json: No such file", id="no file"),
+        pytest.param(["--calls", "--beside", __file__], "is not from `kscheduler bench --calls --json`", id="no JSON"),
+        pytest.param(["--calls", "--nodes", "0"], "at least one node and one pod", id="no nodes"),
+    ],
+)
+def test_an_earlier_count_that_cannot_be_used_is_refused(flags: list[str], message: str, capsys: Captured) -> None:
+    assert main(["bench", *flags]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert message in line

@@ -164,6 +164,7 @@ NO_PLUGINS_CODE: Final = {
     "service/reloading.py": ("files.note_reading", "self._requested.wait()", "files.has_changed", "call(look"),
     "service/asking/live_copies.py": ("self._stopping.wait()",),
     "service/followed_version.py": ("self._settled.wait()",),
+    "service/server_version.py": ("self._requested.wait()",),
     "service/shadowing/service.py": ("follower.begun", "wait_for_sync", "wait_for_first(FIRST_DATA_SECONDS)"),
     "service/service.py": ("wait_for_sync", "followed_version.wait_for_first()"),
     "scheduling/attempt/binding_cycle.py": ("_wait(decided)",),  # up to deadlines that were asked for

@@ -26,7 +26,7 @@ from kscheduler.plugins import in_tree
 from kscheduler.scheduling.attempt.binding import BindingWriter
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.profile import Profile
-from kscheduler.scheduling.profiles import Profiles, queue_policy
+from kscheduler.scheduling.profiles import Profiles, for_single_pods_only, queue_policy
 from kscheduler.state.cache import Cache
 from tests.builders import Tree, pod_info
 from tests.scheduling.attempt.test_binding import ScriptedPods
@@ -95,6 +95,56 @@ def test_an_unknown_plugin_is_refused_by_name() -> None:
     plugins = {"multiPoint": {"enabled": [{"name": "NoSuchPlugin"}]}}
     with pytest.raises(ConfigError, match='"NoSuchPlugin" does not exist'):
         build([{"schedulerName": "x", "plugins": plugins}])
+
+
+class MakesRoom(Plugin):
+    name = "MakesRoom"
+
+    def post_filter(self, *_: Any) -> Any:
+        raise NotImplementedError
+
+
+class MakesRoomForGroups(MakesRoom):
+    name = "MakesRoomForGroups"
+
+    def pod_group_post_filter(self, trial: Any) -> Any:
+        raise NotImplementedError
+
+
+OFF = {"podGroupPostFilter": {"disabled": [{"name": "DefaultPreemption"}]}}
+
+
+@pytest.mark.parametrize("version", BEHAVIOURS)
+@pytest.mark.parametrize(
+    ("plugins", "told"),
+    [
+        pytest.param({}, {}, id="default"),
+        pytest.param(OFF, {"DefaultPreemption": "it is not enabled at podGroupPostFilter"}, id="disabled"),
+        pytest.param(
+            {"postFilter": {"enabled": [{"name": "MakesRoom"}, {"name": "MakesRoomForGroups"}]}},
+            {
+                "MakesRoom": "it has no pod_group_post_filter",
+                "MakesRoomForGroups": "it is not enabled at podGroupPostFilter",
+            },
+            id="at one point",
+        ),
+        pytest.param(
+            {"multiPoint": {"enabled": [{"name": "MakesRoom"}, {"name": "MakesRoomForGroups"}]}},
+            {"MakesRoom": "it has no pod_group_post_filter"},
+            id="at all points",
+        ),
+    ],
+)
+def test_what_makes_room_for_single_pods_only_is_told_where_groups_have_their_own_point(
+    version: str, plugins: Tree, told: dict[str, str]
+) -> None:
+    has_point = BEHAVIOURS[version].has_pod_group_post_filter
+    if plugins is OFF and not has_point:
+        return  # an unknown field
+    own = [(one.name, lambda _args, _handle, one=one: one()) for one in (MakesRoom, MakesRoomForGroups)]
+    profiles = build([{"schedulerName": "x", "plugins": plugins}], *own, version=version)
+    found = {name: (profile, why) for profile, name, why in for_single_pods_only(profiles.values())}
+    assert found == ({name: ("x", why) for name, why in told.items()} if has_point else {})
 
 
 @plugin("PreferCheap")

@@ -1,26 +1,32 @@
 """The rules are those of the API server's version, as far as they are known and the configuration takes them."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from kscheduler.aio.abandonable_calls import CallHangsError
 from kscheduler.api.kinds import DEVICE_TAINT_RULES
 from kscheduler.api.machinery.resources import POD_GROUPS, served_kinds
 from kscheduler.api.releases import followed
 from kscheduler.assembly.configured import ConfigurationReader
 from kscheduler.config.errors import ConfigError, Problem
 from kscheduler.config.feature_gates import parse_feature_gates
+from kscheduler.config.types import API_VERSION, KIND
 from kscheduler.embedded.apiserver import EmbeddedAPIServer, discovery
 from kscheduler.embedded.apiserver.faults import InjectedFault
 from kscheduler.framework.cluster.pod_groups import GroupKey
 from kscheduler.server.serving import HTTPServing
 from kscheduler.service import ConfigSource, followed_version
 from kscheduler.service.options import Options, ReadUnder
+from kscheduler.service.reloading import _NotListedError
 from kscheduler.service.service import App
 from tests.builders import node_tree, pod_tree
 from tests.service.log.reading import log_at
@@ -97,8 +103,10 @@ async def test_the_start_says_whose_decisions_are_made_and_why(
 ) -> None:
     serve(monkeypatch, "v1.37.1")
     with log_at(0) as log:
-        async with cluster(read):
+        async with cluster(read) as (_, app):
             line = await log.until("scheduling")
+            series = await followed_series(app)
+    assert series == {"1.37": (line["decides_as"], 1.0)}, "a version that was given is no fault"
     assert line["decides_as"] == ("1.37" if read else "1.36")
     assert line["because"].startswith(because)
 
@@ -170,6 +178,113 @@ async def test_gates_that_the_version_does_not_have_keep_the_rules_as_they_are()
             app.parts.server_version.learn("v1.36.9")
     assert line["level"] == "error"
     assert len([each for each in log.lines() if each["msg"] == "version_not_followed"]) == 1, "once, not every time"
+
+
+CORRECT = "correct the configuration or its feature gates, or give --emulated-version 1.36"
+
+
+@pytest.mark.parametrize(
+    ("step", "fails", "reason", "advice"),
+    [
+        pytest.param(
+            "_threads.call",
+            CallHangsError("it takes longer than 10 s"),
+            "loading plugins from a file hangs: it takes longer than 10 s",
+            "look what its import waits for; it is tried again at SIGHUP, or give --emulated-version 1.36",
+            id="an import hangs",
+        ),
+        pytest.param(
+            "_take_over",
+            _NotListedError([Problem("", "a plugin reads jobs.batch, and there is no list of them yet")]),
+            "a plugin reads jobs.batch, and there is no list of them yet",
+            "look what /readyz?verbose says of that kind; it is tried again at SIGHUP, or give --emulated-version 1.36",
+            id="no list",
+        ),
+        pytest.param(
+            "_take_over",
+            ConfigError([Problem("profiles[0]", "has no plugin for bind")]),
+            "profiles[0]: has no plugin for bind",
+            CORRECT,
+            id="a mistake of the configuration",
+        ),
+        pytest.param(
+            "_take_over",
+            RuntimeError("an invariant is broken"),
+            "a bug of kscheduler: RuntimeError: an invariant is broken",
+            "report it with the traceback, or give --emulated-version 1.36",
+            id="a bug",
+        ),
+    ],
+)
+async def test_each_reason_has_its_own_advice_and_is_logged_once_and_the_service_goes_on(
+    monkeypatch: pytest.MonkeyPatch, step: str, fails: Exception, reason: str, advice: str
+) -> None:
+    """As often as it is tried: no later answer of the API server, and no question at SIGHUP, adds a line."""
+    tries: list[str] = []
+
+    async def fail(*_: object) -> None:
+        tries.append(step)
+        raise fails
+
+    with log_at(0) as log:
+        async with cluster(reading()) as (server, app):
+            await said_of_a_large_pod(server, "before")
+            owner, _, name = f"reloader.{step}".rpartition(".")
+            with monkeypatch.context() as patched:
+                patched.setattr(attrgetter(owner)(app), name, fail)
+                for _ in range(3):
+                    app.parts.server_version.learn("v1.37.1")
+                    await settled()
+                assert len(tries) == 3
+                line = await log.until("version_not_followed")
+                note = f"the API server runs 1.37, but 1.36's rules apply: {reason}; {advice}"
+                assert note in (await answer(app, "/readyz?verbose"))[1]
+                assert await followed_series(app) == {"1.37": ("1.36", 0.0)}
+                assert NOTHING_TO_DEALLOCATE in await said_of_a_large_pod(server, "meanwhile")
+            app.parts.server_version.learn("v1.37.1")
+            await log.until("version_followed")
+            assert "rules apply" not in (await answer(app, "/readyz?verbose"))[1]
+            assert await followed_series(app) == {"1.37": ("1.37", 1.0)}
+    assert (line["level"], line["reason"], line["advice"]) == ("error", reason, advice)
+    assert len(log.named("version_not_followed")) == 1
+    assert ("exc_info" in line or "Traceback" in str(line)) is isinstance(fails, RuntimeError)
+
+
+async def test_another_bug_is_another_line_and_a_server_that_goes_back_ends_the_note(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    texts = iter(["first", "first", "second"])
+
+    async def fail(*_: object) -> None:
+        raise RuntimeError(next(texts))
+
+    with log_at(0) as log:
+        async with cluster(reading()) as (_, app):
+            await log.until("scheduling")
+            monkeypatch.setattr(app.reloader, "_take_over", fail)
+            for _ in range(3):
+                app.parts.server_version.learn("v1.37.1")
+                await settled()
+            app.parts.server_version.learn("v1.36.3")
+            await settled()
+            assert "rules apply" not in (await answer(app, "/readyz?verbose"))[1]
+            assert await followed_series(app) == {"1.36": ("1.36", 1.0)}
+    reasons = [line["reason"].rpartition(" ")[2] for line in log.named("version_not_followed")]
+    assert reasons == ["first", "second"]
+
+
+async def settled() -> None:
+    """Until what was learned has been refused, where nothing real is waited for."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+async def followed_series(app: App) -> dict[str, tuple[str, float]]:
+    """By the API server's version: the version that decides, and whether that is as it should be."""
+    page = (await answer(app, "/metrics"))[1]
+    (info,) = re.findall(r'kscheduler_kubernetes_version_info\{decides_as="(.*)",server="(.*)"\} 1\.0', page)
+    (value,) = re.findall(r"^kscheduler_kubernetes_version_followed (.*)$", page, re.MULTILINE)
+    return {info[1]: (info[0], float(value))}
 
 
 async def test_where_the_newest_version_is_refused_the_newest_before_it_that_is_taken_is_followed() -> None:
@@ -302,6 +417,41 @@ async def cluster_with_groups(gates: str) -> AsyncIterator[App]:
             yield app
 
 
+@pytest.mark.parametrize(
+    ("group_apis", "gates", "told"),
+    [
+        pytest.param([], "", 0, id="no groups"),
+        pytest.param(["scheduler-plugins"], "", 1, id="groups of another project"),
+        pytest.param([], GROUPS, 1, id="groups"),
+    ],
+)
+async def test_a_plugin_that_makes_no_room_for_groups_is_told_once_where_there_are_groups(
+    group_apis: list[str], gates: str, told: int
+) -> None:
+    """At the start by the rules of 1.37, and not again under 1.38."""
+    off = {"podGroupPostFilter": {"disabled": [{"name": "DynamicResources"}]}}
+    settings = {"podGroupAPIs": group_apis, "leaderElection": {"leaderElect": False}}
+    profiles = [{"schedulerName": "kscheduler", "plugins": off}]
+    tree = {"apiVersion": API_VERSION, "kind": KIND, **settings, "profiles": profiles}
+    reader = ConfigurationReader()
+
+    def read(version: str, data: bytes) -> Any:
+        return reader.under(parse_feature_gates(gates, version=version)).read_bytes(data, "test")
+
+    config = read("1.37", msgspec.json.encode(tree)).config
+    kinds = served_kinds("1.37", lambda gate: f"{gate}=true" in gates)
+    with log_at(0) as log:
+        async with EmbeddedAPIServer(seed=1, kinds=kinds) as server:
+            options = Options(config, serving=HTTPServing.plain_on_loopback(), read_under=read)
+            async with running(server, options) as (app, _, _):
+                await log.until("scheduling")
+                assert len(log.named("post_filter_not_for_pod_groups")) == told
+                app.parts.server_version.learn("v1.38.0")
+                await log.until("version_followed", decides_as="1.38")
+    lines = log.named("post_filter_not_for_pod_groups", plugin="DynamicResources", profile="kscheduler")
+    assert [line["level"] for line in lines] == ["warning"] * told
+
+
 async def test_groups_are_read_again_under_another_version() -> None:
     key = GroupKey("scheduling.k8s.io", "default", "g")
     with log_at(0) as log:
@@ -325,5 +475,7 @@ async def test_a_version_that_reads_other_kinds_of_groups_needs_a_restart() -> N
             app.parts.server_version.learn("v1.38.0")
             line = await log.until("version_not_followed")
             assert app.followed_version.in_force == "1.37"
-    assert "needs a restart with --emulated-version 1.38: this process does not watch" in line["reason"]
-    assert "compositepodgroups.v1beta1.scheduling.k8s.io" in line["reason"]
+    assert line["reason"] == (
+        "this process does not watch compositepodgroups.v1beta1.scheduling.k8s.io, which 1.38's rules read"
+    )
+    assert line["advice"] == "restart kscheduler with --emulated-version 1.38, or give --emulated-version 1.37"

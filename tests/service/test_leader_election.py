@@ -16,6 +16,7 @@ from kscheduler.embedded.apiserver.faults import InjectedFault
 from kscheduler.server.serving import HTTPServing
 from kscheduler.service import App, Options
 from tests.builders import node_tree, pod_tree
+from tests.service.log.reading import log_at
 from tests.service.running import SECONDS, answer, node_of, put, until
 
 LEASES = "leases.coordination.k8s.io"
@@ -107,6 +108,32 @@ async def test_after_an_orderly_end_the_follower_goes_on_with_all_that_the_old_l
             await until(server, lambda: all(node_of(server, f"b{number}") for number in range(5)))
             nodes = [node_of(server, f"{letter}{number}") for letter in "ab" for number in range(5)]
             assert len(set(nodes)) == 10
+
+
+async def test_a_stop_while_the_api_server_hangs_is_no_failure_although_the_lease_is_lost_before_its_release() -> None:
+    """A Binding whose answer does not come is waited for longer than the lease may stay unrenewed."""
+    short = config(leaseDuration=seconds(1.5), renewDeadline=seconds(1), retryPeriod=seconds(0.2))
+    with log_at(0) as log:
+        async with EmbeddedAPIServer(seed=1) as server, replica(server, short) as (app, stop, ended):
+            put(server, "nodes", node_tree("n"))
+            await until_role(app, Role.LEADING)
+            await log.until("scheduling")
+            server.faults.add(InjectedFault("delay", seconds=60))
+            put(server, "pods", pod_tree("p"))
+            async with asyncio.timeout(SECONDS):
+                while not app.parts.workers.binding:  # noqa: ASYNC110  # a request that waits tells nobody
+                    await asyncio.sleep(0.005)
+            stop.set()
+            async with asyncio.timeout(SECONDS):
+                await ended  # raises nothing: the exit code is 0
+            server.faults.clear()
+    assert log.named("lease_lost")
+    (line,) = log.named("stopped")
+    assert line["level"] == "warning"
+    assert line["not_done"] == (
+        "lost the lease kube-system/kscheduler: it could not be renewed for 1 s; "
+        "so it was not released, and writes that were sent were not waited for"
+    )
 
 
 async def test_a_lost_lease_ends_the_service_without_a_write_and_the_next_one_binds() -> None:

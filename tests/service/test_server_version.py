@@ -1,6 +1,8 @@
 """The API server's version: outside of the tested range a warning names both versions, and scheduling goes on."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -16,6 +18,7 @@ from kscheduler.service.server_version import UNTOLD_AGAIN_SECONDS, ServerVersio
 from tests.builders import node_tree, pod_tree
 from tests.service.log.reading import log_at
 from tests.service.running import answer, node_of, put, running, until
+from tests.service.test_api_server_away import second, until_ready, virtual
 
 NOT_TESTED = "server_version_not_tested"
 
@@ -115,12 +118,76 @@ async def test_a_server_that_does_not_answer_is_queried_again_soon() -> None:
         version = ServerVersion(client, clock)
         querying = asyncio.create_task(version.run())
         await until_it_is(version, UNKNOWN_VERSION)
+        await clock.advance(0)  # so that it waits
         await clock.advance(UNTOLD_AGAIN_SECONDS - 1)
         assert version.text == UNKNOWN_VERSION
         await clock.advance(1)
         await until_it_is(version, RELEASE)
         querying.cancel()
         await asyncio.wait({querying})
+
+
+@asynccontextmanager
+async def asked_once() -> AsyncIterator[tuple[EmbeddedAPIServer, ServerVersion]]:
+    """A server whose version is known, ten minutes before the next regular question."""
+    async with EmbeddedAPIServer(seed=1) as server, APIClient(plain_connection(server.url)) as client:
+        version = ServerVersion(client, VirtualClock())
+        querying = asyncio.create_task(version.run())
+        await until_it_is(version, RELEASE)
+        yield server, version
+        querying.cancel()
+        await asyncio.wait({querying})
+
+
+def upgrade(server: EmbeddedAPIServer, release: str) -> None:
+    """The server says from now on that it is of this release."""
+    server.registry.kinds.release = release
+    server.registry.kinds.generation += 1  # its documents are made anew
+
+
+async def test_who_asks_does_not_wait_for_the_next_regular_question() -> None:
+    with log_at(0) as log:
+        async with asked_once() as (server, version):
+            upgrade(server, "v1.38.0")
+            version.ask()
+            await until_it_is(version, "v1.38.0")
+    assert [line["msg"] for line in log.lines()] == ["server_version_changed"], "no line about the question"
+
+
+async def test_an_answer_that_a_person_has_asked_for_is_logged_also_where_it_is_not_new() -> None:
+    with log_at(0) as log:
+        async with asked_once() as (server, version):
+            version.ask(is_reported=True)
+            line = await log.until("server_version_asked")
+            assert (line["server_version"], line["before"]) == (RELEASE, RELEASE)
+            server.faults.add(InjectedFault("answer", path="/version", code=500, count=1))
+            version.ask(is_reported=True)
+            line = await log.until("server_version_asked", server_version=UNKNOWN_VERSION)
+            assert line["before"] == RELEASE
+            upgrade(server, "v1.38.0")
+            version.ask()
+            await until_it_is(version, "v1.38.0")
+    assert len(log.named("server_version_asked")) == 2, "the last question was not a person's"
+
+
+async def test_a_server_that_answers_again_is_asked_within_seconds() -> None:
+    """It may have been away for its upgrade."""
+    clock, options = virtual()
+    async with EmbeddedAPIServer(seed=1) as server:
+        put(server, "nodes", node_tree("node"))
+        async with running(server, options) as (app, _, _):
+            await until_ready(app, clock, 200)
+            await until_it_is(app.parts.server_version, RELEASE)
+            server.faults.add(InjectedFault("reset"))
+            server.faults.drop_watches()
+            for _ in range(5):
+                await second(clock)
+            upgrade(server, "v1.38.0")
+            server.faults.clear()
+            began = clock.monotonic()
+            while app.parts.server_version.text != "v1.38.0":
+                await second(clock)
+                assert clock.monotonic() - began < 60
 
 
 async def until_it_is(version: ServerVersion, text: str) -> None:

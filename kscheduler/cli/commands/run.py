@@ -115,7 +115,7 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         choices=("auto", "signal", "off"),
         default="auto",
         help="when the file of --config is reloaded. auto: when it has changed, and on SIGHUP; signal: at SIGHUP "
-        "only; off: never, and SIGHUP ends the service (default %(default)s)",
+        "only; off: never (default %(default)s)",
     )
     add_record_flags(parser)
     add_log_flags(parser)

@@ -188,7 +188,7 @@ async def embedded_cluster(options: ClusterOptions) -> AsyncIterator[EmbeddedAPI
         server.registry.create(PRIORITY_CLASSES, "", priority_class)
     for definition in group_definitions():
         server.registry.create(CUSTOM_RESOURCE_DEFINITIONS, "", definition)
-    for node in workload.nodes(options.nodes, seed=options.seed):
+    for node in workload.nodes(options.nodes, seed=options.seed, release=kinds.release):
         server.registry.create(NODES, "", node)
     # The nodes above have been ready for long; those that come from now on begin with a taint.
     server.registry.taints_new_nodes = NodeLifecycleController.name in catalogue.chosen(options.controllers)

@@ -105,14 +105,17 @@ _ARM = NodeShape("medium-arm", 16, 64, arch="arm64", taint=(ARCH, "arm64", "NoSc
 PATTERN = (_MEDIUM, _LARGE, _SMALL, _SMALL, _MEDIUM, _GPU, _BATCH, _SMALL, _ARM, _SPOT)
 
 
-def nodes(count: int, zones: int = 3, seed: int = 0) -> list[Object]:
-    """`count` nodes, spread over `zones` zones (zone-a, zone-b, ...), in the repeating `PATTERN`."""
+def nodes(count: int, zones: int = 3, seed: int = 0, release: str = RELEASE) -> list[Object]:
+    """`count` nodes, spread over `zones` zones (zone-a, zone-b, ...), in the repeating `PATTERN`.
+
+    `release`: that of their kubelets, such as `v1.38.0`.
+    """
     rng = Random(f"nodes/{seed}")
     width = max(3, len(str(count - 1)))
-    return [_node(f"node-{i:0{width}}", i, f"zone-{chr(ord('a') + i % zones)}", rng) for i in range(count)]
+    return [_node(f"node-{i:0{width}}", i, f"zone-{chr(ord('a') + i % zones)}", release, rng) for i in range(count)]
 
 
-def _node(name: str, index: int, zone: str, rng: Random) -> Object:
+def _node(name: str, index: int, zone: str, release: str, rng: Random) -> Object:
     shape = PATTERN[index % len(PATTERN)]
     labels = {
         HOSTNAME: name,
@@ -130,7 +133,7 @@ def _node(name: str, index: int, zone: str, rng: Random) -> Object:
     spec: Object = {"podCIDR": f"10.{64 + index // 256 % 64}.{index % 256}.0/24", "providerID": f"hollow://{name}"}
     if shape.taint is not None:
         spec["taints"] = [dict(zip(("key", "value", "effect"), shape.taint, strict=True))]
-    status = _node_status(name, index, shape, rng)
+    status = _node_status(name, index, shape, release, rng)
     return {
         "apiVersion": "v1",
         "kind": "Node",
@@ -140,7 +143,7 @@ def _node(name: str, index: int, zone: str, rng: Random) -> Object:
     }
 
 
-def _node_status(name: str, index: int, shape: NodeShape, rng: Random) -> Object:
+def _node_status(name: str, index: int, shape: NodeShape, release: str, rng: Random) -> Object:
     mebibytes = shape.gibibytes * 1024
     whole: Object = {"cpu": str(shape.cpu), "memory": f"{mebibytes}Mi", "ephemeral-storage": "200Gi", "pods": "110"}
     # The resources reserved for system and kubelet differ a little between nodes.
@@ -156,7 +159,7 @@ def _node_status(name: str, index: int, shape: NodeShape, rng: Random) -> Object
         "addresses": [{"type": "InternalIP", "address": address}, {"type": "Hostname", "address": name}],
         "conditions": [_ready()],
         "images": [{"names": [image], "sizeBytes": rng.randrange(30, 900) * _MEBI} for image in kept],
-        "nodeInfo": _node_info(shape),
+        "nodeInfo": _node_info(shape, release),
     }
 
 
@@ -164,9 +167,9 @@ def _ready() -> Object:
     return {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "hollow kubelet is ready"}
 
 
-def _node_info(shape: NodeShape) -> Object:
+def _node_info(shape: NodeShape, release: str) -> Object:
     hollow = "hollow"
-    software = {"kubeletVersion": RELEASE, "kubeProxyVersion": RELEASE, "containerRuntimeVersion": "hollow://1.0"}
+    software = {"kubeletVersion": release, "kubeProxyVersion": release, "containerRuntimeVersion": "hollow://1.0"}
     machine = {"machineID": hollow, "systemUUID": hollow, "bootID": hollow, "kernelVersion": hollow, "osImage": hollow}
     return {**software, **machine, "operatingSystem": "linux", "architecture": shape.arch}
 

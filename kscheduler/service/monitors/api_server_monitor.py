@@ -5,6 +5,7 @@
 an answer as well. It uses the Events' connections, so that hanging binds do not delay it.
 """
 
+from collections.abc import Callable
 from typing import Final
 
 from kscheduler.aio.clock import Clock
@@ -27,9 +28,16 @@ class APIServerMonitor:
     """The service that monitors the API server."""
 
     def __init__(
-        self, reachability: APIServerReachability, client: APIClient, informers: InformerFactory, clock: Clock
+        self,
+        reachability: APIServerReachability,
+        client: APIClient,
+        informers: InformerFactory,
+        clock: Clock,
+        on_return: Callable[[], None] = lambda: None,
     ) -> None:
-        """`client` must report to `reachability`, which needs the probe's outcome."""
+        """`client` must report to `reachability`, which needs the probe's outcome. `on_return`: the API server answers
+        again after it did not; called once a second at most.
+        """
         self._reachability = reachability
         self._client = client
         self._informers = informers
@@ -37,6 +45,8 @@ class APIServerMonitor:
         self._resources = ResourceTroubles()
         self._probes = TaskSet("api-server", clock)
         self._probed_at = float("-inf")
+        self._on_return = on_return
+        self._returns = reachability.returns
 
     async def run(self) -> None:
         """Monitor until cancelled."""
@@ -56,6 +66,9 @@ class APIServerMonitor:
         problems, retries = self._informers.problems(), self._informers.retries()
         for line in self._resources.lines(problems, retries, now, is_all_in_trouble=in_trouble, is_outage=is_outage):
             _write(line)
+        if self._returns != self._reachability.returns:
+            self._returns = self._reachability.returns
+            self._on_return()
         interval = self._reachability.probe_interval(now)
         if interval is not None and now - self._probed_at >= interval and not self._probes.statistics().running:
             self._probed_at = now

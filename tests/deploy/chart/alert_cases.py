@@ -45,6 +45,18 @@ def growing(name: str, labels: str, fires: str, quiet: str) -> dict[str, dict[st
     return {"fires": {of_a(name, labels): fires}, "quiet": {of_a(name, labels): quiet}}
 
 
+KINDS: Final = ("pods", "nodes", "csidrivers")
+
+
+def outage(name: str, reason: str, seconds: str) -> Series:
+    """How long the API server has not served the replica, and with it no watch: nothing more is worth an alert."""
+    watches: dict[str, str] = {}
+    for kind in KINDS:
+        watches[of_a("kscheduler_watch_down_seconds", f'resource="{kind}", reason="{reason}"')] = seconds
+        watches[of_a("kscheduler_watch_last_event_age_seconds", f'resource="{kind}"')] = seconds
+    return {of_a(name, 'host="10.0.0.1:443"'): seconds, **watches}
+
+
 def extender_calls(**results: str) -> Series:
     """Calls to one extender, by how they ended."""
     name = "kscheduler_extender_call_duration_seconds_count"
@@ -323,15 +335,17 @@ CASES: Final = (
     ),
     AlertCase(
         "KschedulerAPIServerUnreachable",
-        "20m",
+        "30m",
         labels=INSTANCE,
-        **growing("kscheduler_api_server_unreachable_seconds", 'host="10.0.0.1:443"', "0x15 30+60x60", "0x19 45 0x60"),
+        fires=outage("kscheduler_api_server_unreachable_seconds", "refused", "0x15 30+60x60"),
+        quiet=outage("kscheduler_api_server_unreachable_seconds", "refused", "0x29 45 0x60"),
     ),
     AlertCase(
         "KschedulerCredentialsRefused",
-        "20m",
+        "30m",
         labels=INSTANCE,
-        **growing("kscheduler_api_server_unauthorized_seconds", 'host="10.0.0.1:443"', "0x15 30+60x60", "0x19 45 0x60"),
+        fires=outage("kscheduler_api_server_unauthorized_seconds", "unauthorized", "0x15 30+60x60"),
+        quiet=outage("kscheduler_api_server_unauthorized_seconds", "unauthorized", "0x29 45 0x60"),
     ),
     AlertCase(
         "KschedulerThrottled",
@@ -348,13 +362,20 @@ CASES: Final = (
     AlertCase(
         "KschedulerWatchDown",
         "20m",
-        labels=INSTANCE | {"resource": "pods", "reason": "too many requests"},
-        **growing(
-            "kscheduler_watch_down_seconds",
-            'resource="pods", reason="too many requests"',
-            "0+15x60",
-            "0x10 15 30 45 60 75 90 0x60",
-        ),
+        labels=INSTANCE,
+        # one alert of all kinds
+        fires={
+            of_a("kscheduler_watch_down_seconds", f'resource="{kind}", reason="too many requests"'): "0+15x60"
+            for kind in KINDS
+        },
+        # the outage is over, and the watches are opened within 36 s
+        quiet={
+            of_a("kscheduler_api_server_unreachable_seconds", 'host="10.0.0.1:443"'): "0x9 60+60x9 0x60",
+            **{
+                of_a("kscheduler_watch_down_seconds", f'resource="{kind}", reason="refused"'): "0x9 60+60x10 0x60"
+                for kind in KINDS
+            },
+        },
     ),
     AlertCase(
         "KschedulerWatchesRestart",
@@ -521,6 +542,22 @@ CASES: Final = (
         "20m",
         labels=INSTANCE,
         **growing("kscheduler_config_reload_last_successful", "", "1x10 0x60", "0x10 1x60"),
+    ),
+    AlertCase(
+        "KschedulerVersionNotFollowed",
+        "20m",
+        fires={
+            of_a("kscheduler_kubernetes_version_info", 'server="1.38", decides_as="1.37"'): "1x60",
+            of_a("kscheduler_kubernetes_version_followed"): "1x10 0x60",
+        },
+        # the API server tells another version, whose rules are taken over; --emulated-version has chosen
+        quiet={
+            of_a("kscheduler_kubernetes_version_info", 'server="1.38", decides_as="1.37"'): "1x60",
+            of_a("kscheduler_kubernetes_version_followed"): "1x10 0x3 1x60",
+            of_b("kscheduler_kubernetes_version_info", 'server="1.38", decides_as="1.36"'): "1x60",
+            of_b("kscheduler_kubernetes_version_followed"): "1x60",
+        },
+        labels=INSTANCE | {"server": "1.38", "decides_as": "1.37"},
     ),
     AlertCase(
         "KschedulerConfigsDiffer",

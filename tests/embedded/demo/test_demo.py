@@ -17,10 +17,12 @@ import yaml
 
 from kscheduler.api.codec import convert
 from kscheduler.api.core import Node, Pod
+from kscheduler.api.releases import BEHAVIOURS
 from kscheduler.cli import main
 from kscheduler.client.access.connection import plain_connection
 from kscheduler.client.http.lines import LineStream
-from kscheduler.client.rest import APIClient
+from kscheduler.client.rest import APIClient, server_version_of
+from kscheduler.config.feature_gates import parse_feature_gates
 from kscheduler.embedded.demo.cluster import ClusterOptions, embedded_cluster, reachable_url, write_kubeconfig
 from kscheduler.embedded.demo.processes import ChildProcess, DemoFailedError
 from kscheduler.embedded.demo.progress import PlainDisplay, Snapshot
@@ -181,6 +183,17 @@ async def test_the_embedded_cluster_has_nodes_and_kubelets(tmp_path: Path) -> No
                 async with client.stream("/api/v1/pods", {"watch": "1"}) as stream:
                     assert await first_line_with(stream, b'"phase":"Running"')
         assert len(server.store.collection("nodes").records) == 5
+
+
+@pytest.mark.parametrize("version", BEHAVIOURS)
+async def test_kubelets_are_of_the_servers_release(version: str) -> None:
+    options = ClusterOptions(nodes=2, port=0, version=version, gates=parse_feature_gates("", version=version))
+    async with embedded_cluster(options) as server:
+        async with APIClient(plain_connection(server.url)) as client:
+            release = await server_version_of(client)
+        nodes = [record.value["status"]["nodeInfo"] for record in server.store.collection("nodes").records.values()]
+    assert release.startswith(f"v{version}.")
+    assert {(node["kubeletVersion"], node["kubeProxyVersion"]) for node in nodes} == {(release, release)}
 
 
 async def test_a_cluster_on_all_addresses_is_reached_on_the_loopback() -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from kscheduler.api.releases import RELEASE
 from kscheduler.embedded.apiserver import EmbeddedAPIServer
 from kscheduler.embedded.apiserver.faults import InjectedFault
 from kscheduler.service import signals
@@ -71,7 +72,7 @@ async def scheduler(
             await process.wait()
 
 
-@pytest.mark.parametrize("number", sampled([signal.SIGTERM, signal.SIGINT, signal.SIGHUP], 1, "starts a process"))
+@pytest.mark.parametrize("number", sampled([signal.SIGTERM, signal.SIGINT], 1, "starts a process"))
 async def test_a_signal_to_end_lets_the_binds_that_were_sent_come_back(number: signal.Signals) -> None:
     async with EmbeddedAPIServer(seed=1) as server:
         put(server, "nodes", node_tree("node"))
@@ -144,6 +145,7 @@ async def test_a_hangup_reads_the_configuration_again(tmp_path: Path) -> None:
             running.process.send_signal(signal.SIGHUP)
             taken = json.loads(await running.until_said('"config_taken_over"'))
             assert (taken["profiles_added"], taken["profiles_removed"]) == (["after"], ["before"])
+            assert [line for line in running.lines if '"config_reload_requested"' in line]
             await until(server, lambda: node_of(server, "p") == "node")
             file.write_text("profiles: {")
             running.process.send_signal(signal.SIGHUP)
@@ -153,25 +155,36 @@ async def test_a_hangup_reads_the_configuration_again(tmp_path: Path) -> None:
             assert (await running.end())[0] == 0
 
 
-@PROCESSES
-async def test_a_hangup_ends_it_where_the_configuration_is_not_to_be_read_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize("has_file", sampled([False, True], 1, "starts a process"), ids=["no-file", "reload-off"])
+async def test_a_hangup_without_a_file_to_read_asks_for_the_version_and_ends_nothing(
+    tmp_path: Path, has_file: bool
+) -> None:
     file = tmp_path / "config.yaml"
-    file.write_text(CONFIG.replace("NAME", "before"))
-    flags = ("--config", str(file), "--config-reload=off", "--leader-elect=false")
-    async with EmbeddedAPIServer(seed=1) as server, scheduler(server, flags=flags) as running:
-        await running.until_said('"scheduling"')
-        running.process.send_signal(signal.SIGHUP)
-        code, messages = await running.end()
-        assert (code, "requested_to_terminate" in messages) == (0, True)
+    file.write_text(CONFIG.replace("NAME", "kscheduler"))
+    flags = ("--config", str(file), "--config-reload=off") if has_file else ()
+    async with EmbeddedAPIServer(seed=1) as server:
+        put(server, "nodes", node_tree("node"))
+        async with scheduler(server, flags=flags) as running:
+            await running.until_said('"scheduling"')
+            running.process.send_signal(signal.SIGHUP)
+            said = json.loads(await running.until_said('"nothing_to_reload"'))
+            assert said["reason"] == signals.NOTHING_TO_RELOAD
+            asked = json.loads(await running.until_said('"server_version_asked"'))
+            assert (asked["server_version"], asked["before"]) == (RELEASE, RELEASE)
+            put(server, "pods", pod_tree("p"))
+            await until(server, lambda: node_of(server, "p") == "node")
+            running.process.send_signal(signal.SIGTERM)
+            assert (await running.end())[0] == 0
 
 
-def test_a_hangup_of_the_terminal_itself_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who closes the window of a scheduler with --config does not want it to live on unseen."""
+@pytest.mark.parametrize("has_file", [True, False])
+def test_a_hangup_of_the_terminal_itself_ends_it(monkeypatch: pytest.MonkeyPatch, has_file: bool) -> None:
+    """Who closes the window of a scheduler does not want it to live on unseen."""
     terminal = [True, True, False]
     monkeypatch.setattr(signals, "_has_terminal", lambda: terminal.pop(0))
 
     class Reloader:
-        is_on = True
+        is_on = has_file
         queried = 0
 
         def ask(self) -> None:

@@ -36,6 +36,7 @@ from kscheduler.client.errors import FencedError
 from kscheduler.client.reachability import ReachabilityStatistics
 from kscheduler.client.rest import MERGE
 from kscheduler.client.watch import WatchEvent
+from kscheduler.config.errors import config_error
 from kscheduler.config.feature_gates import FeatureGates, parse_feature_gates
 from kscheduler.config.loader import default_configuration, from_tree, load_file
 from kscheduler.config.overrides import with_settings
@@ -856,6 +857,19 @@ async def the_configuration_is_changed_and_then_broken(world: World) -> None:
         file.write_text(text)  # noqa: ASYNC240  # a few bytes
         before = sum(world.app.reloader.statistics().results.values())
         await world.until_true(lambda: sum(world.app.reloader.statistics().results.values()) > before)  # noqa: B023
+
+
+def fits_1_36_only(version: str, _data: bytes) -> NoReturn:
+    raise config_error("", f"nothing here fits {version}")
+
+
+@story(
+    "kscheduler_kubernetes_version_followed",
+    "kscheduler_kubernetes_version_info",
+    options=lambda: replace(plain(), read_under=fits_1_36_only),
+)
+async def the_api_server_is_upgraded_beyond_the_configuration(world: World) -> None:
+    world.app.parts.server_version.learn("v1.38.0")
 
 
 # --- the process ------------------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.observers import Observers
 from kscheduler.service.metrics.api_client import event_source, informer_source, reachability_source, rest_client_source
 from kscheduler.service.metrics.background_writes import status_source, work_queue_source
+from kscheduler.service.metrics.followed_version import FollowedVersionStatistics, followed_version_source
 from kscheduler.service.metrics.loop_lag import LoopLag
 from kscheduler.service.metrics.process import build_info_source, feature_source, process_families, program_samples
 from kscheduler.service.metrics.scheduler import Gauges, scheduler_source
@@ -153,6 +154,8 @@ OURS: dict[str, Declared] = {
     "kscheduler_asyncio_tasks": ("gauge", set(), ""),
     "kscheduler_build_info": ("gauge", {"version", "python_version", "platform"}, ""),
     "kscheduler_loop_lag_worst_seconds": ("gauge", set(), ""),
+    "kscheduler_kubernetes_version_info": ("gauge", {"server", "decides_as"}, ""),
+    "kscheduler_kubernetes_version_followed": ("gauge", set(), ""),
 }
 
 WITHOUT_LABELS_FROM_THE_START = {
@@ -239,6 +242,7 @@ def full_exposition(observations: Observations) -> Exposition:
         status_source(lambda: StatusStatistics(3, 1, 2, 40, 7, 2, 1)),
         LoopLag().samples,
         build_info_source("0.1.0", lambda: "1.36"),
+        followed_version_source(lambda: FollowedVersionStatistics("1.38", "1.37", is_followed=False)),
         feature_source(lambda: {("SchedulerQueueingHints", ""): True}),
         program_samples,
         work_queue_source(lambda: WorkQueueCounts("events").statistics(3, 10.0)),
