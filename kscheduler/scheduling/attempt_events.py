@@ -81,12 +81,6 @@ class PodJudged(SchedulingEvent, frozen=True, gc=False):
     record: SchedulingRecord
 
 
-class CycleTimed(SchedulingEvent, frozen=True, gc=False):
-    """The decision itself ran, PostFilter included, whatever it decided."""
-
-    seconds: float
-
-
 class CostlyCycle(SchedulingEvent, frozen=True, gc=False):
     """Within a step: a decision about a pod that costs much took so long, and the next such one waits for it."""
 

@@ -19,6 +19,7 @@ from typing import Any, Final
 from weakref import WeakValueDictionary
 
 from kscheduler.bounded import LARGEST_SHARE, weight_of
+from kscheduler.change_count import ChangeCount
 from kscheduler.framework.nodes.node_table import NodeTable
 from kscheduler.framework.plugin import (
     UNSIGNABLE,
@@ -33,7 +34,7 @@ from kscheduler.scheduling.classes.class_columns import (
     ScoreColumn,
     UnkeepableError,
 )
-from kscheduler.scheduling.classes.known_class import ColumnFilters, KnownClass
+from kscheduler.scheduling.classes.known_class import ColumnFilters, KnownClass, Repeat
 from kscheduler.scheduling.classes.pod_templates import PodTemplates
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.runtime.cycle_calls import call_pre_filter, call_pre_score
@@ -91,6 +92,8 @@ class ClassEngine:
         self._templates = PodTemplates()
         self._classes: dict[Hashable, KnownClass] = {}
         self._bytes = 0
+        self._epoch = 0
+        """How often all classes were dropped: a class may be in use then, and is among them as well."""
         self._answers: WeakValueDictionary[tuple[str, Hashable], PluginResults] = WeakValueDictionary()
         self._shape = self._shape_of(self._nodes)
 
@@ -143,8 +146,69 @@ class ClassEngine:
             breaker.kept_answers += 1
         return known
 
+    def repeated(self, pod: PodInfo, tally: CallTimer) -> Repeat | None:
+        """What the last cycle has found, with its class brought up to date, if the pod is like that one. Never raises.
+
+        A class in use stays among those that are kept, in its old place: it was used by the cycle before, too.
+        """
+        template = self._templates.like_last(pod)
+        repeat = None if template is None else template.repeat
+        known = None if repeat is None else repeat.known
+        if repeat is None or known is None or repeat.epoch != self._epoch or known.uses + 1 == known.counts_at:
+            return None  # at a use where bytes are counted, the class also becomes the one that was used last
+        for count, number in repeat.versions:
+            if count.number != number:
+                return None
+        for column in known.columns:
+            if column.unanswered is not None:
+                return None  # a plugin fails for some rows, and is asked again at each use
+        nodes = self._nodes
+        if self._shape[0] != nodes.capacity or self._shape[1] != nodes.resources_version:
+            return None
+        pod.take_values(repeat.values)
+        try:
+            known.refresh(pod, nodes, tally)
+        except (PluginFailure, UnkeepableError):
+            self._drop(known)  # the pod's own cycle meets the failure again, and reports it
+            return None
+        known.uses += 1
+        for breaker in self._circuits:
+            breaker.kept_answers += 1
+        return repeat
+
+    def note_repeat(self, pod: PodInfo, known: KnownClass, skipped: Collection[str]) -> None:
+        """Keep for the next pod like this one that its cycle needed columns only. `skipped`: by PreFilter."""
+        template = self._templates.of(pod)
+        if template is None or self._reports_all:
+            return
+        versions: list[ChangeCount] = []
+        scoring: Sequence[Any] = [weighted.plugin for weighted in known.live_score]
+        plugins: Sequence[Any] = (*known.live_pre_filter, *known.live_pre_score, *scoring)
+        live: dict[str, Any] = {plugin.name: plugin for plugin in plugins}
+        for name, plugin in live.items():
+            in_tree = plugin if self._profile.traits[name].is_in_tree else None
+            skips_while = getattr(in_tree, "skips_while", None)
+            counts = None if skips_while is None else skips_while(pod)
+            if counts is None:
+                return
+            versions += counts
+        metadata = pod.pod.metadata
+        known.end_repeat()
+        template.repeat = known.repeat = Repeat(
+            known,
+            self._epoch,
+            metadata.labels,
+            metadata.owner_references,
+            pod.spec_values(),
+            skipped,
+            tuple([(count, count.number) for count in versions]),
+        )
+
     def forget_all(self) -> None:
         """Drop all classes: for changes that the table's logs do not show."""
+        self._epoch += 1
+        for known in self._classes.values():
+            known.end_repeat()
         self._classes.clear()
         self._answers.clear()
         self._bytes = 0
@@ -173,6 +237,15 @@ class ClassEngine:
         )
 
     # --- keeping ------------------------------------------------------------------------------------------------------
+
+    def _drop(self, known: KnownClass) -> None:
+        """Forget a class that is kept."""
+        for name, kept in self._classes.items():
+            if kept is known:
+                del self._classes[name]
+                self._bytes -= known.bytes
+                _release(known)
+                return
 
     def _keep(self, name: Hashable, known: KnownClass) -> None:
         # Not a `RecentlyUsed`: the size of what a dropped class shared now counts for other classes, and the budget
@@ -265,6 +338,7 @@ class ClassEngine:
 
 def _release(known: KnownClass) -> None:
     """The class is dropped: the classes that share its columns now bear a larger part of their size."""
+    known.end_repeat()
     for answers in known.answers:
         answers.users -= 1
 

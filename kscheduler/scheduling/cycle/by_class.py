@@ -81,23 +81,23 @@ class ClassEvaluator:
     If `pre_filtered` rejects the pod or restricts the nodes, use a `PlainEvaluator`: columns are about all nodes.
     """
 
-    __slots__ = ("_inputs", "_known", "_skipped")
+    __slots__ = ("_inputs", "_skipped", "known")
 
     def __init__(self, inputs: CycleInputs, known: KnownClass) -> None:
         self._inputs = inputs
-        self._known = known
+        self.known = known
         self._skipped: Collection[str] = ()
 
     def pre_filtered(self, state: CycleState) -> PreFiltered:
         """Call the live plugins; the others have accepted pods of this class, and their prepared state is kept."""
-        self._known.prepare(state)
-        found = pre_filter_pass(self._known.live_pre_filter, self._inputs, state, set(self._known.skipped))
+        self.known.prepare(state)
+        found = pre_filter_pass(self.known.live_pre_filter, self._inputs, state, set(self.known.skipped))
         self._skipped = found.skipped
         return found
 
     def filtered(self, state: CycleState, rows: Rows) -> Filtered:
         """Look up in the columns which rows pass, and call the live plugins for these."""
-        known, nodes = self._known, self._inputs.nodes
+        known, nodes = self.known, self._inputs.nodes
         rejections: list[Rejection] = []
         judged: list[FilterStep] = []
         try:
@@ -144,7 +144,7 @@ class ClassEvaluator:
 
     def prioritize(self, state: CycleState, feasible: Rows) -> Priorities:
         """Add up the points of columns and live plugins. If only columns score, the best rows may be known already."""
-        inputs, known = self._inputs, self._known
+        inputs, known = self._inputs, self.known
         skipped = pre_score_pass(known.live_pre_score, inputs, state, feasible)
         inputs.stopwatch.lap(PRE_SCORE.label, SUCCESS)
         for column, _ in known.scores:
@@ -162,7 +162,7 @@ class ClassEvaluator:
         return Priorities(totals, by_plugin, leaders)
 
     def _totals(self, state: CycleState, feasible: Rows, live: dict[str, PluginScores]) -> Scores:
-        totals = self._known.totals(self._inputs.pod, state, feasible)
+        totals = self.known.totals(self._inputs.pod, state, feasible)
         for scores in live.values():
             totals += scores.points
         if not self._inputs.profile.score:
@@ -170,7 +170,7 @@ class ClassEvaluator:
         return totals
 
     def _by_plugin(self, state: CycleState, feasible: Rows, live: dict[str, PluginScores]) -> tuple[PluginScores, ...]:
-        found = live | self._known.plugin_scores(self._inputs.pod, state, feasible)
+        found = live | self.known.plugin_scores(self._inputs.pod, state, feasible)
         return tuple(
             found[weighted.plugin.name] for weighted in self._inputs.profile.score if weighted.plugin.name in found
         )

@@ -11,7 +11,7 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import Final
 
-from kscheduler.telemetry.series import Counter, Histograms, MetricSeries, exponential_bounds
+from kscheduler.telemetry.series import BatchedHistogram, Counter, Histograms, MetricSeries, exponential_bounds
 
 # Label values that the scheduler's metrics have in common: how attempts end, and whose they are.
 
@@ -105,7 +105,7 @@ class DeclaredSeries:
         return counter
 
     def _histogram(self, name: str, text: str, bounds: tuple[float, ...], *labels: str) -> Histograms:
-        histograms = Histograms(MetricSeries(name, text, labels), bounds)
+        histograms = Histograms(MetricSeries(name, text, labels), bounds, BatchedHistogram)
         self.histograms.append(histograms)
         return histograms
 
@@ -120,7 +120,7 @@ class DeclaredSeries:
             "result",
             "profile",
         )
-        self._algorithm = self._histogram(
+        self.algorithm_seconds = self._histogram(
             "scheduler_scheduling_algorithm_duration_seconds", "Time of the decision alone.", _ATTEMPT_SECONDS
         )[()]
         self._pod_attempts = self._histogram(
