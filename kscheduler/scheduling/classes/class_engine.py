@@ -160,9 +160,6 @@ class ClassEngine:
         for count, number in repeat.versions:
             if count.number != number:
                 return None
-        for column in known.columns:
-            if column.unanswered is not None:
-                return None  # a plugin fails for some rows, and is asked again at each use
         nodes = self._nodes
         if self._shape[0] != nodes.capacity or self._shape[1] != nodes.resources_version:
             return None

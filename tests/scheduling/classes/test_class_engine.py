@@ -1,6 +1,7 @@
 """What the class engine keeps, whom it asks again, and when it leaves a pod to the cycle alone."""
 
 from collections.abc import Hashable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -185,6 +186,13 @@ def test_a_pod_that_prefilter_narrows_is_judged_by_the_cycle_alone() -> None:
     decider = Decider(cluster(*ABC), Narrows("Narrows", names=frozenset({"b"})))
     assert decider.decide().node_name == "b"
     assert len(decider.engine) == 0
+
+
+def test_where_only_a_share_of_the_nodes_is_searched_no_cycle_repeats_the_one_before() -> None:
+    decider = Decider(cluster(*(f"node-{number}" for number in range(300))), PodSelection())
+    decider.profile = replace(decider.profile, percentage_of_nodes_to_score=50)
+    decider.engine = ClassEngine(decider.profile, decider.cache)
+    assert [decider.decide().num_evaluated_nodes for _ in range(3)] == [150, 150, 150]
 
 
 def test_memory_is_bounded_and_the_class_not_queried_about_for_longest_goes() -> None:
