@@ -4,8 +4,6 @@ Compared are nodes or none, the conditions of members and groups, and the messag
 comes first is decided by times of arrival, and how often a waiting gang was tried by the moment of looking.
 """
 
-import json
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -151,14 +149,17 @@ PLAYS: tuple[Play, ...] = (
 # Members that fit nowhere are tried again at once: kube-scheduler's copy of the group may then be older than its own
 # write, and the condition goes back from True to False. Here it stays, so it is not compared there.
 TAKEN_BACK = {"unlike_members", "basic"}
-# How far kube-scheduler comes with a group before the member that fits nowhere hangs on the order of its members, which
-# it does not keep: in one run of six it tries that one second.
-COUNTS = re.compile(r"\d scheduled, (\d remaining|\d unschedulable, \d not-evaluated)")
+# How far kube-scheduler comes with a group before the member that fits nowhere hangs on the order in which its members
+# come back to the queue, which is chance: in one run of three it tries that one second. It is given some more runs.
+RUNS_OF = {"unlike_and_all_needed": 8}
 
 
 @pytest.mark.parametrize("play", PLAYS, ids=[play.__name__ for play in PLAYS])
 def test_the_same_becomes_of_gangs(scenario: Scenario, tmp_path: Path, play: Play) -> None:
     found = {program: outcome(scenario, tmp_path / program, program, play) for program in PROGRAMS}
+    for again in range(RUNS_OF.get(play.__name__, 1) - 1):
+        if found["kscheduler"] != found["kube-scheduler"]:
+            found["kube-scheduler"] = outcome(scenario, tmp_path / f"again-{again}", "kube-scheduler", play)
     assert found["kscheduler"] == found["kube-scheduler"]
 
 
@@ -177,8 +178,6 @@ def outcome(scenario: Scenario, folder: Path, program: str, play: Play, api: Gan
         scenario.wait_bound("sign")
     settle(scenario)
     found = reported(scenario, gangs, compares_groups=play.__name__ not in TAKEN_BACK)
-    if play is unlike_and_all_needed:
-        found = json.loads(COUNTS.sub("(counts)", json.dumps(found)))
     process.stop()
     clean(scenario, gangs)
     return found
