@@ -82,6 +82,8 @@ class ClassEngine:
         self._signers = (*by_spec, *others)
         self._sign_by_spec = [signer_of(plugin, traits[plugin.name], listener) for plugin in by_spec]
         self._sign_others = [signer_of(plugin, traits[plugin.name], listener) for plugin in others]
+        self._repeats = not reports_all and all(traits[plugin.name].is_in_tree for plugin in others)
+        """Whether repeats are noted: of a user's plugin that signs more than the spec nobody knows what it reads."""
         self._times_signing = not all(traits[plugin.name].is_in_tree for plugin in signers)
         self._needing_volumes = frozenset(
             plugin.name for plugin in _judging(profile) if traits[plugin.name].needs_volumes
@@ -160,6 +162,11 @@ class ClassEngine:
         for count, number in repeat.versions:
             if count.number != number:
                 return None
+        try:
+            if self._sign_others and repeat.signed != SIGNATURES.call("", self._signed_by_others, pod):
+                return None
+        except PluginFailure:
+            return None
         nodes = self._nodes
         if self._shape[0] != nodes.capacity or self._shape[1] != nodes.resources_version:
             return None
@@ -179,7 +186,7 @@ class ClassEngine:
     def note_repeat(self, pod: PodInfo, known: KnownClass) -> None:
         """After a cycle: keep for the next pod like this one which live plugins need not be called."""
         template, name = self._templates.of(pod), next(reversed(self._classes), None)
-        if template is None or self._reports_all or name is None or self._classes[name] is not known:
+        if template is None or not self._repeats or name is None or self._classes[name] is not known:
             return
         idle, counts = self._idle(pod, known)
         live_filters = [step.name for step in known.steps if not isinstance(step, ColumnFilters)]
@@ -193,6 +200,7 @@ class ClassEngine:
             self._epoch,
             pod.pod.metadata.labels,
             pod.pod.metadata.owner_references,
+            self._signed_by_others(pod),
             pod.spec_values(),
             idle,
             tuple([(count, count.number) for count in counts]),
@@ -242,11 +250,11 @@ class ClassEngine:
             signatures = signatures_of(self._sign_by_spec, pod)
             if template is not None:
                 template.signatures = signatures
-        return (
-            *signatures,
-            *[_signature(sign, pod) for sign in self._sign_others],
-            bool(pod.pod.spec.volumes),
-        )
+        return (*signatures, *self._signed_by_others(pod), bool(pod.pod.spec.volumes))
+
+    def _signed_by_others(self, pod: PodInfo) -> list[Hashable]:
+        """The signatures of the plugins that may read more than the spec: annotations, labels, the name."""
+        return [_signature(sign, pod) for sign in self._sign_others]
 
     # --- keeping ------------------------------------------------------------------------------------------------------
 

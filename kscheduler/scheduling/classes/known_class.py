@@ -402,7 +402,7 @@ class KnownClass:
 
 @dataclass(slots=True, eq=False)
 class Repeat:
-    """What a cycle has found that holds for the next pod of its template with the same labels and owners."""
+    """What a cycle has found that holds for the next pod of its template with the same labels, owners, signatures."""
 
     known: "KnownClass | None"
     """Their class; `None` once it is no longer kept."""
@@ -412,6 +412,8 @@ class Repeat:
     """Of the class engine."""
     labels: dict[str, str]
     owners: tuple[OwnerReference, ...]
+    signed: list[Hashable]
+    """By plugins that may read more of a pod than its spec."""
     values: dict[str, object]
     """What was worked out for the spec (`PodInfo.spec_values`)."""
     idle: frozenset[str]

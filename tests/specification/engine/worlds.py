@@ -48,6 +48,12 @@ IMAGES: list[Tree] = [
 SERVICE = convert({"metadata": {"name": "web", "namespace": "default"}, "spec": {"selector": {"app": "web"}}}, Service)
 
 
+_BY_ANNOTATION: Tree = {
+    "plugins": {"multiPoint": {"enabled": [{"name": "AnnotationMatch", "weight": 2}]}},
+    "pluginConfig": [{"name": "AnnotationMatch", "args": {"keys": [{"key": "disk"}]}}],
+}
+
+
 def _user_profile(percentage: int, strategy: str, *balking: Tree) -> Tree:
     return {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
@@ -113,6 +119,7 @@ class World:
         if self.random.random() < 0.03:
             self.templates[self.templates.index(template)] = template = self._template()
         self._last = template
+        annotations = {"disk": self.random.choice(["ssd", "hdd", "tape"])} if self.random.random() < 0.05 else {}
         labels = {**template["labels"], "index": str(self._number)} if template["indexed"] else template["labels"]
         status = {"nominatedNodeName": self._some_node()} if self.random.random() < 0.03 else {}
         pod = make_pod(
@@ -120,6 +127,7 @@ class World:
             uid=f"uid-{self._number}",
             namespace=template["namespace"],
             labels=labels,
+            metadata={"annotations": annotations},
             status=status,
             **template["spec"],
         )
@@ -252,6 +260,8 @@ class World:
                 "kind": "KubeSchedulerConfiguration",
                 "profiles": [{"schedulerName": NAME}],
             }
+            if self.comes_in_runs and seed % 8 < 4:
+                tree["profiles"][0] |= _BY_ANNOTATION
         else:
             for one in (Rates, Fragile, Balks, BalksToo):
                 plugins.register(one.name, one)
