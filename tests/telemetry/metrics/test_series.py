@@ -230,9 +230,8 @@ def full_exposition(observations: Observations) -> Exposition:
     )
     watches, writes = RESTCounters(), RESTCounters()
     watches.count(200, "GET", 0.02)
-    writes.count_bytes("POST", 300, 900)
     writes.count_waited("POST", 0.01)
-    writes.count(201, "POST", 0.004)
+    writes.count(201, "POST", 0.004, 300, 900)
     writes.count(0, "POST", 29.0)
     writes.count(200, "GET", 0.3)
     sources = [
