@@ -6,8 +6,9 @@
 A server in a process of its own answers each POST as kube-apiserver answers a Binding; what it costs is not counted.
 Both clients take turns on the same loop (uvloop where it is installed), in rounds, and the best round counts: on a
 machine that others use as well the others are noise. `in memory` is the writing of the request and the reading of the
-answer alone, without a socket. `--calls` counts what one Binding calls in this process, in Python and in builtin
-functions, from `PodWriter.bind` to the answer, on an open connection: a measure that other work does not move.
+answer alone, without a socket; `no socket` is the whole way of a Binding, to a transport that answers by itself.
+`--calls` counts what one Binding calls in this process, in Python and in builtin functions, from `PodWriter.bind` to
+the answer, on an open connection: a measure that other work does not move.
 """
 
 import argparse
@@ -29,6 +30,7 @@ from typing import cast
 from kscheduler.client.access.connection import Connection
 from kscheduler.client.access.credentials import FixedCredentials
 from kscheduler.client.access.tls import TLSContexts, TLSFiles
+from kscheduler.client.http import pool
 from kscheduler.client.http.http1 import HttpRequest, ResponseParser, header_lines, request_bytes
 from kscheduler.client.http.over_aiohttp import AiohttpTransport
 from kscheduler.client.http.pool import HTTPPool
@@ -117,6 +119,43 @@ async def measured(send: Callable[[], object], requests: int, at_once: int) -> f
     return (time.process_time() - began) / (requests // at_once * at_once) * 1e6
 
 
+class MemoryTransport(asyncio.Transport):
+    """Answers each request in the next turn of the loop, without a socket."""
+
+    def __init__(self, protocol: asyncio.Protocol) -> None:
+        super().__init__()
+        self._protocol = protocol
+        self._loop = asyncio.get_running_loop()
+
+    def is_closing(self) -> bool:
+        return False
+
+    def write(self, data: object) -> None:
+        del data
+        self._loop.call_soon(self._protocol.data_received, ANSWER)
+
+    def close(self) -> None:
+        self._protocol.connection_lost(None)
+
+    abort = close
+
+
+class MemoryPool(HTTPPool):
+    """Its connections lead nowhere."""
+
+    async def _open_connection(self, context: ssl.SSLContext | None) -> pool.HTTPConnection:
+        connection = pool.HTTPConnection(self, context)
+        connection.connection_made(MemoryTransport(connection))
+        return connection
+
+
+class MemoryClient(APIClient):
+    """Sends over a `MemoryPool`."""
+
+    def _open_transport(self) -> Transport:
+        return MemoryPool(self.connection)
+
+
 def in_memory(requests: int) -> float:
     """Microseconds for writing a request and reading its answer."""
     lines = header_lines(
@@ -150,6 +189,10 @@ async def compare(url: str, authority: Path, options: argparse.Namespace) -> Non
         for _ in range(options.rounds):
             for name, send in ways.items():
                 best[name] = min(best.get(name, 1e9), await measured(send, options.requests, options.at_once))
+            async with MemoryClient(Connection("http://127.0.0.1:1", "benchmark", FixedCredentials())) as nowhere:
+                writer = PodWriter(nowhere)
+                no_socket = await measured(lambda: writer.bind(*POD), options.requests, 1)  # noqa: B023  # at once
+            best["PodWriter.bind, no socket"] = min(best.get("PodWriter.bind, no socket", 1e9), no_socket)
             best["own, in memory"] = min(best.get("own, in memory", 1e9), in_memory(options.requests))
     for transport in transports.values():
         await transport.close()

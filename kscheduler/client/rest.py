@@ -234,6 +234,7 @@ class APIClient:
                 except APIError as error:
                     if not error.is_unauthorized or not await self.connection.refresh(identity):
                         raise
+                # Refused, and there are new credentials: once more.
                 return await self._attempt(request, await self._admitted(request.method), timeout)
             except ClientError as error:
                 if request.method != "GET" and (owner := owner_of_request(request)) is not None:

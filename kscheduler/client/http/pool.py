@@ -79,8 +79,8 @@ class HTTPPool:
         self._lines = ""
         self._news = news
         self._addresses = addresses or Addresses(news)
-        self._open: set[_HTTPConnection] = set()
-        self._idle: deque[_HTTPConnection] = deque()
+        self._open: set[HTTPConnection] = set()
+        self._idle: deque[HTTPConnection] = deque()
         self._default_context: ssl.SSLContext | None = None
         self._sweep: asyncio.TimerHandle | None = None
         self._sweep_at = float("inf")
@@ -165,7 +165,7 @@ class HTTPPool:
 
     # --- connections ------------------------------------------------------------------------------------------------
 
-    def _take(self, context: ssl.SSLContext | None) -> "_HTTPConnection | None":
+    def _take(self, context: ssl.SSLContext | None) -> "HTTPConnection | None":
         """The idle connection that was used last; connections made with older certificates are closed."""
         while self._idle:
             connection = self._idle.pop()
@@ -174,7 +174,7 @@ class HTTPPool:
             connection.close()
         return None
 
-    async def _connect(self, context: ssl.SSLContext | None, timeout_seconds: float) -> "_HTTPConnection":
+    async def _connect(self, context: ssl.SSLContext | None, timeout_seconds: float) -> "HTTPConnection":
         seconds = min(CONNECT_SECONDS, timeout_seconds)
         try:
             async with asyncio.timeout(seconds):
@@ -187,7 +187,7 @@ class HTTPPool:
             message = f"no connection to {self._host_field}: {failure_text(error)}"
             raise NotSentError(message) from error
 
-    async def _open_connection(self, context: ssl.SSLContext | None) -> "_HTTPConnection":
+    async def _open_connection(self, context: ssl.SSLContext | None) -> "HTTPConnection":
         opened = await aiohappyeyeballs.start_connection(
             await self._addresses.of(self._host, self._port),
             happy_eyeballs_delay=_SECOND_ADDRESS_SECONDS,
@@ -195,7 +195,7 @@ class HTTPPool:
         )
         if self._may_write is not None:
             reset_on_close(opened)
-        connection = _HTTPConnection(self, context)
+        connection = HTTPConnection(self, context)
         tls: dict[str, Any] = {}
         if context is not None:
             name = self._connection.server_name or self._host.rstrip(".")
@@ -213,19 +213,19 @@ class HTTPPool:
             raise NotSentError(_CLOSED_AT_ONCE)
         return connection
 
-    def made(self, connection: "_HTTPConnection") -> None:
+    def made(self, connection: "HTTPConnection") -> None:
         """A connection is open."""
         self._open.add(connection)
         if self._news is not None:
             self._news.connected()
 
-    def idle(self, connection: "_HTTPConnection") -> None:
+    def idle(self, connection: "HTTPConnection") -> None:
         """A connection may carry another request."""
         self._idle.append(connection)
         if connection.ends_at < self._sweep_at:
             self._sweep_by(connection.ends_at)
 
-    def lost(self, connection: "_HTTPConnection") -> None:
+    def lost(self, connection: "HTTPConnection") -> None:
         """A connection has ended."""
         self._open.discard(connection)
         if connection in self._idle:
@@ -253,7 +253,7 @@ class HTTPPool:
             self._sweep_by(rest)
 
 
-class _HTTPConnection(asyncio.Protocol):
+class HTTPConnection(asyncio.Protocol):
     """One connection: idle, or with one request under way (`awaited` is set)."""
 
     def __init__(self, pool: HTTPPool, context: ssl.SSLContext | None) -> None:
