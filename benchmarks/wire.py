@@ -1,11 +1,14 @@
 """CPU of one small POST over TLS: aiohttp, and the connections of our own.
 
     python -m benchmarks.wire --requests 20000 --rounds 3
+    python -m benchmarks.wire --calls
 
 A server in a process of its own answers each POST as kube-apiserver answers a Binding; what it costs is not counted.
 Both clients take turns on the same loop (uvloop where it is installed), in rounds, and the best round counts: on a
 machine that others use as well the others are noise. `in memory` is the writing of the request and the reading of the
-answer alone, without a socket.
+answer alone, without a socket; `no socket` is the whole way of a Binding, to a transport that answers by itself.
+`--calls` counts what one Binding calls in this process, in Python and in builtin functions, from `PodWriter.bind` to
+the answer, on an open connection: a measure that other work does not move.
 """
 
 import argparse
@@ -18,6 +21,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from cProfile import Profile
 from multiprocessing import get_context
 from multiprocessing.connection import Connection as Pipe
 from pathlib import Path
@@ -26,11 +30,12 @@ from typing import cast
 from kscheduler.client.access.connection import Connection
 from kscheduler.client.access.credentials import FixedCredentials
 from kscheduler.client.access.tls import TLSContexts, TLSFiles
+from kscheduler.client.http import pool
 from kscheduler.client.http.http1 import HttpRequest, ResponseParser, header_lines, request_bytes
 from kscheduler.client.http.over_aiohttp import AiohttpTransport
 from kscheduler.client.http.pool import HTTPPool
 from kscheduler.client.http.transport import Transport
-from kscheduler.client.pod_writes import binding_body, pod_path
+from kscheduler.client.pod_writes import PodWriter, binding_body, pod_path
 from kscheduler.client.rest import APIClient
 from tests.controlplane import certificates
 
@@ -42,8 +47,10 @@ ANSWER = (
     b"X-Kubernetes-Pf-Prioritylevel-Uid: 6b3c7d0e-9a56-4d0f-8d5c-6f1b7f0f5f3e\r\n"
     b"Date: Sat, 21 Nov 2026 17:00:00 GMT\r\nContent-Length: %d\r\n\r\n%b" % (len(BODY), BODY)
 )
+POD = "bench", "pod-00001", "6b3c7d0e-9a56-4d0f-8d5c-6f1b7f0f5f3e", "node-00001"
 PATH = f"{pod_path('bench', 'pod-00001')}/binding"
-BINDING = binding_body("bench", "pod-00001", "6b3c7d0e-9a56-4d0f-8d5c-6f1b7f0f5f3e", "node-00001")
+BINDING = binding_body(*POD)
+COUNTED_REQUESTS = 1000
 
 
 class Answering(asyncio.Protocol):
@@ -112,6 +119,43 @@ async def measured(send: Callable[[], object], requests: int, at_once: int) -> f
     return (time.process_time() - began) / (requests // at_once * at_once) * 1e6
 
 
+class MemoryTransport(asyncio.Transport):
+    """Answers each request in the next turn of the loop, without a socket."""
+
+    def __init__(self, protocol: asyncio.Protocol) -> None:
+        super().__init__()
+        self._protocol = protocol
+        self._loop = asyncio.get_running_loop()
+
+    def is_closing(self) -> bool:
+        return False
+
+    def write(self, data: object) -> None:
+        del data
+        self._loop.call_soon(self._protocol.data_received, ANSWER)
+
+    def close(self) -> None:
+        self._protocol.connection_lost(None)
+
+    abort = close
+
+
+class MemoryPool(HTTPPool):
+    """Its connections lead nowhere."""
+
+    async def _open_connection(self, context: ssl.SSLContext | None) -> pool.HTTPConnection:
+        connection = pool.HTTPConnection(self, context)
+        connection.connection_made(MemoryTransport(connection))
+        return connection
+
+
+class MemoryClient(APIClient):
+    """Sends over a `MemoryPool`."""
+
+    def _open_transport(self) -> Transport:
+        return MemoryPool(self.connection)
+
+
 def in_memory(requests: int) -> float:
     """Microseconds for writing a request and reading its answer."""
     lines = header_lines(
@@ -135,19 +179,53 @@ async def compare(url: str, authority: Path, options: argparse.Namespace) -> Non
     transports: dict[str, Transport] = {"aiohttp": AiohttpTransport(connection), "own": HTTPPool(connection)}
     best: dict[str, float] = {}
     async with APIClient(connection) as client:
+        pods = PodWriter(client)
         ways: dict[str, Callable[[], object]] = {
             "aiohttp": lambda: transports["aiohttp"].send(request, identity, 30.0),
             "own": lambda: transports["own"].send(request, identity, 30.0),
             "own, through APIClient.post": lambda: client.post(PATH, BINDING),
+            "own, through PodWriter.bind": lambda: pods.bind(*POD),
         }
         for _ in range(options.rounds):
             for name, send in ways.items():
                 best[name] = min(best.get(name, 1e9), await measured(send, options.requests, options.at_once))
+            async with MemoryClient(Connection("http://127.0.0.1:1", "benchmark", FixedCredentials())) as nowhere:
+                writer = PodWriter(nowhere)
+                no_socket = await measured(lambda: writer.bind(*POD), options.requests, 1)  # noqa: B023  # at once
+            best["PodWriter.bind, no socket"] = min(best.get("PodWriter.bind, no socket", 1e9), no_socket)
             best["own, in memory"] = min(best.get("own, in memory", 1e9), in_memory(options.requests))
     for transport in transports.values():
         await transport.close()
     for name, microseconds in best.items():
         print(f"{name:<30}{microseconds:>8.1f} us of CPU per request")
+
+
+async def count(url: str, authority: Path) -> None:
+    """Print what one Binding calls, the most frequent first."""
+    contexts = TLSContexts(TLSFiles(authority=str(authority)))
+    async with APIClient(Connection(url, "benchmark", FixedCredentials(f"Bearer {TOKEN}"), contexts)) as client:
+        pods = PodWriter(client)
+        for _ in range(10):
+            await pods.bind(*POD)
+        profile = Profile()
+        with profile:
+            for _ in range(COUNTED_REQUESTS):
+                await pods.bind(*POD)
+    calls: dict[str, float] = {}
+    builtin = 0.0
+    for entry in profile.getstats():
+        per_request = entry.callcount / COUNTED_REQUESTS
+        if isinstance(entry.code, str):
+            builtin += per_request
+            name = entry.code
+        else:
+            name = f"{Path(entry.code.co_filename).name}:{entry.code.co_qualname}"
+        calls[name] = calls.get(name, 0.0) + per_request
+    print(f"{sum(calls.values()) - builtin:8.2f} Python calls per Binding")
+    print(f"{builtin:8.2f} calls of builtin functions per Binding")
+    for name, per_request in sorted(calls.items(), key=lambda one: (-one[1], one[0])):
+        if per_request >= 0.5:
+            print(f"{per_request:8.2f}   {name}")
 
 
 def run(main: object) -> None:
@@ -165,11 +243,12 @@ def main() -> int:
     parser.add_argument("--requests", type=int, default=20_000)
     parser.add_argument("--rounds", type=int, default=3, help="the best of so many counts")
     parser.add_argument("--at-once", type=int, default=16, help="requests under way at a time")
+    parser.add_argument("--calls", action="store_true", help="count calls per Binding, and measure no time")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         made = certificates.create(Path(folder))
         with server(Path(folder)) as url:
-            run(compare(url, made.authority, options))
+            run(count(url, made.authority) if options.calls else compare(url, made.authority, options))
     return 0
 
 

@@ -222,7 +222,7 @@ class SharedSlots:
         """Whether the work has begun. If not, its owner has no turn, or there is no room."""
         if not self.slow:
             if self.room.has_room():
-                self.hold(work)
+                self._held[id(work)] = work, self._clock.monotonic(), self.room.begin()  # as `hold`
                 return True
             return False
         owner = self._owner_of(work)

@@ -134,7 +134,7 @@ class Assembly:
         self.waiting = WaitingPodTable()
         self.in_pre_bind = PodsInPreBind() if config.gates.enabled(EXPECTATION) else None
         self.resizes = DeferredResizes()
-        self.reporter = Reporter(ports.events)
+        self.reporter = Reporter(ports.events, ports.successes)
         self.observers = Observers(ports.journal, ports.observations, self.reporter, ports.log.recent, ports.log)
         """Those who hear what happens, in this order."""
         self.plugin_reports = self._build_plugin_reports()

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from kscheduler.aio.clock import REAL_CLOCK
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import Condition
+from kscheduler.client.events.scheduled import SuccessPolicy
 from kscheduler.config.types import Extender
 from kscheduler.framework.cluster.client import ClusterClient
 from kscheduler.framework.cluster.lister import NO_WORKLOADS, ListerOf, WorkloadListers, nothing_listed
@@ -114,6 +115,8 @@ class Ports:
     """Writes conditions of pod groups. By default they are dropped."""
     events: EventSink = field(default_factory=NoEvents)
     """Records Events. By default they are dropped."""
+    successes: SuccessPolicy | None = None
+    """Which bound pods get an Event (`--scheduled-events`). `None`: each of them."""
     volume_writer: VolumeWriter | None = None
     """Writes claims and volumes. `None`: a pod whose volumes must be bound first fails in PreBind."""
     claim_storage: ClaimStorage | None = None

@@ -153,8 +153,10 @@ class APIServerReachability:
 
     def succeeded(self, now: float) -> None:
         """The API server has answered a request."""
-        self._last_success = now
-        self._heard_from(now)
+        self._last_success = self._last_heard_at = now
+        self._given_up_since = None
+        if self._away.since is not None:
+            self._back(now)
         if self._unauthorized.since is not None:
             self._accepted(now)
 

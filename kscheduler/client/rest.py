@@ -10,7 +10,7 @@ for them. Limits: HTTP/1.1; `errors` bounds how long is waited.
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import ExitStack, asynccontextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, Self
@@ -156,7 +156,7 @@ class APIClient:
             return False
         return await accepts_connections(url.host, url.port)
 
-    async def get(
+    def get(
         self,
         path: str,
         params: Mapping[str, str] | None = None,
@@ -167,7 +167,7 @@ class APIClient:
         silence_seconds: float = 0.0,
         largest_bytes: int = LARGEST_ANSWER,
         is_fresh: bool = False,
-    ) -> bytes:
+    ) -> Coroutine[Any, Any, bytes]:
         """The body of `path` (already quoted). Raises `APIError`, `NetworkError`.
 
         `silence_seconds`: the answer is given up after this long without a byte of it; 0: with the timeout only. An
@@ -178,9 +178,9 @@ class APIClient:
         request = HttpRequest(
             "GET", path, accept=accept, silence_seconds=silence_seconds, largest_bytes=largest_bytes, is_fresh=is_fresh
         )
-        return await self._request(request, retries, timeout_seconds)
+        return self._request(request, retries, timeout_seconds)
 
-    async def post(
+    def post(
         self,
         path: str,
         body: bytes,
@@ -189,18 +189,18 @@ class APIClient:
         retries: int = RETRIES,
         timeout_seconds: float | None = None,
         accept: str = JSON,
-    ) -> bytes:
+    ) -> Coroutine[Any, Any, bytes]:
         """Create. Raises `APIError`, `NotSentError`, `UnknownOutcomeError`; so do the other writes."""
         request = HttpRequest("POST", path, body, content_type, accept=accept)
-        return await self._request(request, retries, timeout_seconds)
+        return self._request(request, retries, timeout_seconds)
 
-    async def put(
+    def put(
         self, path: str, body: bytes, *, retries: int = RETRIES, timeout_seconds: float | None = None
-    ) -> bytes:
+    ) -> Coroutine[Any, Any, bytes]:
         """Replace; the body's resourceVersion is the precondition."""
-        return await self._request(HttpRequest("PUT", path, body, JSON), retries, timeout_seconds)
+        return self._request(HttpRequest("PUT", path, body, JSON), retries, timeout_seconds)
 
-    async def patch(
+    def patch(
         self,
         path: str,
         body: bytes,
@@ -209,48 +209,44 @@ class APIClient:
         retries: int = RETRIES,
         timeout_seconds: float | None = None,
         tenant: str = "",
-    ) -> bytes:
+    ) -> Coroutine[Any, Any, bytes]:
         """Change in part. `tenant`: the namespace on whose behalf an object without one is changed."""
         request = HttpRequest("PATCH", path, body, content_type, tenant=tenant)
-        return await self._request(request, retries, timeout_seconds)
+        return self._request(request, retries, timeout_seconds)
 
-    async def delete(
+    def delete(
         self, path: str, body: bytes = b"", *, retries: int = RETRIES, timeout_seconds: float | None = None
-    ) -> bytes:
+    ) -> Coroutine[Any, Any, bytes]:
         """Delete; the body may be DeleteOptions."""
-        return await self._request(HttpRequest("DELETE", path, body, JSON), retries, timeout_seconds)
+        return self._request(HttpRequest("DELETE", path, body, JSON), retries, timeout_seconds)
 
     async def _request(self, request: HttpRequest, retries: int, timeout_seconds: float | None) -> bytes:
         timeout = self._timeout if timeout_seconds is None else timeout_seconds
         while True:
+            if not self.work_slots.begin_now(request):
+                await self.work_slots.begin(request)
             try:
-                return await self._authenticated(request, timeout)
+                identity = self.connection.current_headers() if self._bucket is None else None
+                if identity is None:
+                    identity = await self._admitted(request.method)
+                try:
+                    return await self._attempt(request, identity, timeout)
+                except APIError as error:
+                    if not error.is_unauthorized or not await self.connection.refresh(identity):
+                        raise
+                # Refused, and there are new credentials: once more.
+                return await self._attempt(request, await self._admitted(request.method), timeout)
             except ClientError as error:
+                if request.method != "GET" and (owner := owner_of_request(request)) is not None:
+                    self.write_failures.note(owner, error, self._clock.monotonic())
                 delay = _worth_waiting(request.method, error)
                 if delay is None or not retries or self._is_closed:
                     raise
+            finally:
+                self.work_slots.end(request)
             retries -= 1
             self._counters.retries += 1
             await self._clock.sleep(delay)
-
-    async def _authenticated(self, request: HttpRequest, timeout_seconds: float) -> bytes:
-        """Send once, and a second time with new credentials if the server refuses the old ones."""
-        if not self.work_slots.begin_now(request):
-            await self.work_slots.begin(request)
-        try:
-            identity = await self._admitted(request.method)
-            try:
-                return await self._attempt(request, identity, timeout_seconds)
-            except APIError as error:
-                if not error.is_unauthorized or not await self.connection.refresh(identity):
-                    raise
-            return await self._attempt(request, await self._admitted(request.method), timeout_seconds)
-        except ClientError as error:
-            if request.method != "GET" and (owner := owner_of_request(request)) is not None:
-                self.write_failures.note(owner, error, self._clock.monotonic())
-            raise
-        finally:
-            self.work_slots.end(request)
 
     async def _admitted(self, method: str) -> Mapping[str, str]:
         """Wait for the rate limit; returns the headers that authenticate."""
@@ -274,13 +270,13 @@ class APIClient:
         if transport is None:
             transport = self._transport = self._open_transport()
         began, sent_at = time.perf_counter(), self._clock.monotonic()
-        code = 0
+        code, received = 0, -1
         try:
             sent = {**identity, **self._headers} if self._headers else identity
             response = await transport.send(request, sent, timeout_seconds)
-            code = response.status
-            self._counters.count_bytes(request.method, len(request.body), len(response.body))
-            check_encoding(code, response.headers)
+            code, received = response.status, len(response.body)
+            if "content-encoding" in response.headers:
+                check_encoding(code, response.headers)
         except _FAILURES as error:
             raise self._unanswered(error, request.method, request.target, sent_at) from error
         except asyncio.CancelledError:
@@ -291,7 +287,7 @@ class APIClient:
                 raise
             await self._fence.refused(str(error))
         finally:
-            self._counters.count(code, request.method, time.perf_counter() - began)
+            self._counters.count(code, request.method, time.perf_counter() - began, len(request.body), received)
         if code < 300:
             wrong = response_problem(request, code, response.body)
             if wrong is not None:

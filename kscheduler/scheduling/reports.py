@@ -5,6 +5,7 @@ from typing import Protocol
 from kscheduler.api.core import Pod
 from kscheduler.api.groups import POD_GROUPS, SCHEDULER_PLUGINS_POD_GROUPS, VOLCANO_POD_GROUPS
 from kscheduler.client.events.recorder import EventReference, reference_to
+from kscheduler.client.events.scheduled import SuccessPolicy
 from kscheduler.framework.cluster.preemption import Preemption
 from kscheduler.scheduling.attempt_events import DevicesAwaited, PodBound, PodSkipped, VictimEvicted, VictimStopped
 from kscheduler.scheduling.observers import hears
@@ -33,13 +34,17 @@ class EventSink(Protocol):
 class Reporter:
     """Records Events about what happened to pods."""
 
-    def __init__(self, recorder: EventSink) -> None:
+    def __init__(self, recorder: EventSink, successes: SuccessPolicy | None = None) -> None:
+        """`successes`: which bound pods get an Event; `None`: each of them."""
         self._recorder = recorder
+        self._successes = successes
 
     @hears(PodBound)
     def scheduled(self, event: PodBound) -> None:
-        """The pod was bound."""
+        """The pod was bound. The only Event that may be left out."""
         pod, node_name = event.queued.pod.pod, event.record.node_name
+        if self._successes is not None and not self._successes.has_own(pod, node_name):
+            return
         self._record(pod, "Normal", "Scheduled", "Binding", f"Successfully assigned {pod.key} to {node_name}")
 
     @hears(DevicesAwaited)

@@ -205,7 +205,7 @@ class HTTPApp:
                 *([election_source(election.statistics)] if election is not None else []),
                 reachability_source(connection.base_url, self._reachability),
                 informer_source(self._parts.informer_statistics),
-                event_source(self._parts.recorder.statistics),
+                event_source(self._parts.recorder.statistics, self._parts.events_omitted),
                 work_queue_source(self._parts.recorder.work_queue),
                 status_source(self._parts.status_writer.statistics),
                 config_reload_source(self._reloader.statistics),

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from kscheduler.aio.clock import REAL_CLOCK, Clock
 from kscheduler.assembly.configured import Configured
 from kscheduler.assembly.plugin_loading import PluginOrigin
+from kscheduler.client.events.scheduled import ScheduledEvents
 from kscheduler.config.loader import LoadedConfig
 from kscheduler.election.watchdog import end_process
 from kscheduler.framework.registry import Registry
@@ -44,6 +45,8 @@ class Options:
     """Whether /explain and /simulate are served, which a copy of the process answers."""
     repairs_overcommitted_nodes: bool = False
     """Whether pods of ours that have not started are evicted from nodes that another scheduler has overcommitted."""
+    scheduled_events: ScheduledEvents = "all"
+    """Which bound pods get an Event."""
     record: RecordSettings | None = None
     """Where the flight recorder writes; `None`: nothing is recorded."""
     clock: Clock = field(default=REAL_CLOCK)

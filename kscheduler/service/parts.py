@@ -38,6 +38,7 @@ from kscheduler.client.access.connection import Connection, host_of
 from kscheduler.client.claim_writes import ApiClaimWriter, ApiVolumeWriter
 from kscheduler.client.errors import APIError
 from kscheduler.client.events.recorder import EventRecorder
+from kscheduler.client.events.scheduled import success_policy
 from kscheduler.client.pod_writes import PodGroupStatusPatcher, PodStatusPatcher, PodWriter
 from kscheduler.client.reachability import APIServerReachability
 from kscheduler.client.rest import APIClient
@@ -127,6 +128,7 @@ class Parts:
         self.plugin_client = self._build_plugin_client(connection)
         self.event_client = APIClient(connection, clock=self.clock, reachability=self.reachability)
         self.recorder = self._build_recorder()
+        self.successes = success_policy(options.scheduled_events, self.recorder.record, self.clock)
         self.election = self.leadership.election(self.recorder) if self.leadership is not None else None
         """`None`: `leaderElect` is off, and this process schedules at once."""
         self.status_writer = self._build_status_writer()
@@ -341,6 +343,10 @@ class Parts:
         """Whether this process has lost its lease: nothing that it has begun can be brought to an end."""
         return self.election is not None and self.election.has_lost
 
+    def events_omitted(self) -> int:
+        """Bound pods without an Event of their own."""
+        return 0 if self.successes is None else self.successes.omitted
+
     def _build_recorder(self) -> EventRecorder:
         return EventRecorder(
             self.event_client,
@@ -371,6 +377,7 @@ class Parts:
             statuses=self.status_writer,
             group_statuses=self.group_status_writer,
             events=self.recorder,
+            successes=self.successes,
             volume_writer=VolumeBindingWriter(ApiVolumeWriter(self.client)),
             claim_storage=ApiClaimWriter(self.client),
             pod_of=self._pod,

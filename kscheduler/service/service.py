@@ -26,6 +26,7 @@ from kscheduler.aio.tasks import BackgroundService, running
 from kscheduler.api.addresses import is_loopback
 from kscheduler.assembly.configured import Configured
 from kscheduler.client.access.connection import Connection, load_connection
+from kscheduler.client.events.scheduled import SummedPods
 from kscheduler.client.failure_text import failure_text
 from kscheduler.client.outage_cause import Cause, cause_of_failure
 from kscheduler.client.reachability import LINE_SECONDS
@@ -162,6 +163,7 @@ class App:
                 BackgroundService(
                     "events", self.parts.recorder.run, lambda: self.parts.recorder.flush(FLUSH_EVENTS_SECONDS)
                 ),
+                *self._sums_of_events(),
                 *self._flight_recorder(),
                 BackgroundService("api-server", self.parts.api_server_monitor.run),
                 BackgroundService("service log", self.service_log.run),
@@ -285,6 +287,11 @@ class App:
             return ()
         recorder.start(self.parts.recorded_state())
         return (BackgroundService("flight recorder", recorder.run, recorder.stop),)
+
+    def _sums_of_events(self) -> tuple[BackgroundService, ...]:
+        """Ends before the Events are flushed: all sums are sent then."""
+        sums = self.parts.successes
+        return (BackgroundService("sums of Events", sums.run, sums.flush),) if isinstance(sums, SummedPods) else ()
 
     def _claims_service(self) -> tuple[BackgroundService, ...]:
         """Beside the workers, and to the end of what they have begun."""

@@ -8,12 +8,15 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
+from kscheduler import service
 from kscheduler.cli import VERBS, build_parser, main
 from kscheduler.cli.refusal import refuse
 from kscheduler.cli.serving_flags import why_not_listening
+from kscheduler.client.events.scheduled import ScheduledEvents
 from kscheduler.config.errors import config_error
 from kscheduler.server.listener import Address, CannotListenError
 
@@ -83,6 +86,7 @@ def test_no_command_at_all_shows_what_there_is(capsys: Captured) -> None:
         (("config",), "required: COMMAND; `kscheduler config --help`"),
         (("run", "--port", "99999"), "argument --port: '99999' must be between 0 and 65535"),
         (("run", "--bind-address", "localhost"), "argument --bind-address: 'localhost' is no IP address"),
+        (("run", "--scheduled-events", "few"), "argument --scheduled-events: invalid choice: 'few' (choose from"),
         (("run", "-v", "-1"), "'-1' is not a whole number from 0"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
@@ -132,6 +136,19 @@ def test_an_empty_name_path_port_or_address_is_refused(capsys: Captured, argv: t
     """`--scheduler-name "$UNSET"` would otherwise take the pods of another scheduler."""
     line = refused(capsys, *argv, value)
     assert argv[-1] in line or "FILE" in line or "POD" in line
+
+
+@pytest.mark.parametrize("value", [*get_args(ScheduledEvents), None])
+def test_the_service_gets_what_is_said_of_bound_pods(value: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[service.Options] = []
+
+    async def run(options: service.Options) -> None:
+        given.append(options)
+
+    monkeypatch.setattr(service, "run", run)
+    flags = [] if value is None else [f"--scheduled-events={value}"]
+    assert main(["run", "--master=http://127.0.0.1:1", *flags]) == 0
+    assert [options.scheduled_events for options in given] == [value or "all"]
 
 
 def test_a_configuration_can_come_from_standard_input(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:

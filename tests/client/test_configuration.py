@@ -431,7 +431,9 @@ async def test_an_exec_plugin_is_run_again_when_what_it_gave_has_expired(tmp_pat
     connection = await load(write(tmp_path, text), clock=clock)
     await clock.advance(599)
     assert await connection.headers() == {"Authorization": "Bearer run-1"}
+    assert connection.current_headers() == {"Authorization": "Bearer run-1"}
     await clock.advance(2)
+    assert connection.current_headers() is None
     script.rename(tmp_path / "away")
     with pytest.raises(CredentialsError, match="No such file or directory"):
         await connection.headers()

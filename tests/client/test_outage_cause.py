@@ -222,6 +222,9 @@ def test_tls_errors_name_what_to_do(error: str, advice: str) -> None:
 
 
 class NoCredentials(FixedCredentials):
+    def current(self) -> None:
+        """There is none."""
+
     async def authorization(self) -> str:
         raise CredentialsError("exec plugin aws-iam: exit code 1")
 

@@ -214,6 +214,40 @@ async def test_a_token_is_read_again_each_minute_less_ten_seconds(tmp_path: Path
     assert await credentials.authorization() == "Bearer new"
 
 
+async def test_headers_are_current_until_the_token_is_due_to_be_read(tmp_path: Path) -> None:
+    token, clock = tmp_path / "token", VirtualClock()
+    token.write_text("old")
+    connection = Connection("http://127.0.0.1:1", "x", TokenFile(str(token), clock))
+    assert connection.current_headers() is None  # nobody has asked yet
+    headers = await connection.headers()
+    await clock.advance(49)
+    assert connection.current_headers() is headers
+    token.write_text("new")
+    await clock.advance(1)
+    assert connection.current_headers() is None
+    renewed = await connection.headers()
+    assert renewed == {"Authorization": "Bearer new"}
+    assert connection.current_headers() is renewed
+
+
+async def test_a_token_that_was_rotated_is_sent_without_a_refusal(tmp_path: Path) -> None:
+    token, clock = tmp_path / "token", VirtualClock()
+    token.write_text("old")
+    async with scripted_server(reply(b"ok")) as server:
+        connection = Connection(server.url, "x", TokenFile(str(token), clock))
+        async with APIClient(connection, clock=clock) as client:
+            await client.get("/version")
+            token.write_text("new")
+            await clock.advance(50)
+            await client.get("/version")
+            await client.get("/version")
+    assert [request.headers["Authorization"] for request in server.requests] == [
+        "Bearer old",
+        "Bearer new",
+        "Bearer new",
+    ]
+
+
 async def test_credentials_that_stay_refused_come_out_as_401_after_one_retry_at_most() -> None:
     async with scripted_server(reply(STATUS % (401, "", "who"), 401)) as server:
         async with APIClient(plain_connection(server.url)) as client:

@@ -246,6 +246,7 @@ ROWS: Final = (
                 Query(total("", rate("kscheduler_events_patched_total")), "series"),
                 Query(total("", rate("kscheduler_events_dropped_total")), "dropped"),
                 Query(total("", rate("kscheduler_events_failed_total")), "refused"),
+                Query(total("", rate("kscheduler_scheduled_events_omitted_total")), "left out"),
             ),
             graph(
                 "Waiting to be written",

@@ -1,12 +1,14 @@
 """The whole scheduler on the embedded API server: it binds, answers, survives and stops."""
 
 import asyncio
-from typing import Any
+from typing import Any, get_args
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kscheduler.client.access.connection import plain_connection
+from kscheduler.client.events.scheduled import ScheduledEvents
 from kscheduler.config.loader import default_configuration, from_tree
 from kscheduler.config.overrides import with_settings
 from kscheduler.embedded.apiserver import EmbeddedAPIServer
@@ -20,7 +22,7 @@ from kscheduler.service import Options
 from kscheduler.service.parts import Parts
 from tests.builders import Tree, node_tree, pod_tree
 from tests.effort import example_count
-from tests.service.running import answer, node_of, put, running, until
+from tests.service.running import alone, answer, node_of, put, running, until
 
 
 async def test_twenty_pods_are_bound_within_what_the_nodes_have() -> None:
@@ -82,6 +84,28 @@ async def test_a_pod_that_fits_nowhere_is_reported_why_and_bound_when_there_is_r
             assert messages()[0].startswith("0/1 nodes are available: 1 Insufficient cpu.")
             put(server, "nodes", node_tree("large", cpu="8"))
             await until(server, lambda: node_of(server, "big") == "large")
+
+
+@pytest.mark.parametrize("events", get_args(ScheduledEvents))
+async def test_of_bound_pods_so_many_events_are_sent_as_was_asked_for_and_of_failures_all(
+    events: ScheduledEvents,
+) -> None:
+    """A sum whose time has not come is sent at the end."""
+    owners = [{"apiVersion": "batch/v1", "kind": "Job", "name": "job", "uid": "uid-of-job", "controller": True}]
+    options = Options(alone(), serving=HTTPServing.plain_on_loopback(), scheduled_events=events)
+    async with EmbeddedAPIServer(seed=1) as server:
+        put(server, "nodes", node_tree("node"))
+        put(server, "pods", pod_tree("big", requests={"cpu": "90"}))
+        async with running(server, options) as (app, _, _):
+            for name in ("p", "q", "r"):
+                put(server, "pods", pod_tree(name, metadata={"ownerReferences": owners}))
+            await until(server, lambda: all(node_of(server, name) for name in "pqr"))
+        omitted = app.parts.events_omitted()
+        found = [record.value for record in server.store.collection("events").records.values()]
+    bound = [event["involvedObject"]["kind"] for event in found if event["reason"] == "Scheduled"]
+    assert bound == {"all": ["Pod"] * 3, "sampled": ["Pod"], "summed": ["Job"], "none": []}[events]
+    assert omitted == {"all": 0, "sampled": 2, "summed": 3, "none": 3}[events]
+    assert [event["involvedObject"]["name"] for event in found if event["reason"] == "FailedScheduling"] == ["big"]
 
 
 async def test_probes_answer_before_the_caches_are_synced() -> None:

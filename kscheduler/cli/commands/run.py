@@ -111,6 +111,15 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         "reported only)",
     )
     parser.add_argument(
+        "--scheduled-events",
+        choices=("all", "sampled", "summed", "none"),
+        default="all",
+        help="Events of pods that were bound; those of failures are always sent. all: one for each; sampled: of the "
+        "pods of one owner the first in a minute and then each hundredth, of a namespace at most 60 a minute; summed: "
+        "one for each owner (ReplicaSet, Job, ...), which counts pods and nodes, at most a minute later; none "
+        "(default %(default)s)",
+    )
+    parser.add_argument(
         "--config-reload",
         choices=("auto", "signal", "off"),
         default="auto",
@@ -213,6 +222,7 @@ def _serve(resolved: Resolved, args: argparse.Namespace) -> int:
         memory_alarm=args.memory_alarm or None,
         repairs_overcommitted_nodes=args.repair_overfilled_nodes,
         serves_queries=args.answer_questions and not args.debug_plugins,  # copies would stop at breakpoints, too
+        scheduled_events=args.scheduled_events,
         record=record_settings(args),
         periods=Periods(args.cache_check_period.seconds, args.store_audit_period.seconds),
     )

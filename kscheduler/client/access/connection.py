@@ -66,8 +66,9 @@ class Connection:
         """The URL of the proxy on the way, with its password; `None`: the server is reached directly."""
         self.warnings = warnings
         """What an operator should know of its safety: what is not verified, what is not sent."""
+        self.contexts = contexts
+        """TLS contexts that follow their files; `None`: the default checks, or plain http."""
         self._credentials = credentials
-        self._contexts = contexts
         self._renewing = asyncio.Lock()
         self._impersonation = impersonation
         self._header = ""
@@ -89,6 +90,10 @@ class Connection:
             self._headers = headers
         return self._headers
 
+    def current_headers(self) -> Mapping[str, str] | None:
+        """The same, where nothing has to be waited for and nothing has changed; otherwise `None`."""
+        return self._headers if self._credentials.current() == self._header else None
+
     async def refresh(self, rejected: Mapping[str, str]) -> bool:
         """Get new headers after a 401 to `rejected`; whether they differ, so that a retry makes sense."""
         async with self._renewing:  # of many refused requests only the first renews
@@ -98,12 +103,12 @@ class Connection:
 
     def ssl_context(self) -> ssl.SSLContext | bool:
         """The TLS context for a new connection; `True` (the default checks) for plain http."""
-        return True if self._contexts is None else self._contexts.context()
+        return True if self.contexts is None else self.contexts.context()
 
     @property
     def server_name(self) -> str | None:
         """The name to expect in the server's certificate, where it differs from the URL's host."""
-        return (self._contexts.files.server_name or None) if self._contexts is not None else None
+        return (self.contexts.files.server_name or None) if self.contexts is not None else None
 
 
 def host_of(url: str) -> str:

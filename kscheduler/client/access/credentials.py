@@ -21,6 +21,10 @@ REREAD_SECONDS = 50.0
 class Credentials(Protocol):
     """What proves our identity."""
 
+    def current(self) -> str | None:
+        """The Authorization header, where nothing has to be read, run or asked for it; otherwise `None`."""
+        ...
+
     async def authorization(self) -> str:
         """The Authorization header, or nothing. Raises `CredentialsError`."""
         ...
@@ -35,6 +39,10 @@ class FixedCredentials:
 
     def __init__(self, header: str = "") -> None:
         self._header = header
+
+    def current(self) -> str | None:
+        """The header as given."""
+        return self._header
 
     async def authorization(self) -> str:
         """The header as given."""
@@ -57,6 +65,10 @@ class TokenFile:
             self._read()
         except CredentialsError as error:
             raise ConfigurationError(str(error)) from None
+
+    def current(self) -> str | None:
+        """The token, if it was read at most 50 seconds ago."""
+        return self._header if self._clock.monotonic() - self._read_at < REREAD_SECONDS else None
 
     async def authorization(self) -> str:
         """The token read at most 50 seconds ago; while the file cannot be read, the last good one."""

@@ -69,6 +69,10 @@ class ExecPlugin:
         """Pass client certificates that the plugin returns from now on to `contexts`."""
         self._contexts = contexts
 
+    def current(self) -> str | None:
+        """The header, unless it has expired."""
+        return None if self._is_expired() else self._header
+
     async def authorization(self) -> str:
         """The header. The program is run again when what it gave has expired. Raises `CredentialsError`."""
         if self._is_expired():

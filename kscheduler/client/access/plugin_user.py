@@ -58,6 +58,10 @@ class LoaderCredentials:
         """The TLS settings of the cluster and of the user; inline data is in temporary files of the library."""
         return _tls_files(self._configuration)
 
+    def current(self) -> str | None:
+        """The loader's header, if it was asked at most 50 seconds ago."""
+        return self._header() if self._clock.monotonic() - self._looked_at < REREAD_SECONDS else None
+
     async def authorization(self) -> str:
         """The loader's header; the loader is called again when its credentials may have expired."""
         if self._clock.monotonic() - self._looked_at >= REREAD_SECONDS:

@@ -13,8 +13,9 @@ Limits: no pipelining, no upgrades, no decompression (it is never requested), no
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
+import msgspec
 from httptools import HttpParserCallbackError, HttpParserError, HttpParserInvalidStatusError, HttpResponseParser
 
 # Bytes of an answer that are not its body: status line, header fields, sizes of chunks and trailers.
@@ -26,6 +27,16 @@ LARGEST_ANSWER: Final = 64 * 1024 * 1024
 # What may stand around each chunk without being counted: its size and two line ends.
 _BYTES_OF_A_CHUNK: Final = 16
 _BEGINNINGS: Final = (b"HTTP/1.1 ", b"HTTP/1.0 ")
+# Fields of each answer of an API server that nobody here reads, as it spells them.
+UNREAD: Final = frozenset(
+    (
+        b"Audit-Id",
+        b"Cache-Control",
+        b"Content-Type",
+        b"X-Kubernetes-Pf-Flowschema-Uid",
+        b"X-Kubernetes-Pf-Prioritylevel-Uid",
+    )
+)
 _WITHOUT_LENGTH: Final = frozenset({"GET", "HEAD"})
 
 
@@ -52,7 +63,7 @@ class UnsendableError(ValueError):
 # --- requests -------------------------------------------------------------------------------------------------------
 
 
-class HttpRequest(NamedTuple):
+class HttpRequest(msgspec.Struct, frozen=True, gc=False):
     """A request. `target` is path and query, already quoted."""
 
     method: str
@@ -70,38 +81,38 @@ class HttpRequest(NamedTuple):
     """Sent over a new connection, to see whether one can be made."""
 
 
-def header_lines(fields: Iterable[tuple[str, str]]) -> bytes:
-    """Header fields sent with each request, encoded once. Raises `UnsendableError`, which never shows a value."""
+def header_lines(fields: Iterable[tuple[str, str]]) -> str:
+    """Header fields sent with each request, checked once. Raises `UnsendableError`, which never shows a value."""
     fields = tuple(fields)
     for name, value in fields:
         if not (value.isascii() and value.isprintable()):
             message = f"the header {name} has characters that cannot be sent"
             raise UnsendableError(message)
-    return "".join(f"{name}: {value}\r\n" for name, value in fields).encode("ascii")
+    return "".join(f"{name}: {value}\r\n" for name, value in fields)
 
 
-def request_bytes(request: HttpRequest, lines: bytes, prefix: str = "") -> bytes:
+def request_bytes(request: HttpRequest, lines: str, prefix: str = "") -> bytes:
     """The whole request; `lines` come from `header_lines`, `prefix` from the server's URL. Raises `UnsendableError`."""
     target = prefix + request.target
     if not (target.isascii() and target.isprintable()) or " " in target:
         message = f"a path must be quoted: {target!r}"
         raise UnsendableError(message)
-    body = request.body
-    first = f"{request.method} {target} HTTP/1.1\r\n"
+    method, body = request.method, request.body
     kind = f"Content-Type: {request.content_type}\r\n" if request.content_type else ""
-    length = f"Content-Length: {len(body)}\r\n" if body or request.method not in _WITHOUT_LENGTH else ""
-    return b"".join((first.encode(), lines, f"Accept: {request.accept}\r\n{kind}{length}\r\n".encode(), body))
+    length = f"Content-Length: {len(body)}\r\n" if body or method not in _WITHOUT_LENGTH else ""
+    head = f"{method} {target} HTTP/1.1\r\n{lines}Accept: {request.accept}\r\n{kind}{length}\r\n"
+    return head.encode() + body
 
 
 # --- responses ------------------------------------------------------------------------------------------------------
 
 
-class Response(NamedTuple):
+class Response(msgspec.Struct, frozen=True, gc=False):
     """A complete answer."""
 
     status: int
     headers: Mapping[str, str]
-    """Names in lower case; the values of a repeated field are joined with a comma."""
+    """Names in lower case; the values of a repeated field are joined with a comma. Those of `UNREAD` may be missing."""
     body: bytes
     keep_alive: bool
     """Whether the connection may carry another request."""
@@ -146,9 +157,12 @@ class ResponseParser:
     def feed(self, data: bytes) -> Response | None:
         """Add bytes as they arrive; the response once it is complete. Raises `MalformedResponseError`."""
         if self._beginning is not None:
-            data = self._beginning + data
-            if not self._begins_well(data):
-                return None
+            if not self._beginning and data.startswith(_BEGINNINGS[0]):
+                self._beginning = None
+            else:
+                data = self._beginning + data
+                if not self._begins_well(data):
+                    return None
         self._framing += len(data)
         try:
             self._parser.feed_data(data)
@@ -159,7 +173,8 @@ class ResponseParser:
         if self._framing > LONGEST_HEAD:
             message = f"the answer has more than {LONGEST_HEAD} bytes of head, chunks' sizes and trailers"
             raise MalformedResponseError(message)
-        self._framing = max(self._framing, 0)
+        if self._framing < 0:
+            self._framing = 0
         return self._finish() if self._is_complete else None
 
     def end(self) -> Response:
@@ -202,7 +217,7 @@ class ResponseParser:
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """A field of the head, or of the trailers, which are ignored."""
-        if self._is_head_read:
+        if self._is_head_read or name in UNREAD:
             return
         key, text = name.decode("latin-1").lower(), value.decode("latin-1").strip(" \t")
         self._headers[key] = f"{self._headers[key]}, {text}" if key in self._headers else text

@@ -43,6 +43,7 @@ IDLE_SECONDS: Final = 60.0
 _SECOND_ADDRESS_SECONDS: Final = 0.25
 _CLOSE_SECONDS: Final = 1.0
 _CLOSED: Final = "the client is being closed"
+_CLOSED_AT_ONCE: Final = "the server closed the connection at once"
 
 
 class HTTPPool:
@@ -72,15 +73,18 @@ class HTTPPool:
         self._port = url.port or 80
         self._prefix = url.raw_path.rstrip("/")
         self._is_tls = url.scheme == "https"
+        self._contexts = connection.contexts if self._is_tls else None
         self._host_field = url.host_port_subcomponent or ""
         self._identity: Mapping[str, str] | None = None
-        self._lines = b""
+        self._lines = ""
         self._news = news
         self._addresses = addresses or Addresses(news)
-        self._open: set[_HTTPConnection] = set()
-        self._idle: deque[_HTTPConnection] = deque()
+        self._open: set[HTTPConnection] = set()
+        self._idle: deque[HTTPConnection] = deque()
         self._default_context: ssl.SSLContext | None = None
         self._sweep: asyncio.TimerHandle | None = None
+        self._sweep_at = float("inf")
+        """When `_check` is called next, in seconds of the loop's clock."""
         self._connection_ended: asyncio.Event | None = None
         """Created when the pool is being closed; set each time a connection has ended."""
 
@@ -101,21 +105,30 @@ class HTTPPool:
         Raises `NotSentError`, `CredentialsError` and `FencedError` if nothing was sent for certain; `OSError`,
         `TimeoutError` and `MalformedResponseError` if the request may have been sent.
         """
-        data = self._bytes_of(request, identity)
+        if identity is not self._identity:
+            self._take_identity(identity)
+        data = request_bytes(request, self._lines, self._prefix)
         deadline = asyncio.get_running_loop().time() + timeout_seconds
-        context = self._context()
+        context = self._default() if self._contexts is None else self._contexts.context()
         connection = None if request.is_fresh else self._take(context)
         if connection is None:
             connection = await self._connect(context, timeout_seconds)
+        # From here on nothing is awaited until the request has been written.
+        if self._may_write is not None:
+            try:
+                check_may_leave(request, self._may_write)
+            except FencedError:
+                self.idle(connection)
+                raise
+        answer = connection.begin(data, deadline, request)
+        if connection.ends_at < self._sweep_at:
+            self._sweep_by(connection.ends_at)
         try:
-            check_may_leave(request, self._may_write)
-        except FencedError:
-            self.idle(connection)
-            raise
-        self._sweep_by(deadline)
-        if request.silence_seconds:
-            self._sweep_by(asyncio.get_running_loop().time() + request.silence_seconds)
-        return await connection.exchange(data, deadline, request)
+            return await answer
+        finally:
+            if connection.awaited is answer:  # cancelled
+                connection.awaited = None
+                connection.abort()
 
     async def close(self) -> None:
         """Close all connections; requests in flight fail."""
@@ -135,28 +148,24 @@ class HTTPPool:
 
     # --- the request ------------------------------------------------------------------------------------------------
 
-    def _bytes_of(self, request: HttpRequest, identity: Mapping[str, str]) -> bytes:
-        if identity is not self._identity:
-            try:
-                own = {"Host": self._host_field, "User-Agent": USER_AGENT}
-                self._lines = header_lines((*own.items(), *identity.items()))
-            except UnsendableError as error:
-                raise CredentialsError(str(error)) from None
-            self._identity = identity
-        return request_bytes(request, self._lines, self._prefix)
+    def _take_identity(self, identity: Mapping[str, str]) -> None:
+        """Write the lines that all requests of this identity have."""
+        try:
+            own = {"Host": self._host_field, "User-Agent": USER_AGENT}
+            self._lines = header_lines((*own.items(), *identity.items()))
+        except UnsendableError as error:
+            raise CredentialsError(str(error)) from None
+        self._identity = identity
 
-    def _context(self) -> ssl.SSLContext | None:
-        if not self._is_tls:
-            return None
-        context = self._connection.ssl_context()
-        if isinstance(context, ssl.SSLContext):
-            return context
-        self._default_context = self._default_context or ssl.create_default_context()
+    def _default(self) -> ssl.SSLContext | None:
+        """Where the connection has no contexts of its own: Python's checks, or no TLS."""
+        if self._is_tls and self._default_context is None:
+            self._default_context = ssl.create_default_context()
         return self._default_context
 
     # --- connections ------------------------------------------------------------------------------------------------
 
-    def _take(self, context: ssl.SSLContext | None) -> "_HTTPConnection | None":
+    def _take(self, context: ssl.SSLContext | None) -> "HTTPConnection | None":
         """The idle connection that was used last; connections made with older certificates are closed."""
         while self._idle:
             connection = self._idle.pop()
@@ -165,7 +174,7 @@ class HTTPPool:
             connection.close()
         return None
 
-    async def _connect(self, context: ssl.SSLContext | None, timeout_seconds: float) -> "_HTTPConnection":
+    async def _connect(self, context: ssl.SSLContext | None, timeout_seconds: float) -> "HTTPConnection":
         seconds = min(CONNECT_SECONDS, timeout_seconds)
         try:
             async with asyncio.timeout(seconds):
@@ -178,7 +187,7 @@ class HTTPPool:
             message = f"no connection to {self._host_field}: {failure_text(error)}"
             raise NotSentError(message) from error
 
-    async def _open_connection(self, context: ssl.SSLContext | None) -> "_HTTPConnection":
+    async def _open_connection(self, context: ssl.SSLContext | None) -> "HTTPConnection":
         opened = await aiohappyeyeballs.start_connection(
             await self._addresses.of(self._host, self._port),
             happy_eyeballs_delay=_SECOND_ADDRESS_SECONDS,
@@ -186,7 +195,7 @@ class HTTPPool:
         )
         if self._may_write is not None:
             reset_on_close(opened)
-        connection = _HTTPConnection(self, context)
+        connection = HTTPConnection(self, context)
         tls: dict[str, Any] = {}
         if context is not None:
             name = self._connection.server_name or self._host.rstrip(".")
@@ -200,20 +209,23 @@ class HTTPPool:
         if self._connection_ended is not None:
             connection.abort()
             raise ConnectionAbortedError(_CLOSED)
+        if not connection.is_usable:
+            raise NotSentError(_CLOSED_AT_ONCE)
         return connection
 
-    def made(self, connection: "_HTTPConnection") -> None:
+    def made(self, connection: "HTTPConnection") -> None:
         """A connection is open."""
         self._open.add(connection)
         if self._news is not None:
             self._news.connected()
 
-    def idle(self, connection: "_HTTPConnection") -> None:
+    def idle(self, connection: "HTTPConnection") -> None:
         """A connection may carry another request."""
         self._idle.append(connection)
-        self._sweep_by(connection.ends_at)
+        if connection.ends_at < self._sweep_at:
+            self._sweep_by(connection.ends_at)
 
-    def lost(self, connection: "_HTTPConnection") -> None:
+    def lost(self, connection: "HTTPConnection") -> None:
         """A connection has ended."""
         self._open.discard(connection)
         if connection in self._idle:
@@ -224,26 +236,25 @@ class HTTPPool:
     # --- time -------------------------------------------------------------------------------------------------------
 
     def _sweep_by(self, moment: float) -> None:
-        """Check all connections at `moment` or earlier."""
+        """Check all connections at `moment`, which is earlier than `_sweep_at`."""
         if self._sweep is not None:
-            if self._sweep.when() <= moment:
-                return
             self._sweep.cancel()
         self._sweep = asyncio.get_running_loop().call_at(moment, self._check)
+        self._sweep_at = moment
 
     def _check(self) -> None:
-        self._sweep = None
+        self._sweep, self._sweep_at = None, float("inf")
         now = asyncio.get_running_loop().time()
         for connection in tuple(self._open):
             if connection.ends_at <= now:
                 connection.close(TimeoutError("no answer in time"))
-        rest = [connection.ends_at for connection in self._open if connection.is_usable]
-        if rest:
-            self._sweep_by(min(rest))
+        rest = min((connection.ends_at for connection in self._open if connection.is_usable), default=self._sweep_at)
+        if rest < self._sweep_at:
+            self._sweep_by(rest)
 
 
-class _HTTPConnection(asyncio.Protocol):
-    """One connection: idle, or with one request under way (`_answer` is set)."""
+class HTTPConnection(asyncio.Protocol):
+    """One connection: idle, or with one request under way (`awaited` is set)."""
 
     def __init__(self, pool: HTTPPool, context: ssl.SSLContext | None) -> None:
         self.context = context
@@ -258,7 +269,8 @@ class _HTTPConnection(asyncio.Protocol):
         self._pool = pool
         self._loop = asyncio.get_running_loop()
         self._parser = ResponseParser()
-        self._response: asyncio.Future[Response] | None = None
+        self.awaited: asyncio.Future[Response] | None = None
+        """The answer to the request under way."""
         self._transport: asyncio.Transport | None = None
 
     @property
@@ -266,30 +278,23 @@ class _HTTPConnection(asyncio.Protocol):
         """Whether a request may be sent. (A broken transport is closing before it calls `connection_lost`.)"""
         return self._is_open and self._transport is not None and not self._transport.is_closing()
 
-    async def exchange(self, data: bytes, deadline: float, request: HttpRequest) -> Response:
-        """Send a request and wait for its answer. Raises as `HTTPPool.send`."""
+    def begin(self, data: bytes, deadline: float, request: HttpRequest) -> asyncio.Future[Response]:
+        """Send a request over a usable connection; returns its answer to come. Raises `NotSentError`."""
         transport = self._transport
-        if transport is None or not self.is_usable:
-            message = "the server closed the connection at once"
-            raise NotSentError(message)
-        answer: asyncio.Future[Response] = self._loop.create_future()
-        self._response = answer
+        if transport is None:
+            raise NotSentError(_CLOSED_AT_ONCE)
+        answer = self.awaited = self._loop.create_future()
         self.ends_at = self._deadline = deadline
         self._silence = request.silence_seconds
         if self._silence:
             self.ends_at = min(deadline, self._loop.time() + self._silence)
         self._parser.begin(request.largest_bytes)
         transport.write(data)
-        try:
-            return await answer
-        finally:
-            if self._response is answer:  # cancelled
-                self._response = None
-                self.abort()
+        return answer
 
     def close(self, error: Exception | None = None) -> None:
         """Close: at once if a request is in flight, which fails with `error`; otherwise orderly."""
-        if self._response is not None:
+        if self.awaited is not None:
             self._fail(error or ConnectionAbortedError("the connection was closed"))
             return
         self._is_open = False
@@ -303,14 +308,14 @@ class _HTTPConnection(asyncio.Protocol):
             self._transport.abort()
 
     def _fail(self, error: Exception) -> None:
-        answer, self._response = self._response, None
+        answer, self.awaited = self.awaited, None
         if answer is not None and not answer.done():
             answer.set_exception(error)
         self.abort()
 
     def _done(self, response: Response) -> None:
-        answer, self._response = self._response, None
-        if response.keep_alive and self.is_usable:
+        answer, self.awaited = self.awaited, None
+        if response.keep_alive and self._is_open:  # `_take` sees whether its transport is broken
             self.ends_at = self._loop.time() + self._pool.idle_seconds
             self._pool.idle(self)
         else:
@@ -329,7 +334,7 @@ class _HTTPConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Bytes of the answer."""
-        if self._response is None:  # not an answer; a server may send a 408 before it closes an idle connection
+        if self.awaited is None:  # not an answer; a server may send a 408 before it closes an idle connection
             self.abort()
             return
         if self._silence:
@@ -360,7 +365,7 @@ class _HTTPConnection(asyncio.Protocol):
         self._pool.lost(self)
 
     def _ended(self) -> None:
-        if self._response is None:
+        if self.awaited is None:
             return
         try:
             self._done(self._parser.end())

@@ -83,6 +83,9 @@ EVENTS_PATCHED = MetricSeries("kscheduler_events_patched_total", "Updates of Eve
 EVENTS_DROPPED = MetricSeries(
     "kscheduler_events_dropped_total", "Kubernetes Events dropped because the queue was full."
 )
+EVENTS_OMITTED = MetricSeries(
+    "kscheduler_scheduled_events_omitted_total", "Bound pods without an Event of their own (--scheduled-events)."
+)
 EVENTS_FAILED = MetricSeries("kscheduler_events_failed_total", "Kubernetes Events that the API server refused.")
 
 
@@ -268,8 +271,8 @@ def _by_reason(series: MetricSeries, counts: Mapping[str, Mapping[str, int]]) ->
     return Numbers("counter", series, values)
 
 
-def event_source(statistics: Callable[[], EventCounts]) -> Source:
-    """The Event recorder's numbers."""
+def event_source(statistics: Callable[[], EventCounts], omitted: Callable[[], int]) -> Source:
+    """The Event recorder's numbers, and of how many bound pods it was told nothing."""
 
     def copy() -> Iterable[Sample]:
         snapshot = statistics()
@@ -279,6 +282,7 @@ def event_source(statistics: Callable[[], EventCounts]) -> Source:
             Numbers("counter", EVENTS_PATCHED, {(): snapshot.patched}),
             Numbers("counter", EVENTS_DROPPED, {(): snapshot.dropped}),
             Numbers("counter", EVENTS_FAILED, {(): snapshot.failed}),
+            Numbers("counter", EVENTS_OMITTED, {(): omitted()}),
         ]
 
     return copy

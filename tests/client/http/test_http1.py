@@ -60,13 +60,13 @@ def test_a_request_is_one_piece_of_bytes() -> None:
     [pytest.param("GET", False, id="get"), pytest.param("POST", True, id="post"), pytest.param("DELETE", True, id="d")],
 )
 def test_a_write_without_a_body_says_so(method: str, has_length: bool) -> None:
-    assert (b"Content-Length: 0\r\n" in request_bytes(HttpRequest(method, "/x"), b"")) == has_length
+    assert (b"Content-Length: 0\r\n" in request_bytes(HttpRequest(method, "/x"), "")) == has_length
 
 
 @pytest.mark.parametrize("target", ["/a b", "/a\r\nX: y", "/ä", "/a\x00", "/a\tb"])
 def test_a_path_that_is_not_quoted_is_not_sent(target: str) -> None:
     with pytest.raises(UnsendableError):
-        request_bytes(HttpRequest("GET", target), b"")
+        request_bytes(HttpRequest("GET", target), "")
 
 
 @pytest.mark.parametrize("value", ["secret\r\nX: y", "secret\n", "sécret", "secret\x00"])

@@ -264,6 +264,17 @@ def test_pods_may_be_evicted_only_where_overcommitted_nodes_are_repaired(values:
     assert ("--repair-overfilled-nodes" in container(values)["args"]) == (values == "several")
 
 
+@each_value_set
+def test_events_of_bound_pods_are_left_out_only_where_that_is_asked_for(values: str) -> None:
+    given = [argument for argument in container(values)["args"] if argument.startswith("--scheduled-events")]
+    assert given == (["--scheduled-events=summed"] if values == "profiles" else [])
+
+
+def test_another_word_for_the_events_of_bound_pods_is_refused() -> None:
+    with pytest.raises(helm.RefusedError, match=r"scheduledEvents.*'all', 'sampled', 'summed', 'none'"):
+        helm.render(settings={"scheduledEvents": "few"})
+
+
 def test_in_place_of_kube_scheduler_it_takes_its_name_and_its_lease() -> None:
     arguments = container("replace")["args"]
     assert "--leader-elect-resource-name=kube-scheduler" in arguments

@@ -795,6 +795,23 @@ async def events_are_many_refused_and_repeated(world: World) -> None:
         record(f"note {number}")
 
 
+def summing() -> Options:
+    """Of bound pods only their owners have Events."""
+    return replace(plain(HastyClock()), scheduled_events="summed")
+
+
+@story("kscheduler_scheduled_events_omitted_total", options=summing)
+async def pods_of_a_job_are_bound_and_their_events_are_summed(world: World) -> None:
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "sums", "uid": "uid-of-sums", "controller": True}
+    put(world.server, "nodes", node_tree("node"))
+    for name in ("p", "q"):
+        put(world.server, "pods", pod_tree(name, metadata={"ownerReferences": [owner]}))
+    await world.until_true(lambda: world.app.parts.recorder.statistics().sent == 1)
+    [event] = [record.value for record in world.server.store.collection("events").records.values()]
+    assert event["message"].startswith("Successfully assigned 2 pods to 1 node, the last one default/")
+    assert event["involvedObject"]["uid"] == "uid-of-sums"
+
+
 # --- truth ------------------------------------------------------------------------------------------------------------
 
 

@@ -145,6 +145,7 @@ OURS: dict[str, Declared] = {
     "kscheduler_objects_reread_total": ("counter", {"resource", "outcome"}, ""),
     "kscheduler_watch_events_out_of_order_total": ("counter", {"resource"}, ""),
     "kscheduler_events_dropped_total": ("counter", set(), ""),
+    "kscheduler_scheduled_events_omitted_total": ("counter", set(), ""),
     "kscheduler_status_patches_pending": ("gauge", set(), ""),
     "kscheduler_status_classes_pending": ("gauge", set(), ""),
     "kscheduler_status_patches_total": ("counter", {"outcome"}, ""),
@@ -229,16 +230,15 @@ def full_exposition(observations: Observations) -> Exposition:
     )
     watches, writes = RESTCounters(), RESTCounters()
     watches.count(200, "GET", 0.02)
-    writes.count_bytes("POST", 300, 900)
     writes.count_waited("POST", 0.01)
-    writes.count(201, "POST", 0.004)
+    writes.count(201, "POST", 0.004, 300, 900)
     writes.count(0, "POST", 29.0)
     writes.count(200, "GET", 0.3)
     sources = [
         scheduler_source(observations, gauges),
         rest_client_source("10.0.0.1:443", [watches.statistics, writes.statistics]),
         informer_source(lambda: [InformerReport()]),
-        event_source(EventReport),
+        event_source(EventReport, lambda: 12),
         status_source(lambda: StatusStatistics(3, 1, 2, 40, 7, 2, 1)),
         LoopLag().samples,
         build_info_source("0.1.0", lambda: "1.36"),

@@ -118,6 +118,9 @@ pluginSources:
 {{- if .Values.repairOverfilledNodes }}
 - --repair-overfilled-nodes
 {{- end }}
+{{- if ne .Values.scheduledEvents "all" }}
+- --scheduled-events={{ .Values.scheduledEvents }}
+{{- end }}
 - --leader-elect={{ .Values.leaderElection.enabled }}
 {{- if .Values.leaderElection.enabled }}
 - --leader-elect-lease-duration={{ .Values.leaderElection.leaseDuration }}
