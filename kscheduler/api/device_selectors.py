@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
-from kscheduler.api.device_values import DeviceVariable, PreparedDevice, UnreadableDeviceError
+from kscheduler.api.device_values import PreparedDevice, UnreadableDeviceError
 from kscheduler.api.devices import Device
 from kscheduler.bounded import WithinBudget
 from kscheduler.cel import types
@@ -26,7 +26,7 @@ from kscheduler.cel.environment import (
 )
 from kscheduler.cel.planning.attributes import EvaluationRules
 from kscheduler.cel.values.converting import unconvertible
-from kscheduler.cel.values.kinds import Optional
+from kscheduler.cel.values.kinds import Optional, StringMap
 from kscheduler.cel.values.typing import type_name
 
 Release = Literal["1.36", "1.37", "1.38"]
@@ -203,13 +203,13 @@ class CompiledSelector:
         """What `evaluate` does, to be called in any thread. Raises `SelectorRuntimeError` for unreadable devices."""
         return partial(self._run, self._compiler.prepared(driver, device).variable(), limit)
 
-    def _run(self, variable: DeviceVariable, limit: int) -> tuple[bool, int]:
+    def _run(self, variable: StringMap, limit: int) -> tuple[bool, int]:
         if not self._program.deep:
             return self._evaluate(variable, limit)
         with deep_calls():
             return self._evaluate(variable, limit)
 
-    def _evaluate(self, variable: DeviceVariable, limit: int) -> tuple[bool, int]:
+    def _evaluate(self, variable: StringMap, limit: int) -> tuple[bool, int]:
         try:
             value, cost = self._program.evaluate({"device": variable}, limit)
         except EvaluationError as error:

@@ -373,6 +373,8 @@ class PlacementsTried(SchedulingEvent, frozen=True, gc=False):
 
     profile: str
     kind: str
+    generated: int
+    """How many there were to be tried in."""
     tried: Sequence[tuple[bool, float]]
 
 

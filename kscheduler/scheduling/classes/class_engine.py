@@ -91,6 +91,8 @@ class ClassEngine:
         """Of users' plugins with columns: a pod that is decided by these was answered by the plugin."""
         self._templates = PodTemplates()
         self._classes: dict[Hashable, KnownClass] = {}
+        self._newest: KnownClass | None = None
+        """The one that was used last, and so the last of them."""
         self._bytes = 0
         self._epoch = 0
         """How often all classes were dropped: a class may be in use then, and is among them as well."""
@@ -147,15 +149,14 @@ class ClassEngine:
         return known
 
     def repeated(self, pod: PodInfo, tally: CallTimer) -> Repeat | None:
-        """What the last cycle has found, with its class brought up to date, if the pod is like that one. Never raises.
+        """What the cycle of a pod like this one has found, with its class brought up to date. Never raises.
 
-        A class in use stays among those that are kept, in its old place: it was used by the cycle before, too.
+        Here a class in use stays among those that are kept; if its refresh fails, it is dropped.
         """
-        template = self._templates.like_last(pod)
-        repeat = None if template is None else template.repeat
+        repeat = self._templates.repeat_of(pod)
         known = None if repeat is None else repeat.known
         if repeat is None or known is None or repeat.epoch != self._epoch or known.uses + 1 == known.counts_at:
-            return None  # at a use where bytes are counted, the class also becomes the one that was used last
+            return None  # bytes are counted by `known`
         for count, number in repeat.versions:
             if count.number != number:
                 return None
@@ -169,40 +170,54 @@ class ClassEngine:
         try:
             known.refresh(pod, nodes, tally)
         except (PluginFailure, UnkeepableError):
-            self._drop(known)  # the pod's own cycle meets the failure again, and reports it
+            self._drop(repeat.name, known)  # the pod's own cycle meets the failure again, and reports it
             return None
         known.uses += 1
+        if known is not self._newest:
+            self._newest = self._classes[repeat.name] = self._classes.pop(repeat.name)
         for breaker in self._circuits:
             breaker.kept_answers += 1
         return repeat
 
-    def note_repeat(self, pod: PodInfo, known: KnownClass, skipped: Collection[str]) -> None:
-        """Keep for the next pod like this one that its cycle needed columns only. `skipped`: by PreFilter."""
-        template = self._templates.of(pod)
-        if template is None or self._reports_all:
+    def note_repeat(self, pod: PodInfo, known: KnownClass) -> None:
+        """After a cycle: keep for the next pod like this one which live plugins need not be called."""
+        template, name = self._templates.of(pod), next(reversed(self._classes), None)
+        if template is None or self._reports_all or name is None or self._classes[name] is not known:
             return
-        versions: list[ChangeCount] = []
-        scoring: Sequence[Any] = [weighted.plugin for weighted in known.live_score]
-        plugins: Sequence[Any] = (*known.live_pre_filter, *known.live_pre_score, *scoring)
-        live: dict[str, Any] = {plugin.name: plugin for plugin in plugins}
-        for name, plugin in live.items():
-            in_tree = plugin if self._profile.traits[name].is_in_tree else None
-            skips_while = getattr(in_tree, "skips_while", None)
-            counts = None if skips_while is None else skips_while(pod)
-            if counts is None:
-                return
-            versions += counts
-        metadata = pod.pod.metadata
+        idle, counts = self._idle(pod, known)
+        live_filters = [step.name for step in known.steps if not isinstance(step, ColumnFilters)]
+        scoring = [weighted.plugin.name for weighted in known.live_score]
+        live_pre_filter = tuple(plugin for plugin in known.live_pre_filter if plugin.name not in idle)
+        live_pre_score = tuple(plugin for plugin in known.live_pre_score if plugin.name not in idle)
         known.end_repeat()
         template.repeat = known.repeat = Repeat(
             known,
+            name,
             self._epoch,
-            metadata.labels,
-            metadata.owner_references,
+            pod.pod.metadata.labels,
+            pod.pod.metadata.owner_references,
             pod.spec_values(),
-            skipped,
-            tuple([(count, count.number) for count in versions]),
+            idle,
+            tuple([(count, count.number) for count in counts]),
+            idle | known.skipped,
+            live_pre_filter,
+            live_pre_score,
+            not (live_pre_filter or live_pre_score) and idle.issuperset(live_filters) and idle.issuperset(scoring),
         )
+
+    def _idle(self, pod: PodInfo, known: KnownClass) -> tuple[frozenset[str], Sequence[ChangeCount]]:
+        """The live plugins that skip the pod as long as some counts stay, and these. In-tree plugins know which."""
+        idle: set[str] = set()
+        counts: list[ChangeCount] = []
+        plugins: Sequence[Any] = (*known.live_pre_filter, *known.live_pre_score)
+        for plugin in plugins:
+            in_tree = plugin if self._profile.traits[plugin.name].is_in_tree else None
+            skips_while = getattr(in_tree, "skips_while", None)
+            found = None if skips_while is None or plugin.name in idle else skips_while(pod)
+            if found is not None:
+                idle.add(plugin.name)
+                counts += found
+        return frozenset(idle), counts
 
     def forget_all(self) -> None:
         """Drop all classes: for changes that the table's logs do not show."""
@@ -238,14 +253,11 @@ class ClassEngine:
 
     # --- keeping ------------------------------------------------------------------------------------------------------
 
-    def _drop(self, known: KnownClass) -> None:
+    def _drop(self, name: Hashable, known: KnownClass) -> None:
         """Forget a class that is kept."""
-        for name, kept in self._classes.items():
-            if kept is known:
-                del self._classes[name]
-                self._bytes -= known.bytes
-                _release(known)
-                return
+        del self._classes[name]
+        self._bytes -= known.bytes
+        _release(known)
 
     def _keep(self, name: Hashable, known: KnownClass) -> None:
         # Not a `RecentlyUsed`: the size of what a dropped class shared now counts for other classes, and the budget
@@ -257,7 +269,7 @@ class ClassEngine:
             oldest = self._classes.pop(next(iter(self._classes)))
             self._bytes -= oldest.bytes
             _release(oldest)
-        self._classes[name] = known
+        self._newest = self._classes[name] = known
         self._bytes += known.bytes
 
     def _room(self) -> int:

@@ -11,7 +11,7 @@ profile and for the rows that have passed so far, so they see the same arguments
 charged to the same plugin as without columns: if no row passes, the columns show which plugin was the first to reject.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -406,16 +406,25 @@ class Repeat:
 
     known: "KnownClass | None"
     """Their class; `None` once it is no longer kept."""
+    name: Hashable
+    """Of the class, in the class engine."""
     epoch: int
     """Of the class engine."""
     labels: dict[str, str]
     owners: tuple[OwnerReference, ...]
     values: dict[str, object]
     """What was worked out for the spec (`PodInfo.spec_values`)."""
-    skipped: Collection[str]
-    """The plugins whose PreFilter skips these pods, live ones included."""
+    idle: frozenset[str]
+    """The live plugins whose PreFilter and PreScore skip these pods, as long as `versions` stay."""
     versions: tuple[tuple[ChangeCount, int], ...]
-    """As long as each count has this number, PreFilter and PreScore of all live plugins skip these pods."""
+    """The counts of all that `idle` follows from, and their numbers then."""
+    skipped: frozenset[str]
+    """`idle`, and the plugins with columns whose filter has nothing to judge."""
+    live_pre_filter: tuple[PreFilterPlugin, ...]
+    live_pre_score: tuple[PreScorePlugin, ...]
+    """The live plugins that must be called for each pod all the same."""
+    is_whole: bool
+    """Whether none must be: nothing but columns judges these pods, and scores nodes for them."""
 
 
 def _together(changed: list[Changed | None]) -> Changed | None:

@@ -50,29 +50,41 @@ class PodTemplates:
         self._drawers: RecentlyUsed[Hashable, list[PodTemplate]] = RecentlyUsedByWeight(
             _KEPT_DRAWERS, _BUDGET_BYTES, _weight
         )
+        self._last_pod: PodInfo | None = None
+        """The last one that was looked up."""
         self._last: PodTemplate | None = None
-        """Of the last pod that was looked up."""
+        """Its template."""
 
     def __len__(self) -> int:
         return sum(map(len, self._drawers.values()))
 
-    def like_last(self, pod: PodInfo) -> PodTemplate | None:
-        """The template of the last pod, if this one has it, too, and the same labels and owners; else `None`."""
-        # Runs of equal pods are the usual case: this costs a comparison of two specs, and no look-up.
-        template, spec, metadata, status = self._last, pod.pod.spec, pod.pod.metadata, pod.pod.status
-        if template is None or template.first.pod.metadata.namespace != metadata.namespace or spec.volumes:
-            return None
-        if status.container_statuses or status.init_container_statuses or status.resources:
-            return None
-        repeat = template.repeat
+    def repeat_of(self, pod: PodInfo) -> Repeat | None:
+        """What the cycle of a pod with the same template, labels and owners has found, if there was one."""
+        metadata, repeat = pod.pod.metadata, None
+        if self._is_like_last(pod):
+            repeat = self._last.repeat if self._last is not None else None
+        else:
+            template = self.of(pod)
+            repeat = None if template is None else template.repeat
         if repeat is None or repeat.owners != metadata.owner_references or repeat.labels != metadata.labels:
             return None
-        return template if template.spec == spec else None
+        return repeat
+
+    def _is_like_last(self, pod: PodInfo) -> bool:
+        """Whether the pod has the template of the last one: in a run of equal pods that replaces the look-up."""
+        template, spec, metadata, status = self._last, pod.pod.spec, pod.pod.metadata, pod.pod.status
+        if template is None or template.repeat is None or spec.volumes:
+            return False
+        if status.container_statuses or status.init_container_statuses or status.resources:
+            return False
+        is_same = template.repeat.owners == metadata.owner_references and template.spec == spec
+        return is_same and template.first.pod.metadata.namespace == metadata.namespace
 
     def of(self, pod: PodInfo) -> PodTemplate | None:
         """The pod's template, if it has one. The pod takes over what was worked out for the template's first pod."""
-        self._last = template = self._found(pod)
-        return template
+        if pod is not self._last_pod:
+            self._last_pod, self._last = pod, self._found(pod)
+        return self._last
 
     def _found(self, pod: PodInfo) -> PodTemplate | None:
         label = _label(pod.pod)

@@ -1,10 +1,8 @@
 """The end of a cycle: one row of those with the most points."""
 
-import numpy as np
-
 from kscheduler.framework.nodes.node_table import Rows, Scores, stable_hash
 from kscheduler.framework.nodes.row_index import compact, values_at
-from kscheduler.framework.rules.scoring import mix
+from kscheduler.framework.rules.scoring import highest_mix, mix
 from kscheduler.scheduling.classes.leaders import Leaders
 from kscheduler.scheduling.cycle.evaluator import CycleInputs
 from kscheduler.scheduling.cycle.sampling import NodeSampler
@@ -28,12 +26,12 @@ def choose(
     by_order = -1 if sampler is None else sampler.among_equals(nodes, inputs.rows, record.feasible, rows)
     if by_order >= 0:
         return by_order
-    mixed = mix(hashes, stable_hash(record.pod.uid))
-    first = mixed.argmax()
-    is_tied = mixed == mixed[first]
-    if np.count_nonzero(is_tied) == 1:
+    seed = stable_hash(record.pod.uid)
+    first = highest_mix(hashes, seed)
+    if first >= 0:
         return rows.item(first)
-    tied: list[int] = rows[is_tied].tolist()
+    mixed = mix(hashes, seed)
+    tied: list[int] = rows[mixed == mixed.max()].tolist()
     return min(tied, key=nodes.name_of)
 
 

@@ -20,7 +20,8 @@ from kscheduler.framework.nodes.search_budget import SearchTimeBudget
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Code, Fault, Status, error
 from kscheduler.scheduling.classes.class_engine import ClassEngine
-from kscheduler.scheduling.cycle.by_class import PlainEvaluator
+from kscheduler.scheduling.classes.known_class import Repeat
+from kscheduler.scheduling.cycle.by_class import ClassEvaluator, PlainEvaluator
 from kscheduler.scheduling.cycle.choice import choose
 from kscheduler.scheduling.cycle.choosing_evaluator import pre_filtered, prioritize
 from kscheduler.scheduling.cycle.dry_runs import dry_run
@@ -28,7 +29,7 @@ from kscheduler.scheduling.cycle.evaluator import CycleInputs, Evaluator, Priori
 from kscheduler.scheduling.cycle.node_search import NodeSearch
 from kscheduler.scheduling.cycle.passes import Filters
 from kscheduler.scheduling.cycle.post_filter import run_post_filter
-from kscheduler.scheduling.cycle.repeated import note_repeat, repeated
+from kscheduler.scheduling.cycle.repeated import repeated
 from kscheduler.scheduling.cycle.sampling import NodeSampler
 from kscheduler.scheduling.cycle.with_extenders import add_points, narrow
 from kscheduler.scheduling.extenders.extender_results import ExtenderResults
@@ -74,14 +75,16 @@ def schedule(
         # A row's amounts do not tell whether devices stand for a resource: such pods are judged without columns.
         is_plain = within is not None or answers is not None or cache.devices.serve(pod)
         by_class = None if is_plain else engine
-        if by_class is not None and group is None and search_budget is None:
-            row = repeated(record, inputs, by_class, sampler)
+        repeat = None
+        if by_class is not None and (group is None or group.ranks is None) and search_budget is None:
+            repeat = by_class.repeated(pod, stopwatch)
+            row = -1 if repeat is None else repeated(record, inputs, repeat, sampler)
             if row >= 0:
                 record.node_name = cache.nodes.name_of(row)
                 return record
         try:
             ranks = None if group is None else group.ranks
-            evaluator = _find_feasible(inputs, record, cache, sampler, by_class, answers, ranks)
+            evaluator = _find_feasible(inputs, record, cache, sampler, by_class, answers, ranks, repeat)
             if not record.queries and record.status.is_success:
                 row = (
                     record.feasible.item()
@@ -89,8 +92,8 @@ def schedule(
                     else _score_and_choose(evaluator, inputs, record, answers, sampler)
                 )
                 record.node_name = cache.nodes.name_of(row)
-                if by_class is not None and len(record.feasible) > 1:
-                    note_repeat(record, inputs, evaluator, by_class)
+            if repeat is None and by_class is not None and isinstance(evaluator, ClassEvaluator):
+                by_class.note_repeat(pod, evaluator.known)
         except PluginFailure as failure:
             record.status = failure.end(stopwatch, profile.listener, pod)
     if not record.status.is_success:
@@ -152,9 +155,10 @@ def _find_feasible(
     engine: ClassEngine | None,
     answers: ExtenderResults | None = None,
     ranks: NodeRanks | None = None,
+    repeat: Repeat | None = None,
 ) -> Evaluator:
     """Run PreFilter and Filter; returns the evaluator for the rest of the cycle. Raises `PluginFailure`."""
-    evaluator, found = pre_filtered(inputs, record.state, engine)
+    evaluator, found = pre_filtered(inputs, record.state, engine, repeat)
     record.status, record.skipped = found.status, found.skipped
     if found.narrowed_by:
         record.node_names, record.narrowed_by = found.node_names, found.narrowed_by

@@ -174,7 +174,7 @@ class DeclaredSeries:
 
     def _declare_placements(self) -> None:
         self.generated_placements = self._counter(
-            "scheduler_generated_placements_total", "Placements that pod groups were tried in.", "profile"
+            "scheduler_generated_placements_total", "Placements that there were to try pod groups in.", "profile"
         )
         self.placement_evaluations = self._counter(
             "scheduler_placement_evaluations_total",
@@ -255,7 +255,7 @@ class DeclaredSeries:
         )
         self.queue_incoming_entities = self._counter(
             "scheduler_queue_incoming_entities_total",
-            "Pods put into a different queue than their hint requested, by event (Kubernetes 1.37).",
+            "Pods put into a different queue than their hint requested, by event (from Kubernetes 1.37 on).",
             "queue",
             "event",
             "type",

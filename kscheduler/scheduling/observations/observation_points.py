@@ -169,8 +169,8 @@ class Observations(DeclaredSeries):
     def placements(self, event: PlacementsTried) -> None:
         """A pod group was tried in these placements."""
         entity = self._entity(event.kind)
-        if event.tried:
-            self.generated_placements[event.profile, *entity] += len(event.tried)
+        if event.generated:
+            self.generated_placements[event.profile, *entity] += event.generated
         for is_feasible, seconds in event.tried:
             labels = ("feasible" if is_feasible else "infeasible", event.profile, *entity)
             self.placement_evaluations[labels] += 1
