@@ -21,6 +21,8 @@ from kscheduler.devices.wanted import AllocationError, AllocatorFeatures
 
 # Of which each pool knows whether they can be read.
 _MAX_ATTRIBUTES: Final = 16
+# Steps, or devices that are in use, after which the search pauses: each takes a microsecond or two, as a pause does.
+_BETWEEN_PAUSES: Final = 32
 
 
 class SearchEnd(Enum):
@@ -60,24 +62,40 @@ class Fitting:
     """
 
     def __init__(
-        self, devices: Sequence[PoolDevice], fits: Callable[[PoolDevice], Parts[bool]], *, tries_all: bool
+        self,
+        devices: Sequence[PoolDevice],
+        is_in_use: Callable[[DeviceID], bool],
+        fits: Callable[[PoolDevice], Parts[bool]],
+        *,
+        tries_all: bool,
     ) -> None:
+        """`fits` is asked about devices that are not in use only."""
         self.devices: list[PoolDevice] = []
         self.tries_all = tries_all
         """Whether each is to be tried, even where there are too few anyhow."""
         self._rest = iter(devices)
+        self._is_in_use = is_in_use
         self._fits = fits
 
     def has(self, count: int) -> Parts[bool]:
         """Whether there are so many; then they are in `devices`."""
-        while len(self.devices) < count:
-            found = next(self._rest, None)
-            if found is None:
-                return False
+        if len(self.devices) >= count:
+            return True
+        until_pause = _BETWEEN_PAUSES
+        for found in self._rest:
+            # Most devices of a busy node are in use: a pause for each would cost more than to look at it.
+            if self._is_in_use(found.id):
+                until_pause -= 1
+                if not until_pause:
+                    until_pause = _BETWEEN_PAUSES
+                    yield
+                continue
             yield
             if (yield from self._fits(found)):
                 self.devices.append(found)
-        return True
+                if len(self.devices) >= count:
+                    return True
+        return False
 
 
 class Search:
@@ -111,13 +129,19 @@ class Search:
 
     def parts(self) -> Parts[bool]:
         """Whether there is a solution; it is in `chosen`. Raises `AllocationError`."""
-        steps, answer = [self._claim(0)], None
+        steps, answer, until_pause = [self._claim(0)], None, _BETWEEN_PAUSES
         while steps:
-            yield
+            until_pause -= 1
+            if not until_pause:
+                until_pause = _BETWEEN_PAUSES
+                yield
             try:
                 step = steps[-1].send(answer)  # type: ignore[arg-type]  # a new generator is sent None
                 answer = None
-                if step is not None:
+                if step is None:  # the step pauses: before it looks at a device, or evaluates a selector
+                    until_pause = _BETWEEN_PAUSES
+                    yield
+                else:
                     steps.append(step)
             except StopIteration as ended:
                 steps.pop()
@@ -157,7 +181,12 @@ class Search:
             outcome = yield self._all_from(claim, place, request, request.devices, 0)
         else:
             tries_all = self._remembers or (yield from self._may_fail(claim, request))
-            fitting = Fitting(self._devices, lambda found: self._fits(claim, request, found), tries_all=tries_all)
+            fitting = Fitting(
+                self._devices,
+                lambda device: self._is_in_use(device, claim, is_admin=request.wanted.is_admin),
+                lambda found: self._fits(claim, request, found),
+                tries_all=tries_all,
+            )
             outcome = yield self._some_from(claim, place, request, 0, fitting, 0)
         return outcome
 
@@ -223,9 +252,7 @@ class Search:
     # --- one device ---------------------------------------------------------------------------------------------------
 
     def _fits(self, claim: int, request: Request, found: PoolDevice) -> Parts[bool]:
-        """Whether the device, looked at by itself, is free, selected and large enough. Raises `AllocationError`."""
-        if self._is_in_use(found.id, claim, is_admin=request.wanted.is_admin):
-            return False
+        """Whether a device that is not in use is selected and large enough, by itself. Raises `AllocationError`."""
         if not (yield from is_selectable(request, found, self._node, self._features)):
             return False
         return not self._features.consumable_capacity or self._has_room(claim, request, found, "checking")

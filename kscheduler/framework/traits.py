@@ -49,6 +49,9 @@ class PluginTraits:
     idle_without: frozenset[type]
     """Types of values in the cycle state: without any of them its Reserve and PreBind have nothing to do, and are not
     called. Empty: they always are. In-tree plugins declare it."""
+    is_live_unsigned: bool
+    """Whether it alone is called for the pods that it does not sign, while the other plugins answer by the pod's class.
+    In-tree plugins declare it."""
     lets_in_plain_pods: bool
     """Whether its PreEnqueue lets in every pod without scheduling gates and resource claims: it is not called for them.
     In-tree plugins declare it."""
@@ -133,6 +136,7 @@ def _looked_up(plugin: Any) -> PluginTraits:
         reads_spec_only=_stands(plugin, "reads_spec_only", ("sign",)),
         needs_volumes=_stands(plugin, "needs_volumes", _ANSWERING),
         idle_without=_idle_without(plugin),
+        is_live_unsigned=_stands(plugin, "is_live_unsigned", ("sign",)),
         lets_in_plain_pods=_stands(plugin, "lets_in_plain_pods", ("pre_enqueue",)),
         normalizes=_has(plugin, "normalize"),
         normalizes_points_only=_stands(plugin, "normalizes_points_only", ("normalize",)),

@@ -101,6 +101,7 @@ class DynamicResources(Plugin):
     reads_pods = False
     reads_spec_only = True
     idle_without = (ClaimsInCycle, PodReservation)
+    is_live_unsigned = True
     lets_in_plain_pods = True
     normalizes_points_only = True
     reasons: ClassVar = REASONS | extended.REASONS

@@ -88,6 +88,7 @@ class ClassEngine:
         self._needing_volumes = frozenset(
             plugin.name for plugin in _judging(profile) if traits[plugin.name].needs_volumes
         )
+        self._live_unsigned = frozenset(plugin.name for plugin in signers if traits[plugin.name].is_live_unsigned)
         supervisor = profile.supervisor
         self._circuits = [] if supervisor is None else supervisor.circuits_of(plugin.name for plugin in signers)
         """Of users' plugins with columns: a pod that is decided by these was answered by the plugin."""
@@ -240,7 +241,14 @@ class ClassEngine:
         `None` for a pod that is not signed. Raises what plugins raise, so call it inside a guard.
         """
         name = self._signatures(pod)
-        return None if UNSIGNABLE in name else (name, self._classes.pop(name, None))
+        if UNSIGNABLE in name and not self._unsigned_in(name) <= self._live_unsigned:
+            return None
+        return name, self._classes.pop(name, None)
+
+    def _unsigned_in(self, name: tuple[Hashable, ...]) -> frozenset[str]:
+        """The plugins that do not sign the pods of a class."""
+        signed = zip(self._signers, name[:-1], strict=True)
+        return frozenset([plugin.name for plugin, signature in signed if signature is UNSIGNABLE])
 
     def _signatures(self, pod: PodInfo) -> tuple[Hashable, ...]:
         """The plugins' signatures, in the order of `_signers`; the last element says whether there are volumes."""
@@ -301,6 +309,7 @@ class ClassEngine:
         answers = {
             plugin.name: self._answers_of(plugin, signature, pod, tally)
             for plugin, signature in zip(self._signers, name[:-1], strict=True)
+            if signature is not UNSIGNABLE  # such a plugin is live: claims of devices are the pod's own
         }
         idle = self._needing_volumes if not pod.pod.spec.volumes else frozenset[str]()
         dealt_with = answers.keys() | idle

@@ -95,6 +95,8 @@ class RunningPreemption:
     """The victims that were not terminating at the beginning."""
     awaited: list[PodInfo] = field(default_factory=list)
     """Victims whose deletion the API server has accepted: the preemptor waits until the watch shows it."""
+    shown: int = 0
+    """How many of `awaited`, from the first, the watch has shown gone or terminating: that never changes back."""
     stopped: list[PodInfo] = field(default_factory=list)
     """Victims that were stopped in memory and keep their object: the preemptor waits until they release their node."""
     last: tuple[PodInfo, ...] = ()
@@ -277,8 +279,13 @@ class AsyncEvictions:
 
     def _is_unseen(self, entry: RunningPreemption) -> bool:
         """Whether the watch or the cache does not show the eviction of some victim yet."""
-        victims = self._victims
-        for victim in (*entry.last, *entry.awaited):
+        # Asked for each open preemption at each event of a pod, so a victim that is gone is not looked at again.
+        victims, awaited = self._victims, entry.awaited
+        while entry.shown < len(awaited):
+            if victims.must_evict(awaited[entry.shown]):
+                return True
+            entry.shown += 1
+        for victim in entry.last:
             if victims.must_evict(victim):
                 return True
         return bool(entry.stopped) and any(victims.holds_capacity(victim) for victim in entry.stopped)

@@ -10,13 +10,18 @@ UID: its allocation as readers see it, else the pending one. Implements `framewo
 """
 
 from collections import Counter, deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
 from kscheduler.api.core import Pod
-from kscheduler.api.devices import EXTENDED_RESOURCE_CLAIM, AllocationResult, ResourceClaim
+from kscheduler.api.devices import (
+    EXTENDED_RESOURCE_CLAIM,
+    AllocationResult,
+    DeviceRequestAllocationResult,
+    ResourceClaim,
+)
 from kscheduler.api.quantity import nano_value
 from kscheduler.cel.kubernetes import wide_quantities
 from kscheduler.devices.ids import AllocatedState, DeviceID, PoolID, held_by
@@ -300,7 +305,11 @@ class ClaimTracker:
         self._recount(uid)
 
     def _recount(self, uid: str) -> None:
-        """Count what the claim holds now, instead of what it held before."""
+        """Count what the claim holds now, instead of what it held before.
+
+        Nothing has changed for the devices where only the rest of the allocation differs: what was pending comes back
+        from the API server with a timestamp.
+        """
         claim = self._seen.get(uid) or self.pending(uid)
         before, now = self._counted.pop(uid, None), None if claim is None else claim.status.allocation
         if now is not None:
@@ -308,7 +317,7 @@ class ClaimTracker:
         self._negative.pop(uid, None)
         if claim is not None and (negative := _negative_amount(claim)):
             self._negative[uid] = negative
-        if before != now:
+        if before is not now and _results(before) != _results(now):
             if before is not None:
                 self._allocated.remove(before)
             if now is not None:
@@ -317,9 +326,13 @@ class ClaimTracker:
             self._log.append((self.revision, _pools(before) | _pools(now)))
 
 
+def _results(allocation: AllocationResult | None) -> Sequence[DeviceRequestAllocationResult]:
+    """The devices of an allocation: nothing else of it is counted."""
+    return () if allocation is None else allocation.devices.results
+
+
 def _pools(allocation: AllocationResult | None) -> frozenset[PoolID]:
-    results = () if allocation is None else allocation.devices.results
-    return frozenset(PoolID(result.driver, result.pool) for result in results)
+    return frozenset([PoolID(result.driver, result.pool) for result in _results(allocation)])
 
 
 def _negative_amount(claim: ResourceClaim) -> str:

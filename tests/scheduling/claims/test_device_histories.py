@@ -32,8 +32,8 @@ async def test_the_judge_objects_where_devices_that_are_being_written_count_as_f
 
 
 async def test_much_happens_in_them() -> None:
-    """A claim is freed in one of seventy; in 87 and 239 it is."""
-    counts = sum([await History(seed).play() for seed in (*range(20), 87, 239)], start=History(0).counts)
+    """A claim is freed in one of seventy; in 64 and 65 it is."""
+    counts = sum([await History(seed).play() for seed in (*range(20), 64, 65)], start=History(0).counts)
     assert all(
         counts[what] for what in ("kills", "driver restarts", "attempts", "bound", "deleted", "freed", "long searches")
     )

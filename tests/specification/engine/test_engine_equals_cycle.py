@@ -38,6 +38,13 @@ def test_runs_of_equal_pods_are_decided_as_each_alone(part: int, monkeypatch: py
     assert repeats >= 5 * worlds, "cycles that repeat the one before are among them"
 
 
+@pytest.mark.parametrize("part", range(cases.ENGINE_PARTS))
+def test_pods_with_device_claims_are_decided_as_each_alone(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kscheduler.framework.nodes.node_table._FIRST_CAPACITY", 4)
+    for seed in range(part * cases.ENGINE_WORLDS, (part + 1) * cases.ENGINE_WORLDS):
+        live_through(seed, has_devices=True)
+
+
 class CountsRepeats(NoStopwatch):
     """Measures nothing, and counts the cycles that repeated the one before."""
 
@@ -48,10 +55,10 @@ class CountsRepeats(NoStopwatch):
         self.repeats += 1
 
 
-def live_through(seed: int, *, comes_in_runs: bool = False) -> int:
+def live_through(seed: int, *, comes_in_runs: bool = False, has_devices: bool = False) -> int:
     """Decide, with changes in between, and compare each decision. Returns how many repeated the one before."""
     stopwatch = CountsRepeats()
-    world = World(seed, comes_in_runs=comes_in_runs)
+    world = World(seed, comes_in_runs=comes_in_runs, has_devices=has_devices)
     reports_all, budget = seed % 4 < 2, 4_000 if seed % 5 == 0 else BUDGET_BYTES
     engine = ClassEngine(world.profile, world.cache, reports_all=reports_all, budget_bytes=budget)
     samplers = NodeSampler(), NodeSampler()

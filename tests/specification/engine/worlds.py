@@ -11,6 +11,7 @@ import msgspec
 
 from kscheduler.api.codec import convert
 from kscheduler.api.core import Namespace, Node, Pod
+from kscheduler.api.devices import DeviceClass, ResourceClaim, ResourceSlice
 from kscheduler.api.storage import PersistentVolume, PersistentVolumeClaim
 from kscheduler.api.workloads import Service
 from kscheduler.assembly import profiles_over
@@ -85,8 +86,11 @@ def _user_profile(percentage: int, strategy: str, *balking: Tree) -> Tree:
 class World:
     """A cluster with a history."""
 
-    def __init__(self, seed: int, *, comes_in_runs: bool = False) -> None:
-        """`comes_in_runs`: the next pod is mostly like the one before, and nothing but columns judges it."""
+    def __init__(self, seed: int, *, comes_in_runs: bool = False, has_devices: bool = False) -> None:
+        """`comes_in_runs`: the next pod is mostly like the one before, and nothing but columns judges it.
+
+        `has_devices`: each node has two, and every other template asks for some.
+        """
         self.random = random.Random(seed)
         self.cache = Cache()
         self.pods: dict[str, Pod] = {}
@@ -98,11 +102,14 @@ class World:
         self._nominated: list[str] = []
         self._nodes: dict[str, Node] = {}
         self.comes_in_runs = comes_in_runs
+        self.has_devices = has_devices
         for _ in range(self.random.choice([5, 8, 12, 16] if comes_in_runs else [1, 2, 5, 8, 12, 16])):
             self._put_node()
         self._namespaces: dict[str, dict[str, str]] = {}
         self._put_namespace("default", {})
         self._put_volumes()
+        if has_devices:
+            self._put_devices()
         self.keeps_all = bool(seed % 2)
         """Whether no plugin fails or overshoots."""
         self.profile = self._profile(seed)
@@ -121,7 +128,10 @@ class World:
         self._last = template
         annotations = {"disk": self.random.choice(["ssd", "hdd", "tape"])} if self.random.random() < 0.05 else {}
         labels = {**template["labels"], "index": str(self._number)} if template["indexed"] else template["labels"]
-        status = {"nominatedNodeName": self._some_node()} if self.random.random() < 0.03 else {}
+        status: Tree = {"nominatedNodeName": self._some_node()} if self.random.random() < 0.03 else {}
+        if "resourceClaims" in template["spec"]:
+            name = self._put_claim(template)
+            status["resourceClaimStatuses"] = [{"name": "gpu", "resourceClaimName": name}]
         pod = make_pod(
             f"pod-{self._number}",
             uid=f"uid-{self._number}",
@@ -136,6 +146,7 @@ class World:
     def place(self, pod: PodInfo, node_name: str) -> None:
         """The pod goes where it was decided; mostly the watch tells so at once."""
         self.cache.assume_pod(pod, node_name)
+        self._allocate(pod, node_name)
         if self.random.random() < 0.05:
             self.cache.forget_pod(pod.uid)
             return
@@ -222,6 +233,12 @@ class World:
     def _remove_pod(self) -> None:
         if self.pods:
             uid = self.random.choice(sorted(self.pods))
+            for status in self.pods[uid].status.resource_claim_statuses:
+                claim = self.cache.devices.claims.get(
+                    f"{self.pods[uid].metadata.namespace}/{status.resource_claim_name}"
+                )
+                if claim is not None:
+                    self.cache.devices.claims.delete(claim)
             del self.pods[uid]
             self.cache.remove_pod(uid)
 
@@ -292,7 +309,51 @@ class World:
         self.cache.volumes.put(convert(claim, PersistentVolumeClaim))
         self.cache.volumes.put(convert(volume, PersistentVolume))
 
+    def _put_devices(self) -> None:
+        self.cache.devices.put_class(convert({"metadata": {"name": "gpu"}}, DeviceClass))
+        for number in range(20):
+            name = f"node-{number}"
+            pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
+            spec = {"driver": "gpu", "nodeName": name, "pool": pool, "devices": [{"name": "d0"}, {"name": "d1"}]}
+            self.cache.devices.put_slice(convert({"metadata": {"name": name}, "spec": spec}, ResourceSlice))
+
+    def _put_claim(self, template: Tree) -> str:
+        """The next pod's claim, as its template asks; it gets no devices here."""
+        name = f"gpu-of-pod-{self._number}"
+        owner = {"apiVersion": "v1", "kind": "Pod", "name": f"pod-{self._number}", "uid": f"uid-{self._number}"}
+        metadata = {
+            "name": name,
+            "namespace": template["namespace"],
+            "uid": name,
+            "ownerReferences": [{**owner, "controller": True}],
+        }
+        spec = {"devices": {"requests": [template["request"]]}}
+        self.cache.devices.claims.add(convert({"metadata": metadata, "spec": spec}, ResourceClaim))
+        return name
+
+    def _allocate(self, pod: PodInfo, node_name: str) -> None:
+        """The pod's claim holds a device of the node, whether it is free or not."""
+        for status in pod.pod.status.resource_claim_statuses:
+            claims = self.cache.devices.claims
+            claim = claims.get(f"{pod.namespace}/{status.resource_claim_name}")
+            assert claim is not None
+            tree = msgspec.to_builtins(claim)
+            device = self.random.choice(["d0", "d1"])
+            result = {"request": "r", "driver": "gpu", "pool": node_name, "device": device}
+            tree["status"] = {"allocation": {"devices": {"results": [result]}}}
+            claims.update(convert(tree, ResourceClaim))
+
     def _template(self) -> Tree:
+        template = self._plain_template()
+        if self.has_devices and self.random.random() < 0.5:
+            count = self.random.choice([1, 1, 2])
+            exactly: Tree = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": count}
+            first = [{"name": f"s{number}", **exactly, "count": number} for number in (2, 1)]
+            template["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": "gpu"}]
+            template["request"] = {"name": "r"} | self.random.choice([{"exactly": exactly}, {"firstAvailable": first}])
+        return template
+
+    def _plain_template(self) -> Tree:
         roll = self.random
         requests = roll.choice([{"cpu": "100m"}, {"cpu": "500m", "memory": "1Gi"}, {}, {"example.com/gpu": "1"}])
         spec: Tree = {"requests": requests, "priority": roll.choice([0, 0, 0, 5, 10])}

@@ -261,6 +261,22 @@ def test_listeners_hear_of_what_readers_see_and_of_nothing_else() -> None:
     assert len(heard) == 4
 
 
+def test_the_revision_stays_when_only_the_rest_of_an_allocation_is_another_one() -> None:
+    claims = tracking(made(version=1))
+    claims.signal_pending("uid-c0", made("c0", 1, "d0"))
+    revision = claims.revision
+    written: Tree = {"devices": {"results": [{"request": "r", "driver": "gpu", "pool": "p", "device": "d0"}]}}
+    metadata = {"namespace": "default", "name": "c0", "uid": "uid-c0", "resourceVersion": "2"}
+    status = {"allocation": written | {"allocationTimestamp": "2026-01-01T00:00:00Z"}}
+    claims.assume(convert({"metadata": metadata, "status": status}, ResourceClaim))
+    claims.remove_pending("uid-c0", force=True)
+    assert claims.revision == revision, "the same device is taken by the same claim"
+    assert taken(claims) == {"d0"}
+    claims.update(made(version=3))
+    assert claims.revision > revision
+    assert taken(claims) == set()
+
+
 def test_the_revision_moves_with_what_is_taken() -> None:
     claims = tracking(made())
     seen = [claims.revision]
