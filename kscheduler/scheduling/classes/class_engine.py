@@ -53,6 +53,11 @@ _BYTES_PER_NODE: Final = 32 * 2**10
 _BYTES_PER_POD: Final = 2 * 2**10
 
 
+# After so many repeats of a template that held for no pod, only each 64th is noted.
+_MAX_UNUSED: Final = 3
+_NOTED_EVERY: Final = 64
+
+
 class ClassEngine:
     """The classes of one profile over one cache."""
 
@@ -178,6 +183,7 @@ class ClassEngine:
             self._drop(repeat.name, known)  # the pod's own cycle meets the failure again, and reports it
             return None
         known.uses += 1
+        repeat.is_used = True
         if known is not self._newest:
             self._newest = self._classes[repeat.name] = self._classes.pop(repeat.name)
         for breaker in self._circuits:
@@ -188,6 +194,9 @@ class ClassEngine:
         """After a cycle: keep for the next pod like this one which live plugins need not be called."""
         template, name = self._templates.of(pod), next(reversed(self._classes), None)
         if template is None or not self._repeats or name is None or self._classes[name] is not known:
+            return
+        template.unused = 0 if template.repeat is None or template.repeat.is_used else template.unused + 1
+        if template.unused > _MAX_UNUSED and template.unused % _NOTED_EVERY:
             return
         idle, counts = self._idle(pod, known)
         live_filters = [step.name for step in known.steps if not isinstance(step, ColumnFilters)]

@@ -427,6 +427,8 @@ class Repeat:
     """The live plugins that must be called for each pod all the same."""
     is_whole: bool
     """Whether none must be: nothing but columns judges these pods, and scores nodes for them."""
+    is_used: bool = False
+    """Whether it held for another pod."""
 
 
 def _together(changed: list[Changed | None]) -> Changed | None:

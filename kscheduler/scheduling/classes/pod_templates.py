@@ -41,6 +41,8 @@ class PodTemplate:
     """The signatures of the plugins that read only the spec; filled in by the caller that signs."""
     repeat: Repeat | None = None
     """What the last cycle of one of its pods has found that holds for the next one."""
+    unused: int = 0
+    """How many repeats in a row were noted and held for no other pod: each pod of a StatefulSet has a label of its own."""
 
 
 class PodTemplates:
