@@ -5,9 +5,10 @@ are kube-scheduler's, which decide nothing: a selector that fails ends the cycle
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Literal
+
+import msgspec
 
 from kscheduler.api.device_values import DeviceVariable, PreparedDevice, UnreadableDeviceError
 from kscheduler.api.devices import Device
@@ -69,8 +70,7 @@ class SelectorRuntimeError(SelectorError):
         self.cost = cost
 
 
-@dataclass(frozen=True, slots=True)
-class _Rules:
+class _Rules(msgspec.Struct, frozen=True):
     """What one release does with selectors where another one does otherwise."""
 
     language: LanguageRules

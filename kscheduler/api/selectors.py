@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
 
+import msgspec
+
 from kscheduler.api.core import LabelSelector, LabelSelectorRequirement, NodeSelectorRequirement, NodeSelectorTerm
 
 
@@ -58,8 +60,7 @@ def is_label_value(text: str) -> bool:
     return _LABEL_VALUE.fullmatch(text) is not None
 
 
-@dataclass(frozen=True, slots=True)
-class Requirement:
+class Requirement(msgspec.Struct, frozen=True):
     """`key operator values`, with the number of Gt and Lt in `bound`."""
 
     key: str
@@ -94,8 +95,7 @@ class Requirement:
         return self.matches_value(labels.get(self.key))
 
 
-@dataclass(frozen=True, slots=True)
-class Selector:
+class Selector(msgspec.Struct, frozen=True):
     """Requirements that must all hold. Without requirements it matches everything; with `nothing` set, nothing."""
 
     requirements: tuple[Requirement, ...] = ()

@@ -1,10 +1,10 @@
 """What the service serves over HTTP: health, metrics, configuration, pods that wait for Permit, pages for people."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
 from functools import partial
 
 import msgspec
+from msgspec.structs import asdict
 
 from kscheduler import __version__
 from kscheduler.api.core import Pod

@@ -12,10 +12,11 @@ fence.
 import asyncio
 import socket
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import chain
 from typing import Final
+
+from msgspec.structs import replace
 
 from kscheduler.aio.rate_limiters import TokenBucket
 from kscheduler.api.core import Node, Pod

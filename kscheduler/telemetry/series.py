@@ -1,7 +1,8 @@
 """Counters and histograms by label values, each with the name, help text and labels of its series."""
 
 from bisect import bisect_left
-from dataclasses import dataclass
+
+import msgspec
 
 # A histogram: counts of values by upper bound.
 
@@ -46,8 +47,7 @@ class Histogram:
 LabelValues = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class MetricSeries:
+class MetricSeries(msgspec.Struct, frozen=True):
     """A metric's name, its help text, and the names of its labels."""
 
     name: str

@@ -12,7 +12,6 @@ its paths and holds each answer against it.
 
 import platform
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import resources
 from typing import Any, Final
@@ -67,8 +66,7 @@ def build_version() -> BuildVersion:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
+class Form(msgspec.Struct, frozen=True):
     """A form that a client accepts: text if there is no version."""
 
     media_type: str
