@@ -6,12 +6,12 @@ are kube-scheduler's, which decide nothing: a selector that fails ends the cycle
 
 from collections.abc import Callable
 from functools import partial
-from typing import Literal
 
 import msgspec
 
 from kscheduler.api.device_values import DeviceVariable, PreparedDevice, UnreadableDeviceError
 from kscheduler.api.devices import Device
+from kscheduler.api.selector_errors import Release, SelectorBudgetError, SelectorCompileError, SelectorRuntimeError
 from kscheduler.bounded import WithinBudget
 from kscheduler.cel import types
 from kscheduler.cel.checking.declarations import QUANTITY
@@ -30,8 +30,6 @@ from kscheduler.cel.values.converting import unconvertible
 from kscheduler.cel.values.kinds import Optional
 from kscheduler.cel.values.typing import type_name
 
-Release = Literal["1.36", "1.37", "1.38"]
-
 # What one evaluation may cost, `CELSelectorExpressionMaxCost` of resource.k8s.io.
 COST_LIMIT = 1_000_000
 
@@ -46,28 +44,6 @@ _HINT = (
     ". consider using CEL optional chaining (.? followed by orValue()) or guarding the check with has() for optional "
     "fields"
 )
-
-
-class SelectorError(ValueError):
-    """A selector cannot be answered."""
-
-
-class SelectorCompileError(SelectorError):
-    """The expression is not one that can be evaluated; the text is what follows `CEL compile error: `."""
-
-
-class SelectorBudgetError(SelectorCompileError):
-    """The expression takes more steps to compile than it may."""
-
-
-class SelectorRuntimeError(SelectorError):
-    """The expression fails for one device; the text is what follows `CEL runtime error: `. `cost` is None if nothing
-    ran.
-    """
-
-    def __init__(self, message: str, cost: int | None = None) -> None:
-        super().__init__(message)
-        self.cost = cost
 
 
 class _Rules(msgspec.Struct, frozen=True):

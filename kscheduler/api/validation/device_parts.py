@@ -12,7 +12,8 @@ from kscheduler.api.machinery.api_errors import FieldCause, Object
 from kscheduler.api.releases import VERSION
 
 if TYPE_CHECKING:
-    from kscheduler.api.device_selectors import Release, SelectorCompiler
+    from kscheduler.api.device_selectors import SelectorCompiler
+    from kscheduler.api.selector_errors import Release
 
 Causes = list[FieldCause]
 Rule = Callable[[Any, str], Causes]
@@ -145,7 +146,7 @@ def _selector(selector: Object, path: str, version: str) -> Causes:
 def _wrong_with_expression(expression: str, version: str) -> str:
     """Why the expression does not compile; empty if it does. What it may cost is not estimated."""
     # Brings the language, which a cluster without devices does without.
-    from kscheduler.api.device_selectors import SelectorCompileError
+    from kscheduler.api.selector_errors import SelectorCompileError
 
     try:
         _compiler(version).compile(expression)

@@ -5,8 +5,8 @@ from functools import cached_property, partial
 from typing import Final, cast
 
 from kscheduler.api.core import Node
-from kscheduler.api.device_selectors import Release, SelectorCompiler
 from kscheduler.api.devices import DeviceClass, ResourceClaim, ResourceSlice
+from kscheduler.api.selector_errors import Release
 from kscheduler.config.durations import Duration
 from kscheduler.devices.allocator import Allocator
 from kscheduler.devices.counting import NodeDevices, count_devices
@@ -48,6 +48,8 @@ class Allocators:
     @cached_property
     def _selections(self) -> Selections:
         """The answers of selectors. Made for the first claim: the environment of their language takes milliseconds."""
+        from kscheduler.api.device_selectors import SelectorCompiler
+
         compiler = PatientCompiler(SelectorCompiler(self._version, self._has_lists))
         return Selections(compiler, self._features)
 

@@ -13,6 +13,7 @@ its paths and holds each answer against it.
 import platform
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import cache
 from importlib import resources
 from typing import Any, Final
 
@@ -171,10 +172,13 @@ def description() -> dict[str, Any]:
 
 
 def openapi_page() -> Handler:
-    """The description as JSON."""
-    body = msgspec.json.encode(description())
+    """The description as JSON, read when it is first asked for."""
+
+    @cache
+    def body() -> bytes:
+        return msgspec.json.encode(description())
 
     async def handle(_request: web.Request) -> web.StreamResponse:
-        return web.Response(body=body, content_type="application/json")
+        return web.Response(body=body(), content_type="application/json")
 
     return handle
