@@ -8,7 +8,6 @@ value in *preferred* node affinity, and any text as the number of `Gt` and `Lt`.
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
 
@@ -125,13 +124,12 @@ NOTHING = Selector(nothing=True)
 EVERYTHING = Selector()
 
 
-@dataclass(frozen=True)
-class NodeTerm:
+class NodeTerm(msgspec.Struct, frozen=True, dict=True):
     """A parsed node selector term: requirements on labels and on `metadata.name`."""
 
     labels: tuple[Requirement, ...] = ()
     fields: tuple[Requirement, ...] = ()
-    nothing: bool = field(default=False)
+    nothing: bool = False
 
     @cached_property
     def joint_labels(self) -> tuple[Requirement, ...]:

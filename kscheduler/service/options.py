@@ -1,6 +1,7 @@
 """The options that a service is started with."""
 
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -11,10 +12,12 @@ from kscheduler.config.loader import LoadedConfig
 from kscheduler.election.watchdog import end_process
 from kscheduler.framework.registry import Registry
 from kscheduler.plugins import in_tree
-from kscheduler.recorder.flight_recorder import RecordSettings
 from kscheduler.scheduling.drift.drift_check import Periods
 from kscheduler.server.serving import HTTPServing
 from kscheduler.service.config_file import ConfigSource
+
+if TYPE_CHECKING:  # imported where something is recorded
+    from kscheduler.recorder.flight_recorder import RecordSettings
 
 # The configuration with this content under the rules of a version. Raises `ConfigError`; called in a thread.
 ReadUnder = Callable[[str, bytes], Configured]
@@ -44,7 +47,7 @@ class Options(msgspec.Struct, frozen=True):
     """Whether /explain and /simulate are served, which a copy of the process answers."""
     repairs_overcommitted_nodes: bool = False
     """Whether pods of ours that have not started are evicted from nodes that another scheduler has overcommitted."""
-    record: RecordSettings | None = None
+    record: "RecordSettings | None" = None
     """Where the flight recorder writes; `None`: nothing is recorded."""
     clock: Clock = msgspec.field(default=REAL_CLOCK)
     permit_token_file: str = ""
