@@ -6,12 +6,13 @@ are kube-scheduler's, which decide nothing: a selector that fails ends the cycle
 
 from collections.abc import Callable
 from functools import partial
+from typing import Literal
 
 import msgspec
 
 from kscheduler.api.device_values import DeviceVariable, PreparedDevice, UnreadableDeviceError
 from kscheduler.api.devices import Device
-from kscheduler.api.selector_errors import Release, SelectorBudgetError, SelectorCompileError, SelectorRuntimeError
+from kscheduler.api.selector_errors import SelectorBudgetError, SelectorCompileError, SelectorRuntimeError
 from kscheduler.bounded import WithinBudget
 from kscheduler.cel import types
 from kscheduler.cel.checking.declarations import QUANTITY
@@ -29,6 +30,8 @@ from kscheduler.cel.planning.attributes import EvaluationRules
 from kscheduler.cel.values.converting import unconvertible
 from kscheduler.cel.values.kinds import Optional
 from kscheduler.cel.values.typing import type_name
+
+Release = Literal["1.36", "1.37", "1.38"]
 
 # What one evaluation may cost, `CELSelectorExpressionMaxCost` of resource.k8s.io.
 COST_LIMIT = 1_000_000

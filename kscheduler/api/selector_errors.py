@@ -3,11 +3,6 @@
 The language is fifty modules, and most clusters have no device.
 """
 
-from typing import Literal
-
-# Of Kubernetes, whose rules a selector is evaluated by.
-Release = Literal["1.36", "1.37", "1.38"]
-
 
 class SelectorError(ValueError):
     """A selector cannot be answered."""

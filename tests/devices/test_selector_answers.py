@@ -2,9 +2,9 @@
 
 import pytest
 
-from kscheduler.api.device_selectors import SelectorCompiler
+from kscheduler.api.device_selectors import Release, SelectorCompiler
 from kscheduler.api.devices import Device
-from kscheduler.api.selector_errors import Release, SelectorCompileError, SelectorRuntimeError
+from kscheduler.api.selector_errors import SelectorCompileError, SelectorRuntimeError
 from kscheduler.cel.kubernetes.quantities import parse
 
 DRIVER, GPU = "gpu.example.com", Device(name="gpu")

@@ -12,8 +12,7 @@ from kscheduler.api.machinery.api_errors import FieldCause, Object
 from kscheduler.api.releases import VERSION
 
 if TYPE_CHECKING:
-    from kscheduler.api.device_selectors import SelectorCompiler
-    from kscheduler.api.selector_errors import Release
+    from kscheduler.api.device_selectors import Release, SelectorCompiler
 
 Causes = list[FieldCause]
 Rule = Callable[[Any, str], Causes]

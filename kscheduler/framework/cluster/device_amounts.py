@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from kscheduler.api.core import NodeSelector
 from kscheduler.api.devices import IMPLICIT_EXTENDED_RESOURCE, Device, DeviceClass, ResourceSlice
-from kscheduler.api.selector_errors import Release, SelectorCompileError, SelectorRuntimeError
+from kscheduler.api.selector_errors import SelectorCompileError, SelectorRuntimeError
 from kscheduler.api.selectors import NodeTerm, parse_node_term
 from kscheduler.devices.ids import DeviceID, PoolID
 from kscheduler.framework.cluster.devices import Devices
@@ -29,7 +29,7 @@ from kscheduler.framework.nodes.node_table import NodeTable, Rows
 from kscheduler.framework.pods.requests import is_extended
 
 if TYPE_CHECKING:  # imported for the first selector
-    from kscheduler.api.device_selectors import CompiledSelector, SelectorCompiler
+    from kscheduler.api.device_selectors import CompiledSelector, Release, SelectorCompiler
 
 BUDGET_STEPS: Final = 20_000
 # What compiling a selector and evaluating it about one device may take: some milliseconds.
@@ -78,7 +78,7 @@ def device_amounts(
 class DeviceAmounts:
     """The columns of the classes that were asked for."""
 
-    def __init__(self, devices: Devices, nodes: NodeTable, version: Release, *, has_lists: bool) -> None:
+    def __init__(self, devices: Devices, nodes: NodeTable, version: "Release", *, has_lists: bool) -> None:
         """`has_lists`: gate DRAListTypeAttributes."""
         self._devices, self._nodes = devices, nodes
         self._version, self._has_lists = version, has_lists

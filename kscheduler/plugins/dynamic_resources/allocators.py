@@ -2,11 +2,10 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property, partial
-from typing import Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from kscheduler.api.core import Node
 from kscheduler.api.devices import DeviceClass, ResourceClaim, ResourceSlice
-from kscheduler.api.selector_errors import Release
 from kscheduler.config.durations import Duration
 from kscheduler.devices.allocator import Allocator
 from kscheduler.devices.counting import NodeDevices, count_devices
@@ -21,6 +20,9 @@ from kscheduler.framework.nodes.search_budget import SearchTimeBudget
 from kscheduler.plugins.dynamic_resources.long_evaluations import PatientCompiler, StillEvaluatingError
 from kscheduler.plugins.dynamic_resources.node_result_cache import NodeResultCache, ResultsByTemplate
 from kscheduler.plugins.dynamic_resources.search import BadPools, DeviceSearch
+
+if TYPE_CHECKING:  # imported for the first claim
+    from kscheduler.api.device_selectors import Release
 
 # The default of `filterTimeout` in DynamicResourcesArgs.
 FILTER_TIMEOUT_SECONDS: Final = 10.0

@@ -3,9 +3,9 @@
 import pytest
 
 from kscheduler.api.codec import convert
+from kscheduler.api.device_selectors import Release
 from kscheduler.api.devices import DeviceClass
 from kscheduler.api.releases import BEHAVIOURS
-from kscheduler.api.selector_errors import Release
 from kscheduler.state.cache import Cache
 from kscheduler.state.devices.device_table import ExtendedResourceClasses
 
