@@ -9,6 +9,8 @@ JSON is msgspec's encoding of the structs, a key for each field in their order; 
 are made from them (`python -m kscheduler.server.pages.published`), and text and HTML render them.
 """
 
+from typing import Annotated
+
 import msgspec
 
 
@@ -30,3 +32,15 @@ class ResourceCapacity(ReadAnswer, frozen=True):
 
 
 Names = tuple[str, ...]
+EmulationVersion = Annotated[
+    str,
+    msgspec.Meta(
+        description="The version of kube-scheduler by whose rules it was decided, `1.37`: as /statusz names it. A note "
+        "says why, if it is not that of the API server."
+    ),
+]
+
+
+def whose_rules(version: str, why: str = "") -> str:
+    """The last line of a text. `why` it is this version begins with a colon, or a comma."""
+    return f"by the rules of kube-scheduler {version}{why}"

@@ -10,7 +10,7 @@ from typing import Literal
 
 import msgspec
 
-from kscheduler.api.device_values import DeviceVariable, PreparedDevice, UnreadableDeviceError
+from kscheduler.api.device_values import PreparedDevice, UnreadableDeviceError
 from kscheduler.api.devices import Device
 from kscheduler.api.selector_errors import SelectorBudgetError, SelectorCompileError, SelectorRuntimeError
 from kscheduler.bounded import WithinBudget
@@ -28,7 +28,7 @@ from kscheduler.cel.environment import (
 )
 from kscheduler.cel.planning.attributes import EvaluationRules
 from kscheduler.cel.values.converting import unconvertible
-from kscheduler.cel.values.kinds import Optional
+from kscheduler.cel.values.kinds import Optional, StringMap
 from kscheduler.cel.values.typing import type_name
 
 Release = Literal["1.36", "1.37", "1.38"]
@@ -182,13 +182,13 @@ class CompiledSelector:
         """What `evaluate` does, to be called in any thread. Raises `SelectorRuntimeError` for unreadable devices."""
         return partial(self._run, self._compiler.prepared(driver, device).variable(), limit)
 
-    def _run(self, variable: DeviceVariable, limit: int) -> tuple[bool, int]:
+    def _run(self, variable: StringMap, limit: int) -> tuple[bool, int]:
         if not self._program.deep:
             return self._evaluate(variable, limit)
         with deep_calls():
             return self._evaluate(variable, limit)
 
-    def _evaluate(self, variable: DeviceVariable, limit: int) -> tuple[bool, int]:
+    def _evaluate(self, variable: StringMap, limit: int) -> tuple[bool, int]:
         try:
             value, cost = self._program.evaluate({"device": variable}, limit)
         except EvaluationError as error:

@@ -4,7 +4,7 @@ Attributes and capacities are looked up by domain, then by name; what is publish
 Looking up a domain that is not there gives an empty map, but `in` and iteration know only the domains that are there.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from kscheduler.api.devices import Device, DeviceAttribute
@@ -82,26 +82,25 @@ class _OwnDomains(_OwnMap):
 
 # By domain and name.
 _Nested = dict[str, dict[str, Any]]
-_Maps = Callable[[_Nested, str], StringMap]
 
 
-def _plain_maps(nested: _Nested, _what: str) -> StringMap:
+def _plain_maps(nested: _Nested) -> StringMap:
     return _Domains({domain: StringMap(values) for domain, values in nested.items()})
 
 
 def _own_maps(nested: _Nested, what: str) -> StringMap:
-    inner = {domain: _OwnMap(values, f"*cel.nameTo{what}") for domain, values in nested.items()}
+    inner: dict[str, Any] = {domain: _OwnMap(values, f"*cel.nameTo{what}") for domain, values in nested.items()}
     return _OwnDomains(inner, f"*cel.domainTo{what}")
 
 
 class DeviceVariable(StringMap):
-    """The variable `device`. Its capacities are made when they are asked for: arithmetic may change them."""
+    """The variable `device` up to 1.37. Its capacities are made when they are asked for: comparing may change them."""
 
-    __slots__ = ("_capacities", "_maps")
+    __slots__ = ("_capacities",)
 
-    def __init__(self, values: dict[str, Any], capacities: dict[str, dict[str, quantities.Quantity]], maps: _Maps):
+    def __init__(self, values: dict[str, Any], capacities: dict[str, dict[str, quantities.Quantity]]):
         super().__init__(values)
-        self._capacities, self._maps = capacities, maps
+        self._capacities = capacities
 
     def get(self, key: Any) -> tuple[Any] | None:
         """A field."""
@@ -110,7 +109,7 @@ class DeviceVariable(StringMap):
                 domain: {name: quantity.fresh() for name, quantity in amounts.items()}
                 for domain, amounts in self._capacities.items()
             }
-            self._values["capacity"] = self._maps(fresh, "Capacity")
+            self._values["capacity"] = _plain_maps(fresh)
         return super().get(key)
 
     def find(self, key: Any) -> tuple[Any] | None:
@@ -126,10 +125,9 @@ class PreparedDevice:
     Raises `UnreadableDeviceError`.
     """
 
-    __slots__ = ("_maps", "capacities", "fields", "weight")
+    __slots__ = ("_capacities", "_fields", "_variable", "weight")
 
     def __init__(self, driver: str, device: Device, *, reads_lists: bool, own_maps: bool) -> None:
-        self._maps: _Maps = _own_maps if own_maps else _plain_maps
         attributes: _Nested = {}
         for name in _by_spelling(device.attributes) if own_maps else device.attributes:
             domain, slash, identifier = name.partition("/")
@@ -138,29 +136,33 @@ class PreparedDevice:
             attribute = device.attributes[name]
             value = _readable(identifier, attribute) if own_maps else _value(name, attribute, lists=reads_lists)
             attributes.setdefault(domain, {})[identifier] = value
-        self.capacities: dict[str, dict[str, quantities.Quantity]] = {}
+        capacities: dict[str, dict[str, Any]] = {}
         read = wide_quantities.read if own_maps else quantities.read
         for name in _by_spelling(device.capacity) if own_maps else device.capacity:
             domain, slash, identifier = name.partition("/")
             if not slash:
                 domain, identifier = driver, name
-            self.capacities.setdefault(domain, {})[identifier] = read(device.capacity[name].value)
-        self.fields = {
+            capacities.setdefault(domain, {})[identifier] = read(device.capacity[name].value)
+        self._capacities: dict[str, dict[str, quantities.Quantity]] = capacities
+        self._fields = {
             "driver": driver,
             "allowMultipleAllocations": bool(device.allow_multiple_allocations),
-            "attributes": self._maps(attributes, "Attributes"),
-            "capacity": None,
+            "attributes": _own_maps(attributes, "Attributes") if own_maps else _plain_maps(attributes),
+            "capacity": _own_maps(capacities, "Capacity") if own_maps else None,
         }
-
+        # Nothing changes quantities of 1.38.
+        self._variable = StringMap(self._fields) if own_maps else None
         values = sum(
             len(value) if isinstance(value, list) else 1 for each in attributes.values() for value in each.values()
         )
         self.weight = 1_000 + _BYTES_PER_VALUE * (values + len(device.capacity))
         """About how many bytes it takes."""
 
-    def variable(self) -> DeviceVariable:
+    def variable(self) -> StringMap:
         """The variable for one evaluation."""
-        return DeviceVariable(dict(self.fields), self.capacities, self._maps)
+        if self._variable is not None:
+            return self._variable
+        return DeviceVariable(dict(self._fields), self._capacities)
 
 
 def _by_spelling(names: Iterable[str]) -> list[str]:

@@ -1,7 +1,7 @@
 """Pod groups: pods that are placed together, as Kubernetes has them and as two other projects have had them before.
 
-    scheduling.k8s.io/v1beta1      PodGroup            of Kubernetes 1.37, feature gate GenericWorkload
-    scheduling.k8s.io/v1alpha3     CompositePodGroup   a group of groups, feature gate CompositePodGroup
+    scheduling.k8s.io/v1beta1      PodGroup            of Kubernetes 1.37 and 1.38, feature gate GenericWorkload
+    scheduling.k8s.io/v1alpha3     CompositePodGroup   a group of groups, gate CompositePodGroup; of 1.38 in v1beta1
     scheduling.x-k8s.io/v1alpha1   PodGroup            of kubernetes-sigs/scheduler-plugins (Coscheduling)
     scheduling.volcano.sh/v1beta1  PodGroup            of Volcano
 
@@ -16,6 +16,8 @@ from kscheduler.api.meta import Condition, KubeObject, Value
 
 # Groups on the way from root to leaf: as many as a Workload may have templates there.
 DEEPEST_TREE: Final = 4
+# So many are looked at where trees that are too deep are tried, to report that they are (from Kubernetes 1.38 on).
+FARTHEST_LEVEL: Final = 16
 
 
 class GangPolicy(Value, frozen=True):

@@ -365,10 +365,24 @@ def followed(server_version: str) -> str | None:
     return next((version for version in reversed(BEHAVIOURS) if numbers_of(version) <= minor), next(iter(BEHAVIOURS)))
 
 
+def to_try(wanted: str, in_force: str) -> list[str]:
+    """The versions whose rules may replace those in force where the API server asks for `wanted`: that one, and if the
+    configuration does not take it, those between the two, the newest first. If none does, `in_force` stays.
+    """
+    between = (each for each in BEHAVIOURS if numbers_of(in_force) < numbers_of(each) < numbers_of(wanted))
+    return [wanted, *reversed(list(between))]
+
+
 def had_by(versions: Iterable[str]) -> str:
     """Said of what the version in question does not have, and these do."""
     having = list(versions)
-    return f"Kubernetes {' and '.join(having)} {'has' if len(having) == 1 else 'have'} it: {SEE_OTHER_VERSION}"
+    return f"Kubernetes {listed(having)} {'has' if len(having) == 1 else 'have'} it: {SEE_OTHER_VERSION}"
+
+
+def listed(versions: Iterable[str], last: str = "and") -> str:
+    """`1.36, 1.37 and 1.38`."""
+    *others, final = versions
+    return f"{', '.join(others)} {last} {final}" if others else final
 
 
 def minor_of(server_version: str) -> tuple[int, int] | None:

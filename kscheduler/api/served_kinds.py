@@ -1,8 +1,8 @@
-"""The kinds of Kubernetes' own API groups: of which versions API servers of 1.36 and 1.37 serve them, gates aside.
+"""The kinds of Kubernetes' own API groups: of which versions API servers of 1.36 to 1.38 serve them, gates aside.
 
-From the OpenAPI documents of both releases, without subresources, and from the deprecation guide for versions
-that are served no more. A kind is its group, version and name together: `Deployment` of another project's group is
-another kind, and one of `extensions/v1beta1` is none that a server takes.
+From the OpenAPI documents of 1.36 and 1.37 and the registries of 1.38, without subresources, and from the deprecation
+guide for versions that are served no more. A kind is its group, version and name together: `Deployment` of another
+project's group is another kind, and one of `extensions/v1beta1` is none that a server takes.
 """
 
 from collections.abc import Mapping
@@ -65,7 +65,7 @@ def _kinds(text: str) -> frozenset[tuple[str, str]]:
     return frozenset((version, kind) for version, *kinds in lines for kind in kinds)
 
 
-# `apiVersion` and `kind` of what 1.36 or 1.37 serves, some when asked to.
+# `apiVersion` and `kind` of what one of them serves, some when asked to.
 SERVED: Final = _kinds(_SERVED) | _kinds(_QUERIED_FOR)
 _GROUPS: Final = frozenset(version.rpartition("/")[0] for version, _ in SERVED) | frozenset(_FORMER_GROUPS)
 

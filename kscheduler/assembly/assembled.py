@@ -400,7 +400,7 @@ class Assembly:
             classes.class_of,
             observations.queueing_hint,
             classes.hints_alike,
-            observations.extension_point,
+            lambda *labels: observations.extension_points[labels].observe,
             self.clock.monotonic,
         )
         on_moved = self.ports.log.moved if verbose(WAKING) else None

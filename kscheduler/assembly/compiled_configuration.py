@@ -17,7 +17,7 @@ from typing import Final
 
 import msgspec
 
-from kscheduler.api.groups import COMPOSITES
+from kscheduler.api.groups import COMPOSITES, DEEPEST_TREE, FARTHEST_LEVEL
 from kscheduler.config.loader import LoadedConfig
 from kscheduler.framework.cluster.pod_groups import DEFAULT_POLICY
 from kscheduler.framework.registry import Registry
@@ -50,7 +50,9 @@ def _own(config: LoadedConfig) -> tuple[GroupAPI, ...]:
     else:
         default_policy = DEFAULT_POLICY if gates.enabled(POLICY_GATE) else None
     composites = COMPOSITES[gates.behaviours.composite_version] if gates.enabled(COMPOSITE_GATE) else None
-    return kubernetes_apis(default_policy, composites)
+    # Trees that are too deep: reported by the check of whole trees, or never whole.
+    levels = FARTHEST_LEVEL if gates.behaviours.checks_whole_trees else DEEPEST_TREE
+    return kubernetes_apis(default_policy, composites, levels)
 
 
 # Whether pods that all plugins treat alike share a place in the queue, a verdict and the results of a cycle.

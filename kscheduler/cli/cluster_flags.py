@@ -8,10 +8,11 @@ import argparse
 import os
 import sys
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypedDict
 
-from kscheduler.api.releases import VERSION, followed
+from kscheduler.api.releases import BEHAVIOURS, VERSION, followed, listed, minor_of, to_try
 from kscheduler.cli.named_config import (
     add_feature_gates,
     add_plugin_flags,
@@ -179,31 +180,65 @@ def namespace_of(args: argparse.Namespace) -> str:
 
 
 async def by_the_servers_version(client: "APIClient", args: argparse.Namespace, served: "Serving") -> "Serving":
-    """As the service on this API server would be: by its version, unless one was given. Raises `ConfigError`."""
-    from kscheduler.client.rest import server_version_of
+    """As the service on this API server would be: by its version as far as the configuration takes it, unless one was
+    given.
+    """
+    from kscheduler.client.rest import UNKNOWN_VERSION, server_version_of
 
-    version = "" if args.emulated_version else followed(await server_version_of(client))
-    return served if version in (None, "", served.config.gates.version) else serving_of(args, version)
+    reported = await server_version_of(client)
+    wanted, why_not = followed(reported), ""
+    if wanted is not None and not args.emulated_version:
+        served, why_not = _by_version(args, served, wanted)
+    its_own = ".".join(map(str, minor_of(reported) or ()))
+    if served.config.gates.version == its_own:
+        return replace(served, why_version=f": the API server is {reported}")
+    if reported == UNKNOWN_VERSION:
+        why = ": the API server does not tell its version"
+    elif why_not:
+        why = f": the API server is {reported}, whose rules the configuration does not fit: {why_not}"
+    elif args.emulated_version:
+        why = f", which --emulated-version names: the API server is {reported}"
+    else:
+        why = f": the API server is {reported}, and followed are {listed(BEHAVIOURS)}"
+    return replace(served, why_version=why, is_other_version=True)
 
 
-def serving_of(args: argparse.Namespace, version: str = "") -> "Serving":
+def _by_version(args: argparse.Namespace, served: "Serving", wanted: str) -> "tuple[Serving, str]":
+    """As `FollowedVersion` of the service: by the wanted version, or by the nearest before it that takes the
+    configuration; and why not by the wanted one.
+    """
+    if wanted == served.config.gates.version:
+        return served, ""
+    from kscheduler.scenario.serving import serving
+
+    why_not = ""
+    for version in to_try(wanted, served.config.gates.version):
+        try:
+            return serving(_configured(args, version), args.scheduler_name or ""), why_not
+        except ConfigError as refusal:
+            why_not = why_not or "; ".join(str(refusal).splitlines())
+    return served, why_not
+
+
+def serving_of(args: argparse.Namespace) -> "Serving":
     """The configuration that the flags name; warnings go to standard error. Raises `ConfigError`.
 
-    `version`: of Kubernetes, where it is known and no flag says it.
+    Until an API server has told its version, it is that of the oldest version that takes the configuration.
     """
     from kscheduler.scenario.serving import serving
 
-    if version:
-        configured = _configured(args, version)
-    else:
-        configured = by_first_that_takes_it(args, lambda tried: _configured(args, tried))
-        for warning in configured.config.gates.warnings:
-            print(f"kscheduler: --feature-gates: {warning}", file=sys.stderr)
-        for reported in misspelt_in(configured):
-            print(f"kscheduler: {reported}", file=sys.stderr)
+    configured = by_first_that_takes_it(args, lambda tried: _configured(args, tried))
+    for warning in configured.config.gates.warnings:
+        print(f"kscheduler: --feature-gates: {warning}", file=sys.stderr)
+    for reported in misspelt_in(configured):
+        print(f"kscheduler: {reported}", file=sys.stderr)
     for origin in configured.unused:
         print(f"kscheduler: plugin {origin.name} ({origin.origin}) is enabled in no profile", file=sys.stderr)
-    return serving(configured, args.scheduler_name or "")
+    served = serving(configured, args.scheduler_name or "")
+    if args.emulated_version:
+        return served
+    why = f", the oldest that takes the configuration; --emulated-version chooses: {listed(BEHAVIOURS, 'or')}"
+    return replace(served, why_version=why)
 
 
 def _configured(args: argparse.Namespace, version: str) -> "Configured":

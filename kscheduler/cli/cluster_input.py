@@ -116,4 +116,5 @@ async def _live(
         if with_templates or (with_groups and any(pod.names_claim_templates for pod in objects.pods)):
             objects = await read_claim_templates(client, objects, notes)
         classes = await read_priority_classes(client, notes) if with_priority_classes else {}
+    notes += [served.rules] if served.is_other_version and args.output == "json" else []  # else the text ends with it
     return ClusterInput(objects, served, "cluster", notes, groups, classes)

@@ -1,11 +1,12 @@
 """The configuration that a command line names, and all that is wrong with it: one edit can then correct all of it."""
 
 import argparse
+import re
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from kscheduler.api.releases import BEHAVIOURS, SEE_OTHER_VERSION, VERSION
+from kscheduler.api.releases import BEHAVIOURS, SEE_OTHER_VERSION, VERSION, listed
 from kscheduler.cli.debugging import add_debug_flag, begin_debugging
 from kscheduler.cli.parser import text
 from kscheduler.cli.quick_imports import collector_pauses
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from kscheduler.assembly.configured import ConfigurationReader, Configured
 
 T = TypeVar("T")
+
+# Of `v1.38.0-beta.0` the minor version and the patch release.
+_VERSION: Final = re.compile(r"v?(?P<minor>\d{1,4}\.\d{1,4})(?:\.(?P<patch>\d{1,9})(?:[-+].*)?)?", re.ASCII)
 
 
 def add_feature_gates(parser: Any, without: str = VERSION) -> None:
@@ -31,18 +35,27 @@ def add_feature_gates(parser: Any, without: str = VERSION) -> None:
         type=emulated_version,
         metavar="VERSION",
         default=None,
-        help=f"decide as kube-scheduler of this version: {' or '.join(BEHAVIOURS)} (default: {without})",
+        help=f"decide as kube-scheduler of this version: {listed(BEHAVIOURS, 'or')} (default: {without})",
     )
 
 
 def emulated_version(given: str) -> str:
-    """`1.37`, also of `kube=1.37` and `v1.37`, as kube-scheduler takes it."""
-    version = given.strip().removeprefix("kube=").removeprefix("v")
-    if version not in BEHAVIOURS:
-        raise argparse.ArgumentTypeError(
-            f"{given!r} is none of the versions that are followed: {', '.join(BEHAVIOURS)}"
-        )
-    return version
+    """`1.37`, also of `kube=1.37`, `v1.37`, `1.37.0` and `1.37.0-beta.0`, as kube-scheduler takes it.
+
+    Raises `ArgumentTypeError`, also for `1.37.1`: kube-scheduler refuses it.
+    """
+    found = _VERSION.fullmatch(given.strip().removeprefix("kube=").strip())
+    if found is None:
+        hint = " (as MAJOR.MINOR)"
+    elif found["minor"] not in BEHAVIOURS:
+        hint = ""
+    elif int(found["patch"] or 0):
+        hint = f" (as MAJOR.MINOR; all patch releases decide alike: write {found['minor']})"
+    else:
+        return found["minor"]
+    raise argparse.ArgumentTypeError(
+        f"{given!r} is none of the versions that are followed: {', '.join(BEHAVIOURS)}{hint}"
+    )
 
 
 def add_plugin_flags(parser: Any) -> None:

@@ -204,13 +204,17 @@ def from_tree(
 
 
 def _note_fields_of_other_versions(tree: dict[str, Any], gates: FeatureGates, walk: Walk) -> None:
-    """A field that the followed version does not have is unknown there, even where it is null or empty."""
+    """A field that the followed version does not have is unknown there, even where it is null or empty.
+
+    Nothing in it counts as given: what further checks say of it would be a second message about one mistake.
+    """
     for has, (*parents, name) in _FIELDS_OF_VERSIONS:
         if has(gates.behaviours):
             continue
         having = [version for version, behaviours in BEHAVIOURS.items() if has(behaviours)]
         for path in _paths_of(tree, parents, name):
             walk.wrong(path, f"unknown field ({had_by(having)})")
+            walk.given -= {given for given in walk.given if given == path or given.startswith((f"{path}.", f"{path}["))}
 
 
 def _paths_of(tree: Tree, parents: Sequence[str], name: str, path: str = "") -> Iterator[str]:

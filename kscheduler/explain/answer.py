@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final, Literal
 
 from msgspec import Meta, field
 
-from kscheduler.answers import Answer, Names
+from kscheduler.answers import Answer, EmulationVersion, Names
 from kscheduler.answers.suggestions import SuggestionAnswer
 from kscheduler.framework.status import Code
 
@@ -550,4 +550,5 @@ class PodExplanation(Answer, frozen=True, kw_only=True):
             "where no suggestion was found."
         ),
     ] = ()
+    emulation_version: EmulationVersion
     notes: Annotated[Names, Meta(description="What could not be read or had to be assumed.")] = ()

@@ -9,7 +9,7 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta, field
 
-from kscheduler.answers import Answer, Names, ReadAnswer
+from kscheduler.answers import Answer, EmulationVersion, Names, ReadAnswer
 from kscheduler.answers.pending_in_queue import API_VERSION
 from kscheduler.answers.suggestions import CommonSuggestion
 
@@ -76,6 +76,7 @@ class PendingPodsAnswer(Answer, frozen=True, kw_only=True):
         dict[str, int], Meta(description="How many pods each plugin rejects; one that several reject counts for each.")
     ]
     reasons: tuple[PendingReason, ...]
+    emulation_version: EmulationVersion
     notes: Names
 
 
@@ -163,4 +164,5 @@ class NodeUses(ReadAnswer, frozen=True, kw_only=True):
             "frequent."
         ),
     ]
+    emulation_version: EmulationVersion = ""
     notes: Names

@@ -39,6 +39,11 @@ class Explanation:
     """Why `found` may not be all."""
 
     @property
+    def emulation_version(self) -> str:
+        """The kube-scheduler by whose rules it was decided."""
+        return self.decision.scenario.config.gates.version
+
+    @property
     def answer(self) -> PodExplanation | PodGroupExplanation:
         """For programs: JSON is its encoding (`text.json_line`)."""
         notes = (*self.notes, self.left_off) if self.left_off else self.notes

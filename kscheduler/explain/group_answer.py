@@ -11,7 +11,7 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType, field
 
-from kscheduler.answers import Answer, Names
+from kscheduler.answers import Answer, EmulationVersion, Names
 from kscheduler.answers.suggestions import SuggestionAnswer
 from kscheduler.explain.answer import (
     API_VERSION,
@@ -136,6 +136,7 @@ class PodGroupExplanation(Answer, frozen=True, kw_only=True):
         ),
     ]
     situation: GroupSituation
+    emulation_version: EmulationVersion
     notes: Annotated[Names, Meta(description="What could not be read or had to be assumed.")]
 
 

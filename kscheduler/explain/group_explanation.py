@@ -50,6 +50,7 @@ def group_explanation(
         placements=tuple(map(_placement, decision.placements)),
         suggestions=group_suggestion_answers(suggestions, decision),
         situation=_situation(decision, in_service),
+        emulation_version=decision.scenario.config.gates.version,
         notes=tuple(dict.fromkeys((*notes, *decision.notes))),
     )
 

@@ -33,9 +33,12 @@ class _Judged(NamedTuple):
 
 
 def node_uses(
-    cache: Cache, profiles: Mapping[str, Profile], pods: Iterable[Pod], notes: Iterable[str] = ()
+    cache: Cache, profiles: Mapping[str, Profile], pods: Iterable[Pod], version: str, notes: Iterable[str] = ()
 ) -> NodeUses:
-    """The nodes of the cache, and what it says of `pods` that have no node; others among them are skipped."""
+    """The nodes of the cache, and what it says of `pods` that have no node; others among them are skipped.
+
+    `version`: of the kube-scheduler whose rules the profiles have.
+    """
     infos = {name: info for name in sorted(cache.node_names()) if (info := cache.node_info(name)) is not None}
     nodes = {name: (info, info.node) for name, info in infos.items() if info.node is not None}
     counter = device_counter(profiles.values())
@@ -47,6 +50,7 @@ def node_uses(
         ),
         waiting_pods=judged.judged,
         pods_not_judged=judged.not_judged,
+        emulation_version=version,
         notes=tuple(notes),
     )
 

@@ -57,6 +57,7 @@ def pending_pods(
         count=sum(each.count for each in reasons),
         by_plugin=dict(sorted(by_plugin.items(), key=lambda entry: (-entry[1], entry[0]))),
         reasons=tuple(reasons),
+        emulation_version=served.config.gates.version,
         notes=(),
     )
 

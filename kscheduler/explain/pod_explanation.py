@@ -96,6 +96,7 @@ def pod_explanation(
         runner_up=None if second is None else RunnerUp(second.node, second.behind),
         suggestions=found,
         missing=tuple(missing_claims(decision.scenario)) if found == () else (),
+        emulation_version=decision.scenario.config.gates.version,
         notes=tuple(notes),
     )
 

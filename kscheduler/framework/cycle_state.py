@@ -12,40 +12,41 @@ class CycleState:
     It lives for one attempt to schedule one pod and is never shared between pods.
     """
 
-    __slots__ = ("_values",)
+    __slots__ = ("values",)
 
     def __init__(self) -> None:
-        self._values: dict[type, object] = {}
+        self.values: dict[type, object] = {}
+        """By type. To be changed by `write` and `take` only; the scheduler asks it which types there are."""
 
     def write(self, value: object) -> None:
         """Keep a value under its type."""
-        self._values[type(value)] = value
+        self.values[type(value)] = value
 
     def read(self, kind: type[T]) -> T:
         """The value of this type. Raises `KeyError` if the plugin has not written it in this cycle."""
-        value = self._values[kind]
+        value = self.values[kind]
         assert isinstance(value, kind)  # noqa: S101  `write` files values under their own type
         return value
 
     def find(self, kind: type[T]) -> T | None:
         """The value of this type, if it was written."""
-        value = self._values.get(kind)
+        value = self.values.get(kind)
         return value if isinstance(value, kind) else None
 
     def take(self, others: Iterable["CycleState"]) -> None:
         """Take over the values of the other states (values are shared)."""
         for other in others:
-            if other._values:
-                self._values.update(other._values)
+            if other.values:
+                self.values.update(other.values)
 
     def clear(self) -> None:
         """Remove all values."""
-        self._values.clear()
+        self.values.clear()
 
     def copy(self) -> "CycleState":
         """A state whose entries can be replaced without touching this one (values are shared)."""
         copied = CycleState()
-        copied._values = dict(self._values)
+        copied.values = dict(self.values)
         return copied
 
     def detach(self) -> None:
@@ -53,12 +54,12 @@ class CycleState:
 
         For a state that outlives its cycle. Such a value has a method `detached`, which returns a copy.
         """
-        for kind, value in self._values.items():
+        for kind, value in self.values.items():
             detached = getattr(value, "detached", None)
             if detached is not None:
-                self._values[kind] = detached()
+                self.values[kind] = detached()
 
     def holds_the_same(self, other: "CycleState") -> bool:
         """Whether both hold the same value objects."""
-        values, others = self._values, other._values
+        values, others = self.values, other.values
         return values.keys() == others.keys() and all(value is others[kind] for kind, value in values.items())

@@ -21,6 +21,7 @@ _ANSWERING: Final = ("pre_filter", "filter", "pre_score", "score", "normalize")
 # The methods that decide, with the hints, where a pod waits.
 _JUDGING: Final = ("pre_enqueue", "pre_filter", "filter", "post_filter", "events_to_register")
 _REJECTING: Final = ("pre_enqueue", "pre_filter", "filter", "reserve", "permit")
+_RESERVING: Final = ("reserve", "unreserve", "pre_bind_pre_flight", "pre_bind")
 _KEEPABLE: Final = frozenset((Source.AMOUNTS, Source.ROW, Source.IMAGES))
 _AMOUNTS: Final = frozenset((Source.AMOUNTS,))
 
@@ -45,6 +46,12 @@ class PluginTraits(msgspec.Struct, frozen=True):
     """Whether its signature depends on the pod's spec only."""
     needs_volumes: bool
     """Whether it skips each pod without volumes."""
+    idle_without: frozenset[type]
+    """Types of values in the cycle state: without any of them its Reserve and PreBind have nothing to do, and are not
+    called. Empty: they always are. In-tree plugins declare it."""
+    lets_in_plain_pods: bool
+    """Whether its PreEnqueue lets in every pod without scheduling gates and resource claims: it is not called for them.
+    In-tree plugins declare it."""
     normalizes: bool
     """Whether its points are not within 0..100 before `normalize`."""
     normalizes_points_only: bool
@@ -125,6 +132,8 @@ def _looked_up(plugin: Any) -> PluginTraits:
         reads_pods=_states(plugin, "reads_pods", otherwise=True) or _differs_below(plugin, "reads_pods", _ANSWERING),
         reads_spec_only=_stands(plugin, "reads_spec_only", ("sign",)),
         needs_volumes=_stands(plugin, "needs_volumes", _ANSWERING),
+        idle_without=_idle_without(plugin),
+        lets_in_plain_pods=_stands(plugin, "lets_in_plain_pods", ("pre_enqueue",)),
         normalizes=_has(plugin, "normalize"),
         normalizes_points_only=_stands(plugin, "normalizes_points_only", ("normalize",)),
         counts_pods=_has(plugin, "add_pod"),
@@ -172,6 +181,12 @@ def _states(plugin: Any, fact: str, *, otherwise: bool = False) -> bool:
 def _stands(plugin: Any, fact: str, methods: tuple[str, ...]) -> bool:
     """Whether the plugin declares the fact, and no subclass below the declaration overrides one of these methods."""
     return _states(plugin, fact) and not _differs_below(plugin, fact, methods)
+
+
+def _idle_without(plugin: Any) -> frozenset[type]:
+    """What the plugin declares, unless a subclass below the declaration reserves or prepares otherwise."""
+    declared = getattr(plugin, "idle_without", ())
+    return frozenset() if _differs_below(plugin, "idle_without", _RESERVING) else frozenset(declared)
 
 
 def _differs_below(plugin: Any, stated: str, methods: tuple[str, ...]) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar
 
 from kscheduler.api.meta import KubeObject
+from kscheduler.change_count import ChangeCount
 
 T = TypeVar("T", bound=KubeObject)
 
@@ -17,6 +18,8 @@ class Store(Generic[T]):
     def __init__(self) -> None:
         self._objects: dict[str, T] = {}
         self._indexes: dict[str, tuple[IndexFunction[T], dict[str, dict[str, T]]]] = {}
+        self.changes = ChangeCount()
+        """Of the objects."""
 
     def __len__(self) -> int:
         return len(self._objects)
@@ -45,6 +48,7 @@ class Store(Generic[T]):
 
     def put(self, key: str, obj: T) -> None:
         """Store an object, replacing an older state."""
+        self.changes.number += 1
         if self._indexes and (old := self._objects.get(key)) is not None:
             self._unfile(key, old)
         self._objects[key] = obj
@@ -53,6 +57,7 @@ class Store(Generic[T]):
 
     def remove(self, key: str) -> None:
         """Remove a stored object."""
+        self.changes.number += 1
         self._unfile(key, self._objects.pop(key))
 
     def _file(self, name: str, key: str, obj: T) -> None:

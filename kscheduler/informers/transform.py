@@ -79,28 +79,36 @@ class PodTransform:
         self._affinity: Shared[Affinity] = Shared()
         self._spread: Shared[tuple[TopologySpreadConstraint, ...]] = Shared()
         self._statuses: Shared[tuple[ContainerStatus, ...]] = Shared()
+        self._last = Pod()
+        """The last pod. The next one is mostly of the same workload: to compare costs less than to look up."""
 
     def __call__(self, pod: Pod) -> None:
         """Before it is stored."""
-        metadata = pod.metadata
-        metadata.namespace = _same_text(metadata.namespace)
+        metadata, last = pod.metadata, self._last.metadata
+        metadata.namespace = last.namespace if metadata.namespace == last.namespace else _same_text(metadata.namespace)
         if metadata.labels:
-            metadata.labels = self._labels.of(metadata.labels)
+            metadata.labels = last.labels if metadata.labels == last.labels else self._labels.of(metadata.labels)
         if metadata.annotations:
             _drop_large_annotations(pod)
         if metadata.owner_references:
-            metadata.owner_references = self._owners.of(metadata.owner_references)
-        self._share_spec(pod.spec)
+            is_same = metadata.owner_references == last.owner_references
+            metadata.owner_references = last.owner_references if is_same else self._owners.of(metadata.owner_references)
+        self._share_spec(pod.spec, self._last.spec)
         self._share_status(pod.status)
+        self._last = pod
 
-    def _share_spec(self, spec: PodSpec) -> None:
-        force_setattr(spec, "node_name", _same_text(spec.node_name))
-        force_setattr(spec, "scheduler_name", _same_text(spec.scheduler_name))
-        force_setattr(spec, "containers", self._containers.of(spec.containers))
+    def _share_spec(self, spec: PodSpec, last: PodSpec) -> None:
+        if spec.node_name:
+            force_setattr(spec, "node_name", _same_text(spec.node_name))
+        is_same = spec.scheduler_name == last.scheduler_name
+        force_setattr(spec, "scheduler_name", last.scheduler_name if is_same else _same_text(spec.scheduler_name))
+        is_same = spec.containers == last.containers
+        force_setattr(spec, "containers", last.containers if is_same else self._containers.of(spec.containers))
         if spec.init_containers:
             force_setattr(spec, "init_containers", self._containers.of(spec.init_containers))
         if spec.tolerations:
-            force_setattr(spec, "tolerations", self._tolerations.of(spec.tolerations))
+            is_same = spec.tolerations == last.tolerations
+            force_setattr(spec, "tolerations", last.tolerations if is_same else self._tolerations.of(spec.tolerations))
         if spec.affinity is not None:
             force_setattr(spec, "affinity", self._affinity.of(spec.affinity))
         if spec.topology_spread_constraints:

@@ -95,7 +95,7 @@ class GangScheduling(Plugin):
             missing = "or one of its composite pod group ancestors has not been created yet"
             return unresolvable(f'pod group "{key.name}" {missing}', plugin=self.name)
         if root is None:
-            text = f"failed to build hierarchy snapshot: {why_incomplete(self._groups.definition, key)}"
+            text = f"failed to build hierarchy snapshot: {self._why_incomplete(key)}"
             return unresolvable(text, plugin=self.name)
         # The members of a tree are asked about one after the other, and nothing changes in between.
         current = root.key, self._groups.version
@@ -104,6 +104,9 @@ class GangScheduling(Plugin):
             lacks = _waits_for(root) if self._tells_of_quorums else _without_quorum(root)
             self._known = current, SUCCESS if is_there else unresolvable(lacks, plugin=self.name)
         return self._known[1]
+
+    def _why_incomplete(self, key: GroupKey) -> str:
+        return why_incomplete(self._groups.definition, key, levels=self._groups.levels)
 
     def _root(self, key: GroupKey) -> GroupDefinition | None:
         root = self._groups.root_of(key)
@@ -166,7 +169,7 @@ class WaitingGangScheduling(GangScheduling):
         """The same for a tree: enough groups of it must have enough members with a node."""
         root = self._root(key)
         if root is None:
-            text = why_incomplete(self._groups.definition, key)
+            text = self._why_incomplete(key)
             return PermitResult(error(f"failed to build hierarchy snapshot: {text}"))
         if not has_quorum(self._groups, root, self._groups.count_scheduled):
             activate_later(cycle, *self._groups.unscheduled_keys(root.key, _WOKEN))

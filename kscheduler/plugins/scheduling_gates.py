@@ -15,6 +15,7 @@ class SchedulingGates(Plugin):
     """Holds gated pods back before they enter the queue."""
 
     name = "SchedulingGates"
+    lets_in_plain_pods = True
     depends_on = ()
 
     def __init__(self, args: PluginArgs, handle: Handle) -> None:

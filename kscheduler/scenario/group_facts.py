@@ -50,7 +50,7 @@ def why_gated_group(group: GroupFacts, table: PodGroupTable, key: GroupKey) -> s
 
     `key`: of the group that a waiting member names.
     """
-    if lacks := why_incomplete(table.definition, key, lambda missing: _absence(table, missing)):
+    if lacks := why_incomplete(table.definition, key, lambda missing: _absence(table, missing), table.levels):
         return lacks
     definition = table.definition(key)
     there = table.count_all(key)

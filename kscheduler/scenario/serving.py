@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from kscheduler.answers import whose_rules
 from kscheduler.api.quantity import QuantityError
 from kscheduler.api.well_known import DEFAULT_SCHEDULER_NAME
 from kscheduler.assembly import group_apis
@@ -39,8 +40,17 @@ class Serving:
     """The plugins by name; `None`: the in-tree ones."""
     is_presumed: bool = False
     """Whether nobody has said who schedules."""
+    why_version: str = ""
+    """Why the rules are those of that version of kube-scheduler, as `whose_rules` takes it."""
+    is_other_version: bool = False
+    """Whether that is another version than the API server's, or the API server has not told its own."""
     followed: tuple[str, ...] = ()
     """Scheduler names that pods have and nobody has spoken of: each has a profile like the first."""
+
+    @property
+    def rules(self) -> str:
+        """By whose rules is decided, and why, for the text."""
+        return whose_rules(self.config.gates.version, self.why_version)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -81,12 +81,6 @@ class PodJudged(SchedulingEvent, frozen=True, gc=False):
     record: SchedulingRecord
 
 
-class CycleTimed(SchedulingEvent, frozen=True, gc=False):
-    """The decision itself ran, PostFilter included, whatever it decided."""
-
-    seconds: float
-
-
 class CostlyCycle(SchedulingEvent, frozen=True, gc=False):
     """Within a step: a decision about a pod that costs much took so long, and the next such one waits for it."""
 
@@ -379,6 +373,8 @@ class PlacementsTried(SchedulingEvent, frozen=True, gc=False):
 
     profile: str
     kind: str
+    generated: int
+    """How many there were to be tried in."""
     tried: Sequence[tuple[bool, float]]
 
 

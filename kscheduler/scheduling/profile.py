@@ -112,10 +112,20 @@ class Profile:
     """Where plugins are quarantined: the profile with them, as it will be again."""
     traits: Mapping[str, PluginTraits] = field(init=False, repr=False, compare=False)
     """The traits of each plugin, by name. They are derived from the plugins, also in a copy with other plugins."""
+    gates_of_plain_pods: tuple[PreEnqueuePlugin, ...] = field(init=False, repr=False, compare=False)
+    """Those of `pre_enqueue` that also judge pods without scheduling gates and resource claims."""
+    acts_with: frozenset[type] | None = field(init=False, repr=False, compare=False)
+    """The types of values in the cycle state of which one must be there for a plugin to act in Reserve or PreBind;
+    `None`: some plugin acts for any pod."""
 
     def __post_init__(self) -> None:
         traits = {name: traits_of(unsupervised(plugin)) for name, plugin in self._by_name().items()}
         object.__setattr__(self, "traits", traits)
+        plain = tuple(plugin for plugin in self.pre_enqueue if not traits[plugin.name].lets_in_plain_pods)
+        object.__setattr__(self, "gates_of_plain_pods", plain)
+        acting: Sequence[Any] = (*self.reserve, *self.pre_bind)
+        kinds = [traits[plugin.name].idle_without for plugin in acting]
+        object.__setattr__(self, "acts_with", frozenset().union(*kinds) if all(kinds) else None)
 
     def _by_name(self) -> dict[str, Any]:
         """All plugins; in a profile made by hand, some may be at an extension point but not among the instances."""
@@ -139,7 +149,9 @@ class Profile:
         It is the plugin that gates the pod. Upstream calls it first, too: mostly it still rejects, and no other plugin
         has to be called.
         """
-        plugins: Sequence[PreEnqueuePlugin] = self.pre_enqueue
+        spec = pod.pod.spec
+        is_plain = not (spec.scheduling_gates or spec.resource_claims)
+        plugins: Sequence[PreEnqueuePlugin] = self.gates_of_plain_pods if is_plain else self.pre_enqueue
         if first and plugins and plugins[0].name != first:
             plugins = sorted(plugins, key=lambda plugin: plugin.name != first)
         for plugin in plugins:

@@ -32,7 +32,7 @@ from kscheduler.framework.plugin_listener import NO_LISTENER, PluginListener
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.registry import Registry
 from kscheduler.framework.standing_gate import ObjectGate, StandingGate
-from kscheduler.framework.status import SUCCESS, Status, error
+from kscheduler.framework.status import SUCCESS, Code, Status, error
 from kscheduler.framework.traits import PluginTraits, is_in_tree, traits_of
 from kscheduler.scheduling.profile import Profile, WeightedPlacementScore, WeightedScore
 from kscheduler.scheduling.registered_events import EVERY_EVENT
@@ -81,12 +81,14 @@ _POINTS_OF_RANKS: Final = (POD_GROUP_POST_FILTER, Point.RESERVE.key)
 
 # By scheduler name.
 Profiles = Mapping[str, Profile]
-# Called after an extension point of a pod: point, status code, scheduler name and seconds.
-ObservePoint = Callable[[str, str, str, float], None]
+# From an extension point, a status code and a scheduler name to what takes the seconds of each pod.
+SecondsOfPoint = Callable[[str, str, str], Callable[[float], None]]
 
 
-def unmeasured(point: str, status: str, profile: str, seconds: float) -> None:
+def unmeasured(point: str, status: str, profile: str) -> Callable[[float], None]:
     """Measure nothing."""
+    del point, status, profile
+    return lambda _seconds: None
 
 
 def build_profiles(
@@ -150,13 +152,13 @@ def queue_policy(
     class_of: ClassOf = no_class,
     observe_hint: ObserveHint = unobserved,
     hints_alike: HintsAlike = no_hints_alike,
-    observe_point: ObservePoint = unmeasured,
+    seconds_of_point: SecondsOfPoint = unmeasured,
     now: Callable[[], float] = perf_counter,
 ) -> QueuePolicy:
     """What the one queue needs of all profiles; without `class_of` each pod is judged by itself.
 
-    PreEnqueue is measured by `observe_point`, in seconds of `now`. Until 1.37 a pod that is rejected is counted under
-    Success too: kube-scheduler labels it so.
+    PreEnqueue is measured by `seconds_of_point`, in seconds of `now`. Until 1.37 a pod that is rejected is counted
+    under Success too: kube-scheduler labels it so.
     """
     backoff = BackoffPolicy(configuration.pod_initial_backoff_seconds, configuration.pod_max_backoff_seconds)
     of_extenders: Registrations = {EXTENDER: EVERY_EVENT} if configuration.extenders else {}
@@ -165,6 +167,7 @@ def queue_policy(
     hints = HintTable(registrations, HintCalls(observe_hint, listener))
     first = next(iter(profiles.values()))
     by_status = first.behaviours.gates_are_measured_by_status
+    observe_of: dict[tuple[str, Code], Callable[[float], None]] = {}
 
     def pre_enqueue(pod: PodInfo, gate: str) -> Status:
         name = pod.pod.spec.scheduler_name
@@ -174,7 +177,10 @@ def queue_policy(
         began = now()
         status = profile.run_pre_enqueue(pod, gate)
         counted = status if by_status else SUCCESS
-        observe_point(PRE_ENQUEUE.label, counted.code.label, name, now() - began)
+        observe = observe_of.get((name, counted.code))
+        if observe is None:
+            observe = observe_of[name, counted.code] = seconds_of_point(PRE_ENQUEUE.label, counted.code.label, name)
+        observe(now() - began)
         return status
 
     policy = QueuePolicy(_order_of(profiles, listener), pre_enqueue, hints, backoff, on_incoming, class_of)

@@ -40,10 +40,12 @@ class ObservedStopwatch:
             point: observations.extension_points[point, SUCCESS.code.label, profile] for point in EXTENSION_POINTS
         }
 
-    def start(self, pod: PodInfo | None = None) -> None:
-        """A cycle begins, for this pod."""
+        self._repeated = [self._success[point].observe for point in EXTENSION_POINTS]
+
+    def start(self, pod: PodInfo | None = None, now: float | None = None) -> None:
+        """A cycle begins, for this pod. `now`: the time, where it has just been read."""
         self._pod = pod
-        self._last = self._call_began = self._now()
+        self._last = self._call_began = self._now() if now is None else now
         self._cycles += 1
         self._is_sampled = self._cycles % SAMPLED_EVERY == 0
 
@@ -54,6 +56,15 @@ class ObservedStopwatch:
             self._success[point].observe(now - self._last)
         else:
             self._observations.extension_point(point, status.code.label, self._profile, now - self._last)
+        self._last = self._call_began = now
+
+    def repeated(self) -> None:
+        """The points of a cycle have run as one, without a call of a plugin: the time counts for the first of them."""
+        now = self._now()
+        seconds = now - self._last
+        for observe in self._repeated:
+            observe(seconds)
+            seconds = 0.0
         self._last = self._call_began = now
 
     def evaluated(self, point: str, plugin: str, nodes: int = 1) -> None:

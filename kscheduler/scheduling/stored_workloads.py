@@ -24,6 +24,7 @@ class StoredWorkloads:
     ) -> None:
         services.add_index(_INDEX, _filed_under)
         self._services = services
+        self.service_changes = services.changes
         self._replication_controllers = replication_controllers
         self._replica_sets = replica_sets
         self._stateful_sets = stateful_sets

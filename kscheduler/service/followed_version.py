@@ -15,7 +15,7 @@ import asyncio
 from typing import Final
 
 from kscheduler.aio.clock import finishes_within
-from kscheduler.api.releases import BEHAVIOURS, followed, minor_of, numbers_of
+from kscheduler.api.releases import followed, minor_of, to_try
 from kscheduler.config.errors import ConfigError
 from kscheduler.service.metrics.followed_version import FollowedVersionStatistics
 from kscheduler.service.parts import Parts
@@ -97,9 +97,8 @@ class FollowedVersion:
         Never raises: whatever happens, the service goes on as before.
         """
         before, refusal = self.in_force, None
-        between = [each for each in BEHAVIOURS if numbers_of(before) < numbers_of(each) < numbers_of(version)]
         try:
-            for candidate in (version, *reversed(between)):
+            for candidate in to_try(version, before):
                 try:
                     await self._reloader.follow(candidate)
                 except ConfigError as failure:

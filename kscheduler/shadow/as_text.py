@@ -32,7 +32,8 @@ def _lines(report: ShadowReport, style: Style) -> Iterator[str]:
     follows = report.follows
     names = ", ".join(map(printable, follows.schedulers))
     yield style.paint(f"shadow of {names} ({follows.program}), {report.seconds:.0f} s", BOLD)
-    yield f"{INDENT}decided by {printable(report.config or 'the default configuration')}"
+    configuration = printable(report.config or "the default configuration")
+    yield f"{INDENT}decided by {configuration}, as kube-scheduler {report.emulation_version}"
     yield from _counts(report, style)
     yield from _reasons(report.reasons, style)
     yield from _examples(report.examples, style)

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from kscheduler.answers import Answer, Names, ResourceCapacity
+from kscheduler.answers import Answer, EmulationVersion, Names, ResourceCapacity
 from kscheduler.explain.answer import Against
 from kscheduler.scenario.capacity import capacity_of, pod_capacity_of
 from kscheduler.shadow.comparison import Comparison, DifferenceKind, Order
@@ -105,6 +105,7 @@ class ShadowReport(Answer, frozen=True, kw_only=True):
 
     follows: FollowedAnswer
     config: str | None
+    emulation_version: EmulationVersion
     has_begun: bool
     seconds: float
     """Since the comparisons began."""
@@ -139,6 +140,7 @@ def shadow_report(follower: Follower, seconds: float) -> ShadowReport:
             percentage_of_nodes_to_score=settings.followed.percentage,
         ),
         config=follower.assembly.config.where or None,
+        emulation_version=follower.assembly.config.gates.version,
         has_begun=follower.begun.is_set(),
         seconds=round(seconds, 1),
         compared=sums.judged,

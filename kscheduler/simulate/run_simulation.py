@@ -53,6 +53,7 @@ async def simulate(plan: SimulationPlan) -> Simulation:
             evicted=cluster.evicted(),
             drains=tuple(drains),
             room=RoomOfNodes(before, cluster.room()),
+            emulation_version=plan.config.gates.version,
             notes=tuple(notes),
             added_nodes=tuple(sorted(plan.added_nodes())),
             left_out=plan.left_out,

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, Literal
 
 from msgspec import Meta, field
 
-from kscheduler.answers import Names, ReadAnswer, ResourceCapacity
+from kscheduler.answers import EmulationVersion, Names, ReadAnswer, ResourceCapacity
 from kscheduler.answers.schema import IN_SCHEMA, definitions, root_schema
 
 API_VERSION: Final = "simulate.kscheduler.io/v1"
@@ -147,6 +147,7 @@ class Simulation(ReadAnswer, frozen=True, kw_only=True):
             "so."
         ),
     ] = field(default=True, name="complete")
+    emulation_version: EmulationVersion = ""
     notes: Annotated[Names, Meta(description="What could not be read or had to be assumed.")]
 
 

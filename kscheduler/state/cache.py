@@ -253,10 +253,10 @@ class Cache:
         new = self._pod_info(pod)
         state = self._pods.get(new.uid)
         if state is None:
-            self._count_in(_PodState(_readable(new), new.node_name, assumed=False))
+            self._count_in(_PodState(_readable(new), pod.spec.node_name, assumed=False))
             return ""
         takes_the_same = _takes_the_same(state.pod, new)
-        elsewhere = state.node_name if state.node_name != new.node_name else ""
+        elsewhere = state.node_name if state.node_name != pod.spec.node_name else ""
         if state.assumed:
             del self._assumed[new.uid]
             state.assumed = False
@@ -339,8 +339,10 @@ class Cache:
         info.add_pod(state.pod)
         self._pods[state.pod.uid] = state
         self._changes += 1
-        self.nominator.remove(state.pod.uid)
-        self.volumes.add_pod(state.pod, state.node_name)
+        if state.pod.uid in self.nominator.node_of:
+            self.nominator.remove(state.pod.uid)
+        if state.pod.pod.spec.volumes:
+            self.volumes.add_pod(state.pod, state.node_name)
         if self.pod_groups.apis:
             self.pod_groups.placed(state.pod, state.node_name)
         if info.node is not None:

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from kscheduler.api.core import Pod
 from kscheduler.api.groups import (
+    DEEPEST_TREE,
     POD_GROUPS,
     SCHEDULER_PLUGINS_LABEL,
     SCHEDULER_PLUGINS_POD_GROUPS,
@@ -39,6 +40,8 @@ class GroupAPI(msgspec.Struct, frozen=True):
     """The name of the group that a pod is in; empty: none."""
     define: Callable[[Any, GroupKey], GroupDefinition]
     """What a group object asks for."""
+    levels: int = DEEPEST_TREE
+    """How many levels of a tree of its groups are followed."""
 
     def key_of(self, group: Any) -> GroupKey:
         """The key of a group object."""
@@ -118,18 +121,21 @@ KUBERNETES: Final = GroupAPI("kubernetes", POD_GROUPS, _kubernetes_name, _define
 COMPOSITE: Final = "kubernetes-composite"
 
 
-def kubernetes_apis(default_policy: str | None, composites: Kind | None) -> tuple[GroupAPI, ...]:
+def kubernetes_apis(
+    default_policy: str | None, composites: Kind | None, levels: int = DEEPEST_TREE
+) -> tuple[GroupAPI, ...]:
     """Kubernetes' own API, and that of its composite groups.
 
     `default_policy`: the preemption policy of groups that name none; `None`: groups have none of their own.
-    `composites`: with the gate CompositePodGroup, the kind; without it a group's parent means nothing.
+    `composites`: with the gate CompositePodGroup, the kind; without it a group's parent means nothing. `levels`: how
+    many levels of a tree are followed.
     """
     define = partial(_defined_by_kubernetes, default_policy=default_policy, has_parent=composites is not None)
     own = replace(KUBERNETES, define=define)
     if composites is None:
         return (own,)
     define_composite = partial(_defined_composite, default_policy=default_policy)
-    return own, GroupAPI(COMPOSITE, composites, lambda _: "", define_composite)
+    return own, GroupAPI(COMPOSITE, composites, lambda _: "", define_composite, levels)
 
 
 SCHEDULER_PLUGINS: Final = GroupAPI(

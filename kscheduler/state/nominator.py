@@ -34,7 +34,8 @@ class NominatedPods:
     def __init__(self) -> None:
         self.nominates_gated_pods = False
         """Whether pods with scheduling gates may be nominated; of those that come from now on."""
-        self._node_of: dict[str, str] = {}
+        self.node_of: dict[str, str] = {}
+        """By UID. For reading."""
         self._pods: dict[str, dict[str, PodInfo]] = {}
         self._touched: dict[str, None] | None = None
         """UIDs whose nomination has begun or ended since the last `take_touched`; `None`: any may have."""
@@ -42,13 +43,13 @@ class NominatedPods:
         """The number of nominations that have begun or ended."""
 
     def __len__(self) -> int:
-        return len(self._node_of)
+        return len(self.node_of)
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
     def nominated_node(self, pod: PodInfo) -> str:
         """The node a pod is nominated to, or empty."""
-        return self._node_of.get(pod.uid, "")
+        return self.node_of.get(pod.uid, "")
 
     def nominated_pods(self, node_name: str) -> tuple[PodInfo, ...]:
         """The pods nominated to a node, in the order of their nominations."""
@@ -56,12 +57,12 @@ class NominatedPods:
 
     def nomination(self, uid: str) -> tuple[str, PodInfo] | None:
         """The node to which a pod is nominated, and the pod; `None` if it is not nominated."""
-        node_name = self._node_of.get(uid, "")
+        node_name = self.node_of.get(uid, "")
         return (node_name, self._pods[node_name][uid]) if node_name else None
 
     def nominated(self) -> Iterable[str]:
         """The UIDs of all nominated pods, in the order of their nominations."""
-        return self._node_of.keys()
+        return self.node_of.keys()
 
     def take_touched(self) -> dict[str, None] | None:
         """The UIDs whose nomination has begun or ended since the last call, in the order of the changes.
@@ -75,28 +76,30 @@ class NominatedPods:
 
     def add(self, pod: PodInfo) -> None:
         """Add a pending pod with the node that its status names."""
-        self.nominate(pod, pod.pod.status.nominated_node_name)
+        if pod.pod.status.nominated_node_name or pod.uid in self.node_of:
+            self.nominate(pod, pod.pod.status.nominated_node_name)
 
     def update(self, old: Pod, pod: PodInfo) -> None:
         """Update a pending pod. If both versions name the same node, or none, a nomination made here stays."""
         named = pod.pod.status.nominated_node_name
         if named == old.status.nominated_node_name:
-            named = self._node_of.get(pod.uid, named)
+            named = self.node_of.get(pod.uid, named)
         self.nominate(pod, named)
 
     def nominate(self, pod: PodInfo, node_name: str) -> None:
         """Nominate the pod to this node, whatever its status says; empty ends its nomination."""
-        self.remove(pod.uid)
+        if pod.uid in self.node_of:
+            self.remove(pod.uid)
         if node_name and (self.nominates_gated_pods or not pod.pod.spec.scheduling_gates):
             # Unparsable requests fail here, where the pod comes in, and not in another pod's cycle.
             _ = pod.accounted, pod.nonzero_accounted, pod.host_ports
-            self._node_of[pod.uid] = node_name
+            self.node_of[pod.uid] = node_name
             self._pods.setdefault(node_name, {})[pod.uid] = pod
             self._touch(pod.uid)
 
     def remove(self, uid: str) -> None:
         """End the pod's nomination. Unknown pods are ignored."""
-        node_name = self._node_of.pop(uid, "")
+        node_name = self.node_of.pop(uid, "")
         if node_name:
             del self._pods[node_name][uid]
             if not self._pods[node_name]:
@@ -155,7 +158,7 @@ class NominatedColumns:
 
         `None` if there are none. Pods nominated to unknown nodes do not count. Valid until a nomination changes.
         """
-        if not len(self._nominator) and not self._uids:
+        if not (self._nominator.node_of or self._uids):
             return None
         self._follow()
         count = len(self._uids)

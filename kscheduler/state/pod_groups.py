@@ -25,6 +25,7 @@ class GroupForest:
     """All groups that the watch has shown."""
 
     def __init__(self) -> None:
+        self._levels = DEEPEST_TREE
         self._definitions: dict[GroupKey, GroupDefinition] = {}
         self._children: dict[GroupKey, set[GroupKey]] = {}
         """By composite group, known or not; none is empty."""
@@ -32,6 +33,16 @@ class GroupForest:
         """The same in their order, where somebody has asked since it changed."""
         self._leaves_of: dict[GroupKey, Sequence[GroupKey]] = {}
         """Likewise by composite group all leaves; empty after any change."""
+
+    @property
+    def levels(self) -> int:
+        """How many levels of a tree are followed."""
+        return self._levels
+
+    @levels.setter
+    def levels(self, levels: int) -> None:
+        self._levels = levels
+        self._leaves_of.clear()
 
     def definition(self, key: GroupKey) -> GroupDefinition | None:
         """What the group asks for; `None`: the watch has not shown it."""
@@ -74,7 +85,7 @@ class GroupForest:
         A circle is a way that is too long.
         """
         at: GroupKey | None = key
-        for _ in range(DEEPEST_TREE):
+        for _ in range(self._levels):
             definition = self._definitions.get(at) if at is not None else None
             if definition is None:
                 return None
@@ -87,7 +98,7 @@ class GroupForest:
         """The group and those above it, as far as they are known, and no group twice."""
         at: GroupKey | None = key
         seen: set[GroupKey] = set()
-        while at is not None and at not in seen and len(seen) < DEEPEST_TREE:
+        while at is not None and at not in seen and len(seen) < self._levels:
             seen.add(at)
             definition = self._definitions.get(at)
             if definition is None:
@@ -104,7 +115,7 @@ class GroupForest:
             if known:
                 self._sorted[key] = known
         # A recursive walk down a tree must come to an end, whatever users have created.
-        return known if known and len(list(self.ancestry(key))) < DEEPEST_TREE else ()
+        return known if known and len(list(self.ancestry(key))) < self._levels else ()
 
     def leaves(self, key: GroupKey) -> Sequence[GroupKey]:
         """The groups of pods below a group, in order; levels that are too deep have none."""
@@ -112,7 +123,7 @@ class GroupForest:
             return (key,)
         known = self._leaves_of.get(key)
         if known is None:
-            known = self._leaves_of[key] = tuple(self._leaves(key, DEEPEST_TREE))
+            known = self._leaves_of[key] = tuple(self._leaves(key, self._levels))
         return known
 
     def _leaves(self, key: GroupKey, levels: int) -> list[GroupKey]:
@@ -168,10 +179,8 @@ class PodGroupTable:
         self, apis: Sequence[GroupAPI] = (), is_served: Callable[[GroupKey], bool] = every_group_served
     ) -> None:
         """`is_served`: whether the API server has the kind of a group."""
-        self.apis = tuple(apis)
-        """Those that are followed; none: groups are off."""
-        self._has_composites = _have_composites(self.apis)
         self._forest = GroupForest()
+        self.follow(apis)
         self.version = 0
         """Grows with each change of groups or members."""
         self._members: dict[GroupKey, _Members] = {}
@@ -186,7 +195,14 @@ class PodGroupTable:
         Kubernetes has them; the groups must be put again.
         """
         self.apis = tuple(apis)
+        """Those that are followed; none: groups are off."""
         self._has_composites = _have_composites(self.apis)
+        self._forest.levels = max((api.levels for api in self.apis), default=DEEPEST_TREE)
+
+    @property
+    def levels(self) -> int:
+        """How many levels of a tree are followed."""
+        return self._forest.levels
 
     @property
     def is_followed(self) -> bool:

@@ -332,7 +332,10 @@ OF_BAD_FILE = [
         pytest.param(
             ["config", "check", "FILE", "--emulated-version", "9", "--folow"],
             [
-                "argument --emulated-version: '9' is none of the versions that are followed: 1.36, 1.37, 1.38",
+                (
+                    "argument --emulated-version: '9' is none of the versions that are followed: 1.36, 1.37, 1.38 "
+                    "(as MAJOR.MINOR)"
+                ),
                 "unknown flag --folow; `kscheduler config check --help` lists what there is",
             ],
             id="check, values",

@@ -251,7 +251,7 @@ def test_gates_go_by_kube_schedulers_names() -> None:
     ]
 
 
-@pytest.mark.parametrize("given", ["1.37", "v1.37", "kube=1.37"])
+@pytest.mark.parametrize("given", ["1.37", "v1.37", "kube=1.37", "1.37.0", "v1.37.0-beta.0"])
 def test_a_version_brings_its_gates_and_plugins(given: str) -> None:
     gates = resolved(f"--emulated-version={given}", "--feature-gates=CompositePodGroup=false").config.gates
     assert (gates.version, gates.enabled("StorageCapacityScoring")) == ("1.37", True)
@@ -264,11 +264,21 @@ def test_a_version_brings_its_gates_and_plugins(given: str) -> None:
     ]
 
 
-@pytest.mark.parametrize("given", ["1.35", "2", "", "1.37.1"])
-def test_a_version_that_is_not_followed_is_refused(given: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("given", "hint"),
+    [
+        ("1.35", ""),
+        ("2", " (as MAJOR.MINOR)"),
+        ("", " (as MAJOR.MINOR)"),
+        ("kube:1.37", " (as MAJOR.MINOR)"),
+        ("1.37.1", " (as MAJOR.MINOR; all patch releases decide alike: write 1.37)"),
+    ],
+)
+def test_a_version_that_is_not_followed_is_refused(given: str, hint: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         resolved(f"--emulated-version={given}")
-    assert "is none of the versions that are followed: 1.36, 1.37" in capsys.readouterr().err
+    refusal = f"{given!r} is none of the versions that are followed: 1.36, 1.37, 1.38{hint}"
+    assert capsys.readouterr().err.endswith(f"argument --emulated-version: {refusal}\n")
 
 
 def test_a_gate_reaches_the_plugins_of_the_file(file: str) -> None:

@@ -63,6 +63,7 @@ def test_the_report_of_nothing_says_so() -> None:
             "percentageOfNodesToScore": 0,
         },
         "config": None,
+        "emulationVersion": "1.37",
         "seconds": 3.0,
         "compared": 0,
         "hasBegun": True,
@@ -96,7 +97,8 @@ def test_the_report_of_nothing_says_so() -> None:
         return msgspec.convert({**tree, **fields}, ShadowReport)
 
     text = shadow_text(report())
-    assert text.startswith("shadow of default-scheduler (kube-scheduler), 3 s\n  decided by the default configuration")
+    decided_by = "decided by the default configuration, as kube-scheduler 1.37"
+    assert text.startswith(f"shadow of default-scheduler (kube-scheduler), 3 s\n  {decided_by}\n")
     assert "no pod was bound since the start" in text
     assert "overdue" not in text
     assert "nothing was compared: the first lists" in shadow_text(report(hasBegun=False))

@@ -1,6 +1,7 @@
 """A configuration is judged by each version that may be followed, wherever it is read: the API server decides later."""
 
 import io
+import json
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -108,15 +109,90 @@ def test_what_another_followed_version_takes_is_no_mistake(
         assert main([*(name if word == "CONFIG" else word for word in argv), *flags, "--emulated-version=1.36"]) == 2
 
 
-def test_check_says_what_holds_where(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+POST_FILTER_REFUSED = "unknown field (Kubernetes 1.37 and 1.38 have it: see --emulated-version)"
+
+
+@pytest.mark.parametrize(
+    ("profile", "gates", "warnings", "verdict"),
+    [
+        pytest.param(
+            POST_FILTER,
+            "",
+            [
+                f"not with Kubernetes 1.36: FILE:4: profiles[0].plugins.podGroupPostFilter: {POST_FILTER_REFUSED}",
+                "on an API server of Kubernetes 1.36 the rules of 1.37 apply",
+            ],
+            "with Kubernetes 1.37 and 1.38, not with 1.36; it schedules for x, 2 warnings",
+            id="a field of two versions",
+        ),
+        pytest.param(
+            "",
+            "SchedulerQueueingHints=true",
+            [
+                (
+                    "not with Kubernetes 1.37 and 1.38: --feature-gates: unrecognized feature gate: "
+                    "SchedulerQueueingHints (Kubernetes 1.36 has it: see --emulated-version)"
+                ),
+                "on an API server of Kubernetes 1.37 or 1.38 the rules of 1.36 apply",
+            ],
+            "with Kubernetes 1.36, not with 1.37 or 1.38; it schedules for x, 2 warnings",
+            id="a gate of the oldest version",
+        ),
+        pytest.param(
+            "",
+            "GenericWorkload=true,PodGroupPreemptionPolicy=true",
+            [
+                (
+                    "not with Kubernetes 1.36: --feature-gates: feature gate GenericWorkload cannot be switched on, "
+                    "it is not built: pod groups are built as 1.37 and 1.38 have them: add --emulated-version 1.37"
+                ),
+                (
+                    "not with Kubernetes 1.36 and 1.38: --feature-gates: unrecognized feature gate: "
+                    "PodGroupPreemptionPolicy (Kubernetes 1.37 has it: see --emulated-version)"
+                ),
+                "on an API server of Kubernetes 1.36 or 1.38 the rules of 1.37 apply",
+            ],
+            "with Kubernetes 1.37, not with 1.36 or 1.38; it schedules for x, 3 warnings",
+            id="a gate of the version in the middle",
+        ),
+    ],
+)
+def test_check_says_which_versions_take_the_file_and_what_follows_where_one_does_not(
+    profile: str,
+    gates: str,
+    warnings: list[str],
+    verdict: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     path = tmp_path / "config.yaml"
-    path.write_text(f"{HEAD}leaderElection: {{leaderElect: false}}\nprofiles: [{{schedulerName: x, {POST_FILTER}}}]\n")
-    assert main(["config", "check", str(path)]) == 0
-    said = capsys.readouterr()
-    assert said.out == f"{path}: can be used with Kubernetes 1.37 and 1.38 only; it schedules for x\n"
-    assert said.err.startswith("kscheduler: warning: not with Kubernetes 1.36: ")
-    assert "Kubernetes 1.37 and 1.38 have it" in said.err
-    assert all(line.startswith("kscheduler: warning: ") for line in said.err.splitlines())
+    path.write_text(f"{HEAD}leaderElection: {{leaderElect: false}}\nprofiles: [{{schedulerName: x, {profile}}}]\n")
+    assert main(["config", "check", str(path), *([f"--feature-gates={gates}"] if gates else [])]) == 0
+    printed = capsys.readouterr()
+    assert printed.out == f"{path}: can be used {verdict}\n"
+    expected = [f"kscheduler: warning: {text.replace('FILE', str(path))}" for text in warnings]
+    assert printed.err.splitlines() == expected
+
+
+@pytest.mark.parametrize("verb", ["config check", "run", "plugin list", "explain"])
+def test_an_unknown_field_is_one_mistake_whatever_it_holds(
+    verb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing else is said of the plugins in it: at that point the version has none."""
+    path = tmp_path / "config.yaml"
+    path.write_text(
+        f"{HEAD}leaderElection: {{leaderElect: false}}\n"
+        "profiles: [{schedulerName: x, plugins: {placementFeasible: {enabled: [{name: GangScheduling}]}}}]\n"
+    )
+    argv = [str(path) if word == "CONFIG" else word for word in verbs(tmp_path)[verb]]
+    assert main([*argv, "--emulated-version=1.37"]) == 2
+    assert capsys.readouterr().err.splitlines() == [
+        (
+            f"kscheduler: {path}:4: profiles[0].plugins.placementFeasible: "
+            "unknown field (Kubernetes 1.38 has it: see --emulated-version)"
+        )
+    ]
+    assert main([*argv, "--emulated-version=1.38"]) == 0
 
 
 @pytest.mark.parametrize("version", BEHAVIOURS)
@@ -178,3 +254,15 @@ def test_a_gate_that_no_version_can_switch_on_is_reported_by_the_one_that_knows_
 ) -> None:
     assert main(["run", f"--feature-gates={gate}=true"]) == 2
     assert f"feature gate {gate} cannot be switched on, it is not built" in capsys.readouterr().err
+
+
+def test_the_defaults_are_those_of_the_oldest_version_that_takes_the_gates(capsys: pytest.CaptureFixture[str]) -> None:
+    for flags, version in (([], "1.36"), (["--feature-gates=ManagedFieldsOptOutClient=false"], "1.38")):
+        assert main(["config", "default", *flags]) == 0
+        found = capsys.readouterr()
+        said = f"kscheduler: the defaults of kube-scheduler {version}, the oldest that takes the feature gates\n"
+        assert found.err == (said if flags else "")
+        assert main(["config", "default", f"--emulated-version={version}"]) == 0
+        assert found.out == capsys.readouterr().out
+        assert main(["plugin", "list", *flags, "-o", "json"]) == 0
+        assert json.loads(capsys.readouterr().out)["emulationVersion"] == version

@@ -242,3 +242,27 @@ def test_comparing_changes_nothing() -> None:
 def test_an_exponent_beyond_32_bits_is_refused(text: str) -> None:
     with pytest.raises(quantities.QuantityTextError):
         wide_quantities.parse(text)
+
+
+@pytest.mark.parametrize("version", ["1.36", "1.37", "1.38"])
+@pytest.mark.parametrize(
+    "change",
+    ["{}.compareTo(quantity('1e40'))", "{}.add(quantity('1e40'))", "{}.sub(1)", "{}.isLessThan(quantity('1e40'))"],
+)
+def test_no_evaluation_changes_what_the_next_one_sees(version: Release, change: str) -> None:
+    memory = f"device.capacity['{DRIVER}'].memory"
+    compiler = SelectorCompiler(version)
+    device = Device(name="big", capacity={"memory": DeviceCapacity(value="80Gi")})
+    changing = compiler.compile(f"[{change.format(memory)}].size() == 1")
+    later = compiler.compile(f"{memory}.isInteger() && {memory} == quantity('80Gi')")
+    before = later.evaluate(DRIVER, device)
+    assert before[0]
+    assert changing.evaluate(DRIVER, device)[0]
+    assert later.evaluate(DRIVER, device) == before
+
+
+def test_a_device_of_1_38_is_prepared_once_for_all_evaluations() -> None:
+    device = Device(name="big", capacity={"memory": DeviceCapacity(value="80Gi")})
+    for version, is_shared in (("1.37", False), ("1.38", True)):
+        prepared = SelectorCompiler(version).prepared(DRIVER, device)  # type: ignore[arg-type]
+        assert (prepared.variable() is prepared.variable()) is is_shared

@@ -91,6 +91,10 @@ def test_the_recorded_gates_hold_for_the_other_configuration_unless_flags_say_ot
     assert reported("--feature-gates", f"{GATE}=false") == [off]
     assert main(["replay", str(tmp_path / "recorded"), "--config", str(config), "--emulated-version", "1.36"]) == 2
     assert GATE in capsys.readouterr().err
+    newer = ["replay", str(tmp_path / "recorded"), "--config", str(config), "--emulated-version", "1.38"]
+    assert main([*newer, "-o", "json"]) == 0
+    tree = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert [tree[side]["emulationVersion"] for side in ("recorded", "other")] == ["1.37", "1.38"]
     assert main(["replay", str(tmp_path / "recorded"), "--emulated-version", "1.36"]) == 2
     assert "give --config or --plugin" in capsys.readouterr().err
 

@@ -204,7 +204,7 @@ def test_pre_enqueue_is_measured_under_the_profile_of_the_pod(by_status: bool, t
         profiles,
         default_configuration().configuration,
         lambda *_: None,
-        observe_point=lambda *seen: measured.append(seen),
+        seconds_of_point=lambda *labels: lambda seconds: measured.append((*labels, seconds)),
         now=count(0.0, 2.0).__next__,
     )
     assert not policy.pre_enqueue(pod_info(schedulerName="x"), "").is_success

@@ -1,7 +1,8 @@
 """Recorded selectors of Kubernetes 1.36, 1.37 and 1.38: ours says the same in the same words, at the same cost.
 
 The folder `selectors` has each fifth of those that were recorded by topic, `selectors/mutated` some of 16,000 that were
-made of these by exchanging tokens and parts, and answered by the compiler of Kubernetes 1.36.3 and 1.37.1.
+made of these by exchanging tokens and parts, and answered by the compiler of Kubernetes 1.36.3 and 1.37.1. For
+1.38.0-beta.0 it has 180 of the same expressions, and 230 of 42,000 that were made of those recorded from 1.38.
 """
 
 from pathlib import Path
@@ -30,4 +31,5 @@ def test_all_versions_are_there() -> None:
         "1.38.jsonl.gz",
         "mutated/1.36.jsonl.gz",
         "mutated/1.37.jsonl.gz",
+        "mutated/1.38.jsonl.gz",
     ]

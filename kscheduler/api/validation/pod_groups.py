@@ -1,4 +1,4 @@
-"""Rules of pod groups and workloads: scheduling.k8s.io/v1beta1 of 1.37.
+"""Rules of pod groups and workloads: scheduling.k8s.io/v1beta1 of 1.37 and 1.38.
 
 What has to do with composite groups is in `composite_pod_groups`.
 """

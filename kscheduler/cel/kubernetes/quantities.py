@@ -5,6 +5,7 @@ integer.
 """
 
 import re
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from kscheduler.cel.steps import spend
@@ -22,6 +23,8 @@ MOST = 2**63 - 1
 LEAST = -(2**63)
 _DIGITS = 18
 NANO = -9
+# Texts of quantities whose parts are kept, and the longest of them: the same few are read for each device.
+_KEPT, _SHORT = 1024, 24
 # Beyond this a power of ten is not computed: the number is as good as zero, or refused.
 _LARGEST_EXPONENT = 10_000
 
@@ -81,7 +84,13 @@ class Quantity(Opaque):
         """Whether another amount is the same."""
         if not isinstance(other, Quantity) or other.pointer:
             return ErrorValue("no such overload")
-        return self.order(self.amount(), other.amount()) == 0
+        return self.ordered(other) == 0
+
+    def ordered(self, other: "Quantity") -> int:
+        """-1, 0 or 1; neither quantity changes. Raises `TooManyStepsError`."""
+        if self.scale == other.scale and self.decimal is None and other.decimal is None:
+            return (self.value > other.value) - (self.value < other.value)
+        return self.order(self.amount(), other.amount())
 
     @staticmethod
     def order(one: tuple[int, int], other: tuple[int, int]) -> int:
@@ -91,7 +100,7 @@ class Quantity(Opaque):
     def fresh(self) -> "Quantity":
         """The same amount, on its own."""
         decimal = None if self.decimal is None else Decimal(self.decimal.value, self.decimal.scale)
-        copy = type(self)(self.value, self.scale, decimal)
+        copy = Quantity(self.value, self.scale, decimal)
         copy.notation = self.notation
         return copy
 
@@ -148,10 +157,9 @@ class Quantity(Opaque):
 
     def compare(self, other: "Quantity") -> int:
         """-1, 0 or 1. Beside a decimal the quantity becomes one too."""
-        if self.decimal is None and other.decimal is None:
-            return _compared(self.amount(), other.amount())
-        self.to_decimal()
-        return _compared(self.amount(), other.amount())
+        if self.decimal is not None or other.decimal is not None:
+            self.to_decimal()
+        return self.ordered(other)
 
     def plus(self, other: "Quantity", *, sign: int, shared: bool) -> "Quantity":
         """The sum or difference. `shared`: the decimal of a quantity is changed in place, as 1.36 does it."""
@@ -216,10 +224,13 @@ def added(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int] | Non
         return one
     if one[0] == 0:
         return other
-    least = min(one[1], other[1])
-    mine, theirs = (value * 10 ** min(scale - least, 40) for value, scale in (one, other))
+    (mine, least), (theirs, other_scale) = one, other
+    if least > other_scale:
+        mine, least = mine * 10 ** min(least - other_scale, 40), other_scale
+    elif other_scale > least:
+        theirs *= 10 ** min(other_scale - least, 40)
     total = mine + theirs
-    fits = all(LEAST <= number <= MOST for number in (mine, theirs, total))
+    fits = LEAST <= mine <= MOST and LEAST <= theirs <= MOST and LEAST <= total <= MOST
     return (total, least) if fits else None
 
 
@@ -245,6 +256,10 @@ def parse(text: str) -> Quantity:
 
 def split(text: str) -> Digits:
     """The parts. Raises `QuantityTextError`."""
+    return _split_short(text) if len(text) <= _SHORT else _split(text)
+
+
+def _split(text: str) -> Digits:
     match = _PARTS.fullmatch(text) if text else None
     if match is None:
         raise QuantityTextError(_FORMAT_WRONG)
@@ -252,6 +267,9 @@ def split(text: str) -> Digits:
     base, exponent = _suffix(suffix)
     notation = "binary" if base == 2 else "decimal" if suffix in _DECIMAL else "exponent"
     return Digits(sign == "-", zeros, whole, fraction or "", base, exponent, notation)
+
+
+_split_short = lru_cache(maxsize=_KEPT)(_split)
 
 
 def _suffix(suffix: str) -> tuple[int, int]:

@@ -1,6 +1,6 @@
 """Quantities as of Kubernetes 1.38: 19 digits stay an integer, of a decimal 29 count, and no exponent takes long.
 
-Comparing changes nothing: before, a quantity that was compared with a decimal became one.
+Nothing changes a quantity: before, one that was compared with a decimal became one. So it may be shared.
 """
 
 from typing import Any, Final
@@ -51,7 +51,7 @@ class WideQuantity(Quantity):
 
     def compare(self, other: Quantity) -> int:
         """-1, 0 or 1."""
-        return self.order(self.amount(), other.amount())
+        return self.ordered(other)
 
     def plus(self, other: Quantity, *, sign: int, shared: bool) -> Quantity:
         """The sum or difference. If they are more than 29 powers of ten apart, the finer one is rounded up before."""

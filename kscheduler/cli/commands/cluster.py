@@ -4,20 +4,29 @@ import argparse
 import asyncio
 import sys
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kscheduler.api.releases import VERSION
 from kscheduler.cli.debugging import FLAG
 from kscheduler.cli.embedded_flags import taken_port, wrong_count, wrong_place
 from kscheduler.cli.interruption import signals_as_usual
 from kscheduler.cli.log_flags import add_log_flags, configure_logs
-from kscheduler.cli.named_config import add_feature_gates, add_plugin_flags, configuration_reader, feature_gates
+from kscheduler.cli.named_config import (
+    add_feature_gates,
+    add_plugin_flags,
+    by_first_that_takes_it,
+    configuration_reader,
+    feature_gates,
+    mistakes_in_file,
+)
 from kscheduler.cli.parser import port, text
 from kscheduler.cli.record_flags import RedactionKeyError, add_record_flags, redaction_key
 from kscheduler.cli.refusal import FAILED, INTERRUPTED, missing_extra, refuse
 from kscheduler.config.errors import ConfigError
+from kscheduler.config.feature_gates import FeatureGates
 
 if TYPE_CHECKING:
+    from kscheduler.assembly.configured import Configured
     from kscheduler.embedded.demo.cluster import ClusterOptions
 
 _DESCRIPTION = """\
@@ -135,11 +144,12 @@ def run(args: argparse.Namespace) -> int:
 def _options(args: argparse.Namespace, scheduling: "_Scheduling") -> "ClusterOptions":
     from kscheduler.embedded.demo.cluster import BOTH_NAMES, ClusterOptions  # an extra may be missing
 
+    gates = scheduling.gates or _gates(args)
     return ClusterOptions(
         nodes=args.nodes,
         gpus=args.gpus,
-        version=args.emulated_version or VERSION,
-        gates=feature_gates(args),
+        version=gates.version,
+        gates=gates,
         host=args.host,
         accept_hosts=tuple(args.accept_hosts),
         port=args.port,
@@ -164,11 +174,18 @@ def _wrong(args: argparse.Namespace) -> Iterator[str]:
     yield from wrong_count("--nodes", args.nodes, 0)
     yield from wrong_count("--gpus", args.gpus, 0)
     try:
-        feature_gates(args)
+        _gates(args)
     except ConfigError as error:
         yield str(error)
     yield from taken_port(args.host, args.port)
     yield from wrong_place("--kubeconfig", args.kubeconfig)
+
+
+def _gates(args: argparse.Namespace) -> FeatureGates:
+    """Those of the first version that takes them, as of `kscheduler run`: the API server is like that version, so a
+    scheduler follows it. Raises `ConfigError`.
+    """
+    return by_first_that_takes_it(args, lambda version: feature_gates(args, version))
 
 
 def _gate_flags(args: argparse.Namespace) -> tuple[str, ...]:
@@ -209,6 +226,8 @@ class _Scheduling:
         """The scheduler names of `--config`; empty without it."""
         self.kubeconfig = ""
         """The kubeconfig that `--config` names: of another cluster, so it is not used."""
+        self.gates: FeatureGates | None = None
+        """Those of the first version that takes `--config` and plugins, too; `None` without these."""
 
     def wrong(self, args: argparse.Namespace) -> Iterator[str]:
         """All that is wrong with its flags and files, a line each."""
@@ -228,12 +247,23 @@ class _Scheduling:
         if not (args.config or args.plugin):
             return
         try:
-            reader = configuration_reader(args, feature_gates(args))
-            configured = reader.read_file(args.config) if args.config else reader.default()
+            _gates(args)
+        except ConfigError:  # which is told, and not once more with the file
+            of_file = mistakes_in_file(args, args.config or "")
+            yield from () if of_file is None else (str(of_file),)
+            return
+        try:
+            configured = by_first_that_takes_it(args, partial(self._configured, args))
         except ConfigError as error:
             yield f"--config {args.config}: {error}" if args.config else str(error)
         else:
+            self.gates = configured.config.gates
             if args.config:
                 configuration = configured.config.configuration
                 self.names = tuple(profile.scheduler_name for profile in configuration.profiles)
                 self.kubeconfig = configuration.client_connection.kubeconfig
+
+    @staticmethod
+    def _configured(args: argparse.Namespace, version: str) -> "Configured":
+        reader = configuration_reader(args, feature_gates(args, version))
+        return reader.read_file(args.config) if args.config else reader.default()

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
+from kscheduler.api.releases import VERSION, listed, numbers_of, to_try
 from kscheduler.cli.named_config import (
     add_feature_gates,
     add_plugin_flags,
@@ -39,6 +40,9 @@ code 2. Only a file that is no YAML, or of another kind or version, is judged no
 are judged when all files and modules that they are loaded from can be; and plugins are built, each with its arguments,
 once the fields are right. A setting, gate or plugin that is known but has no effect here (yet) is a warning: the file
 may be used. An extender's certificates need not be on this machine: a note tells of those that are not."""
+_CHECK_EPILOG = """\
+Exit codes: 0 the file can be used with one of the followed versions of Kubernetes at least, or with that of
+--emulated-version; warnings say which others do not take it, and why; 2 it cannot be used with any of them."""
 _CONVERT = """\
 Print a KubeSchedulerConfiguration v1 that means what the file means, as far as that goes, and list the rest on standard
 error, by name and line. FILE is a KubeSchedulerConfiguration of v1alpha1 to v1beta3, or of v1 with plugins of other
@@ -58,7 +62,9 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         "config", help="check or convert a configuration file, print the default one", description=__doc__
     )
     verbs = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, dest="verb")
-    check = verbs.add_parser("check", help="check a file for mistakes", description=_CHECK, allow_abbrev=False)
+    check = verbs.add_parser(
+        "check", help="check a file for mistakes", description=_CHECK, epilog=_CHECK_EPILOG, allow_abbrev=False
+    )
     check.add_argument(
         "file", action=StoreText, metavar="FILE", help="a KubeSchedulerConfiguration v1 file; - is standard input"
     )
@@ -122,21 +128,39 @@ def _check(args: argparse.Namespace) -> int:
     if not sound:
         raise fewest_mistakes(failure for _, failure in refused)
     gates, configured = sound[0]
-    for version, refusal in refused:
-        for reason in str(refusal).splitlines():
-            print(f"kscheduler: warning: not with Kubernetes {version}: {reason}", file=sys.stderr)
     loaded = configured.config
     doubts = unhonoured(loaded, plugins=configured.registry.names(), defaults_too=True)
-    warnings = [*gates.warnings, *(f"{loaded.where}: {warning}" for warning in doubts)]
+    taking = sorted((taken.version for taken, _ in sound), key=numbers_of)
+    warnings = [*_refusals(refused, taking), *gates.warnings, *(f"{loaded.where}: {warning}" for warning in doubts)]
     warnings += [f"{loaded.where}: {note}" for note in _files_away(loaded)]
     warnings += [f"plugin {each.name} ({each.origin}) is enabled in no profile" for each in configured.unused]
     warnings += misspelt_in(configured)
     for warning in warnings:
         print(f"kscheduler: warning: {warning}", file=sys.stderr)
-    taking = " and ".join(sorted(taken.version for taken, _ in sound))
-    only = f" with Kubernetes {taking} only" if refused else ""
-    print(_verdict(loaded, only, len(warnings)))
+    with_versions = f" with Kubernetes {listed(taking)}, not with {_versions(refused)}" if refused else ""
+    print(_verdict(loaded, with_versions, len(warnings)))
     return 0
+
+
+def _refusals(refused: Sequence[tuple[str, ConfigError]], taking: Sequence[str]) -> list[str]:
+    """What speaks against some of the versions, and what the service does on an API server of each of them."""
+    by_reason: dict[str, list[str]] = {}
+    for version, refusal in refused:
+        for reason in str(refusal).splitlines():
+            by_reason.setdefault(reason, []).append(version)
+    found = [f"not with Kubernetes {listed(versions)}: {reason}" for reason, versions in by_reason.items()]
+    by_rules: dict[str, list[str]] = {}
+    for version, _ in refused:
+        rules = next((each for each in to_try(version, taking[0]) if each in taking), taking[0])
+        by_rules.setdefault(rules, []).append(version)
+    return found + [
+        f"on an API server of Kubernetes {listed(versions, 'or')} the rules of {rules} apply"
+        for rules, versions in by_rules.items()
+    ]
+
+
+def _versions(refused: Sequence[tuple[str, ConfigError]]) -> str:
+    return listed((version for version, _ in refused), "or")
 
 
 def _read(args: argparse.Namespace, version: str) -> tuple[FeatureGates, "Configured"]:
@@ -185,10 +209,10 @@ def _check_data(args: argparse.Namespace, version: str, data: bytes) -> None:
     check_built(reader.read_bytes(data, args.file), runs_here=False)
 
 
-def _verdict(loaded: LoadedConfig, only: str, warnings: int) -> str:
+def _verdict(loaded: LoadedConfig, with_versions: str, warnings: int) -> str:
     names = ", ".join(_named(profile.scheduler_name) for profile in loaded.configuration.profiles)
     doubts = f", {warnings} warning{'s' if warnings > 1 else ''}" if warnings else ""
-    return f"{loaded.where}: can be used{only}; it schedules for {names}{doubts}"
+    return f"{loaded.where}: can be used{with_versions}; it schedules for {names}{doubts}"
 
 
 def _named(name: str) -> str:
@@ -197,7 +221,12 @@ def _named(name: str) -> str:
 
 
 def _print_default(args: argparse.Namespace) -> int:
-    gates = feature_gates(args)
+    gates = by_first_that_takes_it(args, lambda version: feature_gates(args, version))
+    if gates.version != (args.emulated_version or VERSION):
+        print(
+            f"kscheduler: the defaults of kube-scheduler {gates.version}, the oldest that takes the feature gates",
+            file=sys.stderr,
+        )
     for warning in gates.warnings:
         print(f"kscheduler: warning: {warning}", file=sys.stderr)
     # What has no effect here has no place in a file to start from; `check` would warn of it.

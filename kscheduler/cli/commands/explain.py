@@ -14,6 +14,7 @@ import argparse
 import asyncio
 import sys
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from kscheduler.cli.cluster_flags import address_of, by_the_servers_version, choose_cluster, live_client, serving_of
 from kscheduler.cli.explain_flags import (
@@ -30,6 +31,7 @@ from kscheduler.client.access.connection import current_namespace
 from kscheduler.client.rest import APIClient
 from kscheduler.explain.explanation import Explanation, answered
 from kscheduler.explain.group_answer import with_commands
+from kscheduler.explain.outcome import cycle_outcome
 from kscheduler.explain.queries.explain_query import ExplainQuery, GroupExplainQuery
 from kscheduler.explain.queries.from_files import PodSelection, queries_from
 from kscheduler.explain.queries.live import live_query, new_pod_queries
@@ -41,7 +43,7 @@ from kscheduler.scenario.decide import Decision
 from kscheduler.scenario.decide_group import GroupDecision
 from kscheduler.scenario.errors import ScenarioError
 from kscheduler.scenario.serving import Serving
-from kscheduler.text import Style, json_line, printable, style_of
+from kscheduler.text import Style, json_line, printable, style_of, wrapped
 
 __all__ = ["add_parser", "run"]
 _EXPLAINED = 0
@@ -62,7 +64,8 @@ def _run(args: argparse.Namespace) -> int:
     served = serving_of(args)
     if args.source is None:
         choose_cluster(args, served)
-        return _print(asyncio.run(_ask_cluster(args, served)), args)
+        answers, served = asyncio.run(_ask_cluster(args, served))
+        return _print(answers, args, served)
     group, workload = group_in(args.pod or ""), workload_in(args.pod or "")
     namespace, name = (args.namespace or "default", "") if group or workload else pod_of(args, "default")
     selection = PodSelection(
@@ -77,11 +80,12 @@ def _run(args: argparse.Namespace) -> int:
     )
     queries = queries_from(args.source, selection, served)
     if args.ask_extenders:
-        return _print(asyncio.run(_answered(queries, None, args)), args)
-    return _print(_answered_in_turn(queries), args)
+        return _print(asyncio.run(_answered(queries, None, args)), args, served)
+    return _print(_answered_in_turn(queries), args, served)
 
 
-async def _ask_cluster(args: argparse.Namespace, served: Serving) -> list[Answered]:
+async def _ask_cluster(args: argparse.Namespace, served: Serving) -> tuple[list[Answered], Serving]:
+    """The answers, and who schedules by the rules of the cluster's version."""
     address = address_of(args)
     group, workload = group_in(args.pod or ""), workload_in(args.pod or "")
     is_bare = names_no_namespace(args.pod or "")
@@ -92,7 +96,8 @@ async def _ask_cluster(args: argparse.Namespace, served: Serving) -> list[Answer
     async with live_client(args) as client:
         served = await by_the_servers_version(client, args, served)
         if args.filename:
-            return await _answered(await new_pod_queries(client, documents, not_read, namespace, served), client, args)
+            queries = await new_pod_queries(client, documents, not_read, namespace, served)
+            return await _answered(queries, client, args), served
         if workload is not None:
             pod, which = await live_pod_of(client, namespace, workload)
             name = pod.metadata.name
@@ -101,7 +106,7 @@ async def _ask_cluster(args: argparse.Namespace, served: Serving) -> list[Answer
             query = await live_group_query(client, namespace, group, served)
         else:
             query = await live_query(client, namespace, name, served)
-        return await _answered([query], client, args)
+        return await _answered([query], client, args), served
 
 
 async def _answered(
@@ -145,23 +150,28 @@ def _leave_out(problems: list[ScenarioError], *, is_all: bool) -> None:
         print(f"kscheduler: {printable(str(problem))}: it is left out", file=sys.stderr)
 
 
-def _print(answers: Iterable[Answered], args: argparse.Namespace) -> int:
+def _print(answers: Iterable[Answered], args: argparse.Namespace, served: Serving) -> int:
     output: str = args.output
     style, kubectl = style_of(sys.stdout), KubectlFlags.of(args)
-    failed, printed_notes = False, set[str]()
+    failed, is_decided, printed_notes = False, False, set[str]()
     for position, (query, decision) in enumerate(answers):
         explanation = answered(
             query, decision, against_node=args.against or "", with_suggestions=not args.no_suggestions
         )
+        if served.is_other_version and output == "json":
+            explanation = replace(explanation, notes=(*explanation.notes, served.rules))
         for note in explanation.notes:
             if note not in printed_notes:
                 print(f"kscheduler: {printable(note)}", file=sys.stderr)
                 printed_notes.add(note)
         failed |= bool(decision.error)
+        is_decided |= isinstance(decision, GroupDecision) or cycle_outcome(decision) is not None
         if output == "json":
             print(json_line(with_commands(explanation.answer, kubectl.in_command)))
         else:
             print(kubectl.in_text(_text(explanation, style, is_first=position == 0)))
+    if output == "text" and is_decided:
+        print("\n".join(["", *wrapped(printable(served.rules), style.width)]))
     sys.stdout.flush()
     return FAILED if failed else _EXPLAINED
 

@@ -17,7 +17,7 @@ from kscheduler.cli.refusal import refusing
 from kscheduler.explain.pending import listed, pending_pods
 from kscheduler.explain.pending_text import pending_text
 from kscheduler.explain.suggestions.kubectl_flags import KubectlFlags
-from kscheduler.text import json_line, printable, style_of
+from kscheduler.text import json_line, printable, style_of, wrapped
 
 __all__ = ["add_parser", "run"]
 _ANSWERED = 0
@@ -42,6 +42,9 @@ def _run(args: argparse.Namespace) -> int:
     if args.output == "json":
         print(json_line(kubectl.in_pending(msgspec.structs.replace(listed(answer), notes=tuple(notes)))))
     else:
-        print(kubectl.in_text(pending_text(answer, served.names, datetime.now(UTC), style_of(sys.stdout))))
+        style = style_of(sys.stdout)
+        print(kubectl.in_text(pending_text(answer, served.names, datetime.now(UTC), style)))
+        if answer.count:
+            print("\n".join(["", *wrapped(printable(served.rules), style.width)]))
     sys.stdout.flush()
     return _ANSWERED

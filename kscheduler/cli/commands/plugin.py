@@ -179,7 +179,8 @@ def _list(args: argparse.Namespace) -> int:
     for name, reported in misspelt(profiles.values()):
         print(f"kscheduler: plugin {name}: {reported}", file=sys.stderr)
     if args.output == "json":
-        print(json.dumps({"plugins": rows, "notEnabled": unused}))
+        version = configured.config.gates.version
+        print(json.dumps({"plugins": rows, "notEnabled": unused, "emulationVersion": version}))
         return 0
     _print_table(rows)
     for each in unused:

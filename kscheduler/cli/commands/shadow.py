@@ -182,6 +182,8 @@ async def _follow(args: argparse.Namespace) -> bool:
     connection = await load_connection(**address_of(args))
     async with ReadingClient(connection) as client:
         served = await by_the_servers_version(client, args, served)
+    if served.is_other_version:
+        say(served.rules)
     return await run_shadow(_options(args, served), connection)
 
 

@@ -21,7 +21,7 @@ from kscheduler.simulate.planning import planned
 from kscheduler.simulate.requested_changes import templates_in
 from kscheduler.simulate.run_simulation import run_simulation
 from kscheduler.simulate.simulation_result import schema_text
-from kscheduler.text import json_line, printable, style_of
+from kscheduler.text import json_line, printable, style_of, wrapped
 
 __all__ = ["add_parser", "run"]
 _PLAYED = 0
@@ -56,6 +56,8 @@ def _run(args: argparse.Namespace) -> int:
     if args.output == "json":
         print(json_line(msgspec.structs.replace(simulation, notes=notes)))
     else:
-        print(simulation_text(simulation, style_of(sys.stdout)))
+        style = style_of(sys.stdout)
+        print(simulation_text(simulation, style))
+        print("\n".join(["", *wrapped(printable(found.served.rules), style.width)]))
     sys.stdout.flush()
     return _PLAYED

@@ -60,7 +60,7 @@ def _decided(args: argparse.Namespace) -> int:
     found.leave_out_unreadable()
     found.note_unfollowed_groups()
     cache, profiles = served_cluster(found.objects, found.served, found.where)
-    return _print(node_uses(cache, profiles, found.objects.pods, found.notes), args)
+    return _print(node_uses(cache, profiles, found.objects.pods, found.served.config.gates.version, found.notes), args)
 
 
 def _print(uses: NodeUses, args: argparse.Namespace) -> int:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
+from kscheduler.answers import whose_rules
 from kscheduler.cli import simulate_flags
 from kscheduler.cli.cluster_flags import namespace_of
 from kscheduler.cli.kubectl.choosing import WHO_DECIDES, add_choice, answer, not_of_the_service
@@ -87,6 +88,8 @@ async def _ask(args: argparse.Namespace, proxy: ServiceProxyClient) -> int:
         print(json_line(msgspec.structs.replace(simulation, notes=notes)))
     else:
         print(simulation_text(simulation, style_of(sys.stdout)))
+        if simulation.emulation_version:  # an older service does not say it
+            print(f"\n{printable(whose_rules(simulation.emulation_version))}")
     sys.stdout.flush()
     return 0
 

@@ -10,12 +10,18 @@ from typing import Any, Final, Protocol
 from kscheduler.api.kinds import Kind
 from kscheduler.api.meta import KubeObject
 from kscheduler.api.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
+from kscheduler.change_count import ChangeCount
 
 # Lookup of the objects that group pods: default spreading derives its selector from them.
 
 
 class WorkloadListers(Protocol):
     """Services and controllers, as the informers last saw them."""
+
+    @property
+    def service_changes(self) -> ChangeCount:
+        """How often services have changed."""
+        ...
 
     def services_selecting(self, namespace: str, labels: Mapping[str, str]) -> Iterable[Service]:
         """The services of the namespace whose selector is not empty and matches the labels."""
@@ -36,6 +42,8 @@ class WorkloadListers(Protocol):
 
 class _NoWorkloads:
     """A cluster without services and controllers."""
+
+    service_changes = ChangeCount()
 
     def services_selecting(self, namespace: str, labels: Mapping[str, str]) -> Iterable[Service]:
         """None."""

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, Protocol
 import msgspec
 
 from kscheduler.api.core import Pod
-from kscheduler.api.groups import DEEPEST_TREE
+from kscheduler.api.groups import DEEPEST_TREE, FARTHEST_LEVEL
 from kscheduler.api.meta import Condition
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.nodes.node_table import Rows, Scores
@@ -151,6 +151,11 @@ class PodGroupView(Protocol):
         """Grows with each change of groups or members."""
         ...
 
+    @property
+    def levels(self) -> int:
+        """How many levels of a tree are followed."""
+        ...
+
     def key_of(self, pod: Pod) -> GroupKey | None:
         """The group that the pod names, known or not; `None`: it is in no group."""
         ...
@@ -170,7 +175,7 @@ class PodGroupView(Protocol):
         ...
 
     def ancestry(self, key: GroupKey) -> Iterator[GroupDefinition]:
-        """The group and those above it, as far as they are known; at most `DEEPEST_TREE`."""
+        """The group and those above it, as far as they are known; at most so many as there are `levels`."""
         ...
 
     def children(self, key: GroupKey) -> Sequence[GroupDefinition]:
@@ -209,6 +214,7 @@ class PodGroupView(Protocol):
 class _NoPodGroups:
     is_followed = False
     version = 0
+    levels = 0
 
     def key_of(self, pod: Pod) -> GroupKey | None:
         del pod
@@ -290,8 +296,6 @@ def has_quorum(groups: PodGroupView, definition: GroupDefinition, count: Callabl
 
 NOT_THERE: Final = "which does not exist"
 NOT_SERVED: Final = "a kind that the API server does not serve"
-# So far up a circle is looked for: further up, no text would be read.
-_FARTHEST: Final = 16
 _MAX_NAMED: Final = 2
 
 # How a group is missing, as the end of the sentence: it does not exist, or its kind is not served; what is known in its
@@ -304,23 +308,27 @@ def _not_there(_: GroupKey) -> str:
 
 
 def why_incomplete(
-    definition: Callable[[GroupKey], GroupDefinition | None], key: GroupKey, absence: Absence = _not_there
+    definition: Callable[[GroupKey], GroupDefinition | None],
+    key: GroupKey,
+    absence: Absence = _not_there,
+    levels: int = DEEPEST_TREE,
 ) -> str:
     """Why the members of a group have no whole tree; empty: they have one.
 
-    `definition`: what a group asks for; `None` for one that the watch has not shown.
+    `definition`: what a group asks for; `None` for one that the watch has not shown. `levels`: how many are followed.
     """
     way = [key]
-    while len(way) <= _FARTHEST:
+    while len(way) <= FARTHEST_LEVEL:  # further up, no text would be read
         found = definition(way[-1])
-        if len(way) <= DEEPEST_TREE and found is None:
+        if len(way) <= levels and found is None:
             return _missing(way, absence)
         if found is None or found.parent is None:
             break
         if found.parent in way:
             return _circle([*way[way.index(found.parent) :], found.parent])
         way.append(found.parent)
-    return f"trees deeper than four levels are not followed: {_arrows(way)}" if len(way) > DEEPEST_TREE else ""
+    most = "four" if levels == DEEPEST_TREE else str(levels)
+    return f"trees deeper than {most} levels are not followed: {_arrows(way)}" if len(way) > levels else ""
 
 
 def absence_of(key: GroupKey, namesakes: Iterable[GroupKey], *, is_served: bool = True) -> str:

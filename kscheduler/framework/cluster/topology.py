@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kscheduler.api.core import Pod
+from kscheduler.change_count import ChangeCount
 from kscheduler.framework.nodes.node_table import NodeTable
 from kscheduler.framework.pods.affinity_terms import PodMatch
 from kscheduler.framework.pods.pod_info import PodInfo
@@ -57,6 +58,11 @@ class DomainSums(msgspec.Struct, frozen=True):
 
 class TopologyCounters(Protocol):
     """The counts. The first query for a set of pods walks over all pods; from then on the column is kept."""
+
+    @property
+    def term_changes(self) -> ChangeCount:
+        """How often the set of the terms that pods on nodes have, or what they select, has changed."""
+        ...
 
     def matching(self, match: PodMatch) -> CountColumn:
         """The number of matching pods: int64, an entry per row of the table."""

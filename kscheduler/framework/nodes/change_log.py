@@ -18,12 +18,14 @@ _NONE: Final[NDArray[np.intp]] = np.zeros(0, dtype=np.intp)
 class ChangeLog:
     """Changed rows, in the order of the changes."""
 
-    __slots__ = ("_forgotten", "_kept", "_last", "_longest", "_rows")
+    __slots__ = ("_kept", "_last", "_length", "_longest", "_rows", "position")
 
     def __init__(self, longest: int = _LONGEST) -> None:
         self._rows: NDArray[np.intp] = np.zeros(min(_SHORTEST, longest), dtype=np.intp)
+        self._length = len(self._rows)
         self._kept = 0
-        self._forgotten = 0
+        self.position = 0
+        """The number of changes so far. Read at each use of each column, so it is no property."""
         self._longest = longest
         self._last: tuple[int, int, NDArray[np.intp]] = -1, -1, _NONE
         """The last result of `since`: from and to position, and the rows. Readers at the same position share it."""
@@ -32,24 +34,20 @@ class ChangeLog:
         """Keep at least this number of changes: the table has grown."""
         self._longest = max(self._longest, longest)
 
-    @property
-    def position(self) -> int:
-        """The number of changes so far."""
-        return self._forgotten + self._kept
-
     def append(self, row: int) -> None:
         """Record that a row has changed."""
-        if self._kept == len(self._rows):
+        if self._kept == self._length:
             self._make_room()
         self._rows[self._kept] = row
         self._kept += 1
+        self.position += 1
 
     def since(self, position: int) -> NDArray[np.intp] | None:
         """The rows changed after the position (intp, ascending, each once); `None` if the log no longer reaches back.
 
         Shared: do not write.
         """
-        start = position - self._forgotten
+        start = self._kept - (self.position - position)
         if start < 0:
             return None
         if self._last[0] != position or self._last[1] != self.position:
@@ -58,8 +56,8 @@ class ChangeLog:
 
     def few_since(self, position: int, most: int) -> list[int] | None:
         """Like `since`, as a list of int; `None` also if there have been more than `most` changes."""
-        start = position - self._forgotten
-        count = self._kept - start
+        count = self.position - position
+        start = self._kept - count
         if start < 0 or count > most:
             return None
         if count == 1:  # as between two pods of the same class
@@ -69,10 +67,10 @@ class ChangeLog:
     def _make_room(self) -> None:
         if len(self._rows) * 2 <= self._longest:
             self._rows = np.concatenate([self._rows, np.zeros_like(self._rows)])
+            self._length = len(self._rows)
             return
         kept = self._kept // 2
         self._rows[:kept] = self._rows[self._kept - kept : self._kept].copy()
-        self._forgotten += self._kept - kept
         self._kept = kept
 
 

@@ -197,7 +197,10 @@ class NodeTable:
 
     def amounts_at(self, row: int) -> int:
         """A number for the row's allocatable and requested amounts: rows with the same number have equal amounts."""
-        return self._amount_numbers.of(self.info(row))
+        info = self.infos[row]
+        if info is None:
+            raise KeyError(row)
+        return self._amount_numbers.of(info)
 
     def matches(self, requirement: Requirement, rows: Rows) -> Mask:
         """Which rows' labels satisfy the requirement: bool, shape of `rows`."""
@@ -344,7 +347,10 @@ class NodeTable:
 
     def add_pod(self, row: int, pod: PodInfo) -> None:
         """Update the row after its info has added a pod."""
-        self._set_sums(row, self.info(row))
+        info = self.infos[row]
+        if info is None:
+            raise KeyError(row)
+        self._set_sums(row, info)
         if pod.host_ports:
             self.ports.add(row, pod.host_ports)
 
@@ -388,15 +394,21 @@ class NodeTable:
         self.node_columns_version += 1
 
     def _set_sums(self, row: int, info: NodeInfo) -> None:
-        self.requested[:, row] = 0
+        # Hot: for each pod that comes or goes. The test of `clamped` is repeated, since a call costs more than it.
+        resources, requested = self.resources, self.requested
+        requested[:, row] = 0
         for name, amount in info.requested.items():
-            if name in self.resources:
-                self.requested[self.resources[name], row] = clamped(amount)
-        self.nonzero_requested[0, row] = clamped(info.nonzero_cpu)
-        self.nonzero_requested[1, row] = clamped(info.nonzero_memory)
+            if name in resources:
+                requested[resources[name], row] = amount if 0 <= amount <= MAX_INT64 else clamped(amount)
+        cpu, memory = info.nonzero_cpu, info.nonzero_memory
+        self.nonzero_requested[0, row] = cpu if 0 <= cpu <= MAX_INT64 else clamped(cpu)
+        self.nonzero_requested[1, row] = memory if 0 <= memory <= MAX_INT64 else clamped(memory)
         self.pod_count[row] = len(info.pods)
         self.pods_version[row] += 1
-        self._touch(row)
+        self.last_generation += 1
+        self.generation[row] = self.last_generation
+        self.row_changes.append(row)
+        self.amount_changes.append(row)
 
     def _touch(self, row: int) -> None:
         self.last_generation += 1

@@ -48,12 +48,14 @@ class PodInfo:
     def __init__(self, pod: Pod) -> None:
         self.pod = pod
         """The object: fields as in the API, in snake_case."""
-        self.uid = pod.metadata.uid or pod.key
+        metadata = pod.metadata
+        self.uid = metadata.uid or pod.key
         """The object's UID; `namespace/name` for a pod of a file that has none."""
         self.priority = pod.spec.priority or 0
         """`spec.priority`; 0 if it has none."""
         self.signature: Hashable | None = None
         """Equal for pods that all plugins treat alike; `None` until it is computed (`signatures`)."""
+        self._is_costly: bool | None = None
         self.is_like_another = False
         """Whether it has taken over derived values of another pod: then more such pods are likely."""
 
@@ -78,6 +80,16 @@ class PodInfo:
             for name in ("spread_constraints", "spread_by_action"):
                 if name in others:
                     values[name] = others[name]
+        self.is_like_another = True
+
+    def spec_values(self) -> dict[str, object]:
+        """The derived values that pods with an equal spec, namespace, labels and owner have as well."""
+        values = self.__dict__
+        return {name: values[name] for name in (*_OF_SPEC, "spread_constraints", "spread_by_action") if name in values}
+
+    def take_values(self, values: dict[str, object]) -> None:
+        """Take over the `spec_values` of a pod that is like this one."""
+        self.__dict__.update(values)
         self.is_like_another = True
 
     def take_sums(self, other: "PodInfo") -> bool:
@@ -135,10 +147,13 @@ class PodInfo:
         """`spec.tolerations`."""
         return self.pod.spec.tolerations
 
-    @cached_property
+    @property
     def is_costly(self) -> bool:
         """Whether it has so many entries that it must wait behind others (`pod_weight`)."""
-        return pod_weight.weight_of(self.pod) > pod_weight.COSTLY
+        # Not a `cached_property`: each pod is asked, and that takes a lock in Python 3.11.
+        if self._is_costly is None:
+            self._is_costly = pod_weight.weight_of(self.pod) > pod_weight.COSTLY
+        return self._is_costly
 
     @cached_property
     def requests(self) -> Requests:

@@ -51,10 +51,14 @@ class QueuedPodInfo:
     reported_gates: frozenset[str] = frozenset()
     """What keeps it out, as far as a log line has told it."""
 
+    _key: str = ""
+
     @property
     def key(self) -> str:
         """`namespace/name`."""
-        return self.pod.key
+        if not self._key:
+            self._key = self.pod.pod.key
+        return self._key
 
     @property
     def is_costly(self) -> bool:

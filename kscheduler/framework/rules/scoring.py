@@ -51,6 +51,26 @@ def mix(hashes: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]:
     return mixed
 
 
+def highest_mix(hashes: NDArray[np.uint64], seed: int) -> int:
+    """The index of the highest `mix`; -1 if several have it. The last shift of `mix` leaves the upper 31 bits as they
+    are, so it is only taken where these do not decide: that is a fifth of the cost for thousands of equal nodes.
+    """
+    mixed = hashes ^ np.uint64(seed)
+    shifted = mixed >> _30
+    mixed ^= shifted
+    mixed *= _FIRST
+    np.right_shift(mixed, _27, out=shifted)
+    mixed ^= shifted
+    mixed *= _SECOND
+    first = int(mixed.argmax())
+    lowest_rival = mixed.item(first) >> 33 << 33
+    if np.count_nonzero(mixed >= np.uint64(lowest_rival)) == 1:
+        return first
+    mixed = mix(hashes, seed)
+    first = int(mixed.argmax())
+    return first if np.count_nonzero(mixed == mixed[first]) == 1 else -1
+
+
 # Scores for the utilization of a node: the arithmetic that the resource plugins share.
 #
 # A strategy turns each resource's utilization into points and takes their weighted mean (least_allocated.go,

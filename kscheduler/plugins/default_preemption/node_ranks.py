@@ -9,6 +9,7 @@ on several nodes is condemned on all of them. As in kube-scheduler a node costs 
 could stay beside the member: they are put back later, but another node may have been taken by then.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Hashable, Sequence
 from itertools import groupby
 
@@ -38,20 +39,16 @@ class VictimRanks:
             for row in rows:
                 self._on_row.setdefault(row, []).append(number)
         self._condemned: set[int] = set()
-        self._costs = {row: self._cost(row) for row in self._on_row}
+        costs = {row: self._cost(row) for row in self._on_row}
+        self._costs = sorted(set(costs.values()))
+        """Each cost that there was, once: its rank is its place, from 1 on."""
+        places = {cost: place for place, cost in enumerate(self._costs, start=1)}
         self._ranks = np.zeros(capacity, dtype=np.int64)
-        self._numbers: dict[_Cost, int] = {}
-        """The rank of each cost that there was."""
-        self._is_stale = True
+        for row, cost in costs.items():
+            self._ranks[row] = places[cost]
 
     def of(self, rows: Rows) -> Scores:
         """A rank per row; only their order means anything."""
-        if self._is_stale:
-            self._is_stale = False
-            costs = sorted({*self._costs.values(), *self._numbers})
-            self._numbers = {cost: number for number, cost in enumerate(costs, start=1)}
-            for row, cost in self._costs.items():
-                self._ranks[row] = self._numbers[cost]
         return self._ranks[rows]
 
     def take(self, row: int) -> Hashable:
@@ -69,13 +66,15 @@ class VictimRanks:
 
     def _changed(self, units: Sequence[int]) -> None:
         for row in {row for number in units for row in self._rows_of[number]}:
-            if all(number in self._condemned for number in self._on_row[row]):
-                self._ranks[row] = 0  # all others keep their order
-                del self._costs[row]
-            else:
-                cost = self._costs[row] = self._cost(row)
-                self._ranks[row] = self._numbers.get(cost, 0)
-                self._is_stale |= cost not in self._numbers
+            is_free = all(number in self._condemned for number in self._on_row[row])
+            self._ranks[row] = 0 if is_free else self._rank(self._cost(row))
+
+    def _rank(self, cost: _Cost) -> int:
+        place = bisect_left(self._costs, cost)
+        if place == len(self._costs) or self._costs[place] != cost:
+            self._costs.insert(place, cost)
+            self._ranks[self._ranks > place] += 1  # those that cost more
+        return place + 1
 
     def _cost(self, row: int) -> _Cost:
         left = [number for number in self._on_row[row] if number not in self._condemned]

@@ -122,7 +122,7 @@ def awaited_claims(pod: Pod, claims: Claims) -> Sequence[str] | None:
 
 @dataclass(slots=True)
 class ClaimsInCycle:
-    """The claims of one pod in one cycle. Without claims it says that PreFilter has run, and ended early."""
+    """The claims of one pod in one cycle."""
 
     claims: Sequence[ResourceClaim] = ()
     """Those that the pod names, in its order, as they were when the cycle began."""

@@ -76,8 +76,13 @@ from kscheduler.plugins.dynamic_resources.search import NOT_AVAILABLE, REASONS, 
 _PREPARED: Final = PreFilterResult(SUCCESS)
 _NOTHING_TO_WRITE: Final = PreFlightResult(SKIP, allow_parallel=True)
 _WRITES: Final = PreFlightResult(SUCCESS, allow_parallel=True)
-# For all pods without claims: nobody writes to it.
-_NO_CLAIMS: Final = ClaimsInCycle()
+
+
+class _Begun(msgspec.Struct, frozen=True):
+    """In the state of a cycle: PreFilter has run, and has perhaps ended early."""
+
+
+_BEGUN: Final = _Begun()
 
 
 _DONE_FOR_GROUP: Final = unschedulable(
@@ -93,6 +98,8 @@ class DynamicResources(Plugin):
     """Nothing: what is signed is a pod without claims, and every node suits it equally."""
     reads_pods = False
     reads_spec_only = True
+    idle_without = (ClaimsInCycle, PodReservation)
+    lets_in_plain_pods = True
     normalizes_points_only = True
     reasons: ClassVar = REASONS | extended.REASONS
 
@@ -152,7 +159,7 @@ class DynamicResources(Plugin):
         del nodes
         if self._grows_in_place(pod):
             return SKIPPED
-        cycle.write(_NO_CLAIMS)
+        cycle.write(_BEGUN)
         devices = self._handle.devices
         if not pod.pod.spec.resource_claims and (devices is None or not self._may_have_extended(pod, devices)):
             return SKIPPED
@@ -287,8 +294,8 @@ class DynamicResources(Plugin):
 
     def details(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Iterable[Detail]:
         """Which claim is not served, and why. Where no node was looked at, the message says all."""
-        devices, state = self._handle.devices, cycle.find(ClaimsInCycle)
-        if devices is None or state is None or not len(rows):
+        devices, state = self._handle.devices, cycle.find(ClaimsInCycle) or ClaimsInCycle()
+        if devices is None or not len(rows):
             return ()
         search_for = partial(self._allocators.search_for, devices=devices)
         of_claims = claim_details(state, devices, search_for, self._allocators.obstacles(devices), nodes, rows)
@@ -322,10 +329,10 @@ class DynamicResources(Plugin):
         del nodes, diagnosis
         if self._grows_in_place(pod):
             return PostFilterResult(unschedulable())
+        if cycle.find(_Begun) is None:
+            return PostFilterResult(error("not found"))
         state = cycle.find(ClaimsInCycle)
         if state is None:
-            return PostFilterResult(error("not found"))
-        if state.is_empty:
             return PostFilterResult(self._nothing_to_deallocate)
         request = _claim_to_free(pod, state)
         if request is None:
@@ -372,7 +379,7 @@ class DynamicResources(Plugin):
     def reserve(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Status:
         """Take what Filter has found on the node."""
         state, devices = cycle.find(ClaimsInCycle), self._handle.devices
-        if state is None or devices is None or state.is_empty:
+        if state is None or devices is None:
             return SUCCESS
         info = self._handle.view.nodes.info(self._handle.view.nodes.row_of(node_name))
         try:

@@ -6,6 +6,7 @@ from typing import ClassVar, Final
 from kscheduler.api.core import Node, Pod, TopologySpreadConstraint
 from kscheduler.api.meta import KubeObject
 from kscheduler.api.well_known import HOSTNAME, ZONE
+from kscheduler.change_count import ChangeCount
 from kscheduler.config.plugin_args import SYSTEM_DEFAULTING, PodTopologySpreadArgs
 from kscheduler.framework.cluster.lister import NO_WORKLOADS
 from kscheduler.framework.cycle_state import CycleState
@@ -25,7 +26,7 @@ from kscheduler.framework.reasons.details import Detail
 from kscheduler.framework.rules.node_match import COMPARISON_OPERATORS
 from kscheduler.framework.status import SKIP, SUCCESS, Status, error
 from kscheduler.plugins.pod_topology_spread import details
-from kscheduler.plugins.pod_topology_spread.default_selector import DeducedConstraints
+from kscheduler.plugins.pod_topology_spread.default_selector import DeducedConstraints, selecting
 from kscheduler.plugins.pod_topology_spread.details import spread_details
 from kscheduler.plugins.pod_topology_spread.filtering import MISSING_LABEL, TOO_UNEVEN, HardSpread, hard_spread
 from kscheduler.plugins.pod_topology_spread.layout import Layout, Layouts
@@ -111,6 +112,15 @@ class PodTopologySpread(Plugin):
         layout = self._layout(constraints, pod, nodes, needs_all_keys=True)
         cycle.write(hard_spread(layout, pod, self._counters))
         return _PREPARED
+
+    def skips_while(self, pod: PodInfo) -> tuple[ChangeCount, ...] | None:
+        """A pod without constraints is skipped where the profile has none; else as long as no service selects it."""
+        if pod.pod.spec.topology_spread_constraints:
+            return None
+        if not self._defaults:
+            return ()
+        found = selecting(pod, self._workloads)
+        return None if found.services or found.controller is not None else (self._workloads.service_changes,)
 
     def add_pod(self, cycle: CycleState, pod: PodInfo, added: PodInfo, nodes: NodeTable, row: int) -> None:
         """Count a pod that is nominated to the row as if it ran there."""

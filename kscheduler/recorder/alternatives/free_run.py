@@ -64,7 +64,7 @@ class FreeRun:
     def __init__(self, configured: Configured, kinds: Sequence[Kind], victims: frozenset[str]) -> None:
         """`victims`: UIDs of the pods that the recorded scheduler has evicted. Raises `ConfigError`."""
         self.clock = ReplayedClock()
-        self.measured = RunMeasurements()
+        self.measured = RunMeasurements(configured.config.gates.version)
         self._cluster = RecordedCluster(kinds)
         self._victims = victims
         self._arrived: dict[str, int] = {}

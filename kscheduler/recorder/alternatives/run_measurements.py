@@ -59,6 +59,8 @@ class FailedScorePlugin:
 class RunMeasurements:
     """What came of a run."""
 
+    version: str
+    """The kube-scheduler whose rules decided, `1.37`."""
     placed: dict[str, PodPlacement] = field(default_factory=dict)
     """By UID, the last one of each pod."""
     pending: dict[str, str] = field(default_factory=dict)

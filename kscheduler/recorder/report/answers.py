@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final, Literal
 
 from msgspec import Meta, field
 
-from kscheduler.answers import Answer, Names, ResourceCapacity
+from kscheduler.answers import Answer, EmulationVersion, Names, ResourceCapacity
 from kscheduler.answers.schema import IN_SCHEMA, definitions, root_schema
 
 API_VERSION: Final = "replay.kscheduler.io/v1"
@@ -188,6 +188,7 @@ class QueueSeconds(Answer, frozen=True):
 class ComparedRun(Answer, frozen=True, kw_only=True):
     """What one of the configurations has made of it."""
 
+    emulation_version: EmulationVersion
     placed: Annotated[Count, Meta(description="Pods that got a node.")]
     pending: Annotated[dict[str, str], Meta(description="By pod, why it waits at the end.")]
     evicted: tuple[ComparedEviction, ...]

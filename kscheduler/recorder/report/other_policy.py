@@ -37,6 +37,7 @@ def comparison_answer(compared: PolicyComparison, where: str) -> ComparisonAnswe
 def _measured(of: RunMeasurements) -> ComparedRun:
     waits = of.queue_seconds
     return ComparedRun(
+        emulation_version=of.version,
         placed=len(of.placed),
         pending=of.pending,
         evicted=tuple(ComparedEviction(pod, by) for pod, by in of.evicted),

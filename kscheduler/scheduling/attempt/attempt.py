@@ -28,14 +28,14 @@ from kscheduler.framework.nodes.search_budget import SearchTimeBudget
 from kscheduler.framework.pods.pod_info import PodInfo, placed
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.framework.pods_to_activate import PodsToActivate
-from kscheduler.framework.status import Code, Fault, Status, error
+from kscheduler.framework.status import SUCCESS, Code, Fault, Status, error
 from kscheduler.scheduling.attempt import binding_cycle
 from kscheduler.scheduling.attempt.context import Attempt, AttemptContext
 from kscheduler.scheduling.attempt.evaluators import Evaluators
 from kscheduler.scheduling.attempt.extenders import ExtenderConsultation
 from kscheduler.scheduling.attempt.group_attempt import GroupAttempts, GroupConsultation
 from kscheduler.scheduling.attempt.long_searches import LongSearchRunner, search_budget_for
-from kscheduler.scheduling.attempt.pre_bind import PreBindPlan, plan_of, run_pre_bind
+from kscheduler.scheduling.attempt.pre_bind import NOTHING_TO_DO, PreBindPlan, plan_of, run_pre_bind
 from kscheduler.scheduling.attempt.skipping import PodSkipping
 from kscheduler.scheduling.attempt_events import (
     STEP_BEGAN,
@@ -43,7 +43,6 @@ from kscheduler.scheduling.attempt_events import (
     AttemptCompleted,
     AttemptFailed,
     CostlyCycle,
-    CycleTimed,
     PermitReleased,
     PodAssumed,
     PodBound,
@@ -65,6 +64,7 @@ from kscheduler.scheduling.eviction.evictions import NominationWriter
 from kscheduler.scheduling.extenders.extender_results import Extenders
 from kscheduler.scheduling.failure import Failure, failure_of_bug, failure_of_record, failure_of_status
 from kscheduler.scheduling.in_time import TimedCycles
+from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.pod_log.lines import MOVES, STEPS
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.record import SchedulingRecord
@@ -86,6 +86,18 @@ from kscheduler.telemetry.series import Histogram
 _log = get_logger(__name__)
 
 
+class _IdlePoints:
+    """Takes the time of extension points of a profile where no plugin was called, which is none."""
+
+    def __init__(self, observations: Observations, profile: str) -> None:
+        of = observations.extension_points
+        self.after_reserve = of[RESERVE.label, SUCCESS.code.label, profile].observe
+        self.after_permit = of[PERMIT.label, SUCCESS.code.label, profile].observe
+        self.after_pre_flight = of[PRE_BIND_PRE_FLIGHT.label, NOTHING_TO_DO.code.label, profile].observe
+        self.after_pre_bind = of[PRE_BIND.label, SUCCESS.code.label, profile].observe
+        self.after_post_bind = of[POST_BIND.label, SUCCESS.code.label, profile].observe
+
+
 class Scheduler:
     """Decides and binds. Keeps what is known of classes, and where the next search for nodes starts; its only tasks are
     those of `awaited`.
@@ -100,6 +112,9 @@ class Scheduler:
         self._evaluators = evaluators
         self._histograms: dict[tuple[str, Code, str], Histogram] = {}
         """By extension point, code and profile: each pod needs six of them."""
+        self._idle_points: dict[str, _IdlePoints] = {}
+        """By profile."""
+        self._cycle_timed = context.observations.algorithm_seconds.observe
         cache, queue, pod_of, clock = context.cache, context.queue, context.pod_of, context.clock
         observers = context.observers
         self._skipping = skipping = PodSkipping(
@@ -198,7 +213,7 @@ class Scheduler:
         if profile is None:
             self._skipping.end(queued, "no profile has its name")
             return None
-        if context.resizes.concerns(queued.pod.pod):
+        if context.resizes.are_judged and context.resizes.concerns(queued.pod.pod):
             self._resizing.judge(queued, profile, started)
             return None
         if self._skipping.skips(queued):
@@ -212,7 +227,7 @@ class Scheduler:
             context.failures.handle(queued, known, context.clock.time())
             return None
         stopwatch = evaluators.stopwatches[profile.name]
-        stopwatch.start(queued.pod)
+        stopwatch.start(queued.pod, started)
         if verbose(STEPS):
             self._tell(AttemptBegun(queued))
         search_budget = search_budget_for(queued.pod, context.cache, context.clock)
@@ -228,7 +243,8 @@ class Scheduler:
         context, record, queued = self._context, attempt.record, attempt.queued
         profile, started = attempt.profile, attempt.started
         tells_details = verbose(STEPS)
-        self._tell(CycleTimed(self._now() - started))
+        ended = self._now()
+        self._cycle_timed(ended - started)
         if tells_details and verbose(MOVES):
             self._tell(PodJudged(record))
         if not record.status.is_success:
@@ -242,7 +258,7 @@ class Scheduler:
             self.fail(queued, self._failure_of(attempt), profile, started)
             return False
         try:
-            status = self._set_aside(attempt)
+            status = self._set_aside(attempt, ended)
         except BaseException:
             self.release(attempt)  # a bug of kscheduler: what plugins have reserved must be released
             record.node_name = ""
@@ -250,7 +266,8 @@ class Scheduler:
         if not status.is_success:
             self.fail(queued, failure_of_status(status), profile, started)
             return False
-        self._activate(attempt)
+        if PodsToActivate in record.state.values:
+            self._activate(attempt)
         if tells_details:
             self._tell(PodAssumed(record))
         return True
@@ -304,23 +321,34 @@ class Scheduler:
 
     def _activate(self, attempt: Attempt) -> None:
         """Activate the pods that plugins have named in the cycle state."""
-        pods = attempt.record.state.find(PodsToActivate)
-        if pods is not None:
-            self._context.queue.activate(pods.take(), self._context.clock.time())
+        pods = attempt.record.state.read(PodsToActivate)
+        self._context.queue.activate(pods.take(), self._context.clock.time())
 
-    def _set_aside(self, attempt: Attempt) -> Status:
-        """Assume, Reserve, Permit; all are undone if one of them does not succeed."""
-        pod = attempt.queued.pod
-        self._context.cache.assume_pod(pod, attempt.node_name)
-        began = self._now()
-        status = run_reserve(attempt.profile, attempt.record.state, attempt.queued.pod, attempt.node_name)
-        began = self._measure(attempt, RESERVE.label, status.code, began)
-        if status.is_success:
+    def _set_aside(self, attempt: Attempt, began: float) -> Status:
+        """Assume, Reserve, Permit; all are undone if one of them does not succeed. `began`: now, monotonic."""
+        pod, profile, record = attempt.queued.pod, attempt.profile, attempt.record
+        self._context.cache.assume_pod(pod, record.node_name)
+        idle, status = self._idle_points_of(profile), SUCCESS
+        if profile.acts_with is not None and profile.acts_with.isdisjoint(record.state.values):
+            idle.after_reserve(0.0)
+        else:
+            status = run_reserve(profile, record.state, pod, record.node_name)
+            began = self._measure(attempt, RESERVE.label, status.code, began)
+        if not profile.permit:
+            if status.is_success:
+                idle.after_permit(0.0)
+        elif status.is_success:
             status = binding_cycle.run_permit(attempt, self._context.waiting, self._context.clock)
             self._measure(attempt, PERMIT.label, status.code if attempt.held is None else Code.WAIT, began)
         if not status.is_success:
             self.release(attempt)
         return status
+
+    def _idle_points_of(self, profile: Profile) -> "_IdlePoints":
+        idle = self._idle_points.get(profile.name)
+        if idle is None:
+            idle = self._idle_points[profile.name] = _IdlePoints(self._context.observations, profile.name)
+        return idle
 
     def _measure(self, attempt: Attempt, point: str, code: Code, began: float) -> float:
         """Count the seconds of an extension point that began at `began`. Returns its end. Both are monotonic."""
@@ -337,7 +365,7 @@ class Scheduler:
 
     def must_wait(self, attempt: Attempt) -> bool:
         """Whether the pod must wait for Permit or PreBind before it is bound; it does not wait in a worker."""
-        return not attempt.node_name or attempt.held is not None or bool(self._plan(attempt).groups)
+        return not attempt.record.node_name or attempt.held is not None or bool(self._plan(attempt).groups)
 
     async def prepare(self, attempt: Attempt) -> bool:
         """Do everything that a pod waits for. Returns whether to bind it; if not, the attempt is over."""
@@ -399,6 +427,10 @@ class Scheduler:
         self.leave_queue(pod.uid)
         self._context.failures.withdraw(pod.uid)
         await self._context.failures.settled(pod.uid)
+        if plan is NOTHING_TO_DO:
+            self._idle_points_of(attempt.profile).after_pre_bind(0.0)
+            attempt.is_pre_bound = True
+            return True
         began, status = self._now(), plan.failure
         if plan.groups:
             if self._context.in_pre_bind is not None:
@@ -422,8 +454,12 @@ class Scheduler:
 
     def _plan(self, attempt: Attempt) -> PreBindPlan:
         if attempt.plan is None:
-            profile, began = attempt.profile, self._now()
-            state, pod = attempt.record.state, attempt.queued.pod
+            profile, state, pod = attempt.profile, attempt.record.state, attempt.queued.pod
+            if profile.acts_with is not None and profile.acts_with.isdisjoint(state.values):
+                attempt.plan = NOTHING_TO_DO
+                self._idle_points_of(profile).after_pre_flight(0.0)
+                return attempt.plan
+            began = self._now()
             attempt.plan = plan_of(profile.pre_bind, state, pod, attempt.node_name, profile.listener)
             self._measure(attempt, PRE_BIND_PRE_FLIGHT.label, attempt.plan.code, began)
         return attempt.plan
@@ -470,10 +506,10 @@ class Scheduler:
         return True
 
     def _end_bind(self, attempt: Attempt, status: Status, began: float) -> None:
-        self._measure(attempt, BIND.label, status.code, began)
+        ended = self._measure(attempt, BIND.label, status.code, began)
         attempt.is_bound = status.is_success
         if status.is_success:
-            self.bound(attempt)
+            self.bound(attempt, ended)
         else:
             self.release_and_requeue(attempt, Status(Code.ERROR, status.reasons, status.plugin, status.fault))
 
@@ -481,18 +517,23 @@ class Scheduler:
         if attempt.entry is not None and self._context.in_pre_bind is not None:
             self._context.in_pre_bind.remove(attempt.queued.pod.uid)
 
-    def bound(self, attempt: Attempt) -> None:
-        """The API server has accepted the Binding."""
-        queued = attempt.queued
+    def bound(self, attempt: Attempt, ended: float | None = None) -> None:
+        """The API server has accepted the Binding, at `ended` in monotonic seconds; `None`: now."""
+        queued, profile = attempt.queued, attempt.profile
         if self._is_recorded:
             self._tell(STEP_BEGAN)
         now = self._context.clock.time()
         self._context.cache.finish_binding(queued.pod.uid, now)
-        self._tell(PodBound(queued, attempt.record, attempt.profile.name, self._now() - attempt.started, now))
-        began = self._now()
-        binding_cycle.run_post_bind(attempt, self.awaited)
-        self._measure(attempt, POST_BIND.label, Code.SUCCESS, began)
-        self._activate(attempt)
+        seconds = (self._now() if ended is None else ended) - attempt.started
+        self._tell(PodBound(queued, attempt.record, profile.name, seconds, now))
+        if profile.post_bind:
+            began = self._now()
+            binding_cycle.run_post_bind(attempt, self.awaited)
+            self._measure(attempt, POST_BIND.label, Code.SUCCESS, began)
+        else:
+            self._idle_points_of(profile).after_post_bind(0.0)
+        if PodsToActivate in attempt.record.state.values:
+            self._activate(attempt)
         if self._is_recorded:
             self._tell(AttemptCompleted(queued))
 

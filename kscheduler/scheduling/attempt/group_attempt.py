@@ -25,7 +25,7 @@ import msgspec
 from kscheduler.aio.clock import Clock
 from kscheduler.api.releases import Behaviours
 from kscheduler.framework.cluster.claim_writing import ClaimWriter
-from kscheduler.framework.cluster.pod_groups import CycleOfGroup, GroupDefinition
+from kscheduler.framework.cluster.pod_groups import CycleOfGroup, GroupDefinition, GroupKey
 from kscheduler.framework.nodes.node_table import Rows
 from kscheduler.framework.nodes.search_budget import UnfinishedSearch
 from kscheduler.framework.pods.pod_info import PodInfo
@@ -47,12 +47,12 @@ from kscheduler.scheduling.extenders.extender_results import Extenders
 from kscheduler.scheduling.failure import SCHEDULER_ERROR, UNSCHEDULABLE, Failure
 from kscheduler.scheduling.groups.composite_cycle import place_group, tree_inputs
 from kscheduler.scheduling.groups.group_checks import check_group
-from kscheduler.scheduling.groups.group_cycle import GroupInputs, GroupResult, MemberResult, TriedPlacement
+from kscheduler.scheduling.groups.group_cycle import GroupInputs, GroupResult, MemberResult
 from kscheduler.scheduling.groups.group_preemption import group_condition, member_verdict, run_group_post_filter
 from kscheduler.scheduling.groups.group_status_writer import GroupReports
 from kscheduler.scheduling.groups.member_extender_results import AT_A_TIME, MemberExtenderResults, first_answers
 from kscheduler.scheduling.in_time import GroupBudget, TimedCycles
-from kscheduler.scheduling.observations import OF_COMPOSITE, OF_GROUP, GroupAttemptResult
+from kscheduler.scheduling.observations import GroupAttemptResult
 from kscheduler.scheduling.observers import Observers
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.record import SchedulingRecord
@@ -301,20 +301,26 @@ class GroupAttempts:
         start = sampler.next_start
         judge = partial(self._judge, tried, by_class=True)
         inputs = tree_inputs(GroupInputs(tried.definition, pods, tried.profile, cache, judge), cache.pod_groups)
-        placements: list[Sequence[TriedPlacement]] = []
-        result = place_group(inputs, placements.append)
+        searches: list[PlacementsTried] = []
+
+        def note_search(key: GroupKey, searched: GroupResult) -> None:
+            # Up to 1.37 kube-scheduler counts placements of groups of pods only.
+            if inputs.behaviours.labels_entities or not key.is_composite:
+                trials = [(each.status.is_success, each.seconds) for each in searched.placements]
+                searches.append(PlacementsTried(tried.profile.name, key.entity, searched.generated, trials))
+
+        place = partial(place_group, on_tried=note_search)
+        result = place(inputs)
         if not _is_open(tried):
             self._tell(GroupCycleTimed(tried.profile.name, tried.definition.key.entity, self._now() - tried.started))
-            self._look_for_room(inputs, tried, result)
+            self._look_for_room(inputs, tried, result, place)
         if _is_open(tried):
             sampler.next_start = start
             tried.consultation.rest = tried.rest
             tried.consultation.searches += tried.rest is not None
             return None
-        for each in placements:
-            evaluations = [(placement.status.is_success, placement.seconds) for placement in each]
-            kind = OF_COMPOSITE if any(placement.is_of_composite for placement in each) else OF_GROUP
-            self._tell(PlacementsTried(tried.profile.name, kind, evaluations))
+        for search in searches:
+            self._tell(search)
         return result
 
     def _act_on(self, tried: _Tried, members: Sequence[QueuedPodInfo], result: GroupResult) -> list[Attempt]:
@@ -331,12 +337,14 @@ class GroupAttempts:
             self._evictions.requeued(result.preemption.uid)
         return attempts
 
-    def _look_for_room(self, inputs: GroupInputs, tried: _Tried, result: GroupResult) -> None:
+    def _look_for_room(
+        self, inputs: GroupInputs, tried: _Tried, result: GroupResult, place: Callable[[GroupInputs], GroupResult]
+    ) -> None:
         if result.status.code is not Code.UNSCHEDULABLE:
             return
         began = self._now()
         by_plugins = inputs.judged_by(partial(self._judge, tried))
-        searched = run_group_post_filter(by_plugins, result, place_group)
+        searched = run_group_post_filter(by_plugins, result, place)
         found = Code.SUCCESS if result.waits_for_preemption else Code.UNSCHEDULABLE
         label = searched or found.label if result.status.is_rejected else Code.ERROR.label
         profile, kind = tried.profile.name, tried.definition.key.entity

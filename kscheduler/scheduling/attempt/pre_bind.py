@@ -36,7 +36,7 @@ class PreBindPlan(msgspec.Struct, frozen=True):
 
 
 # The plan of nearly all pods.
-_NOTHING_TO_DO: Final = PreBindPlan()
+NOTHING_TO_DO: Final = PreBindPlan()
 
 
 def plan_of(
@@ -63,7 +63,7 @@ def plan_of(
         else:
             groups.append((plugin,))
         is_open = flight.allow_parallel
-    return PreBindPlan(tuple(groups)) if groups else _NOTHING_TO_DO
+    return PreBindPlan(tuple(groups)) if groups else NOTHING_TO_DO
 
 
 async def run_pre_bind(

@@ -42,6 +42,8 @@ class PodSkipping:
 
     def skips(self, queued: QueuedPodInfo) -> bool:
         """End the attempt of a pod that was popped, if it must not be tried. Returns whether that was so."""
+        if queued.pod.pod.metadata.deletion_timestamp is None and not self._cache.node_of(queued.pod.uid):
+            return False
         reason = self.why_skip(queued)
         if reason:
             self.end(queued, reason, is_reported=queued.pod.pod.metadata.deletion_timestamp is not None)

@@ -19,6 +19,7 @@ from typing import Any, Final
 from weakref import WeakValueDictionary
 
 from kscheduler.bounded import LARGEST_SHARE, weight_of
+from kscheduler.change_count import ChangeCount
 from kscheduler.framework.nodes.node_table import NodeTable
 from kscheduler.framework.plugin import (
     UNSIGNABLE,
@@ -33,7 +34,7 @@ from kscheduler.scheduling.classes.class_columns import (
     ScoreColumn,
     UnkeepableError,
 )
-from kscheduler.scheduling.classes.known_class import ColumnFilters, KnownClass
+from kscheduler.scheduling.classes.known_class import ColumnFilters, KnownClass, Repeat
 from kscheduler.scheduling.classes.pod_templates import PodTemplates
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.runtime.cycle_calls import call_pre_filter, call_pre_score
@@ -90,7 +91,11 @@ class ClassEngine:
         """Of users' plugins with columns: a pod that is decided by these was answered by the plugin."""
         self._templates = PodTemplates()
         self._classes: dict[Hashable, KnownClass] = {}
+        self._newest: KnownClass | None = None
+        """The one that was used last, and so the last of them."""
         self._bytes = 0
+        self._epoch = 0
+        """How often all classes were dropped: a class may be in use then, and is among them as well."""
         self._answers: WeakValueDictionary[tuple[str, Hashable], PluginResults] = WeakValueDictionary()
         self._shape = self._shape_of(self._nodes)
 
@@ -143,8 +148,82 @@ class ClassEngine:
             breaker.kept_answers += 1
         return known
 
+    def repeated(self, pod: PodInfo, tally: CallTimer) -> Repeat | None:
+        """What the cycle of a pod like this one has found, with its class brought up to date. Never raises.
+
+        Here a class in use stays among those that are kept; if its refresh fails, it is dropped.
+        """
+        repeat = self._templates.repeat_of(pod)
+        known = None if repeat is None else repeat.known
+        if repeat is None or known is None or repeat.epoch != self._epoch or known.uses + 1 == known.counts_at:
+            return None  # bytes are counted by `known`
+        for count, number in repeat.versions:
+            if count.number != number:
+                return None
+        for column in known.columns:
+            if column.unanswered is not None:
+                return None  # a plugin fails for some rows, and is asked again at each use
+        nodes = self._nodes
+        if self._shape[0] != nodes.capacity or self._shape[1] != nodes.resources_version:
+            return None
+        pod.take_values(repeat.values)
+        try:
+            known.refresh(pod, nodes, tally)
+        except (PluginFailure, UnkeepableError):
+            self._drop(repeat.name, known)  # the pod's own cycle meets the failure again, and reports it
+            return None
+        known.uses += 1
+        if known is not self._newest:
+            self._newest = self._classes[repeat.name] = self._classes.pop(repeat.name)
+        for breaker in self._circuits:
+            breaker.kept_answers += 1
+        return repeat
+
+    def note_repeat(self, pod: PodInfo, known: KnownClass) -> None:
+        """After a cycle: keep for the next pod like this one which live plugins need not be called."""
+        template, name = self._templates.of(pod), next(reversed(self._classes), None)
+        if template is None or self._reports_all or name is None or self._classes[name] is not known:
+            return
+        idle, counts = self._idle(pod, known)
+        live_filters = [step.name for step in known.steps if not isinstance(step, ColumnFilters)]
+        scoring = [weighted.plugin.name for weighted in known.live_score]
+        live_pre_filter = tuple(plugin for plugin in known.live_pre_filter if plugin.name not in idle)
+        live_pre_score = tuple(plugin for plugin in known.live_pre_score if plugin.name not in idle)
+        known.end_repeat()
+        template.repeat = known.repeat = Repeat(
+            known,
+            name,
+            self._epoch,
+            pod.pod.metadata.labels,
+            pod.pod.metadata.owner_references,
+            pod.spec_values(),
+            idle,
+            tuple([(count, count.number) for count in counts]),
+            idle | known.skipped,
+            live_pre_filter,
+            live_pre_score,
+            not (live_pre_filter or live_pre_score) and idle.issuperset(live_filters) and idle.issuperset(scoring),
+        )
+
+    def _idle(self, pod: PodInfo, known: KnownClass) -> tuple[frozenset[str], Sequence[ChangeCount]]:
+        """The live plugins that skip the pod as long as some counts stay, and these. In-tree plugins know which."""
+        idle: set[str] = set()
+        counts: list[ChangeCount] = []
+        plugins: Sequence[Any] = (*known.live_pre_filter, *known.live_pre_score)
+        for plugin in plugins:
+            in_tree = plugin if self._profile.traits[plugin.name].is_in_tree else None
+            skips_while = getattr(in_tree, "skips_while", None)
+            found = None if skips_while is None or plugin.name in idle else skips_while(pod)
+            if found is not None:
+                idle.add(plugin.name)
+                counts += found
+        return frozenset(idle), counts
+
     def forget_all(self) -> None:
         """Drop all classes: for changes that the table's logs do not show."""
+        self._epoch += 1
+        for known in self._classes.values():
+            known.end_repeat()
         self._classes.clear()
         self._answers.clear()
         self._bytes = 0
@@ -174,6 +253,12 @@ class ClassEngine:
 
     # --- keeping ------------------------------------------------------------------------------------------------------
 
+    def _drop(self, name: Hashable, known: KnownClass) -> None:
+        """Forget a class that is kept."""
+        del self._classes[name]
+        self._bytes -= known.bytes
+        _release(known)
+
     def _keep(self, name: Hashable, known: KnownClass) -> None:
         # Not a `RecentlyUsed`: the size of what a dropped class shared now counts for other classes, and the budget
         # moves. The dict is in order of use: `_pop_class` removes a class and this method puts it back at the end.
@@ -184,7 +269,7 @@ class ClassEngine:
             oldest = self._classes.pop(next(iter(self._classes)))
             self._bytes -= oldest.bytes
             _release(oldest)
-        self._classes[name] = known
+        self._newest = self._classes[name] = known
         self._bytes += known.bytes
 
     def _room(self) -> int:
@@ -265,6 +350,7 @@ class ClassEngine:
 
 def _release(known: KnownClass) -> None:
     """The class is dropped: the classes that share its columns now bear a larger part of their size."""
+    known.end_repeat()
     for answers in known.answers:
         answers.users -= 1
 

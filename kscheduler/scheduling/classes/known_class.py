@@ -11,13 +11,15 @@ profile and for the rows that have passed so far, so they see the same arguments
 charged to the same plugin as without columns: if no row passes, the columns show which plugin was the first to reject.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
 import numpy as np
 
+from kscheduler.api.meta import OwnerReference
+from kscheduler.change_count import ChangeCount
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.nodes.change_log import ChangeLog
 from kscheduler.framework.nodes.label_column import Mask
@@ -50,14 +52,14 @@ class ColumnFilters:
 
     def __init__(self, columns: Sequence[FilterColumn]) -> None:
         self.columns = columns
-        self._alive: Mask | None = None
+        self.alive: Mask | None = None
         """Indexed by row number, as long as the capacity, False for rows without a node; `None` if all rows pass."""
         self._passing: Rows | None = None
 
     @property
     def bytes(self) -> int:
         """The size of its arrays, without those of its columns."""
-        return sum(array.nbytes for array in (self._alive, self._passing) if array is not None)
+        return sum(array.nbytes for array in (self.alive, self._passing) if array is not None)
 
     def update(self, nodes: NodeTable, rows: Rows | None) -> bool:
         """Take over what the columns say about these rows (intp); `None` means all, also after nodes came or went.
@@ -66,7 +68,7 @@ class ColumnFilters:
         """
         # Invariant: `_alive` is `None` only while every live row passes; `_passing` is `None` while it is out of date.
         if rows is None:
-            self._alive = self._passing = None
+            self.alive = self._passing = None
             rows = nodes.rows()
         is_first = False
         rejected_mask: Mask | None = None
@@ -74,45 +76,43 @@ class ColumnFilters:
             if column.codes is not None:
                 rejected = column.codes.take(rows) != 0
                 rejected_mask = rejected if rejected_mask is None else rejected_mask | rejected
-        if self._alive is None:
+        if self.alive is None:
             if rejected_mask is None or not np.count_nonzero(rejected_mask):
                 return False
-            self._alive = nodes.is_live.copy()
+            self.alive = nodes.is_live.copy()
             is_first = True
         passes = ~rejected_mask if rejected_mask is not None else np.ones(len(rows), dtype=np.bool_)
-        if np.count_nonzero(self._alive[rows] != passes):
-            self._alive[rows] = passes
+        if np.count_nonzero(self.alive[rows] != passes):
+            self.alive[rows] = passes
             self._passing = None
         return is_first
 
     def update_few(self, nodes: NodeTable, rows: list[int]) -> bool:
         """The same as `update` for a few rows: plain numbers cost less than arrays of a few entries."""
         columns, is_first = [column.codes for column in self.columns if column.codes is not None], False
+        if self.alive is None and not columns:
+            return False
         for row in rows:
             passes = not any(codes.item(row) for codes in columns)
-            if self._alive is None:
+            if self.alive is None:
                 if passes:
                     continue
-                self._alive = nodes.is_live.copy()
+                self.alive = nodes.is_live.copy()
                 is_first = True
-            if self._alive.item(row) is not passes:
-                self._alive[row] = passes
+            if self.alive.item(row) is not passes:
+                self.alive[row] = passes
                 self._passing = None
         return is_first
 
     def passing(self, nodes: NodeTable, rows: Rows) -> Rows:
         """Those of `rows` that pass (intp, in the given order). Shared: do not write."""
-        if self._alive is None:
+        if self.alive is None:
             return rows
         if rows is not nodes.rows():
-            return rows.take(self._alive.take(rows).nonzero()[0])
+            return rows.take(self.alive.take(rows).nonzero()[0])
         if self._passing is None:
-            self._passing = rows.take(self._alive.take(rows).nonzero()[0])
+            self._passing = rows.take(self.alive.take(rows).nonzero()[0])
         return self._passing
-
-    def passes(self, row: int) -> bool:
-        """Whether this live row passes."""
-        return self._alive is None or self._alive.item(row)
 
     def add_rejections(self, state: CycleState, rows: Rows, rejections: list[Rejection]) -> None:
         """Add which column rejected which of `rows`."""
@@ -137,7 +137,7 @@ class FilterStep(msgspec.Struct, frozen=True):
             split_rows(self.judge, self.codes, state, self.rows, rejections)
 
 
-_NOT_READ: Final = (-1, -1)
+_NOT_READ: Final = -1
 
 
 @dataclass(slots=True)
@@ -147,7 +147,9 @@ class _Group:
     log: ChangeLog
     reads_images: bool
     columns: list[Column]
-    seen: tuple[int, int] = _NOT_READ
+    position: int = _NOT_READ
+    images: int = _NOT_READ
+    """The number of changes of images that they have read, if they read images."""
 
     def refresh(self, pod: PodInfo, nodes: NodeTable, tally: CallTimer) -> Changed | None:
         """Bring the columns up to date. Returns the rows that have changed; `None` means all rows.
@@ -156,18 +158,19 @@ class _Group:
         """
         # A few changed rows, all of them nodes, can be looked up by their amounts. Any other case goes through the
         # columns' own `refresh`: the first time, after images changed, with many rows, or with a removed node.
-        (position, images), now = self.seen, self._now(nodes)
-        few = self.log.few_since(position, FEW_ROWS) if position >= 0 and images == now[1] else None
+        position, now, images_now = self.position, self.log.position, nodes.images.changes if self.reads_images else 0
+        has_new_images = self.images != images_now
+        few = self.log.few_since(position, FEW_ROWS) if position >= 0 and not has_new_images else None
         if few is not None and None not in [nodes.infos[row] for row in few]:
             self._refresh_few(few, position, pod, nodes, tally)
         else:
             for column in self.columns:
                 column.refresh(pod, nodes, tally)
-        self.seen = now
+        self.position, self.images = now, images_now
         for column in self.columns:
             if column.unanswered is not None:
-                self.seen = _NOT_READ  # a plugin has failed for some rows: it is asked about them at each use
-        if few is not None or position < 0 or images != now[1]:
+                self.position = _NOT_READ  # a plugin has failed for some rows: it is asked about them at each use
+        if few is not None or position < 0 or has_new_images:
             return few
         return self.log.since(position)
 
@@ -180,13 +183,6 @@ class _Group:
                 column.refresh(pod, nodes, tally)
             else:
                 column.take(rows, answers, nodes)
-
-    def has_moved(self, nodes: NodeTable) -> bool:
-        """Whether the log shows changes that the columns have not read."""
-        return self.seen != self._now(nodes)
-
-    def _now(self, nodes: NodeTable) -> tuple[int, int]:
-        return self.log.position, nodes.images.changes if self.reads_images else 0
 
 
 @dataclass(slots=True)
@@ -214,7 +210,12 @@ class KnownClass:
     """The passing rows of the last search, if it was over all rows and only columns rejected some."""
     _leaders: Leaders = field(default_factory=Leaders)
     _groups: list["_Group"] = field(default_factory=list)
+    columns: tuple[Column, ...] = ()
+    stretches: tuple[ColumnFilters, ...] = ()
+    """Those of `steps` that have columns."""
     _states: tuple[CycleState, ...] = ()
+    repeat: "Repeat | None" = None
+    """What the next pod like the last one may use."""
     signed_bytes: int = 0
     """What its signatures hold of the pods' specs."""
     bytes: int = 0
@@ -229,6 +230,8 @@ class KnownClass:
         columns = [
             column for answers in self.answers for column in (answers.filter, answers.score) if column is not None
         ]
+        self.columns = tuple(columns)
+        self.stretches = tuple(step for step in self.steps if isinstance(step, ColumnFilters))
         logs = {(id(column.log), column.reads_images): (column.log, column.reads_images) for column in columns}
         self._groups = [
             _Group(
@@ -243,34 +246,42 @@ class KnownClass:
 
     def refresh(self, pod: PodInfo, nodes: NodeTable, tally: CallTimer) -> None:
         """Bring the class up to date. Raises `PluginFailure` and `UnkeepableError`; do not use the class then."""
-        changed = [group.refresh(pod, nodes, tally) for group in self._groups if group.has_moved(nodes)]
+        images, changed = nodes.images.changes, []
+        for group in self._groups:  # no comprehension: it would be a call
+            if group.position != group.log.position or (group.reads_images and group.images != images):
+                changed.append(group.refresh(pod, nodes, tally))  # noqa: PERF401
         if changed or self._rows is not nodes.rows():
             self._join(nodes, changed)
 
     def _join(self, nodes: NodeTable, changed: list[Changed | None]) -> None:
-        epochs = sum([column.epoch for group in self._groups for column in group.columns])
-        is_rebuilt = self._rows is not nodes.rows() or epochs != self._epochs
+        epochs, all_rows = 0, nodes.rows()
+        for column in self.columns:
+            epochs += column.epoch
+        is_rebuilt = self._rows is not all_rows or epochs != self._epochs
         rows = None if is_rebuilt else _together(changed)
         if isinstance(rows, list) and self._base is not None:
             self._update_few(nodes, rows, self._base)
         else:
             self._update(nodes, None if rows is None else np.asarray(rows, dtype=np.intp))
-        self._rows, self._epochs = nodes.rows(), epochs
+        self._rows, self._epochs = all_rows, epochs
 
     def _update_few(self, nodes: NodeTable, rows: list[int], base: Scores) -> None:
         """The same as `_update` for a few rows: plain numbers cost less than arrays of a few entries."""
-        stretches = [step for step in self.steps if isinstance(step, ColumnFilters)]
-        for step in stretches:
+        for step in self.stretches:
             if step.update_few(nodes, rows):
                 self.count_bytes()
-        scores = [
-            (column.points, weight) for column, weight in self.scores if not (column.normalizes or column.is_zero)
-        ]
+        leaders = self._leaders
         for row in rows:
-            points = base[row] = sum([points.item(row) * weight for points, weight in scores])
-            if self._leaders.is_settled:
-                passes = all(step.passes(row) for step in stretches)
-                self._leaders.move(row, points if passes else None, nodes.name_hash)
+            points = 0
+            for column, weight in self.scores:
+                if not (column.normalizes or column.is_zero):
+                    points += column.points.item(row) * weight
+            base[row] = points
+            if leaders.count:
+                passes = True
+                for step in self.stretches:
+                    passes = passes and (step.alive is None or step.alive.item(row))
+                leaders.move(row, points if passes else None, nodes.name_hash)
 
     def _update(self, nodes: NodeTable, rows: Rows | None) -> None:
         # `rows` is `None` after nodes came or went, or when columns were worked out as a whole: rebuild all arrays.
@@ -300,6 +311,12 @@ class KnownClass:
         self.bytes = _OWN_BYTES + self.signed_bytes + base + parts + self._leaders.bytes
         self.counts_at = self.uses + min(max(3 * self.uses, 1), _MAX_UNCOUNTED)
 
+    def end_repeat(self) -> None:
+        """No pod may use `repeat` any more: the class is dropped, or another template has it now."""
+        if self.repeat is not None:
+            self.repeat.known = None
+            self.repeat = None
+
     def prepare(self, state: CycleState) -> None:
         """Write into `state` what PreFilter and PreScore of the plugins with columns have prepared."""
         state.take(self._states)
@@ -325,6 +342,15 @@ class KnownClass:
         self._passed = rows if is_by_columns else None
         return rows
 
+    def passing_by_columns(self, nodes: NodeTable) -> Rows:
+        """The same where no live filter has anything to judge, of all rows."""
+        rows = nodes.rows()
+        for stretch in self.stretches:
+            if stretch.alive is not None:
+                rows = stretch.passing(nodes, rows)
+        self._passed = rows
+        return rows
+
     # --- scoring ------------------------------------------------------------------------------------------------------
 
     def totals(self, pod: PodInfo, state: CycleState, feasible: Rows) -> Scores:
@@ -348,12 +374,15 @@ class KnownClass:
             return None
         shared = 0
         for normalized in self._normalized:
+            if normalized.of_zero is not None and normalized.column.is_zero and normalized.column.unanswered is None:
+                shared += normalized.of_zero  # nearly always: `at` would return it
+                continue
             points = normalized.at(pod, state, feasible)
             if not normalized.is_flat(points):
                 return None
             shared += points if isinstance(points, int) else points.item(0)
         self._leaders.shared_points = shared
-        if not self._leaders.is_settled:
+        if not self._leaders.count:
             self._leaders.settle(feasible, values_at(self._base, compact(feasible)), nodes.name_hash)
         return self._leaders
 
@@ -369,6 +398,33 @@ class KnownClass:
                 points += column.points[feasible].astype(np.int64) * weight
             by_plugin[column.plugin.name] = PluginScores(column.plugin.name, weight, points)
         return by_plugin
+
+
+@dataclass(slots=True, eq=False)
+class Repeat:
+    """What a cycle has found that holds for the next pod of its template with the same labels and owners."""
+
+    known: "KnownClass | None"
+    """Their class; `None` once it is no longer kept."""
+    name: Hashable
+    """Of the class, in the class engine."""
+    epoch: int
+    """Of the class engine."""
+    labels: dict[str, str]
+    owners: tuple[OwnerReference, ...]
+    values: dict[str, object]
+    """What was worked out for the spec (`PodInfo.spec_values`)."""
+    idle: frozenset[str]
+    """The live plugins whose PreFilter and PreScore skip these pods, as long as `versions` stay."""
+    versions: tuple[tuple[ChangeCount, int], ...]
+    """The counts of all that `idle` follows from, and their numbers then."""
+    skipped: frozenset[str]
+    """`idle`, and the plugins with columns whose filter has nothing to judge."""
+    live_pre_filter: tuple[PreFilterPlugin, ...]
+    live_pre_score: tuple[PreScorePlugin, ...]
+    """The live plugins that must be called for each pod all the same."""
+    is_whole: bool
+    """Whether none must be: nothing but columns judges these pods, and scores nodes for them."""
 
 
 def _together(changed: list[Changed | None]) -> Changed | None:

@@ -34,7 +34,7 @@ class NormalizedPoints:
     _version: int = -1
     _feasible: Rows | None = None
     _points: Scores | None = None
-    _of_zero: int | None = None
+    of_zero: int | None = None
     """The normalised, weighted points of every row if all raw points are 0."""
     _is_flat: bool | None = None
     _reads_points_only: bool = False
@@ -48,10 +48,10 @@ class NormalizedPoints:
         if column.unanswered is not None:
             return self._among_answered(pod, state, feasible, column.unanswered)
         if column.is_zero and self._reads_points_only:
-            if self._of_zero is None:
+            if self.of_zero is None:
                 points = call_normalize(column.plugin, column.traits, state, pod, feasible[:1], _ONE_ZERO.copy())
-                self._of_zero = points.item() * self.weight
-            return self._of_zero
+                self.of_zero = points.item() * self.weight
+            return self.of_zero
         if self._points is None or self._version != column.version or not self._is_of(feasible):
             raw = column.points.take(feasible).astype(np.int64)
             self._points = call_normalize(column.plugin, column.traits, state, pod, feasible, raw) * self.weight
@@ -97,10 +97,10 @@ _ABSENT: Final = -1
 class Leaders:
     """Those of the passing rows that have the most points. Call `settle` before the first `move`."""
 
-    __slots__ = ("_count", "_hashes", "_most", "_place_of", "_rows", "shared_points")
+    __slots__ = ("_hashes", "_most", "_place_of", "_rows", "count", "shared_points")
 
     def __init__(self) -> None:
-        self._count = 0
+        self.count = 0
         """How many entries at the start of the arrays are in use; 0 if the leaders are not known."""
         self._most = 0
         self.shared_points = 0
@@ -113,11 +113,6 @@ class Leaders:
         """
 
     @property
-    def is_settled(self) -> bool:
-        """Whether the leaders are known."""
-        return self._count > 0
-
-    @property
     def points(self) -> int:
         """The total points of a leader."""
         return self._most + self.shared_points
@@ -125,12 +120,12 @@ class Leaders:
     @property
     def rows(self) -> Rows:
         """The leaders: intp, in no order. Shared: do not write, and do not keep."""
-        return self._rows[: self._count]
+        return self._rows[: self.count]
 
     @property
     def hashes(self) -> Hashes:
         """The name hashes of `rows`, in the same order: uint64. Shared: do not write, and do not keep."""
-        return self._hashes[: self._count]
+        return self._hashes[: self.count]
 
     @property
     def bytes(self) -> int:
@@ -140,7 +135,7 @@ class Leaders:
 
     def forget(self) -> None:
         """The leaders are not known any more: too much has changed."""
-        self._count = 0
+        self.count = 0
 
     def settle(self, passing: Rows, points: Scores, hashes: Hashes) -> None:
         """Find the leaders. `points`: an int64 per entry of `passing`, which must not be empty. `hashes`: indexed by
@@ -150,18 +145,18 @@ class Leaders:
         self._most = points.item(most)
         self._rows = passing.take((points == self._most).nonzero()[0])
         self._hashes = hashes.take(self._rows)
-        self._count = len(self._rows)
+        self.count = len(self._rows)
         self._place_of = None
 
     def move(self, row: int, points: int | None, hashes: Hashes) -> None:
         """A row has these points now; `None`: it does not pass any more."""
-        # Invariant: the first `_count` entries of `_rows` are the leaders, and `_place_of` of exactly these rows is
+        # Invariant: the first `count` entries of `_rows` are the leaders, and `_place_of` of exactly these rows is
         # their index in `_rows`; of all other rows it is `_ABSENT`.
-        if not self._count:
+        if not self.count:
             return
         if self._place_of is None:
             self._place_of = np.full(len(hashes), _ABSENT, dtype=np.int32)
-            self._place_of[self._rows] = np.arange(self._count, dtype=np.int32)
+            self._place_of[self._rows] = np.arange(self.count, dtype=np.int32)
         place = self._place_of.item(row)
         if points is None or points < self._most:
             if place != _ABSENT:
@@ -173,16 +168,16 @@ class Leaders:
 
     def _take_out(self, row: int, place_of: NDArray[np.int32]) -> None:
         """Remove a row: the last leader moves to its place."""
-        self._count -= 1
-        place, last = place_of.item(row), self._rows.item(self._count)
-        self._rows[place], self._hashes[place] = last, self._hashes[self._count]
+        self.count -= 1
+        place, last = place_of.item(row), self._rows.item(self.count)
+        self._rows[place], self._hashes[place] = last, self._hashes[self.count]
         place_of[last] = place
         place_of[row] = _ABSENT
 
     def _put_in(self, row: int, place_of: NDArray[np.int32], hashes: Hashes) -> None:
-        if self._count == len(self._rows):
-            self._rows = np.concatenate([self._rows, np.zeros(self._count, dtype=np.intp)])
-            self._hashes = np.concatenate([self._hashes, np.zeros(self._count, dtype=np.uint64)])
-        self._rows[self._count], self._hashes[self._count] = row, hashes[row]
-        place_of[row] = self._count
-        self._count += 1
+        if self.count == len(self._rows):
+            self._rows = np.concatenate([self._rows, np.zeros(self.count, dtype=np.intp)])
+            self._hashes = np.concatenate([self._hashes, np.zeros(self.count, dtype=np.uint64)])
+        self._rows[self.count], self._hashes[self.count] = row, hashes[row]
+        place_of[row] = self.count
+        self.count += 1

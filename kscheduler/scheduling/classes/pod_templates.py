@@ -20,6 +20,7 @@ import msgspec
 from kscheduler.api.core import Pod, PodSpec, Volume
 from kscheduler.bounded import LARGEST_SHARE, RecentlyUsed, RecentlyUsedByWeight, weight_of
 from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.scheduling.classes.known_class import Repeat
 
 _KEPT_DRAWERS: Final = 1024
 _KEPT_EACH: Final = 4
@@ -38,6 +39,8 @@ class PodTemplate:
     """Of the spec and what is worked out from it, in bytes."""
     signatures: tuple[Hashable, ...] = ()
     """The signatures of the plugins that read only the spec; filled in by the caller that signs."""
+    repeat: Repeat | None = None
+    """What the last cycle of one of its pods has found that holds for the next one."""
 
 
 class PodTemplates:
@@ -47,12 +50,43 @@ class PodTemplates:
         self._drawers: RecentlyUsed[Hashable, list[PodTemplate]] = RecentlyUsedByWeight(
             _KEPT_DRAWERS, _BUDGET_BYTES, _weight
         )
+        self._last_pod: PodInfo | None = None
+        """The last one that was looked up."""
+        self._last: PodTemplate | None = None
+        """Its template."""
 
     def __len__(self) -> int:
         return sum(map(len, self._drawers.values()))
 
+    def repeat_of(self, pod: PodInfo) -> Repeat | None:
+        """What the cycle of a pod with the same template, labels and owners has found, if there was one."""
+        metadata, repeat = pod.pod.metadata, None
+        if self._is_like_last(pod):
+            repeat = self._last.repeat if self._last is not None else None
+        else:
+            template = self.of(pod)
+            repeat = None if template is None else template.repeat
+        if repeat is None or repeat.owners != metadata.owner_references or repeat.labels != metadata.labels:
+            return None
+        return repeat
+
+    def _is_like_last(self, pod: PodInfo) -> bool:
+        """Whether the pod has the template of the last one: in a run of equal pods that replaces the look-up."""
+        template, spec, metadata, status = self._last, pod.pod.spec, pod.pod.metadata, pod.pod.status
+        if template is None or template.repeat is None or spec.volumes:
+            return False
+        if status.container_statuses or status.init_container_statuses or status.resources:
+            return False
+        is_same = template.repeat.owners == metadata.owner_references and template.spec == spec
+        return is_same and template.first.pod.metadata.namespace == metadata.namespace
+
     def of(self, pod: PodInfo) -> PodTemplate | None:
         """The pod's template, if it has one. The pod takes over what was worked out for the template's first pod."""
+        if pod is not self._last_pod:
+            self._last_pod, self._last = pod, self._found(pod)
+        return self._last
+
+    def _found(self, pod: PodInfo) -> PodTemplate | None:
         label = _label(pod.pod)
         if label is None:
             return None
@@ -78,7 +112,7 @@ def _weight(_: Hashable, drawer: list[PodTemplate]) -> int:
 
 def _without_claims(spec: PodSpec) -> PodSpec:
     """The spec with the names of its claims removed; the same object if it has no claims."""
-    if not any(volume.persistent_volume_claim is not None for volume in spec.volumes):
+    if not spec.volumes or not any(volume.persistent_volume_claim is not None for volume in spec.volumes):
         return spec
     return msgspec.structs.replace(spec, volumes=tuple(map(_nameless, spec.volumes)))
 

@@ -18,7 +18,7 @@ from kscheduler.framework.nodes.node_table import Codes, Rows, Scores
 from kscheduler.framework.plugin import UNSIGNABLE, FilterPlugin
 from kscheduler.framework.reasons.diagnosis import Rejection
 from kscheduler.framework.status import SUCCESS
-from kscheduler.scheduling.classes.known_class import FilterStep, KnownClass
+from kscheduler.scheduling.classes.known_class import FilterStep, KnownClass, Repeat
 from kscheduler.scheduling.cycle.dry_runs import dry_run
 from kscheduler.scheduling.cycle.evaluator import NO_ROWS, CycleInputs, Filtered, PreFiltered, Priorities
 from kscheduler.scheduling.cycle.passes import Filters, pre_filter_pass, pre_score_pass, score_pass
@@ -81,23 +81,29 @@ class ClassEvaluator:
     If `pre_filtered` rejects the pod or restricts the nodes, use a `PlainEvaluator`: columns are about all nodes.
     """
 
-    __slots__ = ("_inputs", "_known", "_skipped")
+    __slots__ = ("_inputs", "_repeat", "_skipped", "known")
 
-    def __init__(self, inputs: CycleInputs, known: KnownClass) -> None:
+    def __init__(self, inputs: CycleInputs, known: KnownClass, repeat: Repeat | None = None) -> None:
+        """`repeat`: the live plugins that it calls idle are not called."""
         self._inputs = inputs
-        self._known = known
+        self._repeat = repeat
+        self.known = known
         self._skipped: Collection[str] = ()
 
     def pre_filtered(self, state: CycleState) -> PreFiltered:
         """Call the live plugins; the others have accepted pods of this class, and their prepared state is kept."""
-        self._known.prepare(state)
-        found = pre_filter_pass(self._known.live_pre_filter, self._inputs, state, set(self._known.skipped))
+        known, repeat = self.known, self._repeat
+        known.prepare(state)
+        if repeat is None:
+            found = pre_filter_pass(known.live_pre_filter, self._inputs, state, set(known.skipped))
+        else:
+            found = pre_filter_pass(repeat.live_pre_filter, self._inputs, state, set(repeat.skipped))
         self._skipped = found.skipped
         return found
 
     def filtered(self, state: CycleState, rows: Rows) -> Filtered:
         """Look up in the columns which rows pass, and call the live plugins for these."""
-        known, nodes = self._known, self._inputs.nodes
+        known, nodes = self.known, self._inputs.nodes
         rejections: list[Rejection] = []
         judged: list[FilterStep] = []
         try:
@@ -144,8 +150,11 @@ class ClassEvaluator:
 
     def prioritize(self, state: CycleState, feasible: Rows) -> Priorities:
         """Add up the points of columns and live plugins. If only columns score, the best rows may be known already."""
-        inputs, known = self._inputs, self._known
-        skipped = pre_score_pass(known.live_pre_score, inputs, state, feasible)
+        inputs, known, repeat = self._inputs, self.known, self._repeat
+        if repeat is None:
+            skipped = pre_score_pass(known.live_pre_score, inputs, state, feasible)
+        else:
+            skipped = pre_score_pass(repeat.live_pre_score, inputs, state, feasible) | repeat.idle
         inputs.stopwatch.lap(PRE_SCORE.label, SUCCESS)
         for column, _ in known.scores:
             if column.left_out is not None:
@@ -162,7 +171,7 @@ class ClassEvaluator:
         return Priorities(totals, by_plugin, leaders)
 
     def _totals(self, state: CycleState, feasible: Rows, live: dict[str, PluginScores]) -> Scores:
-        totals = self._known.totals(self._inputs.pod, state, feasible)
+        totals = self.known.totals(self._inputs.pod, state, feasible)
         for scores in live.values():
             totals += scores.points
         if not self._inputs.profile.score:
@@ -170,7 +179,7 @@ class ClassEvaluator:
         return totals
 
     def _by_plugin(self, state: CycleState, feasible: Rows, live: dict[str, PluginScores]) -> tuple[PluginScores, ...]:
-        found = live | self._known.plugin_scores(self._inputs.pod, state, feasible)
+        found = live | self.known.plugin_scores(self._inputs.pod, state, feasible)
         return tuple(
             found[weighted.plugin.name] for weighted in self._inputs.profile.score if weighted.plugin.name in found
         )

@@ -14,21 +14,26 @@ columns.
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.nodes.node_table import Rows
 from kscheduler.scheduling.classes.class_engine import ClassEngine
+from kscheduler.scheduling.classes.known_class import Repeat
 from kscheduler.scheduling.cycle.by_class import ClassEvaluator, PlainEvaluator
 from kscheduler.scheduling.cycle.evaluator import CycleInputs, Evaluator, PreFiltered, Priorities
 from kscheduler.scheduling.runtime.guard import PluginFailure
 
 
 def pre_filtered(
-    inputs: CycleInputs, state: CycleState, engine: ClassEngine | None = None
+    inputs: CycleInputs, state: CycleState, engine: ClassEngine | None = None, repeat: Repeat | None = None
 ) -> tuple[Evaluator, PreFiltered]:
     """Run PreFilter. Returns its result with the evaluator for the rest of the cycle: by class if possible.
 
+    `repeat`: of the engine, for this pod; its class is up to date.
+
     Raises `PluginFailure`.
     """
-    known_class = engine.known(inputs.pod, inputs.stopwatch) if engine is not None else None
+    known_class = repeat.known if repeat is not None else None
+    if known_class is None and engine is not None:
+        repeat, known_class = None, engine.known(inputs.pod, inputs.stopwatch)
     if known_class is not None:
-        by_class = ClassEvaluator(inputs, known_class)
+        by_class = ClassEvaluator(inputs, known_class, repeat)
         found = by_class.pre_filtered(state)
         if found.node_names is None and found.status.is_success:
             return by_class, found

@@ -12,26 +12,24 @@ pod groups the order of visits decides (`visiting_ties`). For a pod that concern
 `with_extenders.narrow` tells how.
 """
 
-import numpy as np
-
 from kscheduler.framework.cluster.pod_groups import CycleOfGroup, NodeRanks
 from kscheduler.framework.cluster.preemption import VictimReview
 from kscheduler.framework.dry_run import DryRun
-from kscheduler.framework.nodes.node_table import NodeTable, Rows, Scores, stable_hash
-from kscheduler.framework.nodes.row_index import compact, values_at
+from kscheduler.framework.nodes.node_table import NodeTable, Rows
 from kscheduler.framework.nodes.search_budget import SearchTimeBudget
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.framework.rules.scoring import mix
 from kscheduler.framework.status import SUCCESS, Code, Fault, Status, error
 from kscheduler.scheduling.classes.class_engine import ClassEngine
-from kscheduler.scheduling.classes.leaders import Leaders
-from kscheduler.scheduling.cycle.by_class import PlainEvaluator
+from kscheduler.scheduling.classes.known_class import Repeat
+from kscheduler.scheduling.cycle.by_class import ClassEvaluator, PlainEvaluator
+from kscheduler.scheduling.cycle.choice import choose
 from kscheduler.scheduling.cycle.choosing_evaluator import pre_filtered, prioritize
 from kscheduler.scheduling.cycle.dry_runs import dry_run
 from kscheduler.scheduling.cycle.evaluator import CycleInputs, Evaluator, Priorities
 from kscheduler.scheduling.cycle.node_search import NodeSearch
 from kscheduler.scheduling.cycle.passes import Filters
 from kscheduler.scheduling.cycle.post_filter import run_post_filter
+from kscheduler.scheduling.cycle.repeated import repeated
 from kscheduler.scheduling.cycle.sampling import NodeSampler
 from kscheduler.scheduling.cycle.with_extenders import add_points, narrow
 from kscheduler.scheduling.extenders.extender_results import ExtenderResults
@@ -74,12 +72,19 @@ def schedule(
         record.state.write(group)
     if record.status.is_success:
         inputs = CycleInputs(profile, pod, cache.nodes, cache.nominated.before(pod), stopwatch, within)
+        # A row's amounts do not tell whether devices stand for a resource: such pods are judged without columns.
+        is_plain = within is not None or answers is not None or cache.devices.serve(pod)
+        by_class = None if is_plain else engine
+        repeat = None
+        if by_class is not None and (group is None or group.ranks is None) and search_budget is None:
+            repeat = by_class.repeated(pod, stopwatch)
+            row = -1 if repeat is None else repeated(record, inputs, repeat, sampler)
+            if row >= 0:
+                record.node_name = cache.nodes.name_of(row)
+                return record
         try:
-            # A row's amounts do not tell whether devices stand for a resource: such pods are judged without columns.
-            is_plain = within is not None or answers is not None or cache.devices.serve(pod)
-            by_class = None if is_plain else engine
             ranks = None if group is None else group.ranks
-            evaluator = _find_feasible(inputs, record, cache, sampler, by_class, answers, ranks)
+            evaluator = _find_feasible(inputs, record, cache, sampler, by_class, answers, ranks, repeat)
             if not record.queries and record.status.is_success:
                 row = (
                     record.feasible.item()
@@ -87,6 +92,8 @@ def schedule(
                     else _score_and_choose(evaluator, inputs, record, answers, sampler)
                 )
                 record.node_name = cache.nodes.name_of(row)
+            if repeat is None and by_class is not None and isinstance(evaluator, ClassEvaluator):
+                by_class.note_repeat(pod, evaluator.known)
         except PluginFailure as failure:
             record.status = failure.end(stopwatch, profile.listener, pod)
     if not record.status.is_success:
@@ -148,9 +155,10 @@ def _find_feasible(
     engine: ClassEngine | None,
     answers: ExtenderResults | None = None,
     ranks: NodeRanks | None = None,
+    repeat: Repeat | None = None,
 ) -> Evaluator:
     """Run PreFilter and Filter; returns the evaluator for the rest of the cycle. Raises `PluginFailure`."""
-    evaluator, found = pre_filtered(inputs, record.state, engine)
+    evaluator, found = pre_filtered(inputs, record.state, engine, repeat)
     record.status, record.skipped = found.status, found.skipped
     if found.narrowed_by:
         record.node_names, record.narrowed_by = found.node_names, found.narrowed_by
@@ -201,7 +209,7 @@ def _score_and_choose(
     _write_priorities(priorities, record, inputs)
     if answers is not None:
         add_points(record, answers)
-    return _choose(record, inputs, priorities.leaders, sampler)
+    return choose(record, inputs, priorities.leaders, sampler)
 
 
 def _write_priorities(priorities: Priorities, record: SchedulingRecord, inputs: CycleInputs) -> None:
@@ -210,37 +218,3 @@ def _write_priorities(priorities: Priorities, record: SchedulingRecord, inputs: 
         record.left_out = tuple(inputs.left_out)
     if priorities.leaders is not None:
         record.most_points = priorities.leaders.points
-
-
-def _choose(
-    record: SchedulingRecord, inputs: CycleInputs, leaders: Leaders | None, sampler: NodeSampler | None = None
-) -> int:
-    """The row with the most points; among equals the sampler's choice, or else the highest hash of pod UID and node
-    name, then the first name.
-    """
-    nodes = inputs.nodes
-    if leaders is not None:
-        rows, hashes = leaders.rows, leaders.hashes
-    else:
-        rows = _best_rows(record.feasible, record.totals)
-        hashes = values_at(nodes.name_hash, compact(rows))
-    if len(rows) == 1:
-        return rows.item()
-    by_order = -1 if sampler is None else sampler.among_equals(nodes, inputs.rows, record.feasible, rows)
-    if by_order >= 0:
-        return by_order
-    mixed = mix(hashes, stable_hash(record.pod.uid))
-    first = mixed.argmax()
-    is_tied = mixed == mixed[first]
-    if np.count_nonzero(is_tied) == 1:
-        return rows.item(first)
-    tied: list[int] = rows[is_tied].tolist()
-    return min(tied, key=nodes.name_of)
-
-
-def _best_rows(rows: Rows, totals: Scores) -> Rows:
-    """The rows with the most points (intp, ascending); all rows if nothing was scored."""
-    if not len(totals):
-        return rows
-    best = (totals == totals[totals.argmax()]).nonzero()[0]  # `flatnonzero` would double the cost
-    return rows if len(best) == len(rows) else rows.take(best)

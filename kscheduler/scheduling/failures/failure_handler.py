@@ -90,6 +90,10 @@ class FailureHandler:
         self._nominator = nominator
         self._pod_of = pod_of
         self._sink = sink
+        self.withdraw = sink.withdraw
+        """The pod is about to be bound: a late patch of an earlier failure must not overwrite that."""
+        self.settled = sink.settled
+        """Wait for a patch of this pod that has been sent already."""
         self._tell = observers.tell
         self._is_served = is_served
         self._resizes = resizes
@@ -133,14 +137,6 @@ class FailureHandler:
         self._tell(PodNotScheduled(queued, failure, now))
         self._queue.requeue(queued, now)
         self._tell(PodRequeued(queued, failure, now, is_news, self._queue))
-
-    def withdraw(self, uid: str) -> None:
-        """The pod is about to be bound: a late patch of an earlier failure must not overwrite that."""
-        self._sink.withdraw(uid)
-
-    async def settled(self, uid: str) -> None:
-        """Wait for a patch that has been sent already."""
-        await self._sink.settled(uid)
 
     def _report_others(
         self, equivalence_group: EquivalenceGroup, condition: Condition, queued: QueuedPodInfo, failure: Failure

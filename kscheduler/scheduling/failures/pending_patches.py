@@ -92,7 +92,8 @@ class PendingPatches:
         self._shown = shown
         self._news = _Lane(PatchRate(NEWS_PER_SECOND, NEWS_AT_ONCE, now))
         self._texts = _Lane(PatchRate(TEXTS_PER_SECOND, TEXTS_AT_ONCE, now))
-        self._sending: dict[str, PodPatch] = {}
+        self.in_flight: dict[str, PodPatch] = {}
+        """Those that are in flight, by UID. For reading."""
         self._behind: dict[str, PodPatch] = {}
         """Newer patches of pods whose patch is in flight."""
         self._aside: dict[Hashable, dict[str, PodPatch]] = {}
@@ -117,11 +118,7 @@ class PendingPatches:
     @property
     def sending(self) -> int:
         """How many patches are in flight."""
-        return len(self._sending)
-
-    def is_sending(self, uid: str) -> bool:
-        """Whether a patch of this pod is in flight."""
-        return uid in self._sending
+        return len(self.in_flight)
 
     @property
     def classes(self) -> int:
@@ -131,7 +128,7 @@ class PendingPatches:
     @property
     def has_news(self) -> bool:
         """Whether news is pending, or anything is in flight."""
-        return bool(self._news.words or self._sending or self._namespaces)
+        return bool(self._news.words or self.in_flight or self._namespaces)
 
     # --- adding patches -----------------------------------------------------------------------------------------------
 
@@ -152,9 +149,13 @@ class PendingPatches:
 
     def withdraw(self, uid: str) -> None:
         """Drop an unsent patch of this pod, and do not repeat one that is in flight if it fails."""
-        self._waiting(uid)
-        if uid in self._sending:
-            self._sending[uid].is_withdrawn = True
+        # Nearly every pod that is bound has no patch: nothing is called for it.
+        if uid in self._news.words or uid in self._texts.words or uid in self._later or uid in self._namespaces:
+            self._waiting(uid)
+        elif uid in self._behind:
+            del self._behind[uid]
+        if uid in self.in_flight:
+            self.in_flight[uid].is_withdrawn = True
 
     # --- taking patches -----------------------------------------------------------------------------------------------
 
@@ -166,7 +167,7 @@ class PendingPatches:
         self._bring_back(now)
         patch = self._next_of(self._news, now) or self._next_of_either(now)
         if patch is not None:
-            self._sending[patch.uid] = patch
+            self.in_flight[patch.uid] = patch
         return patch
 
     def delay(self, now: float) -> float | None:
@@ -183,20 +184,20 @@ class PendingPatches:
     def begin(self, patch: PodPatch) -> None:
         """A patch that was never pending is in flight; no other of this pod may be."""
         older = self._waiting(patch.uid)
-        self._sending[patch.uid] = patch
+        self.in_flight[patch.uid] = patch
         if older is not None:
             self._behind[patch.uid] = older
 
     def sent(self, patch: PodPatch) -> None:
         """The patch is no longer in flight, and is not repeated."""
-        self._sending.pop(patch.uid, None)
+        self.in_flight.pop(patch.uid, None)
         newer = self._behind.pop(patch.uid, None)
         if newer is not None:
             self._put(newer)
 
     def set_aside(self, patch: PodPatch, namespace: Hashable) -> None:
         """A patch that was taken is not sent yet: its namespace has no turn."""
-        self._sending.pop(patch.uid, None)
+        self.in_flight.pop(patch.uid, None)
         self._aside.setdefault(namespace, {})[patch.uid] = patch
         self._namespaces[patch.uid] = namespace
 
@@ -222,7 +223,7 @@ class PendingPatches:
     def take_aside(self, patch: PodPatch) -> None:
         """It is in flight until `sent` or `put_back`."""
         self._leave_aside(patch.uid)
-        self._sending[patch.uid] = patch
+        self.in_flight[patch.uid] = patch
 
     def rejoin(self, namespace: Hashable) -> None:
         """What was set aside for this namespace waits as the others do."""
@@ -238,7 +239,7 @@ class PendingPatches:
 
     def put_back(self, patch: PodPatch, not_before: float) -> None:
         """The request failed: try again at that time, unless a newer patch replaces it by then."""
-        self._sending.pop(patch.uid, None)
+        self.in_flight.pop(patch.uid, None)
         newer = self._waiting(patch.uid)
         if patch.is_withdrawn:
             if newer is not None:
@@ -263,7 +264,7 @@ class PendingPatches:
         if older is not None:
             patch.inherit(older)
         # A patch in flight changes what the pod shows, so check the effect of this one only when that has ended.
-        if patch.uid in self._sending:
+        if patch.uid in self.in_flight:
             self._behind[patch.uid] = patch
         elif self._has_effect(patch):
             self._lane_of(patch).words[patch.uid] = patch
@@ -355,7 +356,7 @@ class PendingPatches:
 
     def _has_own_word(self, uid: str) -> bool:
         lanes = self._news.words, self._texts.words
-        waiting = uid in self._sending or uid in self._later or uid in self._namespaces
+        waiting = uid in self.in_flight or uid in self._later or uid in self._namespaces
         return waiting or any(uid in words for words in lanes)
 
     # --- within: what a patch would change ----------------------------------------------------------------------------

@@ -154,7 +154,7 @@ class StatusWriter:
 
     async def settled(self, uid: str) -> None:
         """Wait until no request for this pod is in flight, so that none can overtake the next one."""
-        while self._patches.is_sending(uid):
+        while uid in self._patches.in_flight:
             self._answered.clear()
             await self._answered.wait()
 

@@ -44,7 +44,8 @@ from kscheduler.scheduling.groups.group_placement import (
 )
 
 _Results = dict[GroupKey, GroupResult]
-OnTried = Callable[[Sequence[TriedPlacement]], None]
+# Told of a group that was tried in placements, with the result.
+OnTried = Callable[[GroupKey, GroupResult], None]
 
 
 def tree_inputs(inputs: GroupInputs, view: PodGroupView) -> GroupInputs:
@@ -68,13 +69,13 @@ def tree_inputs(inputs: GroupInputs, view: PodGroupView) -> GroupInputs:
 def place_group(inputs: GroupInputs, on_tried: OnTried | None = None) -> GroupResult:
     """Find nodes for the members of a group, composite or not; the cache is as before when this returns.
 
-    `on_tried` is called with the placements of each group of pods each time that it was tried in them.
+    `on_tried` is called for each group each time that it was tried in placements.
     """
     if inputs.group.key.is_composite:
         return _CompositeCycle(inputs, on_tried).run()
     result = place_pods(inputs)
     if on_tried is not None and inputs.profile.tries_placements:
-        on_tried(result.placements)
+        on_tried(inputs.group.key, result)
     return result
 
 
@@ -108,23 +109,24 @@ class _CompositeCycle:
 
     def _place(self, inputs: GroupInputs, within: GroupPlacement | None, results: _Results) -> GroupResult:
         """Place a group and what is below it; nobody is assumed afterwards."""
-        if inputs.group.key.is_composite:
-            result = self._place_composite(inputs, within, results)
-        else:
-            result = self._place_leaf(inputs, within)
-        results[inputs.group.key] = result
-        return result
-
-    def _place_leaf(self, inputs: GroupInputs, within: GroupPlacement | None) -> GroupResult:
-        result = find_placement(inputs, within)
+        key = inputs.group.key
+        result = self._place_composite(inputs, within, results) if key.is_composite else find_placement(inputs, within)
         if self._on_tried is not None:
-            self._on_tried(result.placements)
+            self._on_tried(key, result)
+        results[key] = result
         return result
 
     def _place_composite(self, inputs: GroupInputs, within: GroupPlacement | None, results: _Results) -> GroupResult:
         placements = placements_of(inputs, within)
         if isinstance(placements, GroupResult):
             return placements
+        result = self._best_placement(inputs, placements, results)
+        result.generated = len(placements)
+        return result
+
+    def _best_placement(
+        self, inputs: GroupInputs, placements: Sequence[GroupPlacement], results: _Results
+    ) -> GroupResult:
         placements, enough = to_try(inputs, placements)
         tried: list[TriedPlacement] = []
         trees: list[_Results] = []
@@ -139,7 +141,7 @@ class _CompositeCycle:
                     results.update(tree)  # members have reasons of their own
                 return own
             seconds = perf_counter() - began
-            tried.append(TriedPlacement(placement, own.status, seconds, is_of_composite=True))
+            tried.append(TriedPlacement(placement, own.status, seconds))
             trees.append(tree)
             if sum(each.status.is_success for each in tried) >= enough:
                 break

@@ -94,8 +94,6 @@ class TriedPlacement:
     points: int | None = None
     """Of all plugins, weighted; `None` if it was not compared with others."""
     is_chosen: bool = False
-    is_of_composite: bool = False
-    """A group of groups was tried in it."""
 
 
 @dataclass(slots=True)
@@ -114,6 +112,8 @@ class GroupResult:
     """Claims of members that give their devices back, because nodes cannot use them."""
     placements: Sequence[TriedPlacement] = ()
     """The placements that were tried, in this order; empty where groups are not tried in placements."""
+    generated: int = 0
+    """How many placements there were to be tried in. The search may end before the last."""
     group: GroupDefinition | None = None
     """Whose result it is; set when the cycle has ended."""
     tree: "Sequence[GroupResult]" = ()

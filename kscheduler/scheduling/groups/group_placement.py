@@ -56,8 +56,16 @@ def find_placement(inputs: GroupInputs, within: GroupPlacement | None = None) ->
     placements = placements_of(inputs, within)
     if isinstance(placements, GroupResult):
         return placements
-    order, enough = to_try(inputs, placements)
     nominated = _nominated_to(inputs, placements) if within is None else None
+    result = _best_placement(inputs, placements, nominated)
+    result.generated = len(placements)
+    return result
+
+
+def _best_placement(
+    inputs: GroupInputs, placements: Sequence[GroupPlacement], nominated: GroupPlacement | None
+) -> GroupResult:
+    order, enough = to_try(inputs, placements)
     if nominated is not None:
         order = [nominated, *(placement for placement in order if placement is not nominated)]
     tried: list[TriedPlacement] = []

@@ -21,7 +21,7 @@ from kscheduler.framework.pods.pod_info import PodInfo, placed
 from kscheduler.framework.pods.queued_pod import is_edited
 from kscheduler.scheduling.attempt_events import PodAdded, PodGone
 from kscheduler.scheduling.foreign_bindings import SECONDS_BETWEEN_LINES, ForeignBindings
-from kscheduler.scheduling.observations import Observations
+from kscheduler.scheduling.observations import SETTLED_EVERY, Observations
 from kscheduler.scheduling.observers import Observers
 from kscheduler.scheduling.pod_log.lines import STEPS
 from kscheduler.scheduling.resizes import DeferredResizes
@@ -83,11 +83,18 @@ class _Timed:
 
     def __init__(self, clock: Clock, observations: Observations) -> None:
         self._clock = clock
+        self._now = clock.monotonic
         self._observations = observations
+        self._seconds_of = observations.handling
+        self._until_settled = SETTLED_EVERY
 
     def _handled(self, event: str, began: float) -> None:
         """An event has been handled; it began at `began`, in monotonic seconds."""
-        self._observations.event_handling(event, self._clock.monotonic() - began)
+        self._seconds_of[event](self._now() - began)
+        self._until_settled -= 1
+        if self._until_settled <= 0:
+            self._until_settled = SETTLED_EVERY
+            self._observations.settle()
 
 
 class PodHandler(_Timed):
@@ -126,8 +133,8 @@ class PodHandler(_Timed):
             if not initial and self._is_ours(obj) and not self._cache.node_of(obj.metadata.uid):
                 self._taken.born_on_node(obj)
             self._assigned(obj)
-        elif self._is_ours(obj):
-            began, info = self._clock.monotonic(), PodInfo(obj)
+        elif obj.spec.scheduler_name in self._profiles:
+            began, info = self._now(), PodInfo(obj)
             if verbose(STEPS):
                 self._tell(PodAdded(obj))
             if self._cache.pod_groups.apis:
@@ -180,7 +187,7 @@ class PodHandler(_Timed):
         return pod.spec.scheduler_name in self._profiles
 
     def _assigned(self, pod: Pod) -> None:
-        began = self._clock.monotonic()
+        began = self._now()
         self._queue.delete(pod.key)
         assumed_on = self._cache.add_pod(pod)
         if assumed_on:
@@ -188,7 +195,7 @@ class PodHandler(_Timed):
             self._taken.bound(pod, pod.spec.node_name)
         self._queue.move_all(events.ASSIGNED_POD_ADD, None, pod, self._clock.time())
         self._handled(events.ASSIGNED_POD_ADD.label, began)
-        if self._resizes.concerns(pod) and self._is_ours(pod):
+        if self._resizes.are_judged and self._resizes.concerns(pod) and self._is_ours(pod):
             self._queue.add(PodInfo(pod), self._clock.time())
 
     def _warn_of_binding(self, pod: Pod, assumed_on: str) -> None:
@@ -199,14 +206,13 @@ class PodHandler(_Timed):
             _log.warning("pod_bound_elsewhere", pod=pod.key, **fields, pods=pods)
 
     def _was_placed(self, old: Pod, new: Pod) -> None:
-        if self._is_ours(new) and not self._cache.node_of(new.metadata.uid):  # what we bind counts before it is bound
+        # What we bind counts before it is bound.
+        if new.spec.scheduler_name in self._profiles and not self._cache.node_of(new.metadata.uid):
             self._taken.bound(new, new.spec.node_name)
         self._assigned(new)
-        if not self._is_ours(old):
+        if old.spec.scheduler_name not in self._profiles:
             return
-        self._handled(
-            UNSCHEDULABLE_POD_DELETE, self._clock.monotonic()
-        )  # upstream counts leaving the queue as an event of its own
+        self._seconds_of[UNSCHEDULABLE_POD_DELETE](0.0)  # upstream counts leaving the queue as an event of its own
         if old.status.nominated_node_name not in ("", new.spec.node_name):
             self._nomination_ended(old)  # it went elsewhere: pods that left room for it may use that room
 

@@ -12,6 +12,15 @@ from kscheduler.scheduling.observations.declared_series import (
     AttemptResult,
     GroupAttemptResult,
 )
-from kscheduler.scheduling.observations.observation_points import Observations
+from kscheduler.scheduling.observations.observation_points import SETTLED_EVERY, Observations
 
-__all__ = ["OF_COMPOSITE", "OF_GROUP", "OF_POD", "SINGLE_POD", "AttemptResult", "GroupAttemptResult", "Observations"]
+__all__ = [
+    "OF_COMPOSITE",
+    "OF_GROUP",
+    "OF_POD",
+    "SETTLED_EVERY",
+    "SINGLE_POD",
+    "AttemptResult",
+    "GroupAttemptResult",
+    "Observations",
+]

@@ -12,7 +12,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from kscheduler.telemetry.series import Counter, Histograms, MetricSeries, exponential_bounds
+from kscheduler.telemetry.series import BatchedHistogram, Counter, Histograms, MetricSeries, exponential_bounds
 
 # Label values that the scheduler's metrics have in common: how attempts end, and whose they are.
 
@@ -106,7 +106,7 @@ class DeclaredSeries:
         return counter
 
     def _histogram(self, name: str, text: str, bounds: tuple[float, ...], *labels: str) -> Histograms:
-        histograms = Histograms(MetricSeries(name, text, labels), bounds)
+        histograms = Histograms(MetricSeries(name, text, labels), bounds, BatchedHistogram)
         self.histograms.append(histograms)
         return histograms
 
@@ -121,7 +121,7 @@ class DeclaredSeries:
             "result",
             "profile",
         )
-        self._algorithm = self._histogram(
+        self.algorithm_seconds = self._histogram(
             "scheduler_scheduling_algorithm_duration_seconds", "Time of the decision alone.", _ATTEMPT_SECONDS
         )[()]
         self._pod_attempts = self._histogram(
@@ -175,7 +175,7 @@ class DeclaredSeries:
 
     def _declare_placements(self) -> None:
         self.generated_placements = self._counter(
-            "scheduler_generated_placements_total", "Placements that pod groups were tried in.", "profile"
+            "scheduler_generated_placements_total", "Placements that there were to try pod groups in.", "profile"
         )
         self.placement_evaluations = self._counter(
             "scheduler_placement_evaluations_total",
@@ -256,7 +256,7 @@ class DeclaredSeries:
         )
         self.queue_incoming_entities = self._counter(
             "scheduler_queue_incoming_entities_total",
-            "Pods put into a different queue than their hint requested, by event (Kubernetes 1.37).",
+            "Pods put into a different queue than their hint requested, by event (from Kubernetes 1.37 on).",
             "queue",
             "event",
             "type",

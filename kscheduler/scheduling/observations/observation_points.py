@@ -1,6 +1,6 @@
 """A method for each moment that kube-scheduler counts or times, from a pod's entry into the queue to its binding."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import ClassVar
 
 from kscheduler.api.releases import Behaviours
@@ -11,7 +11,6 @@ from kscheduler.scheduling.attempt_events import (
     BindingInDoubt,
     BindingSettled,
     ClaimCreated,
-    CycleTimed,
     DevicesWaitEnded,
     GroupAttempted,
     GroupCycleTimed,
@@ -31,13 +30,29 @@ from kscheduler.scheduling.observations.declared_series import (
 )
 from kscheduler.scheduling.observers import hears
 from kscheduler.scheduling.runtime.points import PERMIT, POD_GROUP_POST_FILTER
-from kscheduler.telemetry.series import Counter, Histogram, Histograms
+from kscheduler.telemetry.series import BatchedHistogram, Counter, Histogram, Histograms
 
 # Drivers with a label of their own.
 _MAX_DRIVERS = 100
 _MAX_ATTEMPTS = 15
+# Attempts and events until what was observed is counted: a list of as many numbers for each histogram at most, mostly.
+SETTLED_EVERY = 256
 # Label values by number of attempts.
 _ATTEMPT_VALUES = (*((str(attempt),) for attempt in range(_MAX_ATTEMPTS)), (f"{_MAX_ATTEMPTS}+",))
+
+
+class _HandlingSeconds(dict[str, Callable[[float], None]]):
+    """By event label, the `observe` of its histogram: looked up once, since each pod has three events."""
+
+    def __init__(self, observations: "Observations") -> None:
+        super().__init__()
+        self._observations = observations
+
+    def __missing__(self, event: str) -> Callable[[float], None]:
+        observations = self._observations
+        name = observations.handled_event_names.get(event, event)
+        observe = self[event] = observations.event_seconds[(name,)].observe
+        return observe
 
 
 class Observations(DeclaredSeries):
@@ -53,6 +68,9 @@ class Observations(DeclaredSeries):
         self._drivers: set[str] = set()
         self.handled_event_names: Mapping[str, str] = {}
         """The same where their handling is timed."""
+        self.handling = _HandlingSeconds(self)
+        """By event label, what takes the seconds of handling an event."""
+        self._until_settled = SETTLED_EVERY
         self.counts_victims_at_once = False
         """Whether victims are counted that are terminating already."""
         self.counts_entities = False
@@ -82,11 +100,19 @@ class Observations(DeclaredSeries):
         """Count as kube-scheduler of this version does; with more series where pod groups are followed."""
         self.follows_groups = follows_groups
         self.event_names, self.handled_event_names = behaviours.event_names, behaviours.handled_event_names
+        self.handling.clear()
         self.counts_entities = behaviours.counts_entities
         self.counts_victims_at_once = behaviours.counts_victims_at_once
         self.label_entities(labels_entities=behaviours.labels_entities)
         if not self.counts_entities:
             self.queue_incoming_entities.reset()
+
+    def settle(self) -> None:
+        """Count what was observed lately. To be called now and then by whoever observes much (`BatchedHistogram`)."""
+        for histograms in self.histograms:
+            for child in histograms.values():
+                if isinstance(child, BatchedHistogram):
+                    child.settle()
 
     # ---- attempts ----
 
@@ -95,11 +121,6 @@ class Observations(DeclaredSeries):
         key = result, profile
         self.schedule_attempts[key] += 1
         self.attempt_seconds[key].observe(seconds)
-
-    @hears(CycleTimed)
-    def algorithm(self, event: CycleTimed) -> None:
-        """The decision itself ran."""
-        self._algorithm.observe(event.seconds)
 
     @hears(PodBound)
     def bound(self, event: PodBound) -> None:
@@ -114,6 +135,10 @@ class Observations(DeclaredSeries):
             self.sli_seconds[values].observe(max(event.now - first, 0.0))
         if queued.was_flushed:  # only the flush of old unschedulable pods had brought it back: a hint missed its event
             self.after_flush[()] += 1
+        self._until_settled -= 1
+        if self._until_settled <= 0:
+            self._until_settled = SETTLED_EVERY
+            self.settle()
 
     @hears(AttemptFailed)
     def failed(self, event: AttemptFailed) -> None:
@@ -144,8 +169,8 @@ class Observations(DeclaredSeries):
     def placements(self, event: PlacementsTried) -> None:
         """A pod group was tried in these placements."""
         entity = self._entity(event.kind)
-        if event.tried:
-            self.generated_placements[event.profile, *entity] += len(event.tried)
+        if event.generated:
+            self.generated_placements[event.profile, *entity] += event.generated
         for is_feasible, seconds in event.tried:
             labels = ("feasible" if is_feasible else "infeasible", event.profile, *entity)
             self.placement_evaluations[labels] += 1
@@ -244,7 +269,11 @@ class Observations(DeclaredSeries):
 
     def event_handling(self, event: str, seconds: float) -> None:
         """A cluster event was taken into cache and queue."""
-        self.event_seconds[(self.handled_event_names.get(event, event),)].observe(seconds)
+        self.handling[event](seconds)
+        self._until_settled -= 1
+        if self._until_settled <= 0:
+            self._until_settled = SETTLED_EVERY
+            self.settle()
 
     def queueing_hint(self, plugin: str, event: str, hint: str, seconds: float) -> None:
         """A hint answered `Queue` or `QueueSkip`, or failed (`Error`)."""

@@ -83,6 +83,10 @@ class Stopwatch(CallTimer, Protocol):
         """An extension point has run."""
         ...
 
+    def repeated(self) -> None:
+        """The points of a cycle have run as one, for a pod like the one before."""
+        ...
+
     def post_filtered(self, plugin: str, result: str) -> None:
         """A PostFilter plugin has run."""
         ...
@@ -101,6 +105,9 @@ class NoStopwatch:
         """Pass."""
 
     def call_ended(self, point: str, plugin: str, nodes: int = 1) -> None:
+        """Pass."""
+
+    def repeated(self) -> None:
         """Pass."""
 
     def post_filtered(self, plugin: str, result: str) -> None:

@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 import numpy.ma  # noqa: F401  `np.unique` imports it when it is first called: each copy would do so again
 
+from kscheduler.answers import whose_rules
 from kscheduler.api.groups import GROUP_PREFIXES
 from kscheduler.api.priority import classes_of
 from kscheduler.explain.answer import PodExplanation
@@ -135,7 +136,7 @@ def explain_new(parts: Parts, as_of: float, *, body: bytes, leads: bool, as_text
             )
     except ScenarioError as problem:
         return _response(_BAD_REQUEST, str(problem))
-    aged = [replace(each, notes=(*each.notes, *_age_notes(parts, as_of))) for each in answers]
+    aged = [replace(each, notes=(*each.notes, *_notes(parts, as_of))) for each in answers]
     if as_text:
         return _response(_OK, _text_of(aged))
     # New pods are judged by themselves: each answer is about a pod.
@@ -144,14 +145,15 @@ def explain_new(parts: Parts, as_of: float, *, body: bytes, leads: bool, as_text
 
 
 def _explained(explanation: Explanation, parts: Parts, as_of: float, *, as_text: bool) -> bytes:
-    explanation = replace(explanation, notes=(*explanation.notes, *_age_notes(parts, as_of)))
+    explanation = replace(explanation, notes=(*explanation.notes, *_notes(parts, as_of)))
     return _response(_OK, _text_of([explanation]) if as_text else f"{json_line(explanation.answer)}\n")
 
 
 def _text_of(answers: Sequence[Explanation]) -> str:
-    """The texts, and each note once."""
+    """The texts, by whose rules they were decided, and each note once."""
+    rules = dict.fromkeys(whose_rules(each.emulation_version) for each in answers)
     notes = dict.fromkeys(note for each in answers for note in each.notes)
-    lines = "".join(f"note: {note}\n" for note in notes)
+    lines = "".join([*(f"\n{each}\n" for each in rules), *(f"note: {note}\n" for note in notes)])
     texts = "\n\n".join(each.as_text() for each in answers)
     return f"{texts}\n{lines}"
 
@@ -159,7 +161,8 @@ def _text_of(answers: Sequence[Explanation]) -> str:
 def nodes(parts: Parts, as_of: float) -> bytes:
     """How full each node is, and which waiting pods it has rejected."""
     assembly = parts.assembly
-    uses = node_uses(assembly.cache, assembly.profiles, live_objects(parts).pods, _age_notes(parts, as_of))
+    pods, notes = live_objects(parts).pods, _notes(parts, as_of)
+    uses = node_uses(assembly.cache, assembly.profiles, pods, assembly.config.gates.version, notes)
     return _response(_OK, f"{json_line(uses)}\n")
 
 
@@ -185,11 +188,14 @@ def simulate(parts: Parts, as_of: float, *, body: bytes) -> bytes:
         simulation = run_simulation(plan)
     except ScenarioError as problem:
         return _response(_BAD_REQUEST, str(problem))
-    every_note = (*notes, *_age_notes(parts, as_of), *simulation.notes)
+    every_note = (*notes, *_notes(parts, as_of), *simulation.notes)
     return _response(_OK, f"{json_line(msgspec.structs.replace(simulation, notes=every_note))}\n")
 
 
-def _age_notes(parts: Parts, as_of: float) -> Iterator[str]:
+def _notes(parts: Parts, as_of: float) -> Iterator[str]:
+    """What holds of each answer: the rules are not those of the API server's version, the answer is old."""
+    if parts.server_version.not_followed:
+        yield f"the API server runs {'; '.join(parts.server_version.not_followed.splitlines())}"
     age_seconds = parts.clock.time() - as_of
     if age_seconds > _REPORTED_AGE_SECONDS:
         at = datetime.fromtimestamp(as_of, UTC).strftime("%H:%M:%SZ")

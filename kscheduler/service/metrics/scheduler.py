@@ -21,12 +21,12 @@ from kscheduler.telemetry.series import LabelValues, MetricSeries
 PENDING_PODS = MetricSeries(
     "scheduler_pending_pods",
     "Pods without a node: active, backoff (both backoff queues), unschedulable (without the gated), gated; of pod "
-    "groups (Kubernetes 1.37) also incomplete and pending.",
+    "groups (from Kubernetes 1.37 on) also incomplete and pending.",
     ("queue",),
 )
 QUEUED_ENTITIES = MetricSeries(
     "scheduler_queued_entities",
-    "What waits in the queue, by kind (Kubernetes 1.37): pods, and groups of pods that are scheduled together.",
+    "What waits in the queue, by kind (from Kubernetes 1.37 on): pods, and groups of pods that are scheduled together.",
     ("queue", "type"),
 )
 QUEUED_ENTITIES_BY_ENTITY = replace(QUEUED_ENTITIES, labels=("queue", "entity"))

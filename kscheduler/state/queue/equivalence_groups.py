@@ -127,11 +127,11 @@ class EquivalenceGroups:
     def __init__(self, order: Callable[[QueuedPodInfo], Any]) -> None:
         self._order = order
         self._of_class: dict[Hashable, EquivalenceGroup] = {}
-        self._of_pod: dict[str, EquivalenceGroup] = {}
+        self.by_pod: dict[str, EquivalenceGroup] = {}
 
     def of_pod(self, key: str) -> EquivalenceGroup | None:
         """The equivalence group that a pod is in."""
-        return self._of_pod.get(key)
+        return self.by_pod.get(key)
 
     def of_class(self, name: Hashable) -> EquivalenceGroup | None:
         """The equivalence group of a class."""
@@ -156,13 +156,13 @@ class EquivalenceGroups:
             member.pod = member.pod.bare()  # hints read a single pod of the class: other derived values waste memory
         equivalence_group.judged(member)
         equivalence_group.push(member)
-        self._of_pod[member.key] = equivalence_group
+        self.by_pod[member.key] = equivalence_group
         return equivalence_group
 
     def leave(self, equivalence_group: EquivalenceGroup, key: str) -> QueuedPodInfo:
         """Remove a pod. An empty equivalence group is dropped here; the caller removes it from its queue."""
         member = equivalence_group.take(key)
-        del self._of_pod[member.key]
+        del self.by_pod[member.key]
         if not equivalence_group:
             del self._of_class[equivalence_group.key]
         return member
@@ -172,5 +172,5 @@ class EquivalenceGroups:
         del self._of_class[equivalence_group.key]
         members = list(equivalence_group)
         for member in members:
-            del self._of_pod[member.key]
+            del self.by_pod[member.key]
         return members

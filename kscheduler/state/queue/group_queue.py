@@ -144,7 +144,7 @@ class GroupQueue:
 
     def why_incomplete(self, group: GroupKey) -> str:
         """Why pods of this group cannot be tried; empty: its tree is whole."""
-        return why_incomplete(self._view.definition, group, self._view.absence)
+        return why_incomplete(self._view.definition, group, self._view.absence, self._view.levels)
 
     def why_gated(self, queued: QueuedPodInfo) -> str:
         """Why a member is kept out with its group: how many are missing now, or which member waits for what.

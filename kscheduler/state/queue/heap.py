@@ -10,19 +10,21 @@ iterated and removed. (Keys of pods never raise: `runtime.sort_keys`.)
 import heapq
 from collections import deque
 from collections.abc import Callable, Collection, Hashable, Iterator
-from itertools import count
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 T = TypeVar("T")
 
 # An item's order, its serial number (among equals the older goes first), and its key.
 _Entry = tuple[Any, int, Hashable]
 
+# After so many items it is looked whether dead entries must go; there are never more than these above the live ones.
+_LOOK_EVERY: Final = 64
+
 
 class KeyedHeap(Generic[T]):
     """Smallest first, by `order(item)`; an item per key. Removal is lazy: dead entries are dropped at the front."""
 
-    __slots__ = ("_heap", "_line", "_live", "_order", "_serial")
+    __slots__ = ("_heap", "_line", "_live", "_order", "_serial", "_until_look")
 
     def __init__(self, order: Callable[[T], Any]) -> None:
         self._order = order
@@ -30,7 +32,8 @@ class KeyedHeap(Generic[T]):
         """Ascending."""
         self._heap: list[_Entry] = []
         self._live: dict[Hashable, tuple[int, T]] = {}
-        self._serial = count()
+        self._serial = 0
+        self._until_look = _LOOK_EVERY
 
     def __len__(self) -> int:
         return len(self._live)
@@ -57,9 +60,13 @@ class KeyedHeap(Generic[T]):
 
     def push(self, key: Hashable, item: T) -> None:
         """Add an item, or replace the item with the same key; its order is computed again."""
-        if len(self._line) + len(self._heap) > 2 * len(self._live) + 64:
-            self._compact()
-        entry = self._order(item), next(self._serial), key
+        self._until_look -= 1
+        if self._until_look <= 0:
+            self._until_look = _LOOK_EVERY
+            if len(self._line) + len(self._heap) > 2 * len(self._live) + _LOOK_EVERY:
+                self._compact()
+        serial = self._serial = self._serial + 1
+        entry = self._order(item), serial, key
         if not self._line or self._line[-1] < entry:
             self._line.append(entry)
         else:

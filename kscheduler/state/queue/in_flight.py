@@ -32,17 +32,18 @@ class InFlight:
 
     def __init__(self) -> None:
         self._log: OrderedDict[int, SeenEvent | str] = OrderedDict()
-        self._marker: dict[str, int] = {}
+        self.marker: dict[str, int] = {}
+        """By UID of a pod that is being tried, the serial number of its marker in the log. For reading."""
         self._key_of: dict[str, str] = {}
         self._serial = 0
         self.events: Counter[str] = Counter()
         """The number of kept events, by label."""
 
     def __len__(self) -> int:
-        return len(self._marker)
+        return len(self.marker)
 
     def __contains__(self, uid: str) -> bool:
-        return uid in self._marker
+        return uid in self.marker
 
     def uid_of(self, key: str) -> str:
         """The UID of the pod of this name (`namespace/name`) that is being tried, or empty; the newest, if two are."""
@@ -50,7 +51,7 @@ class InFlight:
 
     def snapshot(self) -> tuple[tuple[SeenEvent | str, ...], tuple[str, ...], tuple[tuple[str, str], ...]]:
         """UIDs and events in their order; the UIDs of pods that rest; UID and key of all."""
-        resting = tuple(uid for uid, serial in self._marker.items() if serial == _RESTS)
+        resting = tuple(uid for uid, serial in self.marker.items() if serial == _RESTS)
         return tuple(self._log.values()), resting, tuple(self._key_of.items())
 
     def restore(
@@ -60,21 +61,23 @@ class InFlight:
         self._key_of.update(keys)
         for entry in entries:
             if isinstance(entry, str):
-                self._marker[entry] = self._append(entry)
+                self.marker[entry] = self._append(entry)
             else:
                 self.record(entry)
-        self._marker.update(dict.fromkeys(resting, _RESTS))
+        self.marker.update(dict.fromkeys(resting, _RESTS))
 
     def begin(self, uid: str, key: str = "") -> None:
         """Record that a pod has been popped, or is judged at last."""
-        self._marker[uid] = self._append(uid)
+        serial = self._serial = self._serial + 1
+        self._log[serial] = uid
+        self.marker[uid] = serial
         self._key_of[uid] = key
 
     def rest(self, uid: str) -> None:
         """The pod stays in flight, but needs no event before the next `begin`."""
-        serial = self._marker.get(uid, _RESTS)
+        serial = self.marker.get(uid, _RESTS)
         if serial != _RESTS:
-            self._marker[uid] = _RESTS
+            self.marker[uid] = _RESTS
             self._drop(serial)
 
     def record(self, seen: SeenEvent) -> None:
@@ -85,7 +88,7 @@ class InFlight:
 
     def since(self, uid: str) -> list[SeenEvent]:
         """The events since the pod was popped that may concern it, in order."""
-        start = self._marker.get(uid)
+        start = self.marker.get(uid)
         if start is None:
             return []
         events: list[SeenEvent] = []
@@ -100,7 +103,7 @@ class InFlight:
 
     def done(self, uid: str) -> None:
         """End an attempt; events that no other pod needs are dropped."""
-        serial = self._marker.pop(uid, None)
+        serial = self.marker.pop(uid, None)
         if serial is None:
             return
         del self._key_of[uid]

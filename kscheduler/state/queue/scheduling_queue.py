@@ -225,8 +225,9 @@ class SchedulingQueue:
 
     def add(self, pod: PodInfo, now: float) -> None:
         """Add a new pod without a node."""
-        self.delete(pod.key)
-        self._arrive(QueuedPodInfo(pod, now), events.UNSCHEDULABLE_POD_ADD.label, now)
+        queued = QueuedPodInfo(pod, now)
+        self.delete(queued.key)
+        self._arrive(queued, events.UNSCHEDULABLE_POD_ADD.label, now)
 
     def _arrive(self, queued: QueuedPodInfo, label: str, now: float, *, is_new: bool = True) -> None:
         """A pod that waits nowhere yet: alone, or with its group."""
@@ -281,7 +282,8 @@ class SchedulingQueue:
         `pre_check` may exclude more parked pods; it may read only what all pods of a class have in common.
         """
         has_gated_groups = self._groups is not None and self._groups.has_gated()
-        if not (self._sub_queues.has_parked() or len(self._in_flight) or has_gated_groups):
+        parked, gates = self._sub_queues.waiting
+        if not (parked or gates or self._in_flight.marker or has_gated_groups):
             return
         if not self._policy.hints.interests_anyone(event):
             return
@@ -294,7 +296,7 @@ class SchedulingQueue:
                 self._move(element, event, old, new, now)
         if self._groups is not None and has_gated_groups:
             self._groups.hear(event, old, new, now)
-        if len(self._in_flight):
+        if self._in_flight.marker:
             self._in_flight.record(SeenEvent(event, old, new))
 
     # --- pod groups ---------------------------------------------------------------------------------------------------
@@ -448,8 +450,9 @@ class SchedulingQueue:
 
     def _begin(self, queued: QueuedPodInfo, now: float) -> bool:
         """The pod is in flight from now on; false if it is so already, by an attempt before."""
-        self._sub_queues.count_rejections(queued, -1)
-        if queued.pod.uid in self._in_flight:
+        if queued.unschedulable_plugins or queued.pending_plugins:
+            self._sub_queues.count_rejections(queued, -1)
+        if queued.pod.uid in self._in_flight.marker:
             return False
         queued.attempts += 1
         queued.initial_attempt_timestamp = queued.initial_attempt_timestamp or now

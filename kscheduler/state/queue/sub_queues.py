@@ -160,7 +160,7 @@ class SubQueues:
         """The heaps with their keys: checking that a pod is in none must be cheap, and is done twice per pod."""
         self.parked = Parked()
         self.gated = gated if gated is not None else GatedPods()
-        self._waiting = self.parked.keys(), self.gated.gates()
+        self.waiting = self.parked.keys(), self.gated.gates()
         """Empty if no pod waits for an event: each event and each pod asks for that."""
         self.equivalence_groups = EquivalenceGroups(sort_key)
         self.rejections: Counter[tuple[str, str]] = Counter()
@@ -189,7 +189,7 @@ class SubQueues:
 
     def has_parked(self) -> bool:
         """Whether any pod waits for an event, gated pods included."""
-        parked, gates = self._waiting
+        parked, gates = self.waiting
         return bool(parked or gates)
 
     def parked_pods(self) -> Iterator[QueuedPodInfo]:
@@ -241,9 +241,10 @@ class SubQueues:
         place.
         """
         key: Any = element.key
+        parked, gates = self.waiting
         if isinstance(element, EquivalenceGroup | QueuedPodGroup):
             element.place = place
-        else:
+        elif parked or gates:
             self.unpark(key)
         if place == UNSCHEDULABLE and not isinstance(element, QueuedPodGroup):
             self.parked.put(element)
@@ -313,15 +314,16 @@ class SubQueues:
 
     def remove(self, key: str) -> QueuedPodInfo | None:
         """Remove a pod from its place, wherever it is."""
-        equivalence_group = self.equivalence_groups.of_pod(key)
-        if equivalence_group is not None:
-            return self._leave(equivalence_group, key)
+        groups = self.equivalence_groups.by_pod
+        if key in groups:
+            return self._leave(groups[key], key)
         for heap, keys in self._heaps:
             if key in keys:
                 queued = heap.remove(key)
                 if isinstance(queued, QueuedPodInfo):
                     return queued
-        return self.unpark(key)
+        parked, gates = self.waiting
+        return self.unpark(key) if parked or gates else None
 
     def unpark(self, key: str) -> QueuedPodInfo | None:
         """Remove a pod outside of equivalence groups from the pool, or from behind its gate."""

@@ -22,7 +22,7 @@ from kscheduler.api.core import Namespace, Pod
 from kscheduler.framework.cluster.topology import CountColumn, DomainSums, HeldTerm
 from kscheduler.framework.decision_time import DECISION_TIME, DecisionEndedError
 from kscheduler.framework.nodes.node_table import NodeTable
-from kscheduler.framework.pods.affinity_terms import PodMatch
+from kscheduler.framework.pods.affinity_terms import NO_TERMS, PodMatch
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.state.topology.columns import BUDGET_BYTES, RecentColumns
 from kscheduler.state.topology.groups import NamespaceLabels, PodGroups
@@ -59,6 +59,7 @@ class TopologyCounts:
             budget_bytes, self._no_longer_counted, lambda match: _BYTES_PER_PART * match.size
         )
         self._held = HeldTerms(nodes, budget_bytes)
+        self.term_changes = self._held.changes
         self.changes = 0
         """The number of changes: of counted pods, and of namespaces' labels."""
 
@@ -161,6 +162,7 @@ class TopologyCounts:
         before = self._namespaces.of(name)
         if self._namespaces.set(namespace):
             self.changes += 1
+            self.term_changes.number += 1
             self._drop_those_that_see(name, before, namespace.metadata.labels)
 
     def namespace_labels(self, name: str) -> Mapping[str, str] | None:
@@ -176,12 +178,15 @@ class TopologyCounts:
         before = self._namespaces.of(name)
         if self._namespaces.remove(name):
             self.changes += 1
+            self.term_changes.number += 1
             self._drop_those_that_see(name, before, None)
 
     def _move(self, row: int, pod: PodInfo, change: int) -> None:
-        self._fit()
+        if self._capacity != self._nodes.capacity:
+            self._fit()
         self.changes += 1
-        self._held.count(row, pod, change)
+        if pod.affinity_terms is not NO_TERMS:
+            self._held.count(row, pod, change)
         if not len(self._columns):
             return
         of_namespace = self._namespaces.of(pod.namespace)

@@ -94,24 +94,29 @@ class PodGroups:
 
     def add(self, row: int, pod: PodInfo) -> None:
         """Count a pod on the row."""
-        namespace = self._namespaces.get(pod.namespace)
+        name = pod.pod.metadata.namespace
+        namespace = self._namespaces.get(name)
         if namespace is None:
-            namespace = self._namespaces[pod.namespace] = _Namespace()
-        before = len(namespace.groups)
-        rows = namespace.group_of(pod).rows
-        self._count += len(namespace.groups) - before
+            namespace = self._namespaces[name] = _Namespace()
+        key = _key(pod)
+        group = namespace.groups.get(key)
+        if group is None:
+            group = namespace.new_group(key, pod)
+            self._count += 1
+        rows = group.rows
         rows[row] = rows.get(row, 0) + 1
 
     def remove(self, row: int, pod: PodInfo) -> None:
         """Stop counting a pod on the row; it must be the version that was added."""
         namespace = self._namespaces[pod.namespace]
-        group = namespace.group_of(pod)
+        key = _key(pod)
+        group = namespace.groups[key]
         group.rows[row] -= 1
         if group.rows[row]:
             return
         del group.rows[row]
         if not group.rows:
-            namespace.drop(_key(pod))
+            namespace.drop(key)
             self._count -= 1
             if not namespace.groups:
                 del self._namespaces[pod.namespace]
@@ -154,13 +159,10 @@ class _Namespace:
         self.postings: RecentlyUsed[str, _Posting] = RecentlyUsed(_KEPT_POSTINGS)
         """By label key, and then by value."""
 
-    def group_of(self, pod: PodInfo) -> PodGroup:
-        key = _key(pod)
-        group = self.groups.get(key)
-        if group is None:
-            group = self.groups[key] = PodGroup(pod.labels, is_terminating=pod.is_terminating)
-            for label, posting in self.postings.items():
-                _post(posting, label, key, group)
+    def new_group(self, key: _Key, pod: PodInfo) -> PodGroup:
+        group = self.groups[key] = PodGroup(pod.labels, is_terminating=pod.is_terminating)
+        for label, posting in self.postings.items():
+            _post(posting, label, key, group)
         return group
 
     def drop(self, key: _Key) -> None:
@@ -196,8 +198,9 @@ def _post(posting: _Posting, label: str, key: _Key, group: PodGroup) -> None:
 
 def _key(pod: PodInfo) -> _Key:
     """The key of a pod's group in its namespace. Flat: a nested tuple per label would cost three times the memory."""
-    flat = _flattened(pod.labels) if pod.labels else ()
-    return ("terminating", *flat) if pod.is_terminating else flat
+    metadata = pod.pod.metadata
+    flat = _flattened(metadata.labels) if metadata.labels else ()
+    return flat if metadata.deletion_timestamp is None else ("terminating", *flat)
 
 
 def _flattened(labels: Mapping[str, str]) -> _Key:

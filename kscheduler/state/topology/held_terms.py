@@ -10,6 +10,7 @@ from typing import Final
 
 import numpy as np
 
+from kscheduler.change_count import ChangeCount
 from kscheduler.framework.cluster.topology import CountColumn, DomainSums, HeldTerm
 from kscheduler.framework.nodes.node_table import NodeTable
 from kscheduler.framework.pods.affinity_terms import NO_TERMS, AffinityTerm
@@ -27,9 +28,11 @@ class HeldTerms:
     def __init__(self, nodes: NodeTable, budget_bytes: int) -> None:
         columns: RecentColumns[_Holders] = RecentColumns(budget_bytes)
         self._columns = columns
-        self.required_anti_affinity = TermsOfOneKind(nodes, columns)
-        self.required_affinity = TermsOfOneKind(nodes, columns)
-        self.preferred = TermsOfOneKind(nodes, columns)
+        self.changes = ChangeCount()
+        """Of the set of terms."""
+        self.required_anti_affinity = TermsOfOneKind(nodes, columns, self.changes)
+        self.required_affinity = TermsOfOneKind(nodes, columns, self.changes)
+        self.preferred = TermsOfOneKind(nodes, columns, self.changes)
 
     def __len__(self) -> int:
         return sum(map(len, (self.required_anti_affinity, self.required_affinity, self.preferred)))
@@ -75,8 +78,9 @@ class _Holders:
 class TermsOfOneKind:
     """Distinct terms with their holders."""
 
-    def __init__(self, nodes: NodeTable, columns: "RecentColumns[_Holders]") -> None:
+    def __init__(self, nodes: NodeTable, columns: "RecentColumns[_Holders]", changes: ChangeCount) -> None:
         self._nodes = nodes
+        self._changes = changes
         self._columns = columns
         self._holders: dict[AffinityTerm, _Holders] = {}
         self.terms = self._holders.keys()
@@ -132,10 +136,12 @@ class TermsOfOneKind:
     def _first_of(self, term: AffinityTerm) -> _Holders:
         holders = self._holders[term] = _Holders(term, {})
         self._index.add(term.match, holders)
+        self._changes.number += 1
         return holders
 
     def _forget_if_unheld(self, holders: _Holders) -> None:
         if not holders.rows:
             del self._holders[holders.term]
             self._index.remove(holders.term.match, holders)
+            self._changes.number += 1
             self._columns.drop(holders)

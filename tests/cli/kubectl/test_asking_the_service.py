@@ -243,7 +243,9 @@ async def test_what_if_pending_nodes_and_top_are_answered_by_the_service(
         assert await plugin(front, "whatif", "--replicas", "3") == 2
         assert "--replicas is how many pods each manifest of -f FILE makes" in capsys.readouterr().err
         assert await plugin(front, "whatif", "--drain", "node") == 0
-        assert "node would be empty: 0 pods are evicted" in capsys.readouterr().out
+        text = capsys.readouterr().out
+        assert "node would be empty: 0 pods are evicted" in text
+        assert "\n\nby the rules of kube-scheduler 1.36\n" in text
         assert await plugin(front, "pending") == 0
         out = capsys.readouterr().out
         assert "1 pod is pending (reasons as the last attempt left them; --direct judges now)\n" in out

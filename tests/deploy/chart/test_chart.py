@@ -13,20 +13,21 @@ import msgspec
 import pytest
 import yaml
 
-from kscheduler.api.releases import BEHAVIOURS
+from kscheduler.api.releases import BEHAVIOURS, NEWEST_SERVER, OLDEST_SERVER, numbers_of
+from kscheduler.assembly import group_apis
 from kscheduler.assembly.configuration_checks import profile_problems
 from kscheduler.assembly.configured import ConfigurationReader
 from kscheduler.cli.commands import run, shadow
 from kscheduler.config.errors import ConfigError
 from kscheduler.config.feature_gates import gate_refusals, parse_feature_gates
-from kscheduler.config.loader import load_file
+from kscheduler.config.loader import default_configuration, load_file
 from kscheduler.config.unsupported_settings import unhonoured
 from tests.deploy import helm
 from tests.deploy.chart.operator_schemas import SPECS
 from tests.e2e.groups.crds import RULES
 
 VALUE_SETS: Final = {path.stem: path for path in sorted((helm.CHART / "ci").glob("*.yaml"))}
-# 1.38 comes when kubernetes-validate has its schemas.
+# 1.38 comes when kubernetes-validate has its schemas; what differs by version is tested below.
 KUBERNETES: Final = ("1.35", "1.36", "1.37")
 RENDERED: Final[dict[str, list[helm.Object]]] = {}
 
@@ -97,6 +98,15 @@ def test_an_older_kubernetes_is_refused() -> None:
         helm.render(kubernetes="v1.30.0")
 
 
+def test_it_is_the_same_on_every_api_server_of_the_range_also_before_its_release() -> None:
+    (major, oldest), (_, newest) = numbers_of(OLDEST_SERVER), numbers_of(NEWEST_SERVER)
+    range_ = [f"v{major}.{minor}.0" for minor in range(oldest, newest + 1)]
+    beta = f"v{NEWEST_SERVER}.0-beta.0"
+    assert {helm.render(VALUE_SETS["pod-groups"], kubernetes=version) for version in (*range_, beta)} == {
+        helm.render(VALUE_SETS["pod-groups"])
+    }
+
+
 @each_value_set
 def test_no_object_is_there_twice_and_each_has_the_usual_labels(values: str) -> None:
     names = Counter(
@@ -165,6 +175,36 @@ def test_pod_groups_bring_their_gate_their_apis_and_the_rights_with_which_they_a
     assert not any("--emulated-version" in argument for argument in args), "an upgrade of the cluster is followed"
     (configuration,) = (one for one in of_kind("pod-groups", "ConfigMap") if "config.yaml" in one["data"])
     assert yaml.safe_load(configuration["data"]["config.yaml"])["podGroupAPIs"] == ["scheduler-plugins", "volcano"]
+
+
+@pytest.mark.parametrize("mode", ["second", "shadow"])
+@pytest.mark.parametrize("has_trees", [False, True], ids=["groups", "trees"])
+@pytest.mark.parametrize("version", [name for name, each in BEHAVIOURS.items() if each.has_pod_group_post_filter])
+def test_the_role_grants_what_groups_of_each_version_need(version: str, has_trees: bool, mode: str) -> None:
+    """Groups of groups have moved to another version of the API with 1.38, and got conditions; a role is for all."""
+    gates = {"TopologyAwareWorkloadScheduling": True, "CompositePodGroup": True} if has_trees else {}
+    base = [VALUE_SETS["shadow"]] if mode == "shadow" else []
+    objects = helm.objects(helm.render(*base, settings={"podGroups": ["kubernetes"], "featureGates": gates}))
+    granted = {
+        (group, resource, verb)
+        for one in objects
+        if one["kind"] == "ClusterRole"
+        for rule in one["rules"]
+        for group in rule.get("apiGroups", ())
+        for resource in rule.get("resources", ())
+        for verb in rule["verbs"]
+        if group == "scheduling.k8s.io" and "podgroups" in resource
+    }
+    flags = ",".join(f"{name}=true" for name in ("GenericWorkload", *gates))
+    followed = [api.kind for api in group_apis(default_configuration("a", parse_feature_gates(flags, version=version)))]
+    versions = {"podgroups": "v1beta1"} | (
+        {"compositepodgroups": BEHAVIOURS[version].composite_version} if gates else {}
+    )
+    assert {kind.plural: kind.version for kind in followed} == versions
+    needed = {(kind.group, kind.plural, verb) for kind in followed for verb in ("list", "watch")}
+    if mode != "shadow":
+        needed |= {(kind.group, f"{kind.plural}/status", "patch") for kind in followed}
+    assert granted == needed
 
 
 def rule_text(rule: dict[str, Any]) -> str:
@@ -450,6 +490,20 @@ def test_the_notes_of_kube_schedulers_place_are_about_what_is_there() -> None:
             "WARNING: on an API server of Kubernetes 1.36 the feature gates do not",
         ),
         (
+            {"featureGates.PodCertificateMLDSA": False},
+            (
+                "WARNING: on an API server of Kubernetes 1.37 the feature gates do not fit "
+                "(featureGates.PodCertificateMLDSA: only Kubernetes 1.38 has it)"
+            ),
+        ),
+        (
+            {"featureGates.DRAResourceClaimDeviceStatus": True, "featureGates.PodGroupPreemptionPolicy": False},
+            (
+                "WARNING: on an API server of Kubernetes 1.38 the feature gates do not fit "
+                "(featureGates.PodGroupPreemptionPolicy: only Kubernetes 1.37 has it)"
+            ),
+        ),
+        (
             {"config.existingConfigMap": "mine", "podGroups": ["volcano"]},
             "write podGroupAPIs into the ConfigMap mine",
         ),
@@ -461,6 +515,8 @@ def test_the_notes_of_kube_schedulers_place_are_about_what_is_there() -> None:
         "whose file",
         "names",
         "gates of one version",
+        "gates of the newest version",
+        "gates that a version has dropped",
         "groups beside a configuration",
     ],
 )

@@ -45,6 +45,29 @@ WRONG: Final[dict[str, Refusal]] = {
         {"featureGates.DRADeviceCompatibilityGroups": True, "extraArgs": ["--emulated-version=1.36"]},
         "featureGates.DRADeviceCompatibilityGroups: only Kubernetes 1.37 and 1.38 have it",
     ),
+    "a gate that came later than the version that is followed": (
+        {"featureGates.PodCertificateMLDSA": True, "extraArgs": ["--emulated-version=1.37"]},
+        "featureGates.PodCertificateMLDSA: only Kubernetes 1.38 has it",
+    ),
+    "a gate that the followed version has dropped": (
+        {"featureGates.DynamicResourceAllocation": True, "extraArgs": ["--emulated-version=1.38"]},
+        "featureGates.DynamicResourceAllocation: only Kubernetes 1.36 and 1.37 have it",
+    ),
+    "a gate that the followed version has locked": (
+        {"featureGates.DRADeviceTaints": False, "extraArgs": ["--emulated-version=kube=1.38"]},
+        "featureGates.DRADeviceTaints: cannot be set to false, it is locked to true",
+    ),
+    "gates of two neighbouring versions": (
+        {"featureGates": {"PodGroupPreemptionPolicy": False, "PodCertificateMLDSA": True}},
+        (
+            "with Kubernetes 1.38: featureGates.PodGroupPreemptionPolicy: only Kubernetes 1.37 has it. "
+            "And with Kubernetes 1.37: featureGates.PodCertificateMLDSA: only Kubernetes 1.38 has it"
+        ),
+    ),
+    "a gate that the version does not have, whose first release is named": (
+        {"featureGates.DRADeviceCompatibilityGroups": True, "extraArgs": ["--emulated-version=v1.36.0"]},
+        "featureGates.DRADeviceCompatibilityGroups: only Kubernetes 1.37 and 1.38 have it",
+    ),
     "a gate that is locked": (
         {"featureGates.DynamicResourceAllocation": False},
         "featureGates.DynamicResourceAllocation: cannot be set to false, it is locked to true",
@@ -314,6 +337,27 @@ def test_the_chart_refuses_the_gates_that_the_service_would_end_by(version: str)
                 parse_feature_gates(f"{name}={not gate.default}", version=version)
             with pytest.raises(helm.RefusedError, match=rf"featureGates\.{name}: cannot be"):
                 helm.render(settings=given)
+
+
+@pytest.mark.parametrize("version", BEHAVIOURS)
+def test_gates_that_one_version_alone_has_are_taken_for_it_alone(version: str) -> None:
+    """All of them at once, with their defaults: it takes them, and each other version refuses each of them by name."""
+    others = [other for other in BEHAVIOURS if other != version]
+    alone = {
+        name: gate.default
+        for name, gate in gates_of(version).items()
+        if not any(name in gates_of(other) for other in others)
+    }
+    assert len(alone) >= {"1.36": 20, "1.37": 1}.get(version, 5)
+    assert helm.render(settings={"featureGates": alone})
+    assert helm.render(settings={"featureGates": alone, "extraArgs": [f"--emulated-version={version}"]})
+    for other in others:
+        with pytest.raises(helm.RefusedError) as refused:
+            helm.render(settings={"featureGates": alone, "extraArgs": [f"--emulated-version={other}"]})
+        told = [
+            name for name in alone if f"featureGates.{name}: only Kubernetes {version} has it" in str(refused.value)
+        ]
+        assert told == [*alone]
 
 
 @pytest.mark.parametrize("monitor", ["serviceMonitor", "podMonitor"])

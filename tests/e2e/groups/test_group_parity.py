@@ -4,6 +4,7 @@ Compared are nodes or none, the conditions of members and groups, and the messag
 comes first is decided by times of arrival, and how often a waiting gang was tried by the moment of looking.
 """
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -149,6 +150,9 @@ PLAYS: tuple[Play, ...] = (
 # Members that fit nowhere are tried again at once: kube-scheduler's copy of the group may then be older than its own
 # write, and the condition goes back from True to False. Here it stays, so it is not compared there.
 TAKEN_BACK = {"unlike_members", "basic"}
+# How far kube-scheduler comes with a group before the member that fits nowhere hangs on the order of its members, which
+# it does not keep: in one run of six it tries that one second.
+COUNTS = re.compile(r"\d scheduled, \d unschedulable, \d not-evaluated")
 
 
 @pytest.mark.parametrize("play", PLAYS, ids=[play.__name__ for play in PLAYS])
@@ -172,6 +176,9 @@ def outcome(scenario: Scenario, folder: Path, program: str, play: Play, api: Gan
         scenario.wait_bound("sign")
     settle(scenario)
     found = reported(scenario, gangs, compares_groups=play.__name__ not in TAKEN_BACK)
+    if play is unlike_and_all_needed:
+        for condition in found["groups"].values():
+            condition["message"] = COUNTS.sub("(counts)", condition["message"])
     process.stop()
     clean(scenario, gangs)
     return found

@@ -84,6 +84,24 @@ def test_what_cannot_be_served_is_refused(flags: list[str], message: str, capsys
     assert "Traceback" not in written.err
 
 
+def test_gates_and_file_of_another_followed_version_are_no_mistakes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+        "profiles: [{plugins: {placementFeasible: {enabled: []}}}]\n"
+    )
+    flags = ["cluster", "--port", "0", "--kubeconfig", "/nope/x", "--schedule", "--config", str(config)]
+    another = "kscheduler: --kubeconfig /nope/x: there is no directory /nope\n"
+    assert exit_code(*flags, "--feature-gates", "ManagedFieldsOptOutClient=true") == 2
+    assert capsys.readouterr().err == another
+    assert exit_code(*flags, "--feature-gates", "PodGroupPreemptionPolicy=false") == 2
+    assert "has it: see --emulated-version" in capsys.readouterr().err, "no version has both"
+    assert exit_code(*flags, "--feature-gates", "Nonsense=true") == 2
+    assert capsys.readouterr().err == f"kscheduler: --feature-gates: unrecognized feature gate: Nonsense\n{another}"
+
+
 async def bound_node(client: APIClient, name: str) -> str:
     """The node of a pod, waited for."""
     deadline = time.monotonic() + DEADLINE_SECONDS

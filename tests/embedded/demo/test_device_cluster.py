@@ -113,12 +113,13 @@ async def code_of(client: APIClient, path: str) -> int:
 
 
 @PROCESSES
-async def test_version_and_gates_are_those_of_both_servers() -> None:
-    flags = ["--emulated-version", "1.37", "--feature-gates", "GenericWorkload=true"]
+@pytest.mark.parametrize("given", ["--emulated-version=1.37", ""], ids=["a version", "the oldest that has the gate"])
+async def test_version_and_gates_are_those_of_both_servers(given: str) -> None:
+    flags = [*filter(None, [given]), "--feature-gates", "GenericWorkload=true"]
     async with kscheduler("cluster", "--nodes", "1", "--port", "0", "--schedule", *flags) as cluster:
         await cluster.until("its log: ")
         (scheduler,) = [pid for pid in children(cluster.process.pid) if "run" in command_of(pid)]
-        assert {"--feature-gates=GenericWorkload=true", "--emulated-version=1.37"} <= set(command_of(scheduler))
+        assert {"--feature-gates=GenericWorkload=true", *filter(None, [given])} <= set(command_of(scheduler))
         async with APIClient(plain_connection(cluster.api_url())) as client:
             version: Any = msgspec.json.decode(await client.get("/version"))
             assert version["gitVersion"] == "v1.37.0"

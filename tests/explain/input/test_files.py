@@ -282,7 +282,8 @@ def test_a_group_of_a_file_is_decided_about_in_lines_and_as_json(
     line = {"id": "x", "gates": {"GenericWorkload": True}, "objects": objects, "podGroup": "default/g"}
     path = written(tmp_path, line)
     assert run("--from", path, "--emulated-version", "1.37") == 0
-    assert capsys.readouterr().out == "pod group default/g: would be scheduled now\n  m-0: goes to a\n"
+    fits = "pod group default/g: would be scheduled now\n  m-0: goes to a\n"
+    assert capsys.readouterr().out == f"{fits}\nby the rules of kube-scheduler 1.37\n"
     assert run("--from", path, "-o", "json", "--emulated-version", "1.37") == 0
     assert json.loads(capsys.readouterr().out)["podGroupOutcome"]["pods"] == {"m-0": {"node": "a"}}
     assert run("--from", path) == 2

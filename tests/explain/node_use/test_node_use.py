@@ -3,6 +3,7 @@
 from typing import Any
 
 from kscheduler.api.codec import convert
+from kscheduler.api.releases import VERSION
 from kscheduler.assembly import profiles_over
 from kscheduler.config.loader import default_configuration
 from kscheduler.explain.cluster_answers import NodeUses
@@ -22,7 +23,7 @@ def found(nodes: list[Tree], pods: list[Tree]) -> NodeUses:
     objects = convert({"nodes": nodes, "pods": pods}, ClusterObjects)
     cache = cluster_cache(objects, None)
     profiles = profiles_over(cache, default_configuration("kscheduler"), registry())
-    return node_uses(cache, profiles, objects.pods)
+    return node_uses(cache, profiles, objects.pods, VERSION)
 
 
 def uses(nodes: list[Tree], pods: list[Tree]) -> Tree:
@@ -151,7 +152,7 @@ WITH_DEVICES: Tree = {
 def found_of(**kinds: Any) -> NodeUses:
     objects = convert(kinds, ClusterObjects)
     cache = cluster_cache(objects, None)
-    return node_uses(cache, profiles_over(cache, default_configuration("kscheduler"), registry()), ())
+    return node_uses(cache, profiles_over(cache, default_configuration("kscheduler"), registry()), (), VERSION)
 
 
 def uses_of(**kinds: Any) -> Tree:

@@ -13,7 +13,7 @@ from kscheduler.framework.plugin import PermitResult, Plugin
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Code, Status
 from kscheduler.scheduling.attempt import binding_cycle
-from kscheduler.scheduling.attempt_events import CycleTimed, PodBound
+from kscheduler.scheduling.attempt_events import PodBound
 from kscheduler.scheduling.observers import hears
 from tests.builders import make_pod
 from tests.scheduling.around import SchedulerHarness
@@ -130,24 +130,20 @@ async def test_a_bug_after_the_binding_does_not_give_the_room_of_a_bound_pod_awa
         assert not task.done()
 
 
-async def test_a_bug_in_a_decision_ends_no_worker_and_keeps_no_room() -> None:
-    is_broken = True
-
-    class Breaks:
-        @hears(CycleTimed)
-        def note(self, _event: CycleTimed) -> None:
-            if is_broken:
-                raise KeyError(1)
+async def test_a_bug_in_a_decision_ends_no_worker_and_keeps_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    def breaks(pod: PodInfo, node_name: str) -> None:
+        raise KeyError(1)
 
     binder = GatedBind()
     binder.gate.set()
-    harness = SchedulerHarness(profile(binder), cluster("node"), workers=2, observer=Breaks())
+    harness = SchedulerHarness(profile(binder), cluster("node"), workers=2)
+    monkeypatch.setattr(harness.cache, "assume_pod", breaks)
     async with working(harness) as task:
         harness.add(*(make_pod(f"p{number}") for number in range(5)))
         await turns(100)
         assert harness.queue.statistics().backoff == 5
         assert harness.reported.notes == ["KeyError: 1"] * 5
-        is_broken = False
+        monkeypatch.undo()
         harness.add(make_pod("good"))
         await turns()
         assert binder.bound == ["good"]

@@ -38,7 +38,7 @@ def test_they_are_those_with_the_most_points_after_every_move_or_nothing_is_know
         points_of.pop(row, None)
         if its is not None:
             points_of[row] = its
-        if leaders.is_settled:
+        if leaders.count:
             assert reported(leaders) == best(points_of)
 
 
@@ -47,10 +47,10 @@ def test_while_only_leaders_fall_behind_nothing_is_looked_for_anew() -> None:
     leaders.settle(np.arange(ROWS), np.full(ROWS, 7, dtype=np.int64), HASHES)
     for row in range(ROWS - 1):
         leaders.move(row, 6, HASHES)
-        assert leaders.is_settled
+        assert leaders.count
         assert len(leaders.rows) == ROWS - 1 - row
     leaders.move(ROWS - 1, None, HASHES)
-    assert not leaders.is_settled
+    assert not leaders.count
 
 
 def test_whoever_comes_up_to_the_leaders_is_one_of_them_and_whoever_passes_them_is_looked_for() -> None:
@@ -60,4 +60,4 @@ def test_whoever_comes_up_to_the_leaders_is_one_of_them_and_whoever_passes_them_
     leaders.move(3, 4, HASHES)
     assert reported(leaders) == {5: 105, 2: 102, 3: 103}
     leaders.move(6, 5, HASHES)
-    assert not leaders.is_settled
+    assert not leaders.count

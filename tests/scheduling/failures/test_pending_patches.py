@@ -392,7 +392,7 @@ def test_newer_patches_of_pods_whose_patch_is_in_flight_are_not_looked_at_again_
             looked += 1
             return super().__contains__(key)
 
-    world.patches._sending = Counted(world.patches._sending)
+    world.patches.in_flight = Counted(world.patches.in_flight)
     patch = world.take()
     assert patch is not None
     assert patch.key == "default/p800"

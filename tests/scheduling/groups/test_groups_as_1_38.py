@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from kscheduler.config.errors import ConfigError
@@ -23,7 +25,7 @@ from kscheduler.scenario.decide_group import GroupDecision, decide_group
 from kscheduler.scenario.scenario import GroupScenario, parse_line
 from kscheduler.scheduling.groups.group_cycle import GroupResult
 from kscheduler.scheduling.groups.group_placement import placements_of
-from tests.builders import make_pod, pod_info
+from tests.builders import make_node, make_pod, pod_info
 from tests.scheduling.groups.world import World, composite, member, pod_group
 from tests.scheduling.test_profiles import build
 
@@ -103,6 +105,53 @@ async def test_members_of_a_tree_that_contradicts_itself_get_an_error_and_all_gr
     assert world.bindings == []
 
 
+async def test_a_tree_that_is_too_deep_is_refused_as_a_whole_and_every_group_says_so() -> None:
+    """Up to 1.37 who is on a level that is too deep waits, and the others are placed."""
+    world = world_of(TREES)
+    world.nodes(1)
+    async with world.working():
+        for name, parent in (("d1", ""), ("d2", "d1"), ("d3", "d2"), ("d4", "d3"), ("d5", "d4")):
+            world.add_composite(composite(name, None, parent))
+        world.add_group(pod_group("deep", 1, parentCompositePodGroupName="d4"))
+        world.add(member("deep-0", "deep", **HALF))
+        await world.settle()
+        told = {name: (condition.reason, condition.message) for name, condition in world.groups.conditions}
+        message = 'hierarchy depth exceeds maximum allowed depth 4 at "compositepodgroup/default/d4"'
+        assert told == {
+            **{f"d{level}": ("CompositePodGroupError", message) for level in range(1, 6)},
+            "deep": ("PodGroupError", message),
+        }
+        assert message in world.reported.notes
+        # a member of a level that is not too deep is of the same tree
+        world.add_group(pod_group("well", 1, parentCompositePodGroupName="d1"))
+        world.add(member("well-0", "well", **HALF))
+        await world.pass_seconds(30)
+        assert world.bindings == []
+        assert world.groups.last("well").reason == "PodGroupError"
+        world.delete_composite(composite("d5", None, "d4"))
+        world.delete_composite(composite("d4", None, "d3"))
+        await world.pass_seconds(30)
+        assert world.bound() == ["well-0"]
+        assert world.where("deep-0") == "incomplete"
+
+
+async def test_a_tree_ends_somewhere_and_whoever_is_further_down_waits() -> None:
+    world = world_of(TREES)
+    world.nodes(1)
+    async with world.working():
+        for number in range(100):
+            world.add_composite(composite(f"c{number}", None, f"c{number - 1}" if number else ""))
+        for name, parent in (("near", "c14"), ("far", "c15")):
+            world.add_group(pod_group(name, 1, parentCompositePodGroupName=parent))
+            world.add(member(f"{name}-0", name, **HALF))
+        await world.settle()
+        assert world.groups.last("near").reason == "PodGroupError"
+        assert world.where("far-0") == "incomplete"
+        (queued,) = (each for each in [world.queue.find("default/far-0")] if each is not None)
+        why = world.queue.why_incomplete(queued[1].pod.pod)
+        assert why.startswith("trees deeper than 16 levels are not followed: default/far -> default/c15")
+
+
 async def test_who_is_nominated_to_the_nodes_of_a_group_loses_the_nomination_to_it() -> None:
     world = world_of()
     world.nodes(1)
@@ -167,6 +216,52 @@ def test_the_nominated_placement_is_tried_first_and_taken_if_anybody_new_fits() 
     first, *others = decided(racks, ["node-2", "", ""], 3).placements
     assert first.placement.name == "c"
     assert len(others) == 2
+
+
+async def test_placements_are_counted_that_there_were_and_trials_that_were_made() -> None:
+    world = world_of(PLACEMENTS)
+    counted = world.assembly.ports.observations
+    for rack in range(60):  # beyond 55 nodes a share of them is enough
+        world.add(make_node(f"node-{rack}", labels={RACK: str(rack)}), initial=True)
+    async with world.working():
+        world.add_group(pod_group("g", 1, **IN_A_RACK))
+        world.add(member("g-0", "g", **HALF))
+        await world.settle()
+    assert world.bound() == ["g-0"]
+    assert counted.generated_placements == {("kscheduler", "podgroup"): 60}
+    assert counted.placement_evaluations == {("feasible", "kscheduler", "podgroup"): 59}
+
+
+@pytest.mark.parametrize(("version", "counted"), [("1.37", {}), ("1.38", {"compositepodgroup": 2})])
+async def test_placements_of_composite_groups_are_counted_from_1_38_on(version: str, counted: dict[str, int]) -> None:
+    world = World(gates=TREES, version=version)
+    metric = world.assembly.ports.observations.generated_placements
+    for rack in "ab":
+        world.add(make_node(f"node-{rack}", labels={RACK: rack}), initial=True)
+    async with world.working():
+        world.add_composite(composite("all", 1, **IN_A_RACK))
+        world.add_group(pod_group("a", 1, parentCompositePodGroupName="all"))
+        world.add(member("a-0", "a", **HALF))
+        await world.settle()
+    assert world.bound() == ["a-0"]
+    # the group of pods is tried in each placement of its parent
+    of_pods = ("kscheduler",) if version == "1.37" else ("kscheduler", "podgroup")
+    assert metric == {of_pods: 2} | {("kscheduler", kind): count for kind, count in counted.items()}
+
+
+async def test_placements_of_the_search_for_victims_are_counted_too() -> None:
+    world = world_of(PLACEMENTS)
+    metric = world.assembly.ports.observations.generated_placements
+    world.add(make_node("node-a", labels={RACK: "a"}), initial=True)
+    async with world.working():
+        world.add(*(make_pod(f"low-{number}", **HALF) for number in range(2)))
+        await world.settle()
+        world.lingering = {"low-0", "low-1"}
+        world.add_group(pod_group("g", 1, priority=9, **IN_A_RACK))
+        world.add(member("g-0", "g", priority=9, **HALF))
+        await world.settle()
+    assert len(world.evicted) == 1
+    assert metric == {("kscheduler", "podgroup"): 2}  # without victims, then as if they were gone
 
 
 def test_an_empty_value_is_no_domain() -> None:
@@ -284,6 +379,37 @@ def test_what_is_left_of_a_node_is_ranked_as_all_other_nodes_are() -> None:
     ranks.give_back(high)
     ranks.give_back(both)
     assert order() == before
+
+
+@given(
+    units=st.lists(st.tuples(st.integers(0, 2), st.lists(st.integers(0, 5), min_size=1, max_size=3)), max_size=8),
+    takes=st.lists(st.tuples(st.integers(0, 5), st.booleans()), max_size=6),
+)
+def test_ranks_after_any_takes_are_those_of_the_units_that_are_left(
+    units: list[tuple[int, list[int]]], takes: list[tuple[int, bool]]
+) -> None:
+    """`units`: the priority and the rows of each; `takes`: rows, and whether that is given back at once."""
+    rows = {f"{number}-{place}": row for number, (_, on) in enumerate(units) for place, row in enumerate(on)}
+    made = [
+        unit(*(f"{number}-{place}" for place in range(len(on))), priority=priority, is_group=len(on) > 1)
+        for number, (priority, on) in sorted(enumerate(units), key=lambda each: -each[1][0])
+    ]
+
+    def ranks_of(left: list[VictimUnit]) -> VictimRanks:
+        return VictimRanks(left, [0] * len(left), lambda pod: rows[pod.name], 6)
+
+    def order(ranks: VictimRanks) -> list[int]:
+        found = ranks.of(np.arange(6)).tolist()
+        return [sorted({*found, 0}).index(rank) for rank in found]
+
+    ranks, left = ranks_of(made), list(made)
+    for row, is_given_back in takes:
+        taken = ranks.take(row)
+        if is_given_back:
+            ranks.give_back(taken)
+        else:
+            left = [each for each in left if row not in {rows[pod.name] for pod in each.pods}]
+        assert order(ranks) == order(ranks_of(left))
 
 
 @pytest.mark.parametrize("is_off", [False, True])

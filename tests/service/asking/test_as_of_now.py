@@ -102,6 +102,21 @@ async def test_an_answer_says_as_of_when_it_is(monkeypatch: pytest.MonkeyPatch) 
         assert nodes["notes"][-1].startswith("as of ")
 
 
+async def test_an_answer_says_by_whose_rules_and_why_not_by_the_api_servers() -> None:
+    async with EmbeddedAPIServer(seed=1) as server, running(server) as (app, _, _):
+        put(server, "nodes", node_tree("node", cpu="2"))
+        await parked(server, app)
+        text = (await raw(app, "/explain?pod=default/big", "text/plain"))[1]
+        assert "\n\nby the rules of kube-scheduler 1.36\n" in text
+        assert "but 1.36's rules apply" not in text
+        app.parts.server_version.not_followed = "1.38, but 1.36's rules apply: a gate"
+        reported = "the API server runs 1.38, but 1.36's rules apply: a gate"
+        assert f"\nnote: {reported}\n" in (await raw(app, "/explain?pod=default/big", "text/plain"))[1]
+        for tree in (await explained(app, "default/big"), json.loads((await raw(app, "/nodes"))[1])):
+            assert tree["emulationVersion"] == "1.36"
+            assert reported in tree["notes"]
+
+
 async def test_an_answer_that_came_soon_does_not_speak_of_its_age() -> None:
     async with EmbeddedAPIServer(seed=1) as server, running(server) as (app, _, _):
         put(server, "nodes", node_tree("node", cpu="2"))

@@ -12,7 +12,7 @@ from kscheduler.scheduling.classes.class_engine import BUDGET_BYTES, ClassEngine
 from kscheduler.scheduling.cycle.sampling import NodeSampler
 from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.scheduling.record import SchedulingRecord
-from kscheduler.scheduling.runtime.timing import UNTIMED
+from kscheduler.scheduling.runtime.timing import UNTIMED, NoStopwatch
 from tests.specification import cases
 from tests.specification.engine.worlds import World
 
@@ -27,16 +27,38 @@ def test_decisions_with_the_engine_equal_those_without_it(part: int, monkeypatch
         live_through(seed)
 
 
-def live_through(seed: int) -> None:
-    """Decide, with changes in between, and compare each decision."""
-    world = World(seed)
+@pytest.mark.parametrize("part", range(cases.ENGINE_PARTS))
+def test_runs_of_equal_pods_are_decided_as_each_alone(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where pods come in runs and the engine keeps no more than it must, most cycles repeat the one before."""
+    monkeypatch.setattr("kscheduler.framework.nodes.node_table._FIRST_CAPACITY", 4)
+    worlds = 3 * cases.ENGINE_WORLDS
+    repeats = sum(
+        live_through(4 * number + 3, comes_in_runs=True) for number in range(part * worlds, (part + 1) * worlds)
+    )
+    assert repeats >= 5 * worlds, "cycles that repeat the one before are among them"
+
+
+class CountsRepeats(NoStopwatch):
+    """Measures nothing, and counts the cycles that repeated the one before."""
+
+    def __init__(self) -> None:
+        self.repeats = 0
+
+    def repeated(self) -> None:
+        self.repeats += 1
+
+
+def live_through(seed: int, *, comes_in_runs: bool = False) -> int:
+    """Decide, with changes in between, and compare each decision. Returns how many repeated the one before."""
+    stopwatch = CountsRepeats()
+    world = World(seed, comes_in_runs=comes_in_runs)
     reports_all, budget = seed % 4 < 2, 4_000 if seed % 5 == 0 else BUDGET_BYTES
     engine = ClassEngine(world.profile, world.cache, reports_all=reports_all, budget_bytes=budget)
     samplers = NodeSampler(), NodeSampler()
     for number in range(DECISIONS):
         world.change()
         pod = world.next_pod()
-        with_engine = schedule(world.profile, pod, world.cache, sampler=samplers[0], engine=engine)
+        with_engine = schedule(world.profile, pod, world.cache, stopwatch, sampler=samplers[0], engine=engine)
         alone = PodInfo(pod.pod)  # it takes over nothing that was worked out of another pod
         without = schedule(world.profile, alone, world.cache, sampler=samplers[1])
         if world.keeps_all and number % 10 == 0 and len(world.cache.nodes) and "metadata.name" not in str(pod.pod.spec):
@@ -48,6 +70,7 @@ def live_through(seed: int) -> None:
         assert engine.bytes <= budget or len(engine) == 1
         if without.node_name:
             world.place(pod, without.node_name)
+    return stopwatch.repeats
 
 
 def reported(record: SchedulingRecord, *, all_of_it: bool) -> dict[str, object]:
@@ -56,6 +79,9 @@ def reported(record: SchedulingRecord, *, all_of_it: bool) -> dict[str, object]:
     is_whole = all_of_it or not len(record.feasible)
     return {
         "status": record.status,
+        "evaluated": record.num_evaluated_nodes,
+        "best": record.best_score,
+        "skipped": sorted(record.skipped),
         "node": record.node_name,
         "message": record.message,
         "feasible": record.feasible.tolist(),

@@ -16,10 +16,12 @@ from kscheduler.api.workloads import Service
 from kscheduler.assembly import profiles_over
 from kscheduler.config.loader import from_tree
 from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.informers.store import Store
 from kscheduler.plugins.in_tree import registry
 from kscheduler.scenario.decide import scenario_ports
 from kscheduler.scenario.scenario import ClusterObjects
 from kscheduler.scheduling.profile import Profile
+from kscheduler.scheduling.stored_workloads import StoredWorkloads
 from kscheduler.state.cache import Cache
 from tests.builders import Tree, make_node, make_pod
 from tests.specification.engine.plugins import Balks, BalksToo, ByItself, Fragile, Rates
@@ -77,15 +79,20 @@ def _user_profile(percentage: int, strategy: str, *balking: Tree) -> Tree:
 class World:
     """A cluster with a history."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, comes_in_runs: bool = False) -> None:
+        """`comes_in_runs`: the next pod is mostly like the one before, and nothing but columns judges it."""
         self.random = random.Random(seed)
         self.cache = Cache()
         self.pods: dict[str, Pod] = {}
         """On nodes, by UID."""
         self._number = 0
+        self._last: Tree | None = None
+        self._services: Store[Service] = Store()
+        self._services.put("default/web", SERVICE)
         self._nominated: list[str] = []
         self._nodes: dict[str, Node] = {}
-        for _ in range(self.random.choice([1, 2, 5, 8, 12, 16])):
+        self.comes_in_runs = comes_in_runs
+        for _ in range(self.random.choice([5, 8, 12, 16] if comes_in_runs else [1, 2, 5, 8, 12, 16])):
             self._put_node()
         self._namespaces: dict[str, dict[str, str]] = {}
         self._put_namespace("default", {})
@@ -101,8 +108,11 @@ class World:
         """A pod that wants a node."""
         self._number += 1
         template = self.random.choice(self.templates)
+        if self.comes_in_runs and self._last in self.templates and self.random.random() < 0.9:
+            template = self._last
         if self.random.random() < 0.03:
             self.templates[self.templates.index(template)] = template = self._template()
+        self._last = template
         labels = {**template["labels"], "index": str(self._number)} if template["indexed"] else template["labels"]
         status = {"nominatedNodeName": self._some_node()} if self.random.random() < 0.03 else {}
         pod = make_pod(
@@ -133,14 +143,22 @@ class World:
         """Something happens, or nothing."""
         chosen = self.random.choices(
             [self._rest, self._put_node, self._remove_node, self._remove_pod, self._change_pod, self._nominate],
-            weights=[40, 8, 1, 30, 8, 4],
+            weights=[40, 8, 1, 30, 8, 1 if self.comes_in_runs else 4],
         )[0]
         chosen()
         if self.random.random() < 0.01:
             labels = {"team": self.random.choice(["a", "b"])}
             self._put_namespace("shop", labels)
+        if self.random.random() < 0.02:
+            self._change_services()
         if self.random.random() < 0.01 and self._nodes:
             self.cache.rebuild_node(self._some_node())
+
+    def _change_services(self) -> None:
+        if "default/web" in self._services:
+            self._services.remove("default/web")
+        else:
+            self._services.put("default/web", SERVICE)
 
     def _put_namespace(self, name: str, labels: dict[str, str]) -> None:
         self._namespaces[name] = labels
@@ -225,7 +243,8 @@ class World:
     # --- making -------------------------------------------------------------------------------------------------------
 
     def _profile(self, seed: int) -> Profile:
-        ports = scenario_ports(ClusterObjects(services=(SERVICE,)))
+        ports = scenario_ports(ClusterObjects())
+        ports = replace(ports, workloads=StoredWorkloads(self._services, Store(), Store(), Store()))
         plugins = registry()
         if seed % 2:
             tree: Tree = {
@@ -271,6 +290,8 @@ class World:
             spec["nodeSelector"] = {"disk": "ssd"}
         if roll.random() < 0.3:
             spec["tolerations"] = [{"key": "dedicated", "operator": "Exists"}]
+        if self.comes_in_runs and roll.random() < 0.8:
+            return {"spec": spec, "labels": {"app": "batch"}, "namespace": "default", "indexed": roll.random() < 0.1}
         if roll.random() < 0.6:
             spec["affinity"] = self._affinity()
         if roll.random() < 0.4:

@@ -96,7 +96,7 @@ def test_a_reset_zeroes_everything_and_bound_children_go_on_counting() -> None:
 def tell_of_groups(observations: Observations, kind: str) -> None:
     observations.group_attempt(GroupAttempted("default/g", kind, "scheduled", "default", 0.1, "", 2, 2, 1))
     observations.group_algorithm(GroupCycleTimed("default", kind, 0.1))
-    observations.placements(PlacementsTried("default", kind, [(True, 0.1)]))
+    observations.placements(PlacementsTried("default", kind, 2, [(True, 0.1)]))
     observations.group_preemption_searched(GroupPreemptionSearched("default", kind, "Success", "Success", 0.1))
 
 

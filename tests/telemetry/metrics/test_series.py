@@ -13,7 +13,7 @@ from kscheduler.client.events.work_queue import WorkQueueCounts
 from kscheduler.client.reachability import ReachabilityStatistics
 from kscheduler.client.rest_statistics import RESTCounters
 from kscheduler.informers.view_age import ViewAgeStatistics
-from kscheduler.scheduling.attempt_events import BindingSettled, CycleTimed, PodWaitEnded
+from kscheduler.scheduling.attempt_events import BindingSettled, PodWaitEnded
 from kscheduler.scheduling.failures.status_writer import StatusStatistics
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.observers import Observers
@@ -192,7 +192,7 @@ class EventReport:
 def everything_happened_once(observations: Observations) -> None:
     tell = Observers(observations).tell
     tell(pod_bound(was_flushed=True))
-    tell(CycleTimed(0.002))
+    observations.algorithm_seconds.observe(0.002)
     tell(PodWaitEnded(pod_info(), "node", "Permit", "Success", 0.5))
     observations.preemption_attempt()
     tell(preemption_begun(3, to_go=3))

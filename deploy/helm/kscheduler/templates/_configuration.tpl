@@ -329,7 +329,7 @@ since a pod that exceeds it is evicted. Empty: there is a volume, or no recordin
 
 {{/* The one version that is followed, where the flags say so. */}}
 {{- define "kscheduler.emulatedVersion" -}}
-{{- regexFind "--emulated-version[= ][^ ]+" (join " " .Values.extraArgs) | regexFind "[0-9]+[.][0-9]+$" }}
+{{- regexFind "--emulated-version[= ][^ ]+" (join " " .Values.extraArgs) | regexFind "[0-9]+[.][0-9]+" }}
 {{- end }}
 
 {{/* Whether a gate is on: (list TABLE GIVEN NAME). Its own setting wins over those of its stage. Empty: it is off. */}}

@@ -5,7 +5,7 @@
     a consumer is gone or done    its reservation goes; with the last one the allocation and the finalizer
     a pod is done                 the claims that were made for it are deleted
 
-Groups of pods with claims need the gate DRAWorkloadResourceClaims, which is off in 1.37: their claims are not made.
+Groups of pods with claims need the gate DRAWorkloadResourceClaims, which is not built: their claims are not made.
 """
 
 from collections.abc import Iterator, Mapping

@@ -89,6 +89,7 @@ class VolumeBinding(Plugin):
     name = "VolumeBinding"
     depends_on = (Source.ROW, Source.VOLUMES)
     needs_volumes = True
+    idle_without = (_Claims, Undertaking)
     reads_pods = False
 
     def __init__(self, args: VolumeBindingArgs | None, handle: Handle) -> None:

@@ -1,0 +1,43 @@
+"""The end of a cycle: one row of those with the most points."""
+
+from kscheduler.framework.nodes.node_table import Rows, Scores, stable_hash
+from kscheduler.framework.nodes.row_index import compact, values_at
+from kscheduler.framework.rules.scoring import highest_mix, mix
+from kscheduler.scheduling.classes.leaders import Leaders
+from kscheduler.scheduling.cycle.evaluator import CycleInputs
+from kscheduler.scheduling.cycle.sampling import NodeSampler
+from kscheduler.scheduling.record import SchedulingRecord
+
+
+def choose(
+    record: SchedulingRecord, inputs: CycleInputs, leaders: Leaders | None, sampler: NodeSampler | None = None
+) -> int:
+    """The row with the most points; among equals the sampler's choice, or else the highest hash of pod UID and node
+    name, then the first name.
+    """
+    nodes = inputs.nodes
+    if leaders is not None:
+        rows, hashes = leaders.rows, leaders.hashes
+    else:
+        rows = _best_rows(record.feasible, record.totals)
+        hashes = values_at(nodes.name_hash, compact(rows))
+    if len(rows) == 1:
+        return rows.item()
+    by_order = -1 if sampler is None else sampler.among_equals(nodes, inputs.rows, record.feasible, rows)
+    if by_order >= 0:
+        return by_order
+    seed = stable_hash(record.pod.uid)
+    first = highest_mix(hashes, seed)
+    if first >= 0:
+        return rows.item(first)
+    mixed = mix(hashes, seed)
+    tied: list[int] = rows[mixed == mixed.max()].tolist()
+    return min(tied, key=nodes.name_of)
+
+
+def _best_rows(rows: Rows, totals: Scores) -> Rows:
+    """The rows with the most points (intp, ascending); all rows if nothing was scored."""
+    if not len(totals):
+        return rows
+    best = (totals == totals[totals.argmax()]).nonzero()[0]  # `flatnonzero` would double the cost
+    return rows if len(best) == len(rows) else rows.take(best)

@@ -1,0 +1,58 @@
+"""The cycle of a pod that is like one before: nothing is asked again that must have the same answer.
+
+Most pods come in runs: a Job, a Deployment that grows. After the first of a run it is known that its class is judged by
+columns alone, and that each live plugin skips its pods as long as certain things do not change (`Repeat.versions`). So
+for the next one only the rows that have changed are brought up to date, mostly the row of the pod before, and one of
+the best rows is chosen. The result is that of the whole cycle by class, also in what the record holds.
+
+    no pod like it before: spec, labels, namespace, owners; a volume      |
+    a live plugin may judge it now; a plugin gives no points to a node    |
+    a pod is nominated: others have to leave it room, or this one is it   |  the whole cycle, which notes
+    only some nodes are searched (`percentageOfNodesToScore`)             |  the next repeat
+    devices, extenders, a placement, ranks of nodes, a search in slices   |
+    no node fits, or only one                                             |
+    a plugin fails                                                        |
+
+Where some live plugins must be called, the whole cycle runs, and the others are left out of it (`Repeat.idle`).
+"""
+
+from typing import Final
+
+from kscheduler.scheduling.classes.known_class import Repeat
+from kscheduler.scheduling.cycle.choice import choose
+from kscheduler.scheduling.cycle.evaluator import CycleInputs
+from kscheduler.scheduling.cycle.sampling import NodeSampler
+from kscheduler.scheduling.record import SchedulingRecord
+from kscheduler.scheduling.runtime.guard import PluginFailure
+
+_NO_ROW: Final = -1
+
+
+def repeated(record: SchedulingRecord, inputs: CycleInputs, repeat: Repeat, sampler: NodeSampler | None) -> int:
+    """Choose a row, and fill the record; -1: the whole cycle must decide, and nothing of the record counts."""
+    pod, nodes, known = inputs.pod, inputs.nodes, repeat.known
+    if known is None or not repeat.is_whole or inputs.expected is not None or pod.pod.status.nominated_node_name:
+        return _NO_ROW
+    if inputs.profile.percentage_of_nodes_to_score or not inputs.profile.score:
+        return _NO_ROW
+    for column, _ in known.scores:
+        if column.left_out is not None:
+            return _NO_ROW
+    feasible = known.passing_by_columns(nodes)
+    if len(feasible) < 2:
+        return _NO_ROW
+    known.prepare(record.state)
+    try:
+        leaders = known.leaders(nodes, pod, record.state, feasible)
+        if leaders is not None:
+            record.most_points = leaders.points
+        else:
+            record.totals = known.totals(pod, record.state, feasible)
+    except PluginFailure:
+        return _NO_ROW
+    record.skipped, record.feasible = repeat.skipped, feasible
+    record.num_evaluated_nodes = count = len(inputs.rows)
+    if sampler is not None:
+        sampler.move_on(count, count)
+    inputs.stopwatch.repeated()
+    return choose(record, inputs, leaders, sampler)
