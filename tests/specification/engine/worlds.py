@@ -5,9 +5,9 @@ other world there are a user's plugins besides the default ones.
 """
 
 import random
-from dataclasses import replace
 
 import msgspec
+from msgspec.structs import replace
 
 from kscheduler.api.codec import convert
 from kscheduler.api.core import Namespace, Node, Pod
