@@ -5,9 +5,9 @@ other world there are a user's plugins besides the default ones.
 """
 
 import random
+from dataclasses import replace
 
 import msgspec
-from msgspec.structs import replace
 
 from kscheduler.api.codec import convert
 from kscheduler.api.core import Namespace, Node, Pod
@@ -244,7 +244,7 @@ class World:
 
     def _profile(self, seed: int) -> Profile:
         ports = scenario_ports(ClusterObjects())
-        ports = replace(ports, workloads=StoredWorkloads(self._services, Store(), Store(), Store()))
+        ports = msgspec.structs.replace(ports, workloads=StoredWorkloads(self._services, Store(), Store(), Store()))
         plugins = registry()
         if seed % 2:
             tree: Tree = {
