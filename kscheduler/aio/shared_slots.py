@@ -41,6 +41,8 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
+import msgspec
+
 from kscheduler.aio.clock import Alarm, Clock
 
 # Of one slow owner, beside the places at the same time.
@@ -121,8 +123,7 @@ class FixedCapacity:
         return self.work_slots
 
 
-@dataclass(frozen=True, slots=True)
-class SlowOwner:
+class SlowOwner(msgspec.Struct, frozen=True):
     """One slow owner, now."""
 
     owner: Hashable

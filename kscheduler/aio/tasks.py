@@ -8,8 +8,9 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from typing import Any, TypeVar
+
+import msgspec
 
 from kscheduler.aio.clock import REAL_CLOCK, Clock, finishes_within
 
@@ -17,8 +18,7 @@ from kscheduler.aio.clock import REAL_CLOCK, Clock, finishes_within
 ErrorHandler = Callable[[str, BaseException], None]
 
 
-@dataclass(frozen=True, slots=True)
-class TaskSetStatistics:
+class TaskSetStatistics(msgspec.Struct, frozen=True):
     """Counts since the start; `running` is now."""
 
     running: int
@@ -129,8 +129,7 @@ class ServiceEndedError(RuntimeError):
     """A service that should run until it is stopped returned by itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class BackgroundService:
+class BackgroundService(msgspec.Struct, frozen=True):
     """A named piece of work that runs until it is stopped."""
 
     name: str

@@ -5,12 +5,14 @@ are kube-scheduler's, which decide nothing: a selector that fails ends the cycle
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
+import msgspec
+
 from kscheduler.api.device_values import PreparedDevice, UnreadableDeviceError
 from kscheduler.api.devices import Device
+from kscheduler.api.selector_errors import SelectorBudgetError, SelectorCompileError, SelectorRuntimeError
 from kscheduler.bounded import WithinBudget
 from kscheduler.cel import types
 from kscheduler.cel.checking.declarations import QUANTITY
@@ -47,30 +49,7 @@ _HINT = (
 )
 
 
-class SelectorError(ValueError):
-    """A selector cannot be answered."""
-
-
-class SelectorCompileError(SelectorError):
-    """The expression is not one that can be evaluated; the text is what follows `CEL compile error: `."""
-
-
-class SelectorBudgetError(SelectorCompileError):
-    """The expression takes more steps to compile than it may."""
-
-
-class SelectorRuntimeError(SelectorError):
-    """The expression fails for one device; the text is what follows `CEL runtime error: `. `cost` is None if nothing
-    ran.
-    """
-
-    def __init__(self, message: str, cost: int | None = None) -> None:
-        super().__init__(message)
-        self.cost = cost
-
-
-@dataclass(frozen=True, slots=True)
-class _Rules:
+class _Rules(msgspec.Struct, frozen=True):
     """What one release does with selectors where another one does otherwise."""
 
     language: LanguageRules

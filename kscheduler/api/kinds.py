@@ -1,8 +1,9 @@
 """The table of kinds: each with its place in the API and its struct."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
 from types import MappingProxyType
+
+import msgspec
 
 from kscheduler.api.core import Namespace, Node, Pod
 from kscheduler.api.devices import (
@@ -27,8 +28,7 @@ from kscheduler.api.storage import (
 from kscheduler.api.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Kind:
+class Kind(msgspec.Struct, frozen=True, eq=False):
     """A kind of object that can be listed and watched. Each kind has a single instance, compared by identity."""
 
     group: str
@@ -52,7 +52,7 @@ class Kind:
             return _kind_named, (self.plural,)
         if _SINGLE.get(self.event_resource) is self:
             return _single_of, (self.event_resource,)
-        return Kind, tuple(getattr(self, field.name) for field in fields(self))
+        return Kind, msgspec.structs.astuple(self)
 
     @property
     def path(self) -> str:

@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
+
+import msgspec
 
 # As an API server reports it (`gitVersion`); the embedded API server and the hollow kubelets do.
 RELEASE: Final = "v1.36.3"
@@ -25,8 +26,7 @@ NEWEST_SERVER: Final = "1.38"
 # The numbers in brackets (D1, M2, Q3) are those of the differences as docs/compatibility.md lists them.
 
 
-@dataclass(frozen=True, slots=True)
-class Behaviours:
+class Behaviours(msgspec.Struct, frozen=True):
     """How kube-scheduler of one version decides where another one does not decide so."""
 
     version: str

@@ -8,9 +8,10 @@ value in *preferred* node affinity, and any text as the number of `Gt` and `Lt`.
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
+
+import msgspec
 
 from kscheduler.api.core import LabelSelector, LabelSelectorRequirement, NodeSelectorRequirement, NodeSelectorTerm
 
@@ -58,8 +59,7 @@ def is_label_value(text: str) -> bool:
     return _LABEL_VALUE.fullmatch(text) is not None
 
 
-@dataclass(frozen=True, slots=True)
-class Requirement:
+class Requirement(msgspec.Struct, frozen=True):
     """`key operator values`, with the number of Gt and Lt in `bound`."""
 
     key: str
@@ -94,8 +94,7 @@ class Requirement:
         return self.matches_value(labels.get(self.key))
 
 
-@dataclass(frozen=True, slots=True)
-class Selector:
+class Selector(msgspec.Struct, frozen=True):
     """Requirements that must all hold. Without requirements it matches everything; with `nothing` set, nothing."""
 
     requirements: tuple[Requirement, ...] = ()
@@ -125,13 +124,12 @@ NOTHING = Selector(nothing=True)
 EVERYTHING = Selector()
 
 
-@dataclass(frozen=True)
-class NodeTerm:
+class NodeTerm(msgspec.Struct, frozen=True, dict=True):
     """A parsed node selector term: requirements on labels and on `metadata.name`."""
 
     labels: tuple[Requirement, ...] = ()
     fields: tuple[Requirement, ...] = ()
-    nothing: bool = field(default=False)
+    nothing: bool = False
 
     @cached_property
     def joint_labels(self) -> tuple[Requirement, ...]:

@@ -12,8 +12,9 @@ one step.
 """
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import replace
 from typing import Any, Final, Protocol
+
+from msgspec.structs import replace
 
 from kscheduler.aio.clock import Clock
 from kscheduler.api.core import Pod

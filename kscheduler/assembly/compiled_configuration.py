@@ -13,8 +13,9 @@ force never notices. `Assembly.apply` then only exchanges values: between two de
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from kscheduler.api.groups import COMPOSITES, DEEPEST_TREE, FARTHEST_LEVEL
 from kscheduler.config.loader import LoadedConfig
@@ -60,8 +61,7 @@ def _own(config: LoadedConfig) -> tuple[GroupAPI, ...]:
 CLASSES_VARIABLE: Final = "KSCHEDULER_CLASSES"
 
 
-@dataclass(frozen=True, slots=True)
-class PodClasses:
+class PodClasses(msgspec.Struct, frozen=True):
     """Which pods are alike, for queue, hints and cycles."""
 
     class_of: ClassOf = no_class
@@ -83,8 +83,7 @@ def pod_classes(profiles: Profiles, nominator: NominatedPods) -> PodClasses:
     return PodClasses(signatures.class_of, signatures.hints_alike, are_kept=True)
 
 
-@dataclass(frozen=True, slots=True)
-class CompiledConfiguration:
+class CompiledConfiguration(msgspec.Struct, frozen=True):
     """What follows from a configuration."""
 
     config: LoadedConfig
@@ -95,8 +94,7 @@ class CompiledConfiguration:
     evaluators: Evaluators
 
 
-@dataclass(frozen=True, slots=True)
-class ApplyResult:
+class ApplyResult(msgspec.Struct, frozen=True):
     """What became of pods when a compiled configuration was taken over."""
 
     placed_anew: int

@@ -13,9 +13,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from types import FrameType
 from typing import Final
+
+import msgspec
 
 from kscheduler.framework.plugin_time import PLUGIN_TIME
 from kscheduler.telemetry.logs import get_logger
@@ -29,8 +30,7 @@ LOOK_SECONDS: Final = 1.0
 _OF_PYTHON: Final = "<frozen "
 
 
-@dataclass(frozen=True, slots=True)
-class BeingLoaded:
+class BeingLoaded(msgspec.Struct, frozen=True):
     """A place that plugins are loaded from at this moment."""
 
     origin: str

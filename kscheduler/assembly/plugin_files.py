@@ -14,10 +14,11 @@ import re
 import stat
 import sys
 import traceback
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Final
+
+import msgspec
 
 from kscheduler.assembly.declared_plugins import declared_plugins
 from kscheduler.framework.per_node import PluginDeclarationError
@@ -33,8 +34,7 @@ class UnusablePluginError(ValueError):
     """A file or module cannot be loaded; the text says why, in a line or a few."""
 
 
-@dataclass(frozen=True, slots=True)
-class PluginFile:
+class PluginFile(msgspec.Struct, frozen=True):
     """A file that was run."""
 
     path: str

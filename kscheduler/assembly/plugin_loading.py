@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from kscheduler.assembly.declared_plugins import NoPluginsError, declared_plugins, factory_of
 from kscheduler.assembly.hanging_imports import BeingLoaded
 from kscheduler.assembly.plugin_files import PluginFile, UnusablePluginError, content_of, digest_of, run_file
@@ -32,8 +34,7 @@ if TYPE_CHECKING:
 GROUP: Final = "kscheduler.plugins"
 
 
-@dataclass(frozen=True, slots=True)
-class PluginOrigin:
+class PluginOrigin(msgspec.Struct, frozen=True):
     """Where a plugin was loaded from."""
 
     name: str

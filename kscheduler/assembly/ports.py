@@ -6,8 +6,9 @@ of Bindings) counts and logs in the same place as the inner parts.
 """
 
 from collections.abc import Callable, Collection, Hashable, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Protocol
+
+import msgspec
 
 from kscheduler.aio.clock import REAL_CLOCK
 from kscheduler.api.core import Pod
@@ -99,21 +100,20 @@ class StatusPort(FailureSink, NominationWriter, Protocol):
     """Writes conditions and nominations into pods' statuses: `status_writer.StatusWriter`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ports:
+class Ports(msgspec.Struct, frozen=True):
     """What the scheduler reads and writes outside of itself."""
 
     # --- what is written ----------------------------------------------------------------------------------------------
 
-    binder: Writer = field(default_factory=NoBinder)
+    binder: Writer = msgspec.field(default_factory=NoBinder)
     """Binds a pod to a node and returns the definite outcome. By default every Binding is refused."""
-    evictor: VictimWriter = field(default_factory=NoEviction)
+    evictor: VictimWriter = msgspec.field(default_factory=NoEviction)
     """Deletes a victim of preemption. By default each victim counts as gone already."""
-    statuses: StatusPort = field(default_factory=NoStatuses)
+    statuses: StatusPort = msgspec.field(default_factory=NoStatuses)
     """Takes conditions and nominations, which are written after the binds. By default they are dropped."""
-    group_statuses: GroupStatusSink = field(default_factory=NoGroupStatuses)
+    group_statuses: GroupStatusSink = msgspec.field(default_factory=NoGroupStatuses)
     """Writes conditions of pod groups. By default they are dropped."""
-    events: EventSink = field(default_factory=NoEvents)
+    events: EventSink = msgspec.field(default_factory=NoEvents)
     """Records Events. By default they are dropped."""
     successes: SuccessPolicy | None = None
     """Which bound pods get an Event (`--scheduled-events`). `None`: each of them."""
@@ -144,11 +144,11 @@ class Ports:
     wake_worker: Callable[[], None] = no_waiters
     """Called when there is work for a worker: a pod has come into the active queue or into backoff, or one that stood
     in an extender wait queue has a turn."""
-    observations: Observations = field(default_factory=Observations)
+    observations: Observations = msgspec.field(default_factory=Observations)
     """Counts events for metrics."""
-    taken: ForeignBindings = field(default_factory=lambda: ForeignBindings(Observations(), REAL_CLOCK))
+    taken: ForeignBindings = msgspec.field(default_factory=lambda: ForeignBindings(Observations(), REAL_CLOCK))
     """Hears of pods of ours that somebody else has bound. By default it says nothing."""
     journal: object | None = None
     """An observer (`scheduling.observers`) that hears of everything first: the flight recorder. By default none."""
-    log: PodLog = field(default_factory=PodLog)
+    log: PodLog = msgspec.field(default_factory=PodLog)
     """Logs what happens to pods. What a parked pod waits for it reads from the queue in `PodRequeued`."""

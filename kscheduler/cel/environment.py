@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from kscheduler.cel.checking.checker import Checker
 from kscheduler.cel.checking.declarations import Names, declared
 from kscheduler.cel.checking.library_signatures import library_signatures
@@ -59,8 +61,7 @@ class EvaluationError(ValueError):
         self.cost = cost
 
 
-@dataclass(frozen=True, slots=True)
-class LanguageRules:
+class LanguageRules(msgspec.Struct, frozen=True):
     """What differs between releases of Kubernetes, each as its cel-go has it.
 
     `qualified_locals`: a variable of a comprehension hides no qualified name. `old_positions`: `indexOf("")` is where

@@ -4,6 +4,8 @@ import re
 from bisect import bisect_right
 from dataclasses import dataclass, field
 
+import msgspec
+
 # Line and column of an error that has no place.
 NO_LOCATION = (-1, -1)
 
@@ -39,8 +41,7 @@ class SourceText:
         return self.text[start:end]
 
 
-@dataclass(frozen=True, slots=True)
-class Issue:
+class Issue(msgspec.Struct, frozen=True):
     """An error in an expression: line (from 1), column (from 0), and what is wrong."""
 
     location: tuple[int, int]

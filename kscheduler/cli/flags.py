@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from kscheduler.cli.debugging import ELECTS
 from kscheduler.cli.named_config import (
     add_feature_gates,
@@ -39,8 +41,7 @@ if TYPE_CHECKING:
     from kscheduler.assembly.configured import ConfigurationReader, Configured
 
 
-@dataclass(frozen=True, slots=True)
-class FlagWarning:
+class FlagWarning(msgspec.Struct, frozen=True):
     """A flag without effect, or without its full effect."""
 
     flag: str
@@ -64,8 +65,7 @@ class Resolved:
         return self.configured.config
 
 
-@dataclass(frozen=True, slots=True)
-class SettingFlag:
+class SettingFlag(msgspec.Struct, frozen=True):
     """A flag that sets a field of the configuration."""
 
     name: str

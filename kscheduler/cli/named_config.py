@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from kscheduler.api.releases import BEHAVIOURS, SEE_OTHER_VERSION, VERSION, listed
 from kscheduler.cli.debugging import add_debug_flag, begin_debugging
 from kscheduler.cli.parser import text
+from kscheduler.cli.quick_imports import collector_pauses
 from kscheduler.config.errors import ConfigError, SeveralMistakesError
 from kscheduler.config.feature_gates import FeatureGates, parse_feature_gates
 
@@ -88,7 +89,8 @@ def add_plugin_flags(parser: Any) -> None:
 
 def configuration_reader(args: argparse.Namespace, gates: FeatureGates) -> "ConfigurationReader":
     """The reader for a command line with `--plugin` and `--plugin-directory`."""
-    from kscheduler.assembly.configured import ConfigurationReader
+    with collector_pauses():
+        from kscheduler.assembly.configured import ConfigurationReader
 
     begin_debugging(args)
     enables = getattr(args, "enable_plugins", False)

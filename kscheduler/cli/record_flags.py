@@ -103,7 +103,9 @@ def record_size(text: str) -> int:
 
 def record_settings(args: argparse.Namespace) -> "RecordSettings | None":
     """`None`: nothing is recorded. Raises `RedactionKeyError`."""
+    key = redaction_key(args)
+    if not args.record:
+        return None
     from kscheduler.recorder.flight_recorder import RecordSettings
 
-    key = redaction_key(args)
-    return RecordSettings(Path(args.record), args.record_max_size, redaction_key=key) if args.record else None
+    return RecordSettings(Path(args.record), args.record_max_size, redaction_key=key)

@@ -12,8 +12,9 @@ import argparse
 import errno
 import ipaddress
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from kscheduler.api.well_known import SCHEDULER_PORT
 from kscheduler.cli.parser import COMMAND_LINE, boolean, duration, port, text
@@ -90,8 +91,7 @@ def named_pair(value: str) -> NamedPair:
     return NamedPair(pair[0], pair[1], tuple(words(names)))
 
 
-@dataclass(frozen=True, slots=True)
-class ServingFlag:
+class ServingFlag(msgspec.Struct, frozen=True):
     """A flag about HTTP."""
 
     name: str

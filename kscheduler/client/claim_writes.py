@@ -9,7 +9,6 @@ Volumes and their claims get merge patches with UID and resource version of the 
 objects keep only the fields that a scheduler reads.
 """
 
-from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -32,8 +31,7 @@ _volume_claims: Decoder[PersistentVolumeClaim] = Decoder(PersistentVolumeClaim)
 WRITE_SECONDS: Final = BIND_SECONDS
 
 
-@dataclass(frozen=True, slots=True)
-class StoredClaim:
+class StoredClaim(msgspec.Struct, frozen=True):
     """A claim as the API server has it."""
 
     claim: ResourceClaim

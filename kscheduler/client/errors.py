@@ -10,7 +10,6 @@
 import html
 import re
 import socket
-from dataclasses import dataclass
 
 import msgspec
 
@@ -67,8 +66,7 @@ class CredentialsError(ClientError):
     """No credentials could be obtained: the token file is unreadable, or the exec plugin failed."""
 
 
-@dataclass(frozen=True, slots=True)
-class StatusCause:
+class StatusCause(msgspec.Struct, frozen=True):
     """An element of a refusal's `details.causes`."""
 
     reason: str = ""

@@ -13,9 +13,10 @@ import errno
 import socket
 import ssl
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
+
+import msgspec
 
 from kscheduler.client.errors import (
     APIError,
@@ -56,8 +57,7 @@ class Cause(StrEnum):
     SERVER_ERROR = "server_error"
 
 
-@dataclass(frozen=True, slots=True)
-class Diagnosed:
+class Diagnosed(msgspec.Struct, frozen=True):
     """A failure with its cause, as shown to an operator."""
 
     cause: Cause
@@ -67,8 +67,7 @@ class Diagnosed:
     """Where to look, or what to do."""
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(msgspec.Struct, frozen=True):
     """What is known of a failed request."""
 
     chain: tuple[BaseException, ...] = ()
@@ -92,8 +91,7 @@ class Evidence:
         return " ".join(map(str, self.chain)).lower()
 
 
-@dataclass(frozen=True, slots=True)
-class Symptom:
+class Symptom(msgspec.Struct, frozen=True):
     """A row: what proves a cause, and what to do about it."""
 
     cause: Cause

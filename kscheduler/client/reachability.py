@@ -25,8 +25,10 @@ Pure: time comes in as an argument, in monotonic seconds. Limit: without request
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, Literal
+
+import msgspec
 
 from kscheduler.client.errors import APIError
 from kscheduler.client.outage_cause import (
@@ -61,13 +63,12 @@ _OUTAGES: Final = tuple(cause for cause in Cause if cause is not Cause.THROTTLED
 Level = Literal["error", "warning", "info"]
 
 
-@dataclass(frozen=True, slots=True)
-class LogLine:
+class LogLine(msgspec.Struct, frozen=True):
     """A line for the log."""
 
     level: Level
     message: str
-    fields: dict[str, object] = field(default_factory=dict)
+    fields: dict[str, object] = {}
 
 
 @dataclass(slots=True)
@@ -114,8 +115,7 @@ class _Trouble:
         return min(PROMPT_LINES, self._prompt + (now - self._counted_at) / LINE_SECONDS)
 
 
-@dataclass(frozen=True, slots=True)
-class ReachabilityStatistics:
+class ReachabilityStatistics(msgspec.Struct, frozen=True):
     """A snapshot for metrics."""
 
     unreachable_seconds: float

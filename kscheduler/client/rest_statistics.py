@@ -4,6 +4,8 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import msgspec
+
 # Upper bounds of rest_client_request_duration_seconds, as in client-go; a further bucket holds the rest.
 DURATION_BUCKETS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
 
@@ -33,8 +35,7 @@ class RequestHistogram:
         return RequestHistogram(self.bounds, self.counts.copy(), self.total)
 
 
-@dataclass(frozen=True, slots=True)
-class RESTStatistics:
+class RESTStatistics(msgspec.Struct, frozen=True):
     """A snapshot of the counts since the start, for the rest_client_* metrics."""
 
     requests: dict[tuple[str, str], int]

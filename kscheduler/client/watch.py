@@ -11,7 +11,6 @@ undecodable, too. So is one with bytes that are no UTF-8: a decoder does not loo
 name was garbled would be one that was left out (a pod without its node). Both cost half a microsecond per event.
 """
 
-from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
@@ -40,23 +39,20 @@ class WatchEvent(msgspec.Struct, Generic[T], frozen=True, gc=False):
     object: T
 
 
-@dataclass(frozen=True, slots=True)
-class Bookmark:
+class Bookmark(msgspec.Struct, frozen=True):
     """The watch has seen everything up to this version."""
 
     resource_version: str
     initial_events_end: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class WatchError:
+class WatchError(msgspec.Struct, frozen=True):
     """The server ends the watch, with a reason."""
 
     status: APIStatus
 
 
-@dataclass(frozen=True, slots=True)
-class Undecodable:
+class Undecodable(msgspec.Struct, frozen=True):
     """The readable parts of an object that does not fit its kind's struct."""
 
     type: str
@@ -79,8 +75,7 @@ class Undecodable:
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
 
-@dataclass(frozen=True, slots=True)
-class Garbled:
+class Garbled(msgspec.Struct, frozen=True):
     """A line that is not a watch event at all."""
 
     error: str

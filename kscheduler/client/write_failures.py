@@ -9,8 +9,9 @@ kinds, as lines of text. Pure.
 """
 
 import re
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from kscheduler.bounded import RecentlyUsed
 from kscheduler.client.errors import APIError, ClientError, NetworkError
@@ -24,8 +25,7 @@ _WEBHOOK: Final = re.compile(r'failed calling webhook "([^"]+)"')
 _ETCD: Final = re.compile(r"\betcd(server)?\b")
 
 
-@dataclass(frozen=True, slots=True)
-class WriteFailure:
+class WriteFailure(msgspec.Struct, frozen=True):
     """A write that has failed."""
 
     text: str

@@ -7,9 +7,11 @@ knows what a plugin implements, so the caller passes `implements`.
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from operator import attrgetter
 from typing import Final
+
+import msgspec
 
 from kscheduler.api.releases import Behaviours
 from kscheduler.api.well_known import MAX_NODE_SCORE
@@ -59,8 +61,7 @@ def points_of(behaviours: Behaviours) -> list[str]:
     return [point for point in POINTS if point not in POINTS_OF_VERSIONS or POINTS_OF_VERSIONS[point](behaviours)]
 
 
-@dataclass(frozen=True, slots=True)
-class EnabledPlugin:
+class EnabledPlugin(msgspec.Struct, frozen=True):
     """A plugin at an extension point. The weight is 1 at points that do not score."""
 
     name: str

@@ -11,7 +11,6 @@ silently, so that every component of a cluster can get the same list. `AllAlpha`
 """
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 from functools import cache
 from pathlib import Path
@@ -33,8 +32,7 @@ class Stage(Enum):
     DEPRECATED = "DEPRECATED"
 
 
-@dataclass(frozen=True, slots=True)
-class Gate:
+class Gate(msgspec.Struct, frozen=True):
     """A feature gate in one version of Kubernetes."""
 
     name: str
@@ -176,8 +174,7 @@ _FALSE: Final = frozenset(("0", "f", "F", "false", "FALSE", "False"))
 _COMPONENT: Final = "kube"
 
 
-@dataclass(frozen=True, slots=True)
-class GateState:
+class GateState(msgspec.Struct, frozen=True):
     """The state of a gate: a sample of `kubernetes_feature_enabled`."""
 
     name: str
@@ -186,15 +183,14 @@ class GateState:
     enabled: bool
 
 
-@dataclass(frozen=True, slots=True)
-class FeatureGates:
+class FeatureGates(msgspec.Struct, frozen=True):
     """Which features are on; without arguments, the defaults."""
 
-    chosen: Mapping[str, bool] = field(default_factory=dict)
+    chosen: Mapping[str, bool] = {}
     """Gates that were set, by name; all others have their default values."""
     warnings: tuple[str, ...] = ()
     """A sentence for each gate that was set and has no effect here."""
-    all_of_a_stage: Mapping[str, bool] = field(default_factory=dict)
+    all_of_a_stage: Mapping[str, bool] = {}
     """`AllAlpha` and `AllBeta`, where they were set."""
     version: str = VERSION
     """The version of Kubernetes whose gates and behaviours these are: `1.36`."""

@@ -1,9 +1,11 @@
 """The extension points of each in-tree plugin, as its Go type implements them, by version of Kubernetes."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
+
+import msgspec
+from msgspec.structs import replace
 
 _OF_1_36: Final[Mapping[str, frozenset[str]]] = {
     "DefaultBinder": frozenset(("bind",)),
@@ -58,8 +60,7 @@ IN_TREE_PLUGINS: Final = frozenset(name for points in IN_TREE_POINTS.values() fo
 # The plugins that a profile has by default, by version of Kubernetes.
 
 
-@dataclass(frozen=True, slots=True)
-class DefaultPlugin:
+class DefaultPlugin(msgspec.Struct, frozen=True):
     """A plugin of the default set, at all of its extension points."""
 
     name: str

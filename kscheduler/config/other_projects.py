@@ -7,16 +7,16 @@ are those that each project registers: `cmd/scheduler` of scheduler-plugins, `cm
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Final
+
+import msgspec
 
 from kscheduler.api.releases import had_by
 from kscheduler.config.in_tree_plugins import IN_TREE_PLUGINS, IN_TREE_POINTS
 
 
-@dataclass(frozen=True, slots=True)
-class OtherPlugin:
+class OtherPlugin(msgspec.Struct, frozen=True):
     """A plugin that cannot be loaded here."""
 
     owner: str

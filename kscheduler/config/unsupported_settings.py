@@ -7,8 +7,9 @@ differs from kube-scheduler's default: a default that is written out changes not
 
 import re
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from kscheduler.api.well_known import DEFAULT_SCHEDULER_NAME
 from kscheduler.config.errors import shown
@@ -19,8 +20,7 @@ from kscheduler.config.plugin_args import HTTPSource, LoadAwareArgs
 from kscheduler.config.types import Extender, LeaderElectionConfiguration, Plugins, PluginSet
 
 
-@dataclass(frozen=True, slots=True)
-class SettingWarning:
+class SettingWarning(msgspec.Struct, frozen=True):
     """A setting without effect."""
 
     path: str
@@ -30,8 +30,7 @@ class SettingWarning:
         return f"{self.path}: {self.reason}"
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(msgspec.Struct, frozen=True):
     """A setting that has no effect, unless its value describes what the service does anyway."""
 
     path: str

@@ -6,8 +6,9 @@ had at once.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from kscheduler.api.devices import Device
 from kscheduler.devices.ids import AllocatedState, PoolID
@@ -18,8 +19,7 @@ IsIn = Callable[[str, PoolDevice], bool | None]
 _KEEPS_OUT: Final = frozenset({"NoSchedule", "NoExecute"})
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceCount:
+class DeviceCount(msgspec.Struct, frozen=True):
     """The devices of one class and driver."""
 
     device_class: str
@@ -33,8 +33,7 @@ class DeviceCount:
     """Neither taken nor tainted."""
 
 
-@dataclass(frozen=True, slots=True)
-class NodeDevices:
+class NodeDevices(msgspec.Struct, frozen=True):
     """What a node reaches, by class and driver; devices of unusable pools do not count."""
 
     counts: tuple[DeviceCount, ...] = ()

@@ -7,8 +7,9 @@ more request, of which the largest among all init containers is enough: they run
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from kscheduler.api.core import Container, ContainerExtendedResourceRequest, Pod
 from kscheduler.api.devices import EXACT_COUNT, DeviceRequest, ExactDeviceRequest
@@ -17,8 +18,7 @@ from kscheduler.api.quantity import value
 _ALWAYS: Final = "Always"
 
 
-@dataclass(frozen=True, slots=True)
-class BackedRequests:
+class BackedRequests(msgspec.Struct, frozen=True):
     """The requests of a pod's claim for extended resources, sorted by name, and who uses them."""
 
     requests: tuple[DeviceRequest, ...]
@@ -36,8 +36,7 @@ def requests_of(pod: Pod, classes: Mapping[str, str]) -> BackedRequests:
     return BackedRequests(tuple(sorted(requests, key=_name)), tuple(mappings))
 
 
-@dataclass(frozen=True, slots=True)
-class _Use:
+class _Use(msgspec.Struct, frozen=True):
     """A container and the names of the requests that it uses, its own among them."""
 
     container: str

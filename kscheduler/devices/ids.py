@@ -2,8 +2,9 @@
 
 from collections.abc import Collection, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
+
+import msgspec
 
 from kscheduler.api.devices import AllocationResult
 from kscheduler.api.quantity import nano_value
@@ -43,15 +44,14 @@ class SharedDeviceID(NamedTuple):
 Consumed = Mapping[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class AllocatedState:
+class AllocatedState(msgspec.Struct, frozen=True):
     """What claims have, as an allocator reads it."""
 
     devices: AbstractSet[DeviceID] = frozenset()
     """Devices that one claim has for itself."""
-    shared: Mapping[DeviceID, Collection[str]] = field(default_factory=dict)
+    shared: Mapping[DeviceID, Collection[str]] = {}
     """The shares of devices that several claims may have, by their IDs."""
-    consumed: Mapping[DeviceID, Consumed] = field(default_factory=dict)
+    consumed: Mapping[DeviceID, Consumed] = {}
     """What all shares of a device take together."""
 
     def copy(self) -> "AllocatedState":
@@ -65,8 +65,7 @@ class AllocatedState:
         return device in self.devices or device in self.shared or device in self.consumed
 
 
-@dataclass(frozen=True, slots=True)
-class Holding:
+class Holding(msgspec.Struct, frozen=True):
     """What one claim has."""
 
     devices: tuple[DeviceID, ...] = ()

@@ -4,8 +4,9 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from kscheduler.api.devices import Device, DeviceAttribute, DeviceConstraint, ResourceSlice
 from kscheduler.devices.ids import DeviceID, PoolID
@@ -16,8 +17,7 @@ from kscheduler.devices.wanted import AllocatorFeatures, Wanted
 # Constraints of a claim that too few devices can meet together.
 
 
-@dataclass(frozen=True, slots=True)
-class ConstraintObstacle:
+class ConstraintObstacle(msgspec.Struct, frozen=True):
     """A constraint that cannot be met with the devices that are free for the requests."""
 
     attribute: str
@@ -91,8 +91,7 @@ _NAMED: Final = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class NamedAttribute:
+class NamedAttribute(msgspec.Struct, frozen=True):
     """An attribute or a capacity as an expression names it."""
 
     field: str
@@ -108,8 +107,7 @@ class NamedAttribute:
         return f"{self.domain}/{self.name}"
 
 
-@dataclass(frozen=True, slots=True)
-class AttributeValues:
+class AttributeValues(msgspec.Struct, frozen=True):
     """What devices have where an expression looks."""
 
     attribute: str
@@ -197,8 +195,7 @@ def _literal(attribute: DeviceAttribute) -> str:
 # What is wrong is read from the slices: the allocator knows no more than that the pool is unusable.
 
 
-@dataclass(frozen=True, slots=True)
-class PoolTrouble:
+class PoolTrouble(msgspec.Struct, frozen=True):
     """A pool that a node reaches and that is of no use now."""
 
     driver: str

@@ -11,9 +11,10 @@ other is not looked at; of alternatives each is told.
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import Final
+
+import msgspec
 
 from kscheduler.api.devices import ALL, DeviceClass, DeviceTaint, DeviceTaintRule, ResourceClaim
 from kscheduler.devices.ids import AllocatedState
@@ -39,8 +40,7 @@ _DEVICES_READ: Final = 4096
 _NOTHING_USED: Mapping[str, int] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class UnmatchedSelector:
+class UnmatchedSelector(msgspec.Struct, frozen=True):
     """An expression because of which no device of the class passes."""
 
     expression: str
@@ -50,8 +50,7 @@ class UnmatchedSelector:
     """What the devices have where it looks."""
 
 
-@dataclass(frozen=True, slots=True)
-class BlockingTaint:
+class BlockingTaint(msgspec.Struct, frozen=True):
     """A taint that a request does not tolerate."""
 
     key: str
@@ -63,8 +62,7 @@ class BlockingTaint:
     """How many have it."""
 
 
-@dataclass(frozen=True, slots=True)
-class RequestObstacles:
+class RequestObstacles(msgspec.Struct, frozen=True):
     """What stands between a request, or one of its alternatives, and its devices. The numbers are of devices."""
 
     request: str
@@ -98,8 +96,7 @@ class RequestObstacles:
         return max(self.matching - self.too_small, 1) if self.count is None else self.count
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimObstacles:
+class ClaimObstacles(msgspec.Struct, frozen=True):
     """What stands between a claim and the devices of a node."""
 
     requests: tuple[RequestObstacles, ...]

@@ -4,6 +4,8 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
+import msgspec
+
 from kscheduler.api.devices import ALL, EXACT_COUNT, DeviceClass, ResourceClaim
 from kscheduler.devices.ids import AllocatedState
 from kscheduler.devices.limits.capacity import CapacityError, capacities_of, consumption, has_room, is_allowed
@@ -38,8 +40,7 @@ class Request:
 Alternatives = tuple[Request, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimPlan:
+class ClaimPlan(msgspec.Struct, frozen=True):
     """A claim, prepared for a node."""
 
     claim: ResourceClaim

@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import msgspec
+
 from kscheduler.api.core import NodeSelector
 from kscheduler.api.devices import CounterSet, Device, ResourceSlice
 from kscheduler.api.selectors import NodeTerm, parse_node_term
@@ -45,8 +47,7 @@ class Pool:
         return not (self.is_incomplete or self.is_invalid)
 
 
-@dataclass(frozen=True, slots=True)
-class NodeIdentity:
+class NodeIdentity(msgspec.Struct, frozen=True):
     """What selectors read of a node."""
 
     name: str

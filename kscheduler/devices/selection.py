@@ -8,8 +8,8 @@ looks at is nobody's error.
 from collections.abc import Generator, Sequence
 from typing import Final, Protocol
 
-from kscheduler.api.device_selectors import SelectorBudgetError, SelectorCompileError, SelectorRuntimeError
 from kscheduler.api.devices import Device, DeviceClass, DeviceSelector
+from kscheduler.api.selector_errors import SelectorBudgetError, SelectorCompileError, SelectorRuntimeError
 from kscheduler.bounded import RecentlyUsed, RecentlyUsedByWeight, weight_of
 from kscheduler.devices.pools import PoolDevice
 from kscheduler.devices.wanted import AllocationError, AllocatorFeatures

@@ -2,9 +2,10 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Optional
+
+import msgspec
 
 from kscheduler.api.devices import ResourceSlice
 from kscheduler.devices.ids import PoolID
@@ -15,8 +16,7 @@ from kscheduler.devices.wanted import AllocatorFeatures
 _MAX_NODES: Final = 1 << 14
 
 
-@dataclass(frozen=True, slots=True)
-class _Reached:
+class _Reached(msgspec.Struct, frozen=True):
     """The pools of a node with these labels."""
 
     labels: Mapping[str, str]

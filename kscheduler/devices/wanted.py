@@ -1,7 +1,8 @@
 """Requests and subrequests in one form."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from kscheduler.api.devices import EXACT_COUNT, DeviceRequest, DeviceSelector, DeviceSubRequest, DeviceToleration
 from kscheduler.api.devices import ExactDeviceRequest as Exactly
@@ -28,8 +29,7 @@ class BadPoolError(FailedOnThisNodeError):
         """The place of the claim among all, and the text without its name."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(msgspec.Struct, frozen=True):
     """A request, or one of its alternatives."""
 
     name: str
@@ -88,8 +88,7 @@ def _wanted(spec: Exactly | DeviceSubRequest, name: str, parent: str) -> Wanted:
 # What an allocator may do: feature gates, and what two versions of Kubernetes do differently.
 
 
-@dataclass(frozen=True, slots=True)
-class AllocatorFeatures:
+class AllocatorFeatures(msgspec.Struct, frozen=True):
     """One value for each gate and for each difference. The defaults are those of 1.37."""
 
     admin_access: bool = True

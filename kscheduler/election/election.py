@@ -15,8 +15,9 @@ import asyncio
 import math
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass
 from typing import Final, Protocol
+
+import msgspec
 
 from kscheduler.aio.clock import Clock
 from kscheduler.aio.tasks import WakeupEvent
@@ -65,8 +66,7 @@ class LeaseAccess(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class ElectionStatistics:
+class ElectionStatistics(msgspec.Struct, frozen=True):
     """A snapshot for metrics and `/readyz?verbose`."""
 
     name: str

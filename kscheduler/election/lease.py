@@ -27,8 +27,7 @@ class UnreadableLeaseError(ValueError):
     """An answer that is not a Lease."""
 
 
-@dataclass(frozen=True, slots=True)
-class LeaseRecord:
+class LeaseRecord(msgspec.Struct, frozen=True):
     """What the holders of a lease tell each other. Two equal records are the same renewal."""
 
     holder: str = ""

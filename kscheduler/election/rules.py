@@ -39,9 +39,11 @@ differences, each towards safety or a faster fail-over:
 import math
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
+
+import msgspec
+from msgspec.structs import replace
 
 from kscheduler.client.events.recorder import micro_time
 from kscheduler.election.lease import LeaseRecord, StoredLease
@@ -56,8 +58,7 @@ EXPIRY_JITTER_SECONDS: Final = 0.1
 RELEASED_SECONDS: Final = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Timing:
+class Timing(msgspec.Struct, frozen=True):
     """The configured times, in seconds. `config` has checked that renewDeadline lies between the other two."""
 
     lease_duration: float = 15.0
@@ -98,15 +99,13 @@ class RequestFailure(Enum):
     """Refused, or without an answer: then a write may have been applied, or may still be."""
 
 
-@dataclass(frozen=True, slots=True)
-class Read:
+class Read(msgspec.Struct, frozen=True):
     """Get the Lease, then call `saw` or `failed`."""
 
     timeout_seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class Write:
+class Write(msgspec.Struct, frozen=True):
     """Create the Lease (`over` is `None`) or replace that version, then call `wrote` or `failed`."""
 
     record: LeaseRecord
@@ -114,15 +113,13 @@ class Write:
     timeout_seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
+class Wait(msgspec.Struct, frozen=True):
     """Nothing to do for so long, unless news comes."""
 
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class GiveUp:
+class GiveUp(msgspec.Struct, frozen=True):
     """The lease is lost: no write may leave this process any more."""
 
     reason: str

@@ -4,7 +4,8 @@ The cycle leaves a `DryRun` in the CycleState before PostFilter; `cycle.read(Dry
 """
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+
+import msgspec
 
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.nodes.change_log import ChangeLog
@@ -15,8 +16,7 @@ from kscheduler.framework.reasons.diagnosis import Rejection
 from kscheduler.framework.status import Status
 
 
-@dataclass(frozen=True, slots=True)
-class Passing:
+class Passing(msgspec.Struct, frozen=True):
     """The filters' result for some rows."""
 
     rows: Rows
@@ -27,8 +27,7 @@ class Passing:
     """A plugin has failed: there is no result for any of the rows."""
 
 
-@dataclass(frozen=True, slots=True)
-class DryRun:
+class DryRun(msgspec.Struct, frozen=True):
     """The filters of one cycle."""
 
     passing: Callable[[NodeTable, CycleState, Rows], Passing]

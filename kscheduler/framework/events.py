@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum, IntFlag, auto
 
+import msgspec
+
 from kscheduler.api.meta import KubeObject
 from kscheduler.framework.pods.pod_info import PodInfo
 
@@ -167,8 +169,7 @@ class QueueingHint(Enum):
 HintFunction = Callable[[PodInfo, KubeObject | None, KubeObject | None], QueueingHint]
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterEventWithHint:
+class ClusterEventWithHint(msgspec.Struct, frozen=True):
     """An event that may change a plugin's verdict; without a hint it always wakes the pod."""
 
     event: ClusterEvent

@@ -5,8 +5,9 @@ Small protocols that `state` and `scheduling` implement and `assembly` joins. A 
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from kscheduler.aio.clock import REAL_CLOCK, Clock
 from kscheduler.api.core import Pod
@@ -119,8 +120,7 @@ def _change_nothing(names: Iterable[str], *, plugin: str = "") -> None:
     """Where nothing is kept between decisions: the default."""
 
 
-@dataclass(frozen=True, slots=True)
-class Handle:
+class Handle(msgspec.Struct, frozen=True):
     """Everything outside of a plugin that it may use."""
 
     view: ClusterView

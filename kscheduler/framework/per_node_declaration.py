@@ -8,7 +8,6 @@ import inspect
 import linecache
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import CodeType
 from typing import Any, Final
 
@@ -43,8 +42,7 @@ class PluginDeclarationError(TypeError):
         """In one line, without the examples."""
 
 
-@dataclass(frozen=True, slots=True)
-class Declaration:
+class Declaration(msgspec.Struct, frozen=True):
     """The kind of a per-node function and its parameters."""
 
     kind: str

@@ -22,9 +22,10 @@ not in-tree fails, the pod is decided without its points.
 """
 
 from collections.abc import Awaitable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar, Final, Protocol
+
+import msgspec
 
 from kscheduler.api import well_known
 from kscheduler.framework.cluster.claim_writing import Deallocation
@@ -156,8 +157,7 @@ def status_of_code(code: int, reasons: tuple[str, ...], plugin: str) -> Status:
     return Status(Code.UNSCHEDULABLE if code > 0 else Code.UNSCHEDULABLE_AND_UNRESOLVABLE, reasons, plugin)
 
 
-@dataclass(frozen=True, slots=True)
-class PreFilterResult:
+class PreFilterResult(msgspec.Struct, frozen=True):
     """The result of PreFilter."""
 
     status: Status
@@ -170,8 +170,7 @@ class PreFilterResult:
 SKIPPED: Final = PreFilterResult(SKIP)
 
 
-@dataclass(frozen=True, slots=True)
-class PostFilterResult:
+class PostFilterResult(msgspec.Struct, frozen=True):
     """PostFilter's result for a pod that fits on no node, and the action it requests."""
 
     status: Status
@@ -184,8 +183,7 @@ class PostFilterResult:
     """With Unschedulable: the claim whose devices to free. The attempt starts it; other plugins are still called."""
 
 
-@dataclass(frozen=True, slots=True)
-class PermitResult:
+class PermitResult(msgspec.Struct, frozen=True):
     """Whether the pod may be bound now."""
 
     status: Status
@@ -194,8 +192,7 @@ class PermitResult:
     """With Wait: how long at most, in seconds (capped at 15 minutes). The pod is then rejected."""
 
 
-@dataclass(frozen=True, slots=True)
-class PreFlightResult:
+class PreFlightResult(msgspec.Struct, frozen=True):
     """Whether PreBind has something to do, and whether it may run in parallel with other plugins."""
 
     status: Status

@@ -8,10 +8,11 @@ A declaration in a class (`reads_pods = False`, its `sign`) holds for the method
 overrides such a method may read more than the declaration says, so the override cancels the declaration.
 """
 
-from dataclasses import dataclass
 from functools import lru_cache
 from inspect import iscoroutinefunction, unwrap
 from typing import Any, Final
+
+import msgspec
 
 from kscheduler.framework.plugin import Point, Source
 
@@ -25,8 +26,7 @@ _KEEPABLE: Final = frozenset((Source.AMOUNTS, Source.ROW, Source.IMAGES))
 _AMOUNTS: Final = frozenset((Source.AMOUNTS,))
 
 
-@dataclass(frozen=True, slots=True)
-class PluginTraits:
+class PluginTraits(msgspec.Struct, frozen=True):
     """The traits of a plugin."""
 
     points: frozenset[Point]

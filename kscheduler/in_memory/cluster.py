@@ -18,7 +18,6 @@ requests about pods only; claims to devices (`in_memory.claims`), volumes and po
 import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import replace
 from enum import Enum
 from typing import Any, TypeVar
 
@@ -96,7 +95,7 @@ class InMemoryCluster:
 
     def reading_ports(self, **more: Any) -> Ports:
         """Ports that read the stores and write nothing. `more`: other ports, by name."""
-        return replace(
+        return msgspec.structs.replace(
             Ports(
                 pod_of=self.store(PODS).get,
                 workloads=StoredWorkloads(*map(self.store, WORKLOAD_KINDS)),

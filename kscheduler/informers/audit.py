@@ -80,16 +80,14 @@ class _Page(msgspec.Struct):
 _decoder = msgspec.json.Decoder(_Page)
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(msgspec.Struct, frozen=True):
     """An object's UID and version; empty if there is no object."""
 
     uid: str = ""
     resource_version: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(msgspec.Struct, frozen=True):
     """An object that the API server and the store have in different versions."""
 
     key: str
@@ -114,8 +112,7 @@ class Listing:
     differences: dict[str, Difference] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class AuditStatistics:
+class AuditStatistics(msgspec.Struct, frozen=True):
     """Counts since the start."""
 
     resource: str

@@ -12,7 +12,6 @@ API server has said for `SURE_SECONDS` that it has no such resource.
 import asyncio
 import random
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import msgspec
@@ -56,8 +55,7 @@ class _ResourceList(msgspec.Struct):
 _discovery = msgspec.json.Decoder(_ResourceList)
 
 
-@dataclass(frozen=True, slots=True)
-class KnownState:
+class KnownState(msgspec.Struct, frozen=True):
     """What an informer knows: enough to go on watching from there, without a list."""
 
     objects: Sequence[Any]

@@ -12,8 +12,9 @@ object's deletion, is ignored. Only a list may go back, as after a restore of et
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Final, Generic, Protocol, TypeVar
+
+import msgspec
 
 from kscheduler.aio import REAL_CLOCK, Clock, Slicer
 from kscheduler.api.kinds import Kind
@@ -63,8 +64,7 @@ class ChangeRecorder(Protocol):
         """The object is gone."""
 
 
-@dataclass(frozen=True, slots=True)
-class InformerStatistics:
+class InformerStatistics(msgspec.Struct, frozen=True):
     """A snapshot for metrics and `/readyz?verbose`."""
 
     resource: str

@@ -19,8 +19,10 @@ or while a load balancer has no server, the history still has what was missed, a
 """
 
 import random
-from dataclasses import dataclass, replace
 from enum import Enum
+
+import msgspec
+from msgspec.structs import replace
 
 from kscheduler.client.errors import APIError, APIStatus, ClientError, NotSentError, StalledError
 from kscheduler.client.outage_cause import Cause, cause_of_failure, cause_of_refusal
@@ -43,16 +45,14 @@ class RequestKind(Enum):
     WATCH = "watch"
 
 
-@dataclass(frozen=True, slots=True)
-class ListOrWatch:
+class ListOrWatch(msgspec.Struct, frozen=True):
     """A request to the API server."""
 
     want: RequestKind
     params: dict[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class NextStep:
+class NextStep(msgspec.Struct, frozen=True):
     """What a finished request means for the next one."""
 
     reason: str

@@ -16,8 +16,9 @@ if it is not open again at once: most often it was quiet.
 Limit: what was lost on an open watch does not show here; audits look for that.
 """
 
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from kscheduler.aio import Clock
 
@@ -35,8 +36,7 @@ _UNANSWERED_SECONDS: Final = 2.0
 _REOPENED_SECONDS: Final = _UNANSWERED_SECONDS + _SETTLED_SECONDS
 
 
-@dataclass(frozen=True, slots=True)
-class ViewAgeStatistics:
+class ViewAgeStatistics(msgspec.Struct, frozen=True):
     """A snapshot."""
 
     age_seconds: float

@@ -6,9 +6,9 @@ applies to every pod of the profile in addition. Where all required terms name n
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import msgspec
 import numpy as np
 
 from kscheduler.api.core import Node, NodeSelectorTerm, PreferredSchedulingTerm
@@ -30,8 +30,7 @@ from kscheduler.framework.status import SKIP, SUCCESS, Status, error, unresolvab
 Preferences = tuple[tuple[NodeTerm, int], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Preferred:
+class _Preferred(msgspec.Struct, frozen=True):
     terms: Preferences
 
 

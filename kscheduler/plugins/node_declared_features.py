@@ -1,9 +1,9 @@
 """NodeDeclaredFeatures: some fields of a pod work only with a kubelet that declares support for them."""
 
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import ClassVar, Final
 
+import msgspec
 import numpy as np
 
 from kscheduler.api.core import Node, Pod, SecurityContext, Volume
@@ -65,8 +65,7 @@ def _uses_oci_profile(context: SecurityContext | None) -> bool:
     return context is not None and context.seccomp_profile is not None and context.seccomp_profile.type == _OCI
 
 
-@dataclass(frozen=True, slots=True)
-class _Required:
+class _Required(msgspec.Struct, frozen=True):
     features: frozenset[str]
 
 

@@ -7,12 +7,12 @@ it; where the strategy names such a resource, the points count its devices there
 """
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from heapq import nsmallest
 from operator import attrgetter
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -269,8 +269,7 @@ class NodeResourcesFit(Plugin):
         return _after_pod_change(pod, old, new, self._resizing)
 
 
-@dataclass(frozen=True, slots=True)
-class _Columns:
+class _Columns(msgspec.Struct, frozen=True):
     """A pod's requirements, as places in the columns of a node table."""
 
     resources: int

@@ -11,9 +11,10 @@ one call encodes the batch, when it is full or half a second old. Objects are pa
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+
+import msgspec
 
 from kscheduler.aio.clock import Clock
 from kscheduler.api.kinds import Kind
@@ -78,8 +79,7 @@ _ADDED, _LISTED, _UPDATED, _DELETED = (int(verb) for verb in Verb)
 _ON_NODE, _AWAITED, _IN_LINE = int(DecisionEnd.NODE), int(DecisionEnd.AWAITED), int(DecisionEnd.IN_LINE)
 
 
-@dataclass(frozen=True, slots=True)
-class RecordSettings:
+class RecordSettings(msgspec.Struct, frozen=True):
     """Where and how much is recorded."""
 
     directory: Path
@@ -92,8 +92,7 @@ class RecordSettings:
     """Names are hashed with it; empty: they are written as they are."""
 
 
-@dataclass(frozen=True, slots=True)
-class RecorderStatistics:
+class RecorderStatistics(msgspec.Struct, frozen=True):
     """For metrics and readyz."""
 
     entries: int
@@ -109,8 +108,7 @@ Attempts = Mapping[str, tuple[int, Decided]]
 Snapshot = Callable[[int, Attempts, int], Callable[[], Iterable[Sequence[Any]]]]
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedState:
+class RecordedState(msgspec.Struct, frozen=True):
     """Where a recorder finds what a segment begins with. The scheduler that it describes hears the recorder itself, so
     it is there only when the recorder starts.
     """

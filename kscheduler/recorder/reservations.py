@@ -7,7 +7,6 @@ it the next pod would be given the same devices or volumes again.
 
 import contextlib
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import msgspec
 
@@ -22,8 +21,7 @@ from kscheduler.scheduling.attempt_events import Decided
 from kscheduler.state.cache import Cache
 
 
-@dataclass(frozen=True, slots=True)
-class Reservations:
+class Reservations(msgspec.Struct, frozen=True):
     """Of one attempt."""
 
     claims: tuple[tuple[str, ResourceClaim], ...] = ()

@@ -17,7 +17,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -52,8 +51,7 @@ END_SECONDS: Final = 5.0
 _encode = msgspec.msgpack.Encoder().encode
 
 
-@dataclass(frozen=True, slots=True)
-class NewSegment:
+class NewSegment(msgspec.Struct, frozen=True):
     """From here on entries go into another segment, which begins with these."""
 
     snapshot: Callable[[], Iterable[Entry]]
@@ -65,32 +63,28 @@ class NewSegment:
     """How many it covers."""
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
+class Batch(msgspec.Struct, frozen=True):
     """Entries that were encoded together."""
 
     data: bytes
     entries: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Blocks:
+class _Blocks(msgspec.Struct, frozen=True):
     """What is to be appended to the segment."""
 
     data: bytes
     entries: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Unpackable:
+class _Unpackable(msgspec.Struct, frozen=True):
     """Entries that could not be packed: a bug."""
 
     problem: str
     entries: int
 
 
-@dataclass(frozen=True, slots=True)
-class ThreadStatistics:
+class ThreadStatistics(msgspec.Struct, frozen=True):
     """What came of writing."""
 
     written_bytes: int
@@ -103,8 +97,7 @@ class ThreadStatistics:
     """Why nothing is written now; empty: all is well."""
 
 
-@dataclass(frozen=True, slots=True)
-class WriteSettings:
+class WriteSettings(msgspec.Struct, frozen=True):
     """Where segments go, and when they end."""
 
     directory: Path

@@ -10,7 +10,6 @@ import re
 import shutil
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
@@ -24,8 +23,7 @@ SUFFIX: Final = ".ksrec"
 _NAME: Final = re.compile(r"(?P<run>\d{8}T\d{6}Z-\d+)-(?P<number>\d{6,})\.ksrec")
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class SegmentName:
+class SegmentName(msgspec.Struct, frozen=True, order=True):
     """Where a segment is in the order of all."""
 
     run: str

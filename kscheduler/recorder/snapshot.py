@@ -8,8 +8,10 @@ An object that somebody holds is named by its key if the store has the very same
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any, Final
+
+import msgspec
 
 from kscheduler.api.core import Pod
 from kscheduler.api.devices import ResourceClaim
@@ -35,8 +37,7 @@ Stored = Mapping[Kind, Sequence[KubeObject]]
 FLAGS: Final = ("is_open", "is_over", "kept_out", "is_outbid", "is_called_off")
 
 
-@dataclass(frozen=True, slots=True)
-class SchedulerSnapshot:
+class SchedulerSnapshot(msgspec.Struct, frozen=True):
     """References to the state at one moment."""
 
     micros: int
@@ -110,8 +111,7 @@ class SchedulerSnapshot:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Assumptions:
+class Assumptions(msgspec.Struct, frozen=True):
     """What decisions see of devices and volumes, and the API server does not show."""
 
     pending: Sequence[tuple[str, ResourceClaim, int]]

@@ -165,7 +165,7 @@ def prepare(scenario: Scenario, client: ClusterClient | None = None, own: OwnObj
     if scenario.was_on_node:
         _give_up_devices(cache.devices, scenario.pod)
     listed = ListedKinds(scenario.objects, own)
-    ports = replace(scenario_ports(scenario.objects), client=client, lister=listed.lister)
+    ports = msgspec.structs.replace(scenario_ports(scenario.objects), client=client, lister=listed.lister)
     return Prepared(scenario, cache, pod, profile_of(scenario, cache, scenario.plugins, ports), listed, client)
 
 

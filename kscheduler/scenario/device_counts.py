@@ -6,8 +6,9 @@ Asked of the newest generation of each pool. A class's selectors are asked once 
 from collections.abc import Collection, Iterable, Iterator
 from typing import Final, NamedTuple, cast
 
-from kscheduler.api.device_selectors import Release, SelectorCompiler, SelectorError
+from kscheduler.api.device_selectors import Release, SelectorCompiler
 from kscheduler.api.devices import Device, DeviceClass, ResourceSlice
+from kscheduler.api.selector_errors import SelectorError
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.devices.ids import DeviceID
 from kscheduler.devices.pools import newest_of

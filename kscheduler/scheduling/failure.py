@@ -1,9 +1,9 @@
 """Why an attempt failed, as one value: made of a cycle's record, of the status of a later step, or of an exception."""
 
 from collections.abc import Hashable
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 import numpy as np
 
 from kscheduler.framework.reasons.diagnosis import Diagnosis, FitError, Rejection
@@ -14,8 +14,7 @@ UNSCHEDULABLE: Final = "Unschedulable"
 SCHEDULER_ERROR: Final = "SchedulerError"
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(msgspec.Struct, frozen=True):
     """Why an attempt failed."""
 
     message: str

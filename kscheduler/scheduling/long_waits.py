@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
+
 from kscheduler.framework.cluster.pod_groups import GroupKey
 from kscheduler.state.queue.group_queue import IncompleteGroup
 from kscheduler.state.waiting_pods import PodAtPermit, WaitingPodTable
@@ -22,8 +24,7 @@ LONG_SECONDS: Final = 10.0
 MAX_KNOWN: Final = 100
 
 
-@dataclass(frozen=True, slots=True)
-class PluginWaits:
+class PluginWaits(msgspec.Struct, frozen=True):
     """The pods that wait for one plugin."""
 
     pods: int

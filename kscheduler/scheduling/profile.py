@@ -4,6 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from kscheduler.api.releases import BEHAVIOURS, VERSION, Behaviours
 from kscheduler.config.types import Extender
 from kscheduler.devices.counting import NodeDevices
@@ -39,16 +41,14 @@ from kscheduler.scheduling.supervision.supervisor import Quarantine, Supervisor
 from kscheduler.state.queue.hints import Registrations
 
 
-@dataclass(frozen=True, slots=True)
-class WeightedScore:
+class WeightedScore(msgspec.Struct, frozen=True):
     """A score plugin and the weight of its points."""
 
     plugin: ScorePlugin
     weight: int
 
 
-@dataclass(frozen=True, slots=True)
-class WeightedPlacementScore:
+class WeightedPlacementScore(msgspec.Struct, frozen=True):
     """A plugin that scores placements of pod groups, and the weight of its points."""
 
     plugin: PlacementScorePlugin

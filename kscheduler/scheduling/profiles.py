@@ -8,6 +8,8 @@ from operator import attrgetter
 from time import perf_counter
 from typing import Any, Final, cast
 
+import msgspec
+
 from kscheduler.api.releases import Behaviours
 from kscheduler.config.errors import ConfigError, Problem, config_error
 from kscheduler.config.expansion import (
@@ -182,7 +184,7 @@ def queue_policy(
         return status
 
     policy = QueuePolicy(_order_of(profiles, listener), pre_enqueue, hints, backoff, on_incoming, class_of)
-    return replace(
+    return msgspec.structs.replace(
         policy,
         standing_gates=_standing_gates(profiles),
         object_gates=_object_gates(profiles),
@@ -392,7 +394,7 @@ def _build_plugins(settings: KubeSchedulerProfile, registry: Registry, handle: H
     for name in plugins_needed(settings.plugins):
         if name not in registry or _is_of_another_version(name, handle.behaviours):
             continue  # expansion says where it is named
-        own = replace(
+        own = msgspec.structs.replace(
             handle,
             nodes_changed=partial(handle.nodes_changed, plugin=name),
             lister=KeptListers(handle.lister),

@@ -8,6 +8,7 @@ the record holds rejections and points by plugin only if the engine was made wit
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
 
 from kscheduler.framework.cluster.claim_writing import Deallocation
@@ -23,8 +24,7 @@ _NO_ROWS: Rows = np.zeros(0, dtype=np.intp)
 _NO_SCORES: Scores = np.zeros(0, dtype=np.int64)
 
 
-@dataclass(frozen=True, slots=True)
-class PluginScores:
+class PluginScores(msgspec.Struct, frozen=True):
     """One plugin's final points: normalised to 0..100 and multiplied by its weight."""
 
     plugin: str

@@ -1,8 +1,9 @@
 """The events after which a plugin's verdict may change, as the followed version of Kubernetes takes them."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import Final, cast
+
+from msgspec.structs import replace
 
 from kscheduler.api.releases import Behaviours
 from kscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, Resource, data_of

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final, Protocol
 
+import msgspec
+
 from kscheduler.aio.clock import Clock
 from kscheduler.framework.cluster.preemption import Preemption
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
@@ -101,5 +103,5 @@ def _failure_of(profile: Profile, record: SchedulingRecord) -> Failure:
     for plugin in profile.permit:
         answer = call_permit(plugin, profile.listener, record.state, record.pod, record.node_name)
         if not answer.status.is_success:
-            return replace(failure_of_status(answer.status), plugins=_WAKING)
+            return msgspec.structs.replace(failure_of_status(answer.status), plugins=_WAKING)
     return Failure("the resize fits", UNSCHEDULABLE, _WAKING)

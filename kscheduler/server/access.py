@@ -17,10 +17,10 @@ counts as local only if its Host field is an address or localhost.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, Protocol
 from urllib.parse import quote
 
+import msgspec
 from aiohttp import hdrs, web
 from multidict import CIMultiDict
 
@@ -99,8 +99,7 @@ def is_permit_token(token: PermitToken | None, request: web.Request) -> bool:
         return False
 
 
-@dataclass(frozen=True, slots=True)
-class LoopbackAccess:
+class LoopbackAccess(msgspec.Struct, frozen=True):
     """For the plain port on this machine."""
 
     token: PermitToken | None = None

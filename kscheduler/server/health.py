@@ -12,7 +12,8 @@ for clients that `access` admits.
 
 from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+
+import msgspec
 
 from kscheduler.telemetry.logs.clean import short_line
 
@@ -32,14 +33,13 @@ def _no_notes() -> Iterable[str]:
     return ()
 
 
-@dataclass(frozen=True, slots=True)
-class Health:
+class Health(msgspec.Struct, frozen=True):
     """The checks of a path, in order; `ping` is added as the first."""
 
     name: str
     """`livez`, `readyz` or `healthz`: the path, and part of the text."""
     checks: Mapping[str, Check]
-    notes: Callable[[], Iterable[str]] = field(default=_no_notes)
+    notes: Callable[[], Iterable[str]] = msgspec.field(default=_no_notes)
     """Further lines of verbose output: who leads, and what is wrong for a time without making the check fail."""
 
     def all_checks(self) -> dict[str, Check]:

@@ -15,8 +15,9 @@ import ipaddress
 import socket
 import ssl
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from kscheduler.server.connection_rate_limiter import ConnectionRateLimiter, Turn
 from kscheduler.server.connections import ConnectionSlots, MakeHandler, Phase, ServedConnection
@@ -45,8 +46,7 @@ ContextNow = Callable[[], ssl.SSLContext]
 NoteFailure = Callable[[str, BaseException], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
+class Address(msgspec.Struct, frozen=True):
     """Where to listen."""
 
     host: str

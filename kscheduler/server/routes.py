@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Protocol
 
@@ -39,8 +38,7 @@ class Offer(Enum):
     HEALTH_AND_METRICS = auto()
 
 
-@dataclass(frozen=True, slots=True)
-class ServedPage:
+class ServedPage(msgspec.Struct, frozen=True):
     """A page by its path."""
 
     handler: Handler
@@ -63,8 +61,7 @@ class PageForBrowsers(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Endpoints:
+class Endpoints(msgspec.Struct, frozen=True, kw_only=True):
     """The sources of the server's answers."""
 
     livez: Health
@@ -73,9 +70,9 @@ class Endpoints:
     exposition: Exposition
     component_config: Callable[[], bytes]
     """The configuration in force, as the JSON of KubeSchedulerConfiguration v1."""
-    version: BuildVersion = field(default_factory=build_version)
+    version: BuildVersion = msgspec.field(default_factory=build_version)
     waiting_pods: WaitingPodsEndpoint | None = None
-    pages: Mapping[str, ServedPage] = field(default_factory=dict)
+    pages: Mapping[str, ServedPage] = {}
     """Further pages, by path: `/statusz`, `/debug/...`."""
     status_page: PageForBrowsers | None = None
 

@@ -2,9 +2,9 @@
 
 import asyncio
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import cast
 
+import msgspec
 from aiohttp import web
 
 from kscheduler.aio.clock import REAL_CLOCK, Clock
@@ -42,8 +42,7 @@ _STOP_SECONDS = 5.0
 MakeAccess = Callable[[ConnectionSlots], Access]
 
 
-@dataclass(frozen=True, slots=True)
-class Port:
+class Port(msgspec.Struct, frozen=True):
     """Where a server listens, what it offers, and to whom."""
 
     name: str

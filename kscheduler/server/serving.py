@@ -1,7 +1,8 @@
 """Where the service answers HTTP, and by which rules: the settings of all its ports."""
 
-from dataclasses import dataclass, field
 from typing import Final, Self
+
+import msgspec
 
 from kscheduler.api.well_known import SCHEDULER_PORT
 from kscheduler.server.login.authorities import AuthenticationSettings
@@ -11,8 +12,7 @@ from kscheduler.server.tls.settings import TLSSettings
 LOOPBACK: Final = "127.0.0.1"
 
 
-@dataclass(frozen=True, slots=True)
-class HTTPServing:
+class HTTPServing(msgspec.Struct, frozen=True):
     """Three ports, of which only HTTPS is on by default."""
 
     bind_address: str = "0.0.0.0"
@@ -20,9 +20,9 @@ class HTTPServing:
     secure_port: int | None = SCHEDULER_PORT
     """HTTPS with a login; `None`: off; 0: any free port."""
     shares_port: bool = False
-    tls: TLSSettings = field(default_factory=TLSSettings)
-    authentication: AuthenticationSettings = field(default_factory=AuthenticationSettings)
-    authorization: AuthorizationSettings = field(default_factory=AuthorizationSettings)
+    tls: TLSSettings = msgspec.field(default_factory=TLSSettings)
+    authentication: AuthenticationSettings = msgspec.field(default_factory=AuthenticationSettings)
+    authorization: AuthorizationSettings = msgspec.field(default_factory=AuthorizationSettings)
     metrics_address: tuple[str, int] | None = None
     """Plain HTTP for health and metrics only (`--metrics-bind-address`)."""
     insecure_port: int | None = None

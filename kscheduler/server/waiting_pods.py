@@ -11,7 +11,6 @@ effect at once. Only `application/json` is accepted, which web pages cannot send
 """
 
 import hmac
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -121,8 +120,7 @@ class PermitTokenFile:
         return hmac.compare_digest(given_token, self.read()) and scheme.lower() == "bearer"
 
 
-@dataclass(frozen=True, slots=True)
-class WaitingPodsEndpoint:
+class WaitingPodsEndpoint(msgspec.Struct, frozen=True):
     """The handlers of the paths, and what they work on."""
 
     waiting: WaitingPodTable

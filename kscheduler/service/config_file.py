@@ -14,8 +14,10 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import Final
+
+import msgspec
+from msgspec.structs import replace
 
 from kscheduler.assembly.configured import ConfigurationReader, Configured
 from kscheduler.client.access.credentials import check_regular
@@ -39,8 +41,7 @@ def _stay(_gates: FeatureGates) -> None:
     """There is one version only."""
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigSource:
+class ConfigSource(msgspec.Struct, frozen=True):
     """Where the configuration came from, and how to read it again."""
 
     path: str
@@ -135,8 +136,7 @@ def digest_of(data: bytes) -> str:
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class FileRead:
+class FileRead(msgspec.Struct, frozen=True):
     """A file's content, and what it means or what is wrong with it."""
 
     digest: str = ""

@@ -1,10 +1,10 @@
 """What the service serves over HTTP: health, metrics, configuration, pods that wait for Permit, pages for people."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
 from functools import partial
 
 import msgspec
+from msgspec.structs import asdict
 
 from kscheduler import __version__
 from kscheduler.api.core import Pod
@@ -18,7 +18,6 @@ from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.loader import to_tree
 from kscheduler.informers.informer import InformerStatistics
 from kscheduler.informers.store import Store
-from kscheduler.recorder.metrics import recorder_source
 from kscheduler.scheduling.drift.prebind_waits import ClaimsNow
 from kscheduler.scheduling.observations import OF_COMPOSITE, OF_GROUP, SINGLE_POD
 from kscheduler.scheduling.pending_pods import PendingPods
@@ -229,7 +228,11 @@ class HTTPApp:
 
     def _recorder_source(self) -> list[Source]:
         recorder = self._parts.flight_recorder
-        return [] if recorder is None else [recorder_source(recorder.statistics)]
+        if recorder is None:
+            return []
+        from kscheduler.recorder.metrics import recorder_source
+
+        return [recorder_source(recorder.statistics)]
 
     def _request_statistics(self) -> Sequence[Callable[[], RESTStatistics]]:
         own = [self._parts.client.statistics, self._parts.event_client.statistics, self._parts.plugin_client.statistics]

@@ -3,8 +3,9 @@
 import socket
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from kscheduler.aio.clock import REAL_CLOCK, Clock
 from kscheduler.client.access.connection import Connection
@@ -24,8 +25,7 @@ from kscheduler.service.options import Options
 LEASE_CONNECTIONS: Final = 2
 
 
-@dataclass(frozen=True, slots=True)
-class EarlierTerm:
+class EarlierTerm(msgspec.Struct, frozen=True):
     """What a process that has lost its lease goes on with: what it has seen, and nothing that it has begun."""
 
     options: Options

@@ -6,7 +6,8 @@ Reviews go over four connections of their own, to the API server that the schedu
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+
+import msgspec
 
 from kscheduler.aio.clock import Clock
 from kscheduler.aio.tasks import BackgroundService
@@ -32,8 +33,7 @@ from kscheduler.server.tls.serving_contexts import MadePair, ServingContexts
 from kscheduler.telemetry.samples import Sample
 
 
-@dataclass(frozen=True, slots=True)
-class LoginConnections:
+class LoginConnections(msgspec.Struct, frozen=True):
     """The API servers that are asked."""
 
     authentication: Connection

@@ -11,11 +11,12 @@ fence.
 
 import asyncio
 import socket
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
 
 from kscheduler.aio.rate_limiters import TokenBucket
 from kscheduler.api.core import Node, Pod
@@ -49,8 +50,6 @@ from kscheduler.informers.factory import InformerFactory
 from kscheduler.informers.informer import InformerStatistics
 from kscheduler.informers.plugin_listers import CONNECTIONS_OF_PLUGINS, PluginListers
 from kscheduler.informers.transform import AnnotatedPodTransform
-from kscheduler.recorder.building import flight_recorder, recorded_state_of, tie_name_of
-from kscheduler.recorder.flight_recorder import FlightRecorder, RecordedState, tap
 from kscheduler.scheduling.attempt.binding import BindingWriter
 from kscheduler.scheduling.attempt.retired_plugins import RetiredPlugins
 from kscheduler.scheduling.attempt.volume_writes import VolumeBindingWriter
@@ -87,6 +86,9 @@ from kscheduler.service.options import Options
 from kscheduler.service.removed_profiles import RemovedProfiles
 from kscheduler.service.server_version import ServerVersion
 from kscheduler.state.cache import Cache
+
+if TYPE_CHECKING:  # imported where something is recorded
+    from kscheduler.recorder.flight_recorder import FlightRecorder, RecordedState
 
 # The resources that the plugins read.
 WATCHED: Final = (NODES, PODS, NAMESPACES, *WORKLOAD_KINDS, *STORAGE_KINDS, POD_DISRUPTION_BUDGETS, *DEVICE_KINDS)
@@ -179,7 +181,7 @@ class Parts:
             options.registry,
             self._ports(),
             deciding_clock,
-            cache=Cache(serves_group=self._serves_group, tie_name=tie_name_of(self.flight_recorder)),
+            cache=Cache(serves_group=self._serves_group, tie_name=self._tie_name()),
             on_quarantine=self._quarantine_soon,
         )
         self.assembly.listen_to(self.informers)
@@ -393,13 +395,25 @@ class Parts:
             journal=self.flight_recorder,
         )
 
-    def recorded_state(self) -> RecordedState:
+    def _tie_name(self) -> Callable[[str], str]:
+        if self.flight_recorder is None:
+            return str
+        from kscheduler.recorder.building import tie_name_of
+
+        return tie_name_of(self.flight_recorder)
+
+    def recorded_state(self) -> "RecordedState":
         """Where the flight recorder finds what a segment begins with."""
+        from kscheduler.recorder.building import recorded_state_of
+
         return recorded_state_of(self.assembly, self.informers, self._kinds, lambda: self.origins)
 
-    def _build_flight_recorder(self, options: Options) -> FlightRecorder | None:
+    def _build_flight_recorder(self, options: Options) -> "FlightRecorder | None":
         if options.record is None:
             return None
+        from kscheduler.recorder.building import flight_recorder
+        from kscheduler.recorder.flight_recorder import tap
+
         recorder = flight_recorder(options.record, self.clock)
         tap(recorder, self.informers, self._kinds)  # before the handlers that change the state
         return recorder

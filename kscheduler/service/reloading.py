@@ -17,9 +17,11 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Final
+
+import msgspec
+from msgspec.structs import asdict
 
 from kscheduler.aio.abandonable_calls import AbandonableCalls, CallHangsError
 from kscheduler.aio.clock import finishes_within
@@ -51,8 +53,7 @@ READ_SECONDS: Final = 10.0
 MAX_LOGGED: Final = 20
 
 
-@dataclass(frozen=True, slots=True)
-class _Exchange:
+class _Exchange(msgspec.Struct, frozen=True):
     """A configuration that was taken over."""
 
     configured: Configured

@@ -43,6 +43,7 @@ from kscheduler.server.serving import LOOPBACK
 from kscheduler.service import signals
 from kscheduler.service.followed_version import FollowedVersion
 from kscheduler.service.http_app import HTTPApp, token_of
+from kscheduler.service.later_imports import LaterImports
 from kscheduler.service.leadership import EarlierTerm
 from kscheduler.service.login import LoginConnections, login_connections
 from kscheduler.service.monitors.ongoing_problems import OngoingProblems
@@ -157,6 +158,7 @@ class App:
                 await login.open(ends)
             services = (
                 BackgroundService("long-lived objects", LongLived(self.parts.clock).run),
+                BackgroundService("later imports", LaterImports(self.parts.clock).run),
                 BackgroundService("loop-lag", self.http_app.loop_lag.run),
                 BackgroundService("memory", self.parts.memory.run),
                 BackgroundService("hanging-writes", self.parts.hanging_writes.run),

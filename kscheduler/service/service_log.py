@@ -11,8 +11,9 @@ after a quiet time it is longer, an hour at most, as the field `seconds` says. A
 count.
 """
 
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from kscheduler import __version__
 from kscheduler.aio.clock import Clock
@@ -27,8 +28,7 @@ SUMMARY_SECONDS: Final = 60.0
 QUIET_SECONDS: Final = 3600.0
 
 
-@dataclass(frozen=True, slots=True)
-class Counts:
+class Counts(msgspec.Struct, frozen=True):
     """Counts since the start."""
 
     bound: int
@@ -38,7 +38,7 @@ class Counts:
 
     def since(self, earlier: "Counts") -> "Counts":
         """The difference; a count that is lower than before was reset, and counts in full."""
-        pairs = [(getattr(self, name), getattr(earlier, name)) for name in self.__slots__]
+        pairs = [(getattr(self, name), getattr(earlier, name)) for name in self.__struct_fields__]
         return Counts(*(new - old if new >= old else new for new, old in pairs))
 
     def __bool__(self) -> bool:
@@ -146,7 +146,7 @@ class ServiceLog:
         activity = total.since(self._last)
         if not activity and waiting == self._last_waiting and now - self._logged_at < QUIET_SECONDS:
             return
-        numbers = {name: getattr(activity, name) for name in Counts.__slots__}
+        numbers = {name: getattr(activity, name) for name in Counts.__struct_fields__}
         _log.info("summary", **numbers, **waiting, seconds=round(now - self._logged_at, 1))
         self._last, self._last_waiting, self._logged_at = total, waiting, now
 

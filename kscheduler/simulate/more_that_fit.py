@@ -6,7 +6,7 @@ composite group that is the whole tree. Members of a group without a minimum are
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -66,7 +66,7 @@ def _shown(cluster: SimulatedCluster, unit: _Unit, number: int) -> list[str]:
         policy = _NEVER if group.preemption_policy else ""
         parent = None if group.parent is None else names.get(group.parent)
         cluster.groups.put(
-            replace(
+            msgspec.structs.replace(
                 group, key=names[group.key], uid=f"uid-{names[group.key].text}", parent=parent, preemption_policy=policy
             )
         )

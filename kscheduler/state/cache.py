@@ -18,6 +18,8 @@ row. Pods are identified by UID, never by name: a StatefulSet creates the same n
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+import msgspec
+
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.releases import BEHAVIOURS, VERSION, Behaviours
 from kscheduler.framework.cluster.pod_groups import GroupKey
@@ -46,8 +48,7 @@ class _PodState:
     """Wall-clock time at which its binding was known to have succeeded; the watch has not confirmed it yet."""
 
 
-@dataclass(frozen=True, slots=True)
-class CacheStatistics:
+class CacheStatistics(msgspec.Struct, frozen=True):
     """The size of the cache."""
 
     nodes: int

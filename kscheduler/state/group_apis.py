@@ -9,9 +9,11 @@ No pod names a composite group: groups do (`spec.parentCompositePodGroupName`).
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
 
 from kscheduler.api.core import Pod
 from kscheduler.api.groups import (
@@ -28,8 +30,7 @@ from kscheduler.api.kinds import Kind
 from kscheduler.framework.cluster.pod_groups import GroupDefinition, GroupKey
 
 
-@dataclass(frozen=True, slots=True)
-class GroupAPI:
+class GroupAPI(msgspec.Struct, frozen=True):
     """An API that has pod groups."""
 
     name: str

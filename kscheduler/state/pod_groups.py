@@ -1,8 +1,10 @@
 """Pod groups as the API server has them, and their members in the cache; groups of groups are a forest."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice
+
+from msgspec.structs import replace
 
 from kscheduler.api.core import Pod
 from kscheduler.api.groups import DEEPEST_TREE

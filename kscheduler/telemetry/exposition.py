@@ -9,9 +9,9 @@ import asyncio
 import gzip
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from enum import Enum
 
+import msgspec
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
@@ -51,8 +51,7 @@ class TextFormat(Enum):
         return cls.OPENMETRICS if accepts(accept, "application/openmetrics-text") else cls.PROMETHEUS
 
 
-@dataclass(frozen=True, slots=True)
-class Exposed:
+class Exposed(msgspec.Struct, frozen=True):
     """A rendered exposition."""
 
     body: bytes

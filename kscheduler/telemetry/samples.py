@@ -5,10 +5,10 @@ A family without samples is left out, as in Go's client: a labelled series appea
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final, Literal, TypeVar
 
+import msgspec
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, UntypedMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.utils import floatToGoString
@@ -58,8 +58,7 @@ class PacedList(list[T]):
             yield item
 
 
-@dataclass(frozen=True, slots=True)
-class Numbers:
+class Numbers(msgspec.Struct, frozen=True):
     """The values of a counter or gauge at a moment."""
 
     kind: Literal["counter", "gauge", "untyped"]
@@ -67,8 +66,7 @@ class Numbers:
     values: Mapping[LabelValues, float]
 
 
-@dataclass(frozen=True, slots=True)
-class Distribution:
+class Distribution(msgspec.Struct, frozen=True):
     """A histogram: counts per bucket (not cumulative, the last without a bound) and the sum of the values."""
 
     labels: LabelValues
@@ -76,8 +74,7 @@ class Distribution:
     total: float
 
 
-@dataclass(frozen=True, slots=True)
-class Distributions:
+class Distributions(msgspec.Struct, frozen=True):
     """The histograms of a series at a moment."""
 
     series: MetricSeries

@@ -3,8 +3,9 @@
 from bisect import bisect_left
 from collections import Counter as Tally
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import repeat
+
+import msgspec
 
 # A histogram: counts of values by upper bound.
 
@@ -95,8 +96,7 @@ class BatchedHistogram(Histogram):
 LabelValues = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class MetricSeries:
+class MetricSeries(msgspec.Struct, frozen=True):
     """A metric's name, its help text, and the names of its labels."""
 
     name: str

@@ -1,7 +1,8 @@
 """There is one object of each kind."""
 
-import dataclasses
 import pickle
+
+from msgspec.structs import replace
 
 from kscheduler.api.kinds import KINDS, PODS
 
@@ -11,6 +12,6 @@ def test_a_kind_sent_to_another_process_is_the_one_that_is_known_there() -> None
 
 
 def test_a_kind_that_is_read_otherwise_stays_so_in_another_process() -> None:
-    everything = dataclasses.replace(PODS, field_selector="")
+    everything = replace(PODS, field_selector="")
     sent = pickle.loads(pickle.dumps(everything))
     assert (sent.plural, sent.field_selector, sent.type) == ("pods", "", PODS.type)

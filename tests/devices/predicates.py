@@ -5,8 +5,8 @@ from typing import Any, Final
 
 import msgspec
 
-from kscheduler.api.device_selectors import SelectorCompileError, SelectorRuntimeError
 from kscheduler.api.devices import Device
+from kscheduler.api.selector_errors import SelectorCompileError, SelectorRuntimeError
 
 Json = dict[str, Any]
 OWN: Final = "a.example.com"

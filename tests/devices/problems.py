@@ -16,7 +16,6 @@ from typing import Any, Final
 import msgspec
 
 from kscheduler.api.codec import convert
-from kscheduler.api.device_selectors import SelectorRuntimeError
 from kscheduler.api.devices import (
     AllocationResult,
     DeviceAllocationResult,
@@ -26,6 +25,7 @@ from kscheduler.api.devices import (
     ResourceSlice,
 )
 from kscheduler.api.releases import BEHAVIOURS
+from kscheduler.api.selector_errors import SelectorRuntimeError
 from kscheduler.devices.allocator import Allocator
 from kscheduler.devices.ids import AllocatedState
 from kscheduler.devices.selection import Selections

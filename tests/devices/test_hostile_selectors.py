@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kscheduler.api.device_selectors import SelectorCompileError, SelectorCompiler, SelectorError, SelectorRuntimeError
+from kscheduler.api.device_selectors import SelectorCompiler
 from kscheduler.api.devices import Device
+from kscheduler.api.selector_errors import SelectorCompileError, SelectorError, SelectorRuntimeError
 
 DEVICE = Device(name="gpu-0")
 LONGEST = 10 * 1024

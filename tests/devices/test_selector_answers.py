@@ -2,8 +2,9 @@
 
 import pytest
 
-from kscheduler.api.device_selectors import Release, SelectorCompileError, SelectorCompiler, SelectorRuntimeError
+from kscheduler.api.device_selectors import Release, SelectorCompiler
 from kscheduler.api.devices import Device
+from kscheduler.api.selector_errors import SelectorCompileError, SelectorRuntimeError
 from kscheduler.cel.kubernetes.quantities import parse
 
 DRIVER, GPU = "gpu.example.com", Device(name="gpu")

@@ -6,14 +6,14 @@ from functools import reduce
 
 import pytest
 
-from kscheduler.api.device_selectors import (
+from kscheduler.api.device_selectors import SelectorCompiler
+from kscheduler.api.devices import Device
+from kscheduler.api.selector_errors import (
     SelectorBudgetError,
     SelectorCompileError,
-    SelectorCompiler,
     SelectorError,
     SelectorRuntimeError,
 )
-from kscheduler.api.devices import Device
 from kscheduler.cel.environment import MAX_STEPS
 from kscheduler.plugins.dynamic_resources.long_evaluations import BUDGET_COST, BUDGET_STEPS
 from tests.effort import sampled

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from kscheduler.api.device_selectors import Release, SelectorCompileError, SelectorCompiler, SelectorRuntimeError
+from kscheduler.api.device_selectors import Release, SelectorCompiler
 from kscheduler.api.devices import Device, DeviceAttribute, DeviceCapacity
+from kscheduler.api.selector_errors import SelectorCompileError, SelectorRuntimeError
 from kscheduler.cel.kubernetes import quantities, wide_quantities
 
 DRIVER = "gpu.example.com"

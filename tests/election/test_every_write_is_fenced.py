@@ -9,7 +9,6 @@ import inspect
 import pkgutil
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -79,7 +78,9 @@ async def test_every_client_that_the_scheduler_can_reach_is_fenced_or_known() ->
     """Known without a fence: the one for Events, and the lease's own."""
     async with parts() as found:
         ports = found.assembly.ports
-        reached = {client: way for port in fields(ports) for way, client in clients_within(getattr(ports, port.name))}
+        reached = {
+            client: way for port in ports.__struct_fields__ for way, client in clients_within(getattr(ports, port))
+        }
         known = {found.client, found.plugin_client, found.event_client, found.leadership.client}
         assert set(reached) <= known, reached.values()
         assert found.plugin_client._fence is found.leadership.fence

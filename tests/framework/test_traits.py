@@ -60,7 +60,7 @@ def test_of_what_is_not_made_of_plugin_the_least_is_presumed() -> None:
     traits = traits_of(SaysNothing())
     assert traits.reads_pods
     assert traits.depends_on == {Source.ANYTHING}
-    positive = {trait for trait in PluginTraits.__slots__ if getattr(traits, trait) is True}
+    positive = {trait for trait in PluginTraits.__struct_fields__ if getattr(traits, trait) is True}
     assert positive == {"reads_pods"}
 
 

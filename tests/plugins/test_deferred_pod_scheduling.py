@@ -1,10 +1,10 @@
 """Running pods whose resize is deferred: which node can be theirs, what it must have free, and what wakes them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from kscheduler.api.codec import convert
 from kscheduler.api.core import Node, Pod, PodStatus

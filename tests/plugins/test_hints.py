@@ -1,10 +1,10 @@
 """A hint wakes a parked pod when the change may help it, and only then."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from kscheduler.api.codec import convert
 from kscheduler.api.core import Node, Pod, PodStatus

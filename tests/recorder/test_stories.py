@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -140,7 +139,7 @@ class VolumeStory(RandomCluster):
     volumes = 0
 
     def _ports(self, journal: Any) -> Ports:
-        return replace(super()._ports(journal), volume_writer=self)
+        return msgspec.structs.replace(super()._ports(journal), volume_writer=self)
 
     def populate(self) -> None:
         super().populate()
@@ -301,7 +300,7 @@ class ExtenderStory(RandomCluster):
     """Some pods are judged by an extender too."""
 
     def _ports(self, journal: Any) -> Ports:
-        return replace(super()._ports(journal), extenders=lambda _: Evaluators())
+        return msgspec.structs.replace(super()._ports(journal), extenders=lambda _: Evaluators())
 
 
 @KEYS
@@ -319,7 +318,7 @@ class GroupsWithExtenders(GroupStory):
     """Members of groups are judged by an extender too."""
 
     def _ports(self, journal: Any) -> Ports:
-        return replace(super()._ports(journal), extenders=lambda _: Evaluators())
+        return msgspec.structs.replace(super()._ports(journal), extenders=lambda _: Evaluators())
 
 
 def test_what_extenders_say_about_groups_is_recorded_and_decides_them_again(tmp_path: Path) -> None:

@@ -2,11 +2,11 @@
 
 import asyncio
 from collections.abc import Awaitable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from benchmarks.recorder.random_cluster import RandomCluster
 from kscheduler.aio.clock import VirtualClock

@@ -6,6 +6,7 @@ from dataclasses import replace
 from itertools import count
 from typing import Any
 
+import msgspec
 import pytest
 
 from kscheduler.aio.clock import VirtualClock
@@ -196,7 +197,7 @@ def test_pre_enqueue_is_measured_under_the_profile_of_the_pod(by_status: bool, t
     """(1.38: Q7) Until 1.37 as a success, whatever it says."""
     plugins = {"preEnqueue": {"enabled": [{"name": "Mine"}]}}
     profiles = build([{"schedulerName": "x", "plugins": plugins}, {"schedulerName": "y"}], ("Mine", _Gate))
-    behaviours = replace(BEHAVIOURS[VERSION], gates_are_measured_by_status=by_status)
+    behaviours = msgspec.structs.replace(BEHAVIOURS[VERSION], gates_are_measured_by_status=by_status)
     profiles = {name: replace(profile, behaviours=behaviours) for name, profile in profiles.items()}
     measured: list[tuple[str, str, str, float]] = []
     policy = queue_policy(

@@ -2,13 +2,13 @@
 
 from collections.abc import AsyncIterator, MutableMapping
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
 import structlog
+from msgspec.structs import replace
 
 from kscheduler.client.access.connection import plain_connection
 from kscheduler.config.loader import default_configuration

@@ -1,12 +1,13 @@
 """Devices that stand for extended resources are counted in columns as they are one by one, whatever comes and goes."""
 
 import random
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from kscheduler.api.codec import convert
 from kscheduler.api.core import Node

@@ -15,13 +15,9 @@ from typing import Any
 
 import msgspec
 
-from kscheduler.api.device_selectors import (
-    CompiledSelector,
-    SelectorCompileError,
-    SelectorCompiler,
-    SelectorRuntimeError,
-)
+from kscheduler.api.device_selectors import CompiledSelector, SelectorCompiler
 from kscheduler.api.devices import Device
+from kscheduler.api.selector_errors import SelectorCompileError, SelectorRuntimeError
 
 SHOWN = 20
 

@@ -145,7 +145,7 @@ def _selector(selector: Object, path: str, version: str) -> Causes:
 def _wrong_with_expression(expression: str, version: str) -> str:
     """Why the expression does not compile; empty if it does. What it may cost is not estimated."""
     # Brings the language, which a cluster without devices does without.
-    from kscheduler.api.device_selectors import SelectorCompileError
+    from kscheduler.api.selector_errors import SelectorCompileError
 
     try:
         _compiler(version).compile(expression)

@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from kscheduler.cel import types
 from kscheduler.cel.checking.assignment import Assignment, Comparisons, instance
 from kscheduler.cel.checking.declarations import Function, Functions, Names, Overload
@@ -26,8 +28,7 @@ from kscheduler.cel.types import Type, unwrap_optional
 from kscheduler.cel.values.kinds import Uint
 
 
-@dataclass(frozen=True, slots=True)
-class Reference:
+class Reference(msgspec.Struct, frozen=True):
     """What a name or call is: the name of a variable or type, or a constant, or the overloads of a function."""
 
     name: str = ""

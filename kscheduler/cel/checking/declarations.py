@@ -7,6 +7,8 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
+import msgspec
+
 from kscheduler.cel import types
 from kscheduler.cel.checking.messages import ENUMS, MESSAGES, SCALARS, TYPE_NAMES, message_type
 from kscheduler.cel.types import DYN, INT, Type, list_of, map_of, param, type_of
@@ -17,8 +19,7 @@ from kscheduler.cel.types import DYN, INT, Type, list_of, map_of, param, type_of
 _OLD_TYPES = {"list": list_of(param("A")), "map": map_of(param("A"), param("B"))}
 
 
-@dataclass(frozen=True, slots=True)
-class Meaning:
+class Meaning(msgspec.Struct, frozen=True):
     """What a name stands for; `is_global` if a leading point passed by a variable of the same name."""
 
     name: str

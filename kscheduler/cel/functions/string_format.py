@@ -2,8 +2,9 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from kscheduler.cel import types
 from kscheduler.cel.steps import spend
@@ -43,8 +44,7 @@ def unfit(letter: str, type_shown: str, number: int | None = None) -> FormatErro
     return FormatError(f"{_ONLY[letter]}, was given {type_shown}", number)
 
 
-@dataclass(frozen=True, slots=True)
-class Clause:
+class Clause(msgspec.Struct, frozen=True):
     """`%.2f`: the letter (`x` for `X` too), and the precision or None."""
 
     letter: str

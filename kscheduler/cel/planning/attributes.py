@@ -5,8 +5,9 @@ fields.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from kscheduler.cel.types import Type
 from kscheduler.cel.values.go_text import shown
@@ -16,8 +17,7 @@ from kscheduler.cel.values.typing import go_type, type_of
 # What differs between releases when expressions are evaluated.
 
 
-@dataclass(frozen=True, slots=True)
-class EvaluationRules:
+class EvaluationRules(msgspec.Struct, frozen=True):
     """`optionals_through_go`: fields of an optional go through Go's types. `lenient_or`: `or` of what is no optional is
     that. `old_costs`: `startsWith` and `endsWith` cost by the text, not by the part, `includes` costs 1.
     `stops_at_errors`: the first part that fails ends a call, list or map, which then costs nothing; a list that could

@@ -1,8 +1,9 @@
 """Calls as closures: the arguments, then the function, then the cost."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from kscheduler.cel import types
 from kscheduler.cel.checking.declarations import Function, Functions, Overload
@@ -177,8 +178,7 @@ _ONE_BY_ONE = frozenset(("string_format",))
 _RECEIVERS = frozenset(("string", "duration", "timestamp"))
 
 
-@dataclass(frozen=True, slots=True)
-class Binding:
+class Binding(msgspec.Struct, frozen=True):
     """An implementation. `stops`: it takes its arguments one by one and stops at the first error (and costs nothing
     then).
     """

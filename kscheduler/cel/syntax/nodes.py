@@ -3,11 +3,12 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 # What the parser makes: the grammar's own tree, nodes without a choice left out.
 
 
-@dataclass(slots=True, frozen=True)
-class Token:
+class Token(msgspec.Struct, frozen=True):
     """A word of the expression and where it stands."""
 
     text: str

@@ -1,9 +1,10 @@
 """Durations and moments: reading, zones, and sums that stay within their bounds."""
 
 import re
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import msgspec
 
 from kscheduler.cel.values.kinds import DurationValue, ErrorValue, Timestamp
 
@@ -85,8 +86,7 @@ def _days(year: int, month: int, day: int) -> int | None:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class WallClock:
+class WallClock(msgspec.Struct, frozen=True):
     """What a clock and a calendar show: Python's own end with the year 9999, and a zone may be beyond."""
 
     year: int

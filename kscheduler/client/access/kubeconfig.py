@@ -9,10 +9,10 @@ The result is a plain dict with absolute paths, for `plain_user` or, where there
 import base64
 import binascii
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import yaml
 
 from kscheduler.api.manifest_yaml import LOADER, load_document, problem_text
@@ -30,8 +30,7 @@ _MAX_NESTED = 100
 _TOO_DEEP = "exceeded maximum nesting depth"
 
 
-@dataclass(frozen=True, slots=True)
-class KubeConfig:
+class KubeConfig(msgspec.Struct, frozen=True):
     """The merged files, and the cluster and user of the current context."""
 
     tree: dict[str, Any]

@@ -12,9 +12,10 @@ Limits: http and https proxies only. SOCKS is refused by name, wherever it is co
 import ipaddress
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
+
+import msgspec
 
 from kscheduler.client.errors import ConfigurationError
 
@@ -26,8 +27,7 @@ _USER_INFO: Final = re.compile(r"//[^/?#]*@")
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
-@dataclass(frozen=True, slots=True)
-class Proxy:
+class Proxy(msgspec.Struct, frozen=True):
     """A proxy, and who names it."""
 
     url: str

@@ -7,6 +7,9 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
 
 from kscheduler.aio import REAL_CLOCK, Clock
 from kscheduler.client.access.credentials import FileStamp, check_regular, file_stamp
@@ -40,19 +43,21 @@ class TLSFiles:
     key_pem: str = field(default="", repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class TLSFieldNames:
+class TLSFieldNames(msgspec.Struct, frozen=True):
     """The kubeconfig fields behind the settings, for messages."""
 
     authority: str = ""
     identity: str = ""
 
 
+NO_FIELDS: Final = TLSFieldNames()
+
+
 class TLSContexts:
     """Hands out the TLS context; a new one after the files have changed, so that new connections use them."""
 
     # frozen
-    def __init__(self, files: TLSFiles, clock: Clock = REAL_CLOCK, places: TLSFieldNames = TLSFieldNames()) -> None:
+    def __init__(self, files: TLSFiles, clock: Clock = REAL_CLOCK, places: TLSFieldNames = NO_FIELDS) -> None:
         self._clock = clock
         self._places = places
         self.follow(files)

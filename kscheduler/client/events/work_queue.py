@@ -1,9 +1,10 @@
 """client-go's work queue counts (arrivals, retries, waiting, working) for a queue of our own."""
 
 from bisect import bisect_left
-from dataclasses import dataclass
 from itertools import accumulate, count, repeat
 from operator import mul
+
+import msgspec
 
 # Upper bounds of workqueue_queue_duration_seconds and workqueue_work_duration_seconds: 10 ns to 10 s.
 #
@@ -11,8 +12,7 @@ from operator import mul
 SECONDS_BUCKETS = tuple(accumulate(repeat(10, 9), mul, initial=10e-9))
 
 
-@dataclass(frozen=True, slots=True)
-class WorkQueueStatistics:
+class WorkQueueStatistics(msgspec.Struct, frozen=True):
     """A snapshot."""
 
     name: str

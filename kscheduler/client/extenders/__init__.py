@@ -3,8 +3,9 @@
 The address stands here, as a value, so that it can be checked without the HTTP client.
 """
 
-from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 from kscheduler.client.access.tls import TLSFieldNames, TLSFiles
 
@@ -12,8 +13,7 @@ from kscheduler.client.access.tls import TLSFieldNames, TLSFiles
 DEFAULT_SECONDS: Final = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class ExtenderAddress:
+class ExtenderAddress(msgspec.Struct, frozen=True):
     """Where an extender is, and how to speak to it."""
 
     shown: str
@@ -21,6 +21,6 @@ class ExtenderAddress:
     url_prefix: str
     timeout_seconds: float = 0.0
     """Of a whole call; 0 means `DEFAULT_SECONDS`."""
-    tls: TLSFiles = field(default_factory=TLSFiles)
-    places: TLSFieldNames = field(default_factory=TLSFieldNames)
+    tls: TLSFiles = msgspec.field(default_factory=TLSFiles)
+    places: TLSFieldNames = msgspec.field(default_factory=TLSFieldNames)
     """The configuration fields of the TLS settings, for messages."""

@@ -12,7 +12,6 @@ Limit: bytes after the first JSON value are refused, which Go does not read.
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -37,8 +36,7 @@ def nodes_request(pod: msgspec.Raw, names: Sequence[str], nodes: Sequence[msgspe
     return _ENCODER.encode({"Pod": pod, "Nodes": items, "NodeNames": names if nodes is None else None})
 
 
-@dataclass(frozen=True, slots=True)
-class VictimsOnNode:
+class VictimsOnNode(msgspec.Struct, frozen=True):
     """Pods that would be evicted from a node."""
 
     uids: tuple[str, ...]
@@ -67,16 +65,15 @@ def bind_request(namespace: str, name: str, uid: str, node: str) -> bytes:
 # --- answers ----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class FilterResponse:
+class FilterResponse(msgspec.Struct, frozen=True):
     """Which nodes an extender leaves, and why it rejected others."""
 
     node_names: tuple[str, ...] | None = None
     """From `NodeNames`."""
     nodes: tuple[str, ...] | None = None
     """The names in `Nodes`."""
-    failed: Mapping[str, str] = field(default_factory=dict)
-    unresolvable: Mapping[str, str] = field(default_factory=dict)
+    failed: Mapping[str, str] = {}
+    unresolvable: Mapping[str, str] = {}
     """Eviction of pods would not help there."""
     error: str = ""
 

@@ -5,9 +5,10 @@ the policy's default, or all. A device does for a request if that keeps to the p
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, TypeVar
+
+import msgspec
 
 from kscheduler.api.devices import CapacityRequestPolicy, CapacityRequestPolicyRange, Device, DeviceCapacity
 from kscheduler.api.quantity import MAX_INT64, Quantity, nano_value
@@ -28,8 +29,7 @@ class CapacityError(ValueError):
     """A request that cannot be computed with; the text is kube-scheduler's."""
 
 
-@dataclass(frozen=True, slots=True)
-class Amount:
+class Amount(msgspec.Struct, frozen=True):
     """An amount as it is written, and in billionths."""
 
     text: str

@@ -7,10 +7,11 @@ kind of objects needs a row there; all others are nothing but patches.
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from kscheduler.api.core import Namespace, Node
 from kscheduler.api.devices import ResourceClaim, ResourceSlice

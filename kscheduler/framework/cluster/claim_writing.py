@@ -11,6 +11,8 @@ A write of a claim is never cancelled, and its devices stay pending until it is 
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+import msgspec
+
 from kscheduler.api.core import ContainerExtendedResourceRequest, Pod
 from kscheduler.api.devices import AllocationResult, ResourceClaim
 from kscheduler.framework.pods.pod_info import PodInfo
@@ -49,8 +51,7 @@ class PodReservation:
     claims: list[ReservedClaim] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimRules:
+class ClaimRules(msgspec.Struct, frozen=True):
     """What gates, arguments and the followed version say about PreBind."""
 
     has_binding_conditions: bool = True
@@ -60,8 +61,7 @@ class ClaimRules:
     """Devices stay pending until all claims of the pod are written (1.37), not until their own claim is."""
 
 
-@dataclass(frozen=True, slots=True)
-class Deallocation:
+class Deallocation(msgspec.Struct, frozen=True):
     """An instruction to take an allocation away from a claim that keeps its pod from every node."""
 
     pod: Pod

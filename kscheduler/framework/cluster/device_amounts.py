@@ -13,26 +13,23 @@ Limit: a selector whose evaluation costs more than BUDGET_COST counts as failing
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Final, Literal, TypeVar, cast
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from kscheduler.api.core import NodeSelector
-from kscheduler.api.device_selectors import (
-    CompiledSelector,
-    Release,
-    SelectorCompileError,
-    SelectorCompiler,
-    SelectorRuntimeError,
-)
 from kscheduler.api.devices import IMPLICIT_EXTENDED_RESOURCE, Device, DeviceClass, ResourceSlice
+from kscheduler.api.selector_errors import SelectorCompileError, SelectorRuntimeError
 from kscheduler.api.selectors import NodeTerm, parse_node_term
 from kscheduler.devices.ids import DeviceID, PoolID
 from kscheduler.framework.cluster.devices import Devices
 from kscheduler.framework.nodes.node_table import NodeTable, Rows
 from kscheduler.framework.pods.requests import is_extended
+
+if TYPE_CHECKING:  # imported for the first selector
+    from kscheduler.api.device_selectors import CompiledSelector, Release, SelectorCompiler
 
 BUDGET_STEPS: Final = 20_000
 # What compiling a selector and evaluating it about one device may take: some milliseconds.
@@ -81,7 +78,7 @@ def device_amounts(
 class DeviceAmounts:
     """The columns of the classes that were asked for."""
 
-    def __init__(self, devices: Devices, nodes: NodeTable, version: Release, *, has_lists: bool) -> None:
+    def __init__(self, devices: Devices, nodes: NodeTable, version: "Release", *, has_lists: bool) -> None:
         """`has_lists`: gate DRAListTypeAttributes."""
         self._devices, self._nodes = devices, nodes
         self._version, self._has_lists = version, has_lists
@@ -136,10 +133,12 @@ class DeviceAmounts:
                 return False
         return True
 
-    def _selector(self, expression: str) -> CompiledSelector:
+    def _selector(self, expression: str) -> "CompiledSelector":
         known = self._compiled.get(expression)
         if known is None:
             if self._compiler is None:  # its environment takes milliseconds
+                from kscheduler.api.device_selectors import SelectorCompiler
+
                 self._compiler = SelectorCompiler(self._version, self._has_lists)
             try:
                 known = self._compiler.compile_again(expression, BUDGET_STEPS)

@@ -12,6 +12,8 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
+import msgspec
+
 from kscheduler.api.core import Pod
 from kscheduler.api.groups import DEEPEST_TREE, FARTHEST_LEVEL
 from kscheduler.api.meta import Condition
@@ -86,8 +88,7 @@ class GroupKey(NamedTuple):
         return f"{'composite' if self.is_composite else ''}podgroups.{self.api}"
 
 
-@dataclass(frozen=True, slots=True)
-class GroupDefinition:
+class GroupDefinition(msgspec.Struct, frozen=True):
     """What a group asks for, whichever API it is of."""
 
     key: GroupKey
@@ -120,8 +121,7 @@ class GroupDefinition:
         return 1 if self.min_count is None else self.min_count
 
 
-@dataclass(frozen=True, slots=True)
-class PlacementProgress:
+class PlacementProgress(msgspec.Struct, frozen=True):
     """How far an attempt to place a group has come."""
 
     remaining: int

@@ -7,8 +7,10 @@ question (what-if, explain) reads the record and evicts no pod.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, Protocol
+
+import msgspec
 
 from kscheduler.api.policy import PodDisruptionBudget
 from kscheduler.framework.cluster.claim_writing import Deallocation
@@ -24,8 +26,7 @@ from kscheduler.framework.status import SUCCESS, Status
 # all nodes. A group is tried in each of them, and the placement with the most points is taken.
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class GroupPlacement:
+class GroupPlacement(msgspec.Struct, frozen=True, eq=False):
     """Nodes that a group may be placed on."""
 
     name: str
@@ -34,8 +35,7 @@ class GroupPlacement:
     """The nodes' rows: intp, ascending."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ProposedPlacement:
+class ProposedPlacement(msgspec.Struct, frozen=True, eq=False):
     """A placement that the group fits into, with the nodes that its members would get there."""
 
     placement: GroupPlacement
@@ -43,8 +43,7 @@ class ProposedPlacement:
     """Members with the names of their nodes; members that have a node already are not among them."""
 
 
-@dataclass(frozen=True, slots=True)
-class PreemptingGroup:
+class PreemptingGroup(msgspec.Struct, frozen=True):
     """A pod group that preempts as a whole."""
 
     uid: str
@@ -55,8 +54,7 @@ class PreemptingGroup:
     """All members without a node."""
 
 
-@dataclass(frozen=True, slots=True)
-class Preemption:
+class Preemption(msgspec.Struct, frozen=True):
     """An instruction to make room for a pod: evict these victims from this node. Or for a pod group: from any node."""
 
     preemptor: PodInfo
@@ -75,7 +73,7 @@ class Preemption:
     """The number of victims whose eviction violates a disruption budget."""
     disrupted_groups: int = 0
     """How many victims are pod groups, taken as a whole, or single members of one."""
-    disrupted: Mapping[str, int] = field(default_factory=dict)
+    disrupted: Mapping[str, int] = {}
     """Of a group: how many of its victims go together, or by themselves, by kind: `pod`, `podgroup`,
     `compositepodgroup`."""
 
@@ -107,8 +105,7 @@ class Preemption:
         return ((self.preemptor, self.node_name),) if self.group is None else self.group.nominations
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(msgspec.Struct, frozen=True):
     """A node where a preemption would make room."""
 
     node_name: str
@@ -118,8 +115,7 @@ class Candidate:
     """The number of victims whose eviction violates a disruption budget."""
 
 
-@dataclass(frozen=True, slots=True)
-class PreemptionSearch:
+class PreemptionSearch(msgspec.Struct, frozen=True):
     """The result of a search for victims; the plugin writes it to the CycleState for explanations of the decision."""
 
     candidates: Callable[[], tuple[Candidate, ...]]
@@ -132,8 +128,7 @@ def outbid_by(preemptor: PodInfo, nominated: Iterable[PodInfo]) -> tuple[PodInfo
     return tuple(other for other in nominated if other.priority < preemptor.priority)
 
 
-@dataclass(frozen=True, slots=True)
-class ReviewedCandidate:
+class ReviewedCandidate(msgspec.Struct, frozen=True):
     """A candidate that was shown to a reviewer."""
 
     proposed: frozenset[str]
@@ -266,13 +261,12 @@ class GroupTrial(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class PodGroupPostFilterResult:
+class PodGroupPostFilterResult(msgspec.Struct, frozen=True):
     """What a plugin has found for a group that was rejected."""
 
     status: Status
     """Success: room is being made. UnschedulableAndUnresolvable: no other plugin is called."""
-    nominations: Mapping[str, str] = field(default_factory=dict)
+    nominations: Mapping[str, str] = {}
     """With Success: by UID of a member its node from now on; empty takes a nomination back."""
     preemption: Preemption | None = None
     """With Success: the victims to evict; the attempt starts it."""

@@ -10,9 +10,9 @@ beyond the cycle.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -26,8 +26,7 @@ from kscheduler.framework.pods.pod_info import PodInfo
 CountColumn = NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class HeldTerm:
+class HeldTerm(msgspec.Struct, frozen=True):
     """A term of pods on nodes (its holders) that selects the given pod."""
 
     topology_key: str
@@ -42,8 +41,7 @@ class HeldTerm:
     holders are one, and `match` is that of the first."""
 
 
-@dataclass(frozen=True, slots=True)
-class DomainSums:
+class DomainSums(msgspec.Struct, frozen=True):
     """A column summed over the values of a label, and kept up to date. Readers must not write."""
 
     numbers: NDArray[np.int32]

@@ -5,9 +5,9 @@ as a sum per row, and a NodeInfo with them is built only when it is needed.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -22,8 +22,7 @@ from kscheduler.framework.pods.pod_info import PodInfo
 _MADE_WHEN_READ: Final = ("nonzero_requested", *SELDOM_READ)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Arrivals:
+class Arrivals(msgspec.Struct, frozen=True, eq=False):
     """Pods by row; there is at least one row, with at least one pod on each."""
 
     rows: Rows

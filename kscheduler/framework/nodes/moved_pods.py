@@ -6,8 +6,8 @@ a number per row (`RowCounts`), so one state serves all rows at once.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,8 +18,7 @@ from kscheduler.framework.pods.pod_info import PodInfo
 RowCounts = NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class MovedPods:
+class MovedPods(msgspec.Struct, frozen=True):
     """Pods that are added or removed. The arrays have an entry per pod."""
 
     rows: Rows

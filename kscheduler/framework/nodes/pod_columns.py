@@ -6,12 +6,12 @@ is a section of them. A recomputed row is appended at the end; when half of a co
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from operator import attrgetter
 from typing import Final
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -25,8 +25,7 @@ from kscheduler.framework.pods.pod_info import PodInfo
 Items = NDArray[np.intp]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PodKind:
+class PodKind(msgspec.Struct, frozen=True, eq=False):
     """The common properties of pods that no selector and no count of pods can tell apart."""
 
     namespace: str
@@ -48,8 +47,7 @@ _GIANT_WASTE: Final = 64
 _NO_KIND: Final = -1
 
 
-@dataclass(frozen=True, slots=True)
-class Removable:
+class Removable(msgspec.Struct, frozen=True):
     """The pods of some rows that may be removed, row after row; in a row the most important first."""
 
     rows: Rows

@@ -8,9 +8,9 @@ one per row in each call.
 
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -25,8 +25,7 @@ from kscheduler.framework.pods.pod_info import PodInfo
 SELDOM_READ: Final = ("generation", "pods_version")
 
 
-@dataclass(frozen=True, slots=True)
-class SavedRows:
+class SavedRows(msgspec.Struct, frozen=True):
     """The state of rows before a pod was put back on each of them."""
 
     items: Items

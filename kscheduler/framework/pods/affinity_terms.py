@@ -4,8 +4,11 @@ The API server has already merged `matchLabelKeys` and `mismatchLabelKeys` into 
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
+from msgspec.structs import replace
 
 from kscheduler.api.core import Affinity, Pod, PodAffinity, PodAffinityTerm
 from kscheduler.api.selectors import Selector, parse_label_selector
@@ -81,8 +84,7 @@ class PodMatch:
 _NO_AFFINITY = PodAffinity()
 
 
-@dataclass(frozen=True, slots=True)
-class AffinityTerm:
+class AffinityTerm(msgspec.Struct, frozen=True):
     """A set of pods to be near to, or away from."""
 
     topology_key: str
@@ -91,8 +93,7 @@ class AffinityTerm:
     """1 for required terms."""
 
 
-@dataclass(frozen=True, slots=True)
-class AffinityTerms:
+class AffinityTerms(msgspec.Struct, frozen=True):
     """The four lists of a pod's terms, and combinations of them."""
 
     required_affinity: tuple[AffinityTerm, ...] = ()

@@ -10,11 +10,12 @@ Sums are exact in billionths and rounded up once at the end, as Go's Quantity do
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from enum import Enum, auto
 from functools import lru_cache, partial
 from types import MappingProxyType
 from typing import Final
+
+import msgspec
 
 from kscheduler.api.core import Container, ContainerStatus, Pod, ResourceList, ResourceRequirements
 from kscheduler.api.quantity import MAX_INT64, nano_value
@@ -143,8 +144,7 @@ def _nonzero(pod: Pod, resizing: Resizing) -> tuple[int, int]:
 # --- pods that share their containers ---------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Sums:
+class _Sums(msgspec.Struct, frozen=True):
     """The sums of pods with these container and status objects. Holding them keeps their ids from being reused."""
 
     containers: tuple[Container, ...]

@@ -1,8 +1,10 @@
 """A parsed topology spread constraint: which pods it counts, on which nodes, and how uneven they may be spread."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from typing import Final
+
+import msgspec
+from msgspec.structs import replace
 
 from kscheduler.api.core import TopologySpreadConstraint
 from kscheduler.api.selectors import Operator, Requirement, Selector, parse_label_selector
@@ -14,8 +16,7 @@ HONOR: Final = "Honor"
 IGNORE: Final = "Ignore"
 
 
-@dataclass(frozen=True, slots=True)
-class SpreadConstraint:
+class SpreadConstraint(msgspec.Struct, frozen=True):
     """A constraint of a pod."""
 
     max_skew: int

@@ -11,9 +11,9 @@ lists for the detail's kind.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
+import msgspec
 import numpy as np
 
 from kscheduler.framework.cycle_state import CycleState
@@ -23,8 +23,7 @@ from kscheduler.framework.pods.pod_info import PodInfo
 K = TypeVar("K", bound=Hashable)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Detail:
+class Detail(msgspec.Struct, frozen=True, eq=False):
     """A fact about a group of nodes."""
 
     kind: str
@@ -33,7 +32,7 @@ class Detail:
     """A line without the nodes' names."""
     rows: Rows
     """The nodes it holds for; empty if the pod was rejected for all nodes at once."""
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    facts: Mapping[str, Any] = {}
 
 
 class DetailsPlugin(Protocol):

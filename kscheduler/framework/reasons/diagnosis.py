@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
+import msgspec
 import numpy as np
 
 from kscheduler.framework.nodes.node_table import Codes, Rows
@@ -19,8 +20,7 @@ NO_NODES_AVAILABLE = "no nodes available to schedule pods"
 LONGEST_REASONS: Final = 32_768
 
 
-@dataclass(frozen=True, slots=True)
-class Rejection:
+class Rejection(msgspec.Struct, frozen=True):
     """The rows that a plugin has rejected."""
 
     plugin: str
@@ -74,8 +74,7 @@ class Diagnosis:
                 yield rejection.status_of(code), [self.names[row] for row in rejection.rows[codes == code].tolist()]
 
 
-@dataclass(frozen=True, slots=True)
-class FitError:
+class FitError(msgspec.Struct, frozen=True):
     """No node fits: kube-scheduler's message (in the condition, the Event, `kubectl describe`)."""
 
     num_all_nodes: int

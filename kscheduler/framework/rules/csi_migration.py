@@ -9,7 +9,6 @@ tied to nodes, so they need no translation here.
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 import msgspec
@@ -42,8 +41,7 @@ _TOPOLOGY_KEYS = {
 _EBS_VOLUME = re.compile("vol-[^/]*")
 
 
-@dataclass(frozen=True, slots=True)
-class Migratable:
+class Migratable(msgspec.Struct, frozen=True):
     """An in-tree volume in CSI terms."""
 
     plugin: str

@@ -9,9 +9,9 @@ Until 1.37 no budget protects a pod without labels, and one with an empty select
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
+import msgspec
 import numpy as np
 
 from kscheduler.api.policy import PodDisruptionBudget
@@ -26,13 +26,12 @@ from kscheduler.framework.pods.pod_info import PodInfo
 _KEPT: Final = 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class _Rule:
+class _Rule(msgspec.Struct, frozen=True):
     """A budget with its parsed selector."""
 
     budget: PodDisruptionBudget
     selector: Selector
-    verdicts: dict[PodKind, bool] = field(default_factory=dict)
+    verdicts: dict[PodKind, bool] = {}
     """Whether it selects the kinds of pods seen so far."""
 
     def selects(self, kind: PodKind) -> bool:

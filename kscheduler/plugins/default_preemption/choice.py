@@ -9,9 +9,9 @@ chooses at random.
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -25,8 +25,7 @@ from kscheduler.framework.rules.scoring import mix
 _OFFSET: Final = 2**31
 
 
-@dataclass(frozen=True, slots=True)
-class Candidates:
+class Candidates(msgspec.Struct, frozen=True):
     """Rows where evicting victims makes room, with the criteria; all arrays are [candidates], by ascending row."""
 
     rows: Rows

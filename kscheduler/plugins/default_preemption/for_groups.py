@@ -13,8 +13,9 @@ From 1.38 on the first two questions change places, and members prefer the nodes
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.framework.cluster.preemption import GroupTrial, PodGroupPostFilterResult, PreemptingGroup, Preemption
@@ -41,8 +42,7 @@ _NOT_ELIGIBLE: Final = unschedulable("not eligible due to preemptionPolicy=Never
 _UNDER_WAY: Final = Status(SUCCESS.code, ("ongoing preemption on nominated nodes",))
 
 
-@dataclass(frozen=True, slots=True)
-class GroupVictimSearch:
+class GroupVictimSearch(msgspec.Struct, frozen=True):
     """The search for victims for one group. Only reports the choice: evicts nothing."""
 
     trial: GroupTrial

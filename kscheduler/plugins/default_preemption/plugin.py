@@ -1,11 +1,11 @@
 """The plugin: which pods may preempt, which nodes are tried, and what is reported."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Final
 
 import numpy as np
+from msgspec.structs import replace
 
 from kscheduler.api.meta import KubeObject
 from kscheduler.config.plugin_args import DefaultPreemptionArgs

@@ -12,6 +12,7 @@ Such nodes are judged one by one. All others are judged together, without units 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
 
 from kscheduler.api.groups import POD_GROUPS
@@ -73,8 +74,7 @@ def group_of(groups: PodGroupView, pod: PodInfo) -> GroupKey | None:
     return None if key is None or key.api != POD_GROUPS.group else key
 
 
-@dataclass(frozen=True, slots=True)
-class UnitRules:
+class UnitRules(msgspec.Struct, frozen=True):
     """Which pods go together, and what they are worth."""
 
     groups: PodGroupView
@@ -220,8 +220,7 @@ class _Node:
         self.tried.found.append(_candidate(self.row, pods_of(most_important_first(victims)), broken_budgets))
 
 
-@dataclass(frozen=True, slots=True)
-class _UnitTrial:
+class _UnitTrial(msgspec.Struct, frozen=True):
     """The node without the removable pods; units come back one by one."""
 
     search: VictimSearch

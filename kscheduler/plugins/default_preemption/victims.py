@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final
 
+import msgspec
 import numpy as np
 
 from kscheduler.framework.cluster.preemption import Candidate, ReviewedCandidate
@@ -98,8 +99,7 @@ class Tried:
     """Whether `rejections` holds every row that is no candidate."""
 
 
-@dataclass(frozen=True, slots=True)
-class VictimSearch:
+class VictimSearch(msgspec.Struct, frozen=True):
     """The search for a preemptor's victims."""
 
     pod: PodInfo
@@ -184,8 +184,7 @@ class VictimSearch:
             yield _Group(np.array(together, dtype=np.intp), self.state, is_counted=False)
 
 
-@dataclass(frozen=True, slots=True)
-class _Group:
+class _Group(msgspec.Struct, frozen=True):
     """Rows that share a cycle state."""
 
     rows: Rows
@@ -195,8 +194,7 @@ class _Group:
     """Whether the state must count each pod that is put back; where it cannot for many rows, the group has one row."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Trial:
+class _Trial(msgspec.Struct, frozen=True):
     """The table without the removable pods, and the order in which they are put back."""
 
     search: VictimSearch

@@ -2,10 +2,9 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property, partial
-from typing import Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from kscheduler.api.core import Node
-from kscheduler.api.device_selectors import Release, SelectorCompiler
 from kscheduler.api.devices import DeviceClass, ResourceClaim, ResourceSlice
 from kscheduler.config.durations import Duration
 from kscheduler.devices.allocator import Allocator
@@ -21,6 +20,9 @@ from kscheduler.framework.nodes.search_budget import SearchTimeBudget
 from kscheduler.plugins.dynamic_resources.long_evaluations import PatientCompiler, StillEvaluatingError
 from kscheduler.plugins.dynamic_resources.node_result_cache import NodeResultCache, ResultsByTemplate
 from kscheduler.plugins.dynamic_resources.search import BadPools, DeviceSearch
+
+if TYPE_CHECKING:  # imported for the first claim
+    from kscheduler.api.device_selectors import Release
 
 # The default of `filterTimeout` in DynamicResourcesArgs.
 FILTER_TIMEOUT_SECONDS: Final = 10.0
@@ -48,6 +50,8 @@ class Allocators:
     @cached_property
     def _selections(self) -> Selections:
         """The answers of selectors. Made for the first claim: the environment of their language takes milliseconds."""
+        from kscheduler.api.device_selectors import SelectorCompiler
+
         compiler = PatientCompiler(SelectorCompiler(self._version, self._has_lists))
         return Selections(compiler, self._features)
 

@@ -14,19 +14,14 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from kscheduler.api.device_selectors import (
-    COMPILED_BYTES,
-    COMPILED_KEPT,
-    CompiledSelector,
-    SelectorBudgetError,
-    SelectorCompileError,
-    SelectorCompiler,
-    SelectorRuntimeError,
-)
 from kscheduler.api.devices import Device
+from kscheduler.api.selector_errors import SelectorBudgetError, SelectorCompileError, SelectorRuntimeError
 from kscheduler.bounded import WithinBudget
+
+if TYPE_CHECKING:  # imported for the first selector
+    from kscheduler.api.device_selectors import CompiledSelector, SelectorCompiler
 
 # What a compilation may take on the event loop: ten milliseconds. Most selectors need a tenth of it.
 BUDGET_STEPS: Final = 20_000
@@ -62,12 +57,12 @@ class LongEvaluations:
         """
         self._turn = threading.Lock()
 
-    def matches(self, selector: CompiledSelector, driver: str, device: Device) -> bool:
+    def matches(self, selector: "CompiledSelector", driver: str, device: Device) -> bool:
         """The answer. Raises `SelectorRuntimeError`, `StillEvaluatingError`."""
         key = selector.expression, driver, id(device)
         return self._result(key, device, lambda: selector.evaluation(driver, device))[0]
 
-    def compiled(self, expression: str, compile_it: Callable[[], CompiledSelector]) -> CompiledSelector:
+    def compiled(self, expression: str, compile_it: "Callable[[], CompiledSelector]") -> "CompiledSelector":
         """The selector. Raises `SelectorCompileError`, `StillEvaluatingError`."""
         return self._result((expression,), None, lambda: compile_it)
 
@@ -112,7 +107,7 @@ class LongEvaluations:
 class PatientSelector:
     """A selector that is evaluated at once, or in a thread."""
 
-    def __init__(self, selector: CompiledSelector, evaluations: LongEvaluations) -> None:
+    def __init__(self, selector: "CompiledSelector", evaluations: LongEvaluations) -> None:
         self._selector, self._evaluations = selector, evaluations
         self.is_long = False
         """Some device has needed more than the budget."""
@@ -132,7 +127,9 @@ class PatientSelector:
 class PatientCompiler:
     """Compiles selectors, at once or in a thread. Implements `devices.selection.Compiler`."""
 
-    def __init__(self, compiler: SelectorCompiler) -> None:
+    def __init__(self, compiler: "SelectorCompiler") -> None:
+        from kscheduler.api.device_selectors import COMPILED_BYTES, COMPILED_KEPT
+
         self._compiler = compiler
         self._evaluations = LongEvaluations()
         self._kept: WithinBudget[str, PatientSelector | SelectorCompileError] = WithinBudget(
@@ -158,7 +155,7 @@ class PatientCompiler:
             return type(problem)(str(problem)), 4 * (len(expression) + len(str(problem)))
         return PatientSelector(selector, self._evaluations), selector.weight
 
-    def _now_or_in_background(self, expression: str) -> CompiledSelector:
+    def _now_or_in_background(self, expression: str) -> "CompiledSelector":
         if not self._evaluations.is_compiling(expression):
             with suppress(SelectorBudgetError):
                 return self._compiler.compile_again(expression, BUDGET_STEPS)

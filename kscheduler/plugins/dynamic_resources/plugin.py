@@ -11,7 +11,6 @@ Unreserve   give back what was taken
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, Final
 
@@ -79,8 +78,7 @@ _NOTHING_TO_WRITE: Final = PreFlightResult(SKIP, allow_parallel=True)
 _WRITES: Final = PreFlightResult(SUCCESS, allow_parallel=True)
 
 
-@dataclass(frozen=True, slots=True)
-class _Begun:
+class _Begun(msgspec.Struct, frozen=True):
     """In the state of a cycle: PreFilter has run, and has perhaps ended early."""
 
 

@@ -12,11 +12,12 @@ Terminating pods count: they still run. The API server has merged `matchLabelKey
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import ClassVar
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from kscheduler.api.meta import KubeObject
 from kscheduler.change_count import ChangeCount
@@ -47,8 +48,7 @@ from kscheduler.plugins.inter_pod_affinity.domains import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Required:
+class _Required(msgspec.Struct, frozen=True):
     """What Filter reads: pods by domain."""
 
     repelling: ByKey
@@ -60,7 +60,7 @@ class _Required:
     satisfies_itself: bool
     """Whether the pod itself satisfies it."""
 
-    verdicts: "dict[PodInfo, _Verdict]" = field(default_factory=dict)
+    verdicts: "dict[PodInfo, _Verdict]" = {}
     """By pod that has been moved so far."""
 
     def detached(self) -> "_Required":
@@ -85,8 +85,7 @@ class _Required:
         return first if first.any() else None
 
 
-@dataclass(frozen=True, slots=True)
-class _Verdict:
+class _Verdict(msgspec.Struct, frozen=True):
     """How another pod bears on the pod's required terms."""
 
     repels: tuple[str, ...]
@@ -100,8 +99,7 @@ class _Verdict:
         return bool(self.repels or self.avoided or self.is_wanted)
 
 
-@dataclass(frozen=True, slots=True)
-class _Preferred:
+class _Preferred(msgspec.Struct, frozen=True):
     """What Score reads: points by domain."""
 
     points: tuple[DomainCounts, ...]

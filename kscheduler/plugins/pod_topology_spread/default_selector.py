@@ -6,8 +6,10 @@ ReplicationController, ReplicaSet or StatefulSet that owns the pod. A pod that n
 
 import operator
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Final
+
+import msgspec
+from msgspec.structs import replace
 
 from kscheduler.api.core import LabelSelector
 from kscheduler.api.meta import OwnerReference
@@ -24,8 +26,7 @@ _UNKNOWN_SET: Final = ReplicaSet()
 Controller = ReplicationController | ReplicaSet | StatefulSet
 
 
-@dataclass(frozen=True, slots=True)
-class Selecting:
+class Selecting(msgspec.Struct, frozen=True):
     """The services and the controller that select a pod."""
 
     services: tuple[Service, ...]

@@ -5,9 +5,9 @@ pass over the rows that adds up the pods, and a pass that finds the domains that
 """
 
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -108,8 +108,7 @@ _BUDGET_BYTES: Final = 16 * 2**20
 _BYTES_PER_FEASIBLE_ROW: Final = 32
 
 
-@dataclass(frozen=True, slots=True)
-class KeyColumn:
+class KeyColumn(msgspec.Struct, frozen=True):
     """Which row is in which domain of a topology key."""
 
     of_row: DomainNumbers

@@ -7,10 +7,11 @@ minimum. With fewer domains than minDomains the minimum is 0.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Final
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from kscheduler.api.quantity import MAX_INT64
 from kscheduler.framework.cluster.topology import TopologyCounters
@@ -32,8 +33,7 @@ MISSING_LABEL: Final = -1
 TOO_UNEVEN: Final = 1
 
 
-@dataclass(frozen=True, slots=True)
-class ConstraintCounts:
+class ConstraintCounts(msgspec.Struct, frozen=True):
     """One constraint's domains, by number; number 0 is "the label is missing"."""
 
     constraint: SpreadConstraint
@@ -121,8 +121,7 @@ class ConstraintCounts:
         return replace(self, pods=pods)
 
 
-@dataclass(frozen=True, slots=True)
-class HardSpread:
+class HardSpread(msgspec.Struct, frozen=True):
     """What PreFilter worked out, per constraint."""
 
     counts: tuple[ConstraintCounts, ...]

@@ -13,6 +13,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 import numpy as np
 
 from kscheduler.api.well_known import HOSTNAME
@@ -43,8 +44,7 @@ _BYTES_PER_PART: Final = 256
 _MOST: Final = 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Domains:
+class Domains(msgspec.Struct, frozen=True):
     """One constraint's domains by number; number 0 is "the label is missing"."""
 
     constraint: SpreadConstraint

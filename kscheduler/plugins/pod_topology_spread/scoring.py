@@ -12,10 +12,10 @@ worked out per distinct value, and each row then takes the score of its value.
 """
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -75,8 +75,7 @@ _ALMOST_HALF: Final = math.nextafter(0.5, 0.0)
 _MAX_COUNTED: Final = 63
 
 
-@dataclass(frozen=True, slots=True)
-class SoftSpread:
+class SoftSpread(msgspec.Struct, frozen=True):
     """What PreScore worked out for the feasible rows."""
 
     raw: Scores
@@ -93,8 +92,7 @@ class SoftSpread:
         return normalized(scores, self.scored)
 
 
-@dataclass(frozen=True, slots=True)
-class _ByValue:
+class _ByValue(msgspec.Struct, frozen=True):
     """The distinct scores of a single constraint."""
 
     values: Scores
@@ -111,8 +109,7 @@ class _ByValue:
         return _points(self.values, self.largest, self.smallest).take(self.of_row)
 
 
-@dataclass(frozen=True, slots=True)
-class _OverFeasible:
+class _OverFeasible(msgspec.Struct, frozen=True):
     """A constraint over the feasible rows."""
 
     numbers: DomainNumbers
@@ -125,8 +122,7 @@ class _OverFeasible:
     """The rows without the label, [feasible rows]; `None` where all have it."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Feasible:
+class _Feasible(msgspec.Struct, frozen=True):
     """What does not depend on pods: it holds as long as the feasible rows and the nodes are the same."""
 
     scored: Mask | None

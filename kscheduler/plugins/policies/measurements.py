@@ -7,7 +7,6 @@ import re
 import socket
 import ssl
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -266,8 +265,7 @@ NODE_METRICS_PATH: Final = "/apis/metrics.k8s.io/v1beta1/nodes"
 _NODES_AT_A_TIME: Final = 200
 
 
-@dataclass(frozen=True, slots=True)
-class Measurement:
+class Measurement(msgspec.Struct, frozen=True):
     """A node's usage over a span of time."""
 
     cpu: int

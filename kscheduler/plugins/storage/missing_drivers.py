@@ -1,8 +1,8 @@
 """Nodes that lack a CSI driver which wants pods nowhere else (`CSIDriver.spec.preventPodSchedulingIfMissing`)."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,8 +11,7 @@ from kscheduler.framework.nodes.label_column import Mask
 from kscheduler.framework.nodes.node_table import NodeTable, Rows
 
 
-@dataclass(frozen=True, slots=True)
-class MissingDrivers:
+class MissingDrivers(msgspec.Struct, frozen=True):
     """Which driver is missing where."""
 
     drivers: tuple[str, ...]

@@ -9,9 +9,9 @@ With the feature gate VolumeLimitScaling a node needs the driver itself, too, if
 
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -46,8 +46,7 @@ from kscheduler.framework.status import SUCCESS, Status, unresolvable, unschedul
 from kscheduler.plugins.storage.missing_drivers import MissingDrivers, missing_drivers
 
 
-@dataclass(frozen=True, slots=True)
-class _Missing:
+class _Missing(msgspec.Struct, frozen=True):
     """A claim that does not exist."""
 
     text: str

@@ -5,10 +5,11 @@ conflicts with any pod that uses it, on any node. Preemption may resolve both.
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import ClassVar
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import KubeObject
@@ -34,8 +35,7 @@ from kscheduler.framework.reasons.details import Detail, grouped
 from kscheduler.framework.status import SUCCESS, unresolvable
 
 
-@dataclass(frozen=True, slots=True)
-class _Exclusive:
+class _Exclusive(msgspec.Struct, frozen=True):
     """The disks and claims that the pod cannot share."""
 
     disks: frozenset[tuple[Disk, bool]]

@@ -5,9 +5,9 @@ pass: a cluster in a single zone does not need the labels.
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
+import msgspec
 import numpy as np
 
 from kscheduler.api.meta import KubeObject
@@ -36,8 +36,7 @@ _KEYS = (BETA_ZONE, BETA_REGION, ZONE, REGION)
 _SUCCESSOR = {BETA_ZONE: ZONE, BETA_REGION: REGION}
 
 
-@dataclass(frozen=True, slots=True)
-class _Topologies:
+class _Topologies(msgspec.Struct, frozen=True):
     """The requirements of the pod's volumes on a node's labels: all must hold."""
 
     requirements: tuple[Requirement, ...]

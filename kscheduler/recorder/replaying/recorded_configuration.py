@@ -1,7 +1,7 @@
 """The configuration as a recording holds it, and the way back to profiles that decide."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -15,8 +15,7 @@ from kscheduler.config.types import KubeSchedulerProfile, PluginEntry, Plugins, 
 from kscheduler.recorder.redaction import REDACTED
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedConfiguration:
+class RecordedConfiguration(msgspec.Struct, frozen=True):
     """What decided, as it was recorded."""
 
     configuration: str

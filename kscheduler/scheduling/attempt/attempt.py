@@ -19,7 +19,8 @@ If a step after assume fails: Unreserve in reverse order, forget the pod in the 
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from kscheduler.client.errors import APIError, ClientError
 from kscheduler.framework import events

@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+import msgspec
+
 from kscheduler.aio.clock import Clock
 from kscheduler.api.core import Pod
 from kscheduler.framework.cluster.claim_writing import ClaimWriter
@@ -90,8 +92,7 @@ class PreemptionRunner(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptContext:
+class AttemptContext(msgspec.Struct, frozen=True):
     """What `Scheduler` works on; it gives its own parts what each of them needs."""
 
     cache: Cache

@@ -5,7 +5,8 @@ use, then exchanged as a whole (`Scheduler.apply`), and what was learned under t
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from kscheduler.aio.clock import Clock
 from kscheduler.scheduling.classes.class_engine import ClassEngine
@@ -20,8 +21,7 @@ from kscheduler.state.cache import Cache
 from kscheduler.telemetry.logs import verbose
 
 
-@dataclass(frozen=True, slots=True)
-class Evaluators:
+class Evaluators(msgspec.Struct, frozen=True):
     """The profiles, and by profile what judges pods."""
 
     profiles: Profiles

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from typing import Final
 
+import msgspec
+
 from kscheduler.aio.clock import REAL_CLOCK
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.telemetry.logs import get_logger
@@ -40,8 +42,7 @@ def _none_dropped(_queued: QueuedPodInfo) -> bool:
     return False
 
 
-@dataclass(frozen=True, slots=True)
-class ExtenderQueueStatistics:
+class ExtenderQueueStatistics(msgspec.Struct, frozen=True):
     """One line, now."""
 
     extenders: str

@@ -20,6 +20,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, Protocol
 
+import msgspec
+
 from kscheduler.aio.clock import Clock
 from kscheduler.api.releases import Behaviours
 from kscheduler.framework.cluster.claim_writing import ClaimWriter
@@ -396,7 +398,7 @@ class GroupAttempts:
             if not verdict.status.is_success or verdict.record is None:
                 answers = tried.answers.of(queued.pod)
                 objectors = () if answers is None else answers.objectors
-                failure = replace(_failure_of(verdict), extender=", ".join(objectors))
+                failure = msgspec.structs.replace(_failure_of(verdict), extender=", ".join(objectors))
                 self._steps.fail(queued, failure, tried.profile, started)
                 continue
             attempt = Attempt(queued, tried.profile, verdict.record, started, extenders)

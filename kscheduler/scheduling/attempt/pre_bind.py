@@ -7,8 +7,9 @@ does not allow it ends a group even if it has nothing to do itself. The first fa
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.plugin import PreBindPlugin
@@ -21,8 +22,7 @@ from kscheduler.state.pods_in_pre_bind import PodInPreBind
 _Call = Callable[[PreBindPlugin], Coroutine[Any, Any, Status]]
 
 
-@dataclass(frozen=True, slots=True)
-class PreBindPlan:
+class PreBindPlan(msgspec.Struct, frozen=True):
     """The plugins that have something to do before the Binding, in groups that run together."""
 
     groups: tuple[tuple[PreBindPlugin, ...], ...] = ()

@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from typing import Final
 
+import msgspec
+
 from kscheduler.aio.clock import Clock
 from kscheduler.aio.rate_limiters import Backoff
 from kscheduler.api.codec import UndecodableError
@@ -59,8 +61,7 @@ class WaitResult(StrEnum):
     ERROR = "error"
 
 
-@dataclass(frozen=True, slots=True)
-class Readiness:
+class Readiness(msgspec.Struct, frozen=True):
     """What is known now."""
 
     is_ready: bool = False

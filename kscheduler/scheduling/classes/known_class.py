@@ -15,6 +15,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+import msgspec
 import numpy as np
 
 from kscheduler.api.meta import OwnerReference
@@ -120,8 +121,7 @@ class ColumnFilters:
                 rows = split_rows(column.plugin, column.codes.take(rows), state, rows, rejections)
 
 
-@dataclass(frozen=True, slots=True)
-class FilterStep:
+class FilterStep(msgspec.Struct, frozen=True):
     """One step of Filter: which rows a stretch or a live filter judged."""
 
     judge: ColumnFilters | FilterPlugin

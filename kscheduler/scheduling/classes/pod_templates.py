@@ -42,7 +42,7 @@ class PodTemplate:
     repeat: Repeat | None = None
     """What the last cycle of one of its pods has found that holds for the next one."""
     unused: int = 0
-    """How many repeats in a row were noted and held for no other pod: each pod of a StatefulSet has a label of its own."""
+    """How many repeats in a row held for no other pod: each pod of a StatefulSet has a label of its own."""
 
 
 class PodTemplates:

@@ -13,9 +13,9 @@ which a filter fails is, since the others must not suffer from whose pod is expe
 """
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from typing import cast
 
+import msgspec
 import numpy as np
 
 from kscheduler.framework.cycle_state import CycleState
@@ -29,8 +29,7 @@ from kscheduler.scheduling.runtime.cycle_calls import call_add_pod, call_move_po
 from kscheduler.scheduling.runtime.guard import PluginFailure
 
 
-@dataclass(frozen=True, slots=True)
-class RowsWithNominated:
+class RowsWithNominated(msgspec.Struct, frozen=True):
     """Rows to be judged with the pods that are expected on them."""
 
     rows: Rows

@@ -16,9 +16,10 @@ Limits: storage objects, namespaces and nominations are not compared.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Literal, Protocol
+
+import msgspec
 
 from kscheduler.aio.clock import Clock
 from kscheduler.api.codec import UndecodableError
@@ -62,8 +63,7 @@ Side = Literal["stored", "cached"]
 KindName = Literal["pods", "nodes"]
 
 
-@dataclass(frozen=True, slots=True)
-class Subject:
+class Subject(msgspec.Struct, frozen=True):
     """One object to check, on one of the two sides."""
 
     side: Side
@@ -72,8 +72,7 @@ class Subject:
     """On the stored side the key in the store; on the cached side a pod's UID or a node's name."""
 
 
-@dataclass(frozen=True, slots=True)
-class Drift:
+class Drift(msgspec.Struct, frozen=True):
     """A difference, with a description of both sides."""
 
     kind: KindName
@@ -110,8 +109,7 @@ class NodesStored(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Sides:
+class Sides(msgspec.Struct, frozen=True):
     """The two sides of the comparison: the stores, and the cache and queue that follow them."""
 
     pods: PodsStored

@@ -15,10 +15,11 @@ pod is bound and the watch does not show that at the next check either, it count
 import asyncio
 from collections import Counter
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 from urllib.parse import quote
+
+import msgspec
 
 from kscheduler.aio.clock import Clock, finishes_within
 from kscheduler.aio.tasks import BackgroundService, Slicer
@@ -61,8 +62,7 @@ _ADVICE: Final = (
 MAX_LINES: Final = 20
 
 
-@dataclass(frozen=True, slots=True)
-class DriftStatistics:
+class DriftStatistics(msgspec.Struct, frozen=True):
     """Counts since the start."""
 
     checks: int
@@ -247,8 +247,7 @@ READ_SECONDS: Final = 5.0
 _pods: Final[Decoder[Pod]] = Decoder(Pod)
 
 
-@dataclass(frozen=True, slots=True)
-class Periods:
+class Periods(msgspec.Struct, frozen=True):
     """The periods of the checks in seconds; 0: only on request."""
 
     cache_check: float = CHECK_SECONDS

@@ -7,8 +7,10 @@ scheduler is not a snapshot of one moment.
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Mapping
-from dataclasses import asdict, dataclass
 from typing import Any, Final
+
+import msgspec
+from msgspec.structs import asdict
 
 from kscheduler.aio.tasks import Slicer
 from kscheduler.framework.nodes.node_info import NodeInfo
@@ -36,8 +38,7 @@ NAMESPACE_LINE: Final = "namespace_line"
 Entry = tuple[str, dict[str, Any]]
 
 
-@dataclass(frozen=True, slots=True)
-class WaitsBesideQueue:
+class WaitsBesideQueue(msgspec.Struct, frozen=True):
     """Where pods wait that are in no sub-queue; each is asked when a dump is written."""
 
     in_line: Callable[[], Iterable[tuple[str, QueuedPodInfo]]] = tuple

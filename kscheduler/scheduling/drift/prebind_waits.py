@@ -7,8 +7,9 @@ A pod waits there for up to ten minutes, in no queue. What it waits for stands i
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+
+import msgspec
 
 from kscheduler.api.core import Pod
 from kscheduler.api.devices import ResourceClaim
@@ -23,8 +24,7 @@ from kscheduler.plugins.dynamic_resources.in_cycle import missing_claim
 from kscheduler.state.cache import Cache
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceWait:
+class DeviceWait(msgspec.Struct, frozen=True):
     """A device that is not ready yet. Times as the API has them; empty if nobody has written when it was allocated."""
 
     claim: str

@@ -11,8 +11,9 @@ Event. A victim that is already terminating is left alone.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, Protocol
+
+import msgspec
 
 from kscheduler.aio.clock import Clock
 from kscheduler.api.core import Pod
@@ -37,8 +38,7 @@ class VictimWriter(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Victims:
+class Victims(msgspec.Struct, frozen=True):
     """Evicts victims, one per call."""
 
     pods: VictimWriter

@@ -4,8 +4,9 @@ Nothing here knows how they are asked, so that a scheduler without extenders imp
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final, Protocol
+
+import msgspec
 
 from kscheduler.api.core import Pod
 from kscheduler.client.extenders.messages import FilterResponse, VictimsOnNode
@@ -15,8 +16,7 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Status, unresolvable, unschedulable
 
 
-@dataclass(frozen=True, slots=True)
-class ExtenderPoints:
+class ExtenderPoints(msgspec.Struct, frozen=True):
     """The points of one extender."""
 
     extender: str
@@ -24,14 +24,13 @@ class ExtenderPoints:
     by_node: Mapping[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class ExtenderResults:
+class ExtenderResults(msgspec.Struct, frozen=True):
     """What the extenders have said about one pod."""
 
     asked_nodes: frozenset[str]
     """The nodes that they were asked about."""
     left: frozenset[str] = frozenset()
-    rejected: Mapping[str, Status] = field(default_factory=dict)
+    rejected: Mapping[str, Status] = {}
     """Each node that was asked about and is not left, with the reason of the extender that rejected it."""
     points: tuple[ExtenderPoints, ...] = ()
     status: Status = SUCCESS
@@ -40,9 +39,9 @@ class ExtenderResults:
     """Whether extenders have a say in which node is chosen."""
     victims: "ExtenderVictimResults | None" = None
     """`None`: extenders have no say in the pod's preemption."""
-    rejected_by: Mapping[str, str] = field(default_factory=dict)
+    rejected_by: Mapping[str, str] = {}
     """By node: who rejected it, for explanations; the message is kube-scheduler's, which names nobody."""
-    passed_over: Mapping[str, str] = field(default_factory=dict)
+    passed_over: Mapping[str, str] = {}
     """By extender: the failure that was ignored, for explanations."""
     failed_by: str = ""
     """The extender behind an Error in `status`."""
@@ -63,11 +62,10 @@ class ExtenderResults:
         return tuple(sorted(failed or set(self.rejected_by.values())))
 
 
-@dataclass(frozen=True, slots=True)
-class ExtenderVictimResults:
+class ExtenderVictimResults(msgspec.Struct, frozen=True):
     """What the extenders have said about the pod's preemption."""
 
-    reviewed: Mapping[str, ReviewedCandidate] = field(default_factory=dict)
+    reviewed: Mapping[str, ReviewedCandidate] = {}
     """By node; empty before the first question."""
     failure: Status = SUCCESS
     """An Error if an extender failed that is not ignorable."""
@@ -75,7 +73,7 @@ class ExtenderVictimResults:
     """That extender."""
     called_extenders: frozenset[str] = frozenset()
     """The extenders that were called."""
-    passed_over: Mapping[str, str] = field(default_factory=dict)
+    passed_over: Mapping[str, str] = {}
     """By extender: the failure that was ignored, for explanations."""
 
 
@@ -141,8 +139,7 @@ class ExtenderClaimError(Exception):
 # --- filter -----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class RemainingNodes:
+class RemainingNodes(msgspec.Struct, frozen=True):
     """The result of a filter call."""
 
     names: tuple[str, ...]

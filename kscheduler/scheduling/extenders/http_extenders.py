@@ -17,8 +17,9 @@ that the pod fits on *then*, as far as the answers allow them.
 """
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from kscheduler.aio.tasks import all_of
 from kscheduler.api.core import Pod

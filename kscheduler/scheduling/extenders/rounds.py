@@ -8,8 +8,9 @@ asked again only if none of the nodes that extenders left fits any more.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from kscheduler.config.extenders import EXTENDER
 from kscheduler.framework.cluster.preemption import Candidate

@@ -17,8 +17,9 @@ another pod, or its profile is gone from the configuration, it is not requeued.
 """
 
 from collections.abc import Callable, Collection, Hashable
-from dataclasses import replace
 from typing import Protocol
+
+from msgspec.structs import replace
 
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import Condition

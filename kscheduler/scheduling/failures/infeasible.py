@@ -6,8 +6,9 @@ verdicts: only those since the last change are kept, and at most `MAX_KNOWN`.
 """
 
 from collections.abc import Callable, Hashable
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from kscheduler.bounded import RecentlyUsed, RecentlyUsedByWeight, weight_of
 from kscheduler.framework.pods.pod_info import PodInfo

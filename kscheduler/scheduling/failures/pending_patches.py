@@ -21,6 +21,8 @@ from collections.abc import Callable, Collection, Hashable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
+import msgspec
+
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import Condition
 from kscheduler.bounded import RecentlyUsed
@@ -57,8 +59,7 @@ class PodPatch:
             self.nominated_node_name = older.nominated_node_name
 
 
-@dataclass(frozen=True, slots=True)
-class _ClassCondition:
+class _ClassCondition(msgspec.Struct, frozen=True):
     members: Collection[str]
     condition: Condition
     serial: int

@@ -21,8 +21,9 @@ writes its condition again.
 
 import asyncio
 from collections.abc import Callable, Collection, Hashable
-from dataclasses import dataclass
 from typing import Final, Protocol
+
+import msgspec
 
 from kscheduler.aio.clock import REAL_CLOCK, Clock, finishes_within
 from kscheduler.aio.rate_limiters import Backoff
@@ -61,8 +62,7 @@ class StatusPatcher(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class StatusStatistics:
+class StatusStatistics(msgspec.Struct, frozen=True):
     """Counts since the start, except `pending`, `classes` and `sending`, which are current."""
 
     pending: int

@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
+import msgspec
+
 from kscheduler.api.groups import COMPOSITE_INITIALLY_SCHEDULED, INITIALLY_SCHEDULED
 from kscheduler.api.meta import Condition
 from kscheduler.api.releases import Behaviours
@@ -141,7 +143,7 @@ def _made_room(inputs: GroupInputs, trial: LiveGroupTrial) -> tuple[PodGroupPost
             searched = made.status.code.label
         freed += made.deallocations
         if made.status.code is not Code.UNSCHEDULABLE:
-            return replace(made, deallocations=freed), searched
+            return msgspec.structs.replace(made, deallocations=freed), searched
         reasons += made.status.reasons
         first = first or plugin.name
     return PodGroupPostFilterResult(Status(Code.UNSCHEDULABLE, tuple(reasons), first), deallocations=freed), searched

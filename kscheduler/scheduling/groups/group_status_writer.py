@@ -8,10 +8,10 @@ when the process is killed is lost, likewise.
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Final, Protocol
 
+import msgspec
 from msgspec.structs import replace
 
 from kscheduler.aio.clock import REAL_CLOCK, Clock
@@ -33,8 +33,7 @@ from kscheduler.telemetry.logs.caught import Boundary, count_caught
 # same. Groups of other APIs than Kubernetes' own have conditions of their controllers, and get none of ours.
 
 
-@dataclass(frozen=True, slots=True)
-class GroupReport:
+class GroupReport(msgspec.Struct, frozen=True):
     """A condition to be written."""
 
     group: GroupDefinition

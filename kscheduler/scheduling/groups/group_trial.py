@@ -17,8 +17,8 @@ in the whole cluster.
 """
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from kscheduler.framework.cluster.pod_groups import CycleOfGroup, GroupDefinition, NodeRanks
@@ -38,8 +38,7 @@ _DOES_NOT_FIT = unschedulable()
 _OF_ROWS = frozenset((Source.AMOUNTS, Source.ROW, Source.IMAGES))
 
 
-@dataclass(frozen=True, slots=True)
-class _Assigned:
+class _Assigned(msgspec.Struct, frozen=True):
     """A member with its node."""
 
     pod: PodInfo

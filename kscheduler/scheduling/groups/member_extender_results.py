@@ -13,8 +13,9 @@ before in the trial, by kube-scheduler neither, so the order means nothing to it
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from kscheduler.aio.tasks import all_of
 from kscheduler.config.extenders import EXTENDER

@@ -7,9 +7,10 @@ by them, so they start here at zero.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from enum import StrEnum
 from typing import Final
+
+from msgspec.structs import replace
 
 from kscheduler.telemetry.series import BatchedHistogram, Counter, Histograms, MetricSeries, exponential_bounds
 

@@ -14,9 +14,11 @@ for it.
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final, Protocol
+
+import msgspec
+from msgspec.structs import replace
 
 from kscheduler.aio.clock import Clock
 from kscheduler.framework.nodes.change_log import ChangeLog
@@ -59,8 +61,7 @@ class OvercommitCause(StrEnum):
     __hash__ = str.__hash__
 
 
-@dataclass(frozen=True, slots=True)
-class Overcommit:
+class Overcommit(msgspec.Struct, frozen=True):
     """A resource of a node of which more is requested than there is."""
 
     node_name: str

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 
 from kscheduler.framework.reasons.diagnosis import Diagnosis
@@ -31,8 +32,7 @@ NODES: Final = 6
 SCORES: Final = 10
 
 
-@dataclass(frozen=True, slots=True)
-class PodLine:
+class PodLine(msgspec.Struct, frozen=True):
     """One kind of line."""
 
     level: int

@@ -15,6 +15,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
+import msgspec
+
 from kscheduler.bounded import RecentlyUsed
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.telemetry.logs.storms import cause_in
@@ -31,8 +33,7 @@ _OTHERS: Final = ""
 FoundPod = tuple[str, QueuedPodInfo]
 
 
-@dataclass(frozen=True, slots=True)
-class Repeated:
+class Repeated(msgspec.Struct, frozen=True):
     """A line that is due."""
 
     queue: str

@@ -20,11 +20,11 @@ The failure is reported once for all its nodes, and the record of the cycle name
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
 from typing import Final, NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -46,8 +46,7 @@ MAX_SECONDS: Final = 0.05
 MAX_NAMED: Final = 10
 
 
-@dataclass(frozen=True, slots=True)
-class MissingPoints:
+class MissingPoints(msgspec.Struct, frozen=True):
     """A score plugin that has given no points to some of the nodes, or to none."""
 
     plugin: str

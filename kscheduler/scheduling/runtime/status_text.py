@@ -4,9 +4,9 @@ A cycle keeps only codes. Their texts are made later, by callers that expect no 
 one, the text itself says so, and the failure is reported to the `ReportTarget` in the state of the cycle.
 """
 
-from dataclasses import dataclass
 from functools import partial
 
+import msgspec
 import numpy as np
 
 from kscheduler.framework.cycle_state import CycleState
@@ -24,8 +24,7 @@ from kscheduler.scheduling.runtime.points import DETAILS, STATUS
 DETAILS_FAILED = "detailsFailed"
 
 
-@dataclass(frozen=True, slots=True)
-class ReportTarget:
+class ReportTarget(msgspec.Struct, frozen=True):
     """Where to report a plugin that fails after the cycle. Kept in the state of a cycle that found no node."""
 
     listener: PluginListener

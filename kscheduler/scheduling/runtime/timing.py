@@ -1,8 +1,9 @@
 """The interface of a cycle's stopwatch: the runtime reports to it, and it never influences a decision."""
 
 from collections.abc import Callable, Coroutine, Generator
-from dataclasses import dataclass
 from typing import Any, Final, Generic, Protocol, TypeVar
+
+import msgspec
 
 from kscheduler.framework.plugin_listener import SLOW_CALL_SECONDS
 from kscheduler.framework.plugin_results import WrongAnswerError, shown
@@ -116,8 +117,7 @@ class NoStopwatch:
 UNTIMED: Final = NoStopwatch()
 
 
-@dataclass(frozen=True, slots=True)
-class Uncounted:
+class Uncounted(msgspec.Struct, frozen=True):
     """Measures calls without counting them: a dry run is no evaluation of a node, but it may be slow."""
 
     timer: CallTimer

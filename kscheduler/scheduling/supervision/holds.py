@@ -19,6 +19,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+import msgspec
+
 from kscheduler.api.meta import rfc3339
 from kscheduler.bounded import RecentlyUsed
 
@@ -52,8 +54,7 @@ class Caller(NamedTuple):
     """Of the pod, or a pod group's name."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReportedHold:
+class ReportedHold(msgspec.Struct, frozen=True):
     """A hold, as it is told."""
 
     namespace: str

@@ -20,11 +20,11 @@ own. Not supervised either: the factory and `events_to_register` (at the start a
 """
 
 from collections.abc import Callable, Collection, Coroutine, Sequence
-from dataclasses import replace
 from time import perf_counter
 from typing import Any, Final, Protocol
 
 import numpy as np
+from msgspec.structs import replace
 
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.framework.events import ClusterEventWithHint

@@ -10,10 +10,12 @@ begins with closed circuits.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import count
 from typing import Final, Protocol
+
+import msgspec
+from msgspec.structs import replace
 
 from kscheduler.api.meta import rfc3339
 from kscheduler.framework.plugin_listener import PluginListener
@@ -46,16 +48,14 @@ _CONSEQUENCE: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class PluginLimits:
+class PluginLimits(msgspec.Struct, frozen=True):
     """The settings of one plugin in one profile."""
 
     budget_seconds: float = DEFAULT_BUDGET_SECONDS
     on_failure: OnFailure = OnFailure.FAIL
 
 
-@dataclass(frozen=True, slots=True)
-class Quarantine:
+class Quarantine(msgspec.Struct, frozen=True):
     """A plugin whose circuit is open or half-open, and why."""
 
     profile: str

@@ -22,9 +22,10 @@ only requests that began in it, so binds that have been hanging since before do 
 Additive increase, multiplicative decrease. Pure arithmetic, so it is tested without a server.
 """
 
-from dataclasses import dataclass
 from statistics import median
 from typing import Final
+
+import msgspec
 
 from kscheduler.aio.shared_slots import SeveralOwners
 
@@ -45,8 +46,7 @@ _ROUNDS: Final = 12
 LEAST_BY_LATENCY: Final = 8
 
 
-@dataclass(frozen=True, slots=True)
-class ConcurrencyStatistics:
+class ConcurrencyStatistics(msgspec.Struct, frozen=True):
     """A snapshot."""
 
     limit: int

@@ -6,14 +6,14 @@ as in kube-scheduler. Each change is handed on to the TLS contexts.
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+
+import msgspec
 
 from kscheduler.server.login.client_certificates import AuthorityBundle, AuthorityBundleError, RequestHeaderRules
 from kscheduler.server.tls.key_pairs import KeyPairError, read_pem
 
 
-@dataclass(frozen=True, slots=True)
-class RequestHeaderSettings:
+class RequestHeaderSettings(msgspec.Struct, frozen=True):
     """The `--requestheader-*` flags, which count where `client_ca_file` is given."""
 
     client_ca_file: str = ""
@@ -24,14 +24,13 @@ class RequestHeaderSettings:
     allowed_names: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class AuthenticationSettings:
+class AuthenticationSettings(msgspec.Struct, frozen=True):
     """How clients prove who they are."""
 
     kubeconfig: str = ""
     """For TokenReviews and the ConfigMap; empty: as the scheduler itself is connected."""
     client_ca_file: str = ""
-    request_header: RequestHeaderSettings = field(default_factory=RequestHeaderSettings)
+    request_header: RequestHeaderSettings = msgspec.field(default_factory=RequestHeaderSettings)
     skip_lookup: bool = False
     tolerate_lookup_failure: bool = True
     token_cache_seconds: float = 10.0

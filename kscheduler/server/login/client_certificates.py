@@ -10,10 +10,10 @@ import hashlib
 import re
 import ssl
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import unquote
 
+import msgspec
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from kscheduler.server.login.user import RequestUser
@@ -30,8 +30,7 @@ class AuthorityBundleError(ValueError):
     """Text that is no bundle of certificates."""
 
 
-@dataclass(frozen=True, slots=True)
-class AuthorityBundle:
+class AuthorityBundle(msgspec.Struct, frozen=True):
     """Authorities, as PEM and by their encoding."""
 
     pem: str
@@ -54,8 +53,7 @@ class AuthorityBundle:
         return cls("\n".join(blocks), frozenset(encoded))
 
 
-@dataclass(frozen=True, slots=True)
-class ClientCertificate:
+class ClientCertificate(msgspec.Struct, frozen=True):
     """What a handshake has proved about a client."""
 
     common_name: str
@@ -116,8 +114,7 @@ def _verified_chain(connection: ssl.SSLObject) -> list[bytes]:
 _DER: Final = 2
 
 
-@dataclass(frozen=True, slots=True)
-class RequestHeaderRules:
+class RequestHeaderRules(msgspec.Struct, frozen=True):
     """Who may speak for others, and in which headers."""
 
     authority: AuthorityBundle

@@ -7,7 +7,6 @@ in because of a role that is taken away stays in for that long.
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
@@ -24,8 +23,7 @@ MAX_ANSWERS: Final = 1024
 _LONGEST_QUERY: Final = 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class AuthorizationSettings:
+class AuthorizationSettings(msgspec.Struct, frozen=True):
     """How it is decided what clients may do."""
 
     kubeconfig: str = ""
@@ -35,8 +33,7 @@ class AuthorizationSettings:
     unauthorized_seconds: float = 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class AccessDecision:
+class AccessDecision(msgspec.Struct, frozen=True):
     """Whether a request is allowed; `reason` may be empty."""
 
     is_allowed: bool

@@ -1,10 +1,10 @@
 """A user, as Kubernetes knows one; and refusals: Status objects, with the API server's texts."""
 
-from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import msgspec
 from aiohttp import hdrs, web
+from msgspec.structs import replace
 
 AUTHENTICATED: Final = "system:authenticated"
 UNAUTHENTICATED: Final = "system:unauthenticated"
@@ -12,8 +12,7 @@ UNAUTHENTICATED: Final = "system:unauthenticated"
 MASTERS: Final = "system:masters"
 
 
-@dataclass(frozen=True, slots=True)
-class RequestUser:
+class RequestUser(msgspec.Struct, frozen=True):
     """Name, groups and additional information; hashable, since it is part of what an answer is remembered under."""
 
     name: str

@@ -12,7 +12,6 @@ All only read, whatever their method.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -39,8 +38,7 @@ Reasons = Sequence[Sequence[str]]
 Changes = dict[str, HelpingChange]
 
 
-@dataclass(frozen=True, slots=True)
-class QueryResponse:
+class QueryResponse(msgspec.Struct, frozen=True):
     """What came of a question: a status of HTTP, and the body, or with another status than 200 what is wrong."""
 
     status: int

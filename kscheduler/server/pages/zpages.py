@@ -12,8 +12,8 @@ its paths and holds each answer against it.
 
 import platform
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from importlib import resources
 from typing import Any, Final
 
@@ -67,8 +67,7 @@ def build_version() -> BuildVersion:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
+class Form(msgspec.Struct, frozen=True):
     """A form that a client accepts: text if there is no version."""
 
     media_type: str
@@ -173,10 +172,13 @@ def description() -> dict[str, Any]:
 
 
 def openapi_page() -> Handler:
-    """The description as JSON."""
-    body = msgspec.json.encode(description())
+    """The description as JSON, read when it is first asked for."""
+
+    @cache
+    def body() -> bytes:
+        return msgspec.json.encode(description())
 
     async def handle(_request: web.Request) -> web.StreamResponse:
-        return web.Response(body=body, content_type="application/json")
+        return web.Response(body=body(), content_type="application/json")
 
     return handle

@@ -5,9 +5,10 @@ The page's script draws the same paths in browsers that follow (`assets/live.js`
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
+
+import msgspec
 
 from kscheduler.server.status_page.facts.heat import LEVELS, Cells, ZoneBlock
 
@@ -20,8 +21,7 @@ _WIDTH_OF_HEIGHT: Final = 2.4
 _KEPT_PLACES: Final = 256
 
 
-@dataclass(frozen=True, slots=True)
-class DrawnZone:
+class DrawnZone(msgspec.Struct, frozen=True):
     """A zone's block, ready for the template."""
 
     name: str

@@ -12,10 +12,10 @@ loop count as cost, too.
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable
-from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from kscheduler.aio.tasks import Slicer
 from kscheduler.server.status_page.drawing import drawn
@@ -46,8 +46,7 @@ NAMED_PODS: Final = 4
 _SLICE_SECONDS: Final = 0.002
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(msgspec.Struct, frozen=True):
     """A rendered section, and since which snapshot it reads so."""
 
     facts: object
@@ -56,8 +55,7 @@ class Section:
     rendered_at: float
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class OverviewSnapshot:
+class OverviewSnapshot(msgspec.Struct, frozen=True, eq=False):
     """The overview at a moment."""
 
     number: int
@@ -69,7 +67,7 @@ class OverviewSnapshot:
     """How full each cell is, by what a picture shows: all of `heat.BY`."""
     letters_before: dict[str, str]
     """Those of the snapshot before, if it had the same cells; otherwise empty."""
-    messages: dict[tuple[int, str], bytes] = field(default_factory=dict)
+    messages: dict[tuple[int, str], bytes] = {}
     """Made once for all who have seen the same snapshot: a few, since those who follow are in step."""
 
 
@@ -254,7 +252,6 @@ class LiveView:
         return b"event: snapshot\nid: %b\ndata: %b\n\n" % (self.id_of(snapshot).encode(), msgspec.json.encode(message))
 
 
-@dataclass(frozen=True, slots=True)
-class _Picture:
+class _Picture(msgspec.Struct, frozen=True):
     zones: tuple[Any, ...]
     version: int

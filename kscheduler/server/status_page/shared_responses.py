@@ -11,6 +11,8 @@ from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
+import msgspec
+
 from kscheduler.aio.clock import Clock
 from kscheduler.answers.pending_in_queue import ReasonInQueue
 from kscheduler.answers.suggestions import CommonSuggestion, HelpingChange
@@ -37,8 +39,7 @@ ASK_A_MEMBER: Final = "they are decided about together: the page of any member s
 V = TypeVar("V")
 
 
-@dataclass(frozen=True, slots=True)
-class ShownReason:
+class ShownReason(msgspec.Struct, frozen=True):
     """A reason of pending pods, with what would help them as far as it is known."""
 
     reason: ReasonInQueue
@@ -49,8 +50,7 @@ class ShownReason:
     looking: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _KeptChange:
+class _KeptChange(msgspec.Struct, frozen=True):
     found: HelpingChange
     why_not: str
     at: float

@@ -1,8 +1,9 @@
 """What the page reads: parts of the running service, and functions about the rest of it. Nothing here is written to."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
+
+import msgspec
 
 from kscheduler.aio.clock import Clock
 from kscheduler.answers.pending_in_queue import PendingInQueue
@@ -22,15 +23,13 @@ if TYPE_CHECKING:  # read with the first answer, not at the start
     from kscheduler.explain.group_answer import PodGroupExplanation
 
 
-@dataclass(frozen=True, slots=True)
-class Unavailable:
+class Unavailable(msgspec.Struct, frozen=True):
     """No answer, and why: shown in its place."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class NodeVerdict:
+class NodeVerdict(msgspec.Struct, frozen=True):
     """What the cycle says of a pod on one node."""
 
     key: str
@@ -61,8 +60,7 @@ class LiveQueryPort(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class SchedulerStatus:
+class SchedulerStatus(msgspec.Struct, frozen=True):
     """Who decides here, and by which rules."""
 
     leader: str
@@ -80,8 +78,7 @@ class SchedulerStatus:
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PageSources:
+class PageSources(msgspec.Struct, frozen=True, kw_only=True):
     """Parts and functions."""
 
     cache: Cache

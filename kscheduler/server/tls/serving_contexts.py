@@ -14,9 +14,10 @@ import asyncio
 import ssl
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from kscheduler.aio.clock import REAL_CLOCK, Clock
 from kscheduler.client.access.credentials import FileStamp, file_stamp
@@ -54,16 +55,14 @@ _EXPIRES = MetricSeries(
 _Stamp = tuple[FileStamp, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Served:
+class _Served(msgspec.Struct, frozen=True):
     """What a context is made of."""
 
     default: KeyPair
     named: tuple[tuple[NamedPair, KeyPair], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class MadePair:
+class MadePair(msgspec.Struct, frozen=True):
     """A self-signed certificate that is in no file: it lives as long as the process, and clients may have noted it."""
 
     pair: KeyPair

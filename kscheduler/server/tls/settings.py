@@ -7,15 +7,15 @@ a warning if this OpenSSL still has them.
 
 import ssl
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 # `--cert-dir` holds `kube-scheduler.crt` and `kube-scheduler.key`, so that kube-scheduler's folder can be used.
 PAIR_NAME = "kube-scheduler"
 
 
-@dataclass(frozen=True, slots=True)
-class NamedPair:
+class NamedPair(msgspec.Struct, frozen=True):
     """`--tls-sni-cert-key`: files, and the names that they are for; without names those of the certificate."""
 
     certificate_file: str
@@ -23,8 +23,7 @@ class NamedPair:
     names: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class TLSSettings:
+class TLSSettings(msgspec.Struct, frozen=True):
     """Certificates, versions and cipher suites. Without files a certificate is made at the start."""
 
     certificate_file: str = ""

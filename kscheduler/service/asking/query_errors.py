@@ -1,10 +1,9 @@
 """Why a question is not answered, and the bounds that lead there."""
 
-from dataclasses import dataclass
+import msgspec
 
 
-@dataclass(frozen=True, slots=True)
-class CopyLimits:
+class CopyLimits(msgspec.Struct, frozen=True):
     """The bounds of questions and of the copies that answer them."""
 
     seconds: float = 10.0

@@ -1,8 +1,9 @@
 """Series about reading the configuration again: how often, with what result, and which file is in force."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+import msgspec
 
 from kscheduler.telemetry.samples import Numbers, Sample, Source, gauge
 from kscheduler.telemetry.series import MetricSeries
@@ -40,13 +41,12 @@ UNSERVED_PODS = MetricSeries(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ReloadStatistics:
+class ReloadStatistics(msgspec.Struct, frozen=True):
     """A snapshot."""
 
     last_success: float
     """Wall-clock seconds."""
-    results: Mapping[ReloadResult, int] = field(default_factory=dict)
+    results: Mapping[ReloadResult, int] = {}
     is_last_successful: bool = True
     digest: str = ""
     """As `sha256:...`."""

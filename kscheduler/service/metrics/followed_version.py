@@ -1,7 +1,8 @@
 """Series about the version of Kubernetes whose rules are followed, beside that of the API server."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 from kscheduler.telemetry.samples import Sample, Source, gauge
 from kscheduler.telemetry.series import MetricSeries
@@ -17,8 +18,7 @@ FOLLOWED = MetricSeries(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class FollowedVersionStatistics:
+class FollowedVersionStatistics(msgspec.Struct, frozen=True):
     """A snapshot."""
 
     server: str

@@ -1,7 +1,9 @@
 """The scheduler's own series: the counts of `Observations`, and gauges that are read from their owners."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from kscheduler.scheduling.background.refreshed_plugins import DATA_AGE, REFRESHES
 from kscheduler.scheduling.observations import Observations
@@ -108,8 +110,7 @@ def _no_pairs() -> Mapping[tuple[str, str], float]:
     return {}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gauges:
+class Gauges(msgspec.Struct, frozen=True, kw_only=True):
     """Functions that return current values, called on the loop at each scrape; each must be linear in its answer.
 
     A field without a function has no series.

@@ -15,9 +15,10 @@ Limits: at most `MAX_REPORTED` at a time, those with the most writes; the others
 """
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import dataclass
 from math import inf
 from typing import Final
+
+import msgspec
 
 from kscheduler.aio.clock import Clock
 from kscheduler.aio.shared_slots import SharedSlots, SlowOwner
@@ -55,8 +56,7 @@ HANGING_WRITES: Final = MetricSeries(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class HangingWrites:
+class HangingWrites(msgspec.Struct, frozen=True):
     """The writes of one kind in one namespace that hang now."""
 
     namespace: str

@@ -9,8 +9,9 @@ nobody has asked for one: `QueuePolicy.on_incoming` is told how many pods went e
 """
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from kscheduler.framework.cluster.pod_groups import PodGroupView
 from kscheduler.framework.pods.pod_info import PodInfo
@@ -42,8 +43,7 @@ def no_class(_pod: PodInfo) -> Hashable | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class QueuePolicy:
+class QueuePolicy(msgspec.Struct, frozen=True):
     """The functions and tables that the queue depends on."""
 
     sort_key: Callable[[QueuedPodInfo], Any]
@@ -54,9 +54,9 @@ class QueuePolicy:
     backoff: BackoffPolicy
     on_incoming: OnIncoming
     class_of: ClassOf = no_class
-    standing_gates: Mapping[Gate, MayLetIn] = field(default_factory=dict)
+    standing_gates: Mapping[Gate, MayLetIn] = {}
     """The PreEnqueue plugins that know which pods they would reject again."""
-    object_gates: Mapping[Gate, ObjectGateCalls] = field(default_factory=dict)
+    object_gates: Mapping[Gate, ObjectGateCalls] = {}
     """The PreEnqueue plugins that know for which object each pod waits."""
     hints_alike: HintsAlike = no_hints_alike
     gated_pods_wait_for_the_flush: bool = False
@@ -66,7 +66,7 @@ class QueuePolicy:
     stopped: frozenset[str] = frozenset()
     """Scheduler names whose profiles schedule nothing until another policy is applied: a plugin is quarantined. The
     safety net leaves their parked pods alone."""
-    parked_by: Mapping[str, str] = field(default_factory=dict)
+    parked_by: Mapping[str, str] = {}
     """By scheduler name, the quarantined plugin that parks its pods, also while it is tried again. Until another policy
     says otherwise, they stay parked when this one is applied."""
     on_trial: frozenset[str] = frozenset()

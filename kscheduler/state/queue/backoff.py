@@ -18,8 +18,9 @@ and end with any other outcome.
 """
 
 import math
-from dataclasses import dataclass
 from typing import Final, Protocol
+
+import msgspec
 
 STRIKE_INITIAL_SECONDS: Final = 10.0
 STRIKE_MAX_SECONDS: Final = 300.0
@@ -61,8 +62,7 @@ class AttemptHistory(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class BackoffPolicy:
+class BackoffPolicy(msgspec.Struct, frozen=True):
     """The two settings: `podInitialBackoffSeconds` and `podMaxBackoffSeconds`."""
 
     initial_seconds: float = 1.0

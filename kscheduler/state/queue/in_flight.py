@@ -7,8 +7,9 @@ evaluated before it is parked. A pod that waits unjudged for its turn rests: it 
 
 from collections import Counter, OrderedDict
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from kscheduler.api.meta import KubeObject
 from kscheduler.framework.events import ClusterEvent
@@ -17,8 +18,7 @@ from kscheduler.framework.events import ClusterEvent
 _RESTS: Final = 0
 
 
-@dataclass(frozen=True, slots=True)
-class SeenEvent:
+class SeenEvent(msgspec.Struct, frozen=True):
     """An event with the objects it was about; `only` limits it to one pod's UID."""
 
     event: ClusterEvent

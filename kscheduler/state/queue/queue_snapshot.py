@@ -6,9 +6,10 @@ order; classes of pods are worked out again. Limit: pod groups are placed as if 
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Final
+
+import msgspec
 
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
@@ -45,8 +46,7 @@ _common_of = attrgetter(*OF_GROUP)
 Facts = tuple[Any, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class WaitingElement:
+class WaitingElement(msgspec.Struct, frozen=True):
     """A pod, or pods that wait as one."""
 
     place: str
@@ -55,8 +55,7 @@ class WaitingElement:
     members: tuple[tuple[PodInfo, Facts], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class QueueSnapshot:
+class QueueSnapshot(msgspec.Struct, frozen=True):
     """All of it."""
 
     elements: tuple[WaitingElement, ...]

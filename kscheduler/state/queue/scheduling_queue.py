@@ -21,7 +21,8 @@ says that no pod is like another, every element is a pod, and the queue behaves 
 
 import math
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+
+import msgspec
 
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import KubeObject
@@ -69,8 +70,7 @@ MAX_IN_UNSCHEDULABLE_SECONDS = 300.0
 FLUSH_UNSCHEDULABLE_SECONDS = 30.0
 
 
-@dataclass(frozen=True, slots=True)
-class QueueStatistics:
+class QueueStatistics(msgspec.Struct, frozen=True):
     """The number of pods per place."""
 
     active: int
@@ -84,13 +84,12 @@ class QueueStatistics:
     """Members of groups that nobody has seen; `None`: pod groups are off."""
     pending: int | None = None
     """Members that came while their group was being tried; likewise."""
-    groups: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
+    groups: Mapping[str, tuple[int, int, int]] = {}
     """By place how many groups wait there as a whole, how many groups of groups, and how many members they have; empty
     where groups are off."""
 
 
-@dataclass(frozen=True, slots=True)
-class QueueApplyResult:
+class QueueApplyResult(msgspec.Struct, frozen=True):
     """What another policy did to the waiting pods."""
 
     kept: int

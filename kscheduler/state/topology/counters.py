@@ -13,9 +13,9 @@ Pods on ghosts (node names without a node) are not counted here; they are added 
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 import numpy as np
 
 from kscheduler.api.core import Namespace, Pod
@@ -37,8 +37,7 @@ _LEAST_QUERIES: Final = 512
 _BYTES_PER_PART: Final = 256
 
 
-@dataclass(frozen=True, slots=True)
-class CounterStatistics:
+class CounterStatistics(msgspec.Struct, frozen=True):
     """The size of the counters."""
 
     columns: int

@@ -17,6 +17,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+import msgspec
+
 # As in klog, whose levels are int32.
 LARGEST_LEVEL: Final = 2**31 - 1
 # Modules that were renamed or joined in 0.2: their old names are understood for one version.
@@ -30,8 +32,7 @@ FORMER_NAMES: Final = {
 _SPECIAL: Final = frozenset("\\*?[]")
 
 
-@dataclass(frozen=True, slots=True)
-class ModuleLevel:
+class ModuleLevel(msgspec.Struct, frozen=True):
     """A pattern and its verbosity."""
 
     pattern: str

@@ -12,17 +12,17 @@ number is the most that can be missing.
 
 import atexit
 from collections.abc import Callable
-from dataclasses import dataclass
 from threading import Event, Lock, Thread
 from typing import Final, TextIO
+
+import msgspec
 
 # Bytes: a larger buffer is made as large as this, as in kube-scheduler.
 LARGEST_BUFFER: Final = 2**31
 DEFAULT_FLUSH_SECONDS: Final = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class SplitStream:
+class SplitStream(msgspec.Struct, frozen=True):
     """How information is kept apart from warnings and errors."""
 
     buffer_bytes: int = 0
@@ -131,8 +131,7 @@ class BufferedLogStream(LogStream):
             self._put(text, lines)
 
 
-@dataclass(frozen=True, slots=True)
-class Outlets:
+class Outlets(msgspec.Struct, frozen=True):
     """The streams of the process's log."""
 
     information: LogStream

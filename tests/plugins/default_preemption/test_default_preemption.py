@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -180,7 +181,7 @@ def test_a_nomination_to_a_node_that_no_preemption_helps_is_no_reason_to_wait() 
 def test_the_cycle_says_subject_to_evict_and_does_nothing_about_it() -> None:
     """It is called outside of any event loop, so it could not even start a task."""
     world, stage = World(), Stage()
-    world.plugin = DefaultPreemption(None, replace(world.handle, evictions=stage.evictions))
+    world.plugin = DefaultPreemption(None, msgspec.structs.replace(world.handle, evictions=stage.evictions))
     world.node("a", 0, 0)
     pod = preemptor()
     record = world.preempt(pod)

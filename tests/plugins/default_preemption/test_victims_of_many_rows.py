@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -147,7 +148,7 @@ def test_rows_tried_out_together_are_as_each_by_itself(data: st.DataObject) -> N
     if filters is None:
         return
     outcomes = []
-    for one in (filters, replace(filters, move_pods=None)):
+    for one in (filters, msgspec.structs.replace(filters, move_pods=None)):
         rows = cache.nodes.rows()
         search = VictimSearch(record.pod, cache.nodes, record.state, one, PodColumns(), BudgetRules(None))
         outcomes.append(reported(search.on(rows), cache))

@@ -1,9 +1,10 @@
 """A cluster with devices for these tests, and DynamicResources over it."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import count
 from typing import Any
+
+from msgspec.structs import replace
 
 from kscheduler.aio.clock import VirtualClock
 from kscheduler.api.codec import convert

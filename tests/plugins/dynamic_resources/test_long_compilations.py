@@ -5,7 +5,8 @@ import time
 
 import pytest
 
-from kscheduler.api.device_selectors import SelectorCompileError, SelectorCompiler
+from kscheduler.api.device_selectors import SelectorCompiler
+from kscheduler.api.selector_errors import SelectorCompileError
 from kscheduler.plugins.dynamic_resources.long_evaluations import PatientCompiler, StillEvaluatingError
 from tests.plugins.dynamic_resources.stage import DRIVER, user
 from tests.plugins.dynamic_resources.test_long_evaluations import GPU, SHORT, answered, gate, stage

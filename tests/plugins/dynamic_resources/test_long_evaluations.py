@@ -7,8 +7,9 @@ from concurrent.futures import Future
 
 import pytest
 
-from kscheduler.api.device_selectors import SelectorCompiler, SelectorRuntimeError
+from kscheduler.api.device_selectors import SelectorCompiler
 from kscheduler.api.devices import Device, ResourceClaim
+from kscheduler.api.selector_errors import SelectorRuntimeError
 from kscheduler.plugins.dynamic_resources import long_evaluations
 from kscheduler.plugins.dynamic_resources.long_evaluations import (
     BUDGET_COST,

@@ -1,9 +1,9 @@
 """Which changes of storage let a parked pod try again."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from kscheduler.api.codec import convert
 from kscheduler.api.meta import KubeObject

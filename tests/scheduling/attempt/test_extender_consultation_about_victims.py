@@ -1,9 +1,9 @@
 """Extenders that have a say in preemption: nobody is evicted before they have answered, nor on an old answer."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from kscheduler.framework.cluster.preemption import Candidate, ReviewedCandidate
 from kscheduler.framework.pods.pod_info import PodInfo

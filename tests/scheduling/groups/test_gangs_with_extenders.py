@@ -237,7 +237,7 @@ async def test_who_looks_for_extenders_to_be_closed_hears_of_a_gang_without_room
 
 
 def vars_of(evaluators: Any) -> dict[str, Any]:
-    return {name: getattr(evaluators, name) for name in evaluators.__dataclass_fields__}
+    return {name: getattr(evaluators, name) for name in evaluators.__struct_fields__}
 
 
 # --- answers ----------------------------------------------------------------------------------------------------------

@@ -2,9 +2,9 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from kscheduler.aio.clock import VirtualClock
 from kscheduler.api.groups import COMPOSITES, POD_GROUPS

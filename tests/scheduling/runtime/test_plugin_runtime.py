@@ -127,7 +127,7 @@ def test_what_a_plugin_is_is_looked_up_in_its_traits_alone() -> None:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             queried = node.args[1] if node.func.id == "getattr" and len(node.args) > 1 else None
             name = queried.value if isinstance(queried, ast.Constant) else None
-            looks_at_class |= node.func.id == "hasattr" or name in METHODS | set(PluginTraits.__slots__)
+            looks_at_class |= node.func.id == "hasattr" or name in METHODS | set(PluginTraits.__struct_fields__)
         if looks_at_class:
             found.add(f"{path}:{node.lineno}")  # type: ignore[attr-defined]  # both kinds have a line
     assert found == set()

@@ -1,7 +1,9 @@
 """A status page over parts that run nowhere: a cache, a queue and a clock that tests move."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec.structs import replace
 
 from kscheduler.aio.clock import VirtualClock
 from kscheduler.api.core import Pod

@@ -1,11 +1,11 @@
 """Values in templates: strangers' are cut and cleaned, the picture of thousands of nodes is whole."""
 
 from collections import Counter
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from jinja2 import Environment
+from msgspec.structs import replace
 
 from kscheduler.answers.suggestions import StepAnswer, SuggestionAnswer
 from kscheduler.server.status_page import rendering

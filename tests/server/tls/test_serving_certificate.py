@@ -4,12 +4,12 @@ import asyncio
 import os
 import ssl
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import aiohttp
 import pytest
 import structlog
+from msgspec.structs import replace
 
 from kscheduler.aio import VirtualClock
 from kscheduler.config.errors import ConfigError

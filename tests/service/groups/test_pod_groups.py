@@ -5,8 +5,9 @@ import json
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from kscheduler.api.machinery.resources import served_kinds
 from kscheduler.config.loader import from_tree

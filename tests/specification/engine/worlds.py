@@ -269,7 +269,7 @@ class World:
 
     def _profile(self, seed: int) -> Profile:
         ports = scenario_ports(ClusterObjects())
-        ports = replace(ports, workloads=StoredWorkloads(self._services, Store(), Store(), Store()))
+        ports = msgspec.structs.replace(ports, workloads=StoredWorkloads(self._services, Store(), Store(), Store()))
         plugins = registry()
         if seed % 2:
             tree: Tree = {

@@ -1,12 +1,12 @@
 """Whatever a cluster has been through, PodTopologySpread in columns says what its per-node specification says."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from kscheduler.api.core import Pod
 from kscheduler.api.releases import BEHAVIOURS, VERSION

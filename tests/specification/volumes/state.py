@@ -1,6 +1,6 @@
 """The scheduler's cache with its storage and, beside it, the same world in plain objects."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -42,7 +42,7 @@ class StorageCluster:
 
     @property
     def handle(self) -> Handle:
-        behaviours = replace(BEHAVIOURS[VERSION], compares_storage_exactly=self.world.compares_exactly)
+        behaviours = msgspec.structs.replace(BEHAVIOURS[VERSION], compares_storage_exactly=self.world.compares_exactly)
         return Handle(
             self.cache,
             None,  # type: ignore[arg-type]

@@ -1,8 +1,7 @@
 """Pods that cost much to decide about wait behind all others, and never make them wait long."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from kscheduler.framework.decision_time import DECISION_ENDED
 from kscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint, Resource

@@ -5,7 +5,7 @@ a gang needs its members, a pod with a gate is kept out. Members have no node as
 one.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import floor, sqrt
 from typing import Any
 
@@ -310,7 +310,7 @@ def test_from_1_38_members_behind_the_first_gated_one_are_not_queried(stops: boo
 
     hints = HintTable({"kscheduler": {"Gate": (ClusterEventWithHint(GATES_GONE),)}})
     policy = QueuePolicy(sort_key, gates, hints, BackoffPolicy(), lambda *_: None, groups=table)
-    queue = SchedulingQueue(replace(policy, groups_stop_at_the_first_gate=stops))
+    queue = SchedulingQueue(msgspec.structs.replace(policy, groups_stop_at_the_first_gate=stops))
     table.put(GroupDefinition(GroupKey("scheduling.k8s.io", "default", "a"), 1))
     group, held = {"podGroupName": "a"}, [{"name": "hold"}]
     pods = [make_pod(name, uid=name, schedulingGroup=group, schedulingGates=held) for name in "xyz"]

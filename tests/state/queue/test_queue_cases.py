@@ -1,8 +1,7 @@
 """Single cases of the queue that deserve a name."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from kscheduler.framework.cluster.pod_groups import GroupDefinition, GroupKey
 from kscheduler.framework.events import (

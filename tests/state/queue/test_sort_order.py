@@ -1,11 +1,10 @@
 """A QueueSort plugin that fails loses no pod, spoils only the order of its own pods, and causes no busy loop."""
 
-from dataclasses import replace
-
 import hypothesis.strategies as st
 import pytest
 from hypothesis import settings
 from hypothesis.stateful import precondition, rule
+from msgspec.structs import replace
 
 from kscheduler.framework.plugin_listener import SLOW_CALL_SECONDS
 from kscheduler.framework.pods.pod_info import PodInfo

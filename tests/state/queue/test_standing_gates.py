@@ -2,12 +2,12 @@
 
 from collections import Counter
 from collections.abc import Collection, Hashable
-from dataclasses import replace
 
 import hypothesis.strategies as st
 import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from msgspec.structs import replace
 
 from kscheduler.api.meta import KubeObject
 from kscheduler.framework.events import (

@@ -13,7 +13,7 @@ import tempfile
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NoReturn
@@ -146,12 +146,12 @@ def with_login() -> Options:
 
 def everything() -> Options:
     """All that has series of its own: leader election, HTTPS with a login, the flight recorder."""
-    return replace(electing(), serving=with_login().serving, record=recording().record)
+    return msgspec.structs.replace(electing(), serving=with_login().serving, record=recording().record)
 
 
 def recording() -> Options:
     """With the flight recorder; each block is a segment, as the first may be older than the story."""
-    return replace(plain(), record=RecordSettings(Path(FOLDER.name, "recording"), segment_bytes=1))
+    return msgspec.structs.replace(plain(), record=RecordSettings(Path(FOLDER.name, "recording"), segment_bytes=1))
 
 
 GOES: Final = Path(FOLDER.name, "goes")
@@ -159,7 +159,7 @@ GOES: Final = Path(FOLDER.name, "goes")
 
 def recording_where_it_goes() -> Options:
     """With a flight recorder whose directory the story takes away."""
-    return replace(plain(), record=RecordSettings(GOES))
+    return msgspec.structs.replace(plain(), record=RecordSettings(GOES))
 
 
 def with_plugin(name: str, point: str, registry: Registry) -> Options:
@@ -639,7 +639,7 @@ async def a_claim_asks_for_an_attribute_that_no_device_has(world: World) -> None
 
 def repairing() -> Options:
     """Overcommitted nodes are looked for often, and repaired."""
-    return replace(plain(HastyClock()), repairs_overcommitted_nodes=True)
+    return msgspec.structs.replace(plain(HastyClock()), repairs_overcommitted_nodes=True)
 
 
 @story(
@@ -883,7 +883,7 @@ def fits_1_36_only(version: str, _data: bytes) -> NoReturn:
 @story(
     "kscheduler_kubernetes_version_followed",
     "kscheduler_kubernetes_version_info",
-    options=lambda: replace(plain(), read_under=fits_1_36_only),
+    options=lambda: msgspec.structs.replace(plain(), read_under=fits_1_36_only),
 )
 async def the_api_server_is_upgraded_beyond_the_configuration(world: World) -> None:
     world.app.parts.server_version.learn("v1.38.0")

@@ -1,12 +1,12 @@
 """What the scheduler counts: plain numbers that mean what Prometheus' histograms and counters mean."""
 
-from dataclasses import replace
 from itertools import accumulate
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
+from msgspec.structs import replace
 
 from kscheduler.api.releases import BEHAVIOURS
 from kscheduler.framework.cluster.pod_groups import GroupKey
@@ -126,7 +126,8 @@ def test_disruptions_by_a_group_are_counted_by_what_goes() -> None:
     preempting = PreemptingGroup("g", GroupKey("scheduling.k8s.io", "default", "g"), (), ())
     of_pod = preemption_begun(1, to_go=1)
     of_group = structs.replace(
-        of_pod, preemption=replace(of_pod.preemption, group=preempting, disrupted={"pod": 3, "podgroup": 1})
+        of_pod,
+        preemption=replace(of_pod.preemption, group=preempting, disrupted={"pod": 3, "podgroup": 1}),
     )
     observations = Observations()
     observations.follow(BEHAVIOURS["1.38"], follows_groups=True)

@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+import msgspec
+
 from kscheduler.api.meta import KubeObject
 from kscheduler.api.storage import SELECTED_NODE, WAIT_FOR_FIRST_CONSUMER, PersistentVolume, PersistentVolumeClaim
 from kscheduler.framework.cluster.volumes import (
@@ -23,8 +25,7 @@ from kscheduler.plugins.storage.volume_binding.reach import reaches
 LOST = "Lost"
 
 
-@dataclass(frozen=True, slots=True)
-class PodClaims:
+class PodClaims(msgspec.Struct, frozen=True):
     """Claims in the order of the pod's volumes, each once.
 
     Upstream looks for a volume for each mention of a claim, so that a pod that mounts a claim twice needs two disks for

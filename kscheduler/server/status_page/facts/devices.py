@@ -5,8 +5,9 @@ as much as its pods have claims, however many there are in the cluster.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from kscheduler.api.core import Pod
 from kscheduler.api.devices import ALL, AllocationResult, ResourceClaim, ResourceSlice
@@ -20,8 +21,7 @@ MAX_HOLDERS: Final = 500
 _MAX_REQUESTS: Final = 32
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimOfPod:
+class ClaimOfPod(msgspec.Struct, frozen=True):
     """A claim that a pod names, or that is made for it."""
 
     name: str
@@ -39,8 +39,7 @@ class ClaimOfPod:
     """What it has, or will have as soon as that is written: driver/pool/device."""
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceHolder:
+class DeviceHolder(msgspec.Struct, frozen=True):
     """A pod on a node, and the devices that one of its claims has."""
 
     pod: str

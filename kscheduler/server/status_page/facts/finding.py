@@ -1,8 +1,9 @@
 """Pods and nodes by a part of their names, and the nodes of a zone as a list."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from kscheduler.aio.tasks import Slicer
 from kscheduler.server.status_page.facts.heat import Cells, share_of_cpu, share_of_memory
@@ -14,8 +15,7 @@ _SLICE_SECONDS: Final = 0.002
 SORTED_BY: Final = ("name", "cpu", "memory", "pods")
 
 
-@dataclass(frozen=True, slots=True)
-class FoundPod:
+class FoundPod(msgspec.Struct, frozen=True):
     """A pod whose name matches."""
 
     key: str
@@ -23,8 +23,7 @@ class FoundPod:
     phase: str
 
 
-@dataclass(frozen=True, slots=True)
-class NameSearchResult:
+class NameSearchResult(msgspec.Struct, frozen=True):
     """What was found; each list stops at `MAX_FOUND`."""
 
     pods: tuple[FoundPod, ...]
@@ -33,8 +32,7 @@ class NameSearchResult:
     more_nodes: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ListedNode:
+class ListedNode(msgspec.Struct, frozen=True):
     """A row of the list of nodes."""
 
     name: str
@@ -47,8 +45,7 @@ class ListedNode:
     taints: int
 
 
-@dataclass(frozen=True, slots=True)
-class NodeList:
+class NodeList(msgspec.Struct, frozen=True):
     """A page of the list."""
 
     rows: tuple[ListedNode, ...]

@@ -7,9 +7,9 @@ the text of a moment ago needs only the letters that have changed.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -34,8 +34,7 @@ _OVER_AT, _CORDONED_AT = LEVELS.index(OVER), LEVELS.index(CORDONED)
 Shares = NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True)
-class ZoneBlock:
+class ZoneBlock(msgspec.Struct, frozen=True):
     """The nodes of a zone: cells `first` to `first + count`."""
 
     name: str
@@ -46,8 +45,7 @@ class ZoneBlock:
     """Several zones that have no block of their own."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Cells:
+class Cells(msgspec.Struct, frozen=True, eq=False):
     """Which node is which cell; the same object until nodes come, go or change zones."""
 
     zones: tuple[ZoneBlock, ...]
@@ -59,8 +57,7 @@ class Cells:
     """Another one with other cells: a browser with an older one must fetch the page again."""
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
+class Summary(msgspec.Struct, frozen=True):
     """All nodes in numbers."""
 
     nodes: int
@@ -72,8 +69,7 @@ class Summary:
     pods: int
 
 
-@dataclass(frozen=True, slots=True)
-class ScarceResource:
+class ScarceResource(msgspec.Struct, frozen=True):
     """Something that few nodes have: an extended resource, or the devices of a driver."""
 
     name: str

@@ -2,8 +2,9 @@
 
 import heapq
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from kscheduler.api.well_known import ZONE
 from kscheduler.devices.counting import NodeDevices
@@ -19,8 +20,7 @@ MAX_PODS: Final = 500
 MAX_LABELS: Final = 100
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceUse:
+class ResourceUse(msgspec.Struct, frozen=True):
     """One resource of a node."""
 
     name: str
@@ -32,8 +32,7 @@ class ResourceUse:
     """Requested of allocatable; 2.0 where something is requested of nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class PodOnNode:
+class PodOnNode(msgspec.Struct, frozen=True):
     """A pod that counts on the node."""
 
     key: str
@@ -46,8 +45,7 @@ class PodOnNode:
     created: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class NodeStory:
+class NodeStory(msgspec.Struct, frozen=True):
     """All that is known of a node without deciding again."""
 
     name: str

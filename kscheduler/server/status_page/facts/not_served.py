@@ -1,8 +1,9 @@
 """Pods without a node that no profile here serves: nobody decides about them here, and perhaps nobody does at all."""
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from kscheduler.aio.tasks import Slicer
 from kscheduler.server.status_page.sources import PageSources
@@ -11,8 +12,7 @@ MAX_NAMES: Final = 20
 _SLICE_SECONDS: Final = 0.002
 
 
-@dataclass(frozen=True, slots=True)
-class NotServed:
+class NotServed(msgspec.Struct, frozen=True):
     """The pods of one scheduler name."""
 
     name: str

@@ -2,8 +2,9 @@
 
 import heapq
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from kscheduler.answers.pending_in_queue import PendingInQueue
 from kscheduler.scheduling.observations import AttemptResult, Observations
@@ -32,8 +33,7 @@ _QUEUES: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class QueueRow:
+class QueueRow(msgspec.Struct, frozen=True):
     """Pods in one place."""
 
     name: str
@@ -43,8 +43,7 @@ class QueueRow:
     """Wall-clock seconds at which the oldest of them was created."""
 
 
-@dataclass(frozen=True, slots=True)
-class OverviewFigures:
+class OverviewFigures(msgspec.Struct, frozen=True):
     """The cluster and the work in numbers."""
 
     cluster: Summary
@@ -61,15 +60,13 @@ class OverviewFigures:
     slow_seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class Decisions:
+class Decisions(msgspec.Struct, frozen=True):
     """What was decided last."""
 
     entries: tuple[BindingAttempt | FailedAttempt, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Preemptions:
+class Preemptions(msgspec.Struct, frozen=True):
     """Preemptions of this process, and the last ones."""
 
     attempts: int
@@ -77,8 +74,7 @@ class Preemptions:
     entries: tuple[RecentPreemption, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Pending:
+class Pending(msgspec.Struct, frozen=True):
     """Reasons, those of most pods first."""
 
     count: int
@@ -88,8 +84,7 @@ class Pending:
     by_plugin: Mapping[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class PluginTime:
+class PluginTime(msgspec.Struct, frozen=True):
     """The calls of one plugin at one extension point."""
 
     plugin: str
@@ -103,8 +98,7 @@ class PluginTime:
     """Of the time of all plugins."""
 
 
-@dataclass(frozen=True, slots=True)
-class PluginTimes:
+class PluginTimes(msgspec.Struct, frozen=True):
     """Times of plugins."""
 
     rows: tuple[PluginTime, ...]

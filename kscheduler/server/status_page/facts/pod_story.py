@@ -2,9 +2,10 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from kscheduler.api.core import Pod, Toleration
 from kscheduler.api.quantity import QuantityError
@@ -34,8 +35,7 @@ _IN_QUEUE: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class PodWhere:
+class PodWhere(msgspec.Struct, frozen=True):
     """Where a pod stands now."""
 
     state: str
@@ -61,8 +61,7 @@ class PodWhere:
         return self.state in _IN_QUEUE and not self.attempts
 
 
-@dataclass(frozen=True, slots=True)
-class EqualAttempts:
+class EqualAttempts(msgspec.Struct, frozen=True):
     """Attempts in a row that ended alike."""
 
     last: BindingAttempt | FailedAttempt
@@ -76,8 +75,7 @@ class EqualAttempts:
         return [] if isinstance(self.last, BindingAttempt) else rejected_nodes(self.last)
 
 
-@dataclass(frozen=True, slots=True)
-class PodStory:
+class PodStory(msgspec.Struct, frozen=True):
     """All that is known without deciding again."""
 
     pod: Pod

@@ -1,10 +1,10 @@
 """The explanation of a pod, made ready for a page."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 from msgspec import UNSET
 
 from kscheduler.answers.suggestions import SuggestionAnswer
@@ -32,8 +32,7 @@ _VERDICTS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class RejectionRow:
+class RejectionRow(msgspec.Struct, frozen=True):
     """Nodes that one plugin rejected for the same reason."""
 
     plugin: str
@@ -42,8 +41,7 @@ class RejectionRow:
     examples: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class DetailRow:
+class DetailRow(msgspec.Struct, frozen=True):
     """What exactly was wrong with nodes that a plugin rejected."""
 
     plugin: str
@@ -54,16 +52,14 @@ class DetailRow:
     examples: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class HelpfulChange:
+class HelpfulChange(msgspec.Struct, frozen=True):
     """A change that would help, and others of its kind that would also help."""
 
     best: SuggestionAnswer
     others: tuple[SuggestionAnswer, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ShownExplanation:
+class ShownExplanation(msgspec.Struct, frozen=True):
     """What the page shows of it."""
 
     verdict: str
