@@ -797,7 +797,7 @@ async def events_are_many_refused_and_repeated(world: World) -> None:
 
 def summing() -> Options:
     """Of bound pods only their owners have Events."""
-    return replace(plain(HastyClock()), scheduled_events="summed")
+    return msgspec.structs.replace(plain(HastyClock()), scheduled_events="summed")
 
 
 @story("kscheduler_scheduled_events_omitted_total", options=summing)
