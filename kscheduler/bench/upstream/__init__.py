@@ -1,6 +1,6 @@
-"""scheduler_perf's own files: its workloads, read from a checkout or Go's module cache.
+"""scheduler_perf's own files: its workloads, read from a checkout or Go's module cache, as scenarios.
 
-    configuration    test cases and workloads of performance-config.yaml, each with what stands in its way
-    operations       the operations of a workload, with its parameters in place
-    text_template    Go's text/template, as far as the templates of objects use it
+performance-config.yaml  --configuration-->  workloads  --translation-->  scenarios, and what cannot be played and why
+
+`operations` has the operations of workloads, `manifests` the objects of template files, `text_template` their language.
 """
