@@ -9,12 +9,12 @@ from kscheduler.bench.template import TemplateError
 from kscheduler.bench.upstream.configuration import UpstreamWorkload, read_configuration
 from kscheduler.bench.upstream.operations import (
     OPERATIONS,
-    Barrier,
-    CreateAny,
-    CreateNodes,
-    CreatePods,
-    CreatePodSets,
-    Sleep,
+    BarrierOp,
+    CreateAnyOp,
+    CreateNodesOp,
+    CreatePodSetsOp,
+    CreatePodsOp,
+    SleepOp,
 )
 
 CASE = """
@@ -54,8 +54,8 @@ def read(folder: Path, text: str) -> list[UpstreamWorkload]:
 def test_a_workload_has_its_values_in_the_places_of_its_parameters(tmp_path: Path) -> None:
     first, second = read(tmp_path, CASE)
     nodes, pods = first.operations
-    assert nodes == CreateNodes(count=5, count_param="$nodes")
-    assert isinstance(pods, CreatePods)
+    assert nodes == CreateNodesOp(count=5, count_param="$nodes")
+    assert isinstance(pods, CreatePodsOp)
     assert (pods.count, pods.steady_state, pods.duration, pods.signature_batch_size) == (6, True, "10s", 4)
     assert pods.template_params == {"class": "gpu", "cpu": "100m", "count": 3, "plain": "x"}
     assert (first.name, first.threshold, first.problem) == ("Plain/5Nodes", 70.0, "")
@@ -87,13 +87,13 @@ def of_operation(folder: Path, operation: str, params: str = "{}") -> UpstreamWo
 @pytest.mark.parametrize(
     ("operation", "expected"),
     [
-        pytest.param("{opcode: createAny, templatePath: a.yaml}", CreateAny(template_path="a.yaml", count=1), id="any"),
-        pytest.param("{opcode: barrier}", Barrier(), id="barrier"),
+        pytest.param("{opcode: createAny, templatePath: a}", CreateAnyOp(template_path="a", count=1), id="any"),
+        pytest.param("{opcode: barrier}", BarrierOp(), id="barrier"),
         pytest.param('{opcode: barrier, stageRequirement: "$none|Attempted"}', None, id="barrier with a parameter"),
-        pytest.param("{opcode: sleep, duration: 1m30s}", Sleep(duration="1m30s"), id="sleep"),
+        pytest.param("{opcode: sleep, duration: 1m30s}", SleepOp(duration="1m30s"), id="sleep"),
         pytest.param(
             "{opcode: createPodSets, count: 2, namespacePrefix: ns, createPodsOp: {opcode: createPods, count: 3}}",
-            CreatePodSets(count=2, namespace_prefix="ns", create_pods_op=CreatePods(count=3)),
+            CreatePodSetsOp(count=2, namespace_prefix="ns", create_pods_op=CreatePodsOp(count=3)),
             id="sets of pods",
         ),
     ],
@@ -101,7 +101,7 @@ def of_operation(folder: Path, operation: str, params: str = "{}") -> UpstreamWo
 def test_an_operation_has_upstream_s_defaults(operation: str, expected: Any, tmp_path: Path) -> None:
     workload = of_operation(tmp_path, operation)
     assert workload.problem == ""
-    assert workload.operations == ((expected or Barrier(stage_requirement="Attempted")),)
+    assert workload.operations == ((expected or BarrierOp(stage_requirement="Attempted")),)
 
 
 @pytest.mark.parametrize(

@@ -123,7 +123,7 @@ def _part(tree: Object, name: str, where: str) -> Object:
 
 
 def _lower_first_letters(tree: Object) -> None:
-    """Go reads `NodeTaintsPolicy` as `nodeTaintsPolicy`, and upstream has such files."""
+    """Go matches names of fields without regard to case, and an upstream file has some with a capital."""
     constraints = tree["spec"].get("topologySpreadConstraints")
     if isinstance(constraints, list):
         for constraint in constraints:

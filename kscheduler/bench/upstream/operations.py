@@ -36,7 +36,7 @@ class UpstreamOperation(
         return ""
 
 
-class _Counted(UpstreamOperation, frozen=True, kw_only=True):
+class _CountedOp(UpstreamOperation, frozen=True, kw_only=True):
     count: int | None = None
     count_param: str = ""
 
@@ -44,7 +44,7 @@ class _Counted(UpstreamOperation, frozen=True, kw_only=True):
         return f"count: must not be below 0, not {self.count}" if (self.count or 0) < 0 else ""
 
 
-class CreateAny(_Counted, frozen=True, tag="createAny"):
+class CreateAnyOp(_CountedOp, frozen=True, tag="createAny"):
     """Objects of any kind from a template."""
 
     template_path: str
@@ -73,7 +73,7 @@ class UniqueLabel(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fi
     label_key: str
 
 
-class CreateNodes(_Counted, frozen=True, tag="createNodes"):
+class CreateNodesOp(_CountedOp, frozen=True, tag="createNodes"):
     """Nodes."""
 
     node_template_path: str = ""
@@ -83,14 +83,14 @@ class CreateNodes(_Counted, frozen=True, tag="createNodes"):
     template_params: dict[str, Any] = {}
 
 
-class CreateNamespaces(_Counted, frozen=True, tag="createNamespaces"):
+class CreateNamespacesOp(_CountedOp, frozen=True, tag="createNamespaces"):
     """Namespaces `PREFIX-0`, `PREFIX-1` ..."""
 
     prefix: str
     namespace_template_path: str = ""
 
 
-class CreatePods(_Counted, frozen=True, tag="createPods"):
+class CreatePodsOp(_CountedOp, frozen=True, tag="createPods"):
     """Pods, at once or with a steady number of them that wait."""
 
     count_multiplier_param: str = ""
@@ -119,14 +119,14 @@ class CreatePods(_Counted, frozen=True, tag="createPods"):
         return super().problem()
 
 
-class CreatePodSets(_Counted, frozen=True, tag="createPodSets"):
+class CreatePodSetsOp(_CountedOp, frozen=True, tag="createPodSets"):
     """The same pods in each of several namespaces."""
 
     namespace_prefix: str
-    create_pods_op: CreatePods
+    create_pods_op: CreatePodsOp
 
 
-class CreatePodGroups(_Counted, frozen=True, tag="createPodGroups"):
+class CreatePodGroupsOp(_CountedOp, frozen=True, tag="createPodGroups"):
     """Pod groups from a template."""
 
     namespace: str
@@ -137,20 +137,20 @@ class CreatePodGroups(_Counted, frozen=True, tag="createPodGroups"):
         return super().problem() or ("" if self.count else "count: must be at least 1")
 
 
-class CreateResourceClaims(_Counted, frozen=True, tag="createResourceClaims"):
+class CreateResourceClaimsOp(_CountedOp, frozen=True, tag="createResourceClaims"):
     """Claims to devices."""
 
     namespace: str
     template_path: str
 
 
-class AllocateResourceClaims(UpstreamOperation, frozen=True, tag="allocResourceClaims"):
+class AllocateResourceClaimsOp(UpstreamOperation, frozen=True, tag="allocResourceClaims"):
     """All claims of a namespace get devices on nodes at random."""
 
     namespace: str = ""
 
 
-class DeletePods(UpstreamOperation, frozen=True, tag="deletePods"):
+class DeletePodsOp(UpstreamOperation, frozen=True, tag="deletePods"):
     """Pods that were created before go."""
 
     namespace: str
@@ -163,7 +163,7 @@ class DeletePods(UpstreamOperation, frozen=True, tag="deletePods"):
         return f"deletePodsPerSecond: must not be below 0, not {rate}" if rate < 0 else ""
 
 
-class Churn(UpstreamOperation, frozen=True, tag="churn"):
+class ChurnOp(UpstreamOperation, frozen=True, tag="churn"):
     """Objects that come (and go) beside what follows."""
 
     mode: str
@@ -182,7 +182,7 @@ class Churn(UpstreamOperation, frozen=True, tag="churn"):
         return "" if self.template_paths else "templatePaths: must have at least one"
 
 
-class UpdateAny(_Counted, frozen=True, tag="updateAny"):
+class UpdateAnyOp(_CountedOp, frozen=True, tag="updateAny"):
     """Objects are replaced with others of the same names."""
 
     template_path: str
@@ -195,7 +195,7 @@ class UpdateAny(_Counted, frozen=True, tag="updateAny"):
         return super().problem() or (f"updatePerSecond: must not be below 0, not {rate}" if rate < 0 else "")
 
 
-class Barrier(UpstreamOperation, frozen=True, tag="barrier"):
+class BarrierOp(UpstreamOperation, frozen=True, tag="barrier"):
     """Pods that were not waited for are, now."""
 
     namespaces: list[str] = []
@@ -208,7 +208,7 @@ class Barrier(UpstreamOperation, frozen=True, tag="barrier"):
         return "" if known else f"stageRequirement: must be {SCHEDULED} or {ATTEMPTED}, not {stage!r}"
 
 
-class Sleep(UpstreamOperation, frozen=True, tag="sleep"):
+class SleepOp(UpstreamOperation, frozen=True, tag="sleep"):
     """Time passes."""
 
     duration: str = ""
@@ -219,7 +219,7 @@ class Sleep(UpstreamOperation, frozen=True, tag="sleep"):
         return ""
 
 
-class StartCollectingMetrics(UpstreamOperation, frozen=True, tag="startCollectingMetrics"):
+class StartCollectingMetricsOp(UpstreamOperation, frozen=True, tag="startCollectingMetrics"):
     """From here on pods of these namespaces are measured."""
 
     namespaces: list[str]
@@ -230,41 +230,41 @@ class StartCollectingMetrics(UpstreamOperation, frozen=True, tag="startCollectin
         return "" if self.namespaces else "namespaces: must have at least one"
 
 
-class StopCollectingMetrics(UpstreamOperation, frozen=True, tag="stopCollectingMetrics"):
+class StopCollectingMetricsOp(UpstreamOperation, frozen=True, tag="stopCollectingMetrics"):
     """Up to here."""
 
 
-class StartCollectingProfile(UpstreamOperation, frozen=True, tag="startCollectingProfile"):
+class StartCollectingProfileOp(UpstreamOperation, frozen=True, tag="startCollectingProfile"):
     """A CPU profile of kube-scheduler begins."""
 
     type: str
     file_path: str
 
 
-class StopCollectingProfile(UpstreamOperation, frozen=True, tag="stopCollectingProfile"):
+class StopCollectingProfileOp(UpstreamOperation, frozen=True, tag="stopCollectingProfile"):
     """A CPU profile of kube-scheduler ends."""
 
     type: str
 
 
 _ALL: Final[tuple[type[UpstreamOperation], ...]] = (
-    AllocateResourceClaims,
-    Barrier,
-    Churn,
-    CreateAny,
-    CreateNamespaces,
-    CreateNodes,
-    CreatePodGroups,
-    CreatePodSets,
-    CreatePods,
-    CreateResourceClaims,
-    DeletePods,
-    Sleep,
-    StartCollectingMetrics,
-    StartCollectingProfile,
-    StopCollectingMetrics,
-    StopCollectingProfile,
-    UpdateAny,
+    AllocateResourceClaimsOp,
+    BarrierOp,
+    ChurnOp,
+    CreateAnyOp,
+    CreateNamespacesOp,
+    CreateNodesOp,
+    CreatePodGroupsOp,
+    CreatePodSetsOp,
+    CreatePodsOp,
+    CreateResourceClaimsOp,
+    DeletePodsOp,
+    SleepOp,
+    StartCollectingMetricsOp,
+    StartCollectingProfileOp,
+    StopCollectingMetricsOp,
+    StopCollectingProfileOp,
+    UpdateAnyOp,
 )
 OPERATIONS: Final[Mapping[str, type[UpstreamOperation]]] = MappingProxyType(
     {str(operation.__struct_config__.tag): operation for operation in _ALL}
@@ -335,20 +335,20 @@ class Parameters:
 def resolved(operation: UpstreamOperation, parameters: Parameters) -> UpstreamOperation:
     """The operation with the workload's values. Raises `FieldError`."""
     changes: dict[str, Any] = {}
-    if isinstance(operation, _Counted):
+    if isinstance(operation, _CountedOp):
         changes["count"] = _count(operation, parameters)
     params: Mapping[str, Any] = getattr(operation, "template_params", {})
     if params:
         changes["template_params"] = {
             name: parameters.resolve(f"templateParams.{name}", value) for name, value in params.items()
         }
-    if isinstance(operation, CreatePods):
+    if isinstance(operation, CreatePodsOp):
         changes |= _of_pods(operation, changes["count"], parameters)
-    if isinstance(operation, Sleep) and operation.duration_param:
+    if isinstance(operation, SleepOp) and operation.duration_param:
         changes["duration"] = parameters.get("durationParam", operation.duration_param, str)
-    if isinstance(operation, Barrier):
+    if isinstance(operation, BarrierOp):
         changes["stage_requirement"] = parameters.resolve("stageRequirement", operation.stage_requirement)
-    if isinstance(operation, CreatePodSets):
+    if isinstance(operation, CreatePodSetsOp):
         changes["create_pods_op"] = resolved(operation.create_pods_op, parameters)
     made = replace(operation, **changes)
     if problem := made.problem():
@@ -356,15 +356,15 @@ def resolved(operation: UpstreamOperation, parameters: Parameters) -> UpstreamOp
     return made
 
 
-def _count(operation: _Counted, parameters: Parameters) -> int:
+def _count(operation: _CountedOp, parameters: Parameters) -> int:
     if operation.count_param:
         return parameters.get("countParam", operation.count_param, int)
     if operation.count is None:
-        return 1 if isinstance(operation, CreateAny | UpdateAny) else 0
+        return 1 if isinstance(operation, CreateAnyOp | UpdateAnyOp) else 0
     return operation.count
 
 
-def _of_pods(operation: CreatePods, count: int, parameters: Parameters) -> dict[str, Any]:
+def _of_pods(operation: CreatePodsOp, count: int, parameters: Parameters) -> dict[str, Any]:
     changes: dict[str, Any] = {"count": count}
     if operation.count_multiplier_param:
         changes["count"] *= parameters.get("countMultiplierParam", operation.count_multiplier_param, int)

@@ -14,7 +14,7 @@ NODES_AT_MOST: Final = 5000
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class WorkloadSelection:
     """Workloads that were asked for."""
 
     workloads: tuple[TranslatedWorkload, ...]
@@ -50,7 +50,7 @@ class Selection:
         return workload.nodes > self.nodes_at_most
 
 
-def selected(path: Path, names: Sequence[str], nodes_at_most: int = NODES_AT_MOST) -> Selection:
+def selected(path: Path, names: Sequence[str], nodes_at_most: int = NODES_AT_MOST) -> WorkloadSelection:
     """The workloads with these names, or of test cases with these names; all if there are no names.
 
     Raises `TemplateError` for a file that is none, for a name that is not in it, and for a workload that is asked for
@@ -66,7 +66,7 @@ def selected(path: Path, names: Sequence[str], nodes_at_most: int = NODES_AT_MOS
         if name in names and name in found and found[name].problem:
             raise TemplateError(found[name].problem)
         chosen |= found
-    return Selection(tuple(chosen.values()), nodes_at_most)
+    return WorkloadSelection(tuple(chosen.values()), nodes_at_most)
 
 
 def _without_place(reason: str, workload: TranslatedWorkload) -> str:

@@ -96,7 +96,7 @@ def read_workloads(path: Path) -> list[TranslatedWorkload]:
 
 def translated(workload: UpstreamWorkload) -> TranslatedWorkload:
     """The workload as a scenario, as far as it can be one."""
-    nodes = sum(one.count or 0 for one in workload.operations if isinstance(one, upstream.CreateNodes))
+    nodes = sum(one.count or 0 for one in workload.operations if isinstance(one, upstream.CreateNodesOp))
     if workload.problem:
         return TranslatedWorkload(workload.name, nodes, problem=workload.problem)
     try:
@@ -122,7 +122,7 @@ class _MeasurablePods:
 class _Window:
     """From `startCollectingMetrics` to `stopCollectingMetrics`."""
 
-    selects: upstream.StartCollectingMetrics
+    selects: upstream.StartCollectingMetricsOp
     pending: tuple[_MeasurablePods, ...]
     """Pods of operations before it that are not bound yet."""
     pods_before: int
@@ -156,7 +156,7 @@ class _Translation:
         for number, operation in enumerate(workload.operations):
             self._place = f"op {number} ({operation.__struct_config__.tag})"
             self._translate(operation)
-            self._number += (operation.count or 0) if isinstance(operation, upstream.CreatePodSets) else 1
+            self._number += (operation.count or 0) if isinstance(operation, upstream.CreatePodSetsOp) else 1
         self._place = ""
         if self._window is not None:
             self._refuse("startCollectingMetrics without stopCollectingMetrics")
@@ -191,22 +191,22 @@ class _Translation:
 
     def _translate(self, operation: UpstreamOperation) -> None:
         match operation:
-            case upstream.CreateNodes():
+            case upstream.CreateNodesOp():
                 self._create_nodes(operation)
-            case upstream.CreateNamespaces():
+            case upstream.CreateNamespacesOp():
                 self._create_namespaces(operation)
-            case upstream.CreatePods():
+            case upstream.CreatePodsOp():
                 namespace = f"namespace-{self._number}" if operation.namespace is None else operation.namespace
                 self._create_pods(operation, namespace)
-            case upstream.CreatePodSets():
+            case upstream.CreatePodSetsOp():
                 self._create_pod_sets(operation)
-            case upstream.CreateAny() | upstream.CreatePodGroups():
+            case upstream.CreateAnyOp() | upstream.CreatePodGroupsOp():
                 self._create_objects(operation, operation.template_params)
-            case upstream.CreateResourceClaims():
+            case upstream.CreateResourceClaimsOp():
                 self._create_objects(operation, {})
-            case upstream.Churn():
+            case upstream.ChurnOp():
                 self._churn(operation)
-            case upstream.UpdateAny():
+            case upstream.UpdateAnyOp():
                 self._update(operation)
             case _:
                 self._control(operation)
@@ -214,24 +214,24 @@ class _Translation:
     def _control(self, operation: UpstreamOperation) -> None:
         """Operations that wait, delete or measure."""
         match operation:
-            case upstream.AllocateResourceClaims(namespace=namespace):
+            case upstream.AllocateResourceClaimsOp(namespace=namespace):
                 self.operations.append(played.AllocateClaims(namespace))
-            case upstream.DeletePods():
+            case upstream.DeletePodsOp():
                 self._delete_pods(operation)
-            case upstream.Barrier():
+            case upstream.BarrierOp():
                 self._wait(operation)
-            case upstream.Sleep(duration=duration):
+            case upstream.SleepOp(duration=duration):
                 self.operations.append(played.Sleep(seconds_of(duration)))
-            case upstream.StartCollectingMetrics():
+            case upstream.StartCollectingMetricsOp():
                 self._start_measuring(operation)
-            case upstream.StopCollectingMetrics():
+            case upstream.StopCollectingMetricsOp():
                 self._stop_measuring()
-            case upstream.StartCollectingProfile() | upstream.StopCollectingProfile():
+            case upstream.StartCollectingProfileOp() | upstream.StopCollectingProfileOp():
                 pass  # of a process that is not played
             case _:
                 self._refuse("cannot be played in process")
 
-    def _create_nodes(self, operation: upstream.CreateNodes) -> None:
+    def _create_nodes(self, operation: upstream.CreateNodesOp) -> None:
         if not operation.count:
             return
         finish: list[Finish] = []
@@ -249,7 +249,7 @@ class _Translation:
         self._must_be(source.manifest(0), "Node", "nodeTemplatePath")
         self.operations.append(played.CreateNodes(operation.count, source, companions=tuple(companions)))
 
-    def _create_namespaces(self, operation: upstream.CreateNamespaces) -> None:
+    def _create_namespaces(self, operation: upstream.CreateNamespacesOp) -> None:
         labels: Mapping[str, str] = {}
         if operation.namespace_template_path:
             manifest = self._source(operation.namespace_template_path, "", {}, 1).manifest(0)
@@ -273,7 +273,7 @@ class _Translation:
 
     def _create_objects(
         self,
-        operation: upstream.CreateAny | upstream.CreatePodGroups | upstream.CreateResourceClaims,
+        operation: upstream.CreateAnyOp | upstream.CreatePodGroupsOp | upstream.CreateResourceClaimsOp,
         params: Mapping[str, Any],
     ) -> None:
         if not operation.count:
@@ -297,7 +297,7 @@ class _Translation:
         if not manifest.is_namespaced and namespace:
             self._refuse(f"namespace: must not be set, as a {manifest.kind} has none")
 
-    def _update(self, operation: upstream.UpdateAny) -> None:
+    def _update(self, operation: upstream.UpdateAnyOp) -> None:
         if not operation.count:
             return
         source = self._source(operation.template_path, "", {}, operation.count)
@@ -309,7 +309,7 @@ class _Translation:
             rate = operation.update_per_second
             self.operations.append(played.UpdateObjects(source, operation.count, operation.namespace, rate))
 
-    def _churn(self, operation: upstream.Churn) -> None:
+    def _churn(self, operation: upstream.ChurnOp) -> None:
         namespace = f"namespace-{self._number}" if operation.namespace is None else operation.namespace
         self._need(namespace)
         sources = tuple(self._source(path, "", {}, 1) for path in operation.template_paths)
@@ -320,7 +320,7 @@ class _Translation:
         seconds = operation.interval_milliseconds / 1000
         self.operations.append(played.Churn(watched, seconds, mode, operation.number, namespace))
 
-    def _delete_pods(self, operation: upstream.DeletePods) -> None:
+    def _delete_pods(self, operation: upstream.DeletePodsOp) -> None:
         self._must_be_known(operation.namespace)
         rate = operation.delete_pods_per_second
         self.operations.append(
@@ -333,7 +333,7 @@ class _Translation:
             )
         )
 
-    def _wait(self, operation: upstream.Barrier) -> None:
+    def _wait(self, operation: upstream.BarrierOp) -> None:
         for namespace in operation.namespaces:
             self._must_be_known(namespace)
         is_for_attempts = operation.stage_requirement == upstream.ATTEMPTED
@@ -347,7 +347,7 @@ class _Translation:
 
     # --- pods ---------------------------------------------------------------------------------------------------------
 
-    def _create_pods(self, operation: upstream.CreatePods, namespace: str, sets: int = 0) -> None:
+    def _create_pods(self, operation: upstream.CreatePodsOp, namespace: str, sets: int = 0) -> None:
         """`sets`: so many namespaces `NAMESPACE-0` ... get these pods each; 0: the namespace itself does."""
         if not sets:
             self._need(namespace)
@@ -388,7 +388,7 @@ class _Translation:
             )
         )
 
-    def _create_pod_sets(self, operation: upstream.CreatePodSets) -> None:
+    def _create_pod_sets(self, operation: upstream.CreatePodSetsOp) -> None:
         sets, inner = operation.count or 0, operation.create_pods_op
         if inner.collect_metrics:
             self._refuse("createPodsOp: collectMetrics measures each set by itself")
@@ -400,7 +400,7 @@ class _Translation:
         if sets:
             self._create_pods(inner, operation.namespace_prefix, sets)
 
-    def _volumes(self, operation: upstream.CreatePods) -> Iterator[ManifestSource]:
+    def _volumes(self, operation: upstream.CreatePodsOp) -> Iterator[ManifestSource]:
         """Of each pod a claim that is bound to a volume."""
         of_claim, of_volume = operation.persistent_volume_claim_template_path, operation.persistent_volume_template_path
         if not of_claim:
@@ -438,7 +438,7 @@ class _Translation:
 
     # --- measuring ----------------------------------------------------------------------------------------------------
 
-    def _start_measuring(self, operation: upstream.StartCollectingMetrics) -> None:
+    def _start_measuring(self, operation: upstream.StartCollectingMetricsOp) -> None:
         if self._window is not None:
             self._refuse("metrics are being collected already")
         pending = tuple(pods for pods in self._pods if not pods.waits)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kscheduler.bench.calls import CallsPerPod
     from kscheduler.bench.figures import Figures
     from kscheduler.bench.scenario import BenchmarkScenario
-    from kscheduler.bench.upstream.selection import Selection
+    from kscheduler.bench.upstream.selection import WorkloadSelection
 
 _DESCRIPTION = """\
 Play scheduler_perf's scenarios, and some of our own, in process: the real queue, cache, handlers and all default
@@ -103,7 +103,7 @@ def run(args: argparse.Namespace) -> int:
     nodes, pods = args.nodes, args.pods
     if args.calls and not args.upstream:
         nodes, pods = DEFAULT_NODES if nodes is None else nodes, DEFAULT_PODS if pods is None else pods
-    selection: Selection | None = None
+    selection: WorkloadSelection | None = None
     try:
         if args.upstream:
             selection = selected(Path(args.upstream), args.scenario, args.nodes_at_most or NODES_AT_MOST)
@@ -174,7 +174,7 @@ def _chosen(scenarios: "Mapping[str, BenchmarkScenario]", names: Sequence[str]) 
     return [scenarios[name] for name in names] if names else list(scenarios.values())
 
 
-def _print_list(chosen: "Sequence[BenchmarkScenario]", selection: "Selection | None") -> int:
+def _print_list(chosen: "Sequence[BenchmarkScenario]", selection: "WorkloadSelection | None") -> int:
     if selection is not None:
         print("\n".join(selection.listed()))
         return 0
