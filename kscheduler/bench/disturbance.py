@@ -12,10 +12,10 @@ from kscheduler.api.kinds import PODS, Kind
 from kscheduler.api.meta import KubeObject
 from kscheduler.bench.cluster import StandIn
 from kscheduler.bench.scenario import Churn, DeletePods
-from kscheduler.bench.template import ObjectSource, TemplateError
+from kscheduler.bench.template import ObjectTemplate, TemplateError
 
 # An object from a template, its index and a namespace.
-Make = Callable[[ObjectSource, int, str], KubeObject]
+Make = Callable[[ObjectTemplate, int, str], KubeObject]
 
 
 class Disturbance(Protocol):

@@ -45,7 +45,7 @@ from kscheduler.bench.scenario import (
     StopMeasuring,
     UpdateObjects,
 )
-from kscheduler.bench.template import ObjectSource, TemplateError, template
+from kscheduler.bench.template import ObjectTemplate, TemplateError, template
 from kscheduler.config.feature_gates import parse_feature_gates
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.recorder.flight_recorder import FlightRecorder
@@ -236,6 +236,8 @@ class Player:
         self.cluster.deliver_all()
 
     async def _create_pods(self, operation: CreatePods, own_namespace: str) -> None:
+        if self._profile is not None and operation.measured:
+            self._profile.enable()  # what comes with a pod, such as its claim, is the scheduler's work, too
         with self._unmeasured():
             pods = list(self._pods(operation, operation.namespace or own_namespace))
             gc.collect()  # freeze the present objects, as the service's first full collection would do
@@ -362,11 +364,11 @@ class Player:
         node = self._nodes[index % len(self._nodes)]
         return {"index": str(index), "set": str(group), "member": str(member), "node": node}
 
-    def _make_all(self, made_of: ObjectSource, count: int, namespace: str) -> list[KubeObject]:
+    def _make_all(self, made_of: ObjectTemplate, count: int, namespace: str) -> list[KubeObject]:
         with self._unmeasured():
             return [self._make(made_of, index, namespace) for index in range(count)]
 
-    def _make(self, made_of: ObjectSource, index: int, namespace: str, node: str = "") -> KubeObject:
+    def _make(self, made_of: ObjectTemplate, index: int, namespace: str, node: str = "") -> KubeObject:
         values = {"index": str(index), "set": str(index), "member": "0", "node": node, "namespace": namespace}
         values |= {"pod": "", "poduid": ""}
         made: KubeObject = made_of.make(values)

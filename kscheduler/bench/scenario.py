@@ -17,7 +17,7 @@ from typing import Final, Literal, TypeAlias
 
 from kscheduler.api.kinds import NODES, PODS
 from kscheduler.api.releases import VERSION
-from kscheduler.bench.template import ObjectSource, TemplateError
+from kscheduler.bench.template import ObjectTemplate, TemplateError
 
 DEFAULT_NAMESPACE: Final = "default"
 
@@ -27,10 +27,10 @@ class CreateNodes:
     """Creates nodes, each with the label `kubernetes.io/hostname`, as kubelets do."""
 
     count: int
-    template: ObjectSource
+    template: ObjectTemplate
     zones: tuple[str, ...] = ()
     """Values of `topology.kubernetes.io/zone`, in turn."""
-    companions: tuple[ObjectSource, ...] = ()
+    companions: tuple[ObjectTemplate, ...] = ()
     """Created after each node with its name as `$node`: its CSINode, its devices."""
     is_fixed: bool = False
     """Whether the count stays the same when the scenario is resized."""
@@ -49,7 +49,7 @@ class CreateNamespaces:
 class CreateObjects:
     """Creates other objects."""
 
-    template: ObjectSource
+    template: ObjectTemplate
     count: int = 1
     namespace: str = DEFAULT_NAMESPACE
 
@@ -59,7 +59,7 @@ class CreatePods:
     """Pods."""
 
     count: int
-    template: ObjectSource
+    template: ObjectTemplate
     namespace: str = ""
     """May contain `$set`; empty means the operation's own namespace, as in scheduler_perf."""
     measured: bool = False
@@ -67,11 +67,11 @@ class CreatePods:
     """The number of groups; pods are assigned to them in turn."""
     per_set: int = 0
     """Pods of a group follow each other instead, so many of each; 0 means that they take turns."""
-    of_set: tuple[ObjectSource, ...] = ()
+    of_set: tuple[ObjectTemplate, ...] = ()
     """Created before the first pod of such a group, such as its PodGroup; `$member` is the number of its pods."""
     one_per_node: bool = False
     """Each group has a pod for every node (`$node`), and the groups follow each other."""
-    companions: tuple[ObjectSource, ...] = ()
+    companions: tuple[ObjectTemplate, ...] = ()
     """Created before each pod with the same values, such as its claim and volume."""
     at_once: int = 0
     """A pod arrives when fewer than this many are without a node; 0 means that all arrive together."""
@@ -87,7 +87,7 @@ class CreatePods:
 class Churn:
     """Creates objects (and, with `recreate`, deletes them again) while pods are measured."""
 
-    templates: tuple[ObjectSource, ...]
+    templates: tuple[ObjectTemplate, ...]
     interval_seconds: float
     mode: Literal["create", "recreate"] = "create"
     number: int = 0
@@ -114,7 +114,7 @@ class DeletePods:
 class UpdateObjects:
     """Replaces objects with others of the same names; there are attempts between two of them."""
 
-    template: ObjectSource
+    template: ObjectTemplate
     count: int = 1
     namespace: str = DEFAULT_NAMESPACE
     per_second: float = 0.0

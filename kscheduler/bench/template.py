@@ -34,7 +34,7 @@ class TemplateError(ValueError):
     """A scenario cannot be played; the message names the part and what is wrong with it."""
 
 
-class ObjectSource(Protocol):
+class ObjectTemplate(Protocol):
     """Where objects of one kind come from. What is asked for with the same values is the same object."""
 
     @property
@@ -57,7 +57,7 @@ class ObjectSource(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A template of objects of one kind. Implements `ObjectSource`."""
+    """A template of objects of one kind. Implements `ObjectTemplate`."""
 
     kind: Kind
     prefix: str

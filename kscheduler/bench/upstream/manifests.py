@@ -138,7 +138,7 @@ def _decoder(kind: Kind) -> Decoder[KubeObject]:
 
 @dataclass(frozen=True, slots=True)
 class ManifestSource:
-    """Objects from a template. Implements `ObjectSource`."""
+    """Objects from a template. Implements `ObjectTemplate`."""
 
     where: str
     """How errors name it."""

@@ -35,7 +35,7 @@ from kscheduler.api.storage import (
 from kscheduler.assembly.configured import ConfigurationReader
 from kscheduler.bench import scenario as played
 from kscheduler.bench.scenario import BenchmarkScenario, Operation
-from kscheduler.bench.template import Object, ObjectSource, TemplateError, template
+from kscheduler.bench.template import Object, ObjectTemplate, TemplateError, template
 from kscheduler.bench.upstream import operations as upstream
 from kscheduler.bench.upstream.configuration import UpstreamWorkload, read_configuration
 from kscheduler.bench.upstream.manifests import VERSION, Finish, Manifest, ManifestSource, read_text
@@ -235,7 +235,7 @@ class _Translation:
         if not operation.count:
             return
         finish: list[Finish] = []
-        companions: list[ObjectSource] = []
+        companions: list[ObjectTemplate] = []
         if (labels := operation.label_node_prepare_strategy) is not None:
             finish.append(partial(_label_in_turn, labels.label_key, tuple(labels.label_values)))
         if (unique := operation.unique_node_label_strategy) is not None:
@@ -506,7 +506,7 @@ def _allocatable(more: Mapping[str, str], node: Node, _: int, __: Mapping[str, s
     node.status = replace(node.status, allocatable={**node.status.allocatable, **more})
 
 
-def _csi_node(given: upstream.NodeAllocatable) -> ObjectSource:
+def _csi_node(given: upstream.NodeAllocatable) -> ObjectTemplate:
     drivers = [
         {"name": name, "nodeID": "$node", "allocatable": limits} for name, limits in given.csi_node_allocatable.items()
     ]
