@@ -7,7 +7,9 @@
     player      plays and measures a scenario
     calls       what one more pod calls, as numbers, text and JSON; call_counts: whose calls count
     attempt_clock   time that passes by attempts, for counts that repeat
+    allocation  claims that are in use before pods come
     apart       runs each scenario in a process of its own
+    upstream    scheduler_perf's own files as scenarios
     figures     the results of a measurement, as text and JSON
 
 The wire is not measured: requests, decoding of watches, sending of Events.

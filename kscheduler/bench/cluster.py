@@ -221,16 +221,20 @@ class ServiceInProcess(Assembly):
         plugins: Sequence[str] = (),
         gates: FeatureGates = DEFAULT_GATES,
         journal: object | None = None,
+        configuration: str = "",
     ) -> None:
         """`events`: where Events are recorded; by default they are counted. `plugins`: as of `--plugin`.
 
-        `gates` may be of another version of Kubernetes, whose rules are followed then. Raises `ConfigError` for plugins
-        that cannot be used.
+        `gates` may be of another version of Kubernetes, whose rules are followed then. `configuration`: a
+        KubeSchedulerConfiguration instead of the default one. Raises `ConfigError` for plugins that cannot be used.
         """
         self.cluster = cluster
         self.events = CountedEvents() if events is None else events
         self.status_writer = StatusWriter(cluster, self.events, cluster.stores[PODS].get, clock=clock)
-        configured = ConfigurationReader(gates, plugins).default(SCHEDULER_NAME)
+        reader = ConfigurationReader(gates, plugins, enables_plugins=True)
+        configured = reader.default(SCHEDULER_NAME)
+        if configuration:
+            configured = reader.read_bytes(configuration.encode(), "configuration")
         self.group_writer = GroupStatusWriter(cluster, clock)
         super().__init__(configured.config, configured.registry, self._cluster_ports(journal), clock)
         self.listen_to(cluster.informers)
@@ -266,7 +270,10 @@ class StandInClaims(InMemoryClaims):
         return unseen or shown
 
     def put(self, claim: ResourceClaim) -> ResourceClaim:
-        """Accept a write."""
+        """Accept a write. A new claim is shown at once: who waits for it looks once a second."""
+        if self.find(claim.key) is None:
+            self._stand_in.create(RESOURCE_CLAIMS, claim)
+            return claim
         changed = self._unseen[claim.key] = self._stand_in.write(RESOURCE_CLAIMS, claim, _replace(claim))
         return changed
 

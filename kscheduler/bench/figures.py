@@ -105,6 +105,21 @@ def row(figures: Figures) -> str:
     )
 
 
+_UPSTREAM_WIDTH: Final = 90
+UPSTREAM_HEADER: Final = (
+    f"{'workload':<{_UPSTREAM_WIDTH}}{'nodes':>8}{'pods':>9}{'threshold':>11}{'pods/s':>10}{'CPU us/pod':>12}"
+)
+
+
+def upstream_row(figures: Figures) -> str:
+    """A line under `UPSTREAM_HEADER`."""
+    threshold = f"{figures.goal:,}" if figures.goal else ""
+    return (
+        f"{figures.scenario:<{_UPSTREAM_WIDTH}}{figures.nodes:>8,}{figures.bound:>9,}{threshold:>11}"
+        f"{figures.decisions_per_second:>10,.0f}{figures.cpu_us_per_decision:>12,.0f}"
+    )
+
+
 def as_json(figures: Iterable[Figures]) -> str:
     """All results as a JSON array."""
     return msgspec.json.format(msgspec.json.encode(list(figures)), indent=2).decode()

@@ -10,6 +10,7 @@ import gc
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from cProfile import Profile
 from typing import Final
 
@@ -19,15 +20,18 @@ from kscheduler.aio.clock import REAL_CLOCK, Clock
 from kscheduler.aio.collector import LongLived
 from kscheduler.aio.tasks import BackgroundService, TaskSet, running
 from kscheduler.api.core import Pod
-from kscheduler.api.kinds import NAMESPACES, PODS
+from kscheduler.api.kinds import NAMESPACES, PODS, RESOURCE_CLAIMS
 from kscheduler.api.meta import KubeObject
 from kscheduler.api.well_known import HOSTNAME, ZONE
+from kscheduler.bench.allocation import allocate_claims
 from kscheduler.bench.attempt_clock import ATTEMPT_SECONDS, IDLE_SECONDS, AttemptClock
 from kscheduler.bench.cluster import ServiceInProcess, StandIn
-from kscheduler.bench.disturbance import Churning, Disturbance, deleting
+from kscheduler.bench.disturbance import Churning, Disturbance, Updating, deleting, has_labels
 from kscheduler.bench.figures import Figures, Meter, resident_mebibytes
 from kscheduler.bench.scenario import (
     DEFAULT_NAMESPACE,
+    AllocateClaims,
+    Barrier,
     BenchmarkScenario,
     Churn,
     CreateNamespaces,
@@ -36,8 +40,12 @@ from kscheduler.bench.scenario import (
     CreatePods,
     DeletePods,
     Operation,
+    Sleep,
+    StartMeasuring,
+    StopMeasuring,
+    UpdateObjects,
 )
-from kscheduler.bench.template import Template, TemplateError, template
+from kscheduler.bench.template import ObjectTemplate, TemplateError, template
 from kscheduler.config.feature_gates import parse_feature_gates
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.recorder.flight_recorder import FlightRecorder
@@ -50,6 +58,8 @@ from kscheduler.state.queue.queued_group import QueuedPodGroup
 SLICE_SECONDS: Final = 0.005
 # The scenario is given up if no pod is bound for this long while work is in progress.
 STALL_SECONDS: Final = 120.0
+# As much time is skipped for churn and deletions as scheduler_perf waits for pods.
+_MOST_SKIPPED_SECONDS: Final = 600.0
 _MICROSECONDS: Final = 1e6
 
 
@@ -81,8 +91,16 @@ class Player:
         if self.recorder is not None:
             clock = self.recorder.clock
         self._now = time.perf_counter if self._virtual is None else self._virtual.monotonic
-        gates = parse_feature_gates(",".join(f"{gate}=true" for gate in scenario.gates), version=scenario.version)
-        self.service = ServiceInProcess(self.cluster, clock=clock, plugins=plugins, gates=gates, journal=self.recorder)
+        named = ",".join(gate if "=" in gate else f"{gate}=true" for gate in scenario.gates)
+        gates = parse_feature_gates(named, version=scenario.version)
+        self.service = ServiceInProcess(
+            self.cluster,
+            clock=clock,
+            plugins=plugins,
+            gates=gates,
+            journal=self.recorder,
+            configuration=scenario.configuration,
+        )
         if self._virtual is not None:
             self.service.plugin_reports.ignore_slow_calls()  # they depend on the machine
         self._tell = self.service.observers.tell
@@ -98,10 +116,23 @@ class Player:
         """Pods of the current operation that have not arrived yet."""
         self._disturbances: list[Disturbance] = []
         self._due: list[float] = []
-        self._awaited: set[str] = set()
-        """UIDs of pods of the current operation without a node."""
+        """By disturbance: after how many measured pods its next step takes place."""
+        self._skipped = 0.0
+        """The time that was skipped, in measured pods."""
+        self._awaited: dict[str, Pod] = {}
+        """By UID the pods without a node that the current operation waits for."""
+        self._not_awaited: dict[str, Pod] = {}
+        """By UID the pods without a node that a barrier may wait for."""
+        self._to_measure: set[str] = set()
+        """UIDs of pods without a node that count when they get one."""
+        self._is_measuring = self._in_window = False
+        self._leaving: list[Pod] = []
+        """Pods that have been bound, and are to be deleted for it."""
+        self._leaves = False
+        self._owned: dict[str, list[KubeObject]] = {}
+        """By the UID of such a pod: its claims."""
         self._slice_ends = self._flush_at = 0.0
-        self.cluster.on_bound = self._awaited.discard
+        self.cluster.on_bound = self._on_bound
 
     async def play(self) -> Figures:
         """Perform all operations in order; may be called once. Raises `TemplateError`."""
@@ -129,32 +160,51 @@ class Player:
     # --- operations ---------------------------------------------------------------------------------------------------
 
     async def _perform(self, operation: Operation, own_namespace: str) -> None:
-        """Perform an operation, and wait until its pods are bound or given up."""
-        # Only CreatePods schedules; churn and deletions are registered here and take place while it does.
+        """Perform an operation; some take their time, and wait until pods are bound or given up."""
+        match operation:
+            case CreatePods():
+                await self._create_pods(operation, own_namespace)
+            case Barrier():
+                await self._wait_at(operation)
+            case UpdateObjects(template=source):
+                new = deque(self._make_all(source, operation.count, operation.namespace))
+                await self._perform_all(Updating(source.kind, new), operation.per_second)
+            case DeletePods(waits=True):
+                deletions = deleting(operation, self.scenario.pace, self._keys)
+                await self._perform_all(deletions, operation.per_second)
+            case Sleep():
+                await self._sleep(operation.seconds)
+            case _:
+                self._perform_at_once(operation, own_namespace)
+
+    def _perform_at_once(self, operation: Operation, own_namespace: str) -> None:
+        """Perform an operation that takes no time. Churn and deletions are registered: they take place later."""
         match operation:
             case CreateNodes():
                 self._create_nodes(operation)
             case CreateNamespaces():
                 self._create_namespaces(operation)
-            case CreateObjects():
-                for index in range(operation.count):
-                    made = self._make(operation.template, index, operation.namespace)
-                    self.cluster.create(operation.template.kind, made)
-            case CreatePods():
-                await self._create_pods(operation, own_namespace)
+            case CreateObjects(template=source):
+                for made in self._make_all(source, operation.count, operation.namespace):
+                    self.cluster.create(source.kind, made)
+            case AllocateClaims():
+                with self._unmeasured():
+                    allocate_claims(self.cluster, self.service, operation.namespace)
             case Churn():
                 every = operation.interval_seconds * self.scenario.pace
-                self._disturb(Churning(operation, every, own_namespace, self._make))
+                self._disturb(Churning(operation, every, operation.namespace or own_namespace, self._make))
             case DeletePods():
                 self._disturb(deleting(operation, self.scenario.pace, self._keys))
+            case StartMeasuring() | StopMeasuring():
+                self._in_window = isinstance(operation, StartMeasuring)
+                self._measure(is_on=self._in_window)
 
     def _disturb(self, disturbance: Disturbance) -> None:
         self._disturbances.append(disturbance)
         self._due.append(disturbance.every)
 
     def _create_nodes(self, operation: CreateNodes) -> None:
-        for index in range(operation.count):
-            node = self._make(operation.template, index, "")
+        for index, node in enumerate(self._make_all(operation.template, operation.count, "")):
             name = node.metadata.name
             zone = {ZONE: operation.zones[index % len(operation.zones)]} if operation.zones else {}
             node.metadata.labels = {**node.metadata.labels, HOSTNAME: name, **zone}
@@ -169,38 +219,118 @@ class Player:
         for index in range(operation.count):
             self.cluster.create(NAMESPACES, self._make(made, index, ""))
 
-    async def _create_pods(self, operation: CreatePods, own_namespace: str) -> None:
-        if self._profile is None or not operation.measured:
-            await self._create_and_schedule(operation, own_namespace)
-            return
-        self._profile.enable()
-        try:
-            await self._create_and_schedule(operation, own_namespace)
-        finally:
-            self._profile.disable()
+    async def _sleep(self, seconds: float) -> None:
+        ends = self._now() + seconds
+        while self._now() < ends:
+            if not await self._try_next():
+                self._let_pass(IDLE_SECONDS)
+                await self._take_turn()
 
-    async def _create_and_schedule(self, operation: CreatePods, own_namespace: str) -> None:
-        pods = list(self._pods(operation, operation.namespace or own_namespace))
-        gc.collect()  # freeze the present objects, as the service's first full collection would do
+    async def _perform_all(self, work: Disturbance, per_second: float) -> None:
+        """Make all steps: at once for 0 `per_second`, else with the scheduler going on for that long between two."""
+        while not work.is_over:
+            work.step(self.cluster)
+            if per_second:
+                self.cluster.deliver_all()
+                await self._try_all(1 / per_second)
+        self.cluster.deliver_all()
+
+    async def _create_pods(self, operation: CreatePods, own_namespace: str) -> None:
+        if self._profile is not None and operation.measured:
+            self._profile.enable()  # what comes with a pod, such as its claim, is the scheduler's work, too
+        with self._unmeasured():
+            pods = list(self._pods(operation, operation.namespace or own_namespace))
+            gc.collect()  # freeze the present objects, as the service's first full collection would do
+        by_uid = {pod.metadata.uid: pod for pod in pods}
+        if operation.measured:
+            self._to_measure.update(by_uid)
+        if not operation.waits:
+            self._not_awaited.update(by_uid)
+            self._coming.extend(pods)
+            self._arrive(len(pods))
+            return
         if operation.arrival == "pending":
-            self._awaited.update(pod.metadata.uid for pod in pods)
-        phase = self._phase = self.meter if operation.measured else Meter()
-        before = len(self._awaited)
-        phase.start()
+            self._awaited.update(by_uid)
+        alone = operation.measured and not self._in_window
+        if alone:
+            self._measure(is_on=True)
+        self._leaves = operation.leaves
         self._coming.extend(pods)
         self._arrive(operation.at_once or len(pods))
-        await self._schedule(operation)
-        phase.stop()
-        phase.bound += before - len(self._awaited)
-        self._resident = resident_mebibytes()
-        self._give_up_on_rest(operation)
+        await self._schedule(operation.at_once, to_the_end=not operation.measured)
+        self._leaves = False
+        if alone:
+            self._measure(is_on=False)
+        self._give_up_on_rest(is_measured=operation.measured)
 
-    def _give_up_on_rest(self, operation: CreatePods) -> None:
+    async def _wait_at(self, barrier: Barrier) -> None:
+        """Schedule until the pods are bound, or until all pods that can be tried have been."""
+        if barrier.until == "attempted":
+            await self._try_all()
+            return
+        here = {
+            uid: pod
+            for uid, pod in self._not_awaited.items()
+            if (not barrier.namespaces or pod.metadata.namespace in barrier.namespaces)
+            and has_labels(pod, barrier.labels)
+        }
+        for uid in here:
+            del self._not_awaited[uid]
+        self._awaited.update(here)
+        await self._schedule()
+        self._give_up_on_rest(is_measured=self._to_measure.issuperset(self._awaited))
+
+    def _give_up_on_rest(self, *, is_measured: bool) -> None:
         """Raises `TemplateError` if pods that are not measured found no node; for measured pods the figures tell."""
-        if self._awaited and not operation.measured:
+        if self._awaited and not is_measured:
             raise TemplateError(f"{self.scenario.name}: {len(self._awaited)} pods found no node before it began")
         self._awaited.clear()
         self._coming.clear()
+
+    # --- measuring ----------------------------------------------------------------------------------------------------
+
+    def _measure(self, *, is_on: bool) -> None:
+        """Begin or end the measurement."""
+        self._is_measuring = is_on
+        if is_on:
+            gc.collect()
+            self._phase = self.meter
+            if self._profile is not None:
+                self._profile.enable()
+            self.meter.start()
+            return
+        self.meter.stop()
+        if self._profile is not None:
+            self._profile.disable()
+        self._phase = Meter()
+        self._resident = resident_mebibytes()
+
+    @contextmanager
+    def _unmeasured(self) -> Iterator[None]:
+        """What users do is no work of the scheduler: a meter that runs stands still meanwhile."""
+        if self._is_measuring:
+            self.meter.stop()
+        try:
+            yield
+        finally:
+            if self._is_measuring:
+                self.meter.start()
+
+    def _on_bound(self, uid: str) -> None:
+        pod = self._awaited.pop(uid, None) or self._not_awaited.pop(uid, None)
+        if uid in self._to_measure:
+            self._to_measure.discard(uid)
+            self.meter.bound += self._is_measuring
+        if self._leaves and pod is not None:
+            self._leaving.append(pod)
+
+    def _let_go(self) -> None:
+        """Delete the pods that were to leave, with their claims."""
+        for pod in self._leaving:
+            self.cluster.delete(PODS, self.cluster.pod_of(pod.key) or pod)
+            for claim in self._owned.pop(pod.metadata.uid, ()):
+                self.cluster.delete(RESOURCE_CLAIMS, self.cluster.stores[RESOURCE_CLAIMS].get(claim.key) or claim)
+        self._leaving.clear()
 
     # --- objects ------------------------------------------------------------------------------------------------------
 
@@ -210,12 +340,15 @@ class Player:
             values = self._values(operation, index)
             values["namespace"] = namespace.replace("$set", values["set"])
             if operation.per_set and index % operation.per_set == 0:
-                for made in operation.of_set:
+                for source in operation.of_set:
                     of_set = {**values, "index": values["set"], "member": str(operation.per_set)}
-                    self.cluster.create(made.kind, made.make(of_set | {"pod": "", "poduid": ""}))
+                    self.cluster.create(source.kind, source.make(of_set | {"pod": "", "poduid": ""}))
             values["pod"], values["poduid"] = operation.template.name(values), operation.template.uid(values)
             for companion in operation.companions:
-                self.cluster.create(companion.kind, companion.make(values))
+                made = companion.make(values)
+                self.cluster.create(companion.kind, made)
+                if operation.leaves and companion.kind is RESOURCE_CLAIMS:
+                    self._owned.setdefault(values["poduid"], []).append(made)
             pod: Pod = operation.template.make(values)
             if operation.arrival == "running":
                 pod.spec = msgspec.structs.replace(pod.spec, node_name=values["node"])
@@ -231,7 +364,11 @@ class Player:
         node = self._nodes[index % len(self._nodes)]
         return {"index": str(index), "set": str(group), "member": str(member), "node": node}
 
-    def _make(self, made_of: Template, index: int, namespace: str, node: str = "") -> KubeObject:
+    def _make_all(self, made_of: ObjectTemplate, count: int, namespace: str) -> list[KubeObject]:
+        with self._unmeasured():
+            return [self._make(made_of, index, namespace) for index in range(count)]
+
+    def _make(self, made_of: ObjectTemplate, index: int, namespace: str, node: str = "") -> KubeObject:
         values = {"index": str(index), "set": str(index), "member": "0", "node": node, "namespace": namespace}
         values |= {"pod": "", "poduid": ""}
         made: KubeObject = made_of.make(values)
@@ -239,21 +376,47 @@ class Player:
 
     # --- scheduling ---------------------------------------------------------------------------------------------------
 
-    async def _schedule(self, operation: CreatePods) -> None:
-        """Try ready pods until all measured pods are bound, or no pod is ready and no work is in progress."""
+    async def _schedule(self, at_once: int = 0, *, to_the_end: bool = False) -> None:
+        """Try ready pods until those that are waited for are bound, or no pod is ready and no work is in progress.
+
+        `at_once`: as of `CreatePods`. `to_the_end`: go on after they are bound, until no other pod is ready either.
+        """
         last, progress = len(self._awaited), self._now()
-        while not operation.measured or self._awaited:
+        while to_the_end or self._awaited:
             if not await self._try_next():
-                if self._is_idle():
-                    return
+                if self._is_idle() and not self._skip_time():
+                    if not self._awaited or not self.service.queue.statistics().backoff:
+                        return
+                    await asyncio.sleep(IDLE_SECONDS)  # a group in backoff is not tried before its time
                 self._let_pass(IDLE_SECONDS)
                 await self._take_turn()
             if len(self._awaited) != last:
                 last, progress = len(self._awaited), self._now()
-                self._arrive(operation.at_once - last + len(self._coming))
-                self._disturb_if_due(operation)
+                self._let_go()
+                self._arrive(at_once - last + len(self._coming))
+                self._disturb_if_due()
             elif self._now() - progress > STALL_SECONDS:
                 raise TemplateError(f"{self.scenario.name}: standstill with {last} pods to go")
+
+    async def _try_all(self, seconds: float = float("inf")) -> None:
+        """Try pods until none is ready, or the time is over."""
+        ends = self._now() + seconds
+        while self._now() < ends and (await self._try_next() or not self._is_idle()):
+            await self._take_turn()
+
+    def _skip_time(self) -> bool:
+        """Nothing can be done until churn or a deletion goes on: let it, if a pod waits for it."""
+        due = [due for due, one in zip(self._due, self._disturbances, strict=True) if not one.is_over]
+        if not due or not self._awaited or self._skipped > _MOST_SKIPPED_SECONDS * self.scenario.pace:
+            return False
+        self._skipped += max(min(due) - self._passed, 0.0)
+        self._disturb_if_due()
+        return True
+
+    @property
+    def _passed(self) -> float:
+        """The time since measured pods began to come, in measured pods."""
+        return self.meter.bound + self._skipped
 
     def _arrive(self, count: int) -> None:
         """Let `count` pods arrive."""
@@ -330,12 +493,9 @@ class Player:
         if self._virtual is not None:
             self._virtual.passes(seconds)
 
-    def _disturb_if_due(self, operation: CreatePods) -> None:
-        if not operation.measured:
-            return
-        bound = operation.count - len(self._awaited)
+    def _disturb_if_due(self) -> None:
         for number, disturbance in enumerate(self._disturbances):
-            while self._due[number] <= bound:
+            while self._due[number] <= self._passed and not disturbance.is_over:
                 self._due[number] += disturbance.every
                 disturbance.step(self.cluster)
         self.cluster.deliver_all()

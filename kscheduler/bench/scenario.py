@@ -1,12 +1,15 @@
 """Scenarios: lists of scheduler_perf's operations, typed.
 
-    CreateNodes, CreateNamespaces, CreateObjects    complete before the next operation begins
-    CreatePods                                      arrive together, and are scheduled before the next operation begins
-    Churn, DeletePods                               go on while pods are measured
+    CreateNodes, CreateNamespaces, CreateObjects, AllocateClaims, UpdateObjects
+                                complete before the next operation begins
+    CreatePods                  arrive together, and are scheduled before the next operation begins, or at a Barrier
+    Churn, DeletePods           go on while pods are measured
+    StartMeasuring, StopMeasuring       what is measured, where it is more than one operation of pods
 
 scheduler_perf paces churn by the clock. At a few thousand decisions per second a whole run would see only a handful of
 such events, so time is converted to pods: `pace` is the throughput expected of kube-scheduler in that workload, and an
-interval of 0.2 s at a pace of 170 becomes 34 measured pods.
+interval of 0.2 s at a pace of 170 becomes 34 measured pods. Where nothing can be scheduled, time is skipped up to the
+next such event.
 """
 
 from dataclasses import dataclass, replace
@@ -14,7 +17,7 @@ from typing import Final, Literal, TypeAlias
 
 from kscheduler.api.kinds import NODES, PODS
 from kscheduler.api.releases import VERSION
-from kscheduler.bench.template import Template, TemplateError
+from kscheduler.bench.template import ObjectTemplate, TemplateError
 
 DEFAULT_NAMESPACE: Final = "default"
 
@@ -24,10 +27,10 @@ class CreateNodes:
     """Creates nodes, each with the label `kubernetes.io/hostname`, as kubelets do."""
 
     count: int
-    template: Template
+    template: ObjectTemplate
     zones: tuple[str, ...] = ()
     """Values of `topology.kubernetes.io/zone`, in turn."""
-    companions: tuple[Template, ...] = ()
+    companions: tuple[ObjectTemplate, ...] = ()
     """Created after each node with its name as `$node`: its CSINode, its devices."""
     is_fixed: bool = False
     """Whether the count stays the same when the scenario is resized."""
@@ -46,7 +49,7 @@ class CreateNamespaces:
 class CreateObjects:
     """Creates other objects."""
 
-    template: Template
+    template: ObjectTemplate
     count: int = 1
     namespace: str = DEFAULT_NAMESPACE
 
@@ -56,7 +59,7 @@ class CreatePods:
     """Pods."""
 
     count: int
-    template: Template
+    template: ObjectTemplate
     namespace: str = ""
     """May contain `$set`; empty means the operation's own namespace, as in scheduler_perf."""
     measured: bool = False
@@ -64,25 +67,33 @@ class CreatePods:
     """The number of groups; pods are assigned to them in turn."""
     per_set: int = 0
     """Pods of a group follow each other instead, so many of each; 0 means that they take turns."""
-    of_set: tuple[Template, ...] = ()
+    of_set: tuple[ObjectTemplate, ...] = ()
     """Created before the first pod of such a group, such as its PodGroup; `$member` is the number of its pods."""
     one_per_node: bool = False
     """Each group has a pod for every node (`$node`), and the groups follow each other."""
-    companions: tuple[Template, ...] = ()
+    companions: tuple[ObjectTemplate, ...] = ()
     """Created before each pod with the same values, such as its claim and volume."""
     at_once: int = 0
     """A pod arrives when fewer than this many are without a node; 0 means that all arrive together."""
     arrival: Literal["pending", "parked", "running"] = "pending"
     """`parked`: they need not be bound. `running`: they start on the nodes, in turn."""
+    waits: bool = True
+    """Whether the next operation begins when they are bound; else a `Barrier` waits for them."""
+    leaves: bool = False
+    """A pod is deleted as soon as it is bound, with the claims that it owns."""
 
 
 @dataclass(frozen=True, slots=True)
 class Churn:
     """Creates objects (and, with `recreate`, deletes them again) while pods are measured."""
 
-    templates: tuple[Template, ...]
+    templates: tuple[ObjectTemplate, ...]
     interval_seconds: float
     mode: Literal["create", "recreate"] = "create"
+    number: int = 0
+    """Objects of each template that are created at most (0: no limit), or are there when the first one is deleted."""
+    namespace: str = ""
+    """Empty means the operation's own namespace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +104,71 @@ class DeletePods:
     per_second: float
     keeps_objects: bool = False
     """Whether a finalizer keeps them terminating."""
+    labels: tuple[tuple[str, str], ...] = ()
+    """Only pods with these labels."""
+    waits: bool = False
+    """Whether the next operation begins when all are deleted; there are attempts between two of them."""
 
 
-Operation: TypeAlias = CreateNodes | CreateNamespaces | CreateObjects | CreatePods | Churn | DeletePods
+@dataclass(frozen=True, slots=True)
+class UpdateObjects:
+    """Replaces objects with others of the same names; there are attempts between two of them."""
+
+    template: ObjectTemplate
+    count: int = 1
+    namespace: str = DEFAULT_NAMESPACE
+    per_second: float = 0.0
+    """0: all are replaced before the next attempt."""
+
+
+@dataclass(frozen=True, slots=True)
+class AllocateClaims:
+    """Gives each claim of a namespace (all, if it is empty) devices on a node that is chosen at random."""
+
+    namespace: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """Waits for pods that were not waited for."""
+
+    namespaces: tuple[str, ...] = ()
+    """Empty means all."""
+    labels: tuple[tuple[str, str], ...] = ()
+    until: Literal["bound", "attempted"] = "bound"
+
+
+@dataclass(frozen=True, slots=True)
+class Sleep:
+    """Schedules for a time, whether or not there is anything to do."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class StartMeasuring:
+    """From here on all operations count, with all pods that are to be measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class StopMeasuring:
+    """Up to here."""
+
+
+Operation: TypeAlias = (
+    AllocateClaims
+    | Barrier
+    | Churn
+    | CreateNamespaces
+    | CreateNodes
+    | CreateObjects
+    | CreatePods
+    | DeletePods
+    | Sleep
+    | StartMeasuring
+    | StopMeasuring
+    | UpdateObjects
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,13 +180,15 @@ class BenchmarkScenario:
     """The workload of scheduler_perf with this name and size, or the purpose of our own scenario."""
     operations: tuple[Operation, ...]
     goal: int = 0
-    """The goal in decisions per second at the declared size; 0 means none."""
+    """The goal in decisions per second at the declared size, or what upstream's CI must reach; 0 means none."""
     pace: float = 250.0
     """Measured pods per second, by which intervals are converted."""
     most_per_node: float = 25.0
     """How many measured pods have room on each node, on average."""
     gates: tuple[str, ...] = ()
-    """Feature gates that it switches on."""
+    """Feature gates that it switches on, or `NAME=false` for one that it switches off."""
+    configuration: str = ""
+    """A KubeSchedulerConfiguration; empty: the default one."""
     version: str = VERSION
     """The version of Kubernetes that is followed."""
 
@@ -125,7 +200,8 @@ class BenchmarkScenario:
         measured = [
             operation for operation in self.operations if isinstance(operation, CreatePods) and operation.measured
         ]
-        if not self.nodes or len(measured) != 1:
+        has_window = StartMeasuring() in self.operations
+        if not self.nodes or not measured or (len(measured) > 1 and not has_window):
             raise TemplateError(f"{self.name}: needs nodes, and one operation of measured pods")
         if self.pods > self.most_pods:
             raise TemplateError(f"{self.name}: {self.pods} pods have no room on {self.nodes} nodes")
@@ -191,7 +267,7 @@ def _problem(operation: Operation) -> str:
         return _problem_of_pods(operation)
     if isinstance(operation, Churn) and (operation.interval_seconds <= 0 or not operation.templates):
         return "Churn needs templates and an interval above 0"
-    if isinstance(operation, DeletePods) and operation.per_second <= 0:
+    if isinstance(operation, DeletePods) and operation.per_second <= 0 and not operation.waits:
         return "DeletePods.per_second must be above 0"
     return ""
 
@@ -209,6 +285,8 @@ def _problem_of_pods(operation: CreatePods) -> str:
         return "CreatePods.sets must be at least 1, and does not go with one_per_node"
     if operation.at_once < 0 or (operation.at_once and operation.arrival != "pending"):
         return "CreatePods.at_once must be at least 0, and is for pods that will be bound"
+    if operation.leaves and (not operation.at_once or not operation.waits):
+        return "CreatePods.leaves needs at_once, and goes with waits"
     if operation.measured and operation.arrival != "pending":
         return f"pods that are {operation.arrival} cannot be measured"
     return ""

@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -34,9 +34,30 @@ class TemplateError(ValueError):
     """A scenario cannot be played; the message names the part and what is wrong with it."""
 
 
+class ObjectTemplate(Protocol):
+    """Where objects of one kind come from. What is asked for with the same values is the same object."""
+
+    @property
+    def kind(self) -> Kind:
+        """The kind of the objects."""
+        ...
+
+    def make(self, values: Mapping[str, str]) -> Any:
+        """An object of `kind.type`. `values`: all that the object does not name itself, without the dollar."""
+        ...
+
+    def uid(self, values: Mapping[str, str]) -> str:
+        """The object's UID, the same in each run."""
+        ...
+
+    def name(self, values: Mapping[str, str]) -> str:
+        """The object's name."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A template of objects of one kind."""
+    """A template of objects of one kind. Implements `ObjectTemplate`."""
 
     kind: Kind
     prefix: str
@@ -51,13 +72,18 @@ class Template:
 
     def uid(self, values: Mapping[str, str]) -> str:
         """The object's UID, the same in each run."""
-        crc = zlib.crc32(f"{self.kind.plural}/{values['namespace']}/{self.name(values)}".encode())
-        return f"{crc:08x}-0000-4000-8000-{int(values['index']):012}"
+        return uid_of(self.kind, self.name(values), values)
 
     def name(self, values: Mapping[str, str]) -> str:
         """The object's name, with a number if the prefix ends in a dash."""
         name = _PLACEHOLDER.sub(lambda found: values[found[1]], self.prefix)
         return f"{name}{int(values['index']):05}" if name.endswith("-") else name
+
+
+def uid_of(kind: Kind, name: str, values: Mapping[str, str]) -> str:
+    """The UID of an object of this name, the same in each run."""
+    crc = zlib.crc32(f"{kind.plural}/{values['namespace']}/{name}".encode())
+    return f"{crc:08x}-0000-4000-8000-{int(values['index']):012}"
 
 
 @cache

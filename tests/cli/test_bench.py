@@ -104,3 +104,97 @@ def test_an_earlier_count_that_cannot_be_used_is_refused(flags: list[str], messa
     assert main(["bench", *flags]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert message in line
+
+
+UPSTREAM = """
+- name: Plain
+  workloadTemplate:
+  - {opcode: createNodes, countParam: $nodes}
+  - {opcode: createPods, countParam: $pods, collectMetrics: true}
+  workloads:
+  - {name: small, threshold: 70, params: {nodes: 3, pods: 60}}
+  - {name: large, params: {nodes: 6000, pods: 60}}
+- name: Odd
+  workloadTemplate:
+  - {opcode: createClouds}
+  workloads:
+  - {name: small}
+"""
+
+
+@pytest.fixture
+def upstream(tmp_path: Path) -> str:
+    file = tmp_path / "performance-config.yaml"
+    file.write_text(UPSTREAM)
+    return str(file)
+
+
+def test_upstream_s_workloads_are_listed_with_what_stands_in_the_way(upstream: str, capsys: Captured) -> None:
+    assert main(["bench", "--upstream", upstream, "--list"]) == 0
+    assert [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()] == [
+        "workload nodes pods threshold can be played",
+        "Plain/small 3 60 70 yes",
+        "Plain/large 6,000 60 no: 6,000 nodes are more than --nodes-at-most 5000",
+        "Odd/small 0 - no: op 0 (createClouds): opcode: 'createClouds' is not known",
+    ]
+
+
+@PROCESSES
+def test_upstream_s_workloads_are_played_beside_their_thresholds(upstream: str, capsys: Captured) -> None:
+    assert main(["bench", "--upstream", upstream]) == 0
+    said = capsys.readouterr()
+    header, line = said.out.splitlines()
+    assert " ".join(header.split()) == "workload nodes pods threshold pods/s CPU us/pod"
+    assert line.split()[:4] == ["Plain/small", "3", "60", "70"]
+    large, odd = said.err.splitlines()
+    assert large.startswith("kscheduler bench: Plain/large is left out: 6,000 nodes are more than")
+    assert odd.startswith("kscheduler bench: Odd/small is left out: ")
+
+
+@PROCESSES
+def test_calls_are_counted_in_upstream_s_workloads(upstream: str, capsys: Captured) -> None:
+    assert main(["bench", "--upstream", upstream, "--scenario", "Plain/small", "--calls", "--json"]) == 0
+    (counted,) = json.loads(capsys.readouterr().out)
+    assert (counted["scenario"], counted["nodes"], counted["pods"], counted["fewer_pods"]) == ("Plain/small", 3, 60, 12)
+
+
+@PROCESSES
+def test_a_workload_that_fails_does_not_end_the_others(tmp_path: Path, capsys: Captured) -> None:
+    file = tmp_path / "performance-config.yaml"
+    pods = "{opcode: createPods, count: 200, collectMetrics: true}"
+    before = "{opcode: createPods, count: 200}"
+    text = UPSTREAM.replace("- name: Odd", "- name: Full").replace("  - {opcode: createClouds}", "")
+    file.write_text(
+        text.replace(
+            "  workloads:\n  - {name: small}",
+            f"""\
+  - {{opcode: createNodes, count: 1}}
+  - {before}
+  - {pods}
+  workloads:
+  - {{name: small}}""",
+        )
+    )
+    assert main(["bench", "--upstream", str(file), "--scenario", "Full", "--scenario", "Plain/small"]) == 1
+    said = capsys.readouterr()
+    assert said.out.splitlines()[1].split()[0] == "Plain/small"
+    assert "Full/small has failed: Full/small: 160 pods found no node" in said.err
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        pytest.param(["--nodes-at-most", "5"], "give --upstream, too", id="no file"),
+        pytest.param(["--upstream", "x", "--nodes-at-most", "0"], "must be at least 1", id="no nodes"),
+        pytest.param(["--upstream", "x", "--nodes", "5"], "give --nodes-at-most", id="nodes"),
+        pytest.param(["--upstream", "none.yaml"], "none.yaml: No such file", id="file"),
+    ],
+)
+def test_flags_that_do_not_go_with_upstream_s_files(flags: list[str], message: str, capsys: Captured) -> None:
+    assert main(["bench", *flags]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_workload_that_is_asked_for_and_cannot_be_played_is_refused(upstream: str, capsys: Captured) -> None:
+    assert main(["bench", "--upstream", upstream, "--scenario", "Odd/small"]) == 2
+    assert f"{upstream}: Odd/small: op 0 (createClouds): opcode: 'createClouds' is not known" in capsys.readouterr().err

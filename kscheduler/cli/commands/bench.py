@@ -16,13 +16,17 @@ if TYPE_CHECKING:
     from kscheduler.bench.calls import CallsPerPod
     from kscheduler.bench.figures import Figures
     from kscheduler.bench.scenario import BenchmarkScenario
+    from kscheduler.bench.upstream.selection import WorkloadSelection
 
 _DESCRIPTION = """\
 Play scheduler_perf's scenarios, and some of our own, in process: the real queue, cache, handlers and all default
 plugins, every node scored, metrics and records on; a stand-in for the API server answers at once. Each scenario has a
 process of its own. decisions/s is the number of measured pods that were bound, divided by the time from the arrival of
 the first to the binding of the last; p50 and p99 are of single attempts. Exit code 1 if a measured pod was not
-bound. With --calls, what one more pod calls is counted instead: the machine's speed does not move it."""
+bound. With --calls, what one more pod calls is counted instead: the machine's speed does not move it. With --upstream,
+the workloads of a performance-config.yaml of Kubernetes 1.37 are played, beside the threshold of upstream's CI; time
+(of churn, rates, steady states) is counted in pods, at the pace of that threshold, or of 250 pods/s where there is
+none. What cannot be played is named with the reason."""
 
 _WITHOUT_ARGUMENTS = """\
 bench plays each plugin of --plugin without arguments. Where it needs some, let the file (or a copy of it) give the \
@@ -67,6 +71,19 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         type=text,
         help="with --calls: print which functions are called more or less than in this file, written by --json before",
     )
+    parser.add_argument(
+        "--upstream",
+        metavar="FILE",
+        type=text,
+        help="play the workloads of this file, scheduler_perf's performance-config.yaml, with the templates that it "
+        "names; --scenario takes names such as SchedulingBasic/5000Nodes, or of a whole test case",
+    )
+    parser.add_argument(
+        "--nodes-at-most",
+        type=int,
+        metavar="N",
+        help="with --upstream: only workloads of so many nodes (default: 5000)",
+    )
     parser.add_argument("--json", action="store_true", help="print a JSON array instead of the table")
     parser.add_argument("--list", action="store_true", help="print the scenarios, their sizes and goals, and exit")
     return parser
@@ -81,17 +98,22 @@ def run(args: argparse.Namespace) -> int:
     from kscheduler.bench.calls import DEFAULT_NODES, DEFAULT_PODS
     from kscheduler.bench.catalogue import SCENARIOS
     from kscheduler.bench.template import TemplateError
+    from kscheduler.bench.upstream.selection import NODES_AT_MOST, selected
 
     nodes, pods = args.nodes, args.pods
-    if args.calls:
+    if args.calls and not args.upstream:
         nodes, pods = DEFAULT_NODES if nodes is None else nodes, DEFAULT_PODS if pods is None else pods
+    selection: WorkloadSelection | None = None
     try:
-        chosen = [scenario.resized(nodes, pods) for scenario in _chosen(SCENARIOS, args.scenario)]
+        if args.upstream:
+            selection = selected(Path(args.upstream), args.scenario, args.nodes_at_most or NODES_AT_MOST)
+        scenarios = _chosen(SCENARIOS, args.scenario) if selection is None else selection.scenarios
+        chosen = [scenario.resized(nodes, pods) for scenario in scenarios]
         before = _read(args.beside) if args.beside else None
     except TemplateError as error:
         return refuse(error)
     if args.list:
-        return _print_list(chosen)
+        return _print_list(chosen, selection)
     try:
         configured = ConfigurationReader(plugins=args.plugin).default()
     except ConfigError as error:
@@ -100,9 +122,11 @@ def run(args: argparse.Namespace) -> int:
         return refuse("\n".join((*map(str, problems), _WITHOUT_ARGUMENTS)))
     signals_as_usual()  # imports are done: from here on there are processes to end
     try:
+        for name, reason in selection.left_out() if selection is not None else ():
+            print(f"kscheduler bench: {name} is left out: {reason}", file=sys.stderr)
         if args.calls:
             return _count(chosen, args.plugin, before, as_json=args.json)
-        return _play(chosen, args.plugin, as_json=args.json)
+        return _play(chosen, args.plugin, as_json=args.json, is_upstream=selection is not None)
     except TemplateError as error:
         print(f"kscheduler bench: {error}", file=sys.stderr)
         return FAILED
@@ -115,6 +139,12 @@ def _flag_problem(args: argparse.Namespace) -> str:
         return "--beside compares counts of calls: give --calls, too"
     if args.beside and args.json:
         return "--beside prints text: give either --beside or --json"
+    if args.nodes_at_most is not None and not args.upstream:
+        return "--nodes-at-most selects workloads of a file: give --upstream, too"
+    if args.nodes_at_most is not None and args.nodes_at_most < 1:
+        return "--nodes-at-most must be at least 1"
+    if args.nodes is not None and args.upstream:
+        return "--nodes does not go with --upstream, whose workloads have their sizes: give --nodes-at-most"
     return ""
 
 
@@ -144,7 +174,10 @@ def _chosen(scenarios: "Mapping[str, BenchmarkScenario]", names: Sequence[str]) 
     return [scenarios[name] for name in names] if names else list(scenarios.values())
 
 
-def _print_list(chosen: "Sequence[BenchmarkScenario]") -> int:
+def _print_list(chosen: "Sequence[BenchmarkScenario]", selection: "WorkloadSelection | None") -> int:
+    if selection is not None:
+        print("\n".join(selection.listed()))
+        return 0
     print(f"{'scenario':<55}{'nodes':>8}{'pods':>8}{'goal':>8}  source")
     for scenario in chosen:
         goal = f"{scenario.goal:,}" if scenario.goal else ""
@@ -152,20 +185,41 @@ def _print_list(chosen: "Sequence[BenchmarkScenario]") -> int:
     return 0
 
 
-def _play(chosen: "Sequence[BenchmarkScenario]", plugins: Sequence[str], *, as_json: bool) -> int:
+def _play(
+    chosen: "Sequence[BenchmarkScenario]", plugins: Sequence[str], *, as_json: bool, is_upstream: bool = False
+) -> int:
     from kscheduler.bench import figures
     from kscheduler.bench.apart import play_apart
+    from kscheduler.bench.template import TemplateError
 
+    header, row = figures.HEADER, figures.row
+    if is_upstream:
+        header, row = figures.UPSTREAM_HEADER, figures.upstream_row
     if not as_json:
-        print(figures.HEADER, flush=True)
+        print(header, flush=True)
     results: list[Figures] = []
-    for result in play_apart(chosen, plugins):
+    failed = False
+    for scenario in chosen:
+        try:
+            (result,) = play_apart([scenario], plugins)
+        except TemplateError as error:
+            if not is_upstream:
+                raise
+            # One of many workloads: the others are played all the same.
+            print(f"kscheduler bench: {scenario.name} has failed: {error}", file=sys.stderr)
+            failed = True
+            continue
         results.append(result)
         if not as_json:
-            print(figures.row(result), flush=True)
+            print(row(result), flush=True)
+        if is_upstream and not result.is_complete:
+            missing = result.pods - result.bound
+            print(
+                f"kscheduler bench: {result.scenario}: {missing} of {result.pods} pods found no node", file=sys.stderr
+            )
     if as_json:
         print(figures.as_json(results))
-    return 0 if all(result.is_complete for result in results) else FAILED
+    return FAILED if failed or not all(result.is_complete for result in results) else 0
 
 
 def _count(
