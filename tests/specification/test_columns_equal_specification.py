@@ -1,9 +1,9 @@
 """Whatever a cluster has been through, the columnar plugins say what the per-node specification says."""
 
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import msgspec
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -69,7 +69,7 @@ examples = cases.examples("columns")
 def tainted(compares: bool) -> TaintToleration:
     """With the gate TaintTolerationComparisonOperators on or off."""
     features = frozenset((COMPARISON_OPERATORS,)) if compares else frozenset()
-    return TaintToleration(None, replace(HANDLE, features=features))
+    return TaintToleration(None, msgspec.structs.replace(HANDLE, features=features))
 
 
 def some_rows(cluster: Cluster, pick: int) -> Rows:
@@ -144,8 +144,8 @@ def test_filters_that_take_no_arguments(
 def test_resources_fit(
     data: st.DataObject, cluster: Cluster, pod: Pod, args: NodeResourcesFitArgs, pick: int, pod_level: bool
 ) -> None:
-    behaviours = replace(HANDLE.behaviours, scores_pod_level_requests=pod_level)
-    plugin = NodeResourcesFit(args, replace(HANDLE, behaviours=behaviours))
+    behaviours = msgspec.structs.replace(HANDLE.behaviours, scores_pod_level_requests=pod_level)
+    plugin = NodeResourcesFit(args, msgspec.structs.replace(HANDLE, behaviours=behaviours))
     if pod_level:
         pod = Pod(metadata=pod.metadata, spec=pod.spec)  # the specification knows resizes as 1.36 counts them
     for _ in through_changes(data, cluster):
@@ -239,7 +239,7 @@ def test_equal_signatures_mean_equal_codes_and_points(
     rows = cluster.cache.nodes.rows()
     plugins: list[Any] = [
         *(plugin(None, HANDLE) for plugin in (NodeUnschedulable, NodeName, TaintToleration, NodeAffinity, NodePorts)),
-        *(NodeResourcesFit(args, replace(HANDLE, behaviours=each)) for each in BEHAVIOURS.values()),
+        *(NodeResourcesFit(args, msgspec.structs.replace(HANDLE, behaviours=each)) for each in BEHAVIOURS.values()),
         NodeResourcesBalancedAllocation(balanced, HANDLE),
         ImageLocality(None, HANDLE),
     ]

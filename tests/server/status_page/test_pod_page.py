@@ -21,7 +21,7 @@ def of_pod(**fields: Any) -> PodExplanation:
     """An answer about a pod with these keys of JSON, and nothing else."""
     pod = {"namespace": "default", "name": "m", "uid": "", "schedulerName": "kscheduler"}
     head = {"id": "default/m", "pod": pod, "cycleOutcome": None, "isHypothetical": False}
-    return msgspec.convert({**head, "outcome": "Unschedulable", **fields}, PodExplanation)
+    return msgspec.convert({**head, "outcome": "Unschedulable", "emulationVersion": "1.37", **fields}, PodExplanation)
 
 
 def group(outcome: dict[str, Any] | None, **fields: Any) -> PodGroupExplanation:
@@ -34,7 +34,7 @@ def group(outcome: dict[str, Any] | None, **fields: Any) -> PodGroupExplanation:
         "inService": None,
     }
     tree = {**nothing, "id": "default/g", "podGroup": "default/g", "podGroupOutcome": outcome, "message": ""}
-    tree |= {"placements": [], "situation": situation, "notes": [], **fields}
+    tree |= {"placements": [], "situation": situation, "notes": [], "emulationVersion": "1.37", **fields}
     return msgspec.convert(tree, PodGroupExplanation)
 
 
