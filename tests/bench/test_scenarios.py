@@ -52,6 +52,7 @@ def measured(player: Player) -> list[Pod]:
     """The measured pods: those of the last operation's namespaces and names."""
     last = player.scenario.operations[-1]
     assert isinstance(last, CreatePods)
+    assert isinstance(last.template, Template)
     name = re.compile(last.template.prefix.replace("$set", r"\d+").replace("$member", r"\d+"))
     namespace = last.namespace or f"namespace-{len(player.scenario.operations)}"
     return [pod for pod in pods_of(player) if pod.metadata.namespace == namespace and name.match(pod.metadata.name)]

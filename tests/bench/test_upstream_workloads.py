@@ -260,7 +260,9 @@ async def test_namespaces_sets_of_pods_and_other_objects_are_created(files: Path
     assert figures.is_complete
     # Each set counts as an operation of its own.
     assert keys(player, NAMESPACES) == ["namespace-5", "ns-0", "ns-1", "other"]
-    assert player.cluster.stores[NAMESPACES].get("ns-1").metadata.labels["team"] == "a"
+    second = player.cluster.stores[NAMESPACES].get("ns-1")
+    assert second is not None
+    assert second.metadata.labels["team"] == "a"
     assert [pod.key for pod in stored(player, PODS)][2:] == ["ns-0/pod-0", "ns-0/pod-1", "ns-1/pod-0", "ns-1/pod-1"]
 
 
@@ -272,7 +274,8 @@ async def test_each_pod_has_a_claim_that_is_bound_to_its_volume(files: Path) -> 
     assert keys(player, PERSISTENT_VOLUMES) == ["a-vol-0", "a-vol-1"]
     volume = stored(player, PERSISTENT_VOLUMES)[1]
     assert (volume.spec.claim_ref.name, volume.spec.csi.volume_handle) == ("pvc-1", "a-vol-1")
-    assert [pod.spec.volumes[0].persistent_volume_claim.claim_name for pod in pods_of(player, "a")] == [
+    claims = [pod.spec.volumes[0].persistent_volume_claim for pod in pods_of(player, "a")]
+    assert [claim.claim_name for claim in claims if claim is not None] == [
         "pvc-0",
         "pvc-1",
     ]
