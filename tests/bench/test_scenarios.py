@@ -25,7 +25,7 @@ from kscheduler.bench.scenario import (
     DeletePods,
     Operation,
 )
-from kscheduler.bench.template import TemplateError, template
+from kscheduler.bench.template import Template, TemplateError, template
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.requests import CPU, MEMORY
 
