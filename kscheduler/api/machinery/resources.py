@@ -48,6 +48,10 @@ class ServedResource:
     has_versions: bool = False
     """Whether other versions of the kind are served from the same collection."""
 
+    def is_of(self, version: str) -> bool:
+        """Whether a release of this version (`1.37`) has the kind; for those that name their first release."""
+        return _as_numbers(self.since) <= _as_numbers(version) <= _as_numbers(self.until or version)
+
     @property
     def group_version(self) -> str:
         """`group/version` as in `apiVersion`."""
@@ -398,13 +402,7 @@ USUAL = ServedKinds()
 
 def served_kinds(version: str, is_enabled: Callable[[str], bool]) -> ServedKinds:
     """The kinds of a server like this version (`1.37`), where `is_enabled` knows the feature gates by their names."""
-    number = _as_numbers(version)
-    later = tuple(
-        each
-        for each in LATER
-        if _as_numbers(each.since) <= number <= _as_numbers(each.until or version)
-        and (not each.gate or is_enabled(each.gate))
-    )
+    later = tuple(each for each in LATER if each.is_of(version) and (not each.gate or is_enabled(each.gate)))
     release = RELEASE if version == VERSION else f"v{version}.0"
     return ServedKinds(release, (*RESOURCES, *OTHER_VERSIONS, *later), is_enabled("TaintTolerationComparisonOperators"))
 

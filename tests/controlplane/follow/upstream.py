@@ -132,8 +132,9 @@ def is_compared(path: str, value: str) -> bool:
 
 
 def api_types(release: Release) -> dict[str, str]:
-    """The fields of each type of the embedded cluster's kinds, as the table of types has them."""
-    return type_lines(table_of(kinds_of((*RESOURCES, *LATER)), release))
+    """The fields of each type of the embedded cluster's kinds that the release has, as the table of types has them."""
+    later = [kind for kind in LATER if kind.is_of(f"{release.major}.{release.minor}")]
+    return type_lines(table_of(kinds_of((*RESOURCES, *later)), release))
 
 
 def type_lines(table: str) -> dict[str, str]:
