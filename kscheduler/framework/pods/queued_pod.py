@@ -1,6 +1,6 @@
 """A pod in the scheduling queue, and the history of its attempts."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kscheduler.api.core import Pod
 from kscheduler.framework.decision_time import DECISION_ENDED
@@ -51,7 +51,8 @@ class QueuedPodInfo:
     reported_gates: frozenset[str] = frozenset()
     """What keeps it out, as far as a log line has told it."""
 
-    _key: str = ""
+    _key: str = field(default="", init=False, repr=False, compare=False)
+    """Worked out at its first use."""
 
     @property
     def key(self) -> str:

@@ -150,6 +150,9 @@ class Scheduler:
     def apply(self, evaluators: Evaluators) -> None:
         """Judge by other profiles from now on. An attempt that has begun keeps its profile to its end."""
         self._evaluators = evaluators
+        # The series of profiles that are gone are dropped: one that comes back must not count in the old ones.
+        self._histograms.clear()
+        self._idle_points.clear()
         self.lines.call_all()
 
     @property

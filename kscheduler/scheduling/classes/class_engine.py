@@ -205,23 +205,27 @@ class ClassEngine:
         live_pre_score = tuple(plugin for plugin in known.live_pre_score if plugin.name not in idle)
         known.end_repeat()
         template.repeat = known.repeat = Repeat(
-            known,
-            name,
-            self._epoch,
-            pod.pod.metadata.labels,
-            pod.pod.metadata.owner_references,
-            self._signed_by_others(pod),
-            pod.spec_values(),
-            idle,
-            tuple([(count, count.number) for count in counts]),
-            idle | known.skipped,
-            live_pre_filter,
-            live_pre_score,
-            not (live_pre_filter or live_pre_score) and idle.issuperset(live_filters) and idle.issuperset(scoring),
+            known=known,
+            name=name,
+            epoch=self._epoch,
+            labels=pod.pod.metadata.labels,
+            owners=pod.pod.metadata.owner_references,
+            signed=self._signed_by_others(pod),
+            values=pod.spec_values(),
+            idle=idle,
+            versions=tuple([(count, count.number) for count in counts]),
+            skipped=idle | known.skipped,
+            live_pre_filter=live_pre_filter,
+            live_pre_score=live_pre_score,
+            is_whole=not (live_pre_filter or live_pre_score) and idle.issuperset([*live_filters, *scoring]),
         )
 
     def _idle(self, pod: PodInfo, known: KnownClass) -> tuple[frozenset[str], Sequence[ChangeCount]]:
-        """The live plugins that skip the pod as long as some counts stay, and these. In-tree plugins know which."""
+        """The live plugins that skip the pod as long as some counts stay, and these.
+
+        An in-tree plugin tells by a method `skips_while(pod)`: the counts, or `None` if it may have to be called. What
+        it says must hold for each pod with an equal spec, labels, namespace and owners, in PreFilter and PreScore.
+        """
         idle: set[str] = set()
         counts: list[ChangeCount] = []
         plugins: Sequence[Any] = (*known.live_pre_filter, *known.live_pre_score)

@@ -114,6 +114,13 @@ class Observations(DeclaredSeries):
                 if isinstance(child, BatchedHistogram):
                     child.settle()
 
+    def _settle_sometimes(self) -> None:
+        """After an event, and a failed attempt: a pod that is bound has two events (`PodHandler` settles, too)."""
+        self._until_settled -= 1
+        if self._until_settled <= 0:
+            self._until_settled = SETTLED_EVERY
+            self.settle()
+
     # ---- attempts ----
 
     def attempt(self, result: AttemptResult, profile: str, seconds: float) -> None:
@@ -121,6 +128,7 @@ class Observations(DeclaredSeries):
         key = result, profile
         self.schedule_attempts[key] += 1
         self.attempt_seconds[key].observe(seconds)
+        self._settle_sometimes()
 
     @hears(PodBound)
     def bound(self, event: PodBound) -> None:
@@ -135,10 +143,6 @@ class Observations(DeclaredSeries):
             self.sli_seconds[values].observe(max(event.now - first, 0.0))
         if queued.was_flushed:  # only the flush of old unschedulable pods had brought it back: a hint missed its event
             self.after_flush[()] += 1
-        self._until_settled -= 1
-        if self._until_settled <= 0:
-            self._until_settled = SETTLED_EVERY
-            self.settle()
 
     @hears(AttemptFailed)
     def failed(self, event: AttemptFailed) -> None:
@@ -270,10 +274,7 @@ class Observations(DeclaredSeries):
     def event_handling(self, event: str, seconds: float) -> None:
         """A cluster event was taken into cache and queue."""
         self.handling[event](seconds)
-        self._until_settled -= 1
-        if self._until_settled <= 0:
-            self._until_settled = SETTLED_EVERY
-            self.settle()
+        self._settle_sometimes()
 
     def queueing_hint(self, plugin: str, event: str, hint: str, seconds: float) -> None:
         """A hint answered `Queue` or `QueueSkip`, or failed (`Error`)."""
