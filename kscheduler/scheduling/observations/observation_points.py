@@ -108,18 +108,12 @@ class Observations(DeclaredSeries):
             self.queue_incoming_entities.reset()
 
     def settle(self) -> None:
-        """Count what was observed lately. To be called now and then by whoever observes much (`BatchedHistogram`)."""
+        """Count what was observed lately: each so many events and failed attempts. A bound pod has two events."""
+        self._until_settled = SETTLED_EVERY
         for histograms in self.histograms:
             for child in histograms.values():
                 if isinstance(child, BatchedHistogram):
                     child.settle()
-
-    def _settle_sometimes(self) -> None:
-        """After an event, and a failed attempt: a pod that is bound has two events (`PodHandler` settles, too)."""
-        self._until_settled -= 1
-        if self._until_settled <= 0:
-            self._until_settled = SETTLED_EVERY
-            self.settle()
 
     # ---- attempts ----
 
@@ -128,7 +122,9 @@ class Observations(DeclaredSeries):
         key = result, profile
         self.schedule_attempts[key] += 1
         self.attempt_seconds[key].observe(seconds)
-        self._settle_sometimes()
+        self._until_settled -= 1
+        if self._until_settled <= 0:
+            self.settle()
 
     @hears(PodBound)
     def bound(self, event: PodBound) -> None:
@@ -274,7 +270,9 @@ class Observations(DeclaredSeries):
     def event_handling(self, event: str, seconds: float) -> None:
         """A cluster event was taken into cache and queue."""
         self.handling[event](seconds)
-        self._settle_sometimes()
+        self._until_settled -= 1
+        if self._until_settled <= 0:
+            self.settle()
 
     def queueing_hint(self, plugin: str, event: str, hint: str, seconds: float) -> None:
         """A hint answered `Queue` or `QueueSkip`, or failed (`Error`)."""

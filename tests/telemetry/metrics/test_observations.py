@@ -17,8 +17,8 @@ from kscheduler.scheduling.attempt_events import (
     GroupPreemptionSearched,
     PlacementsTried,
 )
-from kscheduler.scheduling.observations import AttemptResult, Observations
-from kscheduler.telemetry.series import Histogram, exponential_bounds
+from kscheduler.scheduling.observations import SETTLED_EVERY, AttemptResult, Observations
+from kscheduler.telemetry.series import BatchedHistogram, Histogram, exponential_bounds
 from tests.told import CONFLICT, pod_bound, preemption_begun
 
 _BOUNDS = exponential_bounds(0.001, 2, 15)
@@ -138,3 +138,14 @@ def test_disruptions_by_a_group_are_counted_by_what_goes() -> None:
     counted = {labels: child.total for labels, child in observations.workload_disruptions.items()}
     assert counted == {("podgroup", "pod"): 3, ("podgroup", "podgroup"): 1}
     assert [*observations.workload_victims] == [("podgroup",)]
+
+
+def test_readings_of_attempts_that_fail_do_not_pile_up_until_somebody_reads_the_series() -> None:
+    observations = Observations()
+    seconds = observations.algorithm_seconds
+    for _ in range(3 * SETTLED_EVERY):
+        seconds.observe(0.1)
+        observations.attempt(AttemptResult.UNSCHEDULABLE, "default", 0.1)
+    assert isinstance(seconds, BatchedHistogram)
+    assert len(seconds._pending) <= SETTLED_EVERY
+    assert seconds.count == 3 * SETTLED_EVERY
