@@ -282,6 +282,8 @@ class Workers:
             await self._bind(attempt)
         finally:
             self._in_turn.discard(id(attempt.queued))
+            if self._has_work():
+                self.wake()  # it may have held the place that the idle workers wait for, and is none of them
 
     def _leave_turn(self, attempt: Attempt) -> None:
         """The pod is not bound yet: it will ask again."""
