@@ -222,19 +222,20 @@ class Slicer:
     It measures real time on purpose: a virtual clock stands still while the loop is blocked for real.
     """
 
-    __slots__ = ("_ends_at", "_seconds")
+    __slots__ = ("_seconds", "ends_at")
 
     def __init__(self, seconds: float = 0.005) -> None:
         self._seconds = seconds
-        self._ends_at = time.perf_counter() + seconds
+        self.ends_at = time.perf_counter() + seconds
+        """When the slice is over, for loops that read `time.perf_counter` themselves."""
 
     def begin(self) -> None:
         """Begin a new slice: the work has just waited for something."""
-        self._ends_at = time.perf_counter() + self._seconds
+        self.ends_at = time.perf_counter() + self._seconds
 
     def used_up(self) -> bool:
         """Whether the slice is over."""
-        return time.perf_counter() >= self._ends_at
+        return time.perf_counter() >= self.ends_at
 
     async def turn(self) -> None:
         """Let others run, then begin a new slice."""

@@ -12,6 +12,7 @@ object's deletion, is ignored. Only a list may go back, as after a restore of et
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from time import perf_counter
 from typing import Final, Generic, Protocol, TypeVar
 
 import msgspec
@@ -21,8 +22,8 @@ from kscheduler.api.kinds import Kind
 from kscheduler.api.meta import KubeObject
 from kscheduler.client.watch import Undecodable, WatchEvent
 from kscheduler.informers.store import Store
-from kscheduler.informers.transform import Transform, default_transform
-from kscheduler.informers.unreadable import Retain, rule_for
+from kscheduler.informers.transform import Transform, default_transform, renewal
+from kscheduler.informers.unreadable import Retain, rule_for, unreadable_event
 from kscheduler.informers.view_age import ViewAge, ViewAgeStatistics
 from kscheduler.telemetry.logs import get_logger
 from kscheduler.telemetry.logs.caught import Boundary, count_caught
@@ -125,9 +126,12 @@ class Informer(Generic[T]):
         self.recorder: ChangeRecorder | None = None
         """Who hears of changes first; to be set before there are any."""
         self._transform = transform or default_transform(kind.resource)
+        self._renew = renewal(self._transform)
         self._retain = retain or rule_for(kind.resource)
         self._clock = clock
-        self._handlers: list[Handler[T]] = []
+        self._told_of_additions: list[Callable[[T, bool], None]] = []
+        self._told_of_updates: list[Callable[[T, T], None]] = []
+        self._told_of_deletions: list[Callable[[T], None]] = []
         self._synced = asyncio.Event()
         self.view = ViewAge(clock)
         """How old the store is."""
@@ -152,8 +156,13 @@ class Informer(Generic[T]):
     def add_handler(self, handler: Handler[T]) -> None:
         """Call `handler` for each change from now on, and at once for each object that is already stored."""
         for obj in self.store.list():
-            self._guard(lambda added, obj=obj: added.on_add(obj, initial=True), handler, obj)  # type: ignore[misc]
-        self._handlers.append(handler)
+            try:
+                handler.on_add(obj, initial=True)
+            except BaseException:  # noqa: BLE001  logged there
+                self._handler_failed(obj)
+        self._told_of_additions.append(handler.on_add)
+        self._told_of_updates.append(handler.on_update)
+        self._told_of_deletions.append(handler.on_delete)
 
     @property
     def lists(self) -> int:
@@ -199,8 +208,7 @@ class Informer(Generic[T]):
             return True
         if obj.key != key:  # the namespace was garbled
             self._delete(key)
-        self._transform(obj)
-        self._upsert(obj, initial=False, is_event=True)
+        self._take_event(obj)
         return True
 
     @contextmanager
@@ -231,7 +239,7 @@ class Informer(Generic[T]):
         for obj in objects:
             if seen is not None:
                 seen.add(obj.key)
-            self._upsert(obj, initial=initial)
+            self._put(obj, initial=initial)
             if slicer.used_up():
                 await slicer.turn()
         for bad in unreadable:
@@ -263,11 +271,49 @@ class Informer(Generic[T]):
 
     def apply(self, event: WatchEvent[T]) -> None:
         """Apply an event of the watch."""
-        if event.type == "DELETED":
-            self._apply_deletion(event.object)
-        else:
-            self._transform(event.object)
-            self._upsert(event.object, initial=False, is_event=True)
+        self.apply_run((event,))
+
+    def apply_run(self, events: Iterable[WatchEvent[T]], ends_at: float | None = None) -> int:
+        """Apply events of the watch in their order, the first one and those that are begun before `ends_at`.
+
+        `ends_at` is a time of `time.perf_counter`; `None`: all of them. Returns how many were applied. What cannot be
+        applied counts as unreadable: no object keeps the others from being applied.
+        """
+        applied = 0
+        for event in events:
+            try:
+                if event.type == "DELETED":
+                    self._apply_deletion(event.object)
+                else:
+                    self._take_event(event.object)
+            except Exception as problem:  # noqa: BLE001  of the transform, for an object that nobody has thought of
+                self.apply_undecodable(unreadable_event(event, f"{type(problem).__name__}: {problem}"))
+            applied += 1
+            if ends_at is not None and perf_counter() >= ends_at:
+                break
+        return applied
+
+    def _take_event(self, obj: T) -> None:
+        """Add or update an object as an event shows it, unless the store knows better: an event may come late."""
+        key, meta = obj.key, obj.metadata
+        old = self.store.get(key)
+        known = self._gone.get(meta.uid, "") if old is None else old.metadata.resource_version
+        # The usual newer version costs no call of a function: neither text nor length says that it could be older.
+        version = meta.resource_version
+        if (version < known or len(version) < len(known)) and is_older(version, known):
+            self._out_of_order += 1
+            return
+        if self._undecodable:
+            self._undecodable.pop(key, None)
+        if old is not None and old.metadata.uid == meta.uid:
+            if not version or version != known:
+                self._renew(old, obj)
+                self._update(key, old, obj)
+            return
+        self._transform(obj)
+        if old is not None:
+            self._delete(key)
+        self._add(key, obj, initial=False)
 
     def _apply_deletion(self, last: T) -> None:
         key, meta = last.key, last.metadata
@@ -308,64 +354,70 @@ class Informer(Generic[T]):
         if kept is None:
             self._delete(key)
         elif kept is not old:
-            self.store.put(key, kept)
-            if self.recorder is not None:
-                self.recorder.updated(key, old, kept)
-            self._notify(lambda handler: handler.on_update(old, kept), kept)
+            self._update(key, old, kept)
 
-    def _upsert(self, obj: T, *, initial: bool, is_event: bool = False) -> None:
-        """Add or update. `is_event`: it may come late, and is ignored if the store knows better; a list never does."""
+    def _put(self, obj: T, *, initial: bool) -> None:
+        """Add or update a prepared object of a list, which always knows better."""
         key, meta = obj.key, obj.metadata
         old = self.store.get(key)
-        if is_event:
-            known = self._gone.get(meta.uid, "") if old is None else old.metadata.resource_version
-            # The usual newer version costs no call of a function: neither text nor length says that it could be older.
-            version = meta.resource_version
-            if (version < known or len(version) < len(known)) and is_older(version, known):
-                self._out_of_order += 1
-                return
         if self._undecodable:
             self._undecodable.pop(key, None)
         if old is not None and old.metadata.uid == meta.uid:
-            self._update(key, old, obj)
+            if not meta.resource_version or meta.resource_version != old.metadata.resource_version:
+                self._update(key, old, obj)
             return
         if old is not None:
             self._delete(key)
+        self._add(key, obj, initial=initial)
+
+    # Each of the three tells the handlers by itself: a pod has several events, and a function for all three would need
+    # another one for each call.
+
+    def _add(self, key: str, obj: T, *, initial: bool) -> None:
         self.store.put(key, obj)
         if self.recorder is not None:
             self.recorder.added(key, obj, initial)
-        self._notify(lambda handler: handler.on_add(obj, initial), obj)
+        if self._touched is not None:
+            self._touched.add(key)
+        for tell in self._told_of_additions:
+            try:
+                tell(obj, initial)
+            except BaseException:  # noqa: BLE001  as above
+                self._handler_failed(obj)
 
     def _update(self, key: str, old: T, obj: T) -> None:
-        version = obj.metadata.resource_version
-        if version and version == old.metadata.resource_version:
-            return
         self.store.put(key, obj)
         if self.recorder is not None:
             self.recorder.updated(key, old, obj)
-        self._notify(lambda handler: handler.on_update(old, obj), obj)
+        if self._touched is not None:
+            self._touched.add(key)
+        for tell in self._told_of_updates:
+            try:
+                tell(old, obj)
+            except BaseException:  # noqa: BLE001  as above
+                self._handler_failed(obj)
 
     def _delete(self, key: str) -> None:
         old = self.store.get(key)
-        if old is not None:
-            self.store.remove(key)
-            if self.recorder is not None:
-                self.recorder.deleted(key, old)
-            self._notify(lambda handler: handler.on_delete(old), old)
-
-    def _notify(self, call: Callable[[Handler[T]], None], obj: T) -> None:
+        if old is None:
+            return
+        self.store.remove(key)
+        if self.recorder is not None:
+            self.recorder.deleted(key, old)
         if self._touched is not None:
-            self._touched.add(obj.key)
-        for handler in self._handlers:
-            self._guard(call, handler, obj)
+            self._touched.add(key)
+        for tell in self._told_of_deletions:
+            try:
+                tell(old)
+            except BaseException:  # noqa: BLE001  as above
+                self._handler_failed(old)
 
-    def _guard(self, call: Callable[[Handler[T]], None], handler: Handler[T], obj: T) -> None:
-        try:
-            call(handler)
-        except BaseException:
-            self._handler_errors += 1
-            count_caught(Boundary.EVENT_HANDLER)
-            log.exception("event_handler_failed", resource=self.kind.resource, object=obj.key, uid=obj.metadata.uid)
+    def _handler_failed(self, obj: T) -> None:
+        """Count and log the exception that is being handled."""
+        self._handler_errors += 1
+        count_caught(Boundary.EVENT_HANDLER)
+        fields = {"resource": self.kind.resource, "object": obj.key, "uid": obj.metadata.uid}
+        log.exception("event_handler_failed", **fields)  # noqa: LOG004  its callers handle one
 
     async def rest(self) -> None:
         """The API does not exist, or no longer: empty the store."""

@@ -19,13 +19,16 @@ or while a load balancer has no server, the history still has what was missed, a
 """
 
 import random
+from collections.abc import Sequence
 from enum import Enum
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
 from kscheduler.client.errors import APIError, APIStatus, ClientError, NotSentError, StalledError
 from kscheduler.client.outage_cause import Cause, cause_of_failure, cause_of_refusal
+from kscheduler.client.watch import WatchEvent
 
 PAGE_SIZE = 500
 VERY_SHORT_SECONDS = 1.0
@@ -154,6 +157,14 @@ class Progress:
             self._is_quiet = False
         self.resource_version = resource_version
         self._internal_error_since = None
+
+    def saw_run(self, events: Sequence[WatchEvent[Any]]) -> None:
+        """Watch events have been applied, in this order."""
+        if self._from_any:
+            for event in events:
+                self.saw(event.type, event.object.metadata.resource_version)
+        elif events:  # the last one is the newest
+            self.saw(events[-1].type, events[-1].object.metadata.resource_version)
 
     def watch_list_ignored(self) -> NextStep:
         """The server is too old for WatchList and has opened a plain watch."""

@@ -315,24 +315,43 @@ class Reflector(Generic[T]):
             self._forbidden.reset()
 
     async def _consume(self, watch: _Watch[T], lines: list[bytes]) -> NextStep | None:
-        """Apply a batch of lines, in slices; a verdict ends the watch."""
-        slicer = Slicer()
-        for line in lines:
-            event = self._decoder.feed(line)
-            verdict = self._apply(watch, event) if watch.initial is None else await self._collect(watch, event)
-            if verdict is not None:
-                return verdict
+        """Apply a chunk of lines, in runs of events and in slices of time; a verdict ends the watch.
+
+        The version goes on with what was applied, never with what was decoded: a watch that is ended in the middle of
+        a chunk goes on with the first event that was not applied.
+        """
+        slicer, done = Slicer(), 0
+        while done < len(lines):
+            events, other = self._decoder.feed_run(lines, done)
+            done += len(events)
+            if watch.initial is not None:
+                self._collect_run(watch.initial, events)
+            elif events:
+                await self._apply_run(events, slicer)
+            if other is not None:
+                done += 1
+                verdict = self._apply(watch, other) if watch.initial is None else await self._collect(watch, other)
+                if verdict is not None:
+                    return verdict
             if slicer.used_up():
                 await slicer.turn()
         self._informer.heard()
         self._informer.resource_version = self.progress.resource_version
         return None
 
+    async def _apply_run(self, events: list[WatchEvent[T]], slicer: Slicer) -> None:
+        applied = 0
+        while applied < len(events):
+            if applied:
+                await slicer.turn()
+            rest = events[applied:] if applied else events
+            number = self._informer.apply_run(rest, slicer.ends_at)
+            self.progress.saw_run(rest[:number])
+            applied += number
+
     def _apply(self, watch: _Watch[T], event: Decoded[T]) -> NextStep | None:
+        """What is no event of a readable object."""
         match event:
-            case WatchEvent():
-                self._informer.apply(event)
-                self.progress.saw(event.type, event.object.metadata.resource_version)
             case Bookmark():
                 self.progress.saw("BOOKMARK", event.resource_version)
             case Undecodable():
@@ -344,13 +363,16 @@ class Reflector(Generic[T]):
                 return self.progress.garbled(event.error)
         return None
 
+    def _collect_run(self, initial: _Initial[T], events: list[WatchEvent[T]]) -> None:
+        """Keep initial events, which are applied at the bookmark that ends them."""
+        for event in events:
+            self._informer.prepare(event.object)
+            initial.take(event)
+
     async def _collect(self, watch: _Watch[T], event: Decoded[T]) -> NextStep | None:
-        """The same while the initial events arrive, which are applied at the bookmark that ends them."""
+        """The same while the initial events arrive."""
         assert watch.initial is not None  # noqa: S101  # tells the type checker what the caller has tested
         match event:
-            case WatchEvent():
-                self._informer.prepare(event.object)
-                watch.initial.take(event)
             case Undecodable():
                 watch.initial.take(event)
             case Bookmark(initial_events_end=True, resource_version=""):

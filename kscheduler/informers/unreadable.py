@@ -19,7 +19,7 @@ from typing import Any, Final
 import msgspec
 
 from kscheduler.api.core import Pod
-from kscheduler.client.watch import Undecodable
+from kscheduler.client.watch import Undecodable, WatchEvent
 
 # From the last good state and the readable parts of the new one to the state to keep; `None` means deleted.
 Retain = Callable[[Any, Undecodable], Any]
@@ -66,3 +66,17 @@ def rule_for(resource: str, holds_room: HoldsRoom = _holds_nothing) -> Retain:
     if resource == "pods":
         return partial(keep_if_it_holds_resources, holds_room)
     return keep if resource.partition(".")[0] in _TAKES_OR_PROTECTS else forget
+
+
+def unreadable_event(event: WatchEvent[Any], error: str) -> Undecodable:
+    """An event whose object was decoded, but cannot be stored."""
+    metadata, node_name = event.object.metadata, getattr(getattr(event.object, "spec", None), "node_name", "")
+    return Undecodable(
+        type=event.type,
+        namespace=metadata.namespace,
+        name=metadata.name,
+        uid=metadata.uid,
+        resource_version=metadata.resource_version,
+        node_name=node_name or "",
+        error=error,
+    )

@@ -125,7 +125,10 @@ class Cache:
         previous = info.node
         if previous is None:
             raise KeyError(name)
-        info.set_node(node)
+        if previous.status.allocatable == node.status.allocatable:  # as in a heartbeat: nothing to parse
+            info.node = node
+        else:
+            info.set_node(node)
         self._changes += 1
         row = self.nodes.row_of(name)
         if _shows_the_same(previous, node):
@@ -355,7 +358,8 @@ class Cache:
         info.remove_pod(state.pod)
         del self._pods[state.pod.uid]
         self._changes += 1
-        self.volumes.remove_pod(state.pod, state.node_name)
+        if state.pod.pod.spec.volumes:
+            self.volumes.remove_pod(state.pod, state.node_name)
         if state.assumed:
             del self._assumed[state.pod.uid]
         if info.node is not None:
@@ -389,8 +393,10 @@ def _readable(pod: PodInfo) -> PodInfo:
 
 def _takes_the_same(old: PodInfo, new: PodInfo) -> bool:
     """Whether the new version leaves the node's sums unchanged. Raises `QuantityError` if it cannot be parsed."""
-    same_sums = (old.resizing is new.resizing and new.take_sums(old)) or _sums(old) == _sums(new)
-    return same_sums and old.pod.spec.volumes == new.pod.spec.volumes
+    if old.resizing is new.resizing and new.take_sums(old):
+        return old.pod.spec.volumes == new.pod.spec.volumes
+    new.count_sums()
+    return _sums(old) == _sums(new) and old.pod.spec.volumes == new.pod.spec.volumes
 
 
 def _sums(pod: PodInfo) -> tuple[object, ...]:

@@ -15,7 +15,16 @@ from kscheduler.api.kinds import NAMESPACES, NODES, PODS, Kind
 from kscheduler.client.errors import LineTooLongError
 from kscheduler.client.http.lines import LineSplitter
 from kscheduler.client.lists import ListDecoder
-from kscheduler.client.watch import Bookmark, Decoded, Garbled, Undecodable, WatchDecoder, WatchError, WatchEvent
+from kscheduler.client.watch import (
+    RUN_BYTES,
+    Bookmark,
+    Decoded,
+    Garbled,
+    Undecodable,
+    WatchDecoder,
+    WatchError,
+    WatchEvent,
+)
 
 POD = {
     "apiVersion": "v1",
@@ -149,6 +158,36 @@ def test_lines_come_out_whole_however_the_network_cuts_them(parts: list[bytes], 
     *complete, rest = text.split(b"\n")
     assert got == [one for one in complete if one]
     assert splitter.pending == len(rest)
+
+
+@given(st.lists(st.sampled_from(["good", "bad", "bookmark", "error", "noise"]), max_size=8), st.data())
+def test_a_run_of_lines_decodes_as_each_line_by_itself(kinds: list[str], data: st.DataObject) -> None:
+    identity = {"name": "a", "namespace": "n", "uid": "u", "resourceVersion": "1"}
+    texts = {
+        "good": b'{"type":"ADDED","object":{"kind":"Pod","metadata":%b}}' % json.dumps(identity).encode(),
+        "bad": b'{"type":"ADDED","object":{"kind":"Pod","metadata":{"name":"b"},"spec":7}}',
+        "bookmark": b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"5"}}}',
+        "error": b'{"type":"ERROR","object":{"code":410}}',
+        "noise": b"<html>",
+    }
+    lines = [texts[kind] for kind in kinds]
+    decoder: WatchDecoder[Pod] = WatchDecoder(PODS)
+    begin = data.draw(st.integers(0, len(lines)))
+    decoded: list[object] = []
+    while begin + len(decoded) < len(lines):
+        events, other = decoder.feed_run(lines, begin + len(decoded))
+        decoded += events
+        decoded += [] if other is None else [other]
+    assert decoded == [decoder.feed(line) for line in lines[begin:]]
+
+
+def test_a_run_ends_before_it_holds_the_loop() -> None:
+    pod = {"kind": "Pod", "metadata": {"name": "a", "namespace": "n", "uid": "u", "resourceVersion": "1"}}
+    line = json.dumps({"type": "ADDED", "object": {**pod, "status": {"message": "x" * (RUN_BYTES // 2)}}}).encode()
+    decoder: WatchDecoder[Pod] = WatchDecoder(PODS)
+    events, other = decoder.feed_run([line] * 5, 0)
+    assert (len(events), other) == (2, None)
+    assert len(decoder.feed_run([line] * 5, 4)[0]) == 1
 
 
 def test_a_line_without_end_is_given_up() -> None:

@@ -322,6 +322,56 @@ def test_store_index_and_handlers_always_agree_with_a_naive_model(events: list[t
     assert informer.statistics().handler_errors == 0
 
 
+def test_a_run_is_applied_in_its_order_as_far_as_there_is_time(informer: Informer[Pod], recorder: Recorder) -> None:
+    events = [
+        WatchEvent("ADDED", pod("a")),
+        WatchEvent("MODIFIED", pod("a", "2")),
+        WatchEvent("DELETED", pod("a", "3")),
+    ]
+    assert informer.apply_run(events, ends_at=0.0) == 1, "the first one in any case"
+    assert recorder.take() == [("add", "ns/a", "uid-a", "")]
+    assert informer.apply_run(events[1:]) == 2
+    assert recorder.take() == [("update", "ns/a", "1", "2"), ("delete", "ns/a", "uid-a", "2")]
+
+
+def test_each_event_of_a_run_is_shown_to_all_handlers_before_the_next_one_is_stored(informer: Informer[Pod]) -> None:
+    seen: list[tuple[int, str, tuple[str, ...]]] = []
+
+    class Looks(Recorder):
+        def __init__(self, number: int) -> None:
+            super().__init__()
+            self.number = number
+
+        def on_add(self, obj: Pod, initial: bool) -> None:
+            seen.append((self.number, obj.key, tuple(informer.store.keys())))
+
+    informer.add_handler(Looks(1))
+    informer.add_handler(Looks(2))
+    informer.apply_run([WatchEvent("ADDED", pod("a")), WatchEvent("ADDED", pod("b"))])
+    a, both = ("ns/a",), ("ns/a", "ns/b")
+    assert seen == [(1, "ns/a", a), (2, "ns/a", a), (1, "ns/b", both), (2, "ns/b", both)]
+
+
+def test_an_object_that_cannot_be_stored_is_unreadable_and_keeps_none_of_its_run_from_being_applied() -> None:
+    def transform(obj: Pod) -> None:
+        if obj.metadata.labels:
+            raise OverflowError("too many")
+
+    informer: Informer[Pod] = Informer(PODS, transform=transform)
+    events = [
+        WatchEvent("ADDED", pod("a")),
+        WatchEvent("ADDED", pod("bad", node="n1", app="web")),
+        WatchEvent("MODIFIED", pod("a", "2", app="web")),
+        WatchEvent("ADDED", pod("b")),
+    ]
+    assert informer.apply_run(events) == len(events)
+    assert informer.store.keys() == ["ns/b"], "a pod without a node is not scheduled by a state that is known to be old"
+    bad = informer.unreadable_under("ns/bad")
+    assert bad is not None
+    assert (bad.node_name, bad.uid, bad.error) == ("n1", "uid-bad", "OverflowError: too many")
+    assert informer.is_unreadable("ns/a")
+
+
 def test_an_index_covers_what_was_stored_before_it() -> None:
     store: Store[Pod] = Store()
     store.put("ns/a", pod("a", node="n1"))

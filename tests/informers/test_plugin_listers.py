@@ -13,6 +13,7 @@ from kscheduler.api.kinds import NODES, PODS, Kind
 from kscheduler.api.meta import CustomObject
 from kscheduler.client.access.connection import plain_connection
 from kscheduler.client.rest import APIClient
+from kscheduler.client.watch import WatchEvent
 from kscheduler.embedded.apiserver import EmbeddedAPIServer
 from kscheduler.framework.cluster.lister import KeptListers, nothing_listed
 from kscheduler.framework.events import ActionType, ClusterEvent
@@ -57,7 +58,7 @@ def test_of_a_watched_kind_it_is_a_view_of_the_store_and_dies_with_its_plugin() 
     events: list[ClusterEvent] = []
     listers.on_event = lambda event, *_: events.append(event)
     first, second = Listening(listers.lister(NODES)), Listening(listers.lister(NODES))
-    watched[NODES]._upsert(make_node("a"), initial=True)
+    watched[NODES].apply(WatchEvent("ADDED", make_node("a")))
     assert first.heard == second.heard == [("", "a")]
     assert first.lister.get("a") is not None
     assert [node.metadata.name for node in first.lister.list()] == ["a"]
@@ -136,7 +137,7 @@ async def test_a_call_that_fails_keeps_nobody_from_hearing() -> None:
 
     failing, good = Failing(listers.lister(NODES)), Listening(listers.lister(NODES))
     with structlog.testing.capture_logs() as lines:
-        watched[NODES]._upsert(make_node("a"), initial=False)
+        watched[NODES].apply(WatchEvent("ADDED", make_node("a")))
     assert good.heard == [("", "a")]
     assert not failing.heard
     assert [(line["event"], line["object"], line["call"].rpartition(".")[2]) for line in lines] == [

@@ -10,14 +10,14 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 from aiohttp import web
 
-from kscheduler.aio import VirtualClock
+from kscheduler.aio import Slicer, VirtualClock
 from kscheduler.api.core import Pod
 from kscheduler.api.kinds import NAMESPACES, NODES, PODS, Kind
 from kscheduler.client.access.connection import plain_connection
 from kscheduler.client.errors import NotSentError
 from kscheduler.client.outage_cause import TABLE, Cause
 from kscheduler.client.rest import APIClient
-from kscheduler.informers import Informer, InformerFactory, Reflector
+from kscheduler.informers import Informer, InformerFactory, Reflector, reflector
 from kscheduler.informers.factory import DISCOVERY_SECONDS, FIRST_DISCOVERY_SECONDS, SURE_SECONDS
 from kscheduler.informers.progress import Progress
 from kscheduler.informers.reflector import INACTIVITY_SECONDS, LONGEST_WAIT_SECONDS, AbsentError
@@ -115,6 +115,66 @@ async def test_history_expired_lists_again_and_deletes_what_was_missed() -> None
         assert harness.names() == {"b"}
         assert harness.versions_queried() == [None, "10", "11", None]
         assert harness.informer.statistics().relists == {"start": 1, "expired": 1}
+
+
+async def test_a_bad_line_in_a_chunk_costs_only_its_own_object() -> None:
+    unreadable = {"metadata": {"name": "bad", "namespace": "ns", "uid": "u", "resourceVersion": "12"}, "spec": 7}
+    events = event("ADDED", pod("a", "11")), event("ADDED", unreadable), event("MODIFIED", pod("a", "13"))
+    async with bench(pod_list(version="10"), lines("".join((*events, event("ADDED", pod("b", "14")))))) as harness:
+        assert await harness.reasons(2) == ["listed", "ended"]
+        assert harness.names() == {"a", "b"}
+        assert harness.informer.is_unreadable("ns/bad")
+        assert harness.reflector.progress.resource_version == "14"
+
+
+async def test_what_follows_an_error_in_its_chunk_is_not_applied_and_comes_again() -> None:
+    chunk = event("ADDED", pod("a", "11")) + failure(500) + event("ADDED", pod("b", "12"))
+    again = lines(event("ADDED", pod("b", "12")))
+    async with bench(pod_list(version="10"), lines(chunk), again) as harness:
+        assert await harness.reasons(2) == ["listed", "server error"]
+        assert harness.names() == {"a"}
+        await harness.reasons(1)
+        assert harness.names() == {"a", "b"}
+        assert harness.versions_queried() == [None, "10", "11"]
+
+
+async def test_a_watch_that_is_ended_in_the_middle_of_a_chunk_goes_on_with_what_was_not_applied(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class OneEvent(Slicer):
+        """Each event takes a slice."""
+
+        def __init__(self) -> None:
+            super().__init__(0.0)
+
+    monkeypatch.setattr(reflector, "Slicer", OneEvent)
+    chunk = "".join(event("ADDED", pod(f"p{number}", str(10 + number))) for number in range(1, 9))
+    async with bench(pod_list(version="10"), lines(chunk)) as harness:
+
+        class Stops(Silent):
+            def on_add(self, obj: Pod, initial: bool) -> None:
+                if obj.metadata.name == "p3":
+                    harness.reflector.relist("enough")
+
+        harness.informer.add_handler(Stops())
+        assert await harness.reasons(2) == ["listed", "enough"]
+        applied = max(int(name[1:]) for name in harness.names())
+        assert 3 <= applied < 8, "it ends at the next turn of the loop"
+        assert harness.names() == {f"p{number}" for number in range(1, applied + 1)}
+        assert harness.reflector.progress.resource_version == str(10 + applied)
+
+
+class Silent:
+    """A handler that does nothing."""
+
+    def on_add(self, obj: Pod, initial: bool) -> None:
+        pass
+
+    def on_update(self, old: Pod, new: Pod) -> None:
+        pass
+
+    def on_delete(self, obj: Pod) -> None:
+        pass
 
 
 async def test_a_cut_connection_is_resumed_without_a_list() -> None:

@@ -1,5 +1,6 @@
 """What is taken off objects before they are stored, and what they share; nothing that a scheduler reads is changed."""
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -9,13 +10,20 @@ from kscheduler.api.codec import convert
 from kscheduler.api.core import Node, Pod, Volume
 from kscheduler.api.devices import ResourceClaim, ResourceSlice
 from kscheduler.api.kinds import NODES, PODS
+from kscheduler.api.meta import Condition
 from kscheduler.api.well_known import LAST_APPLIED
 from kscheduler.api.workloads import Service
 from kscheduler.client.watch import WatchEvent
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.informers import Informer, transform
 from kscheduler.informers.shared import Shared, SharedText
-from kscheduler.informers.transform import LARGEST_ANNOTATION, PodTransform, default_transform
+from kscheduler.informers.transform import (
+    LARGEST_ANNOTATION,
+    AnnotatedPodTransform,
+    NodeTransform,
+    PodTransform,
+    default_transform,
+)
 from tests.builders import Tree, make_node, make_pod, pod_tree
 
 SOURCES: dict[str, Tree] = {
@@ -82,6 +90,81 @@ def test_what_two_pods_have_in_common_is_one_value() -> None:
     assert first.metadata.owner_references is second.metadata.owner_references
     assert first.status.container_statuses is second.status.container_statuses
     assert first.spec.node_name is second.spec.node_name
+
+
+def placed(pod: Pod) -> None:
+    pod.spec = msgspec.structs.replace(pod.spec, node_name="node-2")
+
+
+def labelled(pod: Pod) -> None:
+    pod.metadata.labels = {"app": "other"}
+
+
+def owned(pod: Pod) -> None:
+    pod.metadata.owner_references = ()
+
+
+def annotated(pod: Pod) -> None:
+    pod.metadata.annotations = {"note": "kept", LAST_APPLIED: "{}"}
+
+
+def tolerant(pod: Pod) -> None:
+    pod.spec = msgspec.structs.replace(pod.spec, tolerations=())
+
+
+def ready(pod: Pod) -> None:
+    conditions = (Condition(type="Ready", status="True"),)
+    pod.status = msgspec.structs.replace(pod.status, conditions=conditions, container_statuses=())
+
+
+CHANGES = (placed, labelled, owned, annotated, tolerant, ready)
+
+
+@pytest.mark.parametrize("was_placed", [True, False], ids=["on a node", "pending"])
+@pytest.mark.parametrize("change", [*CHANGES, None], ids=lambda change: change.__name__ if change else "none")
+@pytest.mark.parametrize("scheduler", ["annotated", "plain"])
+def test_a_newer_version_is_as_if_it_stood_alone_and_shares_what_has_not_changed(
+    change: Callable[[Pod], None] | None, was_placed: bool, scheduler: str
+) -> None:
+    transform = AnnotatedPodTransform() if scheduler == "annotated" else PodTransform()
+    node = "node-1" if was_placed else ""
+    token = {"name": "token", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}
+    old, new, alone = (rich_pod(node=node, volumes=[token]) for _ in range(3))
+    if change is not None:
+        change(new)
+        change(alone)
+    transform(old)
+    transform.renew(old, new)
+    transform(alone)
+    assert new == alone
+    assert new.metadata.labels is alone.metadata.labels
+    for part in ("containers", "init_containers", "tolerations", "affinity", "topology_spread_constraints"):
+        assert getattr(new.spec, part) is getattr(alone.spec, part), part
+    if change not in (placed, tolerant):
+        assert new.spec is old.spec
+    if change is not ready:
+        assert new.status.container_statuses is old.status.container_statuses
+        assert new.status.conditions is old.status.conditions
+
+
+def test_a_newer_version_of_a_node_likewise() -> None:
+    def node(version: str, cpu: str, **labels: str) -> Node:
+        images = [{"names": [f"image-{number}:v1"], "sizeBytes": 5} for number in range(3)]
+        status = {"allocatable": {"cpu": cpu}, "capacity": {"cpu": "4"}, "images": images}
+        status["conditions"] = [{"type": "Ready", "status": "True", "lastHeartbeatTime": version}]
+        annotations = {LAST_APPLIED: "{}"}
+        metadata = {"name": "a", "uid": "u", "resourceVersion": version, "labels": labels, "annotations": annotations}
+        return convert({"metadata": metadata, "status": status}, Node)
+
+    share = NodeTransform()
+    old = node("1", "4", zone="z")
+    share(old)
+    for changed in (node("2", "4", zone="z"), node("3", "3", zone="z"), node("4", "4", zone="y")):
+        alone = msgspec.structs.replace(changed, metadata=msgspec.structs.replace(changed.metadata, annotations={}))
+        share.renew(old, changed)
+        assert changed == alone
+        assert changed.status.capacity is old.status.capacity
+        assert all(one is other for one, other in zip(changed.status.images, old.status.images, strict=True))
 
 
 @pytest.mark.parametrize(

@@ -20,14 +20,11 @@ class LineSplitter:
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """The lines that this chunk completes, without empty lines. Raises `LineTooLongError`."""
-        head, newline, tail = chunk.partition(b"\n")
-        if not newline:
-            self._keep(chunk)
-            return []
-        first = b"".join((*self._parts, head))
-        lines = [first, *tail.split(b"\n")]
-        self._parts.clear()
-        self._size = 0
+        lines = chunk.split(b"\n")
+        if len(lines) > 1 and self._parts:
+            lines[0] = b"".join((*self._parts, lines[0]))
+            self._parts.clear()
+            self._size = 0
         self._keep(lines.pop())
         return [line for line in lines if line]
 

@@ -11,7 +11,7 @@ from typing import ClassVar, Final
 import msgspec
 
 from kscheduler.api import selectors
-from kscheduler.api.core import Container, NodeAffinity, Pod, PodStatus, Toleration
+from kscheduler.api.core import Container, NodeAffinity, Pod, Toleration
 from kscheduler.framework.pods import pod_weight, requests
 from kscheduler.framework.pods.affinity_terms import AffinityTerms, affinity_terms
 from kscheduler.framework.pods.requests import Requests, Resizing
@@ -93,19 +93,22 @@ class PodInfo:
         self.is_like_another = True
 
     def take_sums(self, other: "PodInfo") -> bool:
-        """Take over the sums of another version of the pod; False if anything that they depend on has changed.
+        """Take over the sums of another version of the pod; False if they cannot be told to be the same.
 
         The sums of the other version must be computable.
         """
         spec, others = self.pod.spec, other.pod.spec
-        if not _have_equal_resources(self.pod.status, other.pod.status):
-            return False
-        same = spec.containers == others.containers and spec.init_containers == others.init_containers
-        if not (same and spec.overhead == others.overhead and spec.resources == others.resources):
+        if spec is others or (spec.containers == others.containers and spec.init_containers == others.init_containers):
+            self.host_ports = other.host_ports
+        if not requests.depend_on_the_same(other.pod, self.pod):
             return False
         self.accounted, self.nonzero_accounted = other.accounted, other.nonzero_accounted
-        self.host_ports = other.host_ports
         return True
+
+    def count_sums(self) -> None:
+        """Compute what it uses on its node, if it is not known yet: `accounted` and `nonzero_accounted`."""
+        if "accounted" not in self.__dict__:  # a `cached_property` takes a lock in Python 3.11
+            self.accounted, self.nonzero_accounted = requests.both_accounted(self.pod, self.resizing)
 
     @property
     def key(self) -> str:
@@ -241,23 +244,6 @@ class PodInfo:
         names = [container.image for container in (*spec.init_containers, *spec.containers)]
         names.extend(volume.image.reference for volume in spec.volumes if volume.image is not None)
         return tuple(normalized_image_name(name) for name in names)
-
-
-def _have_equal_resources(status: PodStatus, other: PodStatus) -> bool:
-    """Whether both statuses report the same container resources, and no pending resize."""
-    has_reports = status.container_statuses or status.init_container_statuses or status.resources is not None
-    if has_reports and (_is_resize_pending(status) or _is_resize_pending(other)):
-        return False
-    return (
-        status.container_statuses == other.container_statuses
-        and status.init_container_statuses == other.init_container_statuses
-        and status.resources == other.resources
-        and status.allocated_resources == other.allocated_resources
-    )
-
-
-def _is_resize_pending(status: PodStatus) -> bool:
-    return "PodResizePending" in [condition.type for condition in status.conditions]
 
 
 def _host_ports(container: Container) -> list[HostPort]:

@@ -177,9 +177,34 @@ def _sums_of_like(pod: Pod, resizing: Resizing) -> _Sums | None:
     sums = _sums.get(key)
     if sums is None:
         accounted = _rounded(_pod_nanos(pod, resizing, _request_nanos))
+        plain = _sums.get((key[0], id(()), resizing))
+        if plain is not None and plain.accounted == accounted:  # the kubelet reports what the spec asks for
+            accounted = plain.accounted
         sums = _Sums(spec.containers, status.container_statuses, accounted, _nonzero(pod, resizing))
         _sums[key] = sums
     return sums
+
+
+def depend_on_the_same(old: Pod, new: Pod) -> bool:
+    """Whether nothing that requests are added up of differs between two versions of a pod."""
+    spec, others = new.spec, old.spec
+    before, after = old.status, new.status
+    return (
+        (
+            spec is others
+            or (
+                spec.containers == others.containers
+                and spec.init_containers == others.init_containers
+                and spec.overhead == others.overhead
+                and spec.resources == others.resources
+            )
+        )
+        and before.container_statuses == after.container_statuses
+        and before.init_container_statuses == after.init_container_statuses
+        and before.resources == after.resources
+        and before.allocated_resources == after.allocated_resources
+        and (before.conditions is after.conditions or _pending_resize(old) == _pending_resize(new))
+    )
 
 
 # A quota's name puts that before it.
@@ -357,7 +382,10 @@ def _resize_is_infeasible(pod: Pod) -> bool:
 
 def _pending_resize(pod: Pod) -> str:
     """The reason of the condition PodResizePending, whatever its status; the first one decides. Empty if none waits."""
-    return next((each.reason for each in pod.status.conditions if each.type == "PodResizePending"), "")
+    for condition in pod.status.conditions:  # written out: each event of a pod comes by here
+        if condition.type == "PodResizePending":
+            return condition.reason
+    return ""
 
 
 def _request_nanos(resources: ResourceList) -> Nanos:

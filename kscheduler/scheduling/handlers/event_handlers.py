@@ -10,6 +10,8 @@ event is applied completely before the next decision.
 """
 
 from collections.abc import Callable, Collection
+from functools import reduce
+from operator import or_
 
 from kscheduler.aio.clock import Clock
 from kscheduler.api.core import Node, Pod
@@ -33,38 +35,32 @@ from kscheduler.state.waiting_pods import WaitingPodTable
 from kscheduler.telemetry.logs import get_logger, verbose
 from kscheduler.telemetry.logs.storms import Throttle
 
-# From two versions of a node to one cluster event, with a bit per changed property.
-
 
 def node_update_event(old: Node, new: Node) -> ClusterEvent | None:
     """One event with a bit per changed property; `None` if no relevant property has changed, as in a heartbeat."""
-    action = ActionType(0)
-    for bit, changed in _EXTRACTORS:
-        if changed(old, new):
-            action |= bit
-    return ClusterEvent(Resource.NODE, action) if action else None
+    before, after = old.status, new.status
+    changed = []
+    if before.allocatable != after.allocatable:
+        changed.append(ActionType.UPDATE_NODE_ALLOCATABLE)
+    if old.metadata.labels != new.metadata.labels:
+        changed.append(ActionType.UPDATE_NODE_LABEL)
+    if old.metadata.annotations != new.metadata.annotations:
+        changed.append(ActionType.UPDATE_NODE_ANNOTATION)
+    if old.spec != new.spec:
+        is_uncordoned = old.spec.unschedulable and not new.spec.unschedulable
+        if is_uncordoned or old.spec.taints != new.spec.taints:
+            changed.append(ActionType.UPDATE_NODE_TAINT)
+        if old.spec.pod_preemption_policy != new.spec.pod_preemption_policy:
+            changed.append(ActionType.UPDATE_NODE_PREEMPTION_POLICY)
+    if before.conditions != after.conditions and _statuses_by_type(old) != _statuses_by_type(new):
+        changed.append(ActionType.UPDATE_NODE_CONDITION)
+    if before.declared_features != after.declared_features:
+        changed.append(ActionType.UPDATE_NODE_DECLARED_FEATURE)
+    return ClusterEvent(Resource.NODE, reduce(or_, changed)) if changed else None
 
 
-def _conditions_by_type(node: Node) -> dict[str, str]:
+def _statuses_by_type(node: Node) -> dict[str, str]:
     return {condition.type: condition.status for condition in node.status.conditions}
-
-
-_EXTRACTORS: tuple[tuple[ActionType, Callable[[Node, Node], bool]], ...] = (
-    (ActionType.UPDATE_NODE_TAINT, lambda old, new: old.spec.unschedulable and not new.spec.unschedulable),
-    (ActionType.UPDATE_NODE_ALLOCATABLE, lambda old, new: old.status.allocatable != new.status.allocatable),
-    (ActionType.UPDATE_NODE_LABEL, lambda old, new: old.metadata.labels != new.metadata.labels),
-    (ActionType.UPDATE_NODE_TAINT, lambda old, new: old.spec.taints != new.spec.taints),
-    (ActionType.UPDATE_NODE_CONDITION, lambda old, new: _conditions_by_type(old) != _conditions_by_type(new)),
-    (ActionType.UPDATE_NODE_ANNOTATION, lambda old, new: old.metadata.annotations != new.metadata.annotations),
-    (
-        ActionType.UPDATE_NODE_DECLARED_FEATURE,
-        lambda old, new: old.status.declared_features != new.status.declared_features,
-    ),
-    (
-        ActionType.UPDATE_NODE_PREEMPTION_POLICY,
-        lambda old, new: old.spec.pod_preemption_policy != new.spec.pod_preemption_policy,
-    ),
-)
 
 
 _log = get_logger(__name__)
@@ -88,13 +84,15 @@ class _Timed:
         self._seconds_of = observations.handling
         self._until_settled = SETTLED_EVERY
 
-    def _handled(self, event: str, began: float) -> None:
-        """An event has been handled; it began at `began`, in monotonic seconds."""
-        self._seconds_of[event](self._now() - began)
+    def _handled(self, event: str, began: float) -> float:
+        """An event has been handled; it began at `began`. Returns the time: all in monotonic seconds."""
+        ended = self._now()
+        self._seconds_of[event](ended - began)
         self._until_settled -= 1
         if self._until_settled <= 0:
             self._until_settled = SETTLED_EVERY
             self._observations.settle()
+        return ended
 
 
 class PodHandler(_Timed):
@@ -217,15 +215,15 @@ class PodHandler(_Timed):
             self._nomination_ended(old)  # it went elsewhere: pods that left room for it may use that room
 
     def _changed_on_its_node(self, old: Pod, new: Pod) -> None:
-        began = self._clock.monotonic()
-        self._cache.update_pod(new)
+        began = self._now()
+        self._cache.add_pod(new)
         if self._resizes.are_judged and self._is_ours(new):
             self._resize_changed(old, new)
-        for event in pod_update_events(old, new, Resource.ASSIGNED_POD):
-            moved = self._clock.monotonic()
+        changes, moved = pod_update_events(old, new, Resource.ASSIGNED_POD), self._now()
+        for event in changes:
             self._queue.move_all(event, old, new, self._clock.time())
-            self._handled(event.label, moved)
-        self._handled(ASSIGNED_POD_UPDATE, began)
+            moved = self._handled(event.label, moved)
+        self._seconds_of[ASSIGNED_POD_UPDATE](moved - began)
 
     def _resize_changed(self, old: Pod, new: Pod) -> None:
         """A running pod waits in the queue as long as its resize is deferred."""

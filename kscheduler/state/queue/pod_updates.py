@@ -11,13 +11,24 @@ from kscheduler.framework.events import (
     ClusterEvent,
     Resource,
 )
-from kscheduler.framework.pods.requests import Resizing, accounted_requests
+from kscheduler.framework.pods.requests import Requests, Resizing, accounted_requests, depend_on_the_same
 
 
 def pod_update_events(old: Pod, new: Pod, resource: Resource = Resource.UNSCHEDULABLE_POD) -> list[ClusterEvent]:
     """An event per changed property; a plain update if none of them changed."""
-    changed = [action for action, differs in _EXTRACTORS if differs(old, new)]
-    return [_event(resource, action) for action in changed or [ActionType.UPDATE_OTHER]]
+    changed = []
+    if old.metadata.labels != new.metadata.labels:
+        changed.append(ActionType.UPDATE_POD_LABEL)
+    if not depend_on_the_same(old, new):  # to compare costs less than to add up
+        changed += _scalings(old, new)
+    if old.spec is not new.spec:
+        if old.spec.scheduling_gates and not new.spec.scheduling_gates:
+            changed.append(ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED)
+        if len(old.spec.tolerations) != len(new.spec.tolerations):
+            changed.append(ActionType.UPDATE_POD_TOLERATION)
+    if old.status.resource_claim_statuses != new.status.resource_claim_statuses:
+        changed.append(ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM)
+    return [_event(resource, action) for action in changed or _NOTHING_ELSE]
 
 
 # Cached: events are values, and there are only a dozen.
@@ -51,56 +62,27 @@ def _without_our_condition(status: PodStatus) -> PodStatus:
     return msgspec.structs.replace(status, conditions=others)
 
 
-def _labels_differ(old: Pod, new: Pod) -> bool:
-    return old.metadata.labels != new.metadata.labels
+def _scalings(old: Pod, new: Pod) -> list[ActionType]:
+    """Whether it requests less of anything than before, and whether more: by the rule of any version.
 
-
-def _is_scaled_down(old: Pod, new: Pod) -> bool:
-    if _have_equal_requests(old, new):
-        return False
+    That it requests more is an event in 1.37 only. Where requests cannot be read the cycle reports it, and the pod is
+    tried again when its owner corrects it.
+    """
+    is_less = is_more = False
     try:
-        return any(_shrinks(old, new, resizing) for resizing in (Resizing.BY_CONTAINER, Resizing.BY_POD))
-    except QuantityError:  # the cycle reports it; the pod is tried again when its owner corrects it
-        return False
+        for resizing in (Resizing.BY_CONTAINER, Resizing.BY_POD):
+            before, after = accounted_requests(old, resizing), accounted_requests(new, resizing)
+            if before is not after:
+                is_less = is_less or _shrinks(before, after)
+                is_more = is_more or _shrinks(after, before)
+    except QuantityError:
+        pass
+    less = [ActionType.UPDATE_POD_SCALE_DOWN] if is_less else []
+    return [*less, ActionType.UPDATE_POD_SCALE_UP] if is_more else less
 
 
-def _have_equal_requests(old: Pod, new: Pod) -> bool:
-    """Whether nothing that requests are added up of differs; to compare costs less than to add up."""
-    before, after = old.status, new.status
-    reports = (before.container_statuses, before.init_container_statuses, after.container_statuses)
-    if old.spec is new.spec and before is after:
-        return True
-    has_reports = any(reports) or bool(after.init_container_statuses) or after.resources is not None
-    return old.spec == new.spec and not has_reports and before.resources is None
+def _shrinks(before: Requests, after: Requests) -> bool:
+    return any(after.get(name, 0) < amount for name, amount in before.items())
 
 
-def _is_scaled_up(old: Pod, new: Pod) -> bool:
-    """By the rule of 1.37, the only version with this event."""
-    return _is_scaled_down(new, old)
-
-
-def _shrinks(old: Pod, new: Pod, resizing: Resizing) -> bool:
-    before, after = accounted_requests(old, resizing), accounted_requests(new, resizing)
-    return before is not after and any(after.get(name, 0) < amount for name, amount in before.items())
-
-
-def _gates_are_gone(old: Pod, new: Pod) -> bool:
-    return bool(old.spec.scheduling_gates) and not new.spec.scheduling_gates
-
-
-def _tolerations_differ(old: Pod, new: Pod) -> bool:
-    return len(old.spec.tolerations) != len(new.spec.tolerations)
-
-
-def _generated_claims_differ(old: Pod, new: Pod) -> bool:
-    return old.status.resource_claim_statuses != new.status.resource_claim_statuses
-
-
-_EXTRACTORS = (
-    (ActionType.UPDATE_POD_LABEL, _labels_differ),
-    (ActionType.UPDATE_POD_SCALE_DOWN, _is_scaled_down),
-    (ActionType.UPDATE_POD_SCALE_UP, _is_scaled_up),
-    (ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED, _gates_are_gone),
-    (ActionType.UPDATE_POD_TOLERATION, _tolerations_differ),
-    (ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM, _generated_claims_differ),
-)
+_NOTHING_ELSE = (ActionType.UPDATE_OTHER,)

@@ -287,8 +287,9 @@ class SchedulingQueue:
             return
         if not self._policy.hints.interests_anyone(event):
             return
-        waiting = self._parked_registered_for(event)
-        if self._sub_queues.gated:
+        # Elements of which at least one rejecting plugin registered the event.
+        waiting = self._sub_queues.parked.concerned(self._policy.hints, event) if parked else []
+        if gates:
             waiting += self._gated_that_may_enter(event, old, new, spared, pre_check)
         for element in waiting:
             is_spared = not isinstance(element, EquivalenceGroup) and element.pod.uid == spared
@@ -583,11 +584,6 @@ class SchedulingQueue:
         return answer
 
     # --- an event has arrived -----------------------------------------------------------------------------------------
-
-    def _parked_registered_for(self, event: ClusterEvent) -> list[Element]:
-        """Parked elements of which at least one rejecting plugin registered the event."""
-        concerns = self._policy.hints.concerns
-        return self._sub_queues.parked.concerned(lambda profile, rejectors: concerns(profile, rejectors, event))
 
     def _gated_registered_for(self, event: ClusterEvent) -> list[QueuedPodInfo]:
         """Gated pods whose gating plugin registered the event; the others cost nothing."""

@@ -9,14 +9,16 @@ loop for some hundredths of a second, so they go behind all others, one at a tim
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterator, KeysView
+from collections.abc import Collection, Hashable, Iterator, KeysView
 from itertools import chain
 from typing import Any, Final, Protocol
 
+from kscheduler.framework.events import ClusterEvent
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.state.queue.equivalence_groups import Element, EquivalenceGroup, EquivalenceGroups
 from kscheduler.state.queue.gated_pods import GatedPods
 from kscheduler.state.queue.heap import KeyedHeap
+from kscheduler.state.queue.hints import HintTable
 from kscheduler.state.queue.queued_group import QueuedPodGroup
 
 # Parked elements, grouped by the plugins that rejected them.
@@ -71,9 +73,11 @@ class Parked:
             del self._of_kind[kind]
         return element
 
-    def concerned(self, is_registered: Callable[[str, frozenset[str]], bool]) -> list[Element]:
-        """The elements for which `is_registered` is true; it gets the profile and all plugins that rejected them."""
-        kinds = {kind for kind in self._of_kind if is_registered(kind[0], kind[1] | kind[2])}
+    def concerned(self, hints: HintTable, event: ClusterEvent) -> list[Element]:
+        """The elements that the event may help, by the profile and all plugins that rejected them."""
+        kinds = [kind for kind in self._of_kind if hints.concerns(kind[0], kind[1] | kind[2], event)]
+        if not kinds:
+            return []
         if len(kinds) < 2:
             return [element for kind in kinds for element in self._of_kind[kind].values()]
         return [self._of_kind[kind][key] for key, kind in self._kind_of.items() if kind in kinds]
@@ -327,10 +331,10 @@ class SubQueues:
 
     def unpark(self, key: str) -> QueuedPodInfo | None:
         """Remove a pod outside of equivalence groups from the pool, or from behind its gate."""
-        if not self.has_parked():
-            return None
-        queued = self.parked.pop(key)
-        return queued if isinstance(queued, QueuedPodInfo) else self.gated.remove(key)
+        parked, gates = self.waiting
+        if key in parked and isinstance(queued := self.parked.pop(key), QueuedPodInfo):
+            return queued
+        return self.gated.remove(key) if gates else None
 
     def give_up(self) -> Iterator[tuple[str, QueuedPodInfo]]:
         """Every pod, alone, with the place where it was; in each place in the order of arrival. These sub-queues end

@@ -219,6 +219,6 @@ def _looks_the_same(old: PodInfo, new: PodInfo) -> bool:
     return (
         before.labels == after.labels
         and before.namespace == after.namespace
-        and old.is_terminating == new.is_terminating
+        and (before.deletion_timestamp is None) == (after.deletion_timestamp is None)
         and old.pod.spec.affinity == new.pod.spec.affinity
     )

@@ -8,6 +8,7 @@ import pytest
 from kscheduler.aio.clock import Alarm, VirtualClock
 from kscheduler.api.core import Pod
 from kscheduler.api.kinds import PODS
+from kscheduler.client.watch import WatchEvent
 from kscheduler.informers.informer import Informer
 from kscheduler.scheduling.eviction.pod_change_waits import LONGEST_LAG_SECONDS, PodChangeWaits
 from tests.builders import make_pod
@@ -77,7 +78,7 @@ async def test_whatever_the_watch_says_of_a_pod_is_looked_at(event: str) -> None
     pod_change_waits = PodChangeWaits(clock)
     informer: Informer[Pod] = Informer(PODS, clock=clock)
     informer.add_handler(pod_change_waits)
-    informer._upsert(make_pod("v"), initial=False)
+    informer.apply(WatchEvent("MODIFIED", make_pod("v")))
     queried: list[str] = []
 
     def is_over() -> bool:
@@ -87,15 +88,15 @@ async def test_whatever_the_watch_says_of_a_pod_is_looked_at(event: str) -> None
 
     wait = asyncio.ensure_future(pod_change_waits.until(is_over, ["default/v", "default/other"]))
     await turns()
-    informer._upsert(make_pod("unknown"), initial=False)
+    informer.apply(WatchEvent("MODIFIED", make_pod("unknown")))
     await turns()
     assert (len(queried), wait.done()) == (1, False)
     if event == "MODIFIED":
-        informer._upsert(make_pod("v", metadata={"deletionTimestamp": "2026-11-21T12:00:00Z"}), initial=False)
+        informer.apply(WatchEvent("MODIFIED", make_pod("v", metadata={"deletionTimestamp": "2026-11-21T12:00:00Z"})))
     elif event == "DELETED":
         informer._delete("default/v")
     else:
-        informer._upsert(make_pod("v", uid="another"), initial=False)
+        informer.apply(WatchEvent("MODIFIED", make_pod("v", uid="another")))
     await turns()
     assert wait.done()
     assert queried[1] == {"MODIFIED": "uid-of-v 2026-11-21T12:00:00Z", "DELETED": ""}.get(event, "")

@@ -59,7 +59,7 @@ class ParkedMachine(RuleBasedStateMachine):
 
     @rule(event=EVENTS)
     def pods_that_an_event_may_move_are_queried(self, event: ClusterEvent) -> None:
-        queried = self.parked.concerned(lambda profile, plugins: self.hints.concerns(profile, plugins, event))
+        queried = self.parked.concerned(self.hints, event)
         moved = [
             element
             for element in self.model
