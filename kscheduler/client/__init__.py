@@ -2,7 +2,7 @@
 
 The problem: the generated client costs a hundred times what decoding costs, never times out and retries without end.
 The idea: kubernetes_asyncio asks exec plugins and providers for credentials; the rest is our own: HTTP/1.1 for
-requests, aiohttp for watches and proxies, msgspec for objects, client-go's rules for retries, and errors that say what
+requests and watches, aiohttp for proxies, msgspec for objects, client-go's rules for retries, and errors that say what
 the caller may conclude.
 Nothing here knows scheduling.
 

@@ -4,8 +4,8 @@
 means that nothing was applied. Reads are retried when the connection breaks; writes never are, because their outcome
 is unknown (`UnknownOutcomeError`). 401 renews the credentials once. Watches have connections of their own, so that they
 never take one from a bind. A 2xx counts as success only if it is what the verb answers (`response_checks`). Requests go
-over our own connections (`http.pool`); watches, and everything that needs a proxy, go over aiohttp, which is imported
-for them. Limits: HTTP/1.1; `errors` bounds how long is waited.
+over our own connections (`http.pool`), and so do watches (`http.watch_pool`); everything that needs a proxy goes over
+aiohttp, which is imported for it. Limits: HTTP/1.1; `errors` bounds how long is waited.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ import time
 from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import ExitStack, asynccontextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, Self
+from typing import Any, Final, NoReturn, Protocol, Self
 from urllib.parse import urlencode
 
 import msgspec
@@ -38,7 +38,8 @@ from kscheduler.client.http.http1 import LARGEST_ANSWER, HttpRequest, MalformedR
 from kscheduler.client.http.lines import LineStream
 from kscheduler.client.http.pool import HTTPPool
 from kscheduler.client.http.resolver import Addresses
-from kscheduler.client.http.transport import Transport, accepts_connections
+from kscheduler.client.http.transport import Transport, WatchAnswer, WatchOpener, accepts_connections
+from kscheduler.client.http.watch_pool import WatchPool
 from kscheduler.client.reachability import APIServerReachability
 from kscheduler.client.resource_path import owner_of_request
 from kscheduler.client.response_checks import PAGES, response_problem, unexpected_response
@@ -46,9 +47,6 @@ from kscheduler.client.rest_statistics import RESTCounters, RESTStatistics
 from kscheduler.client.retry_after import retry_after_of
 from kscheduler.client.write_failures import WriteFailures
 from kscheduler.telemetry.logs.clean import short_line
-
-if TYPE_CHECKING:
-    from kscheduler.client.http.over_aiohttp import WatchAnswer, WatchTransport
 
 JSON = "application/json"
 STRATEGIC_MERGE = "application/strategic-merge-patch+json"
@@ -118,7 +116,7 @@ class APIClient:
         """What the server said last of writes that it could not do, for reports of those that hang."""
         self._counters = RESTCounters()
         self._transport: Transport | None = None
-        self._watches: WatchTransport | None = None
+        self._watches: WatchOpener | None = None
         self._is_closed = False
 
     async def __aenter__(self) -> Self:
@@ -350,7 +348,7 @@ class APIClient:
     def _heard(self) -> None:
         self._reachability.heard(self._clock.monotonic())
 
-    async def _open_watch(self, target: str, inactivity_seconds: float) -> "WatchAnswer":
+    async def _open_watch(self, target: str, inactivity_seconds: float) -> WatchAnswer:
         identity = await self._identity()
         answer, sent_at = await self._try_to_watch(target, identity, inactivity_seconds)
         if answer.status == 401 and await self.connection.refresh(identity):
@@ -373,7 +371,7 @@ class APIClient:
 
     async def _try_to_watch(
         self, target: str, identity: Mapping[str, str], inactivity_seconds: float
-    ) -> "tuple[WatchAnswer, float]":
+    ) -> tuple[WatchAnswer, float]:
         """The answer, and when it was asked for."""
         began, sent_at = time.perf_counter(), self._clock.monotonic()
         code = 0
@@ -389,12 +387,17 @@ class APIClient:
             self._counters.count(code, "GET", time.perf_counter() - began)
         return answer, sent_at
 
-    def _watch_transport(self) -> "WatchTransport":
+    def _watch_transport(self) -> WatchOpener:
         if self._watches is None:
-            from kscheduler.client.http.over_aiohttp import WatchTransport
-
-            self._watches = WatchTransport(self.connection, self._addresses, self._news)
+            self._watches = self._open_watches()
         return self._watches
+
+    def _open_watches(self) -> WatchOpener:
+        if HTTPPool.can_serve(self.connection):
+            return WatchPool(self.connection, addresses=self._addresses, news=self._news)
+        from kscheduler.client.http.over_aiohttp import WatchTransport
+
+        return WatchTransport(self.connection, self._addresses, self._news)
 
 
 class _News:

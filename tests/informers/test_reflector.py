@@ -678,7 +678,7 @@ async def test_a_watch_that_is_accepted_and_never_answered_is_given_up_long_befo
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # The next watch must open within it.
-    monkeypatch.setattr("kscheduler.client.http.over_aiohttp.WATCH_OPEN_SECONDS", 0.5)
+    monkeypatch.setattr("kscheduler.client.http.watch_pool.WATCH_OPEN_SECONDS", 0.5)
     async with bench(pod_list(version="10"), stall, lines(), inactivity=60.0) as harness:
         assert await harness.reasons(3) == ["listed", "stalled", "very short watch"]
 
@@ -686,7 +686,7 @@ async def test_a_watch_that_is_accepted_and_never_answered_is_given_up_long_befo
 async def test_a_watch_that_is_not_answered_is_reported_before_it_is_given_up_and_after(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("kscheduler.client.http.over_aiohttp.WATCH_OPEN_SECONDS", 0.3)
+    monkeypatch.setattr("kscheduler.client.http.watch_pool.WATCH_OPEN_SECONDS", 0.3)
     worked = lines(event("ADDED", pod("a", "11")))
     is_queried = asyncio.Event()
 

@@ -1,1 +1,1 @@
-"""HTTP/1.1 on connections of our own, and aiohttp for watches and proxies."""
+"""HTTP/1.1 on connections of our own, and aiohttp for proxies."""

@@ -1,8 +1,8 @@
-"""Watches, and all requests through a proxy, over aiohttp; everything else goes over `pool`.
+"""All requests and watches through a proxy, over aiohttp; everything else goes over `pool` and `watch_pool`.
 
 The sessions add nothing by themselves and notice dead peers. aiohttp's exceptions become ours here (`our_error`), so
-that nothing else needs to know them: this module is imported when a watch is opened or a proxy is on the way, and not
-by a command that asks one question, whose start its import would make a third longer.
+that nothing else needs to know them: this module is imported when a proxy is on the way, and not by a command that asks
+one question, whose start its import would make a third longer.
 """
 
 import asyncio
@@ -28,12 +28,16 @@ from kscheduler.client.http.http1 import (
     Response,
 )
 from kscheduler.client.http.resolver import Addresses, ConnectionNews
-from kscheduler.client.http.transport import CONNECT_SECONDS, USER_AGENT, check_may_leave, open_socket
+from kscheduler.client.http.transport import (
+    CONNECT_SECONDS,
+    LARGEST_REFUSAL,
+    USER_AGENT,
+    WATCH_OPEN_SECONDS,
+    check_may_leave,
+    open_socket,
+)
 
-# For the head of the answer to a watch.
-WATCH_OPEN_SECONDS: Final = 30.0
 _WATCH_BUFFER_BYTES: Final = 256 * 1024
-_LARGEST_REFUSAL: Final = 64 * 1024
 
 
 def our_error(error: aiohttp.ClientError) -> Exception:
@@ -252,7 +256,7 @@ def _named(response: aiohttp.ClientResponse) -> dict[str, str]:
 
 
 class WatchAnswer:
-    """The answer to a watch, of which the head has come."""
+    """The answer to a watch, of which the head has come. Implements `transport.WatchAnswer`."""
 
     def __init__(self, response: aiohttp.ClientResponse) -> None:
         self._response = response
@@ -271,7 +275,7 @@ class WatchAnswer:
     async def beginning(self) -> bytes:
         """Of a body that is no watch: enough of it for a message. Raises as `next_bytes`."""
         try:
-            return await self._response.content.read(_LARGEST_REFUSAL)
+            return await self._response.content.read(LARGEST_REFUSAL)
         except aiohttp.ClientError as error:
             _raise_ours(error)
 
@@ -281,7 +285,7 @@ class WatchAnswer:
 
 
 class WatchTransport(_OverAiohttp):
-    """Watches, each on a connection of its own."""
+    """Watches, each on a connection that has no other request. Implements `transport.WatchOpener`."""
 
     async def open(self, target: str, headers: Mapping[str, str], inactivity_seconds: float) -> WatchAnswer:
         """Raises `NotSentError`, `OSError`, `TimeoutError` and `MalformedResponseError`."""

@@ -195,7 +195,7 @@ class HTTPPool:
         )
         if self._may_write is not None:
             reset_on_close(opened)
-        connection = HTTPConnection(self, context)
+        connection = self._new_connection(context)
         tls: dict[str, Any] = {}
         if context is not None:
             name = self._connection.server_name or self._host.rstrip(".")
@@ -212,6 +212,9 @@ class HTTPPool:
         if not connection.is_usable:
             raise NotSentError(_CLOSED_AT_ONCE)
         return connection
+
+    def _new_connection(self, context: ssl.SSLContext | None) -> "HTTPConnection":
+        return HTTPConnection(self, context)
 
     def made(self, connection: "HTTPConnection") -> None:
         """A connection is open."""

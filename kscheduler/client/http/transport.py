@@ -1,10 +1,10 @@
-"""What carries requests: `pool`, or `over_aiohttp` where a proxy is on the way; and the sockets of both."""
+"""What carries requests and watches: `pool` and `watch_pool`, or `over_aiohttp` through a proxy; and their sockets."""
 
 import asyncio
 import socket
 import struct
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import aiohappyeyeballs
 
@@ -14,6 +14,10 @@ from kscheduler.client.http.http1 import HttpRequest, Response
 
 USER_AGENT = f"kscheduler/{__version__}"
 CONNECT_SECONDS = 10.0
+# For the head of the answer to a watch.
+WATCH_OPEN_SECONDS: Final = 30.0
+# Of an answer that is no watch.
+LARGEST_REFUSAL: Final = 64 * 1024
 
 
 class Transport(Protocol):
@@ -21,6 +25,47 @@ class Transport(Protocol):
 
     async def send(self, request: HttpRequest, identity: Mapping[str, str], timeout_seconds: float) -> Response:
         """The answer, whatever its status. `identity`: the headers that authenticate."""
+        ...
+
+    async def close(self) -> None:
+        """Close all connections."""
+        ...
+
+
+class WatchAnswer(Protocol):
+    """The answer to a watch, of which the head has come."""
+
+    @property
+    def status(self) -> int: ...
+
+    @property
+    def content_type(self) -> str:
+        """The media type without its parameters."""
+        ...
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """Names in lower case."""
+        ...
+
+    async def next_bytes(self) -> bytes:
+        """As they come; empty at the end. Raises `OSError`, `TimeoutError` and `MalformedResponseError`."""
+        ...
+
+    async def beginning(self) -> bytes:
+        """Of a body that is no watch: enough of it for a message. Raises as `next_bytes`."""
+        ...
+
+    def close(self) -> None:
+        """Nobody reads it any more."""
+        ...
+
+
+class WatchOpener(Protocol):
+    """Opens watches, each on a connection that has no other request."""
+
+    async def open(self, target: str, headers: Mapping[str, str], inactivity_seconds: float) -> WatchAnswer:
+        """The answer, whatever its status."""
         ...
 
     async def close(self) -> None:
