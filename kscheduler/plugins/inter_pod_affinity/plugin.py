@@ -20,7 +20,6 @@ import numpy as np
 from msgspec.structs import replace
 
 from kscheduler.api.meta import KubeObject
-from kscheduler.change_count import ChangeCount
 from kscheduler.config.plugin_args import InterPodAffinityArgs
 from kscheduler.framework.cluster.topology import CountColumn, TopologyCounters
 from kscheduler.framework.cycle_state import CycleState
@@ -29,6 +28,7 @@ from kscheduler.framework.handle import Handle
 from kscheduler.framework.nodes.label_column import Mask
 from kscheduler.framework.nodes.moved_pods import MovedPods
 from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows, Scores
+from kscheduler.framework.nodes.repeats import Conditions
 from kscheduler.framework.plugin import MAX_NODE_SCORE, SKIPPED, Plugin, PreFilterResult, Source
 from kscheduler.framework.pods.affinity_terms import NO_TERMS, AffinityTerms
 from kscheduler.framework.pods.pod_info import PodInfo
@@ -166,13 +166,13 @@ class InterPodAffinity(Plugin):
         cycle.write(_Required(repelling, avoided, wanted, hints.satisfies_itself(self._counters, pod)))
         return PreFilterResult(SUCCESS)
 
-    def skips_while(self, pod: PodInfo) -> tuple[ChangeCount, ...] | None:
+    def skips_while(self, pod: PodInfo) -> Conditions | None:
         """As long as no term comes or goes, a pod without terms that no term selects is skipped."""
         counters = self._counters
         if pod.affinity_terms is not NO_TERMS:
             return None
         held = counters.required_anti_affinity(pod) or counters.required_affinity(pod) or counters.preferred(pod)
-        return None if held else (counters.term_changes,)
+        return None if held else Conditions((counters.term_changes,), counters.labels_of_terms(pod.labels))
 
     def add_pod(self, cycle: CycleState, pod: PodInfo, added: PodInfo, nodes: NodeTable, row: int) -> None:
         """Count one more pod on the row."""

@@ -61,16 +61,14 @@ class PodTemplates:
         return sum(map(len, self._drawers.values()))
 
     def repeat_of(self, pod: PodInfo) -> Repeat | None:
-        """What the cycle of a pod with the same template, labels and owners has found, if there was one."""
+        """What the cycle of a pod like this one has found, if there was one (`Repeat.holds_for`)."""
         metadata, repeat = pod.pod.metadata, None
         if self._is_like_last(pod):
             repeat = self._last.repeat if self._last is not None else None
         else:
             template = self.of(pod)
             repeat = None if template is None else template.repeat
-        if repeat is None or repeat.owners != metadata.owner_references or repeat.labels != metadata.labels:
-            return None
-        return repeat
+        return None if repeat is None or not repeat.holds_for(metadata) else repeat
 
     def _is_like_last(self, pod: PodInfo) -> bool:
         """Whether the pod has the template of the last one: in a run of equal pods that replaces the look-up."""

@@ -78,7 +78,7 @@ def schedule(
         repeat = None
         if by_class is not None and (group is None or group.ranks is None) and search_budget is None:
             repeat = by_class.repeated(pod, stopwatch)
-            row = -1 if repeat is None else repeated(record, inputs, repeat, sampler)
+            row = -1 if repeat is None else repeated(record, inputs, repeat, by_class, sampler)
             if row >= 0:
                 record.node_name = cache.nodes.name_of(row)
                 return record
