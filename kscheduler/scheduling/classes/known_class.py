@@ -217,7 +217,8 @@ class KnownClass:
     columns: tuple[Column, ...] = ()
     stretches: tuple[ColumnFilters, ...] = ()
     """Those of `steps` that have columns."""
-    _states: tuple[CycleState, ...] = ()
+    states: tuple[CycleState, ...] = ()
+    """What PreFilter and PreScore of the plugins with columns have prepared: a cycle's state takes it over."""
     repeats: "WeakSet[Repeat]" = field(default_factory=WeakSet)
     """What the next pods like those before may use: one for each template with pods of this class."""
     signed_bytes: int = 0
@@ -230,7 +231,7 @@ class KnownClass:
     """The number of uses at which the bytes are counted again: 1, 4, 16, then each 64th."""
 
     def __post_init__(self) -> None:
-        self._states = tuple(answers.state for answers in self.answers)
+        self.states = tuple(answers.state for answers in self.answers)
         columns = [
             column for answers in self.answers for column in (answers.filter, answers.score) if column is not None
         ]
@@ -250,19 +251,18 @@ class KnownClass:
 
     def refresh(self, pod: PodInfo, nodes: NodeTable, tally: CallTimer) -> None:
         """Bring the class up to date. Raises `PluginFailure` and `UnkeepableError`; do not use the class then."""
-        images, changed = nodes.images.changes, []
+        images, changed, all_rows = nodes.images.changes, [], nodes.rows()
         for group in self._groups:  # no comprehension: it would be a call
             if group.position != group.log.position or (group.reads_images and group.images != images):
                 changed.append(group.refresh(pod, nodes, tally))  # noqa: PERF401
-        if changed or self._rows is not nodes.rows():
-            self._join(nodes, changed)
-
-    def _join(self, nodes: NodeTable, changed: list[Changed | None]) -> None:
-        epochs, all_rows = 0, nodes.rows()
+        if not changed and self._rows is all_rows:
+            return
+        epochs = 0
         for column in self.columns:
             epochs += column.epoch
-        is_rebuilt = self._rows is not all_rows or epochs != self._epochs
-        rows = None if is_rebuilt else _together(changed)
+        rows: Changed | None = None
+        if self._rows is all_rows and epochs == self._epochs:
+            rows = changed[0] if len(changed) == 1 else _together(changed)
         if isinstance(rows, list) and self._base is not None:
             self._update_few(nodes, rows, self._base)
         else:
@@ -321,10 +321,6 @@ class KnownClass:
         for repeat in self.repeats:
             repeat.known = None
         self.repeats.clear()
-
-    def prepare(self, state: CycleState) -> None:
-        """Write into `state` what PreFilter and PreScore of the plugins with columns have prepared."""
-        state.take(self._states)
 
     # --- filtering ----------------------------------------------------------------------------------------------------
 

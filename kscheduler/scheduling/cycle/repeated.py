@@ -58,7 +58,7 @@ def repeated(
     feasible = known.passing_by_columns(nodes)
     if len(feasible) < 2:
         return _NO_ROW
-    known.prepare(record.state)
+    record.state.take(known.states)
     leaders: Leaders | BestOfBuckets | None
     try:
         if repeat.is_whole:
