@@ -44,7 +44,12 @@ class BucketJudge(Protocol):
 
     @property
     def is_filtering(self) -> bool:
-        """Whether it rejects rows at all; if not, PreFilter skips the pod."""
+        """Whether it rejects rows at all; if not, PreFilter skips the pod. Of the pod that `points` was called for."""
+        ...
+
+    @property
+    def needs_rows(self) -> bool:
+        """Whether `points` needs a row of each bucket."""
         ...
 
     @property
@@ -53,7 +58,7 @@ class BucketJudge(Protocol):
         ...
 
     def holds_for(self, pod: PodInfo, nodes: NodeTable) -> bool:
-        """Whether it still judges this pod, which meets the conditions."""
+        """Whether it still judges this pod, which meets the conditions. If so, the other methods are about this pod."""
         ...
 
     def bucket_of(self, row: int) -> int:
@@ -64,6 +69,9 @@ class BucketJudge(Protocol):
         """The rows' buckets; `None` if one has none."""
         ...
 
-    def points(self, sizes: Mapping[int, int]) -> dict[int, int]:
-        """The normalised points of each bucket that passes, 0 to 100. `sizes`: how many rows each bucket has."""
+    def points(self, sizes: Mapping[int, int], rows: Mapping[int, int]) -> dict[int, int]:
+        """The normalised points of each bucket that passes, 0 to 100.
+
+        `sizes`: how many rows each bucket has. `rows`: one of them, if `needs_rows`.
+        """
         ...

@@ -54,6 +54,8 @@ class _Soft(msgspec.Struct, frozen=True):
 class SpreadBuckets:
     """Judges pods with these constraints over one version of the nodes. Implements `BucketJudge`."""
 
+    needs_rows = False
+
     def __init__(
         self,
         hard: Layout | None,
@@ -131,8 +133,9 @@ class SpreadBuckets:
             buckets += pods * self._of_counts
         return buckets
 
-    def points(self, sizes: Mapping[int, int]) -> dict[int, int]:
+    def points(self, sizes: Mapping[int, int], rows: Mapping[int, int]) -> dict[int, int]:
         """The normalised points of the buckets that pass; 0 for all if nothing scores them."""
+        del rows
         read = self._read
         if len(read) > _MOST_READ:
             read.clear()

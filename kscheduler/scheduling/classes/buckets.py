@@ -36,6 +36,8 @@ class BestOfBuckets:
     rows: Rows
     hashes: Hashes
     points: int
+    is_filtering: bool
+    """Whether the plugin has judged which rows are feasible; if not, it skipped the pod."""
 
 
 class ByBucket(Protocol):
@@ -100,15 +102,17 @@ class Buckets:
             self.forget()
             self._position = nodes.row_changes.position
             return None
-        by_bucket = self.judge.points(self._sizes)
+        rows_of: dict[int, int] = {}
+        if self.judge.needs_rows:
+            for bucket in self._sizes:
+                rows_of[bucket] = self._leaders_of(bucket, known, nodes).rows.item(0)
+        by_bucket = self.judge.points(self._sizes, rows_of)
         if not by_bucket:
             return None
         most, best = -1, _NO_BUCKET
         tied: list[int] = []
         for bucket, points in by_bucket.items():
-            leaders = self._leaders.get(bucket)
-            if leaders is None or not leaders.count:
-                leaders = self._settled(bucket, known, nodes)
+            leaders = self._leaders_of(bucket, known, nodes)
             total = leaders.points + points * self._weight
             if total > most:
                 most, best = total, bucket
@@ -120,7 +124,7 @@ class Buckets:
         if tied:
             rows = np.concatenate([rows, *[self._leaders[bucket].rows for bucket in tied]])
             hashes = np.concatenate([hashes, *[self._leaders[bucket].hashes for bucket in tied]])
-        return BestOfBuckets(self._feasible(passing, by_bucket), rows, hashes, most)
+        return BestOfBuckets(self._feasible(passing, by_bucket), rows, hashes, most, self.judge.is_filtering)
 
     def _is_up_to_date(self, known: JoinedColumns, nodes: NodeTable, passing: Rows) -> bool:
         # Whatever changes a row's bucket, its points, or whether it passes, is in this log, or rebuilds the class.
@@ -172,7 +176,10 @@ class Buckets:
                 leaders[now].move(row, points, hashes)
         return True
 
-    def _settled(self, bucket: int, known: JoinedColumns, nodes: NodeTable) -> Leaders:
+    def _leaders_of(self, bucket: int, known: JoinedColumns, nodes: NodeTable) -> Leaders:
+        leaders = self._leaders.get(bucket)
+        if leaders is not None and leaders.count:
+            return leaders
         leaders = self._leaders[bucket] = Leaders()
         rows = (self._bucket_of == bucket).nonzero()[0]
         leaders.settle(rows, known.base_at(rows), nodes.name_hash)

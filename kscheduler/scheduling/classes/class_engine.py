@@ -213,7 +213,7 @@ class ClassEngine:
         scoring = [weighted.plugin.name for weighted in known.live_score]
         live_pre_filter = tuple(plugin for plugin in known.live_pre_filter if plugin.name not in idle)
         live_pre_score = tuple(plugin for plugin in known.live_pre_score if plugin.name not in idle)
-        labels = pod.pod.metadata.labels
+        labels, skipped = pod.pod.metadata.labels, idle | known.skipped
         template.repeat = repeat = Repeat(
             known=known,
             name=name,
@@ -225,13 +225,16 @@ class ClassEngine:
             values=pod.spec_values(),
             idle=idle,
             versions=tuple([(count, count.number) for count in conditions.counts]),
-            skipped=idle | known.skipped,
+            skipped=skipped,
+            skipped_all=skipped,
             live_pre_filter=live_pre_filter,
             live_pre_score=live_pre_score,
             is_whole=not (live_pre_filter or live_pre_score) and idle.issuperset([*live_filters, *scoring]),
         )
         if not repeat.is_whole:
-            repeat.counting = self._counting(known, idle)
+            repeat.counting = counting = self._counting(known, idle)
+            if counting is not None:
+                repeat.skipped_all = skipped | {counting.name}
         known.repeats.add(repeat)
 
     def buckets_of(self, repeat: Repeat, pod: PodInfo) -> Buckets | None:
@@ -259,8 +262,6 @@ class ClassEngine:
         labels, conditions = pod.labels, judge.conditions
         repeat.read = repeat.read | {key: labels[key] for key in conditions.labels if key in labels}
         repeat.versions = (*repeat.versions, *[(count, count.number) for count in conditions.counts])
-        if not judge.is_filtering:
-            repeat.skipped = frozenset((*repeat.skipped, plugin.name))
         weight = next(scoring.weight for scoring in self._profile.score if scoring.plugin.name == plugin.name)
         return Buckets(judge, weight, self._nodes)
 

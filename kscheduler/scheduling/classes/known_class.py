@@ -447,6 +447,8 @@ class Repeat:
     """The counts of all that `idle` follows from, and their numbers then."""
     skipped: frozenset[str]
     """`idle`, and the plugins with columns whose filter has nothing to judge."""
+    skipped_all: frozenset[str]
+    """These and `counting`, for pods that it skips."""
     live_pre_filter: tuple[PreFilterPlugin, ...]
     live_pre_score: tuple[PreScorePlugin, ...]
     """The live plugins that must be called for each pod all the same."""

@@ -6,7 +6,7 @@ for the next one only the rows that have changed are brought up to date, mostly 
 the best rows is chosen. The result is that of the whole cycle by class, also in what the record holds.
 
 Labels that no selector in play names may differ: pods of an Indexed Job have their index as a label. One live plugin
-may have to judge the pods, if it judges buckets of rows (`classes.buckets`), as spread does.
+may have to judge the pods, if it judges buckets of rows (`classes.buckets`), as spread and affinity do.
 
     no pod like it before: spec, labels, namespace, owners; a volume      |
     another live plugin may judge it; a plugin gives no points to a node  |
@@ -45,12 +45,15 @@ def repeated(
     sampler: NodeSampler | None,
 ) -> int:
     """Choose a row, and fill the record; -1: the whole cycle must decide, and nothing of the record counts."""
-    pod, nodes, known = inputs.pod, inputs.nodes, repeat.known
-    if known is None or not (repeat.is_whole or repeat.counting):
-        return _NO_ROW
-    if inputs.expected is not None or pod.pod.status.nominated_node_name:
-        return _NO_ROW
-    if inputs.profile.percentage_of_nodes_to_score or not inputs.profile.score:
+    pod, nodes, known, profile = inputs.pod, inputs.nodes, repeat.known, inputs.profile
+    if (
+        known is None
+        or not (repeat.is_whole or repeat.counting)
+        or inputs.expected is not None
+        or pod.pod.status.nominated_node_name
+        or profile.percentage_of_nodes_to_score
+        or not profile.score
+    ):
         return _NO_ROW
     for column, _ in known.scores:
         if column.left_out is not None:
@@ -60,6 +63,7 @@ def repeated(
         return _NO_ROW
     record.state.take(known.states)
     leaders: Leaders | BestOfBuckets | None
+    skipped = repeat.skipped
     try:
         if repeat.is_whole:
             leaders = known.leaders(nodes, pod, record.state, feasible)
@@ -68,13 +72,15 @@ def repeated(
             if leaders is None:
                 return _NO_ROW
             feasible = leaders.feasible
+            if not leaders.is_filtering:
+                skipped = repeat.skipped_all
         if leaders is not None:
             record.most_points = leaders.points
         else:
             record.totals = known.totals(pod, record.state, feasible)
     except PluginFailure:
         return _NO_ROW
-    record.skipped, record.feasible = repeat.skipped, feasible
+    record.skipped, record.feasible = skipped, feasible
     record.num_evaluated_nodes = count = len(inputs.rows)
     if sampler is not None:
         sampler.move_on(count, count)

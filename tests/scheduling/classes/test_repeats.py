@@ -126,7 +126,22 @@ def test_they_do_not_where_a_term_of_a_running_pod_names_the_label() -> None:
     term = {"topologyKey": HOST, "labelSelector": {"matchLabels": {INDEX: "5"}}}
     required = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
     run.repeats(1, {"app": "db"}, affinity={"podAntiAffinity": required})
-    assert run.repeats(10, {"app": "web"}, indexed=True) == 0
+    assert run.repeats(20, {"app": "web"}, indexed=True) <= 3, "the term is judged for one pod, and not for the next"
+
+
+@pytest.mark.parametrize("kind", ["podAffinity", "podAntiAffinity"])
+@pytest.mark.parametrize("key", [ZONE, HOST])
+def test_pods_with_terms_repeat_each_other(kind: str, key: str) -> None:
+    run, term = Run(), {"topologyKey": key, "labelSelector": {"matchLabels": {"app": "db"}}}
+    preferred = [{"weight": 3, "podAffinityTerm": term}]
+    terms = {kind: {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
+    assert run.repeats(20, {"app": "db"}, affinity=terms) >= 15
+
+
+def test_pods_that_must_not_meet_repeat_each_other_until_no_node_is_left() -> None:
+    run, term = Run(), {"topologyKey": HOST, "labelSelector": {"matchLabels": {"app": "db"}}}
+    terms = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    assert run.repeats(11, {"app": "db"}, affinity=terms) >= 6
 
 
 def test_another_label_is_another_pod() -> None:

@@ -413,17 +413,20 @@ class World:
         }
 
     def _owned_template(self, spec: Tree) -> Tree:
-        """Pods of a ReplicaSet or a StatefulSet, which default constraints spread, or constraints of their own."""
+        """Pods of a ReplicaSet or a StatefulSet, spread by default or by constraints of their own; or with affinity."""
         roll, name = self.random, self.random.choice(OWNERS)
         owner = {"apiVersion": "apps/v1", "kind": name.split("-")[0], "name": name, "uid": name, "controller": True}
         if roll.random() < 0.5:
             spec["topologySpreadConstraints"] = [self._constraint() for _ in range(roll.randint(1, 3))]
+        has_affinity = "topologySpreadConstraints" not in spec and roll.random() < 0.6
+        if has_affinity:
+            spec["affinity"] = self._affinity()
         return {
             "spec": spec,
-            "labels": {"app": roll.choice(["web", "batch"]), "set": name},
+            "labels": {"app": roll.choice(["db", "batch"] if has_affinity else ["web", "batch"]), "set": name},
             "namespace": "default",
             "indexed": roll.random() < 0.4,
-            "owners": [owner] if roll.random() < 0.8 else [],
+            "owners": [owner] if not has_affinity and roll.random() < 0.8 else [],
         }
 
     def _affinity(self) -> Tree:
