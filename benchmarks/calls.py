@@ -33,6 +33,8 @@ COUNTED: Final = (
     "SchedulingPodAffinity",
     "TopologySpreading",
     "Unschedulable",
+    "DeploymentsWithServices",
+    "IndexedJobs",
     "StatefulSetsWithClaims",
     "SchedulingWithResourceClaimTemplate",
     "GangScheduling",

@@ -11,6 +11,7 @@ from typing import Any, Final
 from kscheduler.api.kinds import (
     PERSISTENT_VOLUME_CLAIMS,
     POD_DISRUPTION_BUDGETS,
+    REPLICA_SETS,
     SERVICES,
     STATEFUL_SETS,
     STORAGE_CLASSES,
@@ -28,7 +29,7 @@ from kscheduler.bench.template import Object, Template, template
 
 _ZONES: Final = ("zone-a", "zone-b", "zone-c")
 _NODES: Final = CreateNodes(5000, objects.NODE, _ZONES)
-_STATEFUL_SETS, _JOBS, _DAEMON_SETS, _CLASSES, _BUDGETS = 50, 50, 2, 100, 10
+_STATEFUL_SETS, _REPLICA_SETS, _JOBS, _DAEMON_SETS, _CLASSES, _BUDGETS = 50, 50, 50, 2, 100, 10
 
 
 def _owned_by(kind: str, name: str, version: str = "apps/v1") -> list[Object]:
@@ -67,6 +68,21 @@ _STATEFUL_POD: Final = objects.pod(
     },
     metadata={"ownerReferences": _owned_by("StatefulSet", "db-$set")},
     volumes=[{"name": "data", "persistentVolumeClaim": {"claimName": "data-db-$set-$member"}}],
+)
+
+# --- Deployments ------------------------------------------------------------------------------------------------------
+
+_REPLICA_SET: Final = template(
+    REPLICA_SETS,
+    "web-$index-5d8f",
+    {"spec": {"selector": {"matchLabels": {"app": "web-$index", "pod-template-hash": "5d8f"}}}},
+)
+_SERVICE: Final = template(SERVICES, "web-$index", {"spec": {"selector": {"app": "web-$index"}}})
+_REPLICA: Final = objects.pod(
+    "web-$set-5d8f-",
+    objects.SMALL,
+    {"app": "web-$set", "pod-template-hash": "5d8f"},
+    metadata={"ownerReferences": _owned_by("ReplicaSet", "web-$set-5d8f")},
 )
 
 # --- DaemonSets -------------------------------------------------------------------------------------------------------
@@ -207,6 +223,16 @@ OWN: Final = (
             CreatePods(5000, _STATEFUL_POD, "default", measured=True, sets=_STATEFUL_SETS, companions=(_CLAIM,)),
         ),
         goal=3_000,
+    ),
+    BenchmarkScenario(
+        "DeploymentsWithServices",
+        "50 Deployments of 100 pods, one after the other, each with a Service; default spreading",
+        (
+            _NODES,
+            CreateObjects(_SERVICE, _REPLICA_SETS),
+            CreateObjects(_REPLICA_SET, _REPLICA_SETS),
+            CreatePods(5000, _REPLICA, "default", measured=True, per_set=100),
+        ),
     ),
     BenchmarkScenario(
         "DaemonSetsEveryNode",

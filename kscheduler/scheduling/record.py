@@ -20,8 +20,8 @@ from kscheduler.framework.reasons.diagnosis import NO_NODES_AVAILABLE, Diagnosis
 from kscheduler.framework.status import SUCCESS, Code, Status
 from kscheduler.scheduling.runtime.partial_results import MissingPoints
 
-_NO_ROWS: Rows = np.zeros(0, dtype=np.intp)
-_NO_SCORES: Scores = np.zeros(0, dtype=np.int64)
+NO_ROWS: Rows = np.zeros(0, dtype=np.intp)
+NO_SCORES: Scores = np.zeros(0, dtype=np.int64)
 
 
 class PluginScores(msgspec.Struct, frozen=True):
@@ -50,12 +50,12 @@ class SchedulingRecord:
     """The plugins that restricted it."""
     skipped: Collection[str] = ()
     """The plugins whose PreFilter said that their filter has nothing to judge."""
-    feasible: Rows = field(default_factory=lambda: _NO_ROWS)
+    feasible: Rows = field(default_factory=lambda: NO_ROWS)
     diagnosis: Diagnosis = field(default_factory=Diagnosis)
     scores: tuple[PluginScores, ...] = ()
     left_out: tuple[MissingPoints, ...] = ()
     """The score plugins that failed: some of the nodes, or all, got no points from them."""
-    totals: Scores = field(default_factory=lambda: _NO_SCORES)
+    totals: Scores = field(default_factory=lambda: NO_SCORES)
     """Sums of weighted points, an int64 per feasible row. Empty if nothing was scored, or if `most_points` is set."""
     most_points: int | None = None
     """The highest sum, if a class knew its best rows already."""

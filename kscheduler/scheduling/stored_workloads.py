@@ -4,12 +4,13 @@ A namespace may have thousands of services, and a pod is selected by one or two.
 of its selector, so only services indexed under one of the pod's labels are checked.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from kscheduler.api.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
 from kscheduler.informers.store import Store
 
 _INDEX = "one label of the selector"
+_KEYS = "each label of the selector"
 
 
 class StoredWorkloads:
@@ -23,6 +24,7 @@ class StoredWorkloads:
         stateful_sets: Store[StatefulSet],
     ) -> None:
         services.add_index(_INDEX, _filed_under)
+        services.add_index(_KEYS, _keys)
         self._services = services
         self.service_changes = services.changes
         self._replication_controllers = replication_controllers
@@ -35,6 +37,10 @@ class StoredWorkloads:
             for service in self._services.by_index(_INDEX, _file(namespace, key, value)):
                 if service.spec.selector.items() <= labels.items():
                     yield service
+
+    def labels_of_services(self, namespace: str, labels: Mapping[str, str]) -> frozenset[str]:
+        """Those of the labels that a service's selector of the namespace names, whatever the value."""
+        return frozenset([key for key in labels if self._services.by_index(_KEYS, f"{namespace}/{key}")])
 
     def replication_controller(self, namespace: str, name: str) -> ReplicationController | None:
         """The object of this name, or `None`."""
@@ -55,6 +61,11 @@ def _filed_under(service: Service) -> tuple[str, ...]:
         return ()
     key, value = min(service.spec.selector.items())
     return (_file(service.metadata.namespace, key, value),)
+
+
+def _keys(service: Service) -> Iterable[str]:
+    namespace = service.metadata.namespace
+    return [f"{namespace}/{key}" for key in service.spec.selector]
 
 
 def _file(namespace: str, key: str, value: str) -> str:

@@ -27,6 +27,10 @@ class WorkloadListers(Protocol):
         """The services of the namespace whose selector is not empty and matches the labels."""
         ...
 
+    def labels_of_services(self, namespace: str, labels: Mapping[str, str]) -> frozenset[str]:
+        """Those of the labels that a service's selector of the namespace names, whatever the value."""
+        ...
+
     def replication_controller(self, namespace: str, name: str) -> ReplicationController | None:
         """The controller with this name."""
         ...
@@ -49,6 +53,11 @@ class _NoWorkloads:
         """None."""
         del namespace, labels
         return ()
+
+    def labels_of_services(self, namespace: str, labels: Mapping[str, str]) -> frozenset[str]:
+        """None."""
+        del namespace, labels
+        return frozenset()
 
     def replication_controller(self, namespace: str, name: str) -> ReplicationController | None:
         """None."""

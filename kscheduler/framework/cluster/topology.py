@@ -64,6 +64,10 @@ class TopologyCounters(Protocol):
         """How often the set of the terms that pods on nodes have, or what they select, has changed."""
         ...
 
+    def labels_of_terms(self, labels: Mapping[str, str]) -> frozenset[str]:
+        """Those of the labels that a term of pods on nodes names, whatever the value."""
+        ...
+
     def matching(self, match: PodMatch) -> CountColumn:
         """The number of matching pods: int64, an entry per row of the table."""
         ...

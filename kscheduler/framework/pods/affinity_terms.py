@@ -73,6 +73,12 @@ class PodMatch:
         is_queried = selector is not None and not (selector.nothing or selector.is_empty)
         return is_queried and namespace not in self.namespaces
 
+    @property
+    def label_keys(self) -> frozenset[str]:
+        """The pod labels that it reads, those of `also` too."""
+        keys = frozenset([each.key for selector in self.selectors for each in selector.requirements])
+        return keys if self.also is None else keys | self.also.label_keys
+
     def selects(self, labels: Mapping[str, str]) -> bool:
         """Whether a pod's labels satisfy all selectors, those of `also` too."""
         for selector in self.selectors:  # no `all`: a generator would cost as much as the one or two selectors

@@ -64,7 +64,8 @@ def highest_mix(hashes: NDArray[np.uint64], seed: int) -> int:
     mixed *= _SECOND
     first = int(mixed.argmax())
     lowest_rival = mixed.item(first) >> 33 << 33
-    if np.count_nonzero(mixed >= np.uint64(lowest_rival)) == 1:
+    mixed[first] = 0
+    if mixed.item(mixed.argmax()) < lowest_rival:
         return first
     mixed = mix(hashes, seed)
     first = int(mixed.argmax())

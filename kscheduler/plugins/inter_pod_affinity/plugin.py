@@ -20,7 +20,6 @@ import numpy as np
 from msgspec.structs import replace
 
 from kscheduler.api.meta import KubeObject
-from kscheduler.change_count import ChangeCount
 from kscheduler.config.plugin_args import InterPodAffinityArgs
 from kscheduler.framework.cluster.topology import CountColumn, TopologyCounters
 from kscheduler.framework.cycle_state import CycleState
@@ -29,12 +28,14 @@ from kscheduler.framework.handle import Handle
 from kscheduler.framework.nodes.label_column import Mask
 from kscheduler.framework.nodes.moved_pods import MovedPods
 from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows, Scores
+from kscheduler.framework.nodes.repeats import BucketJudge, Conditions
 from kscheduler.framework.plugin import MAX_NODE_SCORE, SKIPPED, Plugin, PreFilterResult, Source
 from kscheduler.framework.pods.affinity_terms import NO_TERMS, AffinityTerms
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.reasons.details import Detail
 from kscheduler.framework.status import SKIP, SUCCESS, Status
 from kscheduler.plugins.inter_pod_affinity import hints
+from kscheduler.plugins.inter_pod_affinity.buckets import AffinityBuckets, NotByBucketError
 from kscheduler.plugins.inter_pod_affinity.details import not_near, repelled, too_near
 from kscheduler.plugins.inter_pod_affinity.domains import (
     ByKey,
@@ -166,13 +167,34 @@ class InterPodAffinity(Plugin):
         cycle.write(_Required(repelling, avoided, wanted, hints.satisfies_itself(self._counters, pod)))
         return PreFilterResult(SUCCESS)
 
-    def skips_while(self, pod: PodInfo) -> tuple[ChangeCount, ...] | None:
+    def skips_while(self, pod: PodInfo) -> Conditions | None:
         """As long as no term comes or goes, a pod without terms that no term selects is skipped."""
         counters = self._counters
         if pod.affinity_terms is not NO_TERMS:
             return None
         held = counters.required_anti_affinity(pod) or counters.required_affinity(pod) or counters.preferred(pod)
-        return None if held else (counters.term_changes,)
+        return None if held else Conditions((counters.term_changes,), counters.labels_of_terms(pod.labels))
+
+    def by_bucket(self, pod: PodInfo, nodes: NodeTable) -> BucketJudge | None:
+        """The judge of pods like this one; `None` where rows must be judged one by one."""
+        if type(self) is not InterPodAffinity:
+            return None
+        try:
+            return AffinityBuckets(self, self._counters, self._own_domains, pod, nodes)
+        except NotByBucketError:
+            return None
+
+    def counted(self, pod: PodInfo) -> Iterator[tuple[str, CountColumn, int, int]]:
+        """Each column that is read for the pod: topology key, pods per row, the bit of its meaning, points per pod."""
+        terms = pod.affinity_terms
+        for held in self._counters.required_anti_affinity(pod):
+            yield held.topology_key, held.holders, 1, 0
+        for key, column, _ in self._avoided(terms):
+            yield key, column, 2, 0
+        for key, column, _ in self._wanted(terms):
+            yield key, column, 4, 0
+        for key, column, weight in self._preferences(pod):
+            yield key, column, 0, weight
 
     def add_pod(self, cycle: CycleState, pod: PodInfo, added: PodInfo, nodes: NodeTable, row: int) -> None:
         """Count one more pod on the row."""

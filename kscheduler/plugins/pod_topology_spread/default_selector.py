@@ -5,7 +5,7 @@ ReplicationController, ReplicaSet or StatefulSet that owns the pod. A pod that n
 """
 
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -44,22 +44,22 @@ class Selecting(msgspec.Struct, frozen=True):
         return merged(_of_labels(labels), parse_label_selector(self.controller.spec.selector).requirements)
 
     def is_made_of(self, other: "Selecting") -> bool:
-        """Whether both hold the identical objects."""
+        """Whether both hold the identical services, and a controller with the same selector."""
         others = other.services
         same = len(self.services) == len(others) and all(map(operator.is_, self.services, others))
-        return same and self.controller is other.controller
+        return same and _select_the_same(self.controller, other.controller)
 
     def is_current(self, workloads: WorkloadListers) -> bool:
-        """Whether the controller still exists unchanged. Entries with services only are few, so they always stay."""
+        """Whether the controller still exists with its selector. Entries with services only are few, so they stay."""
         match self.controller:
             case None:
                 return True
             case ReplicationController(metadata=meta):
-                return workloads.replication_controller(meta.namespace, meta.name) is self.controller
+                return _select_the_same(self.controller, workloads.replication_controller(meta.namespace, meta.name))
             case ReplicaSet(metadata=meta):
-                return workloads.replica_set(meta.namespace, meta.name) is self.controller
+                return _select_the_same(self.controller, workloads.replica_set(meta.namespace, meta.name))
             case StatefulSet(metadata=meta):
-                return workloads.stateful_set(meta.namespace, meta.name) is self.controller
+                return _select_the_same(self.controller, workloads.stateful_set(meta.namespace, meta.name))
 
 
 def selecting(pod: PodInfo, workloads: WorkloadListers) -> Selecting:
@@ -78,6 +78,17 @@ def _found(owner: OwnerReference, namespace: str, workloads: WorkloadListers) ->
         case "apps/v1", "StatefulSet":
             return workloads.stateful_set(namespace, owner.name) or _UNKNOWN_SET
     return None
+
+
+def _name(controller: Controller | None) -> str:
+    return "" if controller is None else controller.metadata.name
+
+
+def _select_the_same(controller: Controller | None, other: Controller | None) -> bool:
+    """A controller is another object whenever its status changes: with each pod that becomes ready."""
+    if controller is other:
+        return True
+    return controller is not None and type(controller) is type(other) and controller.spec == other.spec
 
 
 def _of_labels(labels: dict[str, str]) -> Selector:
@@ -114,7 +125,7 @@ class DeducedConstraints:
 
     def __init__(self, defaults: Sequence[SpreadConstraint]) -> None:
         self._defaults = defaults
-        self._known: RecentlyUsed[tuple[str, tuple[int, ...], int], tuple[Selecting, ByAction]] = RecentlyUsedByWeight(
+        self._known: RecentlyUsed[Hashable, tuple[Selecting, ByAction]] = RecentlyUsedByWeight(
             _KEPT, _KEPT_BYTES, _weight
         )
         self._sweep_at = _LEAST_SWEPT
@@ -124,7 +135,7 @@ class DeducedConstraints:
         found = selecting(pod, workloads)
         if not found.services and found.controller is None:
             return _NONE
-        key = pod.namespace, tuple(map(id, found.services)), id(found.controller)
+        key = pod.namespace, tuple(map(id, found.services)), type(found.controller), _name(found.controller)
         known = self._known.use(key)
         if known is None or not known[0].is_made_of(found):  # a freed object's id may be reused
             known = self._known[key] = found, self._made(found, pod.namespace)

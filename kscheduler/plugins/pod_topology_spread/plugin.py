@@ -1,12 +1,14 @@
 """The plugin: which constraints apply, and the extension points in cycle order."""
 
 from collections.abc import Hashable, Iterable, Sequence
+from functools import partial
 from typing import ClassVar, Final
+
+from msgspec.structs import replace
 
 from kscheduler.api.core import Node, Pod, TopologySpreadConstraint
 from kscheduler.api.meta import KubeObject
 from kscheduler.api.well_known import HOSTNAME, ZONE
-from kscheduler.change_count import ChangeCount
 from kscheduler.config.plugin_args import SYSTEM_DEFAULTING, PodTopologySpreadArgs
 from kscheduler.framework.cluster.lister import NO_WORKLOADS
 from kscheduler.framework.cycle_state import CycleState
@@ -14,6 +16,7 @@ from kscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWi
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.nodes.moved_pods import MovedPods
 from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows, Scores
+from kscheduler.framework.nodes.repeats import BucketJudge, Conditions
 from kscheduler.framework.plugin import SKIPPED, UNSIGNABLE, Plugin, PreFilterResult, Source
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.spread_constraint import (
@@ -26,6 +29,7 @@ from kscheduler.framework.reasons.details import Detail
 from kscheduler.framework.rules.node_match import COMPARISON_OPERATORS
 from kscheduler.framework.status import SKIP, SUCCESS, Status, error
 from kscheduler.plugins.pod_topology_spread import details
+from kscheduler.plugins.pod_topology_spread.buckets import NotByBucketError, SpreadBuckets
 from kscheduler.plugins.pod_topology_spread.default_selector import DeducedConstraints, selecting
 from kscheduler.plugins.pod_topology_spread.details import spread_details
 from kscheduler.plugins.pod_topology_spread.filtering import MISSING_LABEL, TOO_UNEVEN, HardSpread, hard_spread
@@ -113,14 +117,50 @@ class PodTopologySpread(Plugin):
         cycle.write(hard_spread(layout, pod, self._counters))
         return _PREPARED
 
-    def skips_while(self, pod: PodInfo) -> tuple[ChangeCount, ...] | None:
+    def skips_while(self, pod: PodInfo) -> Conditions | None:
         """A pod without constraints is skipped where the profile has none; else as long as no service selects it."""
         if pod.pod.spec.topology_spread_constraints:
             return None
         if not self._defaults:
-            return ()
+            return Conditions()
         found = selecting(pod, self._workloads)
-        return None if found.services or found.controller is not None else (self._workloads.service_changes,)
+        if found.services or found.controller is not None or _is_of_replication_controller(pod):
+            return None
+        return self._while_services_stay(pod)
+
+    def by_bucket(self, pod: PodInfo, nodes: NodeTable) -> BucketJudge | None:
+        """The judge of pods like this one; `None` where rows must be judged one by one."""
+        counters = self._counters
+        if counters is None or type(self) is not PodTopologySpread:
+            return None
+        constraints = {action: self._constraints(pod, action) for action in (DO_NOT_SCHEDULE, SCHEDULE_ANYWAY)}
+        every = [each for of_action in constraints.values() for each in of_action]
+        if not every or not all(each.is_readable for each in every):
+            return None
+        conditions, is_current = Conditions(), _always
+        if not pod.pod.spec.topology_spread_constraints:
+            found, conditions = selecting(pod, self._workloads), self._while_services_stay(pod)
+            is_current = partial(found.is_current, self._workloads)
+            if not is_current() or (found.controller is None and _is_of_replication_controller(pod)):
+                return None
+        read = {need.key for each in every for need in each.selector.requirements}
+        hard, soft = (
+            self._layout(of_action, pod, nodes, needs_all_keys=needs_all_keys) if of_action else None
+            for of_action, needs_all_keys in (
+                (constraints[DO_NOT_SCHEDULE], True),
+                (constraints[SCHEDULE_ANYWAY], self._needs_all_keys(pod)),
+            )
+        )
+        conditions = replace(conditions, labels=conditions.labels | read)
+        try:
+            return SpreadBuckets(hard, soft, pod, counters, conditions, is_current)
+        except NotByBucketError:
+            return None
+
+    def _while_services_stay(self, pod: PodInfo) -> Conditions:
+        """The same services select the pods."""
+        workloads = self._workloads
+        return Conditions((workloads.service_changes,), workloads.labels_of_services(pod.namespace, pod.labels))
 
     def add_pod(self, cycle: CycleState, pod: PodInfo, added: PodInfo, nodes: NodeTable, row: int) -> None:
         """Count a pod that is nominated to the row as if it ran there."""
@@ -197,3 +237,13 @@ class PodTopologySpread(Plugin):
     def _after_node_change(self, pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
         before, after = (version if isinstance(version, Node) else None for version in (old, new))
         return details.after_node_change(pod, self._constraints(pod, DO_NOT_SCHEDULE), before, after)
+
+
+def _always() -> bool:
+    return True
+
+
+def _is_of_replication_controller(pod: PodInfo) -> bool:
+    """Whether such a controller owns the pod: until the cache has it, it selects nothing."""
+    owner = pod.pod.metadata.controller
+    return owner is not None and owner.kind == "ReplicationController"

@@ -140,7 +140,7 @@ def soft_spread(layout: Layout, feasible: Rows, counters: TopologyCounters | Non
         if domains.is_by_host:
             points = _worth(counts_at(domains.constraint, counters, feasible), own.weight, domains.constraint)
         else:
-            points = _worth(_by_domain(domains, counters), own.weight, domains.constraint).take(own.numbers)
+            points = _worth(by_domain(domains, counters), own.weight, domains.constraint).take(own.numbers)
         if own.lacking is not None:
             points[own.lacking] = 0.0
         total += points
@@ -155,7 +155,7 @@ def _by_single_constraint(layout: Layout, feasible: Rows, counters: TopologyCoun
     constraint = domains.constraint
     if not domains.is_by_host:
         (own,) = _of_feasible(layout, feasible).own
-        values = rounded(_worth(_by_domain(domains, counters), own.weight, constraint))
+        values = rounded(_worth(by_domain(domains, counters), own.weight, constraint))
         existing = values.take(own.existing)
         return _ByValue(values, own.numbers, int(existing.max()), int(existing.min())).spread()
     counts, weight = counts_at(constraint, counters, feasible), go_log(len(feasible) + 2)
@@ -180,7 +180,7 @@ def _worth(counts: Counts, weight: float, constraint: SpreadConstraint) -> NDArr
     return points
 
 
-def _by_domain(domains: Domains, counters: TopologyCounters | None) -> Counts:
+def by_domain(domains: Domains, counters: TopologyCounters | None) -> Counts:
     """Empty value and missing label are the same domain: upstream looks up "" for both (default constraints only)."""
     sums, empty = domains.pods(counters), domains.column.empty_value
     if empty:
@@ -213,6 +213,11 @@ def _own(domains: Domains, numbers: DomainNumbers, scored: Mask | None) -> _Over
 def _is_counted_twice(domains: Domains, existing: Mask) -> bool:
     """Whether there are rows without the label and rows with an empty value, which are the same domain."""
     return domains.column.empty_value > 0 and bool(existing[0] and existing[domains.column.empty_value])
+
+
+def rounded_one(points: float) -> int:
+    """The same as `rounded` for one number, which is not negative."""
+    return int(points + _ALMOST_HALF)
 
 
 def rounded(points: NDArray[np.float64]) -> Scores:

@@ -98,6 +98,18 @@ class _IdlePoints:
         self.after_post_bind = of[POST_BIND.label, SUCCESS.code.label, profile].observe
 
 
+class _IdlePointsByProfile(dict[str, _IdlePoints]):
+    """Made at their first use. Each pod needs four of them, and finding one is no call."""
+
+    def __init__(self, observations: Observations) -> None:
+        super().__init__()
+        self._observations = observations
+
+    def __missing__(self, profile: str) -> _IdlePoints:
+        idle = self[profile] = _IdlePoints(self._observations, profile)
+        return idle
+
+
 class Scheduler:
     """Decides and binds. Keeps what is known of classes, and where the next search for nodes starts; its only tasks are
     those of `awaited`.
@@ -112,8 +124,7 @@ class Scheduler:
         self._evaluators = evaluators
         self._histograms: dict[tuple[str, Code, str], Histogram] = {}
         """By extension point, code and profile: each pod needs six of them."""
-        self._idle_points: dict[str, _IdlePoints] = {}
-        """By profile."""
+        self._idle_points = _IdlePointsByProfile(context.observations)
         self._cycle_timed = context.observations.algorithm_seconds.observe
         cache, queue, pod_of, clock = context.cache, context.queue, context.pod_of, context.clock
         observers = context.observers
@@ -331,7 +342,7 @@ class Scheduler:
         """Assume, Reserve, Permit; all are undone if one of them does not succeed. `began`: now, monotonic."""
         pod, profile, record = attempt.queued.pod, attempt.profile, attempt.record
         self._context.cache.assume_pod(pod, record.node_name)
-        idle, status = self._idle_points_of(profile), SUCCESS
+        idle, status = self._idle_points[profile.name], SUCCESS
         if profile.acts_with is not None and profile.acts_with.isdisjoint(record.state.values):
             idle.after_reserve(0.0)
         else:
@@ -346,12 +357,6 @@ class Scheduler:
         if not status.is_success:
             self.release(attempt)
         return status
-
-    def _idle_points_of(self, profile: Profile) -> "_IdlePoints":
-        idle = self._idle_points.get(profile.name)
-        if idle is None:
-            idle = self._idle_points[profile.name] = _IdlePoints(self._context.observations, profile.name)
-        return idle
 
     def _measure(self, attempt: Attempt, point: str, code: Code, began: float) -> float:
         """Count the seconds of an extension point that began at `began`. Returns its end. Both are monotonic."""
@@ -431,7 +436,7 @@ class Scheduler:
         self._context.failures.withdraw(pod.uid)
         await self._context.failures.settled(pod.uid)
         if plan is NOTHING_TO_DO:
-            self._idle_points_of(attempt.profile).after_pre_bind(0.0)
+            self._idle_points[attempt.profile.name].after_pre_bind(0.0)
             attempt.is_pre_bound = True
             return True
         began, status = self._now(), plan.failure
@@ -460,7 +465,7 @@ class Scheduler:
             profile, state, pod = attempt.profile, attempt.record.state, attempt.queued.pod
             if profile.acts_with is not None and profile.acts_with.isdisjoint(state.values):
                 attempt.plan = NOTHING_TO_DO
-                self._idle_points_of(profile).after_pre_flight(0.0)
+                self._idle_points[profile.name].after_pre_flight(0.0)
                 return attempt.plan
             began = self._now()
             attempt.plan = plan_of(profile.pre_bind, state, pod, attempt.node_name, profile.listener)
@@ -534,7 +539,7 @@ class Scheduler:
             binding_cycle.run_post_bind(attempt, self.awaited)
             self._measure(attempt, POST_BIND.label, Code.SUCCESS, began)
         else:
-            self._idle_points_of(profile).after_post_bind(0.0)
+            self._idle_points[profile.name].after_post_bind(0.0)
         if PodsToActivate in attempt.record.state.values:
             self._activate(attempt)
         if self._is_recorded:

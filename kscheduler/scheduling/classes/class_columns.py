@@ -108,9 +108,12 @@ class _Column:
 
     def answers_for(self, seen: int, amounts: Sequence[int]) -> list[int] | None:
         """The answers for rows with these amounts, if all are known and the column was up to date at `seen`."""
-        if self._by_amounts is None or self._seen != seen:
+        by_amounts = self._by_amounts
+        if by_amounts is None or self._seen != seen:
             return None
-        return _all_known(self._by_amounts, amounts)
+        if len(amounts) == 1:  # as between two pods of the same class
+            return [by_amounts[amounts[0]]] if amounts[0] in by_amounts else None
+        return _all_known(by_amounts, amounts)
 
     def _is_fresh(self, nodes: NodeTable) -> None:
         self._seen = self.log.position

@@ -18,9 +18,10 @@ from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
-from kscheduler.bounded import LARGEST_SHARE, weight_of
+from kscheduler.bounded import LARGEST_SHARE, RecentlyUsed, weight_of
 from kscheduler.change_count import ChangeCount
 from kscheduler.framework.nodes.node_table import NodeTable
+from kscheduler.framework.nodes.repeats import BucketJudge, Conditions
 from kscheduler.framework.plugin import (
     UNSIGNABLE,
     FilterPlugin,
@@ -28,6 +29,7 @@ from kscheduler.framework.plugin import (
 )
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import Status
+from kscheduler.scheduling.classes.buckets import Buckets, ByBucket
 from kscheduler.scheduling.classes.class_columns import (
     FilterColumn,
     PluginResults,
@@ -56,6 +58,12 @@ _BYTES_PER_POD: Final = 2 * 2**10
 # After so many repeats of a template that held for no pod, only each 64th is noted.
 _MAX_UNUSED: Final = 3
 _NOTED_EVERY: Final = 64
+
+
+# How many repeats have their rows in buckets, and what they take at most: a number for each row, and some of leaders.
+_MOST_BUILT: Final = 32
+_BUILT_BYTES: Final = 32 * 2**20
+_BUILT_BYTES_PER_ROW: Final = 48
 
 
 class ClassEngine:
@@ -98,6 +106,8 @@ class ClassEngine:
         self._circuits = [] if supervisor is None else supervisor.circuits_of(plugin.name for plugin in signers)
         """Of users' plugins with columns: a pod that is decided by these was answered by the plugin."""
         self._templates = PodTemplates()
+        self._built: RecentlyUsed[int, Buckets] = RecentlyUsed(_MOST_BUILT)
+        """Buckets that have arrays, the one built last at the end."""
         self._classes: dict[Hashable, KnownClass] = {}
         self._newest: KnownClass | None = None
         """The one that was used last, and so the last of them."""
@@ -198,36 +208,82 @@ class ClassEngine:
         template.unused = 0 if template.repeat is None or template.repeat.is_used else template.unused + 1
         if template.unused > _MAX_UNUSED and template.unused % _NOTED_EVERY:
             return
-        idle, counts = self._idle(pod, known)
+        idle, conditions = self._idle(pod, known)
         live_filters = [step.name for step in known.steps if not isinstance(step, ColumnFilters)]
         scoring = [weighted.plugin.name for weighted in known.live_score]
         live_pre_filter = tuple(plugin for plugin in known.live_pre_filter if plugin.name not in idle)
         live_pre_score = tuple(plugin for plugin in known.live_pre_score if plugin.name not in idle)
-        known.end_repeat()
-        template.repeat = known.repeat = Repeat(
+        labels, skipped = pod.pod.metadata.labels, idle | known.skipped
+        template.repeat = repeat = Repeat(
             known=known,
             name=name,
             epoch=self._epoch,
-            labels=pod.pod.metadata.labels,
+            labels=labels,
+            read={key: labels[key] for key in conditions.labels if key in labels},
             owners=pod.pod.metadata.owner_references,
             signed=self._signed_by_others(pod),
             values=pod.spec_values(),
             idle=idle,
-            versions=tuple([(count, count.number) for count in counts]),
-            skipped=idle | known.skipped,
+            versions=tuple([(count, count.number) for count in conditions.counts]),
+            skipped=skipped,
+            skipped_all=skipped,
             live_pre_filter=live_pre_filter,
             live_pre_score=live_pre_score,
             is_whole=not (live_pre_filter or live_pre_score) and idle.issuperset([*live_filters, *scoring]),
         )
+        if not repeat.is_whole:
+            repeat.counting = counting = self._counting(known, idle)
+            if counting is not None:
+                repeat.skipped_all = skipped | {counting.name}
+        known.repeats.add(repeat)
 
-    def _idle(self, pod: PodInfo, known: KnownClass) -> tuple[frozenset[str], Sequence[ChangeCount]]:
-        """The live plugins that skip the pod as long as some counts stay, and these.
+    def buckets_of(self, repeat: Repeat, pod: PodInfo) -> Buckets | None:
+        """The rows by bucket for a pod that the repeat holds for; `None`: rows must be judged by themselves."""
+        plugin, buckets, nodes = repeat.counting, repeat.buckets, self._nodes
+        if plugin is None:
+            return None
+        if buckets is None or not buckets.judge.holds_for(pod, nodes):
+            buckets = repeat.buckets = self._new_buckets(plugin, repeat, pod)
+        if buckets is not None and not buckets.is_built:
+            self._built.most = max(2, min(_MOST_BUILT, _BUILT_BYTES // (_BUILT_BYTES_PER_ROW * nodes.capacity)))
+            pushed_out = self._built.put(id(buckets), buckets)
+            if pushed_out is not None:
+                pushed_out.forget()
+        return buckets
 
-        An in-tree plugin tells by a method `skips_while(pod)`: the counts, or `None` if it may have to be called. What
-        it says must hold for each pod with an equal spec, labels, namespace and owners, in PreFilter and PreScore.
-        """
+    def _new_buckets(self, plugin: ByBucket, repeat: Repeat, pod: PodInfo) -> Buckets | None:
+        try:
+            judge: BucketJudge | None = SIGNATURES.call(plugin.name, plugin.by_bucket, pod, self._nodes)
+        except PluginFailure:  # it is called in the whole cycle, too, which reports it
+            judge = None
+        if judge is None:
+            repeat.counting = None
+            return None
+        labels, conditions = pod.labels, judge.conditions
+        repeat.read = repeat.read | {key: labels[key] for key in conditions.labels if key in labels}
+        repeat.versions = (*repeat.versions, *[(count, count.number) for count in conditions.counts])
+        weight = next(scoring.weight for scoring in self._profile.score if scoring.plugin.name == plugin.name)
+        return Buckets(judge, weight, self._nodes)
+
+    def _counting(self, known: KnownClass, idle: frozenset[str]) -> ByBucket | None:
+        """The live plugin that is not idle, if it is a single one of ours, and has a method `by_bucket`."""
+        points: tuple[Sequence[Any], ...] = (
+            known.live_pre_filter,
+            [step for step in known.steps if not isinstance(step, ColumnFilters)],
+            known.live_pre_score,
+            [scoring.plugin for scoring in known.live_score],
+        )
+        by_point = [[plugin for plugin in plugins if plugin.name not in idle] for plugins in points]
+        plugin = by_point[0][0] if by_point[0] else None
+        if plugin is None or not self._profile.traits[plugin.name].is_in_tree or not hasattr(plugin, "by_bucket"):
+            return None
+        return plugin if all(plugins == [plugin] for plugins in by_point) else None
+
+    def _idle(self, pod: PodInfo, known: KnownClass) -> tuple[frozenset[str], Conditions]:
+        """The live plugins that skip pods like this one, and under which conditions (`framework.nodes.repeats`)."""
         idle: set[str] = set()
         counts: list[ChangeCount] = []
+        labels = {key for constraint in pod.pod.spec.topology_spread_constraints for key in constraint.match_label_keys}
         plugins: Sequence[Any] = (*known.live_pre_filter, *known.live_pre_score)
         for plugin in plugins:
             in_tree = plugin if self._profile.traits[plugin.name].is_in_tree else None
@@ -235,14 +291,15 @@ class ClassEngine:
             found = None if skips_while is None or plugin.name in idle else skips_while(pod)
             if found is not None:
                 idle.add(plugin.name)
-                counts += found
-        return frozenset(idle), counts
+                counts += found.counts
+                labels |= found.labels
+        return frozenset(idle), Conditions(tuple(counts), frozenset(labels))
 
     def forget_all(self) -> None:
         """Drop all classes: for changes that the table's logs do not show."""
         self._epoch += 1
         for known in self._classes.values():
-            known.end_repeat()
+            known.end_repeats()
         self._classes.clear()
         self._answers.clear()
         self._bytes = 0
@@ -377,7 +434,7 @@ class ClassEngine:
 
 def _release(known: KnownClass) -> None:
     """The class is dropped: the classes that share its columns now bear a larger part of their size."""
-    known.end_repeat()
+    known.end_repeats()
     for answers in known.answers:
         answers.users -= 1
 

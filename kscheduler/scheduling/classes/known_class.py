@@ -14,11 +14,12 @@ charged to the same plugin as without columns: if no row passes, the columns sho
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
+from weakref import WeakSet
 
 import msgspec
 import numpy as np
 
-from kscheduler.api.meta import OwnerReference
+from kscheduler.api.meta import ObjectMeta, OwnerReference
 from kscheduler.change_count import ChangeCount
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.nodes.change_log import ChangeLog
@@ -28,6 +29,7 @@ from kscheduler.framework.nodes.row_index import compact, taken, values_at
 from kscheduler.framework.plugin import FilterPlugin, PreFilterPlugin, PreScorePlugin
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.reasons.diagnosis import Rejection
+from kscheduler.scheduling.classes.buckets import Buckets, ByBucket
 from kscheduler.scheduling.classes.class_columns import FEW_ROWS, Column, FilterColumn, PluginResults, ScoreColumn
 from kscheduler.scheduling.classes.leaders import Leaders, NormalizedPoints
 from kscheduler.scheduling.profile import WeightedScore
@@ -204,6 +206,8 @@ class KnownClass:
     """Whether the record of a pod that found a node also holds rejections and the points by plugin."""
     _rows: Rows | None = None
     _epochs: int = -1
+    rebuilds: int = 0
+    """How often all rows were joined again: the table's log does not show that."""
     _base: Scores | None = None
     _normalized: list[NormalizedPoints] = field(default_factory=list)
     _passed: Rows | None = None
@@ -213,9 +217,10 @@ class KnownClass:
     columns: tuple[Column, ...] = ()
     stretches: tuple[ColumnFilters, ...] = ()
     """Those of `steps` that have columns."""
-    _states: tuple[CycleState, ...] = ()
-    repeat: "Repeat | None" = None
-    """What the next pod like the last one may use."""
+    states: tuple[CycleState, ...] = ()
+    """What PreFilter and PreScore of the plugins with columns have prepared: a cycle's state takes it over."""
+    repeats: "WeakSet[Repeat]" = field(default_factory=WeakSet)
+    """What the next pods like those before may use: one for each template with pods of this class."""
     signed_bytes: int = 0
     """What its signatures hold of the pods' specs."""
     bytes: int = 0
@@ -226,7 +231,7 @@ class KnownClass:
     """The number of uses at which the bytes are counted again: 1, 4, 16, then each 64th."""
 
     def __post_init__(self) -> None:
-        self._states = tuple(answers.state for answers in self.answers)
+        self.states = tuple(answers.state for answers in self.answers)
         columns = [
             column for answers in self.answers for column in (answers.filter, answers.score) if column is not None
         ]
@@ -246,19 +251,18 @@ class KnownClass:
 
     def refresh(self, pod: PodInfo, nodes: NodeTable, tally: CallTimer) -> None:
         """Bring the class up to date. Raises `PluginFailure` and `UnkeepableError`; do not use the class then."""
-        images, changed = nodes.images.changes, []
+        images, changed, all_rows = nodes.images.changes, [], nodes.rows()
         for group in self._groups:  # no comprehension: it would be a call
             if group.position != group.log.position or (group.reads_images and group.images != images):
                 changed.append(group.refresh(pod, nodes, tally))  # noqa: PERF401
-        if changed or self._rows is not nodes.rows():
-            self._join(nodes, changed)
-
-    def _join(self, nodes: NodeTable, changed: list[Changed | None]) -> None:
-        epochs, all_rows = 0, nodes.rows()
+        if not changed and self._rows is all_rows:
+            return
+        epochs = 0
         for column in self.columns:
             epochs += column.epoch
-        is_rebuilt = self._rows is not all_rows or epochs != self._epochs
-        rows = None if is_rebuilt else _together(changed)
+        rows: Changed | None = None
+        if self._rows is all_rows and epochs == self._epochs:
+            rows = changed[0] if len(changed) == 1 else _together(changed)
         if isinstance(rows, list) and self._base is not None:
             self._update_few(nodes, rows, self._base)
         else:
@@ -291,6 +295,7 @@ class KnownClass:
             if isinstance(step, ColumnFilters) and step.update(nodes, rows):
                 is_larger = True
         if rows is None or self._base is None:
+            self.rebuilds += 1
             self._base = np.zeros(nodes.capacity, dtype=np.int64)
             self._normalized = [NormalizedPoints(column, weight) for column, weight in self.scores if column.normalizes]
             rows = nodes.rows()
@@ -311,15 +316,11 @@ class KnownClass:
         self.bytes = _OWN_BYTES + self.signed_bytes + base + parts + self._leaders.bytes
         self.counts_at = self.uses + min(max(3 * self.uses, 1), _MAX_UNCOUNTED)
 
-    def end_repeat(self) -> None:
-        """No pod may use `repeat` any more: the class is dropped, or another template has it now."""
-        if self.repeat is not None:
-            self.repeat.known = None
-            self.repeat = None
-
-    def prepare(self, state: CycleState) -> None:
-        """Write into `state` what PreFilter and PreScore of the plugins with columns have prepared."""
-        state.take(self._states)
+    def end_repeats(self) -> None:
+        """No pod may use `repeats` any more, and they no longer keep the class: it is dropped."""
+        for repeat in self.repeats:
+            repeat.known = None
+        self.repeats.clear()
 
     # --- filtering ----------------------------------------------------------------------------------------------------
 
@@ -341,6 +342,19 @@ class KnownClass:
                 is_by_columns = False
         self._passed = rows if is_by_columns else None
         return rows
+
+    def points_of(self, row: int) -> int | None:
+        """The row's sum of points of the plugins that do not normalise; `None` if the columns reject it."""
+        assert self._base is not None  # noqa: S101  `refresh` makes it
+        for stretch in self.stretches:
+            if stretch.alive is not None and not stretch.alive.item(row):
+                return None
+        return self._base.item(row)
+
+    def base_at(self, rows: Rows) -> Scores:
+        """The same for rows that pass: an int64 per row."""
+        assert self._base is not None  # noqa: S101  `refresh` makes it
+        return self._base.take(rows)
 
     def passing_by_columns(self, nodes: NodeTable) -> Rows:
         """The same where no live filter has anything to judge, of all rows."""
@@ -372,6 +386,16 @@ class KnownClass:
         """
         if feasible is not self._passed or self._base is None:
             return None
+        shared = self.shared_points(pod, state, feasible)
+        if shared is None:
+            return None
+        self._leaders.shared_points = shared
+        if not self._leaders.count:
+            self._leaders.settle(feasible, values_at(self._base, compact(feasible)), nodes.name_hash)
+        return self._leaders
+
+    def shared_points(self, pod: PodInfo, state: CycleState, feasible: Rows) -> int | None:
+        """The sum of the normalised points, if it is the same for all feasible rows. Raises `PluginFailure`."""
         shared = 0
         for normalized in self._normalized:
             if normalized.of_zero is not None and normalized.column.is_zero and normalized.column.unanswered is None:
@@ -381,10 +405,7 @@ class KnownClass:
             if not normalized.is_flat(points):
                 return None
             shared += points if isinstance(points, int) else points.item(0)
-        self._leaders.shared_points = shared
-        if not self._leaders.count:
-            self._leaders.settle(feasible, values_at(self._base, compact(feasible)), nodes.name_hash)
-        return self._leaders
+        return shared
 
     def plugin_scores(self, pod: PodInfo, state: CycleState, feasible: Rows) -> dict[str, PluginScores]:
         """The weighted points by plugin, an int64 per feasible row. Raises `PluginFailure`."""
@@ -400,9 +421,11 @@ class KnownClass:
         return by_plugin
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class Repeat:
-    """What a cycle has found that holds for the next pod of its template with the same labels, owners, signatures."""
+    """What a cycle has found that holds for the next pod of its template with the same owners, signatures, and labels
+    as far as somebody reads them.
+    """
 
     known: "KnownClass | None"
     """Their class; `None` once it is no longer kept."""
@@ -411,6 +434,8 @@ class Repeat:
     epoch: int
     """Of the class engine."""
     labels: dict[str, str]
+    read: dict[str, str]
+    """Those of the labels that somebody reads: others may have other values."""
     owners: tuple[OwnerReference, ...]
     signed: list[Hashable]
     """By plugins that may read more of a pod than its spec."""
@@ -422,13 +447,28 @@ class Repeat:
     """The counts of all that `idle` follows from, and their numbers then."""
     skipped: frozenset[str]
     """`idle`, and the plugins with columns whose filter has nothing to judge."""
+    skipped_all: frozenset[str]
+    """These and `counting`, for pods that it skips."""
     live_pre_filter: tuple[PreFilterPlugin, ...]
     live_pre_score: tuple[PreScorePlugin, ...]
     """The live plugins that must be called for each pod all the same."""
     is_whole: bool
     """Whether none must be: nothing but columns judges these pods, and scores nodes for them."""
+    counting: ByBucket | None = None
+    """The only live plugin that must be called, where it tells rows apart by bucket."""
+    buckets: Buckets | None = None
+    """The rows by bucket, from the second pod on."""
     is_used: bool = False
     """Whether it held for another pod."""
+
+    def holds_for(self, metadata: ObjectMeta) -> bool:
+        """Whether labels and owners are those of the pod before, as far as somebody reads them."""
+        if self.owners != metadata.owner_references:
+            return False
+        known, labels = self.labels, metadata.labels
+        if known == labels:
+            return True
+        return len(self.read) < len(known) and known.keys() == labels.keys() and self.read.items() <= labels.items()
 
 
 def _together(changed: list[Changed | None]) -> Changed | None:

@@ -162,9 +162,15 @@ class Leaders:
             if place != _ABSENT:
                 self._take_out(row, self._place_of)
         elif points > self._most:
-            self.forget()  # a row that gained points leads now, mostly alone: finding it again costs little
+            self._lead_alone(row, points, self._place_of, hashes)
         elif place == _ABSENT:
             self._put_in(row, self._place_of, hashes)
+
+    def _lead_alone(self, row: int, points: int, place_of: NDArray[np.int32], hashes: Hashes) -> None:
+        """A row has more points than all others."""
+        place_of[self.rows] = _ABSENT
+        self._rows[0], self._hashes[0], place_of[row] = row, hashes[row], 0
+        self.count, self._most = 1, points
 
     def _take_out(self, row: int, place_of: NDArray[np.int32]) -> None:
         """Remove a row: the last leader moves to its place."""

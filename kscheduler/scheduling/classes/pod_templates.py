@@ -61,26 +61,23 @@ class PodTemplates:
         return sum(map(len, self._drawers.values()))
 
     def repeat_of(self, pod: PodInfo) -> Repeat | None:
-        """What the cycle of a pod with the same template, labels and owners has found, if there was one."""
-        metadata, repeat = pod.pod.metadata, None
-        if self._is_like_last(pod):
-            repeat = self._last.repeat if self._last is not None else None
-        else:
+        """What the cycle of a pod like this one has found, if there was one (`Repeat.holds_for`)."""
+        template, metadata, spec, status = self._last, pod.pod.metadata, pod.pod.spec, pod.pod.status
+        if (
+            # In a run of equal pods that replaces the look-up.
+            template is None
+            or template.repeat is None
+            or template.repeat.owners != metadata.owner_references
+            or template.first.pod.metadata.namespace != metadata.namespace
+            or spec.volumes
+            or template.spec != spec
+            or status.container_statuses
+            or status.init_container_statuses
+            or status.resources
+        ):
             template = self.of(pod)
-            repeat = None if template is None else template.repeat
-        if repeat is None or repeat.owners != metadata.owner_references or repeat.labels != metadata.labels:
-            return None
-        return repeat
-
-    def _is_like_last(self, pod: PodInfo) -> bool:
-        """Whether the pod has the template of the last one: in a run of equal pods that replaces the look-up."""
-        template, spec, metadata, status = self._last, pod.pod.spec, pod.pod.metadata, pod.pod.status
-        if template is None or template.repeat is None or spec.volumes:
-            return False
-        if status.container_statuses or status.init_container_statuses or status.resources:
-            return False
-        is_same = template.repeat.owners == metadata.owner_references and template.spec == spec
-        return is_same and template.first.pod.metadata.namespace == metadata.namespace
+        repeat = None if template is None else template.repeat
+        return repeat if repeat is not None and repeat.holds_for(metadata) else None
 
     def of(self, pod: PodInfo) -> PodTemplate | None:
         """The pod's template, if it has one. The pod takes over what was worked out for the template's first pod."""

@@ -93,7 +93,7 @@ class ClassEvaluator:
     def pre_filtered(self, state: CycleState) -> PreFiltered:
         """Call the live plugins; the others have accepted pods of this class, and their prepared state is kept."""
         known, repeat = self.known, self._repeat
-        known.prepare(state)
+        state.take(known.states)
         if repeat is None:
             found = pre_filter_pass(known.live_pre_filter, self._inputs, state, set(known.skipped))
         else:

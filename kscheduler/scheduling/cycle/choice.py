@@ -3,6 +3,7 @@
 from kscheduler.framework.nodes.node_table import Rows, Scores, stable_hash
 from kscheduler.framework.nodes.row_index import compact, values_at
 from kscheduler.framework.rules.scoring import highest_mix, mix
+from kscheduler.scheduling.classes.buckets import BestOfBuckets
 from kscheduler.scheduling.classes.leaders import Leaders
 from kscheduler.scheduling.cycle.evaluator import CycleInputs
 from kscheduler.scheduling.cycle.sampling import NodeSampler
@@ -10,7 +11,10 @@ from kscheduler.scheduling.record import SchedulingRecord
 
 
 def choose(
-    record: SchedulingRecord, inputs: CycleInputs, leaders: Leaders | None, sampler: NodeSampler | None = None
+    record: SchedulingRecord,
+    inputs: CycleInputs,
+    leaders: Leaders | BestOfBuckets | None,
+    sampler: NodeSampler | None = None,
 ) -> int:
     """The row with the most points; among equals the sampler's choice, or else the highest hash of pod UID and node
     name, then the first name.

@@ -14,10 +14,12 @@ pod groups the order of visits decides (`visiting_ties`). For a pod that concern
 
 from kscheduler.framework.cluster.pod_groups import CycleOfGroup, NodeRanks
 from kscheduler.framework.cluster.preemption import VictimReview
+from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.dry_run import DryRun
 from kscheduler.framework.nodes.node_table import NodeTable, Rows
 from kscheduler.framework.nodes.search_budget import SearchTimeBudget
 from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.reasons.diagnosis import Diagnosis
 from kscheduler.framework.status import SUCCESS, Code, Fault, Status, error
 from kscheduler.scheduling.classes.class_engine import ClassEngine
 from kscheduler.scheduling.classes.known_class import Repeat
@@ -34,7 +36,7 @@ from kscheduler.scheduling.cycle.sampling import NodeSampler
 from kscheduler.scheduling.cycle.with_extenders import add_points, narrow
 from kscheduler.scheduling.extenders.extender_results import ExtenderResults
 from kscheduler.scheduling.profile import Profile
-from kscheduler.scheduling.record import NO_NODES, SchedulingRecord
+from kscheduler.scheduling.record import NO_NODES, NO_ROWS, NO_SCORES, SchedulingRecord
 from kscheduler.scheduling.runtime.guard import PluginFailure
 from kscheduler.scheduling.runtime.points import FILTER, PRE_FILTER
 from kscheduler.scheduling.runtime.status_text import ReportTarget
@@ -78,7 +80,7 @@ def schedule(
         repeat = None
         if by_class is not None and (group is None or group.ranks is None) and search_budget is None:
             repeat = by_class.repeated(pod, stopwatch)
-            row = -1 if repeat is None else repeated(record, inputs, repeat, sampler)
+            row = -1 if repeat is None else repeated(record, inputs, repeat, by_class, sampler)
             if row >= 0:
                 record.node_name = cache.nodes.name_of(row)
                 return record
@@ -131,7 +133,11 @@ def dry_run_of(profile: Profile, record: SchedulingRecord, cache: Cache) -> DryR
 
 def _new_record(profile: Profile, pod: PodInfo, cache: Cache, within: Rows | None = None) -> SchedulingRecord:
     """A new record. Its status is no success if there are no nodes, or a plugin of the profile is quarantined."""
-    record = SchedulingRecord(pod, profile.name, num_all_nodes=len(cache.nodes if within is None else within))
+    rows = cache.nodes.rows() if within is None else within
+    # What has a default is passed as well where the default would have to be called for.
+    record = SchedulingRecord(
+        pod, profile.name, len(rows), state=CycleState(), feasible=NO_ROWS, totals=NO_SCORES, diagnosis=Diagnosis()
+    )
     record.diagnosis.names = cache.nodes.names()
     if not record.num_all_nodes:
         record.status = NO_NODES

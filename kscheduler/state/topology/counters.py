@@ -30,6 +30,7 @@ from kscheduler.state.topology.held_terms import HeldTerms, TermsOfOneKind
 from kscheduler.state.topology.index import MatchIndex
 
 _NO_LABELS: Final[Mapping[str, str]] = {}
+_NO_KEYS: Final[frozenset[str]] = frozenset()
 # The number of columns that are kept, besides four per group of like pods. It needs a limit, because the counters do
 # not learn when the last pod that uses a column has gone, and each release of a Deployment may need a new one.
 _LEAST_QUERIES: Final = 512
@@ -110,6 +111,10 @@ class TopologyCounts:
     def preferred(self, pod: PodInfo) -> Sequence[HeldTerm]:
         """Preferred terms of pods on nodes, affinity and anti-affinity, that select this pod."""
         return self._selecting(self._held.preferred, pod)
+
+    def labels_of_terms(self, labels: Mapping[str, str]) -> frozenset[str]:
+        """Those of the labels that a term of pods on nodes names, whatever the value."""
+        return frozenset(self._held.label_keys.keys() & labels.keys()) if self._held.label_keys else _NO_KEYS
 
     def _counted(self, match: PodMatch) -> CountColumn:
         column = np.zeros(self._capacity, dtype=np.int64)

@@ -30,9 +30,11 @@ class HeldTerms:
         self._columns = columns
         self.changes = ChangeCount()
         """Of the set of terms."""
-        self.required_anti_affinity = TermsOfOneKind(nodes, columns, self.changes)
-        self.required_affinity = TermsOfOneKind(nodes, columns, self.changes)
-        self.preferred = TermsOfOneKind(nodes, columns, self.changes)
+        self.label_keys: dict[str, int] = {}
+        """The labels that terms name, each with how often."""
+        self.required_anti_affinity = TermsOfOneKind(nodes, columns, self.changes, self.label_keys)
+        self.required_affinity = TermsOfOneKind(nodes, columns, self.changes, self.label_keys)
+        self.preferred = TermsOfOneKind(nodes, columns, self.changes, self.label_keys)
 
     def __len__(self) -> int:
         return sum(map(len, (self.required_anti_affinity, self.required_affinity, self.preferred)))
@@ -78,9 +80,16 @@ class _Holders:
 class TermsOfOneKind:
     """Distinct terms with their holders."""
 
-    def __init__(self, nodes: NodeTable, columns: "RecentColumns[_Holders]", changes: ChangeCount) -> None:
+    def __init__(
+        self,
+        nodes: NodeTable,
+        columns: "RecentColumns[_Holders]",
+        changes: ChangeCount,
+        label_keys: dict[str, int],
+    ) -> None:
         self._nodes = nodes
         self._changes = changes
+        self._label_keys = label_keys
         self._columns = columns
         self._holders: dict[AffinityTerm, _Holders] = {}
         self.terms = self._holders.keys()
@@ -136,6 +145,8 @@ class TermsOfOneKind:
     def _first_of(self, term: AffinityTerm) -> _Holders:
         holders = self._holders[term] = _Holders(term, {})
         self._index.add(term.match, holders)
+        for key in term.match.label_keys:
+            self._label_keys[key] = self._label_keys.get(key, 0) + 1
         self._changes.number += 1
         return holders
 
@@ -143,5 +154,9 @@ class TermsOfOneKind:
         if not holders.rows:
             del self._holders[holders.term]
             self._index.remove(holders.term.match, holders)
+            for key in holders.term.match.label_keys:
+                self._label_keys[key] -= 1
+                if not self._label_keys[key]:
+                    del self._label_keys[key]
             self._changes.number += 1
             self._columns.drop(holders)

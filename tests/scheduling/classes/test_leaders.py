@@ -53,11 +53,13 @@ def test_while_only_leaders_fall_behind_nothing_is_looked_for_anew() -> None:
     assert not leaders.count
 
 
-def test_whoever_comes_up_to_the_leaders_is_one_of_them_and_whoever_passes_them_is_looked_for() -> None:
+def test_whoever_comes_up_to_the_leaders_is_one_of_them_and_whoever_passes_them_leads_alone() -> None:
     leaders = Leaders()
     leaders.settle(np.array([2, 5]), np.array([1, 4], dtype=np.int64), HASHES)
     leaders.move(2, 4, HASHES)
     leaders.move(3, 4, HASHES)
     assert reported(leaders) == {5: 105, 2: 102, 3: 103}
     leaders.move(6, 5, HASHES)
-    assert not leaders.count
+    assert reported(leaders) == {6: 106}
+    leaders.move(3, 5, HASHES)
+    assert reported(leaders) == {6: 106, 3: 103}

@@ -6,6 +6,7 @@ other world there are a user's plugins besides the default ones.
 
 import random
 from dataclasses import replace
+from typing import Any
 
 import msgspec
 
@@ -13,7 +14,7 @@ from kscheduler.api.codec import convert
 from kscheduler.api.core import Namespace, Node, Pod
 from kscheduler.api.devices import DeviceClass, ResourceClaim, ResourceSlice
 from kscheduler.api.storage import PersistentVolume, PersistentVolumeClaim
-from kscheduler.api.workloads import Service
+from kscheduler.api.workloads import ReplicaSet, Service, StatefulSet
 from kscheduler.assembly import profiles_over
 from kscheduler.config.loader import from_tree
 from kscheduler.framework.pods.pod_info import PodInfo
@@ -46,6 +47,7 @@ IMAGES: list[Tree] = [
 ]
 
 
+OWNERS = ("ReplicaSet-1", "ReplicaSet-2", "StatefulSet-1")
 SERVICE = convert({"metadata": {"name": "web", "namespace": "default"}, "spec": {"selector": {"app": "web"}}}, Service)
 
 
@@ -99,12 +101,17 @@ class World:
         self._last: Tree | None = None
         self._services: Store[Service] = Store()
         self._services.put("default/web", SERVICE)
+        self._replica_sets: Store[ReplicaSet] = Store()
+        self._stateful_sets: Store[StatefulSet] = Store()
         self._nominated: list[str] = []
         self._nodes: dict[str, Node] = {}
         self.comes_in_runs = comes_in_runs
         self.has_devices = has_devices
         for _ in range(self.random.choice([5, 8, 12, 16] if comes_in_runs else [1, 2, 5, 8, 12, 16])):
             self._put_node()
+        if comes_in_runs:
+            for _ in range(5):
+                self._change_controllers()
         self._namespaces: dict[str, dict[str, str]] = {}
         self._put_namespace("default", {})
         self._put_volumes()
@@ -137,7 +144,7 @@ class World:
             uid=f"uid-{self._number}",
             namespace=template["namespace"],
             labels=labels,
-            metadata={"annotations": annotations},
+            metadata={"annotations": annotations, "ownerReferences": template.get("owners", [])},
             status=status,
             **template["spec"],
         )
@@ -170,10 +177,34 @@ class World:
             self._put_namespace("shop", labels)
         if self.random.random() < 0.02:
             self._change_services()
+        if self.comes_in_runs and self.random.random() < 0.05:
+            self._change_controllers()
         if self.random.random() < 0.01 and self._nodes:
             self.cache.rebuild_node(self._some_node())
 
+    def _change_controllers(self) -> None:
+        """A controller comes, goes, has another status or, which no real one does, another selector."""
+        name = self.random.choice(OWNERS)
+        store: Store[Any] = self._replica_sets if name.startswith("ReplicaSet") else self._stateful_sets
+        if self.random.random() < 0.2:
+            if f"default/{name}" in store:
+                store.remove(f"default/{name}")
+            return
+        kind = ReplicaSet if name.startswith("ReplicaSet") else StatefulSet
+        selector: Tree = {"matchLabels": {"set": name}}
+        if self.random.random() < 0.2:
+            selector = {"matchExpressions": [self.random.choice([_needs("app", "web", "batch"), _has("index")])]}
+        tree = {"metadata": {"name": name, "namespace": "default"}, "spec": {"selector": selector}}
+        store.put(f"default/{name}", convert(tree, kind))
+
     def _change_services(self) -> None:
+        if self.random.random() < 0.3:
+            tree = {"metadata": {"name": "one", "namespace": "default"}, "spec": {"selector": {"index": "7"}}}
+            if "default/one" in self._services:
+                self._services.remove("default/one")
+            else:
+                self._services.put("default/one", convert(tree, Service))
+            return
         if "default/web" in self._services:
             self._services.remove("default/web")
         else:
@@ -269,7 +300,8 @@ class World:
 
     def _profile(self, seed: int) -> Profile:
         ports = scenario_ports(ClusterObjects())
-        ports = msgspec.structs.replace(ports, workloads=StoredWorkloads(self._services, Store(), Store(), Store()))
+        workloads = StoredWorkloads(self._services, Store(), self._replica_sets, self._stateful_sets)
+        ports = msgspec.structs.replace(ports, workloads=workloads)
         plugins = registry()
         if seed % 2:
             tree: Tree = {
@@ -361,8 +393,10 @@ class World:
             spec["nodeSelector"] = {"disk": "ssd"}
         if roll.random() < 0.3:
             spec["tolerations"] = [{"key": "dedicated", "operator": "Exists"}]
+        if self.comes_in_runs and roll.random() < 0.5:
+            return {"spec": spec, "labels": {"app": "batch"}, "namespace": "default", "indexed": roll.random() < 0.3}
         if self.comes_in_runs and roll.random() < 0.8:
-            return {"spec": spec, "labels": {"app": "batch"}, "namespace": "default", "indexed": roll.random() < 0.1}
+            return self._owned_template(spec)
         if roll.random() < 0.6:
             spec["affinity"] = self._affinity()
         if roll.random() < 0.4:
@@ -376,6 +410,23 @@ class World:
             "labels": {"app": roll.choice(["web", "db"])},
             "namespace": roll.choice(["default", "default", "shop"]),
             "indexed": roll.random() < 0.4,
+        }
+
+    def _owned_template(self, spec: Tree) -> Tree:
+        """Pods of a ReplicaSet or a StatefulSet, spread by default or by constraints of their own; or with affinity."""
+        roll, name = self.random, self.random.choice(OWNERS)
+        owner = {"apiVersion": "apps/v1", "kind": name.split("-")[0], "name": name, "uid": name, "controller": True}
+        if roll.random() < 0.5:
+            spec["topologySpreadConstraints"] = [self._constraint() for _ in range(roll.randint(1, 3))]
+        has_affinity = "topologySpreadConstraints" not in spec and roll.random() < 0.6
+        if has_affinity:
+            spec["affinity"] = self._affinity()
+        return {
+            "spec": spec,
+            "labels": {"app": roll.choice(["db", "batch"] if has_affinity else ["web", "batch"]), "set": name},
+            "namespace": "default",
+            "indexed": roll.random() < 0.4,
+            "owners": [owner] if not has_affinity and roll.random() < 0.8 else [],
         }
 
     def _affinity(self) -> Tree:
@@ -417,6 +468,10 @@ class World:
             "labelSelector": {"matchLabels": {"app": roll.choice(["web", "db"])}},
             "nodeTaintsPolicy": roll.choice(["Honor", "Ignore"]),
         }
+
+
+def _has(key: str) -> Tree:
+    return {"key": key, "operator": "Exists"}
 
 
 def _needs(key: str, *values: str) -> Tree:
