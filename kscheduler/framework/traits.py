@@ -44,6 +44,9 @@ class PluginTraits(msgspec.Struct, frozen=True):
     """Whether its results about a row may change with the pods there."""
     reads_spec_only: bool
     """Whether its signature depends on the pod's spec only."""
+    hints_by_spec: bool
+    """Whether its hints read of a waiting pod what it signs and its UID, but neither labels nor namespace. In-tree
+    plugins declare it."""
     needs_volumes: bool
     """Whether it skips each pod without volumes."""
     idle_without: frozenset[type]
@@ -134,6 +137,7 @@ def _looked_up(plugin: Any) -> PluginTraits:
         is_keepable=signs and _KEEPABLE.issuperset(sources) and not _differs_below(plugin, "sign", _ANSWERING),
         reads_pods=_states(plugin, "reads_pods", otherwise=True) or _differs_below(plugin, "reads_pods", _ANSWERING),
         reads_spec_only=_stands(plugin, "reads_spec_only", ("sign",)),
+        hints_by_spec=_stands(plugin, "hints_by_spec", ("sign", "events_to_register")),
         needs_volumes=_stands(plugin, "needs_volumes", _ANSWERING),
         idle_without=_idle_without(plugin),
         is_live_unsigned=_stands(plugin, "is_live_unsigned", ("sign",)),

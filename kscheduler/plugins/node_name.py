@@ -22,6 +22,7 @@ class NodeName(Plugin):
     depends_on = (Source.ROW,)
     reads_pods = False
     reads_spec_only = True
+    hints_by_spec = True
     MISMATCH = -1
     reasons: ClassVar = {MISMATCH: "node(s) didn't match the requested node name"}
 

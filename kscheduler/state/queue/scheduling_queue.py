@@ -28,7 +28,7 @@ from kscheduler.api.core import Pod
 from kscheduler.api.meta import KubeObject
 from kscheduler.framework import events
 from kscheduler.framework.cluster.pod_groups import GroupKey
-from kscheduler.framework.events import ClusterEvent
+from kscheduler.framework.events import ClusterEvent, Resource
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.state.queue.admission import ClassOf, QueueAdmission, QueuePolicy, no_class
@@ -618,7 +618,9 @@ class SchedulingQueue:
         """
         is_registered = self._policy.hints.is_registered
         found, kept_out = self._sub_queues.gated.registered_for(
-            lambda profile, plugin: is_registered(profile, plugin, event), spared
+            lambda profile, plugin: is_registered(profile, plugin, event),
+            spared,
+            by_nomination=event.resource is Resource.NODE,
         )
         for representative, pods in kept_out:
             if pre_check is not None and not pre_check(representative.pod):
