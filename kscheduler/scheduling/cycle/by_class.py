@@ -146,6 +146,8 @@ class ClassEvaluator:
         if signatures is None or UNSIGNABLE in signatures:
             return None
         names = tuple(plugin.name for plugin in plugins)
+        if all(traits[plugin.name].reads_spec_only for plugin in plugins):
+            return names, signatures
         return names, signatures, inputs.pod.namespace, frozenset(inputs.pod.labels.items())
 
     def prioritize(self, state: CycleState, feasible: Rows) -> Priorities:
