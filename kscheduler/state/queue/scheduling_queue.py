@@ -290,10 +290,12 @@ class SchedulingQueue:
         waiting = self._parked_registered_for(event)
         if self._sub_queues.gated:
             waiting += self._gated_that_may_enter(event, old, new, spared, pre_check)
+        strategy_of = self._policy.hints.strategies(event, old, new) if waiting else None
         for element in waiting:
-            is_spared = not isinstance(element, EquivalenceGroup) and element.pod.uid == spared
-            if not is_spared and (pre_check is None or pre_check(element.pod)):
-                self._move(element, event, old, new, now)
+            if spared and not isinstance(element, EquivalenceGroup) and element.pod.uid == spared:
+                continue
+            if strategy_of is not None and (pre_check is None or pre_check(element.pod)):
+                self._move(element, strategy_of(element), event, now)
         if self._groups is not None and has_gated_groups:
             self._groups.hear(event, old, new, now)
         if self._in_flight.marker:
@@ -531,7 +533,7 @@ class SchedulingQueue:
                 is_due = now - element.flushed_at > MAX_IN_UNSCHEDULABLE_SECONDS
                 element.flushed_at = now if is_due else element.flushed_at
             if is_due:
-                self._move(element, event, None, None, now)
+                self._move(element, self._policy.hints.strategy(element, event, None, None), event, now)
                 element.was_flushed = not element.gating_plugin  # a pod that is still gated was not rescued
         if self._groups is not None:
             self._groups.flush(MAX_IN_UNSCHEDULABLE_SECONDS, now)
@@ -631,10 +633,7 @@ class SchedulingQueue:
             self._admission.recheck_gate(queued)
         return self._without_failed_gates(found)
 
-    def _move(
-        self, element: Element, event: ClusterEvent, old: KubeObject | None, new: KubeObject | None, now: float
-    ) -> None:
-        strategy = self._policy.hints.strategy(element, event, old, new)
+    def _move(self, element: Element, strategy: QueueingStrategy, event: ClusterEvent, now: float) -> None:
         if strategy is not QueueingStrategy.SKIP:
             self._sub_queues.take_out(element)
             self._admission.place(element, strategy, event.label, now)
