@@ -58,6 +58,9 @@ class PluginTraits(msgspec.Struct, frozen=True):
     lets_in_plain_pods: bool
     """Whether its PreEnqueue lets in every pod without scheduling gates and resource claims: it is not called for them.
     In-tree plugins declare it."""
+    says_if_it_gives_points: bool
+    """Whether it says (`gives_points`), once the nodes are filtered, if they may get other points than 0, normalised
+    too: else it is not called for them. In-tree plugins declare it."""
     normalizes: bool
     """Whether its points are not within 0..100 before `normalize`."""
     normalizes_points_only: bool
@@ -142,6 +145,9 @@ def _looked_up(plugin: Any) -> PluginTraits:
         idle_without=_idle_without(plugin),
         is_live_unsigned=_stands(plugin, "is_live_unsigned", ("sign",)),
         lets_in_plain_pods=_stands(plugin, "lets_in_plain_pods", ("pre_enqueue",)),
+        says_if_it_gives_points=_has(plugin, "gives_points")
+        and is_in_tree(plugin)
+        and not _differs_below(plugin, "gives_points", ("score", "normalize")),
         normalizes=_has(plugin, "normalize"),
         normalizes_points_only=_stands(plugin, "normalizes_points_only", ("normalize",)),
         counts_pods=_has(plugin, "add_pod"),
