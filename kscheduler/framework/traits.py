@@ -44,6 +44,9 @@ class PluginTraits(msgspec.Struct, frozen=True):
     """Whether its results about a row may change with the pods there."""
     reads_spec_only: bool
     """Whether its signature depends on the pod's spec only."""
+    hints_by_spec: bool
+    """Whether its hints read of a waiting pod what it signs and its UID, but neither labels nor namespace. In-tree
+    plugins declare it."""
     needs_volumes: bool
     """Whether it skips each pod without volumes."""
     idle_without: frozenset[type]
@@ -55,6 +58,9 @@ class PluginTraits(msgspec.Struct, frozen=True):
     lets_in_plain_pods: bool
     """Whether its PreEnqueue lets in every pod without scheduling gates and resource claims: it is not called for them.
     In-tree plugins declare it."""
+    says_if_it_gives_points: bool
+    """Whether it says (`gives_points`), once the nodes are filtered, if they may get other points than 0, normalised
+    too: else it is not called for them. In-tree plugins declare it."""
     normalizes: bool
     """Whether its points are not within 0..100 before `normalize`."""
     normalizes_points_only: bool
@@ -134,10 +140,14 @@ def _looked_up(plugin: Any) -> PluginTraits:
         is_keepable=signs and _KEEPABLE.issuperset(sources) and not _differs_below(plugin, "sign", _ANSWERING),
         reads_pods=_states(plugin, "reads_pods", otherwise=True) or _differs_below(plugin, "reads_pods", _ANSWERING),
         reads_spec_only=_stands(plugin, "reads_spec_only", ("sign",)),
+        hints_by_spec=_stands(plugin, "hints_by_spec", ("sign", "events_to_register")),
         needs_volumes=_stands(plugin, "needs_volumes", _ANSWERING),
         idle_without=_idle_without(plugin),
         is_live_unsigned=_stands(plugin, "is_live_unsigned", ("sign",)),
         lets_in_plain_pods=_stands(plugin, "lets_in_plain_pods", ("pre_enqueue",)),
+        says_if_it_gives_points=_has(plugin, "gives_points")
+        and is_in_tree(plugin)
+        and not _differs_below(plugin, "gives_points", ("score", "normalize")),
         normalizes=_has(plugin, "normalize"),
         normalizes_points_only=_stands(plugin, "normalizes_points_only", ("normalize",)),
         counts_pods=_has(plugin, "add_pod"),

@@ -41,6 +41,7 @@ class NodeAffinity(Plugin):
     depends_on = (Source.ROW,)
     reads_pods = False
     reads_spec_only = True
+    hints_by_spec = True
     normalizes_points_only = True
     NOT_ENFORCED = -1
     NOT_MATCHED = -2

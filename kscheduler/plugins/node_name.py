@@ -22,6 +22,7 @@ class NodeName(Plugin):
     depends_on = (Source.ROW,)
     reads_pods = False
     reads_spec_only = True
+    hints_by_spec = True
     MISMATCH = -1
     reasons: ClassVar = {MISMATCH: "node(s) didn't match the requested node name"}
 
@@ -53,6 +54,12 @@ class NodeName(Plugin):
 
 class NarrowingNodeName(NodeName):
     """Rejects the other nodes before they are looked at, as from 1.37 on."""
+
+    # Declared again, since a method more could read more: `pre_filter` reads what is signed.
+    sign = NodeName.sign
+    reads_pods = False
+    reads_spec_only = True
+    hints_by_spec = True
 
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable) -> PreFilterResult:
         """Restrict the search to the named node."""

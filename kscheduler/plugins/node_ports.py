@@ -30,6 +30,7 @@ class NodePorts(Plugin):
     name = "NodePorts"
     depends_on = (Source.ROW,)
     reads_spec_only = True
+    hints_by_spec = True
     TAKEN = 1
     reasons: ClassVar = {TAKEN: "node(s) didn't have free ports for the requested pod ports"}
 

@@ -82,6 +82,7 @@ class NodeResourcesFit(Plugin):
     name = "NodeResourcesFit"
     depends_on = (Source.AMOUNTS,)
     reads_spec_only = True
+    hints_by_spec = True
 
     def __init__(self, args: NodeResourcesFitArgs | None, handle: Handle) -> None:
         self._handle = handle
@@ -128,7 +129,11 @@ class NodeResourcesFit(Plugin):
                 yield ClusterEventWithHint(ClusterEvent(resource, ActionType.UPDATE_POD_SCALE_UP), _after_growth)
 
     def sign(self, pod: PodInfo) -> Hashable:
-        """The pod's requests, the requests that scoring assumes, and the resources and the node that hints check."""
+        """The pod's requests, the requests that scoring assumes, and the resources that hints check.
+
+        Its nominated node is not part of it: only hints about nodes read that, and whoever shares their answers knows
+        (`state.queue.gated_pods`).
+        """
         if len(pod.requests) + len(_NATIVE) + 1 > _MAX_BITS:
             return UNSIGNABLE  # its codes are numbered within one cycle
         if self._is_resize(pod):
@@ -136,7 +141,7 @@ class NodeResourcesFit(Plugin):
         requests = self._presumed(pod)
         presumed = tuple(requests.get(name, 0) for name, _ in self._resources)
         needed = frozenset(name for name, amount in pod.accounted.items() if amount)
-        return frozenset(pod.requests.items()), presumed, needed, self._own_node(pod)
+        return frozenset(pod.requests.items()), presumed, needed
 
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable) -> PreFilterResult:
         """Work out once what the pod requires. Never skips: the number of pods is checked for every pod."""

@@ -29,6 +29,7 @@ class NodeUnschedulable(Plugin):
     depends_on = (Source.ROW,)
     reads_pods = False
     reads_spec_only = True
+    hints_by_spec = True
     UNSCHEDULABLE = -1
     reasons: ClassVar = {UNSCHEDULABLE: "node(s) were unschedulable"}
 

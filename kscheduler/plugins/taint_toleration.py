@@ -36,6 +36,7 @@ class TaintToleration(Plugin):
     depends_on = (Source.ROW,)
     reads_pods = False
     reads_spec_only = True
+    hints_by_spec = True
     normalizes_points_only = True
     UNTOLERATED = -1
     reasons: ClassVar = {UNTOLERATED: "node(s) had untolerated taint(s)"}

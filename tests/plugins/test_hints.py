@@ -21,6 +21,7 @@ from kscheduler.framework.events import (
     Resource,
 )
 from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.traits import traits_of
 from kscheduler.plugins.node_affinity import NodeAffinity
 from kscheduler.plugins.node_name import NodeName
 from kscheduler.plugins.node_ports import NodePorts
@@ -270,6 +271,22 @@ def test_from_1_38_a_pod_wakes_whose_nominated_node_has_become_too_small(
         event = NODE_ADD if old is None else node_update(ActionType.UPDATE_NODE_ALLOCATABLE)
         expected = QueueingHint.QUEUE if wakes and version == "1.38" else QueueingHint.SKIP
         assert queried(plugin, event, waiting, old, new) == [expected]
+
+
+def elsewhere(waiting: Pod) -> Pod:
+    """The same pod, with other labels, in another namespace."""
+    metadata = replace(waiting.metadata, namespace="elsewhere", labels={"app": "other"})
+    return Pod(metadata=metadata, spec=waiting.spec, status=waiting.status)
+
+
+@pytest.mark.parametrize(
+    ("plugin", "event", "waiting", "old", "new"), [*WAKES.values(), *SLEEPS_ON.values()], ids=[*WAKES, *SLEEPS_ON]
+)
+def test_labels_and_namespace_of_the_waiting_pod_change_no_answer_of_plugins_that_declare_so(
+    plugin: Any, event: ClusterEvent, waiting: Pod, old: KubeObject | None, new: KubeObject | None
+) -> None:
+    assert traits_of(plugin).hints_by_spec or plugin is gates
+    assert queried(plugin, event, elsewhere(waiting), old, new) == queried(plugin, event, waiting, old, new)
 
 
 def test_nobody_registers_an_event_that_cannot_help() -> None:

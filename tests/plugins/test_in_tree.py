@@ -2,10 +2,12 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from kscheduler.api.codec import convert
 from kscheduler.api.core import Pod
+from kscheduler.api.releases import BEHAVIOURS, VERSION, Behaviours
 from kscheduler.config.plugin_args import NodeAffinityArgs, NodeResourcesFitArgs, ScoringStrategy
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.handle import Handle
@@ -13,7 +15,7 @@ from kscheduler.framework.plugin import Point, Source
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.framework.status import SUCCESS, Code, Status
-from kscheduler.framework.traits import points_of, traits_of
+from kscheduler.framework.traits import PluginTraits, points_of, traits_of
 from kscheduler.plugins.default_binder import DefaultBinder
 from kscheduler.plugins.in_tree import IN_TREE, registry
 from kscheduler.plugins.node_affinity import NodeAffinity
@@ -156,3 +158,13 @@ def test_a_plugin_that_needs_volumes_skips_each_pod_without(name: str) -> None:
 
 def test_those_that_need_volumes_are_the_volume_plugins() -> None:
     assert set(NEEDING_VOLUMES) == {"VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone"}
+
+
+@pytest.mark.parametrize("version", [version for version in BEHAVIOURS if version != VERSION])
+def test_a_plugin_as_another_version_has_it_is_kept_and_repeated_as_well(version: str) -> None:
+    def traits(behaviours: Behaviours) -> dict[str, PluginTraits]:
+        handle = msgspec.structs.replace(HANDLE, behaviours=behaviours)
+        plugins = [registry().build(name, None, handle) for name in registry().names()]
+        return {plugin.name: msgspec.structs.replace(traits_of(plugin), points=frozenset()) for plugin in plugins}
+
+    assert traits(BEHAVIOURS[version]) == traits(BEHAVIOURS[VERSION])

@@ -25,6 +25,7 @@ from kscheduler.api.meta import ObjectMeta, OwnerReference
 from kscheduler.devices.extended_resources import requests_of
 from kscheduler.framework.cluster.devices import Devices
 from kscheduler.framework.nodes.node_info import NodeInfo
+from kscheduler.framework.nodes.node_table import NodeTable, Rows
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.requests import is_extended
 from kscheduler.plugins.dynamic_resources.search import DeviceSearch
@@ -81,6 +82,17 @@ class ExtendedResources:
         if not by_devices and not self.has_user_claims:
             return ()
         return self._made(by_devices)[2].on(node)
+
+    def search_on_all(self, nodes: NodeTable, rows: Rows) -> DeviceSearch | None:
+        """The search that `on` needs for each of the rows of the live table; `None` if some need another one, or none.
+
+        On most clusters no node counts a resource that devices stand for.
+        """
+        if self.is_left_over or self.others:
+            return None
+        if any(nodes.amounts(nodes.allocatable, name, rows).any() for name in self.classes):
+            return None
+        return self._made(frozenset(self.classes))[2]
 
     def search_on(self, info: NodeInfo) -> DeviceSearch | None:
         """The search that `on` needs for the node; `None` if it needs none."""

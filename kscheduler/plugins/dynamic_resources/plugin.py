@@ -254,8 +254,9 @@ class DynamicResources(Plugin):
 
     def _devices_on(self, state: ClaimsInCycle, nodes: NodeTable, rows: Rows) -> tuple[Codes, dict[str, NodeResult]]:
         """The codes of rows without devices, int64 [rows], and by node what was found and is not kept."""
-        if state.search is not None and nodes is self._handle.view.nodes:
-            return state.search.on_rows(nodes, rows)
+        search = state.search_on_all(nodes, rows) if nodes is self._handle.view.nodes else None
+        if search is not None:
+            return search.on_rows(nodes, rows)
         codes = np.zeros(len(rows), dtype=np.int64)
         found: dict[str, NodeResult] = {}
         if state.search is None and state.extended is None:
@@ -357,12 +358,17 @@ class DynamicResources(Plugin):
             _DONE_FOR_GROUP, deallocations=[request for request in requests if request is not None]
         )
 
+    def gives_points(self, cycle: CycleState) -> bool:
+        """Whether `score` may give any row points: only where a claim has alternatives."""
+        state = cycle.find(ClaimsInCycle)
+        return state is not None and self._has_alternatives and in_cycle.has_alternatives(state.claims)
+
     def score(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Scores:
         """Points by the alternatives that claims get, int64 [rows]."""
         del pod
         points = np.zeros(len(rows), dtype=np.int64)
         state = cycle.find(ClaimsInCycle)
-        if state is None or not self._has_alternatives or not in_cycle.has_alternatives(state.claims):
+        if state is None or not self.gives_points(cycle):
             return points
         for place, row in enumerate(rows.tolist()):
             found = state.found_on(nodes.info(row))

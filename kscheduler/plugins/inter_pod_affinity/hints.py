@@ -20,13 +20,12 @@ def after_pod_change(
     counters: TopologyCounters, pod: PodInfo, old: KubeObject | None, new: KubeObject | None
 ) -> QueueingHint:
     """Whether a pod now satisfies the affinity or no longer violates the anti-affinity, by moving or by its labels."""
-    changed = [version for version in (old, new) if isinstance(version, Pod)]
-    if isinstance(old, Pod) and isinstance(new, Pod) and new.metadata.uid == pod.pod.metadata.uid:
-        return QueueingHint.QUEUE  # the anti-affinity of other pods may have matched its former labels
-    if any(not (version.spec.node_name or version.status.nominated_node_name) for version in changed):
-        return QueueingHint.SKIP  # it is nowhere, so it is neither near nor in the way
     before = old if isinstance(old, Pod) else None
     after = new if isinstance(new, Pod) else None
+    if before is not None and after is not None and after.metadata.uid == pod.pod.metadata.uid:
+        return QueueingHint.QUEUE  # the anti-affinity of other pods may have matched its former labels
+    if _is_nowhere(before) or _is_nowhere(after):
+        return QueueingHint.SKIP  # it is neither near nor in the way
     if _came_near(counters, pod, before, after) or _went_away(counters, pod, before, after):
         return QueueingHint.QUEUE
     if pod.affinity_terms.select_namespaces and _is_unsure(counters, pod, before, after):
@@ -34,6 +33,10 @@ def after_pod_change(
     if before is not None and after is None and _may_have_repelled(counters, pod, before):
         return QueueingHint.QUEUE
     return QueueingHint.SKIP
+
+
+def _is_nowhere(version: Pod | None) -> bool:
+    return version is not None and not (version.spec.node_name or version.status.nominated_node_name)
 
 
 def _is_unsure(counters: TopologyCounters, pod: PodInfo, before: Pod | None, after: Pod | None) -> bool:

@@ -45,6 +45,7 @@ class Signatures:
         self._nominator = nominator
         self._signers = {name: _judges_signers(profile) for name, profile in profiles.items()}
         self._by_name = {name: _signers_by_name(profile) for name, profile in profiles.items()}
+        self._hinting_by_spec = {name: _hinting_by_spec(profile) for name, profile in profiles.items()}
         self._classes: WeakValueDictionary[Hashable, PodClass] = WeakValueDictionary()
         self._era = object()
         """Held by each class instead of `self`, so that a class that outlives the profiles keeps none of them."""
@@ -68,25 +69,29 @@ class Signatures:
     def hints_alike(self, pod: PodInfo, plugins: frozenset[str]) -> PodClass | None:
         """The same object for pods, nominated or not, for which the hints of these plugins give the same answers.
 
-        `None` if a plugin does not sign. A hint reads what its plugin signs, and what is part of every class.
+        `None` if a plugin does not sign. A hint reads what its plugin signs, and what is part of every class; one about
+        nodes may read which node the pod is nominated to besides. Where no hint reads labels, pods with labels of their
+        own, such as those of a StatefulSet, are alike.
         """
-        known = self._by_name.get(pod.pod.spec.scheduler_name, {})
+        profile = pod.pod.spec.scheduler_name
+        known = self._by_name.get(profile, {})
         if not known.keys() >= plugins or pod.is_costly:
             return None
         signers = [known[name] for name in sorted(plugins)]
-        return or_without_class(self._class_by_signatures, signers, pod, plugins)
+        read = _scheduler_reads_of_spec if plugins <= self._hinting_by_spec[profile] else _scheduler_reads
+        return or_without_class(self._class_by_signatures, signers, pod, plugins, read(pod))
 
     def _class_of(self, pod: PodInfo) -> PodClass | None:
         spec = pod.pod.spec
         profile, signers = self._profiles.get(spec.scheduler_name), self._signers.get(spec.scheduler_name)
         if profile is None or signers is None or _is_unlike_any(pod, profile) or pod.is_costly:
             return None
-        return or_without_class(self._class_by_signatures, signers, pod)
+        return or_without_class(self._class_by_signatures, signers, pod, _scheduler_reads(pod))
 
     def _class_by_signatures(self, signers: Sequence[Signer], pod: PodInfo, *name: Hashable) -> PodClass | None:
-        """The class of pods with the same signatures. Call it inside `or_without_class`."""
+        """The class of pods with this name and the same signatures. Call it inside `or_without_class`."""
         parts = signatures_of(signers, pod)
-        return None if UNSIGNABLE in parts else self._interned((*name, _scheduler_reads(pod), *parts))
+        return None if UNSIGNABLE in parts else self._interned((*name, *parts))
 
     def _interned(self, signature: Hashable) -> PodClass:
         known = self._classes.get(signature)
@@ -101,10 +106,18 @@ def _is_unlike_any(pod: PodInfo, profile: Profile) -> bool:
 
 
 def _scheduler_reads(pod: PodInfo) -> Hashable:
-    """What the scheduler itself reads of a pod."""
+    """What the scheduler itself reads of a pod, and what any plugin may read at any time."""
+    return _scheduler_reads_of_spec(pod), pod.namespace, frozenset(pod.labels.items())
+
+
+def _scheduler_reads_of_spec(pod: PodInfo) -> Hashable:
     spec = pod.pod.spec
-    labels = frozenset(pod.labels.items())
-    return spec.scheduler_name, pod.priority, spec.preemption_policy, pod.namespace, labels
+    return spec.scheduler_name, pod.priority, spec.preemption_policy
+
+
+def _hinting_by_spec(profile: Profile) -> frozenset[str]:
+    """The plugins whose hints read neither labels nor the namespace of a pod."""
+    return frozenset(plugin.name for plugin in profile.instances if profile.traits[plugin.name].hints_by_spec)
 
 
 def _signers_by_name(profile: Profile) -> Mapping[str, Signer]:

@@ -5,9 +5,10 @@ in the profile for the rows that have passed so far, exactly as it would be with
 are judged by calling all plugins, on a fork of the table.
 """
 
-from collections.abc import Collection, Hashable, Iterable
+from collections.abc import Collection, Hashable, Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -146,11 +147,14 @@ class ClassEvaluator:
         if signatures is None or UNSIGNABLE in signatures:
             return None
         names = tuple(plugin.name for plugin in plugins)
+        if all(traits[plugin.name].reads_spec_only for plugin in plugins):
+            return names, signatures
         return names, signatures, inputs.pod.namespace, frozenset(inputs.pod.labels.items())
 
     def prioritize(self, state: CycleState, feasible: Rows) -> Priorities:
         """Add up the points of columns and live plugins. If only columns score, the best rows may be known already."""
         inputs, known, repeat = self._inputs, self.known, self._repeat
+        skipped: AbstractSet[str]
         if repeat is None:
             skipped = pre_score_pass(known.live_pre_score, inputs, state, feasible)
         else:
@@ -159,6 +163,8 @@ class ClassEvaluator:
         for column, _ in known.scores:
             if column.left_out is not None:
                 inputs.leave_out(column.left_out)
+        if not known.reports_all:
+            skipped = self._with_pointless(skipped, state)
         live = score_pass(known.live_score, skipped, inputs, state, feasible)
         leaders = None if live else known.leaders(inputs.nodes, inputs.pod, state, feasible)
         totals = _NO_TOTALS
@@ -169,6 +175,17 @@ class ClassEvaluator:
             by_plugin = self._by_plugin(state, feasible, live)
         inputs.stopwatch.lap(SCORE.label, SUCCESS)
         return Priorities(totals, by_plugin, leaders)
+
+    def _with_pointless(self, skipped: AbstractSet[str], state: CycleState) -> AbstractSet[str]:
+        """`skipped` with the live plugins that give all rows 0 points: the totals are the same without them."""
+        traits = self._inputs.profile.traits
+        live: Sequence[Any] = [each.plugin for each in self.known.live_score if each.plugin.name not in skipped]
+        pointless = {
+            plugin.name
+            for plugin in live
+            if traits[plugin.name].says_if_it_gives_points and not plugin.gives_points(state)
+        }
+        return skipped | pointless if pointless else skipped
 
     def _totals(self, state: CycleState, feasible: Rows, live: dict[str, PluginScores]) -> Scores:
         totals = self.known.totals(self._inputs.pod, state, feasible)

@@ -246,7 +246,7 @@ GATING_OBJECTS: Final = PluginCall("GatingObjects", _keys_or_none, FailureOutcom
 QUEUE_SORT: Final = PluginCall[Any](Point.QUEUE_SORT.label, _sort_key, FailureOutcome.SORTED_BEHIND)
 # Keys may be objects of the plugin's own classes, so comparing two keys runs its code, too.
 QUEUE_SORT_COMPARES: Final = PluginCall[bool](Point.QUEUE_SORT.label, unchecked, FailureOutcome.SORTED_BEHIND)
-QUEUEING_HINT: Final = PluginCall("QueueingHint", _hint, FailureOutcome.QUEUED)
+QUEUEING_HINT: Final = PluginCall("QueueingHint", _hint, FailureOutcome.QUEUED, usual=QueueingHint.SKIP)
 SIGN: Final = PluginCall("Sign", _signature, FailureOutcome.WITHOUT_CLASS)
 # Collecting the signatures of all plugins, and looking them up: this runs `__eq__` and `__hash__` of their values.
 SIGNATURES: Final = PluginCall[Any]("Sign", unchecked, FailureOutcome.WITHOUT_CLASS)

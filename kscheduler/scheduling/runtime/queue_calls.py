@@ -5,6 +5,7 @@ None of these functions raises: if a plugin fails, they answer in its place.
 
 from collections.abc import Callable, Collection
 from time import perf_counter
+from typing import Final
 
 from kscheduler.api.meta import KubeObject
 from kscheduler.framework.events import HintFunction, QueueingHint
@@ -23,6 +24,10 @@ from kscheduler.scheduling.runtime.points import (
 
 # Called after each hint with plugin, event label, answer (`Queue`, `QueueSkip`, `Error`) and seconds.
 ObserveHint = Callable[[str, str, str, float], None]
+
+# Read once: each waiting pod may cost a call for each event, and Enum's own `value` is slow (Python code).
+_QUEUE: Final = QueueingHint.QUEUE.value
+_SKIP: Final = QueueingHint.SKIP.value
 
 
 def unobserved(plugin: str, event: str, answer: str, seconds: float) -> None:
@@ -79,12 +84,12 @@ class HintCalls:
     ) -> bool:
         """Whether the event may help the pod; True for a registration without a hint, and for a hint that fails."""
         if hint is None:
-            self._observe(plugin, event, QueueingHint.QUEUE.value, 0.0)
+            self._observe(plugin, event, _QUEUE, 0.0)
             return True
         began = perf_counter()
         try:
             answer = QUEUEING_HINT.call(plugin, hint, pod, old, new)
-            label = answer.value
+            label = _SKIP if answer is QueueingHint.SKIP else _QUEUE
         except PluginFailure as failure:
             answer, label = QueueingHint.QUEUE, "Error"
             failure.report(self._listener, pod)

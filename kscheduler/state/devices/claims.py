@@ -144,7 +144,7 @@ class ClaimTracker:
         assumed = self._assumed.get(key)
         if assumed is not None and (assumed.metadata.uid != claim.metadata.uid or not _is_newer(assumed, claim)):
             del self._assumed[key]
-        self._changed(before, self.get(key))
+        self._changed(key, before, self.get(key))
 
     def delete(self, claim: ResourceClaim) -> None:
         """Remove a claim together with its assumption. What is pending stays: the pod that wants it will fail."""
@@ -152,7 +152,7 @@ class ClaimTracker:
         before = self.get(key)
         self._confirmed.pop(key, None)
         self._assumed.pop(key, None)
-        self._changed(before, None)
+        self._changed(key, before, None)
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
@@ -238,13 +238,13 @@ class ClaimTracker:
             raise ValueError(f'"{key}" is out of sync (stored: {stored}, assume: {assumed})')
         before = self.get(key)
         self._assumed[key] = claim
-        self._changed(before, claim)
+        self._changed(key, before, claim)
 
     def restore(self, key: str) -> None:
         """Let readers see what the API server last showed of the claim; nothing happens without an assumption."""
         assumed = self._assumed.pop(key, None)
         if assumed is not None:
-            self._changed(assumed, self._confirmed.get(key))
+            self._changed(key, assumed, self._confirmed.get(key))
 
     def signal_pending(self, uid: str, claim: ResourceClaim) -> None:
         """Count the devices of `claim.status.allocation` as taken; once more: one more sharer of the first ones.
@@ -277,15 +277,15 @@ class ClaimTracker:
 
     # --- counting -----------------------------------------------------------------------------------------------------
 
-    def _changed(self, before: ResourceClaim | None, now: ResourceClaim | None) -> None:
+    def _changed(self, key: str, before: ResourceClaim | None, now: ResourceClaim | None) -> None:
         if before is now:
             return
         self.changes += 1
         self._file(before, now)
-        for claim in (before, now):
-            if claim is not None:
-                key = claim.key
-                self._see(claim.metadata.uid, now)
+        if before is not None and (now is None or now.metadata.uid != before.metadata.uid):
+            self._see(before.metadata.uid, None)
+        if now is not None:
+            self._see(now.metadata.uid, now)
         self._changed_keys.append(key)
         for listener in tuple(self._listeners):
             listener(before, now)
@@ -298,7 +298,7 @@ class ClaimTracker:
             self._extended[owner] = now.key
 
     def _see(self, uid: str, now: ResourceClaim | None) -> None:
-        if now is not None and now.metadata.uid == uid and now.status.allocation is not None:
+        if now is not None and now.status.allocation is not None:
             self._seen[uid] = now
         else:
             self._seen.pop(uid, None)
@@ -351,7 +351,7 @@ def _negative_amount(claim: ResourceClaim) -> str:
 def _owner_of_extended(claim: ResourceClaim) -> str:
     """The UID of the pod for whose extended resources the claim was made; empty for other claims."""
     meta = claim.metadata
-    if meta.annotations.get(EXTENDED_RESOURCE_CLAIM) != "true":
+    if not meta.annotations or meta.annotations.get(EXTENDED_RESOURCE_CLAIM) != "true":
         return ""
     return next((owner.uid for owner in meta.owner_references if owner.controller), "")
 

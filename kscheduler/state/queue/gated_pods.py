@@ -93,6 +93,7 @@ Gate = tuple[str, str]
 # Keys of the pods that a standing gate has rejected and may let in now; `None` if it does not know this time.
 MayLetIn = Callable[[], Collection[str] | None]
 # Equal for pods of equal priority for which these plugins' hints give the same answers; `None` for a unique pod.
+# Answers about nodes may depend on the pod's nominated node besides.
 HintsAlike = Callable[[PodInfo, frozenset[str]], Hashable | None]
 # A pod that represents several whose hints answer alike, and their number.
 KeptOut = tuple[QueuedPodInfo, int]
@@ -209,11 +210,12 @@ class GatedPods:
         return [queued for gate, pods in self._behind.items() if is_registered(*gate) for queued in pods.values()]
 
     def registered_for(
-        self, is_registered: Callable[[str, str], bool], spared: str
+        self, is_registered: Callable[[str, str], bool], spared: str, *, by_nomination: bool
     ) -> tuple[list[QueuedPodInfo], list[KeptOut]]:
         """The same in two parts: the pods that the gate may let in, and by group the pods that it would reject again.
 
-        The pod with UID `spared` is not counted in the second part.
+        The pod with UID `spared` is not counted in the second part. `by_nomination`: the event is about a node, and
+        hints may answer otherwise for a pod that is nominated to it.
         """
         found: list[QueuedPodInfo] = []
         kept_out: list[KeptOut] = []
@@ -223,7 +225,8 @@ class GatedPods:
             keys = self._may_let_in(gate, pods)
             found += pods.values() if keys is None else [pods[key] for key in keys]
             if keys is not None:
-                kept_out += self._kept_out(gate, [*keys, *self._keys_of(spared, gate, keys)])
+                others = dict.fromkeys([*keys, *self._keys_of(spared, gate, keys)])
+                kept_out += (self._kept_out_by_nomination if by_nomination else self._kept_out)(gate, others)
         return found, kept_out
 
     def _may_let_in(self, gate: Gate, pods: _Group) -> dict[str, None] | None:
@@ -237,13 +240,21 @@ class GatedPods:
         pods = self._behind[gate].items()
         return [key for key, queued in pods if queued.pod.uid == spared and key not in but]
 
-    def _kept_out(self, gate: Gate, but: Iterable[str]) -> Iterator[KeptOut]:
-        others = dict.fromkeys(but)
+    def _kept_out(self, gate: Gate, others: Collection[str]) -> Iterator[KeptOut]:
         by_group = Counter(map(self._group_of.__getitem__, others))
         for name, group in self._groups[gate].items():
-            if len(group) > by_group[name]:
-                kept_out = next(queued for key, queued in group.items() if key not in others)
-                yield kept_out, len(group) - by_group[name]
+            count = len(group) - by_group.get(name, 0)
+            if count:
+                yield next(queued for key, queued in group.items() if key not in others), count
+
+    def _kept_out_by_nomination(self, gate: Gate, others: Collection[str]) -> Iterator[KeptOut]:
+        """The same; pods that are nominated to different nodes are in different groups."""
+        for group in self._groups[gate].values():
+            by_node: dict[str, list[QueuedPodInfo]] = {}
+            for key, queued in group.items():
+                if key not in others:
+                    by_node.setdefault(queued.pod.pod.status.nominated_node_name, []).append(queued)
+            yield from ((pods[0], len(pods)) for pods in by_node.values())
 
     def wait_for_others(self) -> list[QueuedPodInfo]:
         """The pods that wait for other objects than when they were rejected; each is told of once."""

@@ -23,6 +23,9 @@ from kscheduler.framework.pods.pod_info import PodInfo
 Registrations = Mapping[str, Sequence[ClusterEventWithHint]]
 # Plugin name to its hints for an event; `None` is no hint, which always means Queue.
 _Hints = Mapping[str, Sequence[HintFunction | None]]
+# The hints that an event calls for a pod, in order: plugin, whether the pod waits for what it has outside the cluster,
+# and the hint.
+_Steps = Sequence[tuple[str, bool, HintFunction | None]]
 # Whether an event may help a pod: plugin, event label, what the plugin registered (`None`: it always may), the pod, the
 # object as it was and as it is. Never raises; `scheduling.runtime` has the one that times and guards hints.
 CallHint = Callable[[str, str, HintFunction | None, PodInfo, KubeObject | None, KubeObject | None], bool]
@@ -113,21 +116,53 @@ class HintTable:
         self, waiting: Waiting, event: ClusterEvent, old: KubeObject | None, new: KubeObject | None
     ) -> QueueingStrategy:
         """Where the event sends the pod, by the hints of the plugins that rejected it."""
+        pod = waiting.pod
+        return self._strategy(pod, self._steps_for(waiting, pod, event), event.label, old, new)
+
+    def strategies(
+        self, event: ClusterEvent, old: KubeObject | None, new: KubeObject | None
+    ) -> Callable[[Waiting], QueueingStrategy]:
+        """`strategy` for one event and many pods: which hints are called is looked up once for each set of plugins."""
+        label, steps_for, found = event.label, self._steps_for, self._strategy
+        known: dict[tuple[str, frozenset[str], frozenset[str]], _Steps | None] = {}
+
+        def of(waiting: Waiting) -> QueueingStrategy:
+            pod = waiting.pod
+            key = pod.pod.spec.scheduler_name, waiting.unschedulable_plugins, waiting.pending_plugins
+            if key not in known:
+                known[key] = steps_for(waiting, pod, event)
+            return found(pod, known[key], label, old, new)
+
+        return of
+
+    def _steps_for(self, waiting: Waiting, pod: PodInfo, event: ClusterEvent) -> _Steps | None:
+        """The hints to call for a pod that these plugins rejected; `None`: none is called, the pod is moved."""
         rejectors = waiting.unschedulable_plugins | waiting.pending_plugins
-        profile = waiting.pod.pod.spec.scheduler_name
+        profile = pod.pod.spec.scheduler_name
         if not rejectors or event.resource is Resource.WILDCARD or profile not in self._registrations:
-            return QueueingStrategy.AFTER_BACKOFF
-        hints = self._hints_for(profile, event)
+            return None
+        hints, pending = self._hints_for(profile, event), waiting.pending_plugins
         if rejectors.isdisjoint(hints):
-            return QueueingStrategy.SKIP
-        if waiting.pod.is_costly:  # a hint compares the object with all that the pod asks for: it is not asked
+            return ()
+        return tuple(
+            [
+                (plugin, plugin in pending, hint)
+                for plugin in _pending_first(rejectors, pending)
+                for hint in hints.get(plugin, ())
+            ]
+        )
+
+    def _strategy(
+        self, pod: PodInfo, steps: _Steps | None, label: str, old: KubeObject | None, new: KubeObject | None
+    ) -> QueueingStrategy:
+        if not steps:
+            return QueueingStrategy.AFTER_BACKOFF if steps is None else QueueingStrategy.SKIP
+        ask = self._ask
+        if pod.is_costly:  # a hint compares the object with all that the pod asks for: it is not asked
             return QueueingStrategy.AFTER_BACKOFF
-        for plugin in _pending_first(rejectors, waiting.pending_plugins):
-            registered = hints.get(plugin, ())
-            if any(self._ask(plugin, event.label, hint, waiting.pod, old, new) for hint in registered):
-                if plugin in waiting.pending_plugins:
-                    return QueueingStrategy.IMMEDIATELY
-                return QueueingStrategy.AFTER_BACKOFF
+        for plugin, is_pending, hint in steps:
+            if ask(plugin, label, hint, pod, old, new):
+                return QueueingStrategy.IMMEDIATELY if is_pending else QueueingStrategy.AFTER_BACKOFF
         return QueueingStrategy.SKIP
 
     def _hints_for(self, profile: str, event: ClusterEvent) -> _Hints:

@@ -28,7 +28,7 @@ from kscheduler.api.core import Pod
 from kscheduler.api.meta import KubeObject
 from kscheduler.framework import events
 from kscheduler.framework.cluster.pod_groups import GroupKey
-from kscheduler.framework.events import ClusterEvent
+from kscheduler.framework.events import ClusterEvent, Resource
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.state.queue.admission import ClassOf, QueueAdmission, QueuePolicy, no_class
@@ -291,10 +291,12 @@ class SchedulingQueue:
         waiting = self._sub_queues.parked.concerned(self._policy.hints, event) if parked else []
         if gates:
             waiting += self._gated_that_may_enter(event, old, new, spared, pre_check)
+        strategy_of = self._policy.hints.strategies(event, old, new) if waiting else None
         for element in waiting:
-            is_spared = not isinstance(element, EquivalenceGroup) and element.pod.uid == spared
-            if not is_spared and (pre_check is None or pre_check(element.pod)):
-                self._move(element, event, old, new, now)
+            if spared and not isinstance(element, EquivalenceGroup) and element.pod.uid == spared:
+                continue
+            if strategy_of is not None and (pre_check is None or pre_check(element.pod)):
+                self._move(element, strategy_of(element), event, now)
         if self._groups is not None and has_gated_groups:
             self._groups.hear(event, old, new, now)
         if self._in_flight.marker:
@@ -532,7 +534,7 @@ class SchedulingQueue:
                 is_due = now - element.flushed_at > MAX_IN_UNSCHEDULABLE_SECONDS
                 element.flushed_at = now if is_due else element.flushed_at
             if is_due:
-                self._move(element, event, None, None, now)
+                self._move(element, self._policy.hints.strategy(element, event, None, None), event, now)
                 element.was_flushed = not element.gating_plugin  # a pod that is still gated was not rescued
         if self._groups is not None:
             self._groups.flush(MAX_IN_UNSCHEDULABLE_SECONDS, now)
@@ -614,7 +616,9 @@ class SchedulingQueue:
         """
         is_registered = self._policy.hints.is_registered
         found, kept_out = self._sub_queues.gated.registered_for(
-            lambda profile, plugin: is_registered(profile, plugin, event), spared
+            lambda profile, plugin: is_registered(profile, plugin, event),
+            spared,
+            by_nomination=event.resource is Resource.NODE,
         )
         for representative, pods in kept_out:
             if pre_check is not None and not pre_check(representative.pod):
@@ -625,10 +629,7 @@ class SchedulingQueue:
             self._admission.recheck_gate(queued)
         return self._without_failed_gates(found)
 
-    def _move(
-        self, element: Element, event: ClusterEvent, old: KubeObject | None, new: KubeObject | None, now: float
-    ) -> None:
-        strategy = self._policy.hints.strategy(element, event, old, new)
+    def _move(self, element: Element, strategy: QueueingStrategy, event: ClusterEvent, now: float) -> None:
         if strategy is not QueueingStrategy.SKIP:
             self._sub_queues.take_out(element)
             self._admission.place(element, strategy, event.label, now)

@@ -94,11 +94,13 @@ class TopologyCounts:
 
     def selects(self, match: PodMatch, pod: Pod, *, held: bool = False) -> bool:
         """Whether the pod is in the set, wherever it is; `held`: the set belongs to a term of a pod on a node."""
+        if not match.selects(pod.metadata.labels):
+            return False
         namespace = pod.metadata.namespace
         labels = self._namespaces.of(namespace)
         if labels is None and held:
             labels = _NO_LABELS
-        return match.selects(pod.metadata.labels) and match.names(namespace, labels)
+        return match.names(namespace, labels)
 
     def required_anti_affinity(self, pod: PodInfo) -> Sequence[HeldTerm]:
         """Required anti-affinity terms of pods on nodes that select this pod."""

@@ -180,7 +180,8 @@ def test_only_rows_where_something_has_happened_are_tried_out_again(monkeypatch:
     assert preempt(4) == [[cluster.pods["p1"][0]]]
     cluster.cache.nominator.remove("uid-of-waiting")
     assert preempt(5) == [["n4"]]
-    assert preempt(6, labels={"app": "other"}) == everywhere, "of another class"
+    assert preempt(6, labels={"app": "other"}, namespace="other") == [], "no filter reads these"
+    assert preempt(6, nodeSelector={}, tolerations=[{"operator": "Exists"}]) == everywhere, "of another class"
     cluster.budget("web", 1)
     assert preempt(7) == everywhere
     assert preempt(8) == []
@@ -195,7 +196,7 @@ def test_classes_that_do_not_come_again_hold_on_to_few_pods() -> None:
     memory = cluster.memory()
     for job in range(40):
         for number in range(3):
-            made = make_pod(f"{job}-{number}", priority=5, requests={"cpu": "3"}, labels={"job": str(job)})
+            made = make_pod(f"{job}-{number}", priority=5, requests={"cpu": "3", "memory": str(job + 1)})
             schedule(cluster.profile, PodInfo(made), cluster.cache, engine=cluster.engine)
     assert 1 < len(memory) <= 16
 

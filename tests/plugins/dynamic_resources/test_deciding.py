@@ -8,11 +8,19 @@ import pytest
 from kscheduler.api.codec import convert
 from kscheduler.api.devices import DeviceClaim, ResourceClaim
 from kscheduler.api.releases import BEHAVIOURS
+from kscheduler.assembly import profiles_over
 from kscheduler.config.feature_gates import RESIZE_PREEMPTION
+from kscheduler.config.loader import default_configuration
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.nodes.node_table import NodeTable, Rows, Scores
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.reasons.diagnosis import Diagnosis
 from kscheduler.framework.status import Code, Fault, StatusError
+from kscheduler.plugins.dynamic_resources import DynamicResources
 from kscheduler.plugins.dynamic_resources.in_cycle import MAX_TERMS
+from kscheduler.plugins.in_tree import registry
+from kscheduler.scheduling.classes.class_engine import ClassEngine
+from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.scheduling.runtime.guard import PluginFailure
 from kscheduler.scheduling.runtime.points import FILTER
 from tests.plugins.dynamic_resources.stage import (
@@ -318,3 +326,31 @@ def test_an_allocation_of_more_nodes_than_can_be_compared_fails_its_pod_before_t
     reported = "the node selector of its allocation has 1,001 terms, and 1,000 are evaluated at most"
     assert (status.code, status.fault) == (Code.ERROR, Fault.CLAIM)
     assert status.message == f"resource claim default/c0: {reported}"
+
+
+@pytest.mark.parametrize(
+    ("request_of_claim", "is_called"),
+    [(exactly(), False), (first_available("r", "gpu"), True)],
+    ids=["one way to serve it", "alternatives"],
+)
+@pytest.mark.parametrize("reports_all", [False, True], ids=["decided", "explained"])
+def test_points_are_asked_for_only_where_claims_have_alternatives(
+    request_of_claim: Tree, monkeypatch: pytest.MonkeyPatch, *, is_called: bool, reports_all: bool
+) -> None:
+    called: list[str] = []
+    score = DynamicResources.score
+
+    def noted(self: DynamicResources, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Scores:
+        called.append(pod.name)
+        return score(self, cycle, pod, nodes, rows)
+
+    monkeypatch.setattr(DynamicResources, "score", noted)
+    stage = Stage(device_class(), claim("c0", request_of_claim), devices_of("n0", "a"), devices_of("n1", "a"))
+    profile = profiles_over(stage.cache, default_configuration("kscheduler"), registry())["kscheduler"]
+    engine = ClassEngine(profile, stage.cache, reports_all=reports_all)
+    record = schedule(profile, PodInfo(user("c0")), stage.cache, engine=engine)
+    assert record.node_name in ("n0", "n1")
+    assert called == (["pod"] if is_called or reports_all else [])
+    assert [scores.plugin for scores in record.scores if scores.plugin == "DynamicResources"] == (
+        ["DynamicResources"] if reports_all else []
+    )

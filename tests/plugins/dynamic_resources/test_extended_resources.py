@@ -5,12 +5,15 @@ from typing import Any
 
 import pytest
 
-from kscheduler.api.core import Pod
+from kscheduler.api.core import Node, Pod
 from kscheduler.api.releases import BEHAVIOURS
+from kscheduler.devices.allocator import Allocator
 from kscheduler.framework.cluster.claim_writing import PodReservation
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import Code
 from kscheduler.plugins.dynamic_resources.extended import IN_MEMORY
+from kscheduler.plugins.dynamic_resources.node_result_cache import NodeResult
+from kscheduler.plugins.dynamic_resources.search import DeviceSearch
 from kscheduler.plugins.node_resources_fit import NodeResourcesFit
 from tests.builders import make_node, make_pod
 from tests.plugins.dynamic_resources.stage import Stage, Tree, claim, device_class, devices_of, exactly, user
@@ -150,3 +153,35 @@ def test_an_unserved_pod_has_nothing_to_be_freed() -> None:
     stage = Stage(NAMED, nodes=1)
     assert stage.judge(wanting()) == {"n0": NONE_LEFT}
     assert not stage.post_filter(wanting()).status.reasons
+
+
+def test_only_nodes_whose_devices_have_changed_are_asked_for_the_next_pod(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    on = DeviceSearch.on
+
+    def noted(self: DeviceSearch, node: Node) -> NodeResult:
+        asked.append(node.metadata.name)
+        return on(self, node)
+
+    monkeypatch.setattr(DeviceSearch, "on", noted)
+    names = [f"n{number}" for number in range(4)]
+    stage = Stage(NAMED, *(devices_of(name, "a", "b") for name in names), nodes=len(names))
+    assert stage.judge(wanting(name="p0")) == dict.fromkeys(names, "a")
+    assert stage.reserve(wanting(name="p0"), "n1").is_success
+    asked.clear()
+    pod = PodInfo(wanting(name="p1"))
+    stage.begin(pod.pod)
+    assert not stage.plugin.filter(stage.cycle, pod, stage.cache.nodes, stage.cache.nodes.rows())
+    assert asked == ["n1"]
+
+
+def test_each_of_many_classes_finds_what_is_known_when_its_turn_comes_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pods of 25 classes in turn, as scheduler_perf has them."""
+    resources = [f"example.com/gpu-{number}" for number in range(25)]
+    classes = [device_class(f"gpu-{at}", extendedResourceName=name) for at, name in enumerate(resources)]
+    stage = Stage(*classes, devices_of("n0", "a"), nodes=1)
+    for name in resources:
+        assert stage.judge(wanting(name)) == {"n0": "a"}
+    monkeypatch.delattr(Allocator, "allocate_in_parts")
+    for name in resources:
+        assert stage.judge(wanting(name)) == {"n0": "a"}

@@ -86,6 +86,25 @@ def test_what_a_plugin_or_the_scheduler_reads_reports_pods_apart(
     assert one is not plain
 
 
+@pytest.mark.parametrize(
+    ("plugin", "are_alike"), [("DefaultPreemption", True), ("PodTopologySpread", False), ("InterPodAffinity", False)]
+)
+@pytest.mark.parametrize(
+    "fields", [{"labels": {"pod-index": "1"}}, {"namespace": "other"}], ids=["its own label", "another namespace"]
+)
+def test_hints_answer_alike_for_pods_of_different_labels_where_none_reads_them(
+    signatures: Signatures, plugin: str, fields: dict[str, Any], *, are_alike: bool
+) -> None:
+    rejectors = frozenset(("NodeResourcesFit", plugin))
+    one, other = (
+        signatures.hints_alike(pod_info(name, **each), rejectors) for name, each in (("a", {}), ("b", fields))
+    )
+    assert one is not None
+    assert other is not None
+    assert (one is other) is are_alike
+    assert signatures.hints_alike(pod_info("b", priority=1, **fields), rejectors) is not other
+
+
 ALONE: dict[str, dict[str, Any]] = {
     "it has a claim": {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]},
     "it has a volume made for it": {"volumes": [{"name": "v", "ephemeral": {}}]},

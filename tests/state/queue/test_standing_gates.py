@@ -65,7 +65,7 @@ class AttemptContext:
     def policy(self, arrivals: Counter[tuple[str, str]]) -> QueuePolicy:
         registrations = {
             "Room": (ClusterEventWithHint(NODE_ADD, self.hint), ClusterEventWithHint(DELETE, self.hint)),
-            "Gate": (ClusterEventWithHint(DELETE, lambda *_: QueueingHint.SKIP),),
+            "Gate": tuple(ClusterEventWithHint(event, lambda *_: QueueingHint.SKIP) for event in (DELETE, NODE_ADD)),
         }
 
         def arrive(queue: str, event: str, pods: int, _unasked: int) -> None:
@@ -211,6 +211,25 @@ def test_those_who_stay_shut_out_cost_one_hint(pods: int) -> None:
     assert around.queried == []
     assert len(around.hinted) == 1
     assert arrivals == {("unschedulable", "AssignedPodDelete"): pods}
+
+
+@pytest.mark.parametrize("spared", ["", "uid-of-p1"])
+def test_hints_about_nodes_are_called_for_each_node_that_pods_are_nominated_to(spared: str) -> None:
+    around, arrivals = AttemptContext(), Counter[tuple[str, str]]()
+    queue = shut_out(around, arrivals, 0, 0, 0, 0)
+    for name, node_name in (("p0", "a"), ("p1", "a"), ("p2", "b")):
+        old = make_pod(name, labels={"colour": "red"})
+        new = make_pod(name, labels={"colour": "red"}, status={"nominatedNodeName": node_name})
+        new.metadata.resource_version = "2"
+        queue.update(old, PodInfo(new), 1001.0)
+    around.hinted.clear()
+    arrivals.clear()
+    queue.move_all(NODE_ADD, None, make_node("a", labels={"colour": "any"}), 1001.0, spared)
+    assert len(around.hinted) == 3
+    assert arrivals == {("unschedulable", "NodeAdd"): 4 - (spared != "")}
+    around.hinted.clear()
+    queue.move_all(ASSIGNED_POD_DELETE, make_pod("gone", labels={"colour": "any"}), None, 1001.0, spared)
+    assert len(around.hinted) == 1
 
 
 @pytest.mark.parametrize("excluded", [0, 1], ids=["the lower priority", "the higher priority"])
