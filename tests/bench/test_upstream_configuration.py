@@ -137,6 +137,12 @@ def test_an_operation_has_upstream_s_defaults(operation: str, expected: Any, tmp
             id="unused",
         ),
         pytest.param(
+            "{opcode: createNodes, count: 1}",
+            "{numNodeDeclaredFeatures: 5}",
+            "params: no operation uses numNodeDeclaredFeatures",
+            id="features without their gate",
+        ),
+        pytest.param(
             "{opcode: createPods, count: 1, templateParams: {a: $a}}",
             "{}",
             "templateParams.a: the workload",

@@ -247,6 +247,16 @@ async def test_nodes_are_labelled_in_turn_uniquely_and_with_volume_limits(files:
     assert csi_node.spec.drivers[0].allocatable.count == 5
 
 
+async def test_nodes_declare_the_features_that_upstream_s_test_gives_them(files: Path) -> None:
+    own = "    featureGates: {NodeDeclaredFeatures: true}\n    params: {numNodeDeclaredFeatures: 11}\n"
+    found = workload(files, case(NODES_3, PODS_OF_TWO, workload=own))
+    assert found.scenario is not None, found.problem
+    player = Player(found.scenario)
+    await player.play()
+    (features,) = {node.status.declared_features for node in stored(player, NODES)}
+    assert features == tuple(sorted(f"Feature{number}" for number in range(1, 12)))
+
+
 async def test_namespaces_sets_of_pods_and_other_objects_are_created(files: Path) -> None:
     player, figures = await played(
         files,
@@ -521,7 +531,6 @@ def test_a_selection_names_what_it_leaves_out(files: Path) -> None:
 KNOWN_REASONS = (
     "no pods are measured",
     "the workload has no parameter 'measurePods'",
-    "no operation uses numNodeDeclaredFeatures",
     "DRAWorkloadResourceClaims cannot be switched on",
     "cannot set feature gate NodeDeclaredFeatures to false",
 )
