@@ -10,9 +10,9 @@ from benchmarks.upstream.requests import Request
 from kscheduler.api.codec import Decoder
 from kscheduler.api.kinds import DEVICE_CLASSES, NODES, RESOURCE_CLAIMS, RESOURCE_SLICES, Kind
 from kscheduler.api.meta import KubeObject
+from kscheduler.api.releases import VERSION, followed
 from kscheduler.bench.allocation import allocate_claims
 from kscheduler.bench.cluster import ServiceInProcess, StandIn
-from kscheduler.bench.upstream.manifests import VERSION
 from kscheduler.config.feature_gates import parse_feature_gates
 from tests.controlplane.rest import Api
 
@@ -29,9 +29,10 @@ def allocations(api: Api, gates: Mapping[str, bool], namespace: str) -> Iterator
     path = f"{GROUP_PATH}/namespaces/{namespace}{claims}" if namespace else RESOURCE_CLAIMS.path
     if not api.items(path):
         return
+    version = followed(api.get("/version")["gitVersion"]) or VERSION
     cluster = StandIn()
     named = ",".join(f"{name}={str(is_on).lower()}" for name, is_on in gates.items())
-    service = ServiceInProcess(cluster, gates=parse_feature_gates(named, version=VERSION))
+    service = ServiceInProcess(cluster, gates=parse_feature_gates(named, version=version))
     for kind in _KINDS:
         for found in _listed(api, kind):
             cluster.create(kind, found)

@@ -172,7 +172,8 @@ class Measurement:
             self._feeder = await stack.enter_async_context(Feeder(self._plane.admin_kubeconfig, folder))
             watch = asyncio.create_task(follow(self._http, PODS, version, self._clock.see), name="watch")
             try:
-                await self._start(watch)
+                self._beside.append(watch)
+                await self._start()
                 for step in self._script.played:
                     await self._play(step)
             except StuckError as error:
@@ -180,13 +181,12 @@ class Measurement:
                 if self._open is not None:
                     await self._close()
             finally:
-                await _cancel(*self._beside, watch)
+                await _cancel(*self._beside)
         return self._judged(self._figures(name, scale, stuck))
 
-    async def _start(self, watch: asyncio.Task[None]) -> None:
+    async def _start(self) -> None:
         """Returns when the scheduler has tried a pod, and rests."""
         self._process.start()
-        self._beside.append(asyncio.create_task(self._fail_with(watch), name="guard"))
         container = {"name": "main", "image": "registry.example/app:1"}
         pod = {"metadata": {"name": "ready"}, "spec": {"containers": [container]}}
         path = f"{steps.NAMESPACES}/{READY_NAMESPACE}/pods"
@@ -197,10 +197,6 @@ class Measurement:
         for each in (self._process, self._controllers):
             if each is not None:
                 await quiet(each)
-
-    async def _fail_with(self, watch: asyncio.Task[None]) -> None:
-        """A watch that ends takes the measurement with it."""
-        await asyncio.wait({watch})
 
     # --- steps --------------------------------------------------------------------------------------------------------
 
@@ -304,10 +300,14 @@ class Measurement:
                 kept[place] = made["metadata"]["name"] if response.status < 400 else ""
 
     async def _update(self, step: steps.Update) -> None:
-        """One after the other for each object; objects are changed side by side."""
-        parts = zip(*step.requests, strict=True) if step.requests else ()
-        for part in parts:
-            await send(self._feeder, Batch(tuple(part), step.may_be_refused), float(step.per_second))
+        """Objects side by side; at a rate, each with its status."""
+        if step.per_second:
+            whole = tuple(one for each in step.requests for one in each)
+            parts_of_each = len(whole) / max(len(step.requests), 1)
+            await send(self._feeder, Batch(whole, step.may_be_refused), step.per_second * parts_of_each)
+            return
+        for part in zip(*step.requests, strict=True):
+            await send(self._feeder, Batch(tuple(part), step.may_be_refused))
 
     async def _delete(self, step: steps.DeletePods) -> None:
         """The pods that are there now."""
@@ -356,7 +356,7 @@ class Measurement:
                 reason = self._given_up(now - last, now - began, seconds)
                 if reason and wait.remaining:
                     raise StuckError(f"{reason}, {len(wait.remaining):,} of {whole:,} pods wait; {self._why()}")
-                self._check_guard()
+                self._check_others()
         finally:
             self._clock.end(wait)
 
@@ -373,15 +373,13 @@ class Measurement:
     def _why(self) -> str:
         return why(self._plane.api.items(PODS))
 
-    def _check_guard(self) -> None:
-        """Raises what a task beside has raised, and RuntimeError if the watch or the controllers have ended."""
+    def _check_others(self) -> None:
+        """Raises what the watch or another task beside has raised, and RuntimeError if the controllers have ended."""
         if self._controllers is not None and not self._controllers.running:
             raise RuntimeError(f"the controllers have ended; {self._controllers.tail()}")
         for task in self._beside:
-            if task.done() and not task.cancelled():
+            if task.done():
                 task.result()
-                if task.get_name() == "guard":
-                    raise RuntimeError("the benchmark's watch has ended")
 
     # --- measuring ----------------------------------------------------------------------------------------------------
 
@@ -403,7 +401,8 @@ class Measurement:
             if bound is not None and window.began <= bound <= window.ended:
                 window.times.append(bound)
                 window.ways.append((bound - clock.added[key]) * 1_000)
-                window.arrivals.append(clock.added[key])
+                if self._pods[key].another is None:  # in a steady state pods come because others are bound
+                    window.arrivals.append(clock.added[key])
         self._windows.append(window)
 
     def _figures(self, name: str, scale: float, stuck: str) -> Figures:

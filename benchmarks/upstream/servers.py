@@ -15,7 +15,7 @@ from benchmarks.real.gangs import RULES
 from benchmarks.upstream.requests import Script
 from kscheduler.bench.template import TemplateError
 from kscheduler.bench.upstream.configuration import UpstreamWorkload
-from kscheduler.bench.upstream.manifests import VERSION, read_text
+from kscheduler.bench.upstream.manifests import read_text
 from kscheduler.config.errors import ConfigError
 from kscheduler.config.feature_gates import parse_feature_gates
 from kscheduler.config.reading.yaml_tree import parse_yaml
@@ -74,17 +74,16 @@ def prepare(plane: ControlPlane, workload: UpstreamWorkload) -> None:
         plane.grant("kscheduler-pod-groups", RULES)
 
 
-def refusal(name: str, script: Script) -> str:
-    """Why this scheduler cannot play the workload; empty if it can."""
+def refusal(name: str, script: Script, version: str) -> str:
+    """Why this scheduler, of this version of Kubernetes, cannot play the workload; empty if it can."""
     workload = script.workload
     if name == FLOOR:
         return "nodes come or change later, and it reads them once" if script.adds_nodes_later else ""
     named = ",".join(f"{gate}={str(is_on).lower()}" for gate, is_on in workload.gates.items())
     try:
-        parse_feature_gates(named, version=VERSION)
+        parse_feature_gates(named, version=version)
     except ConfigError as error:
-        locked = "is locked" in str(error) or "locked to" in str(error)
-        return str(error) if name == OURS or locked else ""
+        return str(error) if name == OURS or "is locked to" in str(error) else ""
     return ""
 
 

@@ -103,6 +103,7 @@ def read(path: Path) -> Run:
 
 def write(path: Path, run: Run) -> None:
     """Whole or not at all: a run may be ended at any time."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f"{path.name}.part")
     unfinished.write_bytes(msgspec.json.format(msgspec.json.encode(run), indent=1) + b"\n")
     unfinished.replace(path)

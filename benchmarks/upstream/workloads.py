@@ -38,7 +38,7 @@ README: Final = (
     "SchedulingPreferredPodAntiAffinity/5000Nodes",
     "TopologySpreading/5000Nodes",
     "PreemptionBasic/1000Nodes",
-    "SchedulingCSIPVs/5000Nodes",
+    "SchedulingCSIPVs/500Nodes",
     "SchedulingWithMixedChurn/1000Nodes",
     "SchedulingWithResourceClaimTemplate/2000pods_200nodes",
     "GangScheduling/5000Nodes_1000Gangs_3000Pods",

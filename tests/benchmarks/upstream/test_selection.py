@@ -141,16 +141,16 @@ def test_kube_scheduler_gets_the_profiles_of_the_workload(workloads: dict[str, U
 
 def test_who_cannot_play_says_why(workloads: dict[str, UpstreamWorkload]) -> None:
     later = script_of(workloads["Later/one"])
-    assert refusal(FLOOR, later) == "nodes come or change later, and it reads them once"
-    assert refusal(OURS, later) == refusal(RIVAL, later) == ""
+    assert refusal(FLOOR, later, "1.37") == "nodes come or change later, and it reads them once"
+    assert refusal(OURS, later, "1.37") == refusal(RIVAL, later, "1.37") == ""
 
 
 def test_a_gate_that_kscheduler_does_not_have_is_no_hindrance_to_kube_scheduler(tmp_path: Path) -> None:
     config = CONFIGURATION.replace("GenericWorkload: true", "DRAWorkloadResourceClaims: true")
     (tmp_path / "performance-config.yaml").write_text(config)
     script = script_of({one.name: one for one in read_all(tmp_path)}["Later/one"])
-    assert "DRAWorkloadResourceClaims" in refusal(OURS, script)
-    assert refusal(RIVAL, script) == ""
+    assert "DRAWorkloadResourceClaims" in refusal(OURS, script, "1.37")
+    assert refusal(RIVAL, script, "1.37") == ""
 
 
 # --- the command ------------------------------------------------------------------------------------------------------

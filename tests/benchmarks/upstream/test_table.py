@@ -39,11 +39,11 @@ def figures(**changes: Any) -> Figures:
 
 
 def test_a_run_that_was_written_is_read_as_it_was(tmp_path: Path) -> None:
-    file = tmp_path / "run.json"
+    file = tmp_path / "build" / "run.json"
     run = Run(MACHINE, "v1.37.2", (figures(), figures(scheduler="floor", refused="why")))
     table.write(file, run)
     assert table.read(file) == run
-    assert [path.name for path in tmp_path.iterdir()] == ["run.json"]
+    assert [path.name for path in file.parent.iterdir()] == ["run.json"]
 
 
 def test_a_file_that_is_no_run_is_refused(tmp_path: Path) -> None:
@@ -164,6 +164,7 @@ def test_what_is_done_is_not_measured_again_and_what_failed_is(workloads: list[S
     second = RecordingSession("--json", file)
     second.play(workloads)
     assert second.measured == [("Case/Two", "floor")]
+    assert (tmp_path / "run.txt").read_text().splitlines() == list(table.table(second.run.figures))
 
 
 def test_a_further_round_measures_all_again(workloads: list[Sized], tmp_path: Path) -> None:
