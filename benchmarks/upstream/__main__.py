@@ -52,6 +52,7 @@ from benchmarks.upstream.workloads import (
     pods_of,
     read_all,
     sized,
+    smallest,
 )
 from kscheduler.bench.template import TemplateError
 from tests.controlplane import binaries
@@ -63,7 +64,6 @@ RELEASE: Final = "1.37.2"
 NODES: Final = 5_000
 PODS: Final = 12_000
 README_PODS: Final = 7_000
-SMALL: Final = Limits(10, 10)
 
 
 def release() -> Release:
@@ -93,7 +93,7 @@ def listed(workloads: Sequence[Sized]) -> Iterator[str]:
 def _says(one: Sized) -> Iterator[str]:
     """Why it is not played, or not by all; a small one of its kind tells, since large ones take seconds."""
     try:
-        script = _script(Sized(sized(one.workload, SMALL).workload, one.scale, one.problem))
+        script = _script(Sized(smallest(one.workload), one.scale, one.problem))
     except TemplateError as error:
         yield f"no: {error}"
         return

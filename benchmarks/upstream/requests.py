@@ -332,6 +332,8 @@ class _Translation:
                 self._create_objects(operation, operation.template_params)
             case upstream.CreateResourceClaimsOp():
                 self._create_objects(operation, {})
+            case upstream.CreateCompositePodGroupsOp():
+                self._create_trees(operation)
             case upstream.ChurnOp():
                 self._churn(operation)
             case upstream.UpdateAnyOp():
@@ -411,6 +413,23 @@ class _Translation:
         self._templates |= source.resource.kind == "ResourceClaimTemplate"
         objects = [source.make(index) for index in range(operation.count)]
         self.steps.append(Create((_posts(source.collection(operation.namespace), objects),)))
+
+    def _create_trees(self, operation: upstream.CreateCompositePodGroupsOp) -> None:
+        """A level after the other."""
+        self._need(operation.namespace)
+        children, counts = operation.children_composite_pod_groups_per_cpg, operation.level_counts
+        batches = []
+        for level, count in enumerate(counts, 1):
+            is_last = level == len(counts)
+            own = {"Level": level, "ChildrenCount": operation.children_pod_groups_per_cpg if is_last else children}
+            objects = []
+            for index in range(count):
+                if level > 1:
+                    own |= {"ParentLevel": level - 1, "ParentIndex": index // children}
+                source = self._source(operation.template_path, "", {**operation.template_params, **own}, count)
+                objects.append(source.make(index))
+            batches.append(_posts(source.collection(operation.namespace), objects))
+        self.steps.append(Create(tuple(batches)))
 
     def _check_scope(self, resource: ServedResource, namespace: str) -> None:
         if resource.namespaced and not namespace:

@@ -27,7 +27,11 @@ SCHEDULER_NAME: Final = "default-scheduler"
 OURS, RIVAL, FLOOR = "kscheduler", "kube-scheduler", "floor"
 SCHEDULERS: Final = (OURS, RIVAL, FLOOR)
 PRIORITY_OFF: Final = "--disable-admission-plugins=Priority"
-DEVICES_GATE, GROUPS_GATE = "DynamicResourceAllocation", "GenericWorkload"
+DEVICES_GATE, GROUPS_GATE, TREES_GATE = "DynamicResourceAllocation", "GenericWorkload", "CompositePodGroup"
+TREE_RULES: Final[tuple[dict[str, object], ...]] = (
+    {"apiGroups": ["scheduling.k8s.io"], "resources": ["compositepodgroups"], "verbs": ["list", "watch"]},
+    {"apiGroups": ["scheduling.k8s.io"], "resources": ["compositepodgroups/status"], "verbs": ["patch"]},
+)
 # By gate, the API versions that upstream switches on.
 _VERSIONS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
@@ -72,19 +76,20 @@ def prepare(plane: ControlPlane, workload: UpstreamWorkload) -> None:
     plane.kscheduler_kubeconfig()
     if workload.gates.get(GROUPS_GATE):
         plane.grant("kscheduler-pod-groups", RULES)
+    if workload.gates.get(TREES_GATE):
+        plane.grant("kscheduler-composite-pod-groups", TREE_RULES)
 
 
 def refusal(name: str, script: Script, version: str) -> str:
     """Why this scheduler, of this version of Kubernetes, cannot play the workload; empty if it can."""
     workload = script.workload
-    if name == FLOOR:
-        return "nodes come or change later, and it reads them once" if script.adds_nodes_later else ""
     named = ",".join(f"{gate}={str(is_on).lower()}" for gate, is_on in workload.gates.items())
     try:
         parse_feature_gates(named, version=version)
     except ConfigError as error:
-        return str(error) if name == OURS or "is locked to" in str(error) else ""
-    return ""
+        if name == OURS or "is locked to" in str(error):  # as the API server would say, too
+            return str(error)
+    return "nodes come or change later, and it reads them once" if name == FLOOR and script.adds_nodes_later else ""
 
 
 # --- schedulers -------------------------------------------------------------------------------------------------------

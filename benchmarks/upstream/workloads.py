@@ -31,6 +31,8 @@ _GROUP_SIZE: Final = "podsPerGroup"
 # Kinds of which a workload has as many as it has nodes or pods.
 _SCALED_KINDS: Final = re.compile(r"resourceslice|resourceclaim(?!template)|podgroup")
 
+_TINY: Final = 1e-9
+
 README: Final = (
     "SchedulingBasic/5000Nodes",
     "SchedulingNodeAffinity/5000Nodes",
@@ -158,10 +160,17 @@ def sized(workload: UpstreamWorkload, limits: Limits) -> Sized:
     return Sized(replace(workload, operations=operations), factor)
 
 
+def smallest(workload: UpstreamWorkload) -> UpstreamWorkload:
+    """The workload with one object where it has many: large enough to see what it sends, too small to be played."""
+    return replace(workload, operations=tuple(_scaled(operation, _TINY) for operation in workload.operations))
+
+
 def _counts(workload: UpstreamWorkload) -> set[str]:
     """Parameters of templates that scaling would have to change."""
     params: Iterable[dict[str, Any]] = (getattr(one, "template_params", {}) for one in workload.operations)
-    return {name for each in params for name in each if name in _COUNTS}
+    found = {name for each in params for name in each if name in _COUNTS}
+    trees = (one for one in workload.operations if isinstance(one, upstream.CreateCompositePodGroupsOp))
+    return found | {"parents by number" for _ in trees}
 
 
 def _scaled(operation: UpstreamOperation, factor: float) -> UpstreamOperation:

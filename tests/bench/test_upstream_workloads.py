@@ -487,6 +487,9 @@ MEASURED_SETS = (
                      "no operation before has created ResourceClaimTemplate 'template'", id="claim template"),
         pytest.param((NODES_3, "{opcode: createPods, count: 1, persistentVolumeClaimTemplatePath: claim.yaml}"), "",
                      "persistentVolumeTemplatePath: must be set", id="volume"),
+        pytest.param((NODES_3, "{opcode: createCompositePodGroups, namespace: a, templatePath: b, depth: 2, "
+                      "rootCount: 1, childrenPodGroupsPerCPG: 1}"), "",
+                     "composite pod groups are not of 1.37, which is followed here", id="trees"),
         pytest.param((NODES_3, "{opcode: stopCollectingMetrics}"), "", "startCollectingMetrics is missing", id="stop"),
         pytest.param((NODES_3, *["{opcode: startCollectingMetrics, namespaces: [a]}"] * 2), "",
                      "metrics are being collected already", id="two starts"),

@@ -228,6 +228,8 @@ class _Translation:
                 self._stop_measuring()
             case upstream.StartCollectingProfileOp() | upstream.StopCollectingProfileOp():
                 pass  # of a process that is not played
+            case upstream.CreateCompositePodGroupsOp():
+                self._refuse(f"composite pod groups are not of {VERSION}, which is followed here")
             case _:
                 self._refuse("cannot be played in process")
 

@@ -41,6 +41,22 @@ kind: ResourceClaimTemplate
 metadata: {name: claims}
 spec: {spec: {devices: {requests: []}}}
 """,
+    "tree.yaml": """
+apiVersion: scheduling.k8s.io/v1beta1
+kind: CompositePodGroup
+metadata: {name: "l{{.Level}}-{{.Index}}"}
+spec:
+  schedulingPolicy: {gang: {minGroupCount: {{.ChildrenCount}}}}
+  {{- if gt .Level 1 }}
+  parentCompositePodGroupName: "l{{.ParentLevel}}-{{.ParentIndex}}"
+  {{- end }}
+""",
+    "leaf.yaml": """
+apiVersion: scheduling.k8s.io/v1beta1
+kind: PodGroup
+metadata: {name: "leaf-{{.Index}}"}
+spec: {parentCompositePodGroupName: "l{{.parentLevel}}-{{DivideInt .Index 3}}"}
+""",
     "unknown.yaml": "{apiVersion: example.com/v1, kind: Widget, metadata: {name: w}}",
 }
 CREATE_NODES = "{opcode: createNodes, count: 2}"
@@ -212,6 +228,27 @@ def test_a_steady_state_has_another_pod_for_each_that_is_bound(tmp_path: Path) -
     key, request = step.another(17)
     assert key == "ns/pod-1-00017"
     assert json.loads(request.body)["metadata"]["name"] == "pod-1-00017"
+
+
+def test_trees_of_groups_are_created_level_by_level_and_their_leaves_are_counted(tmp_path: Path) -> None:
+    trees = (
+        "{opcode: createCompositePodGroups, namespace: ns, templatePath: tree.yaml, rootCountParam: $trees, depth: 3, "
+        "childrenCompositePodGroupsPerCPG: 2, childrenPodGroupsPerCPG: 3}"
+    )
+    leaves = (
+        "{opcode: createPodGroups, namespace: ns, templatePath: leaf.yaml, countParam: $podGroupsCount, "
+        "templateParams: {parentLevel: $parentLevel}}"
+    )
+    made = script(tmp_path, CREATE_NODES, trees, leaves, MEASURED, workload="params: {trees: 2}")
+    of_trees, of_leaves = (step for step in all_of(made, steps.Create) if "groups" in step.batches[0].requests[0].path)
+    roots, children = (objects(batch) for batch in of_trees.batches)
+    assert [root["metadata"]["name"] for root in roots] == ["l1-0", "l1-1"]
+    assert roots[0]["spec"] == {"schedulingPolicy": {"gang": {"minGroupCount": 2}}}
+    parents = [child["spec"]["parentCompositePodGroupName"] for child in children]
+    assert parents == ["l1-0", "l1-0", "l1-1", "l1-1"]
+    assert children[0]["spec"]["schedulingPolicy"]["gang"]["minGroupCount"] == 3
+    found = objects(of_leaves.batches[0])
+    assert (len(found), found[-1]["spec"]["parentCompositePodGroupName"]) == (12, "l2-3")
 
 
 def test_templates_of_claims_need_a_controller(tmp_path: Path) -> None:
