@@ -33,7 +33,7 @@ MACHINES := $(addprefix tests/scheduling/,never_stuck/test_never_stuck.py never_
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo test test-fast test-changed test-all check check-calls docs ready check-deploy manifests dashboard-picture page-pictures fmt e2e e2e-embedded e2e-shown e2e-faults e2e-real controlplane e2e-versions follow bench bench-compare \
-	bench-plots bench-churn bench-real bench-latency bench-scale bench-sizing bench-start bench-page soak lock image sbom release mutants fuzz \
+	bench-plots bench-churn bench-real bench-latency bench-scale bench-sizing bench-start bench-page bench-upstream soak lock image sbom release mutants fuzz \
 	fuzz-specification fuzz-machines fuzz-properties fuzz-decisions \
 	fuzz-decisions-first fuzz-decisions-second clean
 
@@ -141,6 +141,9 @@ bench-churn: $(DEV) ## A week of an autoscaled cluster in minutes: memory, table
 
 bench-real: $(DEV) ## Measure on a real API server, beside kube-scheduler and a client that decides nothing (15 min)
 	$(BIN)/python -m benchmarks.real.throughput --markdown
+
+bench-upstream: $(DEV) ## Play scheduler_perf's own workloads on a real API server beside kube-scheduler (hours; SELECTION=readme: 15 min)
+	$(BIN)/python -m benchmarks.upstream --json build/bench-upstream.json $(if $(SELECTION),--selection '$(SELECTION)') $(if $(ONLY),--only $(ONLY)) --markdown
 
 bench-latency: $(DEV) ## Measure from a pod's creation to its binding on a real API server, beside kube-scheduler
 	$(BIN)/python -m benchmarks.real.latency

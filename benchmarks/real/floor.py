@@ -8,7 +8,9 @@ as cheap as Python gets.
 
     python -m benchmarks.real.floor --kubeconfig FILE --scheduler-name NAME
 
-It runs until it is stopped. Limits: a request that fails ends it with an error; there is no relist and no retry.
+It runs until it is stopped. A gated pod waits for its gates to go, and a pod that is gone leaves its place to another.
+Limits: nodes are those of the start; a request that fails ends it with an error, unless the pod has gone or has got a
+node meanwhile; there is no relist and no retry.
 """
 
 import argparse
@@ -26,10 +28,11 @@ from typing import Any, Final
 import aiohttp
 import msgspec
 
-from benchmarks.real.floor_wire import AiohttpPoster, BarePoster, Poster
+from benchmarks.real.floor_wire import AiohttpPoster, BarePoster, Poster, RefusedError
 from benchmarks.real.watch import follow
 
 CONNECTIONS: Final = 32
+GONE_OR_BOUND: Final = frozenset({404, 409})
 NODES_PATH: Final = "/api/v1/nodes"
 PODS_PATH: Final = "/api/v1/pods"
 
@@ -48,6 +51,7 @@ class Spec(msgspec.Struct, rename="camel"):
 
     node_name: str = ""
     scheduler_name: str = ""
+    scheduling_gates: tuple[msgspec.Raw, ...] = ()
 
 
 class Pod(msgspec.Struct):
@@ -108,13 +112,21 @@ class Turns:
         if name in self._room:
             self._room[name] -= 1
 
+    def give_back(self, name: str) -> None:
+        """A pod that ran there is gone."""
+        if name in self._room:
+            self._room[name] += 1
+            if self._room[name] == 1:
+                self._turns.append(name)
+
     def next(self) -> str | None:
         """The node whose turn it is, with one place less; None when all are full."""
         while self._turns:
             name = self._turns.popleft()
             if self._room[name] > 0:
                 self._room[name] -= 1
-                self._turns.append(name)
+                if self._room[name] > 0:
+                    self._turns.append(name)
                 return name
         return None
 
@@ -156,6 +168,8 @@ class Floor:
         self._scheduler_name = scheduler_name
         self._turns = turns
         self._waiting: asyncio.Queue[Metadata] = asyncio.Queue()
+        self._gated: set[str] = set()
+        """UIDs of pods that wait for their gates to go."""
         self._decode = msgspec.json.Decoder(WatchEvent).decode
 
     def see(self, pod: Pod) -> None:
@@ -163,13 +177,23 @@ class Floor:
         if pod.spec.node_name:
             self._turns.take(pod.spec.node_name)
         elif pod.spec.scheduler_name == self._scheduler_name:
-            self._waiting.put_nowait(pod.metadata)
+            if pod.spec.scheduling_gates:
+                self._gated.add(pod.metadata.uid)
+            else:
+                self._waiting.put_nowait(pod.metadata)
 
     def read(self, line: bytes, _now: float) -> str:
         """A line of the watch. Every one is decoded, as a scheduler must, and only new pods are taken."""
         event = self._decode(line)
+        pod = event.object
         if event.type == "ADDED":
-            self.see(event.object)
+            self.see(pod)
+        elif event.type == "DELETED":
+            self._gated.discard(pod.metadata.uid)
+            self._turns.give_back(pod.spec.node_name)
+        elif self._gated and pod.metadata.uid in self._gated and not pod.spec.scheduling_gates:
+            self._gated.discard(pod.metadata.uid)
+            self.see(pod)
         return event.object.metadata.resource_version
 
     async def send(self, poster: Poster) -> None:
@@ -179,7 +203,13 @@ class Floor:
             node = self._turns.next()
             if node is None:
                 raise RuntimeError(f"no node has room for {pod.namespace}/{pod.name}")
-            await poster.post(binding_path(pod), binding(pod, node))
+            try:
+                await poster.post(binding_path(pod), binding(pod, node))
+            except RefusedError as error:
+                if error.code not in GONE_OR_BOUND:
+                    raise
+                self._turns.give_back(node)
+                continue
             await poster.post(events_path(pod), event(pod, node, self._scheduler_name, datetime.now(UTC)))
 
 

@@ -14,15 +14,24 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
+JSON: Final = "application/json"
 _CHUNKED: Final = b"transfer-encoding: chunked"
 _LENGTH: Final = b"content-length:"
+
+
+class RefusedError(RuntimeError):
+    """The API server answered with an error status."""
+
+    def __init__(self, method: str, path: str, code: int, answer: bytes) -> None:
+        super().__init__(f"{method} {path}: {code} {answer.decode(errors='replace')}")
+        self.code = code
 
 
 class Poster(Protocol):
     """Sends one request at a time."""
 
     async def post(self, path: str, body: bytes) -> None:
-        """Returns once the answer has been read. Raises RuntimeError if it is an error."""
+        """Returns once the answer has been read. Raises RefusedError if it is an error."""
         ...
 
 
@@ -37,7 +46,7 @@ class AiohttpPoster:
         async with self._http.post(path, data=body) as response:
             answer = await response.read()
             if response.status >= 400:
-                raise RuntimeError(f"POST {path}: {response.status} {answer.decode(errors='replace')}")
+                raise RefusedError("POST", path, response.status, answer)
 
 
 class BarePoster:
@@ -47,7 +56,8 @@ class BarePoster:
         address = urlsplit(url)
         self._host, self._port = address.hostname or "127.0.0.1", address.port
         self._tls = tls
-        lines = {"Host": address.netloc, "Accept": "application/json", **headers}
+        lines = {"Host": address.netloc, "Accept": JSON, **headers}
+        self._content_type = lines.pop("Content-Type", JSON)
         self._head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
         self._reader: asyncio.StreamReader
         self._writer: asyncio.StreamWriter
@@ -65,12 +75,17 @@ class BarePoster:
 
     async def post(self, path: str, body: bytes) -> None:
         """See `Poster`."""
-        head = f"POST {path} HTTP/1.1\r\n{self._head}Content-Length: {len(body)}\r\n\r\n"
+        code, answer = await self.exchange("POST", path, body)
+        if code >= 400:
+            raise RefusedError("POST", path, code, answer)
+
+    async def exchange(self, method: str, path: str, body: bytes, content_type: str = "") -> tuple[int, bytes]:
+        """The status and the answer's body, whatever they are."""
+        kind = content_type or self._content_type
+        head = f"{method} {path} HTTP/1.1\r\n{self._head}Content-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n"
         self._writer.write(head.encode() + body)
         head_of_answer = await self._reader.readuntil(b"\r\n\r\n")
-        answer = await self._body(head_of_answer.lower())
-        if head_of_answer[9:10] not in b"123":
-            raise RuntimeError(f"POST {path}: {head_of_answer[9:12].decode()} {answer.decode(errors='replace')}")
+        return int(head_of_answer[9:12]), await self._body(head_of_answer.lower())
 
     async def _body(self, head: bytes) -> bytes:
         if _CHUNKED in head:

@@ -341,10 +341,10 @@ def count(api: Api, path: str) -> int:
     return len(page["items"]) + int(page["metadata"].get("remainingItemCount", 0))
 
 
-async def quiet(process: Process) -> None:
-    """Returns when the process has used next to no CPU for a second: its late Events are sent."""
+async def quiet(process: Process, rounds: int = QUIET_ROUNDS) -> None:
+    """Returns when the process has used next to no CPU for a second: its late Events are sent; or after the rounds."""
     before = process.cpu_seconds()
-    for _ in range(QUIET_ROUNDS):
+    for _ in range(rounds):
         await asyncio.sleep(QUIET_SECONDS)
         now = process.cpu_seconds()
         if now - before < QUIET_CPU_SECONDS:

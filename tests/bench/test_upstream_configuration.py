@@ -137,6 +137,12 @@ def test_an_operation_has_upstream_s_defaults(operation: str, expected: Any, tmp
             id="unused",
         ),
         pytest.param(
+            "{opcode: createNodes, count: 1}",
+            "{numNodeDeclaredFeatures: 5}",
+            "params: no operation uses numNodeDeclaredFeatures",
+            id="features without their gate",
+        ),
+        pytest.param(
             "{opcode: createPods, count: 1, templateParams: {a: $a}}",
             "{}",
             "templateParams.a: the workload",
@@ -158,6 +164,31 @@ def test_an_operation_has_upstream_s_defaults(operation: str, expected: Any, tmp
             "{}",
             "count: must be at least 1",
             id="0",
+        ),
+        pytest.param(
+            "{opcode: createCompositePodGroups, namespace: a, templatePath: b, depth: 5, rootCount: 1}",
+            "{}",
+            "depth: must be 2 to 4, not 5",
+            id="deep trees",
+        ),
+        pytest.param(
+            "{opcode: createCompositePodGroups, namespace: a, templatePath: b, depth: 2, childrenPodGroupsPerCPG: 1}",
+            "{}",
+            "rootCount: must be at least 1",
+            id="no trees",
+        ),
+        pytest.param(
+            "{opcode: createCompositePodGroups, namespace: a, templatePath: b, depth: 2, rootCount: 1}",
+            "{}",
+            "childrenPodGroupsPerCPG: must be at least 1",
+            id="no leaves",
+        ),
+        pytest.param(
+            "{opcode: createCompositePodGroups, namespace: a, templatePath: b, depth: 3, rootCount: 1, "
+            "childrenPodGroupsPerCPG: 1}",
+            "{}",
+            "childrenCompositePodGroupsPerCPG: must be set if depth is above 2",
+            id="no levels",
         ),
         pytest.param("{opcode: churn, mode: x, templatePaths: [a]}", "{}", "mode: must be create or", id="mode"),
         pytest.param(
@@ -239,12 +270,13 @@ def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
         read_configuration(tmp_path / "none.yaml")
 
 
-def test_every_operation_of_1_37_is_known() -> None:
+def test_every_operation_of_1_37_and_1_38_is_known() -> None:
     assert set(OPERATIONS) == {
         "allocResourceClaims",
         "barrier",
         "churn",
         "createAny",
+        "createCompositePodGroups",
         "createNamespaces",
         "createNodes",
         "createPodGroups",

@@ -247,6 +247,16 @@ async def test_nodes_are_labelled_in_turn_uniquely_and_with_volume_limits(files:
     assert csi_node.spec.drivers[0].allocatable.count == 5
 
 
+async def test_nodes_declare_the_features_that_upstream_s_test_gives_them(files: Path) -> None:
+    own = "    featureGates: {NodeDeclaredFeatures: true}\n    params: {numNodeDeclaredFeatures: 11}\n"
+    found = workload(files, case(NODES_3, PODS_OF_TWO, workload=own))
+    assert found.scenario is not None, found.problem
+    player = Player(found.scenario)
+    await player.play()
+    (features,) = {node.status.declared_features for node in stored(player, NODES)}
+    assert features == tuple(sorted(f"Feature{number}" for number in range(1, 12)))
+
+
 async def test_namespaces_sets_of_pods_and_other_objects_are_created(files: Path) -> None:
     player, figures = await played(
         files,
@@ -477,6 +487,9 @@ MEASURED_SETS = (
                      "no operation before has created ResourceClaimTemplate 'template'", id="claim template"),
         pytest.param((NODES_3, "{opcode: createPods, count: 1, persistentVolumeClaimTemplatePath: claim.yaml}"), "",
                      "persistentVolumeTemplatePath: must be set", id="volume"),
+        pytest.param((NODES_3, "{opcode: createCompositePodGroups, namespace: a, templatePath: b, depth: 2, "
+                      "rootCount: 1, childrenPodGroupsPerCPG: 1}"), "",
+                     "composite pod groups are not of 1.37, which is followed here", id="trees"),
         pytest.param((NODES_3, "{opcode: stopCollectingMetrics}"), "", "startCollectingMetrics is missing", id="stop"),
         pytest.param((NODES_3, *["{opcode: startCollectingMetrics, namespaces: [a]}"] * 2), "",
                      "metrics are being collected already", id="two starts"),
@@ -521,7 +534,6 @@ def test_a_selection_names_what_it_leaves_out(files: Path) -> None:
 KNOWN_REASONS = (
     "no pods are measured",
     "the workload has no parameter 'measurePods'",
-    "no operation uses numNodeDeclaredFeatures",
     "DRAWorkloadResourceClaims cannot be switched on",
     "cannot set feature gate NodeDeclaredFeatures to false",
 )

@@ -13,7 +13,7 @@ import pytest
 
 from benchmarks.real import floor
 from benchmarks.real.floor import Server, Turns
-from benchmarks.real.floor_wire import BarePoster
+from benchmarks.real.floor_wire import BarePoster, RefusedError
 from benchmarks.real.run import EVENTS_PATH as EVENTS
 from benchmarks.real.run import PODS_PATH as PODS
 from benchmarks.real.run import create_all
@@ -31,6 +31,80 @@ def test_pods_that_run_already_take_room() -> None:
     turns.take("a")
     turns.take("unknown")
     assert [turns.next(), turns.next()] == ["b", None]
+
+
+def test_a_pod_that_is_gone_gives_its_room_back() -> None:
+    turns = Turns({"a": 1, "b": 1})
+    assert [turns.next() for _ in range(3)] == ["a", "b", None]
+    for name in ("b", "unknown", ""):
+        turns.give_back(name)
+    assert [turns.next(), turns.next()] == ["b", None]
+
+
+def line(kind: str, uid: str, *, is_gated: bool = False, node: str = "") -> bytes:
+    spec = {"schedulerName": "me", "nodeName": node, "schedulingGates": [{"name": "g"}] if is_gated else []}
+    pod = {"metadata": {"name": uid, "namespace": "ns", "uid": uid, "resourceVersion": "1"}, "spec": spec}
+    return json.dumps({"type": kind, "object": pod}).encode()
+
+
+class Recorder:
+    """Answers some pods' Bindings with a status. Implements `Poster`."""
+
+    def __init__(self, codes: dict[str, int], wanted: int = 1) -> None:
+        self.codes = codes
+        self.bound: list[tuple[str, str]] = []
+        self._wanted = wanted
+        self.has_enough = asyncio.Event()
+
+    async def post(self, path: str, body: bytes) -> None:
+        if path.endswith("/binding"):
+            pod = path.split("/")[-2]
+            if pod in self.codes:
+                raise RefusedError("POST", path, self.codes[pod], b"")
+            self.bound.append((pod, json.loads(body)["target"]["name"]))
+            if len(self.bound) == self._wanted:
+                self.has_enough.set()
+
+
+async def bound_by(client: floor.Floor, poster: Recorder) -> list[tuple[str, str]]:
+    """Lets it send until so many are bound as the poster wants, or it fails."""
+    sending, waiting = asyncio.create_task(client.send(poster)), asyncio.create_task(poster.has_enough.wait())
+    done, others = await asyncio.wait({sending, waiting}, timeout=10, return_when=asyncio.FIRST_COMPLETED)
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+    for task in done:
+        task.result()
+    return poster.bound
+
+
+async def test_a_gated_pod_waits_until_its_gates_are_gone() -> None:
+    client = floor.Floor("me", Turns({"n": 9}))
+    client.read(line("ADDED", "gated", is_gated=True), 0.0)
+    client.read(line("ADDED", "removed", is_gated=True), 0.0)
+    client.read(line("ADDED", "free"), 0.0)
+    assert await bound_by(client, Recorder({})) == [("free", "n")]
+    client.read(line("DELETED", "removed", is_gated=True), 0.0)
+    for kind in ("MODIFIED", "MODIFIED"):
+        client.read(line(kind, "gated"), 0.0)
+    client.read(line("MODIFIED", "removed"), 0.0)
+    client.read(line("ADDED", "last"), 0.0)
+    assert await bound_by(client, Recorder({}, 2)) == [("gated", "n"), ("last", "n")]
+
+
+@pytest.mark.parametrize("code", [404, 409])
+async def test_a_pod_that_is_gone_or_bound_meanwhile_is_passed_over(code: int) -> None:
+    client = floor.Floor("me", Turns({"n": 1}))
+    for name in ("late", "next"):
+        client.read(line("ADDED", name), 0.0)
+    assert await bound_by(client, Recorder({"late": code})) == [("next", "n")], "its room is free again"
+
+
+async def test_any_other_refusal_ends_it() -> None:
+    client = floor.Floor("me", Turns({"n": 1}))
+    client.read(line("ADDED", "late"), 0.0)
+    with pytest.raises(RefusedError, match="500"):
+        await bound_by(client, Recorder({"late": 500}))
 
 
 def test_an_event_says_what_a_scheduler_says() -> None:

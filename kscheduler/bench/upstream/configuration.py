@@ -24,6 +24,9 @@ from kscheduler.config.errors import ConfigError
 from kscheduler.config.reading.yaml_tree import parse_yaml
 
 THROUGHPUT: Final = "SchedulingThroughput"
+# Read by the code of upstream's test alone, which gives each node so many features `Feature1`, `Feature2` ...
+DECLARED_FEATURES: Final = "numNodeDeclaredFeatures"
+DECLARED_FEATURES_GATE: Final = "NodeDeclaredFeatures"
 
 
 class ThresholdMetric(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -72,6 +75,8 @@ class UpstreamWorkload:
     """Pods per second that upstream's CI must reach; 0: none is declared."""
     default_pod_template: str = ""
     scheduler_config: str = ""
+    declared_features: tuple[str, ...] = ()
+    """That all nodes declare, in order."""
     problem: str = ""
     """Why it cannot be played; empty: nothing is known yet."""
 
@@ -119,19 +124,24 @@ def _workloads(path: Path, case: _TestCase) -> Iterator[UpstreamWorkload]:
     operations, problems = _operations(case)
     for workload in case.workloads:
         made: tuple[UpstreamOperation, ...] = ()
+        features: tuple[str, ...] = ()
+        gates = {**case.feature_gates, **workload.feature_gates}
         problem = "; ".join(problems)
         if not problem:
-            made, problem = _resolved(operations, workload.params)
+            parameters = Parameters(workload.params)
+            features = _declared_features(parameters, gates)
+            made, problem = _resolved(operations, parameters)
         yield UpstreamWorkload(
             path=path,
             test_case=case.name,
             workload=workload.name,
             operations=made,
-            gates={**case.feature_gates, **workload.feature_gates},
+            gates=gates,
             labels=(*case.labels, *workload.labels),
             threshold=_threshold(case, workload),
             default_pod_template=case.default_pod_template_path,
             scheduler_config=case.scheduler_config_path,
+            declared_features=features,
             problem=f"{path}: {case.name}/{workload.name}: {problem}" if problem else "",
         )
 
@@ -150,10 +160,10 @@ def _operations(case: _TestCase) -> tuple[list[UpstreamOperation], list[str]]:
 
 
 def _resolved(
-    operations: Sequence[UpstreamOperation], values: Mapping[str, Any]
+    operations: Sequence[UpstreamOperation], parameters: Parameters
 ) -> tuple[tuple[UpstreamOperation, ...], str]:
     """The operations with a workload's values, and what is wrong with those."""
-    parameters, made, problems = Parameters(values), [], []
+    made, problems = [], []
     for number, operation in enumerate(operations):
         try:
             made.append(resolved(operation, parameters))
@@ -163,6 +173,15 @@ def _resolved(
         names = ", ".join(sorted(parameters.unused))
         problems.append(f"params: no operation uses {names}: only code of upstream's test can")
     return tuple(made), "; ".join(problems)
+
+
+def _declared_features(parameters: Parameters, gates: Mapping[str, bool]) -> tuple[str, ...]:
+    """In the order that the API server asks for: as text."""
+    value = parameters.values.get(DECLARED_FEATURES)
+    if not isinstance(value, int) or not gates.get(DECLARED_FEATURES_GATE, False):
+        return ()
+    parameters.used.add(DECLARED_FEATURES)
+    return tuple(sorted(f"Feature{number}" for number in range(1, value + 1)))
 
 
 def _threshold(case: _TestCase, workload: _Workload) -> float:

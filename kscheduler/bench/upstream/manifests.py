@@ -37,9 +37,10 @@ Finish = Callable[[Any, int, Mapping[str, str]], None]
 _WATCHED: Final[Mapping[tuple[str, str], Kind]] = MappingProxyType(
     {(kind.group, kind.name): kind for kind in (*KINDS.values(), POD_GROUPS)}
 )
-_SERVED: Final[Mapping[tuple[str, str], ServedResource]] = MappingProxyType(
+SERVED: Final[Mapping[tuple[str, str], ServedResource]] = MappingProxyType(
     {(resource.group, resource.kind): resource for resource in reversed(KNOWN)}
 )
+"""By group and kind."""
 # Versions of a group whose objects differ from those of the version that is watched.
 _OTHER_SHAPES: Final = frozenset({"resource.k8s.io/v1alpha3", "resource.k8s.io/v1beta1"})
 
@@ -65,7 +66,7 @@ class Manifest:
     @property
     def is_namespaced(self) -> bool:
         """Whether its objects have namespaces."""
-        return _SERVED[self.group, self.kind].namespaced
+        return SERVED[self.group, self.kind].namespaced
 
 
 @cache
@@ -90,7 +91,7 @@ def read_manifest(where: str, text: str) -> Manifest:
         raise TemplateError(f"{where}: is not an object with apiVersion and kind")
     group_version, kind = tree["apiVersion"], tree.get("kind")
     group = group_version.rpartition("/")[0]
-    resource = _SERVED.get((group, str(kind)))
+    resource = SERVED.get((group, str(kind)))
     if resource is None or group_version in _OTHER_SHAPES:
         raise TemplateError(f"{where}: the kind {kind} of {group_version} is not known")
     metadata = _part(tree, "metadata", where)
@@ -98,7 +99,7 @@ def read_manifest(where: str, text: str) -> Manifest:
     metadata["name"] = name or "name"
     metadata["creationTimestamp"] = _CREATED
     _part(tree, "spec", where)
-    _lower_first_letters(tree)
+    lower_first_letters(tree)
     try:
         on_create(resource, tree, _RELEASE)
         encoded = msgspec.json.encode(tree)
@@ -122,7 +123,7 @@ def _part(tree: Object, name: str, where: str) -> Object:
     return part
 
 
-def _lower_first_letters(tree: Object) -> None:
+def lower_first_letters(tree: Object) -> None:
     """Go matches names of fields without regard to case, and an upstream file has some with a capital."""
     constraints = tree["spec"].get("topologySpreadConstraints")
     if isinstance(constraints, list):

@@ -137,6 +137,49 @@ class CreatePodGroupsOp(_CountedOp, frozen=True, tag="createPodGroups"):
         return super().problem() or ("" if self.count else "count: must be at least 1")
 
 
+class CreateCompositePodGroupsOp(UpstreamOperation, frozen=True, kw_only=True, tag="createCompositePodGroups"):
+    """Trees of composite pod groups, level by level; their leaves are pod groups, which another operation creates.
+
+    What follows may count these (`$podGroupsCount`) and name the level above them (`$parentLevel`).
+    """
+
+    namespace: str
+    template_path: str
+    template_params: dict[str, Any] = {}
+    root_count: int = 0
+    root_count_param: str = ""
+    depth: int
+    """Levels of a tree, that of the pod groups included."""
+    children_composite_pod_groups_per_cpg: int = msgspec.field(default=0, name="childrenCompositePodGroupsPerCPG")
+    children_composite_pod_groups_per_cpg_param: str = msgspec.field(
+        default="", name="childrenCompositePodGroupsPerCPGParam"
+    )
+    children_pod_groups_per_cpg: int = msgspec.field(default=0, name="childrenPodGroupsPerCPG")
+    children_pod_groups_per_cpg_param: str = msgspec.field(default="", name="childrenPodGroupsPerCPGParam")
+
+    @property
+    def level_counts(self) -> tuple[int, ...]:
+        """How many composite pod groups each level has, the roots first."""
+        children = self.children_composite_pod_groups_per_cpg
+        return tuple(self.root_count * children**level for level in range(self.depth - 1))
+
+    @property
+    def pod_groups(self) -> int:
+        """How many leaves all trees have."""
+        return self.level_counts[-1] * self.children_pod_groups_per_cpg
+
+    def problem(self) -> str:
+        if not 2 <= self.depth <= 4:
+            return f"depth: must be 2 to 4, not {self.depth}"
+        if self.root_count < 1:
+            return f"rootCount: must be at least 1, not {self.root_count}"
+        if self.children_pod_groups_per_cpg < 1:
+            return f"childrenPodGroupsPerCPG: must be at least 1, not {self.children_pod_groups_per_cpg}"
+        if (self.children_composite_pod_groups_per_cpg > 0) is (self.depth == 2):
+            return "childrenCompositePodGroupsPerCPG: must be set if depth is above 2, and only then"
+        return ""
+
+
 class CreateResourceClaimsOp(_CountedOp, frozen=True, tag="createResourceClaims"):
     """Claims to devices."""
 
@@ -252,6 +295,7 @@ _ALL: Final[tuple[type[UpstreamOperation], ...]] = (
     BarrierOp,
     ChurnOp,
     CreateAnyOp,
+    CreateCompositePodGroupsOp,
     CreateNamespacesOp,
     CreateNodesOp,
     CreatePodGroupsOp,
@@ -325,6 +369,11 @@ class Parameters:
             raise FieldError(f"{where}: the workload has no parameter {name!r}")
         return plain_scalar(default)
 
+    def derive(self, values: Mapping[str, Any]) -> None:
+        """Sets parameters that an operation has found, for those that follow; none has to use them."""
+        self.values = {**self.values, **values}
+        self.used |= values.keys()
+
     def _name(self, where: str, reference: str) -> str:
         if not reference.startswith("$"):
             raise FieldError(f"{where}: {reference!r} is not the name of a parameter: it must begin with $")
@@ -350,9 +399,13 @@ def resolved(operation: UpstreamOperation, parameters: Parameters) -> UpstreamOp
         changes["stage_requirement"] = parameters.resolve("stageRequirement", operation.stage_requirement)
     if isinstance(operation, CreatePodSetsOp):
         changes["create_pods_op"] = resolved(operation.create_pods_op, parameters)
+    if isinstance(operation, CreateCompositePodGroupsOp):
+        changes |= _of_trees(operation, parameters)
     made = replace(operation, **changes)
     if problem := made.problem():
         raise FieldError(problem)
+    if isinstance(made, CreateCompositePodGroupsOp):
+        parameters.derive({"podGroupsCount": made.pod_groups, "parentLevel": made.depth - 1})
     return made
 
 
@@ -376,6 +429,12 @@ def _of_pods(operation: CreatePodsOp, count: int, parameters: Parameters) -> dic
     if operation.steady_state_param:
         changes["steady_state"] = parameters.get("steadyStateParam", operation.steady_state_param, bool)
     return changes
+
+
+def _of_trees(operation: CreateCompositePodGroupsOp, parameters: Parameters) -> dict[str, Any]:
+    fields = ("root_count", "children_composite_pod_groups_per_cpg", "children_pod_groups_per_cpg")
+    references = {name: getattr(operation, f"{name}_param") for name in fields}
+    return {name: parameters.get(f"{name}Param", text, int) for name, text in references.items() if text}
 
 
 def seconds_of(duration: str) -> float:

@@ -54,7 +54,7 @@ profiles:
 - schedulerName: default-scheduler
 """
 # What upstream creates where no template is named.
-_NODE: Final = """\
+NODE: Final = """\
 apiVersion: v1
 kind: Node
 metadata: {generateName: node-}
@@ -62,7 +62,7 @@ status:
   capacity: {pods: "110", cpu: "4", memory: 32Gi}
   conditions: [{type: Ready, status: "True"}]
 """
-_POD: Final = """\
+POD: Final = """\
 apiVersion: v1
 kind: Pod
 metadata: {generateName: pod-}
@@ -228,6 +228,8 @@ class _Translation:
                 self._stop_measuring()
             case upstream.StartCollectingProfileOp() | upstream.StopCollectingProfileOp():
                 pass  # of a process that is not played
+            case upstream.CreateCompositePodGroupsOp():
+                self._refuse(f"composite pod groups are not of {VERSION}, which is followed here")
             case _:
                 self._refuse("cannot be played in process")
 
@@ -243,9 +245,11 @@ class _Translation:
         if (given := operation.node_allocatable_strategy) is not None:
             finish.append(partial(_allocatable, given.node_allocatable))
             companions.append(_csi_node(given))
+        if self.workload.declared_features:
+            finish.append(partial(_declare_features, self.workload.declared_features))
         path = operation.node_template_path
         params = operation.template_params
-        source = self._source(path, _NODE, params, operation.count, finish=tuple(finish))
+        source = self._source(path, NODE, params, operation.count, finish=tuple(finish))
         self._must_be(source.manifest(0), "Node", "nodeTemplatePath")
         self.operations.append(played.CreateNodes(operation.count, source, companions=tuple(companions)))
 
@@ -359,7 +363,7 @@ class _Translation:
         finish: list[Finish] = []
         if path:
             finish.append(partial(_signature, operation.signature_batch_size or 1))
-        source = self._source(path, _POD, operation.template_params, operation.count, counts_in_set=sets > 0)
+        source = self._source(path, POD, operation.template_params, operation.count, counts_in_set=sets > 0)
         manifest = source.manifest(0)
         self._must_be(manifest, "Pod", "podTemplatePath")
         companions = [*self._volumes(operation), *self._claims(manifest, namespace, finish)]
@@ -504,6 +508,10 @@ def _label_uniquely(name: str, number: int, node: Node, index: int, _: Mapping[s
 
 def _allocatable(more: Mapping[str, str], node: Node, _: int, __: Mapping[str, str]) -> None:
     node.status = replace(node.status, allocatable={**node.status.allocatable, **more})
+
+
+def _declare_features(names: tuple[str, ...], node: Node, _: int, __: Mapping[str, str]) -> None:
+    node.status = replace(node.status, declared_features=names)
 
 
 def _csi_node(given: upstream.NodeAllocatable) -> ObjectTemplate:
