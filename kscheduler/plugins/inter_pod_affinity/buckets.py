@@ -150,7 +150,7 @@ class AffinityBuckets:
     def points(self, sizes: Mapping[int, int], rows: Mapping[int, int]) -> dict[int, int]:
         """The normalised points of the buckets that pass. `rows`: one of each bucket."""
         plugin, pod, nodes, cycle = self._plugin, self._pod, self._nodes, CycleState()
-        buckets = list(sizes)
+        buckets = sorted(sizes, key=rows.__getitem__)  # rows are always judged in ascending order (`row_index`)
         judged = np.array([rows[bucket] for bucket in buckets], dtype=np.intp)
         prepared = plugin.pre_filter(cycle, pod, nodes).status
         self.is_filtering = not prepared.is_skip

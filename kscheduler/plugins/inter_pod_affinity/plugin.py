@@ -173,7 +173,7 @@ class InterPodAffinity(Plugin):
         if pod.affinity_terms is not NO_TERMS:
             return None
         held = counters.required_anti_affinity(pod) or counters.required_affinity(pod) or counters.preferred(pod)
-        return None if held else Conditions((counters.term_changes,), counters.labels_of_terms(pod.labels))
+        return None if held else Conditions((counters.term_changes,), counters.labels_of_terms(pod.pod.metadata.labels))
 
     def by_bucket(self, pod: PodInfo, nodes: NodeTable) -> BucketJudge | None:
         """The judge of pods like this one; `None` where rows must be judged one by one."""

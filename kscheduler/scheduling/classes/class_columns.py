@@ -111,9 +111,10 @@ class _Column:
         by_amounts = self._by_amounts
         if by_amounts is None or self._seen != seen:
             return None
-        if len(amounts) == 1:  # as between two pods of the same class
-            return [by_amounts[amounts[0]]] if amounts[0] in by_amounts else None
-        return _all_known(by_amounts, amounts)
+        try:
+            return [by_amounts[each] for each in amounts]
+        except KeyError:
+            return None
 
     def _is_fresh(self, nodes: NodeTable) -> None:
         self._seen = self.log.position

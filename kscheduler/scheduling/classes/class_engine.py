@@ -214,6 +214,7 @@ class ClassEngine:
         live_pre_filter = tuple(plugin for plugin in known.live_pre_filter if plugin.name not in idle)
         live_pre_score = tuple(plugin for plugin in known.live_pre_score if plugin.name not in idle)
         labels, skipped = pod.pod.metadata.labels, idle | known.skipped
+        is_whole = not (live_pre_filter or live_pre_score) and idle.issuperset([*live_filters, *scoring])
         template.repeat = repeat = Repeat(
             known=known,
             name=name,
@@ -229,18 +230,17 @@ class ClassEngine:
             skipped_all=skipped,
             live_pre_filter=live_pre_filter,
             live_pre_score=live_pre_score,
-            is_whole=not (live_pre_filter or live_pre_score) and idle.issuperset([*live_filters, *scoring]),
+            is_whole=is_whole,
+            may_be_by_bucket=not is_whole,
         )
-        if not repeat.is_whole:
-            repeat.counting = counting = self._counting(known, idle)
-            if counting is not None:
-                repeat.skipped_all = skipped | {counting.name}
         known.repeats.add(repeat)
 
     def buckets_of(self, repeat: Repeat, pod: PodInfo) -> Buckets | None:
         """The rows by bucket for a pod that the repeat holds for; `None`: rows must be judged by themselves."""
-        plugin, buckets, nodes = repeat.counting, repeat.buckets, self._nodes
+        buckets, nodes = repeat.buckets, self._nodes
+        plugin = repeat.counting = repeat.counting or self._counting(repeat)
         if plugin is None:
+            repeat.may_be_by_bucket = False
             return None
         if buckets is None or not buckets.judge.holds_for(pod, nodes):
             buckets = repeat.buckets = self._new_buckets(plugin, repeat, pod)
@@ -257,16 +257,20 @@ class ClassEngine:
         except PluginFailure:  # it is called in the whole cycle, too, which reports it
             judge = None
         if judge is None:
-            repeat.counting = None
+            repeat.may_be_by_bucket = False
             return None
+        repeat.skipped_all = repeat.skipped | {plugin.name}
         labels, conditions = pod.labels, judge.conditions
         repeat.read = repeat.read | {key: labels[key] for key in conditions.labels if key in labels}
         repeat.versions = (*repeat.versions, *[(count, count.number) for count in conditions.counts])
         weight = next(scoring.weight for scoring in self._profile.score if scoring.plugin.name == plugin.name)
         return Buckets(judge, weight, self._nodes)
 
-    def _counting(self, known: KnownClass, idle: frozenset[str]) -> ByBucket | None:
+    def _counting(self, repeat: Repeat) -> ByBucket | None:
         """The live plugin that is not idle, if it is a single one of ours, and has a method `by_bucket`."""
+        known, idle = repeat.known, repeat.idle
+        if known is None:
+            return None
         points: tuple[Sequence[Any], ...] = (
             known.live_pre_filter,
             [step for step in known.steps if not isinstance(step, ColumnFilters)],

@@ -262,7 +262,7 @@ class KnownClass:
             epochs += column.epoch
         rows: Changed | None = None
         if self._rows is all_rows and epochs == self._epochs:
-            rows = changed[0] if len(changed) == 1 else _together(changed)
+            rows = _together(changed) if changed[1:] else changed[0]
         if isinstance(rows, list) and self._base is not None:
             self._update_few(nodes, rows, self._base)
         else:
@@ -454,8 +454,10 @@ class Repeat:
     """The live plugins that must be called for each pod all the same."""
     is_whole: bool
     """Whether none must be: nothing but columns judges these pods, and scores nodes for them."""
+    may_be_by_bucket: bool
+    """Whether a single plugin must be, and it tells rows apart by bucket, as far as is known."""
     counting: ByBucket | None = None
-    """The only live plugin that must be called, where it tells rows apart by bucket."""
+    """This plugin, from the second pod on."""
     buckets: Buckets | None = None
     """The rows by bucket, from the second pod on."""
     is_used: bool = False

@@ -48,7 +48,7 @@ def repeated(
     pod, nodes, known, profile = inputs.pod, inputs.nodes, repeat.known, inputs.profile
     if (
         known is None
-        or not (repeat.is_whole or repeat.counting)
+        or not (repeat.is_whole or repeat.may_be_by_bucket)
         or inputs.expected is not None
         or pod.pod.status.nominated_node_name
         or profile.percentage_of_nodes_to_score

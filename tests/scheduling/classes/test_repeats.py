@@ -138,6 +138,25 @@ def test_pods_with_terms_repeat_each_other(kind: str, key: str) -> None:
     assert run.repeats(20, {"app": "db"}, affinity=terms) >= 15
 
 
+def test_rows_of_buckets_are_judged_in_their_order() -> None:
+    """The zones are known in another order than the nodes are."""
+    run = Run()
+    for number in range(12):
+        is_open = number in (1, 3)
+        labels = {ZONE: "acbb"[number % 4], HOST: f"node-{number}"}
+        run.cache.add_node(make_node(f"node-{number}", labels=labels, spec={"unschedulable": not is_open}, cpu="64"))
+    run.cache.nodes.label_values(ZONE, run.cache.nodes.rows())
+    for number, zone in ((0, "c"), (1, "b"), (3, "a")):
+        spec = {"unschedulable": number == 0}
+        labels = {ZONE: zone, HOST: f"node-{number}"}
+        run.cache.add_node(make_node(f"node-{number}", labels=labels, spec=spec, cpu="64"))
+    term = {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": "db"}}}
+    terms = {
+        "podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 3, "podAffinityTerm": term}]}
+    }
+    assert run.repeats(12, {"app": "db"}, affinity=terms) >= 7
+
+
 def test_pods_that_must_not_meet_repeat_each_other_until_no_node_is_left() -> None:
     run, term = Run(), {"topologyKey": HOST, "labelSelector": {"matchLabels": {"app": "db"}}}
     terms = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
