@@ -33,6 +33,7 @@ from kscheduler.client.access.tls import TLSContexts, TLSFiles
 from kscheduler.client.http import pool
 from kscheduler.client.http.http1 import HttpRequest, ResponseParser, header_lines, request_bytes
 from kscheduler.client.http.over_aiohttp import AiohttpTransport
+from kscheduler.client.http.pipelining import DEPTH
 from kscheduler.client.http.pool import HTTPPool
 from kscheduler.client.http.transport import Transport
 from kscheduler.client.pod_writes import PodWriter, binding_body, pod_path
@@ -54,10 +55,12 @@ COUNTED_REQUESTS = 1000
 
 
 class Answering(asyncio.Protocol):
-    """Answers whatever ends in a body of the announced length; one request at a time."""
+    """Answers whatever ends in a body of the announced length; of a pipeline one request in each turn of its loop."""
 
     def __init__(self) -> None:
         self._received = b""
+        self._behind = 0
+        """Requests that are read and not answered."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Connected."""
@@ -66,11 +69,21 @@ class Answering(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Part of a request."""
         self._received += data
-        head, end, body = self._received.partition(b"\r\n\r\n")
-        length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0] or 0)
-        if end and len(body) >= length:
-            self._received = b""
-            self._transport.write(ANSWER)
+        while True:
+            head, end, body = self._received.partition(b"\r\n\r\n")
+            length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0] or 0)
+            if not end or len(body) < length:
+                return
+            self._received = body[length:]
+            self._behind += 1
+            if self._behind == 1:
+                self._answer()
+
+    def _answer(self) -> None:
+        self._transport.write(ANSWER)
+        self._behind -= 1
+        if self._behind:
+            asyncio.get_running_loop().call_soon(self._answer)
 
 
 def serve(folder: Path, pipe: Pipe) -> None:
@@ -178,13 +191,15 @@ async def compare(url: str, authority: Path, options: argparse.Namespace) -> Non
     request = HttpRequest("POST", PATH, BINDING, "application/json")
     transports: dict[str, Transport] = {"aiohttp": AiohttpTransport(connection), "own": HTTPPool(connection)}
     best: dict[str, float] = {}
-    async with APIClient(connection) as client:
-        pods = PodWriter(client)
+    depth = options.pipeline_depth
+    async with APIClient(connection) as client, APIClient(connection, pipeline_depth=depth) as joining:
+        pods, together = PodWriter(client), PodWriter(joining)
         ways: dict[str, Callable[[], object]] = {
             "aiohttp": lambda: transports["aiohttp"].send(request, identity, 30.0),
             "own": lambda: transports["own"].send(request, identity, 30.0),
             "own, through APIClient.post": lambda: client.post(PATH, BINDING),
             "own, through PodWriter.bind": lambda: pods.bind(*POD),
+            f"the same, in pipelines of {depth}": lambda: together.bind(*POD),
         }
         for _ in range(options.rounds):
             for name, send in ways.items():
@@ -243,6 +258,7 @@ def main() -> int:
     parser.add_argument("--requests", type=int, default=20_000)
     parser.add_argument("--rounds", type=int, default=3, help="the best of so many counts")
     parser.add_argument("--at-once", type=int, default=16, help="requests under way at a time")
+    parser.add_argument("--pipeline-depth", type=int, default=DEPTH, help="requests that leave together at most")
     parser.add_argument("--calls", action="store_true", help="count calls per Binding, and measure no time")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:

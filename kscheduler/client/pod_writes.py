@@ -74,7 +74,8 @@ class PodWriter:
         caller slows down for all pods, not for this one.
         """
         path = f"{pod_path(namespace, name)}/binding"
-        await self._client.post(path, binding_body(namespace, name, uid, node), retries=0, timeout_seconds=BIND_SECONDS)
+        body = binding_body(namespace, name, uid, node)
+        await self._client.post(path, body, retries=0, timeout_seconds=BIND_SECONDS, joins=namespace)
 
     async def get_pod(self, namespace: str, name: str) -> Pod:
         """The pod as the API server has it now, not as a cache has it. Raises `APIError`, `UndecodableError`."""

@@ -4,8 +4,9 @@
 means that nothing was applied. Reads are retried when the connection breaks; writes never are, because their outcome
 is unknown (`UnknownOutcomeError`). 401 renews the credentials once. Watches have connections of their own, so that they
 never take one from a bind. A 2xx counts as success only if it is what the verb answers (`response_checks`). Requests go
-over our own connections (`http.pool`), and so do watches (`http.watch_pool`); everything that needs a proxy goes over
-aiohttp, which is imported for it. Limits: HTTP/1.1; `errors` bounds how long is waited.
+over our own connections (`http.pool`), in a storm several in one write (`http.pipelining`), and so do watches
+(`http.watch_pool`); everything that needs a proxy goes over aiohttp, which is imported for it. Limits: HTTP/1.1;
+`errors` bounds how long is waited.
 """
 
 import asyncio
@@ -36,6 +37,7 @@ from kscheduler.client.errors import (
 from kscheduler.client.failure_text import network_error
 from kscheduler.client.http.http1 import LARGEST_ANSWER, HttpRequest, MalformedResponseError, check_encoding
 from kscheduler.client.http.lines import LineStream
+from kscheduler.client.http.pipelining import BUSY, PAUSE_SECONDS, Pipelining
 from kscheduler.client.http.pool import HTTPPool
 from kscheduler.client.http.resolver import Addresses
 from kscheduler.client.http.transport import Transport, WatchAnswer, WatchOpener, accepts_connections
@@ -46,7 +48,10 @@ from kscheduler.client.response_checks import PAGES, response_problem, unexpecte
 from kscheduler.client.rest_statistics import RESTCounters, RESTStatistics
 from kscheduler.client.retry_after import retry_after_of
 from kscheduler.client.write_failures import WriteFailures
+from kscheduler.telemetry.logs import get_logger
 from kscheduler.telemetry.logs.clean import short_line
+
+log = get_logger(__name__)
 
 JSON = "application/json"
 STRATEGIC_MERGE = "application/strategic-merge-patch+json"
@@ -88,6 +93,8 @@ class APIClient:
         reachability: APIServerReachability | None = None,
         fence: WriteFence | None = None,
         headers: Mapping[str, str] | None = None,
+        pipeline_depth: int = 1,
+        busy: int = BUSY,
     ) -> None:
         """`max_connections` bounds reads and writes in flight that are on time, not watches: what hangs goes on beside
         them, bounded as well (`aio.shared_slots`). `bucket` `None` means no rate limit.
@@ -96,6 +103,9 @@ class APIClient:
 
         Without a `fence` every write may leave at any time. `headers`: sent with each request, besides those that
         authenticate.
+
+        `pipeline_depth`: so many requests that may join each other leave together at most, while at least `busy` are
+        under way; 1: each alone.
 
         A request's timeout starts when it has got a connection slot: a request that waits behind others has not been
         sent, and must not be taken for lost.
@@ -108,6 +118,8 @@ class APIClient:
         self._addresses = Addresses(self._news)
         self._fence = fence
         self._headers = dict(headers or {})
+        self._pipelining = Pipelining(pipeline_depth, self._pipelines_given_up)
+        self._busy = busy
         self._timeout = timeout_seconds
         self._room = FixedCapacity(max_connections)
         self.work_slots = SharedSlots(self._room, clock, owner_of_request)
@@ -187,9 +199,13 @@ class APIClient:
         retries: int = RETRIES,
         timeout_seconds: float | None = None,
         accept: str = JSON,
+        joins: str = "",
     ) -> Coroutine[Any, Any, bytes]:
-        """Create. Raises `APIError`, `NotSentError`, `UnknownOutcomeError`; so do the other writes."""
-        request = HttpRequest("POST", path, body, content_type, accept=accept)
+        """Create. Raises `APIError`, `NotSentError`, `UnknownOutcomeError`; so do the other writes.
+
+        `joins`: it may leave together with others that say the same, and wait for the answers to those before it.
+        """
+        request = HttpRequest("POST", path, body, content_type, accept=accept, joins=joins)
         return self._request(request, retries, timeout_seconds)
 
     def put(
@@ -323,10 +339,20 @@ class APIClient:
     def _open_transport(self) -> Transport:
         may_write = self._fence.is_open if self._fence is not None else None
         if HTTPPool.can_serve(self.connection):
-            return HTTPPool(self.connection, may_write=may_write, addresses=self._addresses, news=self._news)
+            return HTTPPool(
+                self.connection,
+                may_write=may_write,
+                addresses=self._addresses,
+                news=self._news,
+                pipelining=self._pipelining,
+                busy=self._busy,
+            )
         from kscheduler.client.http.over_aiohttp import AiohttpTransport
 
         return AiohttpTransport(self.connection, may_write, self._addresses, self._news)
+
+    def _pipelines_given_up(self, reason: str) -> None:
+        log.warning("pipelines_given_up", server=self.connection.base_url, err=reason, seconds=PAUSE_SECONDS)
 
     @asynccontextmanager
     async def stream(

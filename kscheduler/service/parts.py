@@ -38,7 +38,7 @@ from kscheduler.bounded import RecentlyUsed, RecentlyUsedByWeight, weight_of
 from kscheduler.client.access.connection import Connection, host_of
 from kscheduler.client.claim_writes import ApiClaimWriter, ApiVolumeWriter
 from kscheduler.client.errors import APIError
-from kscheduler.client.events.recorder import EventRecorder
+from kscheduler.client.events.recorder import WORKERS_BESIDE_BINDS, EventRecorder
 from kscheduler.client.events.scheduled import success_policy
 from kscheduler.client.pod_writes import PodGroupStatusPatcher, PodStatusPatcher, PodWriter
 from kscheduler.client.reachability import APIServerReachability
@@ -128,7 +128,13 @@ class Parts:
         )
         self.client = self._build_client(options, connection)
         self.plugin_client = self._build_plugin_client(connection)
-        self.event_client = APIClient(connection, clock=self.clock, reachability=self.reachability)
+        self.event_client = APIClient(
+            connection,
+            clock=self.clock,
+            reachability=self.reachability,
+            pipeline_depth=options.pipeline_depth,
+            busy=WORKERS_BESIDE_BINDS,
+        )
         self.recorder = self._build_recorder()
         self.successes = success_policy(options.scheduled_events, self.recorder.record, self.clock)
         self.election = self.leadership.election(self.recorder) if self.leadership is not None else None
@@ -329,6 +335,7 @@ class Parts:
             clock=self.clock,
             reachability=self.reachability,
             fence=self.leadership.fence if self.leadership is not None else None,
+            pipeline_depth=options.pipeline_depth,
         )
 
     def _build_plugin_client(self, connection: Connection) -> APIClient:

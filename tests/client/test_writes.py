@@ -61,6 +61,7 @@ class Deadlines(APIClient):
         *,
         retries: int = 0,
         timeout_seconds: float | None = None,
+        joins: str = "",
         accept: str = "",
     ) -> bytes:
         self.seconds.append(timeout_seconds)

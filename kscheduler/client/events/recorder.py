@@ -422,7 +422,8 @@ class EventRecorder:
 
     async def _post(self, series: Series, body: bytes) -> None:
         try:
-            await self._client.post(_collection(series.namespace), body)
+            collection = _collection(series.namespace)
+            await self._client.post(collection, body, joins=collection)
         except APIError as error:
             if not error.is_already_exists:  # otherwise an earlier try, whose answer was lost, has created it
                 raise

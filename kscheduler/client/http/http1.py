@@ -9,7 +9,8 @@ llhttp reads the answers, over httptools. Refused: two lengths, folded headers, 
 lets pass: other protocols and versions, unknown transfer codings, heads and trailers without end, too large bodies.
 Bytes beyond an answer end the connection (an empty line is skipped), and so does all that is not understood: the start
 of the next one is unknown.
-Limits: no pipelining, no upgrades, no decompression (it is never requested), no answers to HEAD.
+Limits: no upgrades, no decompression (it is never requested), no answers to HEAD. Of answers that follow each other on
+one connection (`pipelining`) only the first is checked for another protocol before llhttp reads it.
 """
 
 from collections.abc import Iterable, Mapping
@@ -79,6 +80,10 @@ class HttpRequest(msgspec.Struct, frozen=True, gc=False):
     """The request fails when the answer's body has more."""
     is_fresh: bool = False
     """Sent over a new connection, to see whether one can be made."""
+    joins: str = ""
+    """Requests that are ready in the same turn of the event loop and say the same may leave in one write, one after the
+    other on one connection (`pipelining`): one that is answered late delays those behind it. Empty: always alone.
+    """
 
 
 def header_lines(fields: Iterable[tuple[str, str]]) -> str:
@@ -137,10 +142,15 @@ class ResponseParser:
         # Two things that a client may take: spaces after a chunk's size, which Go's client takes, too; and chunks
         # beside a length, after which the connection is closed.
         self._parser.set_dangerous_leniencies(lenient_chunked_length=True, lenient_spaces_after_chunk_size=True)
+        self._behind = 0
+        """How many responses are expected after the one that is being read."""
+        self._earlier: list[Response] = []
+        """Responses that are complete while others are expected behind them."""
         self.begin()
 
-    def begin(self, largest_bytes: int = LARGEST_ANSWER) -> None:
-        """Expect the next response; `largest_bytes` of its body are read."""
+    def begin(self, largest_bytes: int = LARGEST_ANSWER, behind: int = 0) -> None:
+        """Expect the next response, and so many behind it; `largest_bytes` of a body are read."""
+        self._behind = behind
         self._beginning: bytes | None = b""
         self._status = 0
         self._headers: dict[str, str] = {}
@@ -176,6 +186,18 @@ class ResponseParser:
         if self._framing < 0:
             self._framing = 0
         return self._finish() if self._is_complete else None
+
+    def feed_several(self, data: bytes) -> tuple[list[Response], MalformedResponseError | None]:
+        """Add bytes as they arrive; the responses that are complete, and what is wrong with the one after them."""
+        failure = last = None
+        try:
+            last = self.feed(data)
+        except MalformedResponseError as error:
+            failure = error
+        found, self._earlier = self._earlier, []
+        if last is not None:
+            found.append(last)
+        return found, failure
 
     def end(self) -> Response:
         """The server has closed: the response, if the close marks its end. Raises `MalformedResponseError`."""
@@ -263,6 +285,10 @@ class ResponseParser:
         if self._status < 200:
             self._headers.clear()
             self._is_head_read = False
+        elif self._behind:
+            self._behind -= 1
+            self._earlier.append(self._finish())
+            self._size = 0
         else:
             self._is_complete = True
 

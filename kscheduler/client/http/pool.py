@@ -1,7 +1,10 @@
-"""Connections to one server that are kept open, each with one request at a time (`http1` has the protocol).
+"""Connections to one server that are kept open, each with one request or pipeline at a time (`http1` has the protocol).
 
     request --> an idle connection, the one used last --> write --> the parser fed until the answer is whole
            '--> or a new one: addresses, TCP, TLS                  '--> idle again, or closed if the server says so
+
+In a storm requests that may join others (`pipelining`) wait for the end of the event loop's turn, and then leave
+several at a time over idle connections. If there is none, each opens its own, as if it were alone.
 
 What a failure means depends on when it happened. Before a byte was written it is `NotSentError`. After that any failure
 (a reset, a close by the server that crossed our request, a cut answer, a timeout) leaves the outcome unknown, also on a
@@ -9,6 +12,7 @@ reused connection: a server that closed an idle connection looks the same as one
 So nothing is sent twice here; the caller knows what may be repeated.
 
 When a request is cancelled or times out its connection is closed: an answer that still comes would have no request.
+(One of a pipeline that is cancelled has its answer dropped; one that times out takes those behind it with it.)
 One timer serves all deadlines, and closes connections that have been idle for `IDLE_SECONDS`.
 Limit: the number of connections is not bounded here. It never exceeds the requests in flight, which the caller bounds.
 """
@@ -34,6 +38,7 @@ from kscheduler.client.http.http1 import (
     header_lines,
     request_bytes,
 )
+from kscheduler.client.http.pipelining import BUSY, Pipelining, ReadyRequest
 from kscheduler.client.http.resolver import Addresses, ConnectionNews
 from kscheduler.client.http.transport import CONNECT_SECONDS, USER_AGENT, check_may_leave, open_socket, reset_on_close
 
@@ -43,6 +48,7 @@ IDLE_SECONDS: Final = 60.0
 _SECOND_ADDRESS_SECONDS: Final = 0.25
 _CLOSE_SECONDS: Final = 1.0
 _CLOSED: Final = "the client is being closed"
+_CLOSED_BEFORE_THE_REST: Final = "the server closed the connection before it answered the rest of a pipeline"
 _CLOSED_AT_ONCE: Final = "the server closed the connection at once"
 
 
@@ -57,6 +63,8 @@ class HTTPPool:
         may_write: Callable[[], bool] | None = None,
         addresses: Addresses | None = None,
         news: ConnectionNews | None = None,
+        pipelining: Pipelining | None = None,
+        busy: int = BUSY,
     ) -> None:
         """Opens nothing yet. Connections that were idle for `idle_seconds` are closed.
 
@@ -64,6 +72,8 @@ class HTTPPool:
 
         `may_write` is asked in the instant before a write leaves. Connections with it are reset when they are closed,
         so that the kernel sends nothing more of a process that has ended.
+
+        `pipelining`: requests may leave together while at least `busy` are under way. By default never.
         """
         url = URL(connection.base_url)
         self._connection = connection
@@ -79,6 +89,12 @@ class HTTPPool:
         self._lines = ""
         self._news = news
         self._addresses = addresses or Addresses(news)
+        self._pipelining = pipelining or Pipelining(1)
+        self._busy = busy
+        self._ready: dict[str, list[ReadyRequest]] = {}
+        """Requests that leave at the end of this turn, by what they say of whom they may join."""
+        self.under_way = 0
+        """Requests that were sent and are not answered."""
         self._open: set[HTTPConnection] = set()
         self._idle: deque[HTTPConnection] = deque()
         self._default_context: ssl.SSLContext | None = None
@@ -108,7 +124,12 @@ class HTTPPool:
         if identity is not self._identity:
             self._take_identity(identity)
         data = request_bytes(request, self._lines, self._prefix)
-        deadline = asyncio.get_running_loop().time() + timeout_seconds
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout_seconds
+        if request.joins and self.under_way >= self._busy and self._pipelining.is_wanted:
+            response = await self._leave_together(ReadyRequest(request, data, deadline, loop.create_future()))
+            if response is not None:
+                return response
         context = self._default() if self._contexts is None else self._contexts.context()
         connection = None if request.is_fresh else self._take(context)
         if connection is None:
@@ -128,7 +149,49 @@ class HTTPPool:
         finally:
             if connection.awaited is answer:  # cancelled
                 connection.awaited = None
+                self.under_way -= 1
                 connection.abort()
+
+    def _leave_together(self, ready: ReadyRequest) -> "asyncio.Future[Response | None]":
+        """Its answer to come, or `None` if it must leave alone. The others of this turn come before it is sent."""
+        if not self._ready:
+            asyncio.get_running_loop().call_soon(self._send_ready)
+        self._ready.setdefault(ready.request.joins, []).append(ready)
+        return ready.answer
+
+    def _send_ready(self) -> None:
+        """The turn is over: all that became ready in it leaves, as far as there are idle connections."""
+        queued, self._ready = self._ready, {}
+        now = asyncio.get_running_loop().time()
+        for all_ready in queued.values():
+            ready = [one for one in all_ready if not one.answer.done()]  # the others were cancelled
+            for pipeline in self._pipelining.split(ready, now) if ready else ():
+                if len(pipeline) == 1 or not self._send_pipeline(pipeline):
+                    for one in pipeline:
+                        one.answer.set_result(None)
+
+    def _send_pipeline(self, pipeline: list[ReadyRequest]) -> bool:
+        """Whether there was an idle connection for it. Nothing is awaited between the fence and the write."""
+        context = self._default() if self._contexts is None else self._contexts.context()
+        connection = self._take(context)
+        if connection is None:
+            return False
+        if self._may_write is not None and not self._may_write():
+            self.idle(connection)
+            for one in pipeline:  # all are writes, or nothing says what they may join
+                one.answer.set_exception(FencedError(f"{one.request.method} {one.request.target}"))
+            return True
+        connection.begin_pipeline(pipeline, self._pipelining.began(len(pipeline)))
+        if connection.ends_at < self._sweep_at:
+            self._sweep_by(connection.ends_at)
+        return True
+
+    def pipeline_ended(self, generation: int, failure: Exception | None) -> None:
+        """All of a pipeline's requests were answered, or it broke."""
+        if failure is None:
+            self._pipelining.completed()
+        elif self._connection_ended is None:  # otherwise we are closing it ourselves
+            self._pipelining.broke(generation, failure_text(failure), asyncio.get_running_loop().time())
 
     async def close(self) -> None:
         """Close all connections; requests in flight fail."""
@@ -257,7 +320,7 @@ class HTTPPool:
 
 
 class HTTPConnection(asyncio.Protocol):
-    """One connection: idle, or with one request under way (`awaited` is set)."""
+    """One connection: idle, or with one request under way (`awaited` is set), and others behind it (`_behind`)."""
 
     def __init__(self, pool: HTTPPool, context: ssl.SSLContext | None) -> None:
         self.context = context
@@ -272,8 +335,12 @@ class HTTPConnection(asyncio.Protocol):
         self._pool = pool
         self._loop = asyncio.get_running_loop()
         self._parser = ResponseParser()
-        self.awaited: asyncio.Future[Response] | None = None
+        self.awaited: asyncio.Future[Any] | None = None
         """The answer to the request under way."""
+        self._behind: deque[asyncio.Future[Any]] | None = None
+        """Of a pipeline: the answers after that one, in the order of their requests. `None`: there is no pipeline."""
+        self._generation = 0
+        """Of the pipeline, as `Pipelining.began` says."""
         self._transport: asyncio.Transport | None = None
 
     @property
@@ -292,8 +359,23 @@ class HTTPConnection(asyncio.Protocol):
         if self._silence:
             self.ends_at = min(deadline, self._loop.time() + self._silence)
         self._parser.begin(request.largest_bytes)
+        self._pool.under_way += 1
         transport.write(data)
         return answer
+
+    def begin_pipeline(self, pipeline: list[ReadyRequest], generation: int) -> None:
+        """Send these requests, at least two, in one write over a usable connection; sets their answers."""
+        transport = self._transport
+        if transport is None:
+            raise NotSentError(_CLOSED_AT_ONCE)
+        self._generation = generation
+        answers = deque(one.answer for one in pipeline)
+        self.awaited, self._behind = answers.popleft(), answers
+        self.ends_at = self._deadline = min(one.deadline for one in pipeline)
+        self._silence = 0.0
+        self._parser.begin(behind=len(answers))
+        self._pool.under_way += len(pipeline)
+        transport.write(b"".join([one.data for one in pipeline]))
 
     def close(self, error: Exception | None = None) -> None:
         """Close: at once if a request is in flight, which fails with `error`; otherwise orderly."""
@@ -311,13 +393,34 @@ class HTTPConnection(asyncio.Protocol):
             self._transport.abort()
 
     def _fail(self, error: Exception) -> None:
+        """All that is not answered fails."""
         answer, self.awaited = self.awaited, None
-        if answer is not None and not answer.done():
-            answer.set_exception(error)
+        if answer is not None:
+            self._pool.under_way -= 1
+            if not answer.done():
+                answer.set_exception(error)
+        if self._behind is not None:
+            behind, self._behind = self._behind, None
+            self._pool.under_way -= len(behind)
+            for answer in behind:
+                if not answer.done():
+                    answer.set_exception(error)
+            self._pool.pipeline_ended(self._generation, error)
         self.abort()
 
     def _done(self, response: Response) -> None:
         answer, self.awaited = self.awaited, None
+        self._pool.under_way -= 1
+        if self._behind is not None:
+            if self._behind:
+                if answer is not None and not answer.done():
+                    answer.set_result(response)
+                self.awaited = self._behind.popleft()
+                if not (response.keep_alive and self._is_open):
+                    self._fail(ConnectionResetError(_CLOSED_BEFORE_THE_REST))
+                return
+            self._behind = None
+            self._pool.pipeline_ended(self._generation, None)
         if response.keep_alive and self._is_open:  # `_take` sees whether its transport is broken
             self.ends_at = self._loop.time() + self._pool.idle_seconds
             self._pool.idle(self)
@@ -342,6 +445,9 @@ class HTTPConnection(asyncio.Protocol):
             return
         if self._silence:
             self.ends_at = min(self._deadline, self._loop.time() + self._silence)
+        if self._behind is not None:
+            self._answers_received(data)
+            return
         try:
             response = self._parser.feed(data)
         except MalformedResponseError as error:
@@ -349,6 +455,16 @@ class HTTPConnection(asyncio.Protocol):
             return
         if response is not None:
             self._done(response)
+
+    def _answers_received(self, data: bytes) -> None:
+        """Bytes of the answers to a pipeline. What is wrong with one concerns those behind it, too."""
+        responses, failure = self._parser.feed_several(data)
+        for response in responses:
+            if self.awaited is None:  # the one before has closed the connection
+                return
+            self._done(response)
+        if failure is not None and self.awaited is not None:
+            self._fail(failure)
 
     def eof_received(self) -> None:
         """The server has finished sending, which may end the answer; the transport closes itself."""
