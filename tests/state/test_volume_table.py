@@ -288,20 +288,20 @@ def test_a_listener_that_has_ended_hears_nothing_and_others_still_do() -> None:
 def test_an_assumption_holds_until_a_newer_version_comes() -> None:
     cache: AssumeCache[PersistentVolume] = AssumeCache()
     first, assumed, second = volume(version="1"), volume(version="1"), volume(version="2")
-    cache.put(first)
+    cache.put("pv", first)
     cache.assume(assumed)
     assert cache.get("pv") is assumed
     assert cache.confirmed("pv") is first
-    cache.put(first)
+    cache.put("pv", first)
     assert cache.get("pv") is assumed, "a relist brings nothing new"
-    cache.put(second)
+    cache.put("pv", second)
     assert cache.get("pv") is second
 
 
 def test_an_assumption_can_be_taken_back_but_not_somebody_elses() -> None:
     cache: AssumeCache[PersistentVolume] = AssumeCache()
     first, assumed = volume(version="1"), volume(version="1")
-    cache.put(first)
+    cache.put("pv", first)
     cache.assume(assumed)
     cache.restore(volume(version="2"))
     assert cache.get("pv") is assumed
@@ -313,7 +313,7 @@ def test_what_is_gone_or_older_cannot_be_assumed() -> None:
     cache: AssumeCache[PersistentVolume] = AssumeCache()
     with pytest.raises(ValueError, match="is gone"):
         cache.assume(volume())
-    cache.put(volume(version="2"))
+    cache.put("pv", volume(version="2"))
     with pytest.raises(ValueError, match="out of sync"):
         cache.assume(volume(version="1"))
     cache.remove("pv")

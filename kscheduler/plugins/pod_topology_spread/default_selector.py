@@ -64,9 +64,9 @@ class Selecting(msgspec.Struct, frozen=True):
 
 def selecting(pod: PodInfo, workloads: WorkloadListers) -> Selecting:
     """The services that select the pod, and the controller that owns it, where it is one that selects pods."""
-    services = tuple(workloads.services_selecting(pod.namespace, pod.labels)) if pod.labels else ()
-    owner = pod.pod.metadata.controller
-    return Selecting(services, None if owner is None else _found(owner, pod.namespace, workloads))
+    namespace, labels, owner = pod.namespace, pod.labels, pod.pod.metadata.controller
+    services = tuple(workloads.services_selecting(namespace, labels)) if labels else ()
+    return Selecting(services, None if owner is None else _found(owner, namespace, workloads))
 
 
 def _found(owner: OwnerReference, namespace: str, workloads: WorkloadListers) -> Controller | None:

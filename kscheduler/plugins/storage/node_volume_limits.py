@@ -211,12 +211,12 @@ def _over_limit(
 
 
 def _may_attach(pod: Pod) -> bool:
-    return any(
-        volume.persistent_volume_claim is not None
-        or volume.ephemeral is not None
-        or bool(csi_migration.plugin_of(volume))
-        for volume in pod.spec.volumes
-    )
+    for volume in pod.spec.volumes:
+        if volume.persistent_volume_claim is not None or volume.ephemeral is not None:
+            return True
+        if csi_migration.plugin_of(volume):
+            return True
+    return False
 
 
 def _surely_fits(needed_volumes: Iterable[AttachableVolume], volumes: Volumes, rows: Rows) -> bool:
@@ -226,7 +226,12 @@ def _surely_fits(needed_volumes: Iterable[AttachableVolume], volumes: Volumes, r
         if volume.problem:
             return False
         new[volume.driver] = new.get(volume.driver, 0) + 1
-    return not new or (volumes.is_countable() and all(volumes.surely_take(*item, rows) for item in new.items()))
+    if new and not volumes.is_countable():
+        return False
+    for driver, count in new.items():  # noqa: SIM110  a generator costs as much as the one or two drivers
+        if not volumes.surely_take(driver, count, rows):
+            return False
+    return True
 
 
 def _where_it_counts(volume: AttachableVolume, volumes: Volumes, nodes: NodeTable, rows: Rows) -> Mask | None:

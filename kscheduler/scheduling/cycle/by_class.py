@@ -164,7 +164,15 @@ class ClassEvaluator:
             if column.left_out is not None:
                 inputs.leave_out(column.left_out)
         if not known.reports_all:
-            skipped = self._with_pointless(skipped, state)
+            traits = inputs.profile.traits
+            live_plugins: Sequence[Any] = [each.plugin for each in known.live_score if each.plugin.name not in skipped]
+            # Plugins that give all rows 0 points: the totals are the same without them.
+            pointless = {
+                plugin.name
+                for plugin in live_plugins
+                if traits[plugin.name].says_if_it_gives_points and not plugin.gives_points(state)
+            }
+            skipped = skipped | pointless if pointless else skipped
         live = score_pass(known.live_score, skipped, inputs, state, feasible)
         leaders = None if live else known.leaders(inputs.nodes, inputs.pod, state, feasible)
         totals = _NO_TOTALS
@@ -175,17 +183,6 @@ class ClassEvaluator:
             by_plugin = self._by_plugin(state, feasible, live)
         inputs.stopwatch.lap(SCORE.label, SUCCESS)
         return Priorities(totals, by_plugin, leaders)
-
-    def _with_pointless(self, skipped: AbstractSet[str], state: CycleState) -> AbstractSet[str]:
-        """`skipped` with the live plugins that give all rows 0 points: the totals are the same without them."""
-        traits = self._inputs.profile.traits
-        live: Sequence[Any] = [each.plugin for each in self.known.live_score if each.plugin.name not in skipped]
-        pointless = {
-            plugin.name
-            for plugin in live
-            if traits[plugin.name].says_if_it_gives_points and not plugin.gives_points(state)
-        }
-        return skipped | pointless if pointless else skipped
 
     def _totals(self, state: CycleState, feasible: Rows, live: dict[str, PluginScores]) -> Scores:
         totals = self.known.totals(self._inputs.pod, state, feasible)

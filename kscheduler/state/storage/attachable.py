@@ -176,7 +176,7 @@ class StorageObjects(Protocol):
 def attachable_volumes(pod: Pod, objects: StorageObjects, *, is_new: bool) -> frozenset[AttachableVolume]:
     """The volumes that the pod needs. Raises `ClaimNotFoundError` (only for a new pod) and `BrokenClaimError`."""
     found = [_attachable(pod, volume, objects, is_new=is_new) for volume in pod.spec.volumes]
-    return frozenset(volume for volume in found if volume is not None)
+    return frozenset([volume for volume in found if volume is not None])
 
 
 def _attachable(pod: Pod, volume: Volume, objects: StorageObjects, *, is_new: bool) -> AttachableVolume | None:

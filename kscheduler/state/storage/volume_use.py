@@ -87,5 +87,8 @@ class VolumeUse:
 
 def names_claims_only(pod: Pod) -> bool:
     """Whether each volume names a claim: then each is at most a single volume, and always countable."""
-    sources = (volume.persistent_volume_claim for volume in pod.spec.volumes)
-    return all(source is not None and source.claim_name for source in sources)
+    for volume in pod.spec.volumes:
+        source = volume.persistent_volume_claim
+        if source is None or not source.claim_name:
+            return False
+    return True

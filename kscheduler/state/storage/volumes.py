@@ -144,7 +144,7 @@ class VolumeTable:
     def _put_volume(self, volume: PersistentVolume) -> None:
         name = volume.key
         self._unfile_volume(name)
-        self._volumes.put(volume)
+        self._volumes.put(name, volume)
         owner = volume.spec.claim_ref
         if owner is None:
             file(self._free, volume.storage_class, name)
@@ -177,7 +177,7 @@ class VolumeTable:
     def _put_claim(self, claim: PersistentVolumeClaim) -> None:
         key = claim.key
         self._unfile_claim(key)
-        self._claims.put(claim)
+        self._claims.put(key, claim)
         if claim.spec.volume_name:
             file(self._claims_of, claim.spec.volume_name, key)
         self._claim_changed(key)

@@ -107,8 +107,10 @@ def place(claims: PodClaims, storage: Storage, rows: Rows) -> tuple[Bits | None,
     wrong = _bound_elsewhere(claims.bound, storage, rows)
     if not claims.delayed:
         return wrong, Placement(rows)
-    given = tuple(claim for claim in claims.delayed if selected_node(claim) is not None)
-    open_claims = [claim for claim in claims.delayed if selected_node(claim) is None]
+    given: list[PersistentVolumeClaim] = []
+    open_claims: list[PersistentVolumeClaim] = []
+    for claim in claims.delayed:
+        (open_claims if selected_node(claim) is None else given).append(claim)
     on_selected = _on_selected_nodes(given, storage.nodes, rows) if given else None
     judged = rows if on_selected is None else rows[on_selected]
     choices = tuple(_matched(open_claims, storage, judged))
@@ -116,11 +118,11 @@ def place(claims: PodClaims, storage: Storage, rows: Rows) -> tuple[Bits | None,
     to_provision.extend((choice.claim, choice.to_provision) for choice in choices)
     lacking = _not_provisionable(to_provision, storage, judged)
     if on_selected is None:
-        return _either(wrong, lacking), Placement(rows, given, choices)
+        return _either(wrong, lacking), Placement(rows, tuple(given), choices)
     conflicts = np.where(on_selected, 0, BIND_CONFLICT)
     if lacking is not None:
         conflicts[on_selected] |= lacking
-    return _either(wrong, conflicts), Placement(judged, given, choices)
+    return _either(wrong, conflicts), Placement(judged, tuple(given), choices)
 
 
 def _either(first: Bits | None, second: Bits | None) -> Bits | None:

@@ -186,7 +186,11 @@ class VolumeBinding(Plugin):
 
     def _assume(self, cycle: CycleState, state: _Claims, volumes: Volumes, pod: PodInfo, node_name: str) -> Status:
         row = self._handle.view.nodes.row_of(node_name)
-        served = next((found for each in reversed(state.placements) if (found := each.at(row)) is not None), None)
+        served = None
+        for placement in reversed(state.placements):
+            served = placement.at(row)
+            if served is not None:
+                break
         if served is None:
             return error(f'no pod volume found for node "{node_name}"')
         matches, to_provision = served
