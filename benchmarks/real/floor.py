@@ -35,6 +35,7 @@ CONNECTIONS: Final = 32
 GONE_OR_BOUND: Final = frozenset({404, 409})
 NODES_PATH: Final = "/api/v1/nodes"
 PODS_PATH: Final = "/api/v1/pods"
+_MULTIPLES: Final = {"k": 1_000, "M": 1_000_000}
 
 
 class Metadata(msgspec.Struct, rename="camel"):
@@ -213,6 +214,12 @@ class Floor:
             await poster.post(events_path(pod), event(pod, node, self._scheduler_name, datetime.now(UTC)))
 
 
+def count(text: str) -> int:
+    """Pods as the API server writes them: `110`, `30k`."""
+    multiple = _MULTIPLES.get(text[-1])
+    return int(text[:-1]) * multiple if multiple else int(text)
+
+
 def binding_path(pod: Metadata) -> str:
     return f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/binding"
 
@@ -257,7 +264,7 @@ async def run(server: Server, scheduler_name: str, *, bare: bool, connections: i
     async with AsyncExitStack() as stack:
         reading = await stack.enter_async_context(server.session(2))
         nodes = msgspec.json.decode(await get(reading, NODES_PATH), type=NodeList)
-        floor = Floor(scheduler_name, Turns({n.metadata.name: int(n.status.allocatable.pods) for n in nodes.items}))
+        floor = Floor(scheduler_name, Turns({n.metadata.name: count(n.status.allocatable.pods) for n in nodes.items}))
         pods = msgspec.json.decode(await get(reading, PODS_PATH), type=PodList)
         for pod in pods.items:
             floor.see(pod)

@@ -22,6 +22,7 @@ from kscheduler.config.reading.yaml_tree import parse_yaml
 from tests.controlplane import kscheduler_process, kube_scheduler
 from tests.controlplane.controlplane import ControlPlane
 from tests.controlplane.process import Process
+from tests.controlplane.releases.pinned import followed_version, parse
 
 SCHEDULER_NAME: Final = "default-scheduler"
 OURS, RIVAL, FLOOR = "kscheduler", "kube-scheduler", "floor"
@@ -98,7 +99,9 @@ def refusal(name: str, script: Script, version: str) -> str:
 def _kscheduler(plane: ControlPlane, workload: UpstreamWorkload) -> Process:
     token = plane.service_account_token("kscheduler-system", "kscheduler")
     kubeconfig = plane.write_kubeconfig("kscheduler", token)
-    options = list(gate_flags(workload))
+    # A gate may have it watch other kinds from its start on than the version would that it finds out later.
+    followed = followed_version(parse(plane.api.get("/version")["gitVersion"]))
+    options = [*gate_flags(workload), "--emulated-version", followed]
     if workload.scheduler_config:
         options += ["--config", str(workload.path.parent / workload.scheduler_config)]
     folder = plane.folder / "logs"

@@ -222,4 +222,4 @@ def unsound(figures: Iterable[Figures]) -> Iterator[str]:
     for one in figures:
         for text in (one.refused, one.stuck, *one.faults[:3]):
             if text:
-                yield f"{one.workload}, {one.scheduler}: {text}"
+                yield f"{one.workload}, {one.scheduler}: {text.splitlines()[0]}"

@@ -453,6 +453,10 @@ def test_the_threshold_is_the_pace_and_the_goal(files: Path) -> None:
     assert (found.scenario.goal, found.scenario.pace) == (70, 70.0)
 
 
+TREES = (
+    "{opcode: createCompositePodGroups, namespace: a, templatePath: b, depth: 2, "
+    "rootCount: 1, childrenPodGroupsPerCPG: 1}"
+)
 MEASURED_SETS = (
     "{opcode: createPodSets, count: 1, namespacePrefix: a, createPodsOp: "
     "{opcode: createPods, count: 1, collectMetrics: true}}"
@@ -487,8 +491,7 @@ MEASURED_SETS = (
                      "no operation before has created ResourceClaimTemplate 'template'", id="claim template"),
         pytest.param((NODES_3, "{opcode: createPods, count: 1, persistentVolumeClaimTemplatePath: claim.yaml}"), "",
                      "persistentVolumeTemplatePath: must be set", id="volume"),
-        pytest.param((NODES_3, "{opcode: createCompositePodGroups, namespace: a, templatePath: b, depth: 2, "
-                      "rootCount: 1, childrenPodGroupsPerCPG: 1}"), "",
+        pytest.param((NODES_3, TREES), "",
                      "composite pod groups are not of 1.37, which is followed here", id="trees"),
         pytest.param((NODES_3, "{opcode: stopCollectingMetrics}"), "", "startCollectingMetrics is missing", id="stop"),
         pytest.param((NODES_3, *["{opcode: startCollectingMetrics, namespaces: [a]}"] * 2), "",

@@ -26,6 +26,11 @@ def test_nodes_take_turns_until_each_is_full() -> None:
     assert [turns.next() for _ in range(4)] == ["a", "b", "a", None]
 
 
+@pytest.mark.parametrize(("text", "expected"), [("110", 110), ("30k", 30_000), ("1M", 1_000_000)])
+def test_room_is_read_as_the_api_server_writes_it(text: str, expected: int) -> None:
+    assert floor.count(text) == expected
+
+
 def test_pods_that_run_already_take_room() -> None:
     turns = Turns({"a": 1, "b": 1})
     turns.take("a")

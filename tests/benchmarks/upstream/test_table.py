@@ -107,9 +107,9 @@ def test_a_file_is_shown_without_measuring_and_says_whether_all_is_sound(
     table.write(file, Run(MACHINE, "v1.37.2", (figures(),)))
     assert main(["--result", str(file), "--markdown"]) == 0
     assert "| Case/One |" in capsys.readouterr().out
-    table.write(file, Run(MACHINE, "v1.37.2", (figures(stuck="no bind for 60 s"),)))
+    table.write(file, Run(MACHINE, "v1.37.2", (figures(stuck="no bind for 60 s\nend of log"),)))
     assert main(["--result", str(file)]) == 1
-    assert "Case/One, kscheduler: no bind for 60 s" in capsys.readouterr().out
+    assert "Case/One, kscheduler: no bind for 60 s\n" in capsys.readouterr().out
 
 
 # --- a run that goes on -----------------------------------------------------------------------------------------------
