@@ -23,7 +23,7 @@ from kscheduler.framework.nodes.repeats import Conditions
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.plugins.pod_topology_spread.domains import DomainNumbers
 from kscheduler.plugins.pod_topology_spread.layout import Domains, Layout
-from kscheduler.plugins.pod_topology_spread.scoring import by_domain, go_log, rounded_one
+from kscheduler.plugins.pod_topology_spread.scoring import ALMOST_HALF, by_domain, go_log
 
 # A row with so many pods that count has no bucket.
 _MANY_PODS: Final = 64
@@ -49,6 +49,7 @@ class _Soft(msgspec.Struct, frozen=True):
     domains: Domains
     place: int
     """Of its domains' numbers, or of its counts by row, among the numbers of a bucket."""
+    is_by_host: bool
 
 
 class SpreadBuckets:
@@ -81,12 +82,13 @@ class SpreadBuckets:
             _Hard(domains, self._place_of(domains), domains.constraint.selector.matches(pod.labels))
             for domains in (hard.domains if hard is not None else ())
         ]
+        self.is_filtering = bool(self._hard)
         self._counted = self._counted_by_host(soft)
         """The pods that are counted on each row, if there is a constraint by host name."""
         by_key = [domains for domains in (soft.domains if soft is not None else ()) if not domains.is_by_host]
         soft_places = {id(domains): self._place_of(domains) for domains in by_key}
         self._soft = [
-            _Soft(domains, soft_places.get(id(domains), len(self._numbers)))
+            _Soft(domains, soft_places.get(id(domains), len(self._numbers)), domains.is_by_host)
             for domains in (soft.domains if soft is not None else ())
         ]
         self._soft_keys = set(soft_places.values())
@@ -100,11 +102,6 @@ class SpreadBuckets:
             raise NotByBucketError
         self._read: dict[int, tuple[int, ...]] = {}
         """The numbers of each bucket."""
-
-    @property
-    def is_filtering(self) -> bool:
-        """Whether there are hard constraints."""
-        return bool(self._hard)
 
     def holds_for(self, pod: PodInfo, nodes: NodeTable) -> bool:
         """As long as no node changes, and the profile's constraints select the same pods."""
@@ -160,7 +157,7 @@ class SpreadBuckets:
             # The same operations in the same order as `scoring`: the sums must not differ in the last bit.
             place, constraint = one.place, one.domains.constraint
             offset = float(constraint.max_skew - 1)
-            if one.domains.is_by_host:
+            if one.is_by_host:
                 weight = go_log(sum([sizes[bucket] for bucket in scored]) + 2)
                 for bucket in scored:
                     raw[bucket] += read[bucket][place] * weight + offset
@@ -175,7 +172,7 @@ class SpreadBuckets:
                     raw[bucket] += pods[number] * weight + offset
         points = dict.fromkeys(passing, 0)
         if scored:
-            whole = {bucket: rounded_one(raw[bucket]) for bucket in scored}
+            whole = {bucket: int(each + ALMOST_HALF) for bucket, each in raw.items()}
             most, least = max(whole.values()), min(whole.values())
             for bucket, value in whole.items():
                 points[bucket] = MAX_NODE_SCORE * (most + least - value) // most if most > 0 else MAX_NODE_SCORE

@@ -70,7 +70,8 @@ def _polynomial(coefficients: tuple[float, ...], variable: float) -> float:
     return value
 
 
-_ALMOST_HALF: Final = math.nextafter(0.5, 0.0)
+# `int` of a number of at least 0 and this is the number rounded (`rounded`).
+ALMOST_HALF: Final = math.nextafter(0.5, 0.0)
 # Up to this number of pods on a node, scores are looked up by the number of pods.
 _MAX_COUNTED: Final = 63
 
@@ -215,17 +216,12 @@ def _is_counted_twice(domains: Domains, existing: Mask) -> bool:
     return domains.column.empty_value > 0 and bool(existing[0] and existing[domains.column.empty_value])
 
 
-def rounded_one(points: float) -> int:
-    """The same as `rounded` for one number, which is not negative."""
-    return int(points + _ALMOST_HALF)
-
-
 def rounded(points: NDArray[np.float64]) -> Scores:
     """Go's `math.Round`, halves away from zero, exactly: int64 in the shape of `points`.
 
     It adds the largest float below 0.5 and truncates: 0.5 plus it rounds to 1.0, and no fraction below 0.5 reaches 1.0.
     """
-    return (points + np.copysign(_ALMOST_HALF, points)).astype(np.int64)
+    return (points + np.copysign(ALMOST_HALF, points)).astype(np.int64)
 
 
 def normalized(raw: Scores, scored: Mask | None) -> Scores:

@@ -105,15 +105,20 @@ class Buckets:
         rows_of: dict[int, int] = {}
         if self.judge.needs_rows:
             for bucket in self._sizes:
-                rows_of[bucket] = self._leaders_of(bucket, known, nodes).rows.item(0)
+                leaders = self._leaders.get(bucket)
+                if leaders is None or not leaders.count:
+                    leaders = self._settled(bucket, known, nodes)
+                rows_of[bucket] = leaders.rows.item(0)
         by_bucket = self.judge.points(self._sizes, rows_of)
         if not by_bucket:
             return None
         most, best = -1, _NO_BUCKET
         tied: list[int] = []
         for bucket, points in by_bucket.items():
-            leaders = self._leaders_of(bucket, known, nodes)
-            total = leaders.points + points * self._weight
+            leaders = self._leaders.get(bucket)
+            if leaders is None or not leaders.count:
+                leaders = self._settled(bucket, known, nodes)
+            total = leaders.most + points * self._weight
             if total > most:
                 most, best = total, bucket
                 tied.clear()
@@ -176,10 +181,8 @@ class Buckets:
                 leaders[now].move(row, points, hashes)
         return True
 
-    def _leaders_of(self, bucket: int, known: JoinedColumns, nodes: NodeTable) -> Leaders:
-        leaders = self._leaders.get(bucket)
-        if leaders is not None and leaders.count:
-            return leaders
+    def _settled(self, bucket: int, known: JoinedColumns, nodes: NodeTable) -> Leaders:
+        """The leaders of a bucket where they are not known."""
         leaders = self._leaders[bucket] = Leaders()
         rows = (self._bucket_of == bucket).nonzero()[0]
         leaders.settle(rows, known.base_at(rows), nodes.name_hash)

@@ -243,8 +243,10 @@ class ClassEngine:
             repeat.may_be_by_bucket = False
             return None
         if buckets is None or not buckets.judge.holds_for(pod, nodes):
-            buckets = repeat.buckets = self._new_buckets(plugin, repeat, pod)
-        if buckets is not None and not buckets.is_built:
+            # They are of use from the next pod on: where a node changes between any two pods, none are ever built.
+            repeat.buckets = self._new_buckets(plugin, repeat, pod)
+            return None
+        if not buckets.is_built:
             self._built.most = max(2, min(_MOST_BUILT, _BUILT_BYTES // (_BUILT_BYTES_PER_ROW * nodes.capacity)))
             pushed_out = self._built.put(id(buckets), buckets)
             if pushed_out is not None:
@@ -306,6 +308,7 @@ class ClassEngine:
             known.end_repeats()
         self._classes.clear()
         self._answers.clear()
+        self._built.clear()
         self._bytes = 0
         self._shape = self._shape_of(self._nodes)
 

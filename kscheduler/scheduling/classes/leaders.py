@@ -97,12 +97,13 @@ _ABSENT: Final = -1
 class Leaders:
     """Those of the passing rows that have the most points. Call `settle` before the first `move`."""
 
-    __slots__ = ("_hashes", "_most", "_place_of", "_rows", "count", "shared_points")
+    __slots__ = ("_hashes", "_place_of", "_rows", "count", "most", "shared_points")
 
     def __init__(self) -> None:
         self.count = 0
         """How many entries at the start of the arrays are in use; 0 if the leaders are not known."""
-        self._most = 0
+        self.most = 0
+        """The points compared here that each leader has."""
         self.shared_points = 0
         """Points that every passing row has in addition to those compared here."""
         self._rows: Rows = np.zeros(0, dtype=np.intp)
@@ -115,7 +116,7 @@ class Leaders:
     @property
     def points(self) -> int:
         """The total points of a leader."""
-        return self._most + self.shared_points
+        return self.most + self.shared_points
 
     @property
     def rows(self) -> Rows:
@@ -142,8 +143,8 @@ class Leaders:
         row number.
         """
         most = points.argmax()
-        self._most = points.item(most)
-        self._rows = passing.take((points == self._most).nonzero()[0])
+        self.most = points.item(most)
+        self._rows = passing.take((points == self.most).nonzero()[0])
         self._hashes = hashes.take(self._rows)
         self.count = len(self._rows)
         self._place_of = None
@@ -158,10 +159,10 @@ class Leaders:
             self._place_of = np.full(len(hashes), _ABSENT, dtype=np.int32)
             self._place_of[self._rows] = np.arange(self.count, dtype=np.int32)
         place = self._place_of.item(row)
-        if points is None or points < self._most:
+        if points is None or points < self.most:
             if place != _ABSENT:
                 self._take_out(row, self._place_of)
-        elif points > self._most:
+        elif points > self.most:
             self._lead_alone(row, points, self._place_of, hashes)
         elif place == _ABSENT:
             self._put_in(row, self._place_of, hashes)
@@ -170,7 +171,7 @@ class Leaders:
         """A row has more points than all others."""
         place_of[self.rows] = _ABSENT
         self._rows[0], self._hashes[0], place_of[row] = row, hashes[row], 0
-        self.count, self._most = 1, points
+        self.count, self.most = 1, points
 
     def _take_out(self, row: int, place_of: NDArray[np.int32]) -> None:
         """Remove a row: the last leader moves to its place."""

@@ -81,7 +81,7 @@ def repeated(
     except PluginFailure:
         return _NO_ROW
     record.skipped, record.feasible = skipped, feasible
-    record.num_evaluated_nodes = count = len(inputs.rows)
+    record.num_evaluated_nodes = count = record.num_all_nodes
     if sampler is not None:
         sampler.move_on(count, count)
     inputs.stopwatch.repeated()
