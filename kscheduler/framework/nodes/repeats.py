@@ -30,6 +30,10 @@ class Conditions(msgspec.Struct, frozen=True):
     """The pods have the same values of these labels."""
 
 
+class NotByBucketError(Exception):
+    """Rows must be judged one by one: there would be too many buckets, or rows of a bucket would differ."""
+
+
 class BucketJudge(Protocol):
     """Judges rows by bucket: rows that the plugin cannot tell apart, such as those of a zone with two matching pods.
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from kscheduler.framework.cluster.topology import CountColumn, TopologyCounters
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows, Scores
-from kscheduler.framework.nodes.repeats import Conditions
+from kscheduler.framework.nodes.repeats import Conditions, NotByBucketError
 from kscheduler.framework.plugin import PreFilterResult
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import Status
@@ -60,10 +60,6 @@ class Counted(Protocol):
     def counted(self, pod: PodInfo) -> Iterator[tuple[str, CountColumn, int, int]]:
         """Each column that the plugin reads: topology key, pods per row, the bit of its meaning (0: none), points."""
         ...
-
-
-class NotByBucketError(Exception):
-    """Rows must be judged one by one."""
 
 
 class AffinityBuckets:

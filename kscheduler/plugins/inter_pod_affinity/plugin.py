@@ -28,14 +28,14 @@ from kscheduler.framework.handle import Handle
 from kscheduler.framework.nodes.label_column import Mask
 from kscheduler.framework.nodes.moved_pods import MovedPods
 from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows, Scores
-from kscheduler.framework.nodes.repeats import BucketJudge, Conditions
+from kscheduler.framework.nodes.repeats import BucketJudge, Conditions, NotByBucketError
 from kscheduler.framework.plugin import MAX_NODE_SCORE, SKIPPED, Plugin, PreFilterResult, Source
 from kscheduler.framework.pods.affinity_terms import NO_TERMS, AffinityTerms
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.reasons.details import Detail
 from kscheduler.framework.status import SKIP, SUCCESS, Status
 from kscheduler.plugins.inter_pod_affinity import hints
-from kscheduler.plugins.inter_pod_affinity.buckets import AffinityBuckets, NotByBucketError
+from kscheduler.plugins.inter_pod_affinity.buckets import AffinityBuckets
 from kscheduler.plugins.inter_pod_affinity.details import not_near, repelled, too_near
 from kscheduler.plugins.inter_pod_affinity.domains import (
     ByKey,

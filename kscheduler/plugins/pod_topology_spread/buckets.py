@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from kscheduler.api.well_known import MAX_NODE_SCORE
 from kscheduler.framework.cluster.topology import PodMatch, TopologyCounters
 from kscheduler.framework.nodes.node_table import NodeTable, Rows
-from kscheduler.framework.nodes.repeats import Conditions
+from kscheduler.framework.nodes.repeats import Conditions, NotByBucketError
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.plugins.pod_topology_spread.domains import DomainNumbers
 from kscheduler.plugins.pod_topology_spread.layout import Domains, Layout
@@ -208,10 +208,6 @@ class SpreadBuckets:
         """The number of each domain, in the order of `_places`, and the pods of the row."""
         numbers = [bucket // stride % size for stride, size in zip(self._strides, self._sizes, strict=True)]
         return (*numbers, bucket // self._of_counts)
-
-
-class NotByBucketError(Exception):
-    """Rows must be judged one by one."""
 
 
 def _too_full(hard: _Hard, counters: TopologyCounters) -> list[bool]:

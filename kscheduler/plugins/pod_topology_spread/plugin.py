@@ -16,7 +16,7 @@ from kscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWi
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.nodes.moved_pods import MovedPods
 from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows, Scores
-from kscheduler.framework.nodes.repeats import BucketJudge, Conditions
+from kscheduler.framework.nodes.repeats import BucketJudge, Conditions, NotByBucketError
 from kscheduler.framework.plugin import SKIPPED, UNSIGNABLE, Plugin, PreFilterResult, Source
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.spread_constraint import (
@@ -29,7 +29,7 @@ from kscheduler.framework.reasons.details import Detail
 from kscheduler.framework.rules.node_match import COMPARISON_OPERATORS
 from kscheduler.framework.status import SKIP, SUCCESS, Status, error
 from kscheduler.plugins.pod_topology_spread import details
-from kscheduler.plugins.pod_topology_spread.buckets import NotByBucketError, SpreadBuckets
+from kscheduler.plugins.pod_topology_spread.buckets import SpreadBuckets
 from kscheduler.plugins.pod_topology_spread.default_selector import DeducedConstraints, selecting
 from kscheduler.plugins.pod_topology_spread.details import spread_details
 from kscheduler.plugins.pod_topology_spread.filtering import MISSING_LABEL, TOO_UNEVEN, HardSpread, hard_spread
