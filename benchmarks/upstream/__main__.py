@@ -21,9 +21,11 @@ Figures depend on what else the machine does: API server, etcd, controllers and 
 """
 
 import argparse
+import http.client
 import os
 import re
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -32,6 +34,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+import aiohttp
 import msgspec
 
 from benchmarks import runs
@@ -64,6 +67,15 @@ RELEASE: Final = "1.37.2"
 NODES: Final = 5_000
 PODS: Final = 12_000
 README_PODS: Final = 7_000
+# Of servers, of requests to them, and of what they send.
+FAULTS: Final = (
+    RuntimeError,
+    OSError,
+    subprocess.SubprocessError,
+    http.client.HTTPException,
+    aiohttp.ClientError,
+    msgspec.MsgspecError,
+)
 
 
 def release() -> Release:
@@ -131,7 +143,7 @@ class Session:
                     return
                 try:
                     self._play(one, number, number + place)
-                except (TemplateError, RuntimeError, OSError) as error:
+                except (TemplateError, *FAULTS) as error:
                     print(f"{one.name}: {error}", file=sys.stderr, flush=True)
 
     def _play(self, one: Sized, number: int, turn: int) -> None:
@@ -144,7 +156,7 @@ class Session:
             for name in tried:
                 try:
                     figures = self.measure(name, one, script, data)
-                except (RuntimeError, OSError) as error:
+                except FAULTS as error:
                     print(f"{one.name}, {name}: {error}", file=sys.stderr, flush=True)
                 else:
                     self._keep(msgspec.structs.replace(figures, round=number))
