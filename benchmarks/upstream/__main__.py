@@ -11,8 +11,8 @@ with the suffix `.txt`; what is in that file already is not measured again, so a
 
 - pods/s: of the pods that upstream measures, those bound after the first one, over the time from the first to the last.
   fed/s: as fast as these pods came to be. "keeps up": the scheduler binds as fast as they come, pods/s says no more.
-- p50, p99 ms: of a pod's way, from its first sight to that of its node in the benchmark's watch. As upstream creates
-  all pods at once, most of it is waiting.
+- p50, p99 ms: from the first event of a pod in the benchmark's watch to the first one that shows its node. As upstream
+  creates all pods at once, most of it is waiting in the queue.
 - CPU/pod: milliseconds of user and system time of the scheduler's process while upstream measures, until it rests.
 - MiB: the largest resident size of the process, VmHWM.
 - A star in the table, `faults` or `stuck`: read what is printed below it.
