@@ -143,7 +143,7 @@ bench-real: $(DEV) ## Measure on a real API server, beside kube-scheduler and a 
 	$(BIN)/python -m benchmarks.real.throughput --markdown
 
 bench-upstream: $(DEV) ## Play scheduler_perf's own workloads on a real API server beside kube-scheduler (hours; SELECTION=readme: 15 min)
-	$(BIN)/python -m benchmarks.upstream --json build/bench-upstream.json $(if $(SELECTION),--selection '$(SELECTION)') $(if $(ONLY),--only $(ONLY)) --markdown
+	$(BIN)/python -m benchmarks.upstream --json build/bench-upstream$(if $(SELECTION),-$(SELECTION)).json $(if $(SELECTION),--selection '$(SELECTION)') $(if $(ONLY),--only $(ONLY)) --markdown
 
 bench-latency: $(DEV) ## Measure from a pod's creation to its binding on a real API server, beside kube-scheduler
 	$(BIN)/python -m benchmarks.real.latency

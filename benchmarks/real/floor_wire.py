@@ -63,8 +63,17 @@ class BarePoster:
         self._writer: asyncio.StreamWriter
 
     async def __aenter__(self) -> Self:
-        self._reader, self._writer = await asyncio.open_connection(self._host, self._port, ssl=self._tls)
+        await self._connect()
         return self
+
+    async def _connect(self) -> None:
+        self._reader, self._writer = await asyncio.open_connection(self._host, self._port, ssl=self._tls)
+
+    async def refresh(self) -> None:
+        """Connects again if the server has closed the connection: kube-apiserver does when it is idle for 90 s."""
+        if self._reader.at_eof():
+            self._writer.close()
+            await self._connect()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None

@@ -11,8 +11,8 @@ with the suffix `.txt`; what is in that file already is not measured again, so a
 
 - pods/s: of the pods that upstream measures, those bound after the first one, over the time from the first to the last.
   fed/s: as fast as these pods came to be. "keeps up": the scheduler binds as fast as they come, pods/s says no more.
-- p50, p99 ms: of a pod's way, from its first sight to that of its node in the benchmark's watch. As upstream creates
-  all pods at once, most of it is waiting.
+- p50, p99 ms: from the first event of a pod in the benchmark's watch to the first one that shows its node. As upstream
+  creates all pods at once, most of it is waiting in the queue.
 - CPU/pod: milliseconds of user and system time of the scheduler's process while upstream measures, until it rests.
 - MiB: the largest resident size of the process, VmHWM.
 - A star in the table, `faults` or `stuck`: read what is printed below it.
@@ -21,9 +21,11 @@ Figures depend on what else the machine does: API server, etcd, controllers and 
 """
 
 import argparse
+import http.client
 import os
 import re
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -32,6 +34,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+import aiohttp
 import msgspec
 
 from benchmarks import runs
@@ -64,6 +67,15 @@ RELEASE: Final = "1.37.2"
 NODES: Final = 5_000
 PODS: Final = 12_000
 README_PODS: Final = 7_000
+# Of servers, of requests to them, and of what they send.
+FAULTS: Final = (
+    RuntimeError,
+    OSError,
+    subprocess.SubprocessError,
+    http.client.HTTPException,
+    aiohttp.ClientError,
+    msgspec.MsgspecError,
+)
 
 
 def release() -> Release:
@@ -131,7 +143,7 @@ class Session:
                     return
                 try:
                     self._play(one, number, number + place)
-                except (TemplateError, RuntimeError, OSError) as error:
+                except (TemplateError, *FAULTS) as error:
                     print(f"{one.name}: {error}", file=sys.stderr, flush=True)
 
     def _play(self, one: Sized, number: int, turn: int) -> None:
@@ -144,7 +156,7 @@ class Session:
             for name in tried:
                 try:
                     figures = self.measure(name, one, script, data)
-                except (RuntimeError, OSError) as error:
+                except FAULTS as error:
                     print(f"{one.name}, {name}: {error}", file=sys.stderr, flush=True)
                 else:
                     self._keep(msgspec.structs.replace(figures, round=number))

@@ -11,7 +11,7 @@ import asyncio
 import json
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Final, Self
@@ -72,7 +72,9 @@ class Sender:
         self._sent = 0
         self._refused: dict[int, Refused] = {}
 
-    async def send(self, posters: Iterable[BarePoster]) -> Done:
+    async def send(self, posters: Sequence[BarePoster]) -> Done:
+        for poster in posters:
+            await poster.refresh()
         began = time.monotonic()
         async with asyncio.TaskGroup() as group:
             for poster in posters:

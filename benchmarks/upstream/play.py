@@ -135,7 +135,7 @@ class Window:
     cpu_seconds: float = 0.0
     times: list[float] = field(default_factory=list)
     """Of the pods that were bound in it."""
-    ways: list[float] = field(default_factory=list)
+    latencies: list[float] = field(default_factory=list)
     """In milliseconds, of the same pods."""
     arrivals: list[float] = field(default_factory=list)
 
@@ -400,7 +400,7 @@ class Measurement:
             bound = clock.bound.get(key)
             if bound is not None and window.began <= bound <= window.ended:
                 window.times.append(bound)
-                window.ways.append((bound - clock.added[key]) * 1_000)
+                window.latencies.append((bound - clock.added[key]) * 1_000)
                 if self._pods[key].another is None:  # in a steady state pods come because others are bound
                     window.arrivals.append(clock.added[key])
         self._windows.append(window)
@@ -408,7 +408,7 @@ class Measurement:
     def _figures(self, name: str, scale: float, stuck: str) -> Figures:
         workload = self._script.workload
         measured = sum(len(window.times) for window in self._windows)
-        ways = sorted(way for window in self._windows for way in window.ways)
+        latencies = sorted(each for window in self._windows for each in window.latencies)
         cpu = sum(window.cpu_seconds for window in self._windows)
         return Figures(
             workload=workload.name,
@@ -421,8 +421,8 @@ class Measurement:
             measured=measured,
             pods_per_second=_rate([window.times for window in self._windows]),
             fed_per_second=_rate([window.arrivals for window in self._windows]),
-            way_p50_milliseconds=percentile(ways, 50) if ways else None,
-            way_p99_milliseconds=percentile(ways, 99) if ways else None,
+            latency_p50_milliseconds=percentile(latencies, 50) if latencies else None,
+            latency_p99_milliseconds=percentile(latencies, 99) if latencies else None,
             cpu_milliseconds=cpu * 1_000 / measured if measured else 0.0,
             peak_mebibytes=self._process.peak_mebibytes() if self._process.running else 0.0,
             threshold=workload.threshold,

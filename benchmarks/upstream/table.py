@@ -35,9 +35,9 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     """Of these, from the first one that is bound to the last."""
     fed_per_second: float = 0.0
     """As fast as these came to be: a scheduler cannot bind faster."""
-    way_p50_milliseconds: float | None = None
-    way_p99_milliseconds: float | None = None
-    """From the first sight of a pod to that of its node, both in the benchmark's own watch."""
+    latency_p50_milliseconds: float | None = None
+    latency_p99_milliseconds: float | None = None
+    """From the first event of a pod in the benchmark's watch to the first one that shows its node."""
     cpu_milliseconds: float = 0.0
     """Of the scheduler's process while upstream measures, over these pods."""
     peak_mebibytes: float = 0.0
@@ -123,9 +123,10 @@ def line(one: Figures) -> str:
     start = f"{one.workload:<{NAME_WIDTH}}{one.nodes:>6,}{one.pods:>7,}  {one.scheduler:<15}"
     if one.refused:
         return f"{start}{one.verdict}"
+    p50, p99 = (decimal(each) for each in (one.latency_p50_milliseconds, one.latency_p99_milliseconds))
     return (
-        f"{start}{one.pods_per_second:>7,.0f}{one.fed_per_second:>7,.0f}{decimal(one.way_p50_milliseconds):>9}"
-        f"{decimal(one.way_p99_milliseconds):>9}{one.cpu_milliseconds:>9.2f}{one.peak_mebibytes:>6,.0f}  {one.verdict}"
+        f"{start}{one.pods_per_second:>7,.0f}{one.fed_per_second:>7,.0f}{p50:>9}{p99:>9}{one.cpu_milliseconds:>9.2f}"
+        f"{one.peak_mebibytes:>6,.0f}  {one.verdict}"
     ).rstrip()
 
 
@@ -162,8 +163,8 @@ def _median(figures: list[Figures]) -> Figures:
         figures[0],
         pods_per_second=of(lambda one: one.pods_per_second) or 0.0,
         fed_per_second=of(lambda one: one.fed_per_second) or 0.0,
-        way_p50_milliseconds=of(lambda one: one.way_p50_milliseconds),
-        way_p99_milliseconds=of(lambda one: one.way_p99_milliseconds),
+        latency_p50_milliseconds=of(lambda one: one.latency_p50_milliseconds),
+        latency_p99_milliseconds=of(lambda one: one.latency_p99_milliseconds),
         cpu_milliseconds=of(lambda one: one.cpu_milliseconds) or 0.0,
         peak_mebibytes=of(lambda one: one.peak_mebibytes) or 0.0,
         faults=tuple(fault for one in figures for fault in one.faults),
@@ -195,7 +196,7 @@ def _cells(row: Row, scheduler: str) -> tuple[str, str, str, str]:
     mark = "*" if one.stuck or one.faults else ""
     return (
         f"{one.pods_per_second:,.0f}{mark}",
-        decimal(one.way_p99_milliseconds, 0),
+        decimal(one.latency_p99_milliseconds, 0),
         f"{one.cpu_milliseconds:.2f}",
         f"{one.peak_mebibytes:,.0f}",
     )

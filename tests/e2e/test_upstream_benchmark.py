@@ -88,6 +88,6 @@ def test_a_workload_with_all_kinds_of_steps_is_played_by_all_three(
         assert one.measured > 125, "the gated pods, some of the steady state, and all of the last operation"
         assert one.pods_per_second > 0
         assert one.cpu_milliseconds > 0
-        assert one.way_p99_milliseconds is not None
+        assert one.latency_p99_milliseconds is not None
     assert main(["--folder", str(tmp_path), "--json", str(file)]) == 0, "nothing is measured again"
     assert len(table.read(file).figures) == 3

@@ -1,11 +1,13 @@
 """The process that feeds the API server: all is sent, in its order where it is slow, and what is refused is told."""
 
+import asyncio
 import json
 from pathlib import Path
 
 import pytest
 
-from benchmarks.upstream.feeder import Feeder, read_requests, write_requests
+from benchmarks.real.floor_wire import BarePoster
+from benchmarks.upstream.feeder import Feeder, Sender, read_requests, write_requests
 from benchmarks.upstream.play import send
 from benchmarks.upstream.requests import Batch, Request
 from kscheduler.embedded.apiserver import EmbeddedAPIServer
@@ -17,6 +19,26 @@ def test_requests_are_read_as_they_were_written(tmp_path: Path) -> None:
     requests = [Request("/a", b'{"text": "with spaces"}'), Request("/b/status", b"{}", "PATCH")]
     write_requests(file, requests)
     assert list(read_requests(file)) == requests
+
+
+async def test_a_connection_that_the_server_closes_while_it_is_idle_is_opened_again() -> None:
+    closed: asyncio.Queue[None] = asyncio.Queue()
+
+    async def answer_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"{}")
+        writer.write(b"HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\nok")
+        writer.close()
+        await writer.wait_closed()
+        closed.put_nowait(None)
+
+    async with await asyncio.start_server(answer_once, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        async with BarePoster(f"http://127.0.0.1:{port}", None, {}) as poster:
+            for _ in range(3):
+                done = await Sender([Request("/a", b"{}")], 0.0).send([poster])
+                assert (done.requests, done.refused) == (1, ())
+                await closed.get()
+                assert await poster._reader.read() == b""  # the end of the connection has come
 
 
 def namespace(name: str) -> Request:

@@ -31,7 +31,7 @@ def figures(**changes: Any) -> Figures:
         measured=900,
         pods_per_second=300.0,
         fed_per_second=900.0,
-        way_p99_milliseconds=1_234.0,
+        latency_p99_milliseconds=1_234.0,
         cpu_milliseconds=0.5,
         peak_mebibytes=90.0,
     )
