@@ -66,7 +66,7 @@ class HTTPPool:
         pipelining: Pipelining | None = None,
         busy: int = BUSY,
     ) -> None:
-        """Opens nothing yet. Connections that were idle for `idle_seconds` are closed.
+        """Opens nothing yet; is made where the event loop runs. Connections idle for `idle_seconds` are closed.
 
         `addresses`: of the server, where others ask for them, too. `news` hears of connections that are made.
 
@@ -76,6 +76,8 @@ class HTTPPool:
         `pipelining`: requests may leave together while at least `busy` are under way. By default never.
         """
         url = URL(connection.base_url)
+        # It stays the same; in Python 3.11 each question costs a system call (`getpid`).
+        self._loop = asyncio.get_running_loop()
         self._connection = connection
         self._may_write = may_write
         self.idle_seconds = idle_seconds
@@ -124,10 +126,9 @@ class HTTPPool:
         if identity is not self._identity:
             self._take_identity(identity)
         data = request_bytes(request, self._lines, self._prefix)
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + timeout_seconds
+        deadline = self._loop.time() + timeout_seconds
         if request.joins and self.under_way >= self._busy and self._pipelining.is_wanted:
-            response = await self._leave_together(ReadyRequest(request, data, deadline, loop.create_future()))
+            response = await self._leave_together(ReadyRequest(request, data, deadline, self._loop.create_future()))
             if response is not None:
                 return response
         context = self._default() if self._contexts is None else self._contexts.context()
@@ -155,14 +156,14 @@ class HTTPPool:
     def _leave_together(self, ready: ReadyRequest) -> "asyncio.Future[Response | None]":
         """Its answer to come, or `None` if it must leave alone. The others of this turn come before it is sent."""
         if not self._ready:
-            asyncio.get_running_loop().call_soon(self._send_ready)
+            self._loop.call_soon(self._send_ready)
         self._ready.setdefault(ready.request.joins, []).append(ready)
         return ready.answer
 
     def _send_ready(self) -> None:
         """The turn is over: all that became ready in it leaves, as far as there are idle connections."""
         queued, self._ready = self._ready, {}
-        now = asyncio.get_running_loop().time()
+        now = self._loop.time()
         for all_ready in queued.values():
             ready = [one for one in all_ready if not one.answer.done()]  # the others were cancelled
             for pipeline in self._pipelining.split(ready, now) if ready else ():
@@ -191,7 +192,7 @@ class HTTPPool:
         if failure is None:
             self._pipelining.completed()
         elif self._connection_ended is None:  # otherwise we are closing it ourselves
-            self._pipelining.broke(generation, failure_text(failure), asyncio.get_running_loop().time())
+            self._pipelining.broke(generation, failure_text(failure), self._loop.time())
 
     async def close(self) -> None:
         """Close all connections; requests in flight fail."""
@@ -264,7 +265,7 @@ class HTTPPool:
             name = self._connection.server_name or self._host.rstrip(".")
             tls = {"ssl": context, "server_hostname": name, "ssl_shutdown_timeout": _CLOSE_SECONDS}
         try:
-            await asyncio.get_running_loop().create_connection(lambda: connection, sock=opened, **tls)
+            await self._loop.create_connection(lambda: connection, sock=opened, **tls)
         except BaseException:
             connection.abort()
             self.lost(connection)  # uvloop does not call `connection_lost` if cancelled right after connecting
@@ -305,12 +306,12 @@ class HTTPPool:
         """Check all connections at `moment`, which is earlier than `_sweep_at`."""
         if self._sweep is not None:
             self._sweep.cancel()
-        self._sweep = asyncio.get_running_loop().call_at(moment, self._check)
+        self._sweep = self._loop.call_at(moment, self._check)
         self._sweep_at = moment
 
     def _check(self) -> None:
         self._sweep, self._sweep_at = None, float("inf")
-        now = asyncio.get_running_loop().time()
+        now = self._loop.time()
         for connection in tuple(self._open):
             if connection.ends_at <= now:
                 connection.close(TimeoutError("no answer in time"))
