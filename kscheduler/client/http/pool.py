@@ -38,7 +38,7 @@ from kscheduler.client.http.http1 import (
     header_lines,
     request_bytes,
 )
-from kscheduler.client.http.pipelining import BUSY, Pipelining, ReadyRequest
+from kscheduler.client.http.pipelining import BUSY, Pipeline, Pipelining, ReadyRequest
 from kscheduler.client.http.resolver import Addresses, ConnectionNews
 from kscheduler.client.http.transport import CONNECT_SECONDS, USER_AGENT, check_may_leave, open_socket, reset_on_close
 
@@ -182,17 +182,21 @@ class HTTPPool:
             for one in pipeline:  # all are writes, or nothing says what they may join
                 one.answer.set_exception(FencedError(f"{one.request.method} {one.request.target}"))
             return True
-        connection.begin_pipeline(pipeline, self._pipelining.began(len(pipeline)))
+        began = self._pipelining.began(pipeline[0].request.joins, len(pipeline), self._loop.time())
+        connection.begin_pipeline(pipeline, began)
         if connection.ends_at < self._sweep_at:
             self._sweep_by(connection.ends_at)
         return True
 
-    def pipeline_ended(self, generation: int, failure: Exception | None) -> None:
-        """All of a pipeline's requests were answered, or it broke."""
+    def pipeline_ended(self, pipeline: Pipeline, left: int = 0, failure: Exception | None = None) -> None:
+        """All of a pipeline's requests were answered, or it broke when so many were `left`."""
+        now = self._loop.time()
         if failure is None:
-            self._pipelining.completed()
+            self._pipelining.completed(pipeline, now)
+        elif left == pipeline.count and isinstance(failure, TimeoutError):
+            self._pipelining.timed_out(pipeline, now)
         elif self._connection_ended is None:  # otherwise we are closing it ourselves
-            self._pipelining.broke(generation, failure_text(failure), self._loop.time())
+            self._pipelining.broke(pipeline, failure_text(failure), now)
 
     async def close(self) -> None:
         """Close all connections; requests in flight fail."""
@@ -340,8 +344,8 @@ class HTTPConnection(asyncio.Protocol):
         """The answer to the request under way."""
         self._behind: deque[asyncio.Future[Any]] | None = None
         """Of a pipeline: the answers after that one, in the order of their requests. `None`: there is no pipeline."""
-        self._generation = 0
-        """Of the pipeline, as `Pipelining.began` says."""
+        self._pipeline: Pipeline | None = None
+        """The one that is under way."""
         self._transport: asyncio.Transport | None = None
 
     @property
@@ -364,12 +368,12 @@ class HTTPConnection(asyncio.Protocol):
         transport.write(data)
         return answer
 
-    def begin_pipeline(self, pipeline: list[ReadyRequest], generation: int) -> None:
+    def begin_pipeline(self, pipeline: list[ReadyRequest], began: Pipeline) -> None:
         """Send these requests, at least two, in one write over a usable connection; sets their answers."""
         transport = self._transport
         if transport is None:
             raise NotSentError(_CLOSED_AT_ONCE)
-        self._generation = generation
+        self._pipeline = began
         answers = deque(one.answer for one in pipeline)
         self.awaited, self._behind = answers.popleft(), answers
         self.ends_at = self._deadline = min(one.deadline for one in pipeline)
@@ -406,7 +410,8 @@ class HTTPConnection(asyncio.Protocol):
             for answer in behind:
                 if not answer.done():
                     answer.set_exception(error)
-            self._pool.pipeline_ended(self._generation, error)
+            if self._pipeline is not None:
+                self._pool.pipeline_ended(self._pipeline, len(behind) + 1, error)
         self.abort()
 
     def _done(self, response: Response) -> None:
@@ -421,7 +426,8 @@ class HTTPConnection(asyncio.Protocol):
                     self._fail(ConnectionResetError(_CLOSED_BEFORE_THE_REST))
                 return
             self._behind = None
-            self._pool.pipeline_ended(self._generation, None)
+            if self._pipeline is not None:
+                self._pool.pipeline_ended(self._pipeline)
         if response.keep_alive and self._is_open:  # `_take` sees whether its transport is broken
             self.ends_at = self._loop.time() + self._pool.idle_seconds
             self._pool.idle(self)
