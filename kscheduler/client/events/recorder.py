@@ -440,7 +440,7 @@ class EventRecorder:
 
     async def _insist(self, work: _NewEvent | Series, send: Callable[[], Awaitable[None]]) -> bool:
         """Try up to twelve times while a retry can help; whether it worked. An expired Event (404) is not a failure."""
-        backoff = Backoff(1.0, cap_seconds=10.0, jitter=1.0, clock=self._clock)
+        backoff: Backoff | None = None
         for left in range(_TRIES - 1, -1, -1):
             try:
                 await send()
@@ -449,6 +449,7 @@ class EventRecorder:
                     self._counts.retries += 1
                     if not isinstance(error, NetworkError):  # nobody is reached then, and no place is needed
                         self.work_slots.give_back(work)
+                    backoff = backoff or Backoff(1.0, cap_seconds=10.0, jitter=1.0, clock=self._clock)
                     await self._clock.sleep(backoff.next())
                     continue
                 if not (isinstance(error, APIError) and error.is_not_found):

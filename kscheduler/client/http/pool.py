@@ -38,7 +38,7 @@ from kscheduler.client.http.http1 import (
     header_lines,
     request_bytes,
 )
-from kscheduler.client.http.pipelining import BUSY, Pipelining, ReadyRequest
+from kscheduler.client.http.pipelining import BUSY, Pipeline, Pipelining, ReadyRequest
 from kscheduler.client.http.resolver import Addresses, ConnectionNews
 from kscheduler.client.http.transport import CONNECT_SECONDS, USER_AGENT, check_may_leave, open_socket, reset_on_close
 
@@ -66,7 +66,7 @@ class HTTPPool:
         pipelining: Pipelining | None = None,
         busy: int = BUSY,
     ) -> None:
-        """Opens nothing yet. Connections that were idle for `idle_seconds` are closed.
+        """Opens nothing yet; is made where the event loop runs. Connections idle for `idle_seconds` are closed.
 
         `addresses`: of the server, where others ask for them, too. `news` hears of connections that are made.
 
@@ -76,6 +76,8 @@ class HTTPPool:
         `pipelining`: requests may leave together while at least `busy` are under way. By default never.
         """
         url = URL(connection.base_url)
+        # It stays the same; in Python 3.11 each question costs a system call (`getpid`).
+        self._loop = asyncio.get_running_loop()
         self._connection = connection
         self._may_write = may_write
         self.idle_seconds = idle_seconds
@@ -124,10 +126,9 @@ class HTTPPool:
         if identity is not self._identity:
             self._take_identity(identity)
         data = request_bytes(request, self._lines, self._prefix)
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + timeout_seconds
+        deadline = self._loop.time() + timeout_seconds
         if request.joins and self.under_way >= self._busy and self._pipelining.is_wanted:
-            response = await self._leave_together(ReadyRequest(request, data, deadline, loop.create_future()))
+            response = await self._leave_together(ReadyRequest(request, data, deadline, self._loop.create_future()))
             if response is not None:
                 return response
         context = self._default() if self._contexts is None else self._contexts.context()
@@ -155,14 +156,14 @@ class HTTPPool:
     def _leave_together(self, ready: ReadyRequest) -> "asyncio.Future[Response | None]":
         """Its answer to come, or `None` if it must leave alone. The others of this turn come before it is sent."""
         if not self._ready:
-            asyncio.get_running_loop().call_soon(self._send_ready)
+            self._loop.call_soon(self._send_ready)
         self._ready.setdefault(ready.request.joins, []).append(ready)
         return ready.answer
 
     def _send_ready(self) -> None:
         """The turn is over: all that became ready in it leaves, as far as there are idle connections."""
         queued, self._ready = self._ready, {}
-        now = asyncio.get_running_loop().time()
+        now = self._loop.time()
         for all_ready in queued.values():
             ready = [one for one in all_ready if not one.answer.done()]  # the others were cancelled
             for pipeline in self._pipelining.split(ready, now) if ready else ():
@@ -181,17 +182,21 @@ class HTTPPool:
             for one in pipeline:  # all are writes, or nothing says what they may join
                 one.answer.set_exception(FencedError(f"{one.request.method} {one.request.target}"))
             return True
-        connection.begin_pipeline(pipeline, self._pipelining.began(len(pipeline)))
+        began = self._pipelining.began(pipeline[0].request.joins, len(pipeline), self._loop.time())
+        connection.begin_pipeline(pipeline, began)
         if connection.ends_at < self._sweep_at:
             self._sweep_by(connection.ends_at)
         return True
 
-    def pipeline_ended(self, generation: int, failure: Exception | None) -> None:
-        """All of a pipeline's requests were answered, or it broke."""
+    def pipeline_ended(self, pipeline: Pipeline, left: int = 0, failure: Exception | None = None) -> None:
+        """All of a pipeline's requests were answered, or it broke when so many were `left`."""
+        now = self._loop.time()
         if failure is None:
-            self._pipelining.completed()
+            self._pipelining.completed(pipeline, now)
+        elif left == pipeline.count and isinstance(failure, TimeoutError):
+            self._pipelining.timed_out(pipeline, now)
         elif self._connection_ended is None:  # otherwise we are closing it ourselves
-            self._pipelining.broke(generation, failure_text(failure), asyncio.get_running_loop().time())
+            self._pipelining.broke(pipeline, failure_text(failure), now)
 
     async def close(self) -> None:
         """Close all connections; requests in flight fail."""
@@ -264,7 +269,7 @@ class HTTPPool:
             name = self._connection.server_name or self._host.rstrip(".")
             tls = {"ssl": context, "server_hostname": name, "ssl_shutdown_timeout": _CLOSE_SECONDS}
         try:
-            await asyncio.get_running_loop().create_connection(lambda: connection, sock=opened, **tls)
+            await self._loop.create_connection(lambda: connection, sock=opened, **tls)
         except BaseException:
             connection.abort()
             self.lost(connection)  # uvloop does not call `connection_lost` if cancelled right after connecting
@@ -305,12 +310,12 @@ class HTTPPool:
         """Check all connections at `moment`, which is earlier than `_sweep_at`."""
         if self._sweep is not None:
             self._sweep.cancel()
-        self._sweep = asyncio.get_running_loop().call_at(moment, self._check)
+        self._sweep = self._loop.call_at(moment, self._check)
         self._sweep_at = moment
 
     def _check(self) -> None:
         self._sweep, self._sweep_at = None, float("inf")
-        now = asyncio.get_running_loop().time()
+        now = self._loop.time()
         for connection in tuple(self._open):
             if connection.ends_at <= now:
                 connection.close(TimeoutError("no answer in time"))
@@ -339,8 +344,8 @@ class HTTPConnection(asyncio.Protocol):
         """The answer to the request under way."""
         self._behind: deque[asyncio.Future[Any]] | None = None
         """Of a pipeline: the answers after that one, in the order of their requests. `None`: there is no pipeline."""
-        self._generation = 0
-        """Of the pipeline, as `Pipelining.began` says."""
+        self._pipeline: Pipeline | None = None
+        """The one that is under way."""
         self._transport: asyncio.Transport | None = None
 
     @property
@@ -363,12 +368,12 @@ class HTTPConnection(asyncio.Protocol):
         transport.write(data)
         return answer
 
-    def begin_pipeline(self, pipeline: list[ReadyRequest], generation: int) -> None:
+    def begin_pipeline(self, pipeline: list[ReadyRequest], began: Pipeline) -> None:
         """Send these requests, at least two, in one write over a usable connection; sets their answers."""
         transport = self._transport
         if transport is None:
             raise NotSentError(_CLOSED_AT_ONCE)
-        self._generation = generation
+        self._pipeline = began
         answers = deque(one.answer for one in pipeline)
         self.awaited, self._behind = answers.popleft(), answers
         self.ends_at = self._deadline = min(one.deadline for one in pipeline)
@@ -405,7 +410,8 @@ class HTTPConnection(asyncio.Protocol):
             for answer in behind:
                 if not answer.done():
                     answer.set_exception(error)
-            self._pool.pipeline_ended(self._generation, error)
+            if self._pipeline is not None:
+                self._pool.pipeline_ended(self._pipeline, len(behind) + 1, error)
         self.abort()
 
     def _done(self, response: Response) -> None:
@@ -420,7 +426,8 @@ class HTTPConnection(asyncio.Protocol):
                     self._fail(ConnectionResetError(_CLOSED_BEFORE_THE_REST))
                 return
             self._behind = None
-            self._pool.pipeline_ended(self._generation, None)
+            if self._pipeline is not None:
+                self._pool.pipeline_ended(self._pipeline)
         if response.keep_alive and self._is_open:  # `_take` sees whether its transport is broken
             self.ends_at = self._loop.time() + self._pool.idle_seconds
             self._pool.idle(self)

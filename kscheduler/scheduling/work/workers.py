@@ -325,6 +325,7 @@ class Workers:
 
     def _decide(self) -> Attempt | None:
         is_called = bool(self._called or self._called_back)
+        has_stood = bool(self._called_back)
         if self._is_recorded:
             self._tell(STEP_BEGAN)
         queued = self._take_called() if is_called else self._queue.pop_next(self._clock.time())
@@ -333,7 +334,10 @@ class Workers:
         if isinstance(queued, QueuedPodGroup):
             self._decide_group(queued)
             return None
-        if self.work_slots.slow and not is_called and self._stands_in_line(queued):
+        # Those called back without a turn, as their namespace had recovered, stand in line again if it is slow by now:
+        # otherwise thousands of them would be decided, and hold room on nodes until they have a turn.
+        may_stand = not is_called or (has_stood and not self.work_slots.has_begun(queued))
+        if self.work_slots.slow and may_stand and self._stands_in_line(queued):
             self._tell(PodDecided(queued, None))
             return None
         try:

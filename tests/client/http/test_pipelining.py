@@ -13,7 +13,14 @@ from kscheduler.aio import REAL_CLOCK
 from kscheduler.client.access.connection import plain_connection
 from kscheduler.client.errors import APIError, FencedError, UnknownOutcomeError
 from kscheduler.client.http.http1 import HttpRequest, MalformedResponseError, Response
-from kscheduler.client.http.pipelining import MOST_BROKEN, PAUSE_SECONDS, Pipelining, ReadyRequest
+from kscheduler.client.http.pipelining import (
+    ALONE_SECONDS,
+    MOST_BROKEN,
+    PAUSE_SECONDS,
+    SLOW_SECONDS,
+    Pipelining,
+    ReadyRequest,
+)
 from kscheduler.client.http.pool import HTTPPool
 from kscheduler.client.pod_writes import PodWriter
 from kscheduler.client.rest import APIClient
@@ -46,8 +53,12 @@ async def answer_by_target(peer: Peer) -> None:
 def taken(depth: int) -> Pipelining:
     """Of a server that is known to take pipelines."""
     pipelining = Pipelining(depth)
-    pipelining.completed()
+    pipelining.completed(pipelining.began("", 2, 0.0), 0.0)
     return pipelining
+
+
+def known_to_take_them(client: APIClient) -> None:
+    client._pipelining.completed(client._pipelining.began("", 2, 0.0), 0.0)
 
 
 @asynccontextmanager
@@ -276,6 +287,7 @@ async def test_a_late_first_answer_takes_the_pipeline_with_it_and_no_other_reque
         assert bodies(await sent(pool, post(5, "other"))) == [b"ok"]
         assert bodies(await late) == [TimeoutError] * 3
         assert pool.under_way == 0
+        assert pool._pipelining.split(ready(2, "other"), 0.0)[0][1:], "nothing was broken"
         assert len(server.peers) == 2
 
 
@@ -294,7 +306,7 @@ async def test_what_a_write_in_a_broken_pipeline_means_is_what_it_means_alone() 
         APIClient(plain_connection(server.url), pipeline_depth=4, busy=0) as client,
     ):
         await client.post("/warm", b"{}")
-        client._pipelining.completed()
+        known_to_take_them(client)
         found = await asyncio.gather(
             *(client.post(f"/{number}", b"{}", joins="team") for number in range(3)), return_exceptions=True
         )
@@ -304,10 +316,10 @@ async def test_what_a_write_in_a_broken_pipeline_means_is_what_it_means_alone() 
 # --- a server that does not take them -------------------------------------------------------------------------------
 
 
-def ready(count: int) -> list[ReadyRequest]:
+def ready(count: int, joins: str = "team") -> list[ReadyRequest]:
     loop = asyncio.new_event_loop()
     try:
-        return [ReadyRequest(post(number), b"", 0.0, loop.create_future()) for number in range(count)]
+        return [ReadyRequest(post(number, joins), b"", 0.0, loop.create_future()) for number in range(count)]
     finally:
         loop.close()
 
@@ -325,31 +337,56 @@ def test_pipelines_are_as_long_as_each_other_and_keep_the_order() -> None:
 def test_the_first_pipeline_has_two_requests_and_others_wait_for_what_becomes_of_it() -> None:
     pipelining = Pipelining(4)
     assert sizes(pipelining, 5) == [2, 1, 1, 1]
-    pipelining.began(2)
+    first = pipelining.began("team", 2, 0.0)
     assert sizes(pipelining, 5) == [1] * 5
-    pipelining.completed()
+    pipelining.completed(first, 0.5)
     assert sizes(pipelining, 5) == [3, 2]
 
 
 def test_one_that_breaks_is_no_proof_and_two_in_a_row_are_for_a_while() -> None:
     reasons: list[str] = []
     pipelining = Pipelining(4, reasons.append)
-    pipelining.broke(pipelining.began(2), "closed", 0.0)
+    pipelining.broke(pipelining.began("team", 2, 0.0), "closed", 0.0)
     assert (sizes(pipelining, 4), reasons) == ([2, 1, 1], [])
-    pipelining.broke(pipelining.began(2), "closed again", 1.0)
+    pipelining.broke(pipelining.began("team", 2, 1.0), "closed again", 1.0)
     assert (sizes(pipelining, 4, 2.0), reasons) == ([1] * 4, ["closed again"])
     assert sizes(pipelining, 4, 1.0 + PAUSE_SECONDS) == [2, 1, 1], "it is tried again"
-    pipelining.broke(pipelining.began(2), "and again", 1.0 + PAUSE_SECONDS)
+    pipelining.broke(pipelining.began("team", 2, 1.0 + PAUSE_SECONDS), "and again", 1.0 + PAUSE_SECONDS)
     assert (sizes(pipelining, 4, 2.0 + PAUSE_SECONDS), len(reasons)) == ([1] * 4, 2)
 
 
 def test_pipelines_that_break_at_the_same_time_break_once() -> None:
     """As when the API server restarts."""
     pipelining = taken(4)
-    generations = [pipelining.began(4) for _ in range(8)]
-    for generation in generations:
-        pipelining.broke(generation, "reset", 0.0)
+    for pipeline in [pipelining.began("team", 4, 0.0) for _ in range(8)]:
+        pipelining.broke(pipeline, "reset", 0.0)
     assert sizes(pipelining, 4) == [2, 1, 1]
+
+
+def test_an_answer_that_does_not_come_in_time_says_nothing_of_pipelines() -> None:
+    reasons: list[str] = []
+    pipelining = Pipelining(4, reasons.append)
+    for number in range(5):
+        pipelining.timed_out(pipelining.began(f"team-{number}", 2, 0.0), 50.0)
+    assert (sizes(pipelining, 4, 50.0), reasons) == ([2, 1, 1], [])
+
+
+def test_where_a_pipeline_takes_long_its_like_leave_alone_for_a_minute() -> None:
+    """Side by side they would be answered sooner; whether it has come to its end or not."""
+    pipelining = taken(4)
+    late = pipelining.began("team", 4, 0.0)
+    assert sizes(pipelining, 4, SLOW_SECONDS) == [4]
+    assert sizes(pipelining, 4, SLOW_SECONDS + 0.1) == [1] * 4
+    assert [len(one) for one in pipelining.split(ready(4, "other"), 2.0)] == [4], "others are not concerned"
+    pipelining.completed(late, 30.0)
+    assert sizes(pipelining, 4, 29.0 + ALONE_SECONDS) == [1] * 4
+    assert sizes(pipelining, 4, 30.0 + ALONE_SECONDS) == [4]
+
+
+def test_a_pipeline_that_was_slow_without_company_is_noticed_at_its_end() -> None:
+    pipelining = taken(4)
+    pipelining.completed(pipelining.began("team", 4, 0.0), 1.5)
+    assert sizes(pipelining, 4, 2.0) == [1] * 4
 
 
 async def test_a_server_that_does_not_take_pipelines_is_noticed_and_said() -> None:
@@ -456,7 +493,7 @@ async def test_each_pod_is_bound_once_whatever_breaks(plan: str) -> None:
             PodWriter(client), REAL_CLOCK, Observations(), lambda _, refusal: throttled.append(refusal)
         )
         await asyncio.gather(*(client.get(f"/api/v1/namespaces/ns/pods/warm-{number}") for number in range(2)))
-        client._pipelining.completed()
+        known_to_take_them(client)
         pods = [make_pod(f"p{number}", namespace="ns") for number in range(12)]
         assert {pod.metadata.uid for pod in pods} == {f"uid-of-p{number}" for number in range(12)}
         statuses = await asyncio.gather(*(writer.bind(pod, f"node-{pod.metadata.name}") for pod in pods))

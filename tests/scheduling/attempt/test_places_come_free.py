@@ -72,3 +72,41 @@ async def test_pods_that_were_bound_in_turn_leave_their_places_to_idle_workers()
         await turns(500)
     assert len(gates.bound) == 3 + WAITING
     assert gates.bound[-1] == "late"
+
+
+class HangsAgain(Plugin):
+    """The first pod hangs in its Binding, and so does each that comes after those who show that all is well again."""
+
+    name = "HangsAgain"
+
+    def __init__(self) -> None:
+        self.gate = asyncio.Event()
+        self.bound = 0
+
+    async def bind(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Status:
+        if not self.gate.is_set():
+            await self.gate.wait()
+        elif self.bound > TURNS:
+            await asyncio.get_running_loop().create_future()
+        self.bound += 1
+        return SUCCESS
+
+
+async def test_pods_that_are_called_back_stand_in_line_again_if_their_namespace_is_slow_again() -> None:
+    """They are not decided before they have a turn, so that they hold no room that others could use."""
+    hangs = HangsAgain()
+    harness = SchedulerHarness(profile(hangs), cluster("node"), workers=2, limit=1)
+    pods = [make_pod(f"p{number}") for number in range(3 * TURNS)]
+    async with working(harness):
+        harness.add(*pods)
+        await turns()
+        await harness.clock.advance(0.5)
+        assert len(harness.workers.standing) > TURNS
+        hangs.gate.set()
+        await turns(500)
+        assert (hangs.bound, len(harness.workers.standing)) == (TURNS + 1, 0), "all others are called back"
+        await harness.clock.advance(0.5)
+        await turns(500)
+        held = sum(harness.cache.is_assumed(pod.metadata.uid) for pod in pods) - hangs.bound
+        assert held + len(harness.workers.standing) == len(pods) - hangs.bound
+        assert held <= 2
