@@ -5,7 +5,7 @@ the ports that it uses. `observations` and `log` are ports too: the implementati
 of Bindings) counts and logs in the same place as the inner parts.
 """
 
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -15,6 +15,7 @@ from kscheduler.api.core import Pod
 from kscheduler.api.meta import Condition
 from kscheduler.client.events.scheduled import SuccessPolicy
 from kscheduler.config.types import Extender
+from kscheduler.framework.binding_annotations import NO_ANNOTATIONS
 from kscheduler.framework.cluster.client import ClusterClient
 from kscheduler.framework.cluster.lister import NO_WORKLOADS, ListerOf, WorkloadListers, nothing_listed
 from kscheduler.framework.cluster.preemption import DisruptionBudgets
@@ -41,7 +42,8 @@ from kscheduler.scheduling.reports import EventSink
 class NoBinder:
     """Refuses every Binding. Implements `framework.handle.Writer`."""
 
-    async def bind(self, pod: Pod, node_name: str) -> Status:
+    async def bind(self, pod: Pod, node_name: str, annotations: Mapping[str, str] = NO_ANNOTATIONS) -> Status:
+        del annotations
         return error(f"binding is disabled: {pod.key} was not bound to {node_name}")
 
 

@@ -44,6 +44,7 @@ from kscheduler.assembly.ports import no_waiters
 from kscheduler.bench.template import TemplateError
 from kscheduler.client.watch import WatchEvent
 from kscheduler.config.feature_gates import DEFAULT_GATES, FeatureGates
+from kscheduler.framework.binding_annotations import NO_ANNOTATIONS
 from kscheduler.framework.status import SUCCESS, Status
 from kscheduler.in_memory.claims import InMemoryClaims
 from kscheduler.in_memory.cluster import InMemoryCluster, T
@@ -117,8 +118,9 @@ class StandIn(InMemoryCluster):
 
     # --- requests of the scheduler ------------------------------------------------------------------------------------
 
-    async def bind(self, pod: Pod, node_name: str) -> Status:
+    async def bind(self, pod: Pod, node_name: str, annotations: Mapping[str, str] = NO_ANNOTATIONS) -> Status:
         """Accept a Binding, without a look at the store or a hook: what is measured is the scheduler."""
+        del annotations
         status = _replace(pod.status, conditions=_SCHEDULED, nominated_node_name="")
         self.write(PODS, pod, _replace(pod, spec=_replace(pod.spec, node_name=node_name), status=status))
         self.on_bound(pod.metadata.uid)

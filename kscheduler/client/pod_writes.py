@@ -7,7 +7,7 @@ server answers 409.
 """
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from enum import Enum
 from typing import Any, Final
 from urllib.parse import quote
@@ -45,6 +45,7 @@ _BINDING = (
     b'{"apiVersion":"v1","kind":"Binding","metadata":{"name":%b,"namespace":%b,"uid":%b},'
     b'"target":{"kind":"Node","name":%b}}'
 )
+_ANNOTATED = _BINDING.replace(b'"uid":%b', b'"uid":%b,"annotations":%b')
 
 
 def pod_path(namespace: str, name: str) -> str:
@@ -54,8 +55,10 @@ def pod_path(namespace: str, name: str) -> str:
     return f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(name, safe='')}"
 
 
-def binding_body(namespace: str, name: str, uid: str, node: str) -> bytes:
-    """The Binding of a pod to a node, valid for this UID only."""
+def binding_body(namespace: str, name: str, uid: str, node: str, annotations: Mapping[str, str] | None = None) -> bytes:
+    """The Binding of a pod to a node, valid for this UID only; the pod gets the annotations with it."""
+    if annotations:
+        return _ANNOTATED % (_encode(name), _encode(namespace), _encode(uid), _encode(annotations), _encode(node))
     return _BINDING % (_encode(name), _encode(namespace), _encode(uid), _encode(node))
 
 
@@ -66,15 +69,17 @@ class PodWriter:
         self._client = client
         self._clock = clock
 
-    async def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
-        """Bind a pod to a node.
+    async def bind(
+        self, namespace: str, name: str, uid: str, node: str, annotations: Mapping[str, str] | None = None
+    ) -> None:
+        """Bind a pod to a node; it gets the annotations with it.
 
         Raises `APIError` (409: bound already, or another pod under this name; 404: gone), `NotSentError` (safe to try
         again) and `UnknownOutcomeError` (read the pod to know). Nothing is tried again here, not even after a 429: the
         caller slows down for all pods, not for this one.
         """
         path = f"{pod_path(namespace, name)}/binding"
-        body = binding_body(namespace, name, uid, node)
+        body = binding_body(namespace, name, uid, node, annotations)
         await self._client.post(path, body, retries=0, timeout_seconds=BIND_SECONDS, joins=namespace)
 
     async def get_pod(self, namespace: str, name: str) -> Pod:

@@ -259,12 +259,87 @@ class ExternalScoreArgs(HTTPSource, frozen=True):
     """`Neutral`: all nodes get the same points. `Keep`: the numbers go on to count. `Fail`: no node fits."""
 
 
+class SharedDevices(Settings, frozen=True):
+    """Devices of a node that pods use whole, or share in thousandths."""
+
+    resource: str = "nvidia.com/gpu"
+    """The extended resource that counts whole devices."""
+    share_resource: str = "example.com/gpu-milli"
+    """The one that a pod requests instead for a part of one device, in thousandths, 1 to 1000. Nodes offer a thousand
+    times their devices."""
+    annotation: str = "example.com/gpu-index"
+    """The pod's annotation that says on which devices it runs: `0,1`. Written with the Binding."""
+
+
+class DeviceSharesArgs(Settings, frozen=True):
+    """DeviceShares: devices that pods share."""
+
+    devices: SharedDevices = SharedDevices()
+
+
+class BestFitResource(Settings, frozen=True):
+    """A resource whose rest counts."""
+
+    name: str = ""
+    """A resource as in `requests`: `cpu`, `memory`, `example.com/gpu`."""
+    largest: str = ""
+    """How much the largest node has, a quantity: so much left over counts as everything."""
+    weight: Int32 = 1
+    """Its share of the score, 1 to 100; 0 means 1."""
+
+
+class BestFitArgs(Settings, frozen=True):
+    """BestFit: the node on which the least is left over."""
+
+    resources: tuple[BestFitResource, ...] = (BestFitResource("cpu", "128"), BestFitResource("memory", "1Ti"))
+    """At least one."""
+    devices: SharedDevices | None = None
+    """Where pods share devices: `resource` among the resources counts them with their shares."""
+
+
+class DominantMostAllocatedArgs(Settings, frozen=True):
+    """DominantMostAllocated: the fuller in its scarcest resource, the better."""
+
+    resources: tuple[str, ...] = ()
+    """The resources that count; empty means cpu and memory."""
+
+
+class TypicalPod(Settings, frozen=True):
+    """A shape of pods, and how many there are of it."""
+
+    requests: dict[str, str] = {}
+    """As in a container; what is neither CPU nor devices is not read."""
+    node_affinity: NodeAffinity | None = None
+    """As in a pod: where it may run. Only required terms count."""
+    node_selector: dict[str, str] = {}
+    """As in a pod."""
+    count: Int64 = 1
+    """How many: only the ratio to other shapes matters."""
+
+
+class FragmentationAwareArgs(Settings, frozen=True):
+    """FragmentationAware: room that typical pods cannot use grows least."""
+
+    devices: SharedDevices = SharedDevices()
+    """The devices whose room counts."""
+    typical_pods: tuple[TypicalPod, ...] = ()
+    """The mix of pods that is expected; empty: learned from the pods that run and wait."""
+    stranded_weight: float = 1.0
+    """What devices count for which the node has no CPU left, 0 to 100, beside fragments; 0: as in the FGD paper."""
+    learning_interval: Duration = seconds(60)
+    """How often the mix is looked at, where it is learned."""
+
+
 # Plugins with typed arguments. The arguments of all others stay the dict that the file has.
 ARGS_KINDS: dict[str, type[Settings]] = {
     "AnnotationMatch": AnnotationMatchArgs,
+    "BestFit": BestFitArgs,
     "DefaultPreemption": DefaultPreemptionArgs,
+    "DeviceShares": DeviceSharesArgs,
+    "DominantMostAllocated": DominantMostAllocatedArgs,
     "DynamicResources": DynamicResourcesArgs,
     "ExternalScore": ExternalScoreArgs,
+    "FragmentationAware": FragmentationAwareArgs,
     "InterPodAffinity": InterPodAffinityArgs,
     "LoadAware": LoadAwareArgs,
     "NodeAffinity": NodeAffinityArgs,

@@ -7,7 +7,7 @@ import msgspec
 
 from kscheduler.explain.answer import Against, NamedDetail, RejectedNodes
 from kscheduler.explain.rejections import plugin_rejections
-from kscheduler.framework.rules.scoring import TIE_RULE
+from kscheduler.framework.rules.scoring import TIE_RULES
 from kscheduler.scenario.decide import Decision
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.text import BOLD, INDENT, PLAIN, Style, aligned, nodes, printable, some, wrapped
@@ -47,8 +47,8 @@ def point_lines(record: SchedulingRecord, style: Style, margin: int) -> Iterator
         yield f"{INDENT}(the best {len(shown) - 1} of {len(names)} nodes that fit)"
 
 
-def tie_lines(record: SchedulingRecord) -> Iterator[str]:
-    """Why a node won among equal nodes; nothing if there is a single best node."""
+def tie_lines(record: SchedulingRecord, rule: str) -> Iterator[str]:
+    """Why a node won among equal nodes; nothing if there is a single best node. `rule`: of `TIE_RULES`."""
     best = sorted(record.best_names(), key=lambda name: (name != record.node_name, name))  # the winner comes first
     if not record.node_name or len(best) < 2:
         return
@@ -56,7 +56,7 @@ def tie_lines(record: SchedulingRecord) -> Iterator[str]:
     yield ""
     yield (
         f"{len(best)} nodes have the most points{most}: {', '.join(some(best, _EXAMPLES))}; "
-        f"{printable(record.node_name)} has the {TIE_RULE} among them"
+        f"{printable(record.node_name)} has the {TIE_RULES[rule]} among them"
     )
     if not record.pod.pod.metadata.uid:
         yield "the pod has no UID yet, so the real one may go to another of these nodes"

@@ -32,7 +32,7 @@ from kscheduler.explain.suggestions.missing_claims import missing_claims
 from kscheduler.explain.suggestions.suggestion import Suggestion
 from kscheduler.framework.cluster.preemption import Candidate, PreemptionSearch
 from kscheduler.framework.reasons.diagnosis import Diagnosis
-from kscheduler.framework.rules.scoring import TIE_RULE
+from kscheduler.framework.rules.scoring import TIE_RULES
 from kscheduler.framework.status import Code, Status
 from kscheduler.scenario.decide import Decision, pods_going, without_nomination
 from kscheduler.scheduling.cycle.rejection_details import raw_scores
@@ -86,7 +86,7 @@ def pod_explanation(
         raw_scores=raw,
         weights=weights,
         devices=None if record is None else _devices(decision, record),
-        tie_break=None if record is None else _tie(record),
+        tie_break=None if record is None else _tie(decision, record),
         nomination=None if record is None else _nomination(decision, record),
         preemption_details=None if record is None else _preemption_details(record),
         extenders=extender_roles(decision),
@@ -190,11 +190,11 @@ def _devices(decision: Decision, record: SchedulingRecord) -> dict[str, tuple[Cl
     return {name: tuple(found) for name, found in sorted(by_node.items())} or None
 
 
-def _tie(record: SchedulingRecord) -> TieBreak | None:
+def _tie(decision: Decision, record: SchedulingRecord) -> TieBreak | None:
     best = tuple(sorted(record.best_names()))
     if not record.node_name or len(best) < 2:
         return None
-    return TieBreak(TIE_RULE, best, record.node_name, bool(record.pod.pod.metadata.uid))
+    return TieBreak(TIE_RULES[decision.tie_rule], best, record.node_name, bool(record.pod.pod.metadata.uid))
 
 
 def _nomination(decision: Decision, record: SchedulingRecord) -> NominationAnswer | None:

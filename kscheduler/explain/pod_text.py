@@ -211,7 +211,7 @@ def _judged_lines(
         sampled = f" ({evaluated} looked at)" if is_sample else ""
         yield f"{len(record.feasible)} of {record.num_all_nodes} nodes fit{sampled}"
     yield from point_lines(record, style, len(INDENT))
-    yield from tie_lines(record)
+    yield from tie_lines(record, decision.tie_rule)
     yield from _device_lines(decision, record)
     if situation is not None:
         yield from runner_up_lines(runner_up(decision, situation))

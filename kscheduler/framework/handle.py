@@ -12,6 +12,7 @@ import msgspec
 from kscheduler.aio.clock import REAL_CLOCK, Clock
 from kscheduler.api.core import Pod
 from kscheduler.api.releases import BEHAVIOURS, VERSION, Behaviours
+from kscheduler.framework.binding_annotations import NO_ANNOTATIONS
 from kscheduler.framework.cluster.claim_writing import ClaimWriter
 from kscheduler.framework.cluster.client import ClusterClient
 from kscheduler.framework.cluster.devices import Devices
@@ -91,8 +92,11 @@ class WaitingPods(Protocol):
 class Writer(Protocol):
     """What plugins may write to the API server."""
 
-    async def bind(self, pod: Pod, node_name: str) -> Status:
-        """Bind the pod to the node; Success only when the API server has stored the binding."""
+    async def bind(self, pod: Pod, node_name: str, annotations: Mapping[str, str] = NO_ANNOTATIONS) -> Status:
+        """Bind the pod to the node; Success only when the API server has stored the binding.
+
+        `annotations`: what the pod gets with it (`BindingAnnotations`).
+        """
         ...
 
 

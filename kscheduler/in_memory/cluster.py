@@ -17,7 +17,7 @@ requests about pods only; claims to devices (`in_memory.claims`), volumes and po
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Any, TypeVar
 
@@ -28,6 +28,7 @@ from kscheduler.api.kinds import POD_DISRUPTION_BUDGETS, PODS, WORKLOAD_KINDS, K
 from kscheduler.api.meta import Condition, KubeObject
 from kscheduler.assembly import Ports
 from kscheduler.assembly.ports import NoStatuses, no_waiters
+from kscheduler.framework.binding_annotations import NO_ANNOTATIONS
 from kscheduler.framework.pods.pod_info import placed
 from kscheduler.framework.status import SUCCESS, Fault, Status, error
 from kscheduler.informers.informer import Handler
@@ -144,13 +145,17 @@ class InMemoryCluster:
 
     # --- the API server: requests of the scheduler --------------------------------------------------------------------
 
-    async def bind(self, pod: Pod, node_name: str) -> Status:
+    async def bind(self, pod: Pod, node_name: str, annotations: Mapping[str, str] = NO_ANNOTATIONS) -> Status:
         """Implements `framework.handle.Writer`."""
         if self.before is not None and (refusal := await self.before(APIRequest.BIND, pod)) is not None:
             return refusal
         current = self.current(pod)
         if current is None:
             return error(f"pod {pod.key} is gone", fault=Fault.GONE)
+        if annotations:
+            metadata = current.metadata
+            merged = {**metadata.annotations, **annotations}
+            current = msgspec.structs.replace(current, metadata=msgspec.structs.replace(metadata, annotations=merged))
         self.apply_binding(current, node_name)
         if self.after is not None and (lost := await self.after(APIRequest.BIND, pod)) is not None:
             return lost

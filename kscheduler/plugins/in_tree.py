@@ -16,6 +16,7 @@ from kscheduler.plugins.node_ports import NodePorts
 from kscheduler.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
 from kscheduler.plugins.node_resources_fit import NodeResourcesFit
 from kscheduler.plugins.node_unschedulable import NodeUnschedulable
+from kscheduler.plugins.packing import PACKING
 from kscheduler.plugins.pod_group_pods_count import PodGroupPodsCount
 from kscheduler.plugins.pod_topology_spread import PodTopologySpread
 from kscheduler.plugins.policies.catalogue import POLICIES
@@ -59,5 +60,5 @@ IN_TREE: tuple[type[Plugin], ...] = (
 
 def registry() -> Registry:
     """A new registry with all in-tree plugins and the policies; the caller adds users' plugins to it."""
-    factories: dict[str, PluginFactory] = {plugin.name: plugin for plugin in (*IN_TREE, *POLICIES)}
+    factories: dict[str, PluginFactory] = {plugin.name: plugin for plugin in (*IN_TREE, *POLICIES, *PACKING)}
     return Registry({**factories, NodeName.name: node_name, GangScheduling.name: gang_scheduling})

@@ -18,6 +18,7 @@ from kscheduler.assembly import Ports, group_apis, profiles_over
 from kscheduler.config.errors import ConfigError
 from kscheduler.config.feature_gates import DEFAULT_GATES, FeatureGates
 from kscheduler.config.loader import LoadedConfig
+from kscheduler.config.types import HASH
 from kscheduler.framework.cluster.client import ClusterClient
 from kscheduler.framework.plugin import REFRESH_SECONDS, RefreshPlugin
 from kscheduler.framework.plugin_listener import NO_LISTENER, PluginListener
@@ -67,6 +68,11 @@ class Decision:
     """What the decision lacks: data of plugins' own that were not fetched, what filters that failed for some nodes
     would have said of them, points of score plugins that failed.
     """
+
+    @property
+    def tie_rule(self) -> str:
+        """How one of several equal nodes was chosen: of `TIE_RULES`."""
+        return HASH if self.profile is None else self.profile.tie_rule
 
 
 class _FailedFilters:

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from kscheduler.api.releases import BEHAVIOURS, VERSION, Behaviours
-from kscheduler.config.types import Extender
+from kscheduler.config.types import HASH, Extender
 from kscheduler.devices.counting import NodeDevices
 from kscheduler.framework.cluster.devices import DeviceCounter
 from kscheduler.framework.nodes.node_info import NodeInfo
@@ -66,6 +66,8 @@ class Profile:
     queue_sort: QueueSortPlugin
     percentage_of_nodes_to_score: int = 0
     """Stop the search once this percentage of the nodes has been found to fit; 0: judge all nodes."""
+    tie_rule: str = HASH
+    """How one of several nodes with the most points is chosen: `HASH` or `FIRST_IN_ORDER`."""
     pre_enqueue: tuple[PreEnqueuePlugin, ...] = ()
     pre_filter: tuple[PreFilterPlugin, ...] = ()
     filter: tuple[FilterPlugin, ...] = ()

@@ -112,6 +112,7 @@ def build_profiles(
             profile,
             percentage_of_nodes_to_score=percentage,
             percentage_of_placements_to_score=_percentage_of_placements(settings, configuration),
+            tie_rule=settings.tie_rule,
             extenders=extenders,
         )
     problems = queue_sort_problems(expanded)

@@ -15,7 +15,7 @@ A pod may arrive before its node, and a node may go before its pods: such pods w
 row. Pods are identified by UID, never by name: a StatefulSet creates the same name again and again.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -200,6 +200,17 @@ class Cache:
         state = _PodState(_readable(pod), node_name, assumed=True)
         self._count_in(state)
         self._assumed[pod.uid] = state
+
+    def annotate(self, uid: str, annotations: Mapping[str, str]) -> None:
+        """An assumed pod has these annotations, too: it gets them with its Binding."""
+        state = self._pods.get(uid)
+        if state is None or not state.assumed:
+            return
+        pod = state.pod.pod
+        metadata = msgspec.structs.replace(pod.metadata, annotations={**pod.metadata.annotations, **annotations})
+        annotated = self._pod_info(msgspec.structs.replace(pod, metadata=metadata))
+        annotated.take(state.pod)
+        self._swap(state, annotated)
 
     def forget_pod(self, uid: str) -> None:
         """Remove an assumed pod whose binding has definitely failed. Does nothing for a confirmed pod."""

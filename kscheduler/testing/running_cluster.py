@@ -6,7 +6,7 @@ that a test of a ten-minute Permit takes a millisecond. The API server is in mem
 """
 
 import warnings
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Final, Self
@@ -17,6 +17,7 @@ from kscheduler.api.kinds import NODES, PODS, Kind
 from kscheduler.assembly import Assembly, Ports
 from kscheduler.assembly.configured import Configured
 from kscheduler.assembly.ports import NoEvents, NoEviction
+from kscheduler.framework.binding_annotations import NO_ANNOTATIONS
 from kscheduler.framework.cluster.client import ClusterClient
 from kscheduler.framework.cluster.lister import Lister
 from kscheduler.framework.handle import WaitingPods
@@ -142,9 +143,9 @@ class RunningCluster:
             await self._settle()
             yield await self.add(*self._first)
 
-    async def bind(self, pod: Pod, node_name: str) -> Status:
+    async def bind(self, pod: Pod, node_name: str, annotations: Mapping[str, str] = NO_ANNOTATIONS) -> Status:
         """The API server's part of a Binding: it succeeds, and the watch shows it."""
-        return await self._cluster.bind(pod, node_name)
+        return await self._cluster.bind(pod, node_name, annotations)
 
     def _ports(self, client: ClusterClient | None, own: OwnObjects | None) -> Ports:
         return self._cluster.ports(

@@ -1,6 +1,7 @@
 """The assembly: what depends on gates and environment is decided here once; ports may lead nowhere."""
 
 import asyncio
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -15,6 +16,7 @@ from kscheduler.assembly.compiled_configuration import CLASSES_VARIABLE
 from kscheduler.config.errors import ConfigError
 from kscheduler.config.feature_gates import parse_feature_gates
 from kscheduler.config.loader import default_configuration
+from kscheduler.framework.binding_annotations import NO_ANNOTATIONS
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.plugin import Plugin
 from kscheduler.framework.pods.pod_info import PodInfo
@@ -76,7 +78,7 @@ class BindsAndCounts:
     def __init__(self) -> None:
         self.bound: dict[str, str] = {}
 
-    async def bind(self, pod: Pod, node_name: str) -> Status:
+    async def bind(self, pod: Pod, node_name: str, annotations: Mapping[str, str] = NO_ANNOTATIONS) -> Status:
         self.bound[pod.key] = node_name
         return SUCCESS
 

@@ -4,6 +4,8 @@ from collections.abc import Iterator, Mapping
 from urllib.parse import urlsplit
 
 from kscheduler.api.addresses import why_never_called
+from kscheduler.api.quantity import MAX_INT64, QuantityError, milli_value
+from kscheduler.api.selectors import parse_node_term
 from kscheduler.config import plugin_args as args_kinds
 from kscheduler.config.durations import Duration, seconds
 from kscheduler.config.errors import Problem, duplicate, forbidden, invalid, required, unsupported
@@ -19,6 +21,9 @@ LONGEST_TIMEOUT = seconds(10)
 MAX_UNSEEN_PERCENT = 1000
 # Of a node: prices are compared as millionths, which must fit into 64 bits.
 MAX_PRICE = 1e9
+# Shapes of pods: each takes its share of the time of every decision.
+MAX_TYPICAL_PODS = 256
+MAX_TYPICAL_COUNT = 10**9
 
 
 def random_score(path: str, args: args_kinds.RandomScoreArgs, gates: FeatureGates) -> Problems:
@@ -110,6 +115,89 @@ def external_score(path: str, args: args_kinds.ExternalScoreArgs, _gates: Featur
     modes = (args_kinds.NEUTRAL_WHEN_STALE, args_kinds.KEEP_WHEN_STALE, args_kinds.FAIL_WHEN_STALE)
     if args.when_stale not in modes:
         yield unsupported(f"{path}.whenStale", args.when_stale, modes)
+
+
+def best_fit(path: str, args: args_kinds.BestFitArgs, _gates: FeatureGates) -> Problems:
+    """The problems of BestFit's arguments."""
+    if not args.resources:
+        yield required(f"{path}.resources", "name at least one resource: resources: [{name: cpu, largest: 128}]")
+    seen: set[str] = set()
+    for index, resource in enumerate(args.resources):
+        where = f"{path}.resources[{index}]"
+        yield from _resource_name(f"{where}.name", resource.name, seen)
+        yield from _positive_amount(f"{where}.largest", resource.largest)
+        yield from _percentage(f"{where}.weight", resource.weight)
+    if args.devices is not None:
+        yield from _devices(f"{path}.devices", args.devices)
+
+
+def dominant_most_allocated(path: str, args: args_kinds.DominantMostAllocatedArgs, _gates: FeatureGates) -> Problems:
+    """The problems of DominantMostAllocated's arguments."""
+    seen: set[str] = set()
+    for index, name in enumerate(args.resources):
+        yield from _resource_name(f"{path}.resources[{index}]", name, seen)
+
+
+def device_shares(path: str, args: args_kinds.DeviceSharesArgs, _gates: FeatureGates) -> Problems:
+    """The problems of DeviceShares' arguments."""
+    yield from _devices(f"{path}.devices", args.devices)
+
+
+def fragmentation_aware(path: str, args: args_kinds.FragmentationAwareArgs, _gates: FeatureGates) -> Problems:
+    """The problems of FragmentationAware's arguments."""
+    yield from _devices(f"{path}.devices", args.devices)
+    yield from _interval(f"{path}.learningInterval", args.learning_interval)
+    if not 0 <= args.stranded_weight <= 100:
+        yield invalid(f"{path}.strandedWeight", args.stranded_weight, "not in valid range [0-100]")
+    if len(args.typical_pods) > MAX_TYPICAL_PODS:
+        detail = f"must have at most {MAX_TYPICAL_PODS} entries"
+        yield invalid(f"{path}.typicalPods", len(args.typical_pods), detail)
+    for index, typical in enumerate(args.typical_pods):
+        where = f"{path}.typicalPods[{index}]"
+        if not 0 < typical.count <= MAX_TYPICAL_COUNT:
+            yield invalid(f"{where}.count", typical.count, f"not in valid range [1-{MAX_TYPICAL_COUNT}]")
+        for name, amount in typical.requests.items():
+            yield from _amount(f"{where}.requests[{name}]", amount)
+        for key in typical.node_selector:
+            yield from _key(f"{where}.nodeSelector", key)
+        affinity = typical.node_affinity
+        required_terms = affinity and affinity.required_during_scheduling_ignored_during_execution
+        try:
+            for term in required_terms.node_selector_terms if required_terms else ():
+                parse_node_term(term)
+        except ValueError as mistake:
+            yield invalid(f"{where}.nodeAffinity", "", str(mistake))
+
+
+def _devices(path: str, devices: args_kinds.SharedDevices) -> Problems:
+    yield from _resource_name(f"{path}.resource", devices.resource, set())
+    if devices.share_resource:
+        yield from _resource_name(f"{path}.shareResource", devices.share_resource, {devices.resource})
+    yield from _key(f"{path}.annotation", devices.annotation)
+
+
+def _resource_name(path: str, name: str, seen: set[str]) -> Problems:
+    if name in seen:
+        yield duplicate(path, name)
+    seen.add(name)
+    yield from _key(path, name)
+
+
+def _positive_amount(path: str, text: str) -> Problems:
+    if not text:
+        yield required(path, "how much the largest node has: 128")
+        return
+    yield from _amount(path, text, least=1)
+
+
+def _amount(path: str, text: str, least: int = 0) -> Problems:
+    try:
+        amount = milli_value(text)
+    except QuantityError as mistake:
+        yield invalid(path, text, str(mistake))
+        return
+    if not least <= amount <= MAX_INT64:
+        yield invalid(path, text, "must be positive" if least else "must not be negative")
 
 
 def _resources(path: str, resources: tuple[args_kinds.ResourceSpec, ...]) -> Problems:

@@ -145,6 +145,9 @@ class NodeTable:
         self._rows: Rows | None = None
         self._name_at: list[str] = [""] * self.capacity
         self._names: tuple[str, ...] | None = None
+        self._places_of: tuple[str, ...] = ()
+        self._places: NDArray[np.intp] = np.zeros(0, dtype=np.intp)
+        """What `name_places` returns for the names `_places_of`."""
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
@@ -186,6 +189,15 @@ class NodeTable:
         if self._names is None:
             self._names = tuple(self._name_at)
         return self._names
+
+    def name_places(self) -> NDArray[np.intp]:
+        """By row the place of its node in the order of all names: intp [capacity]. Shared: do not write."""
+        names = self.names()
+        if names is not self._places_of:  # the same tuple until a node is added or removed
+            self._places = np.empty(len(names), dtype=np.intp)
+            self._places[sorted(range(len(names)), key=names.__getitem__)] = np.arange(len(names))
+            self._places_of = names
+        return self._places
 
     def amounts(self, column: NDArray[np.int64], resource: str, rows: Rows) -> NDArray[np.int64]:
         """A resource of `column` (`allocatable` or `requested`) at the rows: int64, shape of `rows`.

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from kscheduler.api.quantity import MAX_INT64
 from kscheduler.api.well_known import MAX_NODE_SCORE
+from kscheduler.config.types import FIRST_IN_ORDER, HASH
 from kscheduler.framework.nodes.node_table import CPU_INDEX, MEMORY_INDEX, NodeTable, Rows, Scores
 from kscheduler.framework.nodes.row_index import compact, side_by_side
 from kscheduler.framework.pods.requests import is_scalar
@@ -30,8 +31,8 @@ def default_normalize(scores: Scores, *, reverse: bool = False) -> Scores:
 
 # Tie-breaking: a choice among equal nodes that looks random and is reproducible.
 
-# The rule by which one of equal nodes is chosen, as explanations name it.
-TIE_RULE: Final = "highest mix of pod UID and node name"
+# What decides among equal nodes by each of a profile's tie rules, as explanations name it.
+TIE_RULES: Final[Mapping[str, str]] = {HASH: "highest mix of pod UID and node name", FIRST_IN_ORDER: "first name"}
 
 _30, _27, _31 = np.uint64(30), np.uint64(27), np.uint64(31)
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)

@@ -16,7 +16,6 @@ from collections.abc import Hashable, Sequence
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kscheduler.api.core import Pod
 from kscheduler.framework.cycle_state import CycleState
@@ -49,9 +48,6 @@ class RoundRobin(Plugin):
         self._next_turn = _FIRST_TURN
         self._turns: dict[tuple[str, str], int] = {}
         """By scheduler name and node name, the turn of the last pod that was placed there."""
-        self._names: tuple[str, ...] = ()
-        self._places: NDArray[np.intp] = np.zeros(0, dtype=np.intp)
-        """Per row the place of its node in the order of names."""
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         """None: `reserve` rejects no pod."""
@@ -73,7 +69,7 @@ class RoundRobin(Plugin):
         del cycle, pod
         points = np.zeros(len(rows), dtype=np.int64)
         longest_ago = np.flatnonzero(scores == scores.min())
-        places = self._places_now()[rows[longest_ago]]
+        places = self._view.nodes.name_places()[rows[longest_ago]]
         points[longest_ago[places.argmin()]] = MAX_NODE_SCORE
         return points
 
@@ -93,16 +89,6 @@ class RoundRobin(Plugin):
     def _last_turn(self, scheduler: str, info: NodeInfo) -> int:
         turn = self._turns.get((scheduler, info.name))
         return turn if turn is not None else _turn_by_pods(scheduler, info)
-
-    def _places_now(self) -> NDArray[np.intp]:
-        names = self._view.nodes.names()
-        if names is not self._names:  # the same tuple until a node is added or removed
-            self._places = np.empty(len(names), dtype=np.intp)
-            self._places[np.array(sorted(range(len(names)), key=names.__getitem__), dtype=np.intp)] = np.arange(
-                len(names)
-            )
-            self._names = names
-        return self._places
 
 
 def _turn_by_pods(scheduler: str, info: NodeInfo) -> int:

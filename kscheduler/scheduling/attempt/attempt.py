@@ -24,6 +24,7 @@ from msgspec.structs import replace
 
 from kscheduler.client.errors import APIError, ClientError
 from kscheduler.framework import events
+from kscheduler.framework.binding_annotations import BindingAnnotations
 from kscheduler.framework.nodes.search_budget import SearchTimeBudget
 from kscheduler.framework.pods.pod_info import PodInfo, placed
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
@@ -58,7 +59,7 @@ from kscheduler.scheduling.attempt_events import (
     UndecidedGivenUp,
 )
 from kscheduler.scheduling.classes.class_engine import ClassEngine
-from kscheduler.scheduling.cycle.reserve import run_reserve, run_unreserve
+from kscheduler.scheduling.cycle.reserve import annotate, run_reserve, run_unreserve
 from kscheduler.scheduling.cycle.sampling import NodeSampler
 from kscheduler.scheduling.eviction.evictions import NominationWriter
 from kscheduler.scheduling.extenders.extender_results import Extenders
@@ -347,6 +348,8 @@ class Scheduler:
             idle.after_reserve(0.0)
         else:
             status = run_reserve(profile, record.state, pod, record.node_name)
+            if BindingAnnotations in record.state.values:
+                annotate(self._context.cache, record.state, pod)
             began = self._measure(attempt, RESERVE.label, status.code, began)
         if not profile.permit:
             if status.is_success:

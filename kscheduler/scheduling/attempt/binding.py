@@ -22,7 +22,7 @@ proxy answers in its place. A bind that was sent is never cancelled.
 
 import random
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
 from kscheduler.aio.clock import Clock
@@ -30,6 +30,7 @@ from kscheduler.aio.rate_limiters import Backoff
 from kscheduler.api.codec import UndecodableError
 from kscheduler.api.core import Pod
 from kscheduler.client.errors import APIError, ClientError, ForeignResponseError, NotSentError, UnknownOutcomeError
+from kscheduler.framework.binding_annotations import NO_ANNOTATIONS
 from kscheduler.framework.status import SUCCESS, Fault, Status, error
 from kscheduler.scheduling.attempt_events import BindingInDoubt, BindingNotSent, BindingSettled
 from kscheduler.scheduling.foreign_bindings import ForeignBindings
@@ -47,8 +48,10 @@ _NO_RIGHTS: Final = re.compile(r"\bcannot \w+ resource ")
 class PodBinder(Protocol):
     """The part of `client.pod_writes.PodWriter` that binding needs."""
 
-    async def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
-        """Send the Binding."""
+    async def bind(
+        self, namespace: str, name: str, uid: str, node: str, annotations: Mapping[str, str] = NO_ANNOTATIONS
+    ) -> None:
+        """Send the Binding; the pod gets these annotations with it."""
         ...
 
     async def get_pod(self, namespace: str, name: str) -> Pod:
@@ -80,15 +83,15 @@ class BindingWriter:
         self._taken = taken
         self._on_pause = on_pause
 
-    async def bind(self, pod: Pod, node_name: str) -> Status:
+    async def bind(self, pod: Pod, node_name: str, annotations: Mapping[str, str] = NO_ANNOTATIONS) -> Status:
         """Bind the pod; returns when the outcome is certain, however long that takes."""
         began = self._clock.monotonic()
-        status = await self._bind(pod, node_name)
+        status = await self._bind(pod, node_name, annotations)
         result = "success" if status.is_success else "error"
         self._observations.async_api_call("pod_binding", result, self._clock.monotonic() - began)
         return status
 
-    async def _bind(self, pod: Pod, node_name: str) -> Status:
+    async def _bind(self, pod: Pod, node_name: str, annotations: Mapping[str, str]) -> Status:
         meta = pod.metadata
         backoff: Backoff | None = None
         server_errors = 0
@@ -96,7 +99,10 @@ class BindingWriter:
         while True:
             retry_after, has_answered = 0.0, True
             try:
-                await self._pods.bind(meta.namespace, meta.name, meta.uid, node_name)
+                if annotations:
+                    await self._pods.bind(meta.namespace, meta.name, meta.uid, node_name, annotations)
+                else:
+                    await self._pods.bind(meta.namespace, meta.name, meta.uid, node_name)
             except NotSentError as failure:
                 has_answered = False  # nobody can be reached: no place is needed by others meanwhile
                 self._tell(BindingNotSent(pod, node_name, str(failure)))

@@ -1,5 +1,6 @@
 """The end of a cycle: one row of those with the most points."""
 
+from kscheduler.config.types import FIRST_IN_ORDER
 from kscheduler.framework.nodes.node_table import Rows, Scores, stable_hash
 from kscheduler.framework.nodes.row_index import compact, values_at
 from kscheduler.framework.rules.scoring import highest_mix, mix
@@ -16,8 +17,8 @@ def choose(
     leaders: Leaders | BestOfBuckets | None,
     sampler: NodeSampler | None = None,
 ) -> int:
-    """The row with the most points; among equals the sampler's choice, or else the highest hash of pod UID and node
-    name, then the first name.
+    """The row with the most points; among equals by the profile's tie rule. By `Hash` it is the sampler's choice, or
+    else the highest hash of pod UID and node name, then the first name.
     """
     nodes = inputs.nodes
     if leaders is not None:
@@ -27,6 +28,8 @@ def choose(
         hashes = values_at(nodes.name_hash, compact(rows))
     if len(rows) == 1:
         return rows.item()
+    if inputs.profile.tie_rule == FIRST_IN_ORDER:
+        return rows.item(nodes.name_places().take(rows).argmin())
     by_order = -1 if sampler is None else sampler.among_equals(nodes, inputs.rows, record.feasible, rows)
     if by_order >= 0:
         return by_order

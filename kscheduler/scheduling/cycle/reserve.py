@@ -1,10 +1,12 @@
 """Reserve and Unreserve: each plugin has its turn, for a pod by itself and for the members of a group."""
 
+from kscheduler.framework.binding_annotations import BindingAnnotations
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Status
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.runtime.attempt_calls import call_reserve, call_unreserve
+from kscheduler.state.cache import Cache
 
 
 def run_reserve(profile: Profile, state: CycleState, pod: PodInfo, node_name: str) -> Status:
@@ -14,6 +16,13 @@ def run_reserve(profile: Profile, state: CycleState, pod: PodInfo, node_name: st
         if not status.is_success:
             return status
     return SUCCESS
+
+
+def annotate(cache: Cache, state: CycleState, pod: PodInfo) -> None:
+    """After Reserve: the assumed pod counts with the annotations that it gets with its Binding, if there are any."""
+    found = state.find(BindingAnnotations)
+    if found is not None:
+        cache.annotate(pod.uid, found.annotations)
 
 
 def run_unreserve(profile: Profile, state: CycleState, pod: PodInfo, node_name: str) -> None:

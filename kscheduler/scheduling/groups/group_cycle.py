@@ -23,7 +23,7 @@ from kscheduler.framework.cluster.preemption import GroupPlacement, Preemption
 from kscheduler.framework.nodes.node_table import Rows
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Code, Status, error, unschedulable
-from kscheduler.scheduling.cycle.reserve import run_reserve, run_unreserve
+from kscheduler.scheduling.cycle.reserve import annotate, run_reserve, run_unreserve
 from kscheduler.scheduling.failure import failure_of_status
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.record import SchedulingRecord
@@ -234,6 +234,8 @@ class TentativePlacements:
         status = run_reserve(inputs.profile, record.state, record.pod, record.node_name)
         if not status.is_success:
             self._undo_last()
+        else:
+            annotate(inputs.cache, record.state, record.pod)
         return status
 
     def __len__(self) -> int:

@@ -1,6 +1,6 @@
 """Binding: every outcome is known before it is believed."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import pytest
 
@@ -17,6 +17,7 @@ from kscheduler.client.errors import (
 )
 from kscheduler.client.errors import APIStatus as WireStatus
 from kscheduler.client.retry_after import LONGEST_RETRY_AFTER_SECONDS
+from kscheduler.framework.binding_annotations import NO_ANNOTATIONS
 from kscheduler.framework.status import Code, Fault, Status
 from kscheduler.scheduling.attempt.binding import BindingWriter
 from kscheduler.scheduling.observations import Observations
@@ -48,7 +49,9 @@ class ScriptedPods:
         self.reads = reads
         self.sent: list[tuple[str, str, str, str]] = []
 
-    async def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
+    async def bind(
+        self, namespace: str, name: str, uid: str, node: str, annotations: Mapping[str, str] = NO_ANNOTATIONS
+    ) -> None:
         self.sent.append((namespace, name, uid, node))
         answer = self.binds.pop(0)
         if answer is not None:

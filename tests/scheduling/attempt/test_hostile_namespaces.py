@@ -2,12 +2,14 @@
 
 import asyncio
 from collections import Counter
+from collections.abc import Mapping
 from statistics import quantiles
 
 import pytest
 
 from kscheduler.api.core import Pod
 from kscheduler.client.errors import APIError, APIStatus
+from kscheduler.framework.binding_annotations import NO_ANNOTATIONS
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.plugin import Plugin
 from kscheduler.framework.pods.pod_info import PodInfo
@@ -36,7 +38,9 @@ class Server:
         self.most = 0
         """Bindings under way at the same time, at most."""
 
-    async def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
+    async def bind(
+        self, namespace: str, name: str, uid: str, node: str, annotations: Mapping[str, str] = NO_ANNOTATIONS
+    ) -> None:
         assert uid not in self.under_way, "a Binding is never sent twice at the same time"
         self.under_way.add(uid)
         self.most = max(self.most, len(self.under_way))
@@ -144,7 +148,9 @@ class BusyServer(Server):
         self.at_work = asyncio.Semaphore(4)
         self.seconds = 1.0
 
-    async def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
+    async def bind(
+        self, namespace: str, name: str, uid: str, node: str, annotations: Mapping[str, str] = NO_ANNOTATIONS
+    ) -> None:
         self.under_way.add(uid)
         self.most = max(self.most, len(self.under_way))
         async with self.at_work:

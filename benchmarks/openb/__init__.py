@@ -1,0 +1,13 @@
+"""Packing policies on a public GPU trace (openb: Weng et al., USENIX ATC 2023), played by the service's own cycle.
+
+    python -m benchmarks.openb INPUT.json --data DIR --policy NAME
+
+    trace     a run's nodes and tasks as Kubernetes objects, and the workload's typical pods
+    profiles  a configuration for each policy
+    policies  the policies that are only here to be compared with (a file of `--plugin`)
+    play      one task after the other: each is tried once, nothing departs
+
+INPUT.json is a run: its nodes in the order in which ties are broken, and its tasks in the order of their arrival. DIR
+has the trace's CSV files, of which the mix of typical pods is taken. A line for each task is printed, and a summary on
+standard error.
+"""

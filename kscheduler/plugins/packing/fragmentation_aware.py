@@ -1,0 +1,222 @@
+"""FragmentationAware: the node on which the room that typical pods cannot use grows least.
+
+A device may be idle and yet of no use: too little is left on it for the shares that pods ask for, too few devices are
+free on the node, or its CPU is spent. The expected fragment of a node is the idle room that a pod drawn from the mix of
+typical pods could not use (FGD: Weng et al., USENIX ATC 2023):
+
+    F = mean over the mix of: the idle room on devices that are too small for the pod, if it can run there;
+                              all of the idle room, if it cannot (CPU, devices, affinity) or asks for none
+
+That is about the next pod only. What runs out in the long run is told by the ratio of CPU to devices in the mix: idle
+devices for which the node has no CPU left once it is filled up in that ratio are stranded.
+
+    S = max(0, idle room - free CPU / CPU per device in the mix)
+
+    points = floor(100 / (1 + exp(growth of (F + strandedWeight * S) in devices)))
+
+so that 50 means: nothing changes. With `strandedWeight: 0` it is the policy of the paper. Ties decide much: FGD loses
+five points of a hundred where pods that hurt nobody are strewn over all nodes. Give the profile
+`tieRule: FirstInOrder`, or BestFit with a hundredth of the weight.
+
+All sums are of whole numbers, so that equal states have equal points whatever the order of additions. Limits: memory
+does not count; a node's devices are all alike.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Hashable
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kscheduler.api.kinds import PODS
+from kscheduler.api.quantity import QuantityError
+from kscheduler.config.plugin_args import FragmentationAwareArgs
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.handle import Handle
+from kscheduler.framework.nodes.node_info import NodeInfo
+from kscheduler.framework.nodes.node_table import CPU_INDEX, NodeTable, Rows, Scores
+from kscheduler.framework.plugin import MAX_NODE_SCORE, Plugin, PreFilterResult, Source
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.pods.requests import CPU
+from kscheduler.framework.status import SUCCESS
+from kscheduler.plugins.packing.device_columns import WHOLE, Demand, DeviceColumns, Free, demand_of
+from kscheduler.plugins.packing.device_shares import DeviceChoice
+from kscheduler.plugins.packing.typical_pods import Shape, TypicalPods, most_frequent, pod_of
+
+# Between two turns of the event loop, where the mix is learned.
+_PODS_AT_A_TIME: Final = 2_000
+# The mix is exchanged when so much of it has changed: all points are worked out again then.
+_LEAST_CHANGE: Final = 0.05
+
+Amounts = NDArray[np.int64]
+
+
+class FragmentationAware(Plugin):
+    """0 to 100 points; 50 where nothing is lost."""
+
+    name = "FragmentationAware"
+    depends_on = (Source.ROW,)
+    reads_spec_only = True
+
+    def __init__(self, args: FragmentationAwareArgs | None, handle: Handle) -> None:
+        args = args or FragmentationAwareArgs()
+        self._handle = handle
+        self._devices = args.devices
+        self._columns = DeviceColumns(args.devices, handle.view)
+        self._stranded_weight = args.stranded_weight
+        self._is_given = bool(args.typical_pods)
+        given: Counter[Shape] = Counter()
+        for typical in args.typical_pods:
+            given[Shape.of(pod_of(typical), args.devices)] += typical.count
+        self._typical = TypicalPods(dict(given))
+        self.refresh_interval = args.learning_interval.seconds
+
+    async def refresh(self) -> None:
+        """Learn the mix from the pods that run and wait, but for those of DaemonSets."""
+        if self._is_given:
+            return
+        shapes: Counter[Shape] = Counter()
+        for place, pod in enumerate(self._handle.lister(PODS).list()):
+            owners = pod.metadata.owner_references
+            if not (pod.is_terminal or any(owner.kind == "DaemonSet" for owner in owners)):
+                try:
+                    shapes[Shape.of(PodInfo(pod), self._devices)] += 1
+                except QuantityError:
+                    continue  # it is told where it is counted
+            if place % _PODS_AT_A_TIME == _PODS_AT_A_TIME - 1:
+                await asyncio.sleep(0)
+        mix = most_frequent(shapes)
+        if _difference(self._typical.mix, mix) >= _LEAST_CHANGE:
+            self._typical = TypicalPods(mix)
+            nodes = self._handle.view.nodes
+            self._handle.nodes_changed(nodes.names(nodes.rows()))
+
+    def sign(self, pod: PodInfo) -> Hashable:
+        """What the pod takes of CPU and devices."""
+        return pod.requests.get(CPU, 0), demand_of(pod.requests, self._devices)
+
+    def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable) -> PreFilterResult:
+        """Tell DeviceShares which device a share should go to."""
+        del nodes
+        if demand_of(pod.requests, self._devices).is_share:
+            cycle.write(DeviceChoice(self._best_device))
+        return PreFilterResult(SUCCESS)
+
+    def score(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Scores:
+        """0..100, int64 [rows]."""
+        del cycle
+        cpu = nodes.allocatable[CPU_INDEX][rows] - nodes.requested[CPU_INDEX][rows]
+        accepted = self._typical.accepts(self._handle.view.nodes, rows)
+        free = self._columns.free(nodes, rows)
+        return self._points(cpu, free, accepted, pod.requests.get(CPU, 0), demand_of(pod.requests, self._devices))[0]
+
+    def _points(
+        self, cpu: Amounts, free: Free, accepted: NDArray[np.bool_] | None, asked: int, demand: Demand
+    ) -> tuple[Scores, Amounts]:
+        """The points of each row, and for a share the device that gives them: both int64 [row].
+
+        `cpu`: free, in thousandths [row]; `free`: [row, device]; `accepted`: [row, shape]; `asked`: the pod's CPU.
+        """
+        before = _State.of(self._typical, free)
+        lost = self._lost(before, cpu, accepted)
+        if not demand.is_share:
+            after = _State.of(self._typical, _without_whole(free, demand)) if demand.devices else before
+            grown = self._lost(after, cpu - asked, accepted) - lost
+            return _as_points(grown), np.full(len(free), -1, dtype=np.int64)
+        # One candidate for each device with room, but only the first of those with the same rest: [row, device]
+        fits = free >= demand.milli
+        for place in range(1, free.shape[1]):
+            fits[:, place] &= ~(free[:, :place] == free[:, place : place + 1]).any(axis=1)
+        row, device = fits.nonzero()
+        after = before.with_share(self._typical, row, free[row, device], demand.milli)
+        of_row = None if accepted is None else accepted[row]
+        points = np.full(free.shape, -1, dtype=np.int64)
+        points[row, device] = _as_points(self._lost(after, cpu[row] - asked, of_row) - lost[row])
+        best = points.argmax(axis=1)
+        return points[np.arange(len(free)), best].clip(0), best
+
+    def _lost(self, state: "_State", cpu: Amounts, accepted: NDArray[np.bool_] | None) -> NDArray[np.float64]:
+        """F + strandedWeight * S in devices: float64 [row]. `cpu`: what is free, in thousandths."""
+        typical = self._typical
+        usable = (cpu[:, None] >= typical.cpu) & (state.enough >= typical.devices) & (typical.devices > 0)
+        if accepted is not None:
+            usable &= accepted
+        idle = state.idle
+        unused = np.where(usable, state.too_small, idle[:, None]) @ typical.counts
+        lost: NDArray[np.float64] = unused / (typical.total * WHOLE)
+        if self._stranded_weight and typical.cpu_per_milli:
+            stranded = np.maximum(0.0, idle - cpu / typical.cpu_per_milli)
+            lost = lost + stranded * (self._stranded_weight / WHOLE)
+        return lost
+
+    def _best_device(self, free: list[int], info: NodeInfo, pod: PodInfo, demand: Demand) -> int:
+        """The device that gives a share the points that its node got."""
+        nodes = self._handle.view.nodes
+        asked = pod.requests.get(CPU, 0)
+        cpu = info.allocatable.get(CPU, 0) - info.requested.get(CPU, 0) + asked  # the pod counts there already
+        accepted = self._typical.accepts(nodes, np.array([nodes.row_of(info.name)], dtype=np.intp))
+        _, device = self._points(
+            np.array([cpu], dtype=np.int64), np.array([free], dtype=np.int64), accepted, asked, demand
+        )
+        return int(device[0])
+
+
+class _State:
+    """What the shapes find on the devices of each row: int64 arrays."""
+
+    __slots__ = ("enough", "idle", "too_small")
+
+    def __init__(self, enough: Amounts, too_small: Amounts, idle: Amounts) -> None:
+        self.enough = enough
+        """[row, shape]: how many devices have enough left."""
+        self.too_small = too_small
+        """[row, shape]: the thousandths that are idle on the others."""
+        self.idle = idle
+        """[row]: the thousandths that are idle."""
+
+    @classmethod
+    def of(cls, typical: TypicalPods, free: Free) -> "_State":
+        """The state of rows: `free` is [row, device], -1 where there is no device."""
+        idle = free.clip(0)
+        # Devices are few, and many have the same rest: a loop over them is cheaper than a cube of rows.
+        enough = np.zeros((len(free), len(typical)), dtype=np.int64)
+        too_small = np.zeros_like(enough)
+        for device in range(free.shape[1]):
+            left = idle[:, device, None]
+            fits = (free[:, device, None] >= typical.milli) & (free[:, device, None] >= 0)
+            enough += fits
+            too_small += np.where(fits, 0, left)
+        return cls(enough, too_small, idle.sum(axis=1))
+
+    def with_share(self, typical: TypicalPods, row: NDArray[np.intp], left: Amounts, milli: int) -> "_State":
+        """The states after so many thousandths of a device with `left` are taken: one for each entry of `row`."""
+        before, after = left[:, None], (left - milli)[:, None]
+        fitted, fits = before >= typical.milli, after >= typical.milli
+        enough = self.enough[row] - fitted + fits
+        too_small = self.too_small[row] - np.where(fitted, 0, before) + np.where(fits, 0, after)
+        return _State(enough, too_small, self.idle[row] - milli)
+
+
+def _without_whole(free: Free, demand: Demand) -> Free:
+    """What is left after the first free devices are taken; where there are too few, all of them: it is not feasible."""
+    is_free = free == WHOLE
+    taken = is_free & (is_free.cumsum(axis=1) <= demand.devices)
+    return np.where(taken, 0, free)
+
+
+def _as_points(grown: NDArray[np.float64]) -> Scores:
+    """floor(100 / (1 + exp(grown))): int64, shape of `grown`. No change is exactly 50."""
+    bounded = np.clip(grown, -700, 700)
+    points: Scores = np.floor(MAX_NODE_SCORE / (1 + np.exp(bounded))).astype(np.int64)
+    return points
+
+
+def _difference(old: dict[Shape, int], new: dict[Shape, int]) -> float:
+    """How much of a mix has changed: 0 to 1."""
+    if not old or not new:
+        return float(old != new)
+    totals = sum(old.values()), sum(new.values())
+    shares = [abs(old.get(shape, 0) / totals[0] - new.get(shape, 0) / totals[1]) for shape in old.keys() | new.keys()]
+    return sum(shares) / 2

@@ -1,0 +1,129 @@
+"""The mix of pods that is expected: shapes, and how many of each.
+
+A shape is what matters for fragments: CPU, devices, and on which nodes the pod may run. A few shapes are mostly nearly
+all pods: the most frequent are taken until they cover 95 % (as in the FGD paper), at most 256 of them.
+
+On which rows a shape may run is kept as a column of bits, and worked out again for the nodes that have changed.
+"""
+
+from collections import Counter
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kscheduler.api.core import Affinity, Container, Pod, PodSpec, ResourceRequirements
+from kscheduler.api.meta import ObjectMeta
+from kscheduler.api.selectors import NodeTerm
+from kscheduler.config.plugin_args import SharedDevices, TypicalPod
+from kscheduler.framework.nodes.node_table import NodeTable, Rows
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.pods.requests import CPU
+from kscheduler.plugins.packing.device_columns import demand_of
+
+# Of all pods: how many the shapes must cover.
+COVERED: Final = 0.95
+# Each takes a bit for each node, and its share of the time of each decision.
+MAX_SHAPES: Final = 256
+
+
+class Shape(NamedTuple):
+    """What two pods have in common that fragments depend on."""
+
+    cpu: int
+    """In thousandths."""
+    milli: int
+    devices: int
+    node_selector: NodeTerm | None
+    required_node_terms: tuple[NodeTerm, ...] | None
+
+    @classmethod
+    def of(cls, pod: PodInfo, settings: SharedDevices) -> "Shape":
+        """The shape of a pod. Raises `QuantityError`."""
+        demand = demand_of(pod.requests, settings)
+        return cls(pod.requests.get(CPU, 0), demand.milli, demand.devices, pod.node_selector, pod.required_node_terms)
+
+
+def most_frequent(shapes: Counter[Shape]) -> dict[Shape, int]:
+    """The most frequent shapes that together cover `COVERED` of the pods, with their numbers.
+
+    Among equally frequent ones the larger is first, so that the same pods always give the same mix.
+    """
+    wanted, found = COVERED * shapes.total(), 0
+    mix: dict[Shape, int] = {}
+    for shape, count in sorted(
+        shapes.items(), key=lambda entry: (entry[1], *entry[0][:3], repr(entry[0])), reverse=True
+    ):
+        if found >= wanted or len(mix) == MAX_SHAPES:
+            break
+        mix[shape] = count
+        found += count
+    return mix
+
+
+def pod_of(typical: TypicalPod) -> PodInfo:
+    """A pod of a shape that the configuration gives."""
+    affinity = None if typical.node_affinity is None else Affinity(node_affinity=typical.node_affinity)
+    container = Container(name="typical", resources=ResourceRequirements(requests=dict(typical.requests)))
+    spec = PodSpec(containers=(container,), affinity=affinity, node_selector=typical.node_selector)
+    return PodInfo(Pod(metadata=ObjectMeta(name="typical", namespace="typical"), spec=spec))
+
+
+class TypicalPods:
+    """A mix, as columns over the shapes."""
+
+    def __init__(self, mix: dict[Shape, int]) -> None:
+        shapes = list(mix)
+        self.mix = mix
+        self.total = max(1, sum(mix.values()))
+        self.counts = np.array(list(mix.values()), dtype=np.int64)
+        """How many pods there are of each shape: int64 [shape], as everything else here."""
+        self.cpu = np.array([shape.cpu for shape in shapes], dtype=np.int64)
+        self.milli = np.array([shape.milli for shape in shapes], dtype=np.int64)
+        self.devices = np.array([shape.devices for shape in shapes], dtype=np.int64)
+        per_device = int((self.milli * self.devices * self.counts).sum())
+        self.cpu_per_milli = int((self.cpu * self.counts).sum()) / per_device if per_device else 0.0
+        """CPU in thousandths that the mix uses for a thousandth of a device; 0 if it uses no devices."""
+        self._choosy = [
+            (place, NodeTerms(shape.node_selector, shape.required_node_terms))
+            for place, shape in enumerate(shapes)
+            if shape.node_selector is not None or shape.required_node_terms is not None
+        ]
+        self._nodes: NodeTable | None = None
+        self._seen = -1
+        self._accepts: NDArray[np.bool_] = np.ones((0, len(shapes)), dtype=np.bool_)
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    def accepts(self, nodes: NodeTable, rows: Rows) -> NDArray[np.bool_] | None:
+        """Which shapes may run on the rows: bool [row, shape]; `None`: each on any."""
+        if not self._choosy:
+            return None
+        changes = nodes.node_changes
+        if nodes is not self._nodes or self._seen != changes.position or len(self._accepts) != nodes.capacity:
+            is_known = nodes is self._nodes and self._seen >= 0 and len(self._accepts) == nodes.capacity
+            stale = changes.since(self._seen) if is_known else None
+            if stale is None:
+                self._accepts = np.ones((nodes.capacity, len(self)), dtype=np.bool_)
+            stale = nodes.rows() if stale is None else stale[nodes.is_live[stale]]
+            for place, terms in self._choosy:
+                self._accepts[stale, place] = terms.matches(nodes, stale)
+            self._nodes, self._seen = nodes, changes.position
+        return self._accepts[rows]
+
+
+class NodeTerms(NamedTuple):
+    """Where a shape may run."""
+
+    node_selector: NodeTerm | None
+    required: tuple[NodeTerm, ...] | None
+
+    def matches(self, nodes: NodeTable, rows: Rows) -> NDArray[np.bool_]:
+        """Bool, shape of `rows`."""
+        matched = np.ones(len(rows), dtype=np.bool_)
+        if self.node_selector is not None:
+            matched &= nodes.matches_term(self.node_selector, rows)
+        if self.required is not None:
+            matched &= nodes.matches_any(self.required, rows)
+        return matched
