@@ -13,7 +13,7 @@ from kscheduler.config.plugin_args import SharedDevices
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.nodes.node_info import NodeInfo
 from kscheduler.framework.nodes.node_table import CPU_INDEX, Rows, Scores, stable_hash
-from kscheduler.plugins.packing.device_columns import WHOLE, Demand, DeviceColumns, demand_of
+from kscheduler.plugins.packing.device_columns import WHOLE, DeviceColumns, DeviceDemand, demand_of
 from kscheduler.plugins.packing.device_shares import DeviceChoice
 
 _DEVICES = SharedDevices()
@@ -44,7 +44,7 @@ class AnyDevice(Plugin):
         return SKIPPED
 
     @staticmethod
-    def _any(free: list[int], info: NodeInfo, pod: PodInfo, demand: Demand) -> int:
+    def _any(free: list[int], info: NodeInfo, pod: PodInfo, demand: DeviceDemand) -> int:
         fitting = [device for device, left in enumerate(free) if left >= demand.milli]
         return fitting[stable_hash(f"{pod.uid} {info.name}") % len(fitting)]
 

@@ -20,6 +20,7 @@ from kscheduler.plugins.default_binder import DefaultBinder
 from kscheduler.plugins.in_tree import IN_TREE, registry
 from kscheduler.plugins.node_affinity import NodeAffinity
 from kscheduler.plugins.node_resources_fit import NodeResourcesFit
+from kscheduler.plugins.packing import PACKING
 from kscheduler.plugins.policies.catalogue import POLICIES
 from kscheduler.plugins.priority_sort import PrioritySort
 from kscheduler.plugins.scheduling_gates import SchedulingGates
@@ -59,7 +60,7 @@ POINTS = {
 
 
 def test_the_registry_lists_the_plugins_in_the_default_order() -> None:
-    assert registry().names() == (*POINTS, *(policy.name for policy in POLICIES))
+    assert registry().names() == (*POINTS, *(plugin.name for plugin in (*POLICIES, *PACKING)))
 
 
 @pytest.mark.parametrize("name", POINTS)

@@ -35,7 +35,7 @@ MAX_DEVICES: Final = 64
 _ABSENT: Final = -1
 
 
-class Demand(NamedTuple):
+class DeviceDemand(NamedTuple):
     """What a pod asks of devices; no devices: nothing."""
 
     devices: int = 0
@@ -48,10 +48,10 @@ class Demand(NamedTuple):
         return 0 < self.milli < WHOLE
 
 
-NO_DEMAND: Final = Demand()
+NO_DEMAND: Final = DeviceDemand()
 
 
-def demand_of(requests: Requests, settings: SharedDevices) -> Demand:
+def demand_of(requests: Requests, settings: SharedDevices) -> DeviceDemand:
     """What these requests ask of devices. What no node can give (both resources, a share of more than a device) counts
     as more devices than a node may have.
     """
@@ -59,8 +59,8 @@ def demand_of(requests: Requests, settings: SharedDevices) -> Demand:
     if not (whole or share):
         return NO_DEMAND
     if (whole and share) or share > WHOLE:
-        return Demand(MAX_DEVICES + 1, WHOLE)
-    return Demand(whole, WHOLE) if whole else Demand(1, share)
+        return DeviceDemand(MAX_DEVICES + 1, WHOLE)
+    return DeviceDemand(whole, WHOLE) if whole else DeviceDemand(1, share)
 
 
 class DeviceColumns:
@@ -88,7 +88,7 @@ class DeviceColumns:
         settings = self._settings
         count = min(info.allocatable.get(settings.resource, 0), MAX_DEVICES)
         free = [WHOLE] * count
-        unknown: list[Demand] = []
+        unknown: list[DeviceDemand] = []
         for uid, pod in info.pods.items():
             demand = demand_of(pod.accounted, settings)
             if not demand.devices or uid == without:
@@ -129,7 +129,7 @@ def _side_by_side(found: list[list[int]]) -> Free:
     return np.array(padded, dtype=np.int64).reshape(-1, width)
 
 
-def devices_in(pod: PodInfo, annotation: str, demand: Demand, count: int) -> list[int] | None:
+def devices_in(pod: PodInfo, annotation: str, demand: DeviceDemand, count: int) -> list[int] | None:
     """The devices on which the pod says that it runs; `None` if it does not say, or something that cannot be.
 
     `count`: how many the node has.
@@ -148,7 +148,7 @@ def devices_in(pod: PodInfo, annotation: str, demand: Demand, count: int) -> lis
 _MAX_TEXT: Final = 256
 
 
-def usual_choice(free: list[int], demand: Demand) -> list[int]:
+def usual_choice(free: list[int], demand: DeviceDemand) -> list[int]:
     """The first free devices, or for a share the one on which the least is left; empty if it does not fit."""
     fitting = [device for device, left in enumerate(free) if left >= demand.milli]
     if len(fitting) < demand.devices:
@@ -158,6 +158,6 @@ def usual_choice(free: list[int], demand: Demand) -> list[int]:
     return fitting[: demand.devices]
 
 
-def _emptiest(free: list[int], demand: Demand) -> Iterable[int]:
+def _emptiest(free: list[int], demand: DeviceDemand) -> Iterable[int]:
     """For a pod that runs and does not fit by what is known."""
     return sorted(range(len(free)), key=lambda device: (-free[device], device))[: demand.devices]

@@ -26,8 +26,8 @@ from kscheduler.framework.plugin import SKIPPED, Plugin, PreFilterResult, Source
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Status, unschedulable
 from kscheduler.plugins.packing.device_columns import (
-    Demand,
     DeviceColumns,
+    DeviceDemand,
     demand_of,
     usual_choice,
 )
@@ -36,16 +36,16 @@ _NO_DEVICE: Final = 1
 _TOO_FEW: Final = -1
 
 
-class DeviceDemand(msgspec.Struct, frozen=True):
+class DevicesWanted(msgspec.Struct, frozen=True):
     """What the pod asks of devices, for a pod that does."""
 
-    demand: Demand
+    demand: DeviceDemand
 
 
 class DeviceChoice(msgspec.Struct, frozen=True):
     """A plugin that knows which device a share should go to: (what is free on each, node, demand) to a device."""
 
-    choose: Callable[[list[int], NodeInfo, PodInfo, Demand], int]
+    choose: Callable[[list[int], NodeInfo, PodInfo, DeviceDemand], int]
 
 
 class DeviceShares(Plugin):
@@ -54,7 +54,7 @@ class DeviceShares(Plugin):
     name = "DeviceShares"
     depends_on = (Source.ROW,)
     reads_spec_only = True
-    idle_without: ClassVar[tuple[type, ...]] = (DeviceDemand,)
+    idle_without: ClassVar[tuple[type, ...]] = (DevicesWanted,)
     reasons: ClassVar[dict[int, str]] = {
         _NO_DEVICE: "node(s) had too little left on each device",
         _TOO_FEW: "node(s) had too few devices",
@@ -82,13 +82,13 @@ class DeviceShares(Plugin):
         demand = demand_of(pod.requests, self._settings)
         if not demand.devices:
             return SKIPPED
-        cycle.write(DeviceDemand(demand))
+        cycle.write(DevicesWanted(demand))
         return PreFilterResult(SUCCESS)
 
     def filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Codes:
         """0 where enough devices have enough left: int64 [rows]."""
         del pod
-        demand = cycle.read(DeviceDemand).demand
+        demand = cycle.read(DevicesWanted).demand
         free = self._columns.free(nodes, rows)
         fits = np.count_nonzero(free >= demand.milli, axis=1) >= demand.devices
         exist = np.count_nonzero(free >= 0, axis=1) >= demand.devices
@@ -97,7 +97,7 @@ class DeviceShares(Plugin):
 
     def reserve(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Status:
         """Choose the devices; they are taken as soon as the pod that counts on the node has the annotation."""
-        found = cycle.find(DeviceDemand)
+        found = cycle.find(DevicesWanted)
         row = self._view.nodes.row_of(node_name)
         if found is None or row < 0:
             return SUCCESS

@@ -41,7 +41,7 @@ from kscheduler.framework.plugin import MAX_NODE_SCORE, Plugin, PreFilterResult,
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.requests import CPU
 from kscheduler.framework.status import SUCCESS
-from kscheduler.plugins.packing.device_columns import WHOLE, Demand, DeviceColumns, Free, demand_of
+from kscheduler.plugins.packing.device_columns import WHOLE, DeviceColumns, DeviceDemand, Free, demand_of
 from kscheduler.plugins.packing.device_shares import DeviceChoice
 from kscheduler.plugins.packing.typical_pods import Shape, TypicalPods, most_frequent, pod_of
 
@@ -113,7 +113,7 @@ class FragmentationAware(Plugin):
         return self._points(cpu, free, accepted, pod.requests.get(CPU, 0), demand_of(pod.requests, self._devices))[0]
 
     def _points(
-        self, cpu: Amounts, free: Free, accepted: NDArray[np.bool_] | None, asked: int, demand: Demand
+        self, cpu: Amounts, free: Free, accepted: NDArray[np.bool_] | None, asked: int, demand: DeviceDemand
     ) -> tuple[Scores, Amounts]:
         """The points of each row, and for a share the device that gives them: both int64 [row].
 
@@ -151,7 +151,7 @@ class FragmentationAware(Plugin):
             lost = lost + stranded * (self._stranded_weight / WHOLE)
         return lost
 
-    def _best_device(self, free: list[int], info: NodeInfo, pod: PodInfo, demand: Demand) -> int:
+    def _best_device(self, free: list[int], info: NodeInfo, pod: PodInfo, demand: DeviceDemand) -> int:
         """The device that gives a share the points that its node got."""
         nodes = self._handle.view.nodes
         asked = pod.requests.get(CPU, 0)
@@ -199,7 +199,7 @@ class _State:
         return _State(enough, too_small, self.idle[row] - milli)
 
 
-def _without_whole(free: Free, demand: Demand) -> Free:
+def _without_whole(free: Free, demand: DeviceDemand) -> Free:
     """What is left after the first free devices are taken; where there are too few, all of them: it is not feasible."""
     is_free = free == WHOLE
     taken = is_free & (is_free.cumsum(axis=1) <= demand.devices)

@@ -364,7 +364,7 @@ def test_each_column_has_the_type_that_plugins_calculate_with(nodes: int) -> Non
         table.add(NodeInfo(make_node(f"n{number}")))
     columns = {name: value.dtype for name, value in vars(table).items() if isinstance(value, np.ndarray)}
     assert {name: columns[name] for name in DTYPES} == DTYPES
-    assert columns.keys() - DTYPES.keys() <= {"_rows"}
+    assert columns.keys() - DTYPES.keys() <= {"_rows", "_places"}
 
 
 # What happens to a row, one after another, and which logs name it. Anyone who keeps results by row reads one of them.
