@@ -118,11 +118,12 @@ def typical_pods(directory: Path, workload: str) -> list[Tree]:
 
 
 def _workload(directory: Path, workload: str) -> Iterator[Task]:
-    for row in csv.DictReader(_text_of(directory / f"openb_pod_list_{workload}.csv")):
-        gpus = int(row["num_gpu"])
-        models = "|".join(sorted(set(filter(None, (row.get("gpu_spec") or "").split("|")))))
-        milli = int(row["gpu_milli"]) if gpus else 0
-        yield Task(row["name"], int(row["cpu_milli"]), int(row["memory_mib"]), gpus, milli, models)
+    with _text_of(directory / f"openb_pod_list_{workload}.csv") as text:
+        for row in csv.DictReader(text):
+            gpus = int(row["num_gpu"])
+            models = "|".join(sorted(set(filter(None, (row.get("gpu_spec") or "").split("|")))))
+            milli = int(row["gpu_milli"]) if gpus else 0
+            yield Task(row["name"], int(row["cpu_milli"]), int(row["memory_mib"]), gpus, milli, models)
 
 
 def _text_of(path: Path) -> IO[str]:

@@ -116,6 +116,17 @@ class RunningCluster:
         found = self._cluster.pod_of(pod.key)
         return found.spec.node_name if found is not None else ""
 
+    def pod_of(self, pod: Pod) -> Pod:
+        """The pod as the API server has it now: with its node, and the annotations that it got with the Binding.
+
+        Raises `KeyError` also for a pod that is gone.
+        """
+        self._check_known(pod)
+        found = self._cluster.pod_of(pod.key)
+        if found is None:
+            raise KeyError(f"{pod.key} is gone")
+        return found
+
     def place_of(self, pod: Pod) -> str:
         """`bound`, `waiting` (for Permit, PreBind or Bind), or its queue.
 

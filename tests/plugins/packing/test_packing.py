@@ -1,0 +1,265 @@
+"""Packing policies place pods as their definitions say, task by task; devices are never sold twice."""
+
+import asyncio
+import csv
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from benchmarks.openb.play import OpenbRun, curve
+from benchmarks.openb.profiles import FGD, OWN
+from benchmarks.openb.trace import Task, as_line, typical_pods
+from kscheduler.api.core import Pod
+from kscheduler.config.errors import ConfigError
+from kscheduler.config.loader import from_tree
+from kscheduler.config.plugin_args import SharedDevices
+from kscheduler.framework.nodes.node_info import NodeInfo
+from kscheduler.framework.nodes.node_table import NodeTable
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.plugins.packing.device_columns import MAX_DEVICES, DeviceColumns
+from kscheduler.testing import Cluster, assert_goes_to, assert_rejected, make_node, make_pod
+from tests.plugins.packing.naive import play, random_run
+
+GPU, SHARE, INDEX = "nvidia.com/gpu", "example.com/gpu-milli", "example.com/gpu-index"
+DEVICES = {GPU: "4", SHARE: "4000"}
+
+
+def share(name: str, milli: int, **fields: Any) -> Pod:
+    return make_pod(name, requests={SHARE: str(milli)}, **fields)
+
+
+# --- a run of the trace -----------------------------------------------------------------------------------------------
+
+
+def write_workload(directory: Path, tasks: tuple[Task, ...]) -> None:
+    with (directory / "openb_pod_list_random.csv").open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "gpu_spec"))
+        writer.writerows((task.name, task.cpu, task.memory, task.gpus, task.milli, task.models) for task in tasks)
+
+
+@pytest.mark.parametrize("policy", ["DotProd", "GpuPacking", "BestFit", FGD, OWN])
+def test_each_policy_places_tasks_as_its_definition_says(policy: str, tmp_path: Path) -> None:
+    differing = []
+    for seed in range(3):
+        run = random_run(seed)
+        write_workload(tmp_path, run.tasks)
+        types = [(shape_of(entry), entry["count"]) for entry in typical_pods(tmp_path, "random")]
+        placements = asyncio.run(OpenbRun(run, tmp_path, policy).placements())
+        lines = [as_line(placement.task, placement.node, placement.devices) for placement in placements]
+        expected = play(run, policy, types)
+        named = [(f"{place.node.partition('-')[2]}" or None, place.devices) for place in placements]
+        wanted = [(node, ",".join(map(str, devices))) for node, devices in expected]
+        differing += [
+            (seed, task.name) for task, *pair in zip(run.tasks, named, wanted, strict=True) if pair[0] != pair[1]
+        ]
+        assert any(node is None for node, _ in expected), "a run that never fills the nodes shows little"
+        assert len(lines) == len(run.tasks)
+        assert max(value for _, value in curve(run, placements)) <= 100
+    assert differing == []
+
+
+def shape_of(typical: dict[str, Any]) -> Task:
+    requests = typical["requests"]
+    gpus, milli = int(requests.get(GPU, 0)), 1000 * (GPU in requests)
+    if SHARE in requests:
+        gpus, milli = 1, int(requests[SHARE])
+    models = ""
+    if "nodeAffinity" in typical:
+        (term,) = typical["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+        models = "|".join(term["matchExpressions"][0]["values"])
+    return Task("", int(requests["cpu"].removesuffix("m")), 0, gpus, milli, models)
+
+
+def test_random_goes_to_any_node_and_device_with_room(tmp_path: Path) -> None:
+    run = random_run(5)
+    write_workload(tmp_path, run.tasks)
+    placements = asyncio.run(OpenbRun(run, tmp_path, "Random").placements())
+    free = {f"{rank:04}-{machine.name}": [1000] * machine.gpus for rank, machine in enumerate(run.nodes)}
+    for task, placement in zip(run.tasks, placements, strict=True):
+        for device in filter(None, placement.devices.split(",")):
+            free[placement.node][int(device)] -= task.milli
+    assert min(left for devices in free.values() for left in devices) >= 0
+    assert len({placement.node for placement in placements}) > len(run.nodes) // 2
+
+
+# --- devices ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_share_is_not_put_on_two_devices_that_have_a_part_of_it_each() -> None:
+    on = [share(f"p{device}", 700, node="a", annotations={INDEX: str(device)}) for device in range(4)]
+    cluster = Cluster(make_node("a", **DEVICES), *on).enable("DeviceShares")
+    assert_goes_to(cluster, share("small", 300), "a")
+    assert_rejected(
+        cluster, share("large", 500), "a", by="DeviceShares", reason="node(s) had too little left on each device"
+    )
+
+
+def test_more_than_a_device_and_both_resources_fit_nowhere() -> None:
+    cluster = Cluster(make_node("a", **DEVICES)).enable("DeviceShares")
+    both = make_pod("both", requests={GPU: "1", SHARE: "500"})
+    for pod in (share("large", 1500), both):
+        assert_rejected(cluster, pod, "a", by="DeviceShares", reason="node(s) had too few devices")
+
+
+def test_the_device_is_written_with_the_binding_and_known_after_a_restart() -> None:
+    asyncio.run(bind_two_shares())
+
+
+async def bind_two_shares() -> None:
+    first, second = share("first", 600), share("second", 300)
+    async with Cluster(make_node("a", **DEVICES)).enable("DeviceShares").running() as running:
+        await running.add(first)
+        await running.add(second)
+        bound = [running.pod_of(pod) for pod in (first, second)]
+    assert [pod.metadata.annotations for pod in bound] == [{INDEX: "0"}, {INDEX: "0"}]
+    after = Cluster(make_node("a", **(DEVICES | {GPU: "1"})), *bound).enable("DeviceShares")
+    assert_goes_to(after, share("fits", 100), "a")
+    assert_goes_to(after, share("does-not", 101))
+
+
+def test_pods_of_several_profiles_and_of_one_turn_see_each_others_devices() -> None:
+    asyncio.run(bind_many_at_once())
+
+
+async def bind_many_at_once() -> None:
+    pods = [share(f"p{number}", 500) for number in range(8)]
+    async with Cluster(make_node("a", **DEVICES)).enable("DeviceShares").running() as running:
+        await running.add(*pods)
+        devices = sorted(running.pod_of(pod).metadata.annotations[INDEX] for pod in pods)
+    assert devices == ["0", "0", "1", "1", "2", "2", "3", "3"]
+
+
+def test_columns_are_those_of_a_look_at_each_node_after_any_history() -> None:
+    chance = Random(7)
+    table, view = NodeTable(), ViewOf()
+    view.nodes = table
+    columns = DeviceColumns(SharedDevices(), view)
+    infos = [NodeInfo(make_node(f"n{number}", **{GPU: str(number), SHARE: str(1000 * number)})) for number in range(6)]
+    rows = [table.add(info) for info in infos]
+    for step in range(400):
+        number = chance.randrange(len(infos))
+        info, row = infos[number], rows[number]
+        if info.pods and chance.random() < 0.4:
+            gone = chance.choice(list(info.pods.values()))
+            info.remove_pod(gone)
+            table.remove_pod(row, gone)
+        else:
+            annotations = {INDEX: chance.choice(("0", "1", "5", "0,1", "x", "-1", "", "1,1"))}
+            requests = chance.choice(({SHARE: "300"}, {GPU: "1"}, {GPU: "2"}, {"cpu": "1"}))
+            added = PodInfo(make_pod(f"p{step}", requests=requests, annotations=annotations, node=info.name))
+            info.add_pod(added)
+            table.add_pod(row, added)
+        asked = np.array(sorted(chance.sample(rows, 3)), dtype=np.intp)
+        found = columns.free(table, asked)
+        for place, row in enumerate(asked.tolist()):
+            expected = columns.free_of(table.info(row))
+            assert found[place].tolist()[: len(expected)] == expected
+            assert set(found[place].tolist()[len(expected) :]) <= {-1}
+            assert all(0 <= left <= 1000 for left in expected)
+    fork = table.with_pods({rows[3]: [PodInfo(make_pod("more", requests={GPU: "3"}))]})
+    only = np.array([rows[3]], dtype=np.intp)
+    assert columns.free(fork, only).sum() == sum(columns.free_of(fork.info(rows[3])))
+    assert columns.free(table, only)[0].tolist()[:3] == columns.free_of(table.info(rows[3]))
+
+
+class ViewOf:
+    """A view whose nodes a test gives."""
+
+    nodes: NodeTable
+
+
+def test_a_node_with_more_devices_than_are_counted_takes_no_more_columns() -> None:
+    info = NodeInfo(make_node("a", **{GPU: "1000000000"}))
+    assert len(DeviceColumns(SharedDevices(), ViewOf()).free_of(info)) == MAX_DEVICES
+
+
+# --- scores -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_dominant_share_counts_and_not_the_mean() -> None:
+    full_memory = make_pod("m", requests={"memory": "7Gi"}, node="a")
+    half = make_pod("h", requests={"cpu": "2", "memory": "4Gi"}, node="b")
+    cluster = Cluster(make_node("a"), make_node("b"), full_memory, half).enable("DominantMostAllocated")
+    assert cluster.points(make_pod("p", requests={"cpu": "400m"}), "DominantMostAllocated") == {"a": 87, "b": 60}
+
+
+def test_best_fit_counts_a_core_the_same_on_small_and_big_nodes() -> None:
+    nodes = make_node("small", cpu="8"), make_node("big", cpu="64"), make_pod("p", requests={"cpu": "58"}, node="big")
+    args = {"resources": [{"name": "cpu", "largest": "64"}]}
+    cluster = Cluster(*nodes).enable("BestFit", args=args)
+    assert cluster.points(make_pod("q", requests={"cpu": "2"}), "BestFit") == {"small": 90, "big": 93}
+
+
+def test_a_pod_keeps_off_the_cpu_that_idle_devices_need() -> None:
+    typical = [{"requests": {"cpu": "10", GPU: "1"}}]
+    with_gpus = make_node("gpus", cpu="40", **DEVICES)
+    cluster = Cluster(with_gpus, make_node("plain", cpu="40"))
+    cluster.enable("FragmentationAware", args={"typicalPods": typical})
+    points = cluster.points(make_pod("p", requests={"cpu": "10"}), "FragmentationAware")
+    assert points["plain"] == 50
+    assert points["gpus"] < 50
+
+
+def test_without_devices_and_without_a_mix_all_nodes_have_the_same_points() -> None:
+    cluster = Cluster(make_node("a"), make_node("b", cpu="40")).enable("FragmentationAware")
+    assert set(cluster.points(make_pod("p", requests={"cpu": "1"}), "FragmentationAware").values()) == {50}
+
+
+def test_the_mix_is_learned_from_the_pods_that_run_and_wait() -> None:
+    asyncio.run(learn())
+
+
+async def learn() -> None:
+    running_pods = [make_pod(f"r{number}", requests={GPU: "1"}, node="full") for number in range(4)]
+    one = DEVICES | {GPU: "1"}
+    nodes = make_node("half", **one), make_node("new", **one), make_node("full", **DEVICES)
+    on = share("on", 500, node="half", annotations={INDEX: "0"})
+    cluster = Cluster(*nodes, *running_pods, on).enable("DeviceShares").enable("FragmentationAware", weight=100)
+    async with cluster.running() as running:
+        pod = share("p", 500)
+        await running.advance(61)
+        await running.add(pod)
+        assert running.node_of(pod) == "half"  # two halves on one device leave the other one whole
+
+
+# --- the configuration ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("plugin", "args", "path"),
+    [
+        ("BestFit", {"resources": []}, "resources"),
+        ("BestFit", {"resources": [{"name": "cpu"}]}, "resources[0].largest"),
+        ("BestFit", {"resources": [{"name": "cpu", "largest": "-1"}]}, "resources[0].largest"),
+        ("BestFit", {"resources": [{"name": "cpu", "largest": "many"}]}, "resources[0].largest"),
+        ("BestFit", {"resources": [{"name": "cpu", "largest": "1"}] * 2}, "resources[1].name"),
+        ("DominantMostAllocated", {"resources": ["cpu", "cpu"]}, "resources[1]"),
+        ("DeviceShares", {"devices": {"resource": "no/name/at all"}}, "devices.resource"),
+        ("DeviceShares", {"devices": {"shareResource": GPU}}, "devices.shareResource"),
+        ("FragmentationAware", {"strandedWeight": -1}, "strandedWeight"),
+        ("FragmentationAware", {"learningInterval": "1ms"}, "learningInterval"),
+        ("FragmentationAware", {"typicalPods": [{"count": 0}]}, "typicalPods[0].count"),
+        ("FragmentationAware", {"typicalPods": [{"requests": {"cpu": "x"}}]}, "typicalPods[0].requests[cpu]"),
+        ("FragmentationAware", {"typicalPods": [{}] * 257}, "typicalPods"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_mistake_is_told_with_its_field(plugin: str, args: dict[str, Any], path: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        load({"schedulerName": "a", "pluginConfig": [{"name": plugin, "args": args}]})
+    assert f"profiles[0].pluginConfig[0].args.{path}" in {problem.path for problem in refused.value.problems}
+
+
+def test_a_tie_rule_that_is_none_is_refused() -> None:
+    with pytest.raises(ConfigError) as refused:
+        load({"schedulerName": "a", "tieRule": "Coin"})
+    assert [problem.path for problem in refused.value.problems] == ["profiles[0].tieRule"]
+
+
+def load(profile: dict[str, Any]) -> Any:
+    tree = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration", "profiles": [profile]}
+    return from_tree(tree, "test")
