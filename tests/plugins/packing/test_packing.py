@@ -12,7 +12,7 @@ import pytest
 from benchmarks.openb.play import OpenbRun, curve
 from benchmarks.openb.profiles import FGD, OWN
 from benchmarks.openb.trace import Task, as_line, typical_pods
-from kscheduler.api.core import Pod
+from kscheduler.api.core import Node, Pod
 from kscheduler.config.errors import ConfigError
 from kscheduler.config.loader import from_tree
 from kscheduler.config.plugin_args import SharedDevices
@@ -24,7 +24,10 @@ from kscheduler.testing import Cluster, assert_goes_to, assert_rejected, make_no
 from tests.plugins.packing.naive import play, random_run
 
 GPU, SHARE, INDEX = "nvidia.com/gpu", "example.com/gpu-milli", "example.com/gpu-index"
-DEVICES = {GPU: "4", SHARE: "4000"}
+
+
+def gpu_node(name: str, devices: int = 4, cpu: str = "4") -> Node:
+    return make_node(name, cpu=cpu, **{GPU: str(devices), SHARE: str(1000 * devices)})  # type: ignore[arg-type]
 
 
 def share(name: str, milli: int, **fields: Any) -> Pod:
@@ -91,7 +94,7 @@ def test_random_goes_to_any_node_and_device_with_room(tmp_path: Path) -> None:
 
 def test_a_share_is_not_put_on_two_devices_that_have_a_part_of_it_each() -> None:
     on = [share(f"p{device}", 700, node="a", annotations={INDEX: str(device)}) for device in range(4)]
-    cluster = Cluster(make_node("a", **DEVICES), *on).enable("DeviceShares")
+    cluster = Cluster(gpu_node("a"), *on).enable("DeviceShares")
     assert_goes_to(cluster, share("small", 300), "a")
     assert_rejected(
         cluster, share("large", 500), "a", by="DeviceShares", reason="node(s) had too little left on each device"
@@ -99,7 +102,7 @@ def test_a_share_is_not_put_on_two_devices_that_have_a_part_of_it_each() -> None
 
 
 def test_more_than_a_device_and_both_resources_fit_nowhere() -> None:
-    cluster = Cluster(make_node("a", **DEVICES)).enable("DeviceShares")
+    cluster = Cluster(gpu_node("a")).enable("DeviceShares")
     both = make_pod("both", requests={GPU: "1", SHARE: "500"})
     for pod in (share("large", 1500), both):
         assert_rejected(cluster, pod, "a", by="DeviceShares", reason="node(s) had too few devices")
@@ -111,12 +114,12 @@ def test_the_device_is_written_with_the_binding_and_known_after_a_restart() -> N
 
 async def bind_two_shares() -> None:
     first, second = share("first", 600), share("second", 300)
-    async with Cluster(make_node("a", **DEVICES)).enable("DeviceShares").running() as running:
+    async with Cluster(gpu_node("a")).enable("DeviceShares").running() as running:
         await running.add(first)
         await running.add(second)
         bound = [running.pod_of(pod) for pod in (first, second)]
     assert [pod.metadata.annotations for pod in bound] == [{INDEX: "0"}, {INDEX: "0"}]
-    after = Cluster(make_node("a", **(DEVICES | {GPU: "1"})), *bound).enable("DeviceShares")
+    after = Cluster(gpu_node("a", 1), *bound).enable("DeviceShares")
     assert_goes_to(after, share("fits", 100), "a")
     assert_goes_to(after, share("does-not", 101))
 
@@ -127,7 +130,7 @@ def test_pods_of_several_profiles_and_of_one_turn_see_each_others_devices() -> N
 
 async def bind_many_at_once() -> None:
     pods = [share(f"p{number}", 500) for number in range(8)]
-    async with Cluster(make_node("a", **DEVICES)).enable("DeviceShares").running() as running:
+    async with Cluster(gpu_node("a")).enable("DeviceShares").running() as running:
         await running.add(*pods)
         devices = sorted(running.pod_of(pod).metadata.annotations[INDEX] for pod in pods)
     assert devices == ["0", "0", "1", "1", "2", "2", "3", "3"]
@@ -138,7 +141,7 @@ def test_columns_are_those_of_a_look_at_each_node_after_any_history() -> None:
     table, view = NodeTable(), ViewOf()
     view.nodes = table
     columns = DeviceColumns(SharedDevices(), view)
-    infos = [NodeInfo(make_node(f"n{number}", **{GPU: str(number), SHARE: str(1000 * number)})) for number in range(6)]
+    infos = [NodeInfo(gpu_node(f"n{number}", number)) for number in range(6)]
     rows = [table.add(info) for info in infos]
     for step in range(400):
         number = chance.randrange(len(infos))
@@ -173,7 +176,7 @@ class ViewOf:
 
 
 def test_a_node_with_more_devices_than_are_counted_takes_no_more_columns() -> None:
-    info = NodeInfo(make_node("a", **{GPU: "1000000000"}))
+    info = NodeInfo(gpu_node("a", 10**9))
     assert len(DeviceColumns(SharedDevices(), ViewOf()).free_of(info)) == MAX_DEVICES
 
 
@@ -196,7 +199,7 @@ def test_best_fit_counts_a_core_the_same_on_small_and_big_nodes() -> None:
 
 def test_a_pod_keeps_off_the_cpu_that_idle_devices_need() -> None:
     typical = [{"requests": {"cpu": "10", GPU: "1"}}]
-    with_gpus = make_node("gpus", cpu="40", **DEVICES)
+    with_gpus = gpu_node("gpus", cpu="40")
     cluster = Cluster(with_gpus, make_node("plain", cpu="40"))
     cluster.enable("FragmentationAware", args={"typicalPods": typical})
     points = cluster.points(make_pod("p", requests={"cpu": "10"}), "FragmentationAware")
@@ -215,8 +218,7 @@ def test_the_mix_is_learned_from_the_pods_that_run_and_wait() -> None:
 
 async def learn() -> None:
     running_pods = [make_pod(f"r{number}", requests={GPU: "1"}, node="full") for number in range(4)]
-    one = DEVICES | {GPU: "1"}
-    nodes = make_node("half", **one), make_node("new", **one), make_node("full", **DEVICES)
+    nodes = gpu_node("half", 1), gpu_node("new", 1), gpu_node("full")
     on = share("on", 500, node="half", annotations={INDEX: "0"})
     cluster = Cluster(*nodes, *running_pods, on).enable("DeviceShares").enable("FragmentationAware", weight=100)
     async with cluster.running() as running:
