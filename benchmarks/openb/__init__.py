@@ -1,6 +1,7 @@
 """Packing policies on a public GPU trace (openb: Weng et al., USENIX ATC 2023), played by the service's own cycle.
 
     python -m benchmarks.openb INPUT.json --data DIR --policy NAME
+    python -m benchmarks.openb --workload default --seed 42 --data DIR --policy NAME --summary
 
     trace     a run's nodes and tasks as Kubernetes objects, and the workload's typical pods
     profiles  a configuration for each policy

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from benchmarks.openb.play import OpenbRun, curve
 from benchmarks.openb.profiles import POLICIES
-from benchmarks.openb.trace import as_line, read_run
+from benchmarks.openb.trace import as_line, drawn_run, read_run
 from kscheduler.telemetry.logs.pipeline import configure
 
 _SHOWN = (70, 80, 90, 95, 100, 110, 120, 130)
@@ -17,13 +17,15 @@ _SHOWN = (70, 80, 90, 95, 100, 110, 120, 130)
 def main() -> None:
     """Play a run, and print its placements."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.openb", description=__doc__)
-    parser.add_argument("input", type=Path, help="a run: workload, seed, nodes, tasks (JSON, perhaps packed by gzip)")
+    parser.add_argument("input", nargs="?", type=Path, help="a run: workload, seed, nodes, tasks (JSON, perhaps gzip)")
+    parser.add_argument("--workload", default="default", help="without a run: the workload of which one is drawn")
+    parser.add_argument("--seed", type=int, default=42, help="without a run: of which seed (default 42)")
     parser.add_argument("--data", type=Path, required=True, help="the folder with the trace's CSV files")
     parser.add_argument("--policy", choices=POLICIES, required=True, help="which policy places the tasks")
     parser.add_argument("--summary", action="store_true", help="print the curve instead of the placements")
     args = parser.parse_args()
     configure(verbosity=0)
-    run = read_run(args.input)
+    run = read_run(args.input) if args.input else drawn_run(args.data, args.workload, args.seed)
     player = OpenbRun(run, args.data, args.policy)
     began, began_cpu = time.perf_counter(), time.process_time()
     placements = asyncio.run(player.placements())

@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 from typing import IO, Any, Final, cast
 
 import msgspec
@@ -20,6 +21,8 @@ INDEX: Final = "example.com/gpu-index"
 WHOLE: Final = 1000
 # Of the workload's tasks: how many the typical ones must cover.
 COVERED: Final = 0.95
+# How much arrives in a run, of what the GPUs could take.
+_ARRIVING: Final = 1.3
 
 Tree = dict[str, Any]
 
@@ -98,6 +101,36 @@ class Run(msgspec.Struct, frozen=True):
 def read_run(path: Path) -> Run:
     """Read INPUT.json, which may be packed by gzip. Raises `OSError`, `msgspec.ValidationError`, `DecodeError`."""
     return msgspec.json.decode(_bytes_of(path), type=Run)
+
+
+def drawn_run(directory: Path, workload: str, seed: int) -> Run:
+    """A run as the experiment draws it: tasks shuffled, then removed or drawn again until they ask for 130 % of the GPUs;
+    nodes permuted. Only `Random.random` is used, so that other programs can draw the same. Raises `OSError`.
+    """
+    chance = Random(seed).random
+    machines, tasks = list(_machines(directory)), sorted(_workload(directory, workload), key=lambda task: task.name)
+    wanted = _ARRIVING * WHOLE * sum(machine.gpus for machine in machines)
+    arriving = [task for _, task in sorted([(chance(), task) for task in tasks], key=lambda drawn: drawn[0])]
+    demand = sum(task.gpus * task.milli for task in arriving)
+    if demand > wanted:
+        while demand > wanted:
+            gone = arriving.pop(int(chance() * len(arriving)))
+            demand -= gone.gpus * gone.milli
+    else:
+        # As published: the last draw is tested with the share of one of its GPUs.
+        while demand + (again := tasks[int(chance() * len(tasks))]).milli <= wanted:
+            name = f"{again.name}-tuned-{len(arriving) - len(tasks)}"
+            arriving.append(msgspec.structs.replace(again, name=name))
+            demand += again.gpus * again.milli
+    permuted = [machine for _, machine in sorted([(chance(), each) for each in machines], key=lambda drawn: drawn[0])]
+    return Run(workload, seed, tuple(permuted), tuple(arriving))
+
+
+def _machines(directory: Path) -> Iterator[Machine]:
+    with _text_of(directory / "openb_node_list_gpu_node.csv") as text:
+        for row in csv.DictReader(text):
+            size = int(row["cpu_milli"]), int(row["memory_mib"]), int(row["gpu"])
+            yield Machine(row["sn"], *size, row["model"])
 
 
 def typical_pods(directory: Path, workload: str) -> list[Tree]:

@@ -46,6 +46,17 @@ def test_a_binding_names_the_pods_uid() -> None:
     }
 
 
+def test_a_binding_may_bring_annotations() -> None:
+    body = json.loads(binding_body("ns", "a", "u", "n1", {"example.com/gpu-index": '0,"1"'}))
+    assert body["metadata"] == {
+        "name": "a",
+        "namespace": "ns",
+        "uid": "u",
+        "annotations": {"example.com/gpu-index": '0,"1"'},
+    }
+    assert body["target"] == {"kind": "Node", "name": "n1"}
+
+
 class Deadlines(APIClient):
     """Remembers how long each POST might have taken."""
 

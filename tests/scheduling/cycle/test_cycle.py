@@ -1,6 +1,7 @@
 """The cycle: who is charged with a rejection, who wins, and what a faulty plugin does to the rest."""
 
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kscheduler.config.types import FIRST_IN_ORDER
 from kscheduler.framework.plugin import Plugin
 from kscheduler.framework.status import SKIP, SUCCESS, Code, Status, error, unresolvable, unschedulable
+from kscheduler.scheduling.classes.class_engine import ClassEngine
 from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.scheduling.record import SchedulingRecord
 from tests.builders import make_node, pod_info
@@ -251,6 +254,21 @@ def test_the_winner_among_equals_is_the_same_in_every_process_and_version() -> N
     nodes = cluster(*(f"node-{number}" for number in range(100)))
     winners = [schedule(profile(), pod_info(uid=f"uid-{number}"), nodes).node_name for number in range(5)]
     assert winners == ["node-41", "node-2", "node-38", "node-48", "node-39"]
+
+
+@given(st.permutations(ABC), st.text(min_size=1, max_size=8), st.booleans())
+def test_by_the_rule_first_in_order_the_first_name_wins_whatever_the_row_and_the_pod(
+    order: list[str], uid: str, is_kept: bool
+) -> None:
+    """With a class engine and without, and after a node that was first is gone and has come back."""
+    by_name = replace(profile(), tie_rule=FIRST_IN_ORDER)
+    nodes = cluster(*order)
+    engine = ClassEngine(by_name, nodes) if is_kept else None
+    assert schedule(by_name, pod_info(uid=uid), nodes, engine=engine).node_name == "a"
+    nodes.remove_node("a")
+    assert schedule(by_name, pod_info(uid=uid), nodes, engine=engine).node_name == "b"
+    nodes.add_node(make_node("a"))
+    assert schedule(by_name, pod_info(uid=uid), nodes, engine=engine).node_name == "a"
 
 
 def test_equals_share_the_pods() -> None:
