@@ -104,8 +104,8 @@ def read_run(path: Path) -> Run:
 
 
 def drawn_run(directory: Path, workload: str, seed: int) -> Run:
-    """A run as the experiment draws it: tasks shuffled, then removed or drawn again until they ask for 130 % of the GPUs;
-    nodes permuted. Only `Random.random` is used, so that other programs can draw the same. Raises `OSError`.
+    """A run as the experiment draws it: tasks shuffled, then removed or drawn again until they ask for 130 % of the
+    GPUs; nodes permuted. Only `Random.random` is used, so that other programs can draw the same. Raises `OSError`.
     """
     chance = Random(seed).random
     machines, tasks = list(_machines(directory)), sorted(_workload(directory, workload), key=lambda task: task.name)

@@ -29,6 +29,7 @@ PAGES: Final = {
     "docs/logs.md": "\n## If you come from kube-scheduler",
     "docs/migration.md": "",
     "docs/operations.md": "",
+    "docs/packing.md": "",
     "docs/pod-groups.md": "",
     "docs/policies.md": "",
     "docs/quirks.md": "",

@@ -24,7 +24,7 @@ does not count; a node's devices are all alike.
 
 import asyncio
 from collections import Counter
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from typing import Final
 
 import numpy as np
@@ -46,7 +46,9 @@ from kscheduler.plugins.packing.device_shares import DeviceChoice
 from kscheduler.plugins.packing.typical_pods import Shape, TypicalPods, most_frequent, pod_of
 
 # Between two turns of the event loop, where the mix is learned.
-_PODS_AT_A_TIME: Final = 2_000
+_PODS_AT_A_TIME: Final = 1_000
+# Of those that run: of more only each so many-th node is looked at.
+_ENOUGH_PODS: Final = 20_000
 # The mix is exchanged when so much of it has changed: all points are worked out again then.
 _LEAST_CHANGE: Final = 0.05
 
@@ -78,11 +80,10 @@ class FragmentationAware(Plugin):
         if self._is_given:
             return
         shapes: Counter[Shape] = Counter()
-        for place, pod in enumerate(self._handle.lister(PODS).list()):
-            owners = pod.metadata.owner_references
-            if not (pod.is_terminal or any(owner.kind == "DaemonSet" for owner in owners)):
+        for place, (pod, count) in enumerate(self._expected_pods()):
+            if not any(owner.kind == "DaemonSet" for owner in pod.pod.metadata.owner_references):
                 try:
-                    shapes[Shape.of(PodInfo(pod), self._devices)] += 1
+                    shapes[Shape.of(pod, self._devices)] += count
                 except QuantityError:
                     continue  # it is told where it is counted
             if place % _PODS_AT_A_TIME == _PODS_AT_A_TIME - 1:
@@ -92,6 +93,19 @@ class FragmentationAware(Plugin):
             self._typical = TypicalPods(mix)
             nodes = self._handle.view.nodes
             self._handle.nodes_changed(nodes.names(nodes.rows()))
+
+    def _expected_pods(self) -> Iterator[tuple[PodInfo, int]]:
+        """Pods that run, of enough nodes, each with the number of pods that it stands for; and pods that wait."""
+        nodes = self._handle.view.nodes
+        rows = nodes.rows()
+        every = max(1, int(nodes.pod_count[rows].sum()) // _ENOUGH_PODS)
+        for row in rows[::every].tolist():
+            info = nodes.infos[row]
+            for pod in () if info is None else tuple(info.pods.values()):
+                yield pod, every
+        for waiting in self._handle.lister(PODS).list():
+            if not (waiting.spec.node_name or waiting.is_terminal):
+                yield PodInfo(waiting), 1
 
     def sign(self, pod: PodInfo) -> Hashable:
         """What the pod takes of CPU and devices."""

@@ -40,8 +40,11 @@ class Shape(NamedTuple):
     @classmethod
     def of(cls, pod: PodInfo, settings: SharedDevices) -> "Shape":
         """The shape of a pod. Raises `QuantityError`."""
-        demand = demand_of(pod.requests, settings)
-        return cls(pod.requests.get(CPU, 0), demand.milli, demand.devices, pod.node_selector, pod.required_node_terms)
+        amounts = pod.accounted
+        demand = demand_of(amounts, settings)
+        if not demand.devices:  # it loses all idle room wherever it may run
+            return cls(amounts.get(CPU, 0), 0, 0, None, None)
+        return cls(amounts.get(CPU, 0), demand.milli, demand.devices, pod.node_selector, pod.required_node_terms)
 
 
 def most_frequent(shapes: Counter[Shape]) -> dict[Shape, int]:

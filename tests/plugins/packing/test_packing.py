@@ -2,6 +2,7 @@
 
 import asyncio
 import csv
+import re
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -13,12 +14,15 @@ from benchmarks.openb.play import OpenbRun, curve
 from benchmarks.openb.profiles import FGD, OWN
 from benchmarks.openb.trace import Task, as_line, typical_pods
 from kscheduler.api.core import Node, Pod
+from kscheduler.assembly.configuration_checks import profile_problems
+from kscheduler.assembly.configured import ConfigurationReader
 from kscheduler.config.errors import ConfigError
 from kscheduler.config.loader import from_tree
 from kscheduler.config.plugin_args import SharedDevices
 from kscheduler.framework.nodes.node_info import NodeInfo
 from kscheduler.framework.nodes.node_table import NodeTable
 from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.plugins.packing import PACKING
 from kscheduler.plugins.packing.device_columns import MAX_DEVICES, DeviceColumns
 from kscheduler.testing import Cluster, assert_goes_to, assert_rejected, make_node, make_pod
 from tests.plugins.packing.naive import play, random_run
@@ -265,3 +269,19 @@ def test_a_tie_rule_that_is_none_is_refused() -> None:
 def load(profile: dict[str, Any]) -> Any:
     tree = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration", "profiles": [profile]}
     return from_tree(tree, "test")
+
+
+PAGE = (Path(__file__).parents[3] / "docs" / "packing.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+
+
+@pytest.mark.parametrize("text", BLOCKS, ids=range(len(BLOCKS)))
+def test_each_configuration_of_the_page_can_be_used(text: str) -> None:
+    configured = ConfigurationReader().read_bytes(text.encode(), "page")
+    assert profile_problems(configured.config, configured.registry) == ()
+
+
+def test_the_page_has_a_profile_for_each_plugin() -> None:
+    for plugin in PACKING:
+        assert f"| [{plugin.name}](#" in PAGE
+        assert any(f"name: {plugin.name}" in text for text in BLOCKS)
