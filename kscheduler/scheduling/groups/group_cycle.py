@@ -17,6 +17,7 @@ from typing import Final
 from kscheduler.api.core import Pod, PodSpec
 from kscheduler.api.meta import ObjectMeta
 from kscheduler.api.releases import Behaviours
+from kscheduler.framework.binding_annotations import BindingAnnotations
 from kscheduler.framework.cluster.claim_writing import Deallocation
 from kscheduler.framework.cluster.pod_groups import CycleOfGroup, GroupDefinition, NodeRanks, PlacementProgress
 from kscheduler.framework.cluster.preemption import GroupPlacement, Preemption
@@ -234,7 +235,7 @@ class TentativePlacements:
         status = run_reserve(inputs.profile, record.state, record.pod, record.node_name)
         if not status.is_success:
             self._undo_last()
-        else:
+        elif BindingAnnotations in record.state.values:
             annotate(inputs.cache, record.state, record.pod)
         return status
 
