@@ -129,12 +129,16 @@ class PreparedDevice:
 
     def __init__(self, driver: str, device: Device, *, reads_lists: bool, own_maps: bool) -> None:
         attributes: _Nested = {}
+        values = 0
         for name in _by_spelling(device.attributes) if own_maps else device.attributes:
             domain, slash, identifier = name.partition("/")
             if not slash:
                 domain, identifier = driver, name
             attribute = device.attributes[name]
-            value = _readable(identifier, attribute) if own_maps else _value(name, attribute, lists=reads_lists)
+            value = None if own_maps or (reads_lists and _is_list(attribute)) else _plain(attribute)
+            if value is None:
+                value = _readable(identifier, attribute) if own_maps else _value(name, attribute, lists=reads_lists)
+            values += len(value) if isinstance(value, list) else 1
             attributes.setdefault(domain, {})[identifier] = value
         capacities: dict[str, dict[str, Any]] = {}
         read = wide_quantities.read if own_maps else quantities.read
@@ -152,9 +156,6 @@ class PreparedDevice:
         }
         # Nothing changes quantities of 1.38.
         self._variable = StringMap(self._fields) if own_maps else None
-        values = sum(
-            len(value) if isinstance(value, list) else 1 for each in attributes.values() for value in each.values()
-        )
         self.weight = 1_000 + _BYTES_PER_VALUE * (values + len(device.capacity))
         """About how many bytes it takes."""
 
@@ -179,6 +180,22 @@ def _readable(identifier: str, attribute: DeviceAttribute) -> Any:
     except semvers.VersionError:
         value = None
     return ErrorValue(f"attribute {identifier}: {_BAD_VALUE}") if value is None else value
+
+
+def _is_list(attribute: DeviceAttribute) -> bool:
+    return not (
+        attribute.int_values is None
+        and attribute.bool_values is None
+        and attribute.string_values is None
+        and attribute.version_values is None
+    )
+
+
+def _plain(attribute: DeviceAttribute) -> int | bool | str | None:
+    """The value, as of most attributes, that is neither a version nor a list."""
+    if attribute.int_value is not None:
+        return attribute.int_value
+    return attribute.string_value if attribute.bool_value is None else attribute.bool_value
 
 
 def _value(name: str, attribute: DeviceAttribute, *, lists: bool) -> Any:

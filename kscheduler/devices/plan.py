@@ -82,7 +82,7 @@ class Planner:
             alternatives = self._known.get((number, place))
             if alternatives is None:
                 alternatives = yield from self._alternatives(number, place, pools, node)
-            needed = min(request.count for request in alternatives)
+            needed = min([request.count for request in alternatives])
             if self._features.reports_device_of_error and needed > MAX_RESULTS - least:
                 name = claim.spec.devices.requests[place].name
                 message = f"claim {claim.key}, request {name}: adding {needed} devices exceeds the claim limit of "

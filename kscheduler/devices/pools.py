@@ -38,6 +38,8 @@ class Pool:
     counter_sets: Mapping[str, CounterSet] = field(default_factory=dict)
     has_conditions: bool = False
     """Some device must be made ready after its allocation."""
+    consumes_counters: bool | None = field(default=None, repr=False, compare=False)
+    """Whether some device does; `None` until a search asks."""
     has_unreadable: dict[str, bool] = field(default_factory=dict, repr=False, compare=False)
     """By attribute, as far as constraints have asked: whether some device has a value that they cannot read."""
 

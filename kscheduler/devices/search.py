@@ -8,6 +8,7 @@ are generators that one loop drives: as many devices as a pod may claim do not f
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
+from functools import partial
 from typing import Final
 
 from kscheduler.api.devices import DeviceTaint, DeviceToleration
@@ -119,7 +120,7 @@ class Search:
         self._new_share_id = new_share_id
         self._pools = [pool for pool in pools if pool.is_usable]
         self._devices = [found for pool in self._pools for found in pool.devices]
-        self._remembers = _remembers(features, self._devices)
+        self._remembers = _remembers(features, self._pools)
         self.chosen: list[list[Chosen]] = [[] for _ in plans]
         """By claim."""
         self._taken: dict[DeviceID, set[int]] = {}
@@ -183,7 +184,7 @@ class Search:
             tries_all = self._remembers or (yield from self._may_fail(claim, request))
             fitting = Fitting(
                 self._devices,
-                lambda device: self._is_in_use(device, claim, is_admin=request.wanted.is_admin),
+                partial(self._is_held_by, claim) if request.wanted.is_admin else self._is_held,
                 lambda found: self._fits(claim, request, found),
                 tries_all=tries_all,
             )
@@ -332,10 +333,15 @@ class Search:
     # --- what is in use -----------------------------------------------------------------------------------------------
 
     def _is_in_use(self, device: DeviceID, claim: int, *, is_admin: bool) -> bool:
-        takers = self._taken.get(device)
-        if is_admin:
-            return bool(takers) and claim in takers  # type: ignore[operator]
-        return bool(takers) or device in self._allocated.devices
+        return self._is_held_by(claim, device) if is_admin else self._is_held(device)
+
+    def _is_held(self, device: DeviceID) -> bool:
+        """Whether a claim has it, or it is chosen for one."""
+        return device in self._allocated.devices or bool(self._taken.get(device))
+
+    def _is_held_by(self, claim: int, device: DeviceID) -> bool:
+        """Whether it is chosen for this claim: with admin access, others do not matter."""
+        return claim in self._taken.get(device, ())
 
     def _has_shares(self, device: DeviceID) -> bool:
         """Whether claims have shares of a device, which then is given to nobody as a whole."""
@@ -391,15 +397,24 @@ def _has_unreadable(pool: Pool, constraint: Constraint) -> Parts[bool]:
     return known
 
 
-def _remembers(features: AllocatorFeatures, devices: Sequence[PoolDevice]) -> bool:
+def _remembers(features: AllocatorFeatures, pools: Sequence[Pool]) -> bool:
     """Whether choices that were undone matter to later ones: then even those that cannot succeed are tried (1.36)."""
     if features.list_attributes and not features.restores_common_values:
         return True
-    return not features.counts_by_pool_and_driver and any(found.device.consumes_counters for found in devices)
+    if features.counts_by_pool_and_driver:
+        return False
+    for pool in pools:
+        if pool.consumes_counters is None:
+            pool.consumes_counters = any(found.device.consumes_counters for found in pool.devices)
+        if pool.consumes_counters:
+            return True
+    return False
 
 
 def _tolerates(tolerations: Sequence[DeviceToleration], found: PoolDevice) -> bool:
     """Whether no taint keeps the device from being allocated."""
+    if not found.device.taints:
+        return True
     return next(untolerated(tolerations, found.device.taints), None) is None
 
 

@@ -95,17 +95,21 @@ def is_allowed(
     taken: Mapping[str, Amount], capacities: Mapping[str, DeviceCapacity], features: AllocatorFeatures
 ) -> bool:
     """Whether the amounts keep to the policies of the device."""
-    return not any(_violates(amount, capacities[name].request_policy, features) for name, amount in taken.items())
+    for name, amount in taken.items():  # no generators here: this is asked about each device that a search looks at
+        policy = capacities[name].request_policy
+        if policy is not None and _violates(amount, policy, features):
+            return False
+    return True
 
 
 def has_room(
     taken: Mapping[str, Amount], capacities: Mapping[str, DeviceCapacity], used: Consumed, planned: Consumed
 ) -> bool:
     """Whether what is left of each capacity is enough."""
-    return all(
-        amount.nano + used.get(name, 0) + planned.get(name, 0) <= nano_value(capacities[name].value)
-        for name, amount in taken.items()
-    )
+    for name, amount in taken.items():
+        if amount.nano + used.get(name, 0) + planned.get(name, 0) > nano_value(capacities[name].value):
+            return False
+    return True
 
 
 def _taken(requested: Quantity | None, capacity: DeviceCapacity, features: AllocatorFeatures) -> Amount:
