@@ -285,13 +285,18 @@ class Cache:
         """Update a pod on a node."""
         self.add_pod(pod)
 
-    def remove_pod(self, uid: str) -> None:
-        """Remove a pod that is gone or has ended, and free its room. Unknown pods are ignored."""
+    def remove_pod(self, uid: str) -> tuple[PodInfo, str] | None:
+        """Remove a pod that is gone or has ended, and free its room.
+
+        Returns the version that has counted and its node; `None`: the pod is unknown.
+        """
         state = self._pods.get(uid)
-        if state is not None:
-            self._count_out(state)
-            if self.pod_groups.apis:
-                self.pod_groups.displaced(state.pod, is_still_there=False)
+        if state is None:
+            return None
+        self._count_out(state)
+        if self.pod_groups.apis:
+            self.pod_groups.displaced(state.pod, is_still_there=False)
+        return state.pod, state.node_name
 
     # --- trials -------------------------------------------------------------------------------------------------------
 
@@ -387,6 +392,7 @@ def _pod_info_of(behaviours: Behaviours) -> type[PodInfo]:
 
 def _readable(pod: PodInfo) -> PodInfo:
     """The pod with its sums computed: unparsable requests fail here, before anything is counted."""
+    pod.count_sums()
     _sums(pod)
     return pod
 
