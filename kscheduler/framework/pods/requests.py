@@ -208,7 +208,7 @@ def depend_on_the_same(old: Pod, new: Pod) -> bool:
         and before.init_container_statuses == after.init_container_statuses
         and before.resources == after.resources
         and before.allocated_resources == after.allocated_resources
-        and (before.conditions is after.conditions or _pending_resize(old) == _pending_resize(new))
+        and (before.conditions is after.conditions or pending_resize(old) == pending_resize(new))
     )
 
 
@@ -392,15 +392,15 @@ def _statuses(pod: Pod) -> dict[str, ContainerStatus]:
 
 def resize_is_deferred(pod: Pod) -> bool:
     """Whether the kubelet has put a resize off, because the node has no room for it now."""
-    return _pending_resize(pod) == "Deferred"
+    return pending_resize(pod) == "Deferred"
 
 
 def _resize_is_infeasible(pod: Pod) -> bool:
     """Whether the kubelet refused the resize for good: then the spec does not count."""
-    return _pending_resize(pod) == "Infeasible"
+    return pending_resize(pod) == "Infeasible"
 
 
-def _pending_resize(pod: Pod) -> str:
+def pending_resize(pod: Pod) -> str:
     """The reason of the condition PodResizePending, whatever its status; the first one decides. Empty if none waits."""
     for condition in pod.status.conditions:  # written out: each event of a pod comes by here
         if condition.type == "PodResizePending":

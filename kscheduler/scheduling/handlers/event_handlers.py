@@ -204,10 +204,16 @@ class PodHandler(_Timed):
             _log.warning("pod_bound_elsewhere", pod=pod.key, **fields, pods=pods)
 
     def _was_placed(self, old: Pod, new: Pod) -> None:
-        # What we bind counts before it is bound.
-        if new.spec.scheduler_name in self._profiles and not self._cache.node_of(new.metadata.uid):
-            self._taken.bound(new, new.spec.node_name)
-        self._assigned(new)
+        began = self._now()
+        if self._cache.confirm(new):  # our own Binding
+            self._queue.delete(new.key)
+            self._queue.move_all(events.ASSIGNED_POD_ADD, None, new, self._clock.time())
+            self._handled(events.ASSIGNED_POD_ADD.label, began)
+        else:
+            # What we bind counts before it is bound.
+            if self._is_ours(new) and not self._cache.node_of(new.metadata.uid):
+                self._taken.bound(new, new.spec.node_name)
+            self._assigned(new)
         if old.spec.scheduler_name not in self._profiles:
             return
         self._seconds_of[UNSCHEDULABLE_POD_DELETE](0.0)  # upstream counts leaving the queue as an event of its own
