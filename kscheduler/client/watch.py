@@ -33,14 +33,16 @@ INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 SHOWN: Final = 200
 # Bytes of lines that are decoded at once: a few tenths of a millisecond.
 RUN_BYTES: Final = 64 * 1024
+_DELETED: Final = b'{"type":"DELETED",'
 _OF_OBJECTS: Final = frozenset(("ADDED", "MODIFIED", "DELETED"))
 
 
 class WatchEvent(msgspec.Struct, Generic[T], frozen=True, gc=False):
-    """ADDED, MODIFIED or DELETED, and the object; a deleted object in its last state with the deletion's version."""
+    """ADDED, MODIFIED or DELETED, and the object."""
 
     type: str
     object: T
+    """Of a deleted object perhaps the metadata alone, with the deletion's version: its last state is in the store."""
 
 
 class Bookmark(msgspec.Struct, frozen=True):
@@ -79,6 +81,10 @@ class Undecodable(msgspec.Struct, frozen=True):
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
 
+class _Identified(KubeObject):
+    """An object of which only the identity is read."""
+
+
 class Garbled(msgspec.Struct, frozen=True):
     """A line that is not a watch event at all."""
 
@@ -93,6 +99,7 @@ class WatchDecoder(Generic[T]):
 
     def __init__(self, kind: Kind) -> None:
         self._strict: ObjectDecoder[WatchEvent[T]] = ObjectDecoder(WatchEvent[kind.type])  # type: ignore[name-defined]
+        self._deleted: ObjectDecoder[WatchEvent[T]] = ObjectDecoder(WatchEvent[_Identified])  # type: ignore[arg-type]
         self._identity = IdentityCheck(kind)
         self._kind = kind
         self._says_kind = f'"kind":"{kind.name}"'.encode()
@@ -109,12 +116,13 @@ class WatchDecoder(Generic[T]):
         lines were decoded as there are values. Never raises.
         """
         events: list[WatchEvent[T]] = []
-        decode, problem_of, says_kind, left = self._strict.decode, self._identity.problem, self._says_kind, RUN_BYTES
+        decode, decode_deleted = self._strict.decode, self._deleted.decode
+        problem_of, says_kind, left = self._identity.problem, self._says_kind, RUN_BYTES
         for line in lines[begin:] if begin else lines:
             if not line.isascii() and not is_text(line):
                 return events, _read_leniently(line, NOT_TEXT)
             try:
-                event = decode(line)
+                event = decode_deleted(line) if line.startswith(_DELETED) else decode(line)
             except UndecodableError as error:
                 return events, _read_leniently(line, str(error))
             if event.type not in _OF_OBJECTS:

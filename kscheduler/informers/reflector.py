@@ -366,7 +366,8 @@ class Reflector(Generic[T]):
     def _collect_run(self, initial: _Initial[T], events: list[WatchEvent[T]]) -> None:
         """Keep initial events, which are applied at the bookmark that ends them."""
         for event in events:
-            self._informer.prepare(event.object)
+            if event.type != "DELETED":
+                self._informer.prepare(event.object)
             initial.take(event)
 
     async def _collect(self, watch: _Watch[T], event: Decoded[T]) -> NextStep | None:

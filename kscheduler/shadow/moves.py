@@ -107,7 +107,11 @@ class Removal(Move):
             return None
         cache.assume_pod(self.pod, self.node_name)
         # Removed, not forgotten: an update of it that is taken back, too, confirms it.
-        return lambda: cache.remove_pod(self.pod.uid)
+
+        def take_back() -> None:
+            cache.remove_pod(self.pod.uid)
+
+        return take_back
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -26,6 +26,7 @@ from kscheduler.framework.cluster.pod_groups import GroupKey
 from kscheduler.framework.nodes.node_info import NodeInfo
 from kscheduler.framework.nodes.node_table import NodeTable
 from kscheduler.framework.pods.pod_info import PodInfo, WholeResizePodInfo
+from kscheduler.framework.pods.requests import pending_resize
 from kscheduler.state.devices.device_table import DeviceTable
 from kscheduler.state.group_apis import GroupAPI
 from kscheduler.state.nominator import NominatedColumns, NominatedPods
@@ -281,6 +282,44 @@ class Cache:
             self._swap(state, new)
         return elsewhere
 
+    def confirm(self, pod: Pod) -> bool:
+        """Confirm an assumed pod of which its Binding is all that has changed, as mostly. Nothing happens to any other.
+
+        Each pod comes by here once. The informer has shared what both versions have in common (`PodTransform.renew`),
+        so parts that are the same are one and the same: whatever is not, `add_pod` compares by value.
+        """
+        state = self._assumed.get(pod.metadata.uid)
+        if state is None or state.node_name != pod.spec.node_name:
+            return False
+        old = state.pod
+        spec, others, metadata = pod.spec, old.pod.spec, pod.metadata
+        before, after = old.pod.status, pod.status
+        if not (
+            spec.containers is others.containers
+            and spec.init_containers is others.init_containers
+            and spec.volumes is others.volumes
+            and spec.overhead is others.overhead
+            and spec.resources is others.resources
+            and spec.affinity is others.affinity
+            and metadata.labels is old.pod.metadata.labels
+            and metadata.deletion_timestamp is old.pod.metadata.deletion_timestamp
+            and not (before.container_statuses or after.container_statuses)
+            and not (before.init_container_statuses or after.init_container_statuses)
+            and before.resources is after.resources is None
+            and not pending_resize(pod)
+        ):
+            return False
+        new = self._pod_info(pod)  # without a report of a kubelet sums are the same by any version's rule
+        new.accounted, new.nonzero_accounted, new.host_ports = old.accounted, old.nonzero_accounted, old.host_ports
+        info = self._infos[state.node_name]
+        if info.node is not None:
+            self.nodes.replace_pod(self.nodes.row_of(state.node_name))
+        del self._assumed[new.uid]
+        state.assumed = False
+        state.pod = info.pods[new.uid] = new
+        self._changes += 1
+        return True
+
     def follow(self, behaviours: Behaviours) -> None:
         """Count resizes and devices, and nominate new gated pods, as this version does from now on."""
         self.devices.follow_version(behaviours)
@@ -296,13 +335,18 @@ class Cache:
         """Update a pod on a node."""
         self.add_pod(pod)
 
-    def remove_pod(self, uid: str) -> None:
-        """Remove a pod that is gone or has ended, and free its room. Unknown pods are ignored."""
+    def remove_pod(self, uid: str) -> tuple[PodInfo, str] | None:
+        """Remove a pod that is gone or has ended, and free its room.
+
+        Returns the version that has counted and its node; `None`: the pod is unknown.
+        """
         state = self._pods.get(uid)
-        if state is not None:
-            self._count_out(state)
-            if self.pod_groups.apis:
-                self.pod_groups.displaced(state.pod, is_still_there=False)
+        if state is None:
+            return None
+        self._count_out(state)
+        if self.pod_groups.apis:
+            self.pod_groups.displaced(state.pod, is_still_there=False)
+        return state.pod, state.node_name
 
     # --- trials -------------------------------------------------------------------------------------------------------
 
@@ -398,6 +442,7 @@ def _pod_info_of(behaviours: Behaviours) -> type[PodInfo]:
 
 def _readable(pod: PodInfo) -> PodInfo:
     """The pod with its sums computed: unparsable requests fail here, before anything is counted."""
+    pod.count_sums()
     _sums(pod)
     return pod
 

@@ -181,6 +181,24 @@ def test_a_run_of_lines_decodes_as_each_line_by_itself(kinds: list[str], data: s
     assert decoded == [decoder.feed(line) for line in lines[begin:]]
 
 
+def test_of_a_deleted_object_only_the_identity_is_read() -> None:
+    """Its last state is stored, and a state that cannot be read does not keep it from being gone."""
+    identity = {"name": "a", "namespace": "n", "uid": "u", "resourceVersion": "1"}
+    decoder: WatchDecoder[Pod] = WatchDecoder(PODS)
+    for spec in ({"nodeName": "x"}, 7):
+        line = (
+            b'{"type":"DELETED","object":%b}' % json.dumps({"kind": "Pod", "metadata": identity, "spec": spec}).encode()
+        )
+        event = decoder.feed(line)
+        assert isinstance(event, WatchEvent)
+        assert (event.type, event.object.key, event.object.metadata.uid) == ("DELETED", "n/a", "u")
+    nameless = decoder.feed(
+        b'{"type":"DELETED","object":{"kind":"Pod","metadata":{"uid":"u"},"spec":{"nodeName":"x"}}}'
+    )
+    assert isinstance(nameless, Undecodable)
+    assert nameless.node_name == "x"
+
+
 def test_a_run_ends_before_it_holds_the_loop() -> None:
     pod = {"kind": "Pod", "metadata": {"name": "a", "namespace": "n", "uid": "u", "resourceVersion": "1"}}
     line = json.dumps({"type": "ADDED", "object": {**pod, "status": {"message": "x" * (RUN_BYTES // 2)}}}).encode()

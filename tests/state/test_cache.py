@@ -1,5 +1,6 @@
 """The cache against a dictionary: whatever order the watch and the workers come in, no room is given away twice."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -7,8 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from msgspec.structs import replace as replaced
 
-from kscheduler.api.core import Node, Pod
+from kscheduler.api.core import ContainerStatus, Node, Pod
+from kscheduler.api.meta import Condition
 from kscheduler.api.quantity import QuantityError
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.state.cache import Cache
@@ -44,6 +47,37 @@ def version(uid: str, node: str, fields: dict[str, Any], *, repels: bool) -> Pod
     """A version of a pod. Two UIDs share a name, as when a StatefulSet creates a pod again."""
     name = f"pod-{int(uid[-1]) // 2}"
     return make_pod(name, uid=uid, node=node, **fields, **(REPELS if repels else {}))
+
+
+def relabelled(pod: Pod) -> None:
+    """Counters see another pod."""
+    pod.metadata.labels = {"app": "web", "also": "changed"}
+
+
+def terminating(pod: Pod) -> None:
+    """It is being deleted."""
+    pod.metadata.deletion_timestamp = "2026-11-29T12:00:00Z"
+
+
+def without_containers(pod: Pod) -> None:
+    """It asks for nothing any more."""
+    pod.spec = replaced(pod.spec, containers=())
+
+
+def reported(pod: Pod) -> None:
+    """The kubelet was faster: what it says of containers may count."""
+    status = ContainerStatus(name="main", allocated_resources={"cpu": "3"})
+    pod.status = replaced(pod.status, container_statuses=(status,))
+
+
+def being_resized(pod: Pod) -> None:
+    """A resize is refused."""
+    condition = Condition(type="PodResizePending", status="True", reason="Infeasible")
+    pod.status = replaced(pod.status, conditions=(condition,))
+
+
+# What may have changed beside the node when a Binding shows.
+CHANGES_BESIDE = (None, None, relabelled, terminating, without_containers, reported, being_resized)
 
 
 class CacheMachine(RuleBasedStateMachine):
@@ -113,6 +147,22 @@ class CacheMachine(RuleBasedStateMachine):
             )
             assert self.cache.add_pod(seen) == ""
             self.pods[uid] = replace(counted, assumed=False, pod=PodInfo(seen))
+
+    @rule(uid=UIDS, elsewhere=st.booleans(), change=st.sampled_from(CHANGES_BESIDE))
+    def our_binding_shows(self, uid: str, elsewhere: bool, change: Callable[[Pod], None] | None) -> None:
+        """As an informer shares the parts of both versions, perhaps with something else that has changed."""
+        counted = self.pods.get(uid)
+        if counted is None:
+            return
+        old = counted.pod.pod
+        node = next(name for name in ("a", "b") if name != counted.node) if elsewhere else counted.node
+        seen = Pod(metadata=replaced(old.metadata), spec=replaced(old.spec, node_name=node), status=old.status)
+        if change is not None:
+            change(seen)
+        is_all = counted.assumed and not elsewhere and change is None
+        assert self.cache.confirm(seen) == (is_all and not old.status.container_statuses)
+        assert self.cache.add_pod(seen) == (counted.node if elsewhere else "")
+        self.pods[uid] = Counted(PodInfo(seen), node, assumed=False)
 
     @rule(uid=UIDS, node=NODES, fields=pod_fields, repels=st.booleans())
     def pod_comes_or_changes(self, uid: str, node: str, fields: dict[str, Any], repels: bool) -> None:
@@ -201,3 +251,31 @@ def test_a_pod_without_a_uid_is_known_by_its_key() -> None:
     pod.metadata.uid = ""
     cache.add_pod(pod)
     assert cache.node_of("default/static") == "a"
+
+
+@pytest.mark.parametrize("change", CHANGES_BESIDE[1:], ids=lambda change: change.__name__ if change else "nothing")
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["where it was assumed", "elsewhere"])
+def test_only_a_binding_that_shows_as_it_was_assumed_is_confirmed_without_a_comparison(
+    change: Callable[[Pod], None] | None, elsewhere: bool
+) -> None:
+    cache = Cache()
+    for name in ("a", "b"):
+        cache.add_node(make_node(name))
+    old = make_pod("web", requests={"cpu": "1"})
+    seen = Pod(metadata=replaced(old.metadata), spec=replaced(old.spec, node_name="a"), status=old.status)
+    if change is not None:
+        change(seen)
+    assert not cache.confirm(seen), "it was not assumed"
+    cache.assume_pod(PodInfo(old), "b" if elsewhere else "a")
+    before = cache.nodes.row_changes.position
+    assert cache.confirm(seen) == (change is None and not elsewhere)
+    if change is None and not elsewhere:
+        assert not cache.is_assumed(seen.metadata.uid)
+        confirmed = cache.pod_of(seen.metadata.uid)
+        assert confirmed is not None
+        assert confirmed.pod is seen
+        assert cache.nodes.row_changes.position == before + 1
+        assert not cache.confirm(seen), "once"
+    else:
+        assert cache.is_assumed(seen.metadata.uid)
+        assert cache.nodes.row_changes.position == before

@@ -255,7 +255,7 @@ def _named(response: aiohttp.ClientResponse) -> dict[str, str]:
     return {name.lower(): value for name, value in response.headers.items()}
 
 
-class WatchAnswer:
+class AiohttpWatchAnswer:
     """The answer to a watch, of which the head has come. Implements `transport.WatchAnswer`."""
 
     def __init__(self, response: aiohttp.ClientResponse) -> None:
@@ -287,7 +287,7 @@ class WatchAnswer:
 class WatchTransport(_OverAiohttp):
     """Watches, each on a connection that has no other request. Implements `transport.WatchOpener`."""
 
-    async def open(self, target: str, headers: Mapping[str, str], inactivity_seconds: float) -> WatchAnswer:
+    async def open(self, target: str, headers: Mapping[str, str], inactivity_seconds: float) -> AiohttpWatchAnswer:
         """Raises `NotSentError`, `OSError`, `TimeoutError` and `MalformedResponseError`."""
         sent = CIMultiDict({"User-Agent": USER_AGENT, "Accept": "application/json"})
         sent.extend(headers)
@@ -307,4 +307,4 @@ class WatchTransport(_OverAiohttp):
                 )
         except aiohttp.ClientError as error:
             _raise_ours(error)
-        return WatchAnswer(response)
+        return AiohttpWatchAnswer(response)

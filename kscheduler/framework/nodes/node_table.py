@@ -368,7 +368,10 @@ class NodeTable:
 
     def remove_pod(self, row: int, pod: PodInfo) -> None:
         """Update the row after its info has removed a pod."""
-        self._set_sums(row, self.info(row))
+        info = self.infos[row]
+        if info is None:
+            raise KeyError(row)
+        self._set_sums(row, info)
         if pod.host_ports:
             self.ports.remove(row, pod.host_ports)
 

@@ -192,7 +192,10 @@ class PodInfo:
         Those of ordinary init containers are not counted (Q32).
         """
         spec = self.pod.spec
-        if not any(container.ports for container in (*spec.containers, *spec.init_containers)):
+        for container in (*spec.containers, *spec.init_containers):  # written out: each pod on a node is asked
+            if container.ports and _host_ports(container):
+                break
+        else:
             return _NO_PORTS
         sidecars = (container for container in spec.init_containers if container.restart_policy == "Always")
         ports = [port for container in (*spec.containers, *sidecars) for port in _host_ports(container)]

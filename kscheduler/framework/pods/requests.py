@@ -186,7 +186,10 @@ def _sums_of_like(pod: Pod, resizing: Resizing) -> _Sums | None:
 
 
 def depend_on_the_same(old: Pod, new: Pod) -> bool:
-    """Whether nothing that requests are added up of differs between two versions of a pod."""
+    """Whether nothing that requests are added up of differs between two versions of a pod.
+
+    What a kubelet reports of containers that are not being resized is what their spec asks for, and adds nothing.
+    """
     spec, others = new.spec, old.spec
     before, after = old.status, new.status
     return (
@@ -199,12 +202,29 @@ def depend_on_the_same(old: Pod, new: Pod) -> bool:
                 and spec.resources == others.resources
             )
         )
-        and before.container_statuses == after.container_statuses
+        and (
+            before.container_statuses == after.container_statuses or (_reports_its_spec(old) and _reports_its_spec(new))
+        )
         and before.init_container_statuses == after.init_container_statuses
         and before.resources == after.resources
         and before.allocated_resources == after.allocated_resources
-        and (before.conditions is after.conditions or _pending_resize(old) == _pending_resize(new))
+        and (before.conditions is after.conditions or pending_resize(old) == pending_resize(new))
     )
+
+
+def _reports_its_spec(pod: Pod) -> bool:
+    """Whether the statuses of its containers, if any, have what the containers ask for; false if that may not count."""
+    statuses = pod.status.container_statuses
+    if not statuses:
+        return not _resize_is_infeasible(pod)
+    asked = {container.name: container.resources.requests for container in pod.spec.containers}
+    for status in statuses:
+        requests = asked.get(status.name)
+        if requests is None or (status.resources is not None and status.resources.requests != requests):
+            return False
+        if status.allocated_resources and status.allocated_resources != requests:
+            return False
+    return not _resize_is_infeasible(pod)
 
 
 # A quota's name puts that before it.
@@ -372,15 +392,15 @@ def _statuses(pod: Pod) -> dict[str, ContainerStatus]:
 
 def resize_is_deferred(pod: Pod) -> bool:
     """Whether the kubelet has put a resize off, because the node has no room for it now."""
-    return _pending_resize(pod) == "Deferred"
+    return pending_resize(pod) == "Deferred"
 
 
 def _resize_is_infeasible(pod: Pod) -> bool:
     """Whether the kubelet refused the resize for good: then the spec does not count."""
-    return _pending_resize(pod) == "Infeasible"
+    return pending_resize(pod) == "Infeasible"
 
 
-def _pending_resize(pod: Pod) -> str:
+def pending_resize(pod: Pod) -> str:
     """The reason of the condition PodResizePending, whatever its status; the first one decides. Empty if none waits."""
     for condition in pod.status.conditions:  # written out: each event of a pod comes by here
         if condition.type == "PodResizePending":

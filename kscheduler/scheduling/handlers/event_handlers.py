@@ -157,8 +157,8 @@ class PodHandler(_Timed):
 
     def on_delete(self, obj: Pod) -> None:
         """A pod is gone or has ended. `obj` may be stale: only the cache knows on which node the pod counts."""
-        began, info = self._clock.monotonic(), PodInfo(obj)
-        uid = info.uid
+        began, now, info = self._now(), self._clock.time(), PodInfo(obj)
+        uid, nominator = info.uid, self._cache.nominator
         if self._cache.pod_groups.apis:
             self._cache.pod_groups.remove_member(info)
         self._queue.delete(obj.key)
@@ -167,16 +167,16 @@ class PodHandler(_Timed):
         is_pending = not obj.spec.node_name and self._is_ours(obj)
         if is_pending:
             self._handled(UNSCHEDULABLE_POD_DELETE, began)
-        self._tell(PodGone(obj, is_pending, self._clock.time()))
-        expected_on = self._cache.nominator.nominated_node(info)
-        self._cache.nominator.remove(uid)
+        self._tell(PodGone(obj, is_pending, now))
+        expected_on = ""
+        if uid in nominator.node_of:
+            expected_on = nominator.nominated_node(info)
+            nominator.remove(uid)
         self._waiting.reject(uid)
-        node_name, counted = self._cache.node_of(uid), self._cache.pod_of(uid)
+        began = self._now()
+        counted = self._cache.remove_pod(uid)
         if counted is not None:
-            began = self._clock.monotonic()
-            self._cache.remove_pod(uid)
-            gone = placed(counted.pod, node_name)
-            self._queue.move_all(events.ASSIGNED_POD_DELETE, gone, None, self._clock.time())
+            self._queue.move_all(events.ASSIGNED_POD_DELETE, placed(counted[0].pod, counted[1]), None, now)
             self._handled(events.ASSIGNED_POD_DELETE.label, began)
         elif expected_on:
             self._nomination_ended(placed(obj, expected_on))
@@ -204,10 +204,16 @@ class PodHandler(_Timed):
             _log.warning("pod_bound_elsewhere", pod=pod.key, **fields, pods=pods)
 
     def _was_placed(self, old: Pod, new: Pod) -> None:
-        # What we bind counts before it is bound.
-        if new.spec.scheduler_name in self._profiles and not self._cache.node_of(new.metadata.uid):
-            self._taken.bound(new, new.spec.node_name)
-        self._assigned(new)
+        began = self._now()
+        if self._cache.confirm(new):  # our own Binding
+            self._queue.delete(new.key)
+            self._queue.move_all(events.ASSIGNED_POD_ADD, None, new, self._clock.time())
+            self._handled(events.ASSIGNED_POD_ADD.label, began)
+        else:
+            # What we bind counts before it is bound.
+            if self._is_ours(new) and not self._cache.node_of(new.metadata.uid):
+                self._taken.bound(new, new.spec.node_name)
+            self._assigned(new)
         if old.spec.scheduler_name not in self._profiles:
             return
         self._seconds_of[UNSCHEDULABLE_POD_DELETE](0.0)  # upstream counts leaving the queue as an event of its own

@@ -192,7 +192,7 @@ class TopologyCounts:
         if self._capacity != self._nodes.capacity:
             self._fit()
         self.changes += 1
-        if pod.affinity_terms is not NO_TERMS:
+        if pod.pod.spec.affinity is not None and pod.affinity_terms is not NO_TERMS:
             self._held.count(row, pod, change)
         if not len(self._columns):
             return

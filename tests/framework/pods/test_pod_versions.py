@@ -5,8 +5,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kscheduler.framework.pods.pod_info import PodInfo
-from tests.builders import Tree, pod_info
+from kscheduler.framework.pods.pod_info import PodInfo, WholeResizePodInfo
+from tests.builders import Tree, make_pod, pod_info
 
 AMOUNTS = st.fixed_dictionaries({}, optional={"cpu": st.sampled_from(["1", "2"])})
 GIVEN = st.fixed_dictionaries({}, optional={"requests": AMOUNTS})
@@ -64,12 +64,23 @@ def test_what_is_taken_over_is_what_it_would_be(
     spec: Tree, status: Tree, new_spec: Tree | None, new_status: Tree | None
 ) -> None:
     """`None` for a part that stays."""
-    old = pod_info(status=status, **spec)
     after: dict[str, Any] = spec if new_spec is None else new_spec
     status_after = status if new_status is None else new_status
-    new = pod_info(status=status_after, **after)
-    if new.take_sums(old):
-        assert taken(new) == taken(pod_info(status=status_after, **after))
+    for counted in (PodInfo, WholeResizePodInfo):
+        old, new = counted(make_pod(status=status, **spec)), counted(make_pod(status=status_after, **after))
+        if new.take_sums(old):
+            assert taken(new) == taken(counted(make_pod(status=status_after, **after)))
+
+
+def test_a_first_report_of_what_the_spec_asks_for_takes_over() -> None:
+    requests = {"cpu": "1"}
+    report = {"name": "main", "resources": {"requests": requests}, "allocatedResources": requests}
+    running = {"containerStatuses": [report]}
+    resized = {"containerStatuses": [{**report, "resources": {"requests": {"cpu": "2"}}}]}
+    for counted in (PodInfo, WholeResizePodInfo):
+        old = counted(make_pod(requests=requests))
+        assert counted(make_pod(requests=requests, status=running)).take_sums(old)
+        assert not counted(make_pod(requests=requests, status=resized)).take_sums(old)
 
 
 def test_a_binding_and_a_heartbeat_take_over_a_resize_that_is_put_off_does_not() -> None:

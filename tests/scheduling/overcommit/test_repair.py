@@ -40,7 +40,7 @@ class Evictor:
     def __init__(self, *answers: ClientError | None) -> None:
         self.answers = list(answers)
         self.evicted: list[str] = []
-        self.on_call: Callable[[Pod], None] = lambda _: None
+        self.on_call: Callable[[Pod], object] = lambda _: None
 
     async def evict_as_seen(self, pod: Pod) -> None:
         self.on_call(pod)
